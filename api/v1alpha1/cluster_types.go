@@ -1,0 +1,149 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// BareMetalClusterSpec describes what the machines of a cluster share.
+type BareMetalClusterSpec struct {
+	// controlPlaneEndpoint is where the cluster's API server is reached: an address that a load balancer or kube-vip holds.
+	// The cluster waits until it is set here or in the Cluster's spec.controlPlaneEndpoint.
+	// +optional
+	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+
+	// failureDomains are the failure domains that the cluster may use. Each is the failureDomain of some hosts.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+}
+
+// APIEndpoint is where an API server is reached.
+// +kubebuilder:validation:XValidation:rule="has(self.host) == has(self.port)",message="set both host and port"
+// +kubebuilder:validation:MinProperties=1
+type APIEndpoint struct {
+	// host is the hostname or the IP address.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="!self.contains('/')",message="must be a hostname or an IP address, not a URL"
+	Host string `json:"host,omitempty"`
+	// port is the TCP port.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+}
+
+// BareMetalClusterStatus is what is known of a cluster's infrastructure.
+type BareMetalClusterStatus struct {
+	// initialization tells Cluster API that the cluster's infrastructure is provisioned.
+	// +optional
+	Initialization Initialization `json:"initialization,omitzero"`
+
+	// ready mirrors initialization.provisioned for readers of the v1beta1 contract.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+
+	// failureDomains are the failure domains that Cluster API may place machines in.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+
+	// conditions say what is well and what is wrong: Ready, ControlPlaneEndpointSet and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// BareMetalCluster is the infrastructure that the machines of a Cluster API Cluster share.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=baremetalclusters,scope=Namespaced,categories=cluster-api,shortName=bmcl
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster that this object belongs to"
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint.host`,description="Host of the control plane endpoint"
+// +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`,description="Whether machines can be made"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type BareMetalCluster struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec describes what the machines share.
+	// +optional
+	Spec BareMetalClusterSpec `json:"spec,omitzero"`
+	// status is what is known of the infrastructure.
+	// +optional
+	Status BareMetalClusterStatus `json:"status,omitzero"`
+}
+
+// GetConditions returns the conditions of the cluster.
+func (c *BareMetalCluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions sets the conditions of the cluster.
+func (c *BareMetalCluster) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
+
+// BareMetalClusterList is a list of BareMetalClusters.
+//
+// +kubebuilder:object:root=true
+type BareMetalClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []BareMetalCluster `json:"items"`
+}
+
+// BareMetalClusterTemplateSpec holds the template.
+type BareMetalClusterTemplateSpec struct {
+	// template is what BareMetalClusters are made from.
+	// +required
+	Template BareMetalClusterTemplateResource `json:"template,omitzero"`
+}
+
+// BareMetalClusterTemplateResource is what BareMetalClusters are made from.
+type BareMetalClusterTemplateResource struct {
+	// metadata is the metadata that the clusters get.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+	// spec is the spec that the clusters get.
+	// +optional
+	Spec BareMetalClusterSpec `json:"spec,omitzero"`
+}
+
+// BareMetalClusterTemplate is what Cluster API makes BareMetalClusters from.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=baremetalclustertemplates,scope=Namespaced,categories=cluster-api,shortName=bmct
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type BareMetalClusterTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec holds the template.
+	// +required
+	Spec BareMetalClusterTemplateSpec `json:"spec,omitzero"`
+}
+
+// BareMetalClusterTemplateList is a list of BareMetalClusterTemplates.
+//
+// +kubebuilder:object:root=true
+type BareMetalClusterTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []BareMetalClusterTemplate `json:"items"`
+}

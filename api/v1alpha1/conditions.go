@@ -1,0 +1,155 @@
+package v1alpha1
+
+// ReadyCondition is True when all the other conditions of the object are well. Every kind has it; on a machine and on a
+// cluster it is what Cluster API mirrors as InfrastructureReady.
+const ReadyCondition = "Ready"
+
+// Conditions of a BareMetalHost.
+const (
+	// BMCReadyCondition is True when the BMC answered the last request.
+	BMCReadyCondition = "BMCReady"
+	// VerifiedCondition is True when the server's inventory was read and its MAC address belongs to no other host.
+	VerifiedCondition = "Verified"
+	// AvailableCondition is True when a machine can claim the host.
+	AvailableCondition = "Available"
+	// BootedCondition is True when the host runs the machine that has it. It is absent while no machine has the host.
+	BootedCondition = "Booted"
+)
+
+// Conditions of a BareMetalMachine.
+const (
+	// HostClaimedCondition is True when the machine has a host.
+	HostClaimedCondition = "HostClaimed"
+	// HostBootedCondition is True when the machine's host runs it.
+	HostBootedCondition = "HostBooted"
+	// DeletingCondition says what the deletion of the machine waits for.
+	DeletingCondition = "Deleting"
+)
+
+// ControlPlaneEndpointSetCondition is True when the cluster's control plane endpoint is known.
+const ControlPlaneEndpointSetCondition = "ControlPlaneEndpointSet"
+
+// Reasons of BMCReady.
+const (
+	// ReasonBMCReachable means that the BMC answered the last request.
+	ReasonBMCReachable = "Reachable"
+	// ReasonBMCUnknown means that the BMC has not been asked yet.
+	ReasonBMCUnknown = "NotAsked"
+	// ReasonCredentialsMissing means that the credentials or CA Secret, or a key in it, is not there.
+	ReasonCredentialsMissing = "CredentialsMissing"
+	// ReasonCredentialsRefused means that the BMC refused the username or the password.
+	ReasonCredentialsRefused = "CredentialsRefused"
+	// ReasonBMCUnreachable means that the BMC does not answer.
+	ReasonBMCUnreachable = "Unreachable"
+	// ReasonCertificateInvalid means that the BMC's certificate does not verify.
+	ReasonCertificateInvalid = "CertificateInvalid"
+	// ReasonSystemNotFound means that the BMC does not manage the system named, or manages several and none is named.
+	ReasonSystemNotFound = "SystemNotFound"
+	// ReasonBMCUnsupported means that the BMC cannot do what was asked.
+	ReasonBMCUnsupported = "Unsupported"
+	// ReasonBMCError means that the BMC answered with an error.
+	ReasonBMCError = "BMCError"
+)
+
+// Reasons of Verified and Available.
+const (
+	// ReasonVerified means that the host is what its spec says.
+	ReasonVerified = "Verified"
+	// ReasonInspecting means that the inventory is being read.
+	ReasonInspecting = "Inspecting"
+	// ReasonMACConflict means that another host has the same boot MAC address.
+	ReasonMACConflict = "MACConflict"
+	// ReasonAvailable means that a machine can claim the host.
+	ReasonAvailable = "Available"
+	// ReasonClaimed means that a machine has the host.
+	ReasonClaimed = "Claimed"
+	// ReasonNotVerified means that the host is not verified.
+	ReasonNotVerified = "NotVerified"
+	// ReasonPoweredOn means that the server runs and nobody said that it may be powered off.
+	ReasonPoweredOn = "PoweredOn"
+	// ReasonPowerChanging means that the server's power is being brought to what the spec says.
+	ReasonPowerChanging = "PowerChanging"
+	// ReasonMaintenance means that a person works on the host.
+	ReasonMaintenance = "Maintenance"
+	// ReasonQuarantined means that something went wrong with the host.
+	ReasonQuarantined = "Quarantined"
+	// ReasonExternallyProvisioned means that something else runs the host.
+	ReasonExternallyProvisioned = "ExternallyProvisioned"
+	// ReasonDeleting means that the object is being deleted.
+	ReasonDeleting = "Deleting"
+)
+
+// Reasons of Booted and HostBooted.
+const (
+	// ReasonBooted means that the host reported in.
+	ReasonBooted = "Booted"
+	// ReasonPaused means that the object or its Cluster is paused.
+	ReasonPaused = "Paused"
+	// ReasonConsumerNotFound means that the machine named by consumerRef is not there.
+	ReasonConsumerNotFound = "ConsumerNotFound"
+	// ReasonClusterNotFound means that the Cluster of the machine is not there.
+	ReasonClusterNotFound = "ClusterNotFound"
+	// ReasonWaitingForBootstrapData means that the bootstrap provider has not written the bootstrap data yet.
+	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
+	// ReasonWaitingForBMC means that the BMC does not answer; BMCReady says why.
+	ReasonWaitingForBMC = "WaitingForBMC"
+	// ReasonPreparing means that the attempt is being prepared: power off, boot override, power on.
+	ReasonPreparing = "Preparing"
+	// ReasonWaitingForDHCP means that the server was powered on and has not asked for a boot file.
+	ReasonWaitingForDHCP = "WaitingForDHCP"
+	// ReasonWaitingForLoader means that the server was told its boot file and has not fetched it.
+	ReasonWaitingForLoader = "WaitingForLoader"
+	// ReasonWaitingForScript means that the boot loader has not fetched the script.
+	ReasonWaitingForScript = "WaitingForScript"
+	// ReasonWaitingForKernel means that the boot loader has not fetched the kernel.
+	ReasonWaitingForKernel = "WaitingForKernel"
+	// ReasonWaitingForSeed means that the operating system has not fetched its bootstrap data.
+	ReasonWaitingForSeed = "WaitingForSeed"
+	// ReasonWaitingForReport means that the operating system has not reported in.
+	ReasonWaitingForReport = "WaitingForReport"
+	// ReasonWaitingForMachine means that the host reported in and the machine has not taken note of it.
+	ReasonWaitingForMachine = "WaitingForMachine"
+	// ReasonChecksumMismatch means that a kernel or initrd is not the file that its checksum names.
+	ReasonChecksumMismatch = "ChecksumMismatch"
+	// ReasonArtifactUnavailable means that a kernel or initrd cannot be fetched.
+	ReasonArtifactUnavailable = "ArtifactUnavailable"
+	// ReasonBootstrapDataUnavailable means that the bootstrap Secret is gone or has no value.
+	ReasonBootstrapDataUnavailable = "BootstrapDataUnavailable"
+	// ReasonSecondRequester means that two clients asked for the script or the bootstrap data of one attempt.
+	ReasonSecondRequester = "SecondRequester"
+	// ReasonBootTimedOut means that the last attempt came to its deadline.
+	ReasonBootTimedOut = "BootTimedOut"
+	// ReasonStateLost means that a machine that ran from memory was powered off.
+	ReasonStateLost = "StateLost"
+	// ReasonReleasing means that the host is being powered off and cleaned.
+	ReasonReleasing = "Releasing"
+)
+
+// Reasons of HostClaimed and Deleting, and of ControlPlaneEndpointSet.
+const (
+	// ReasonHostClaimed means that the machine has a host.
+	ReasonHostClaimed = "HostClaimed"
+	// ReasonWaitingForCluster means that the cluster's infrastructure is not provisioned yet.
+	ReasonWaitingForCluster = "WaitingForClusterInfrastructure"
+	// ReasonNoHostFits means that no free host fits the machine; the message counts what excluded how many.
+	ReasonNoHostFits = "NoHostFits"
+	// ReasonHostLost means that the machine was provisioned and no host names it as its consumer.
+	ReasonHostLost = "HostLost"
+	// ReasonWaitingForHost means that the machine has no host yet.
+	ReasonWaitingForHost = "WaitingForHost"
+	// ReasonWaitingForRelease means that the host is not released yet.
+	ReasonWaitingForRelease = "WaitingForRelease"
+	// ReasonEndpointSet means that the control plane endpoint is known.
+	ReasonEndpointSet = "EndpointSet"
+	// ReasonEndpointMissing means that neither the BareMetalCluster nor the Cluster has a control plane endpoint.
+	ReasonEndpointMissing = "EndpointMissing"
+)
+
+// MoveLabel on a CRD or an object makes `clusterctl move` take it along.
+const MoveLabel = "clusterctl.cluster.x-k8s.io/move"
+
+// DeleteForMoveAnnotation marks an object that `clusterctl move` deletes after it was copied: it lives on elsewhere.
+const DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
+
+// BlockMoveAnnotation keeps `clusterctl move` waiting while a boot is under way.
+const BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"

@@ -1,0 +1,7 @@
+package main
+
+import (
+	_ "k8s.io/kubernetes/pkg/kubemark"
+)
+
+func main() {}
