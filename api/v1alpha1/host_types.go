@@ -509,7 +509,9 @@ type BareMetalHost struct {
 func (h *BareMetalHost) GetConditions() []metav1.Condition { return h.Status.Conditions }
 
 // SetConditions sets the conditions of the host.
-func (h *BareMetalHost) SetConditions(conditions []metav1.Condition) { h.Status.Conditions = conditions }
+func (h *BareMetalHost) SetConditions(conditions []metav1.Condition) {
+	h.Status.Conditions = conditions
+}
 
 // BareMetalHostList is a list of BareMetalHosts.
 //

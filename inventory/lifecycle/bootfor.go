@@ -1,0 +1,38 @@
+package lifecycle
+
+import "github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+
+// Boot is what a host must boot now.
+type Boot string
+
+// The answers of BootFor.
+const (
+	// BootNothing leaves the server to itself: the boot server does not answer it.
+	BootNothing Boot = "Nothing"
+	// BootDisk boots what is installed on the disk.
+	BootDisk Boot = "Disk"
+	// BootNetwork boots the machine's boot source with its bootstrap data.
+	BootNetwork Boot = "Network"
+)
+
+// BootFor returns what the host must boot now. The boot server asks it for what to serve. A host whose bootstrap data was
+// given out is never network-booted again for the same machine.
+func BootFor(v View, s Settings) Boot {
+	switch StateOf(v) {
+	case StateBooting:
+		b := v.Spec.Boot
+		switch {
+		case b.PoweredOffAt == nil || !v.Now.Before(b.StartedAt.Add(s.BootTimeout)):
+			return BootNothing
+		case b.SeededAt == nil:
+			return BootNetwork
+		}
+	case StateReported, StateProvisioned:
+	default:
+		return BootNothing
+	}
+	if v.Consumer.Persistence == v1alpha1.PersistenceInstalled {
+		return BootDisk
+	}
+	return BootNothing
+}

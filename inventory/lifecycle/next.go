@@ -1,0 +1,240 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// State is where a host stands. It is never stored: it follows from the facts.
+type State string
+
+// The states of a host.
+const (
+	StateLeaving     State = "Leaving"
+	StatePaused      State = "Paused"
+	StateOrphaned    State = "Orphaned"
+	StateMaintenance State = "Maintenance"
+	StateExternal    State = "External"
+	StateReleasing   State = "Releasing"
+	StateQuarantined State = "Quarantined"
+	StateFree        State = "Free"
+	StateLost        State = "Lost"
+	StateProvisioned State = "Provisioned"
+	StateBootFailed  State = "BootFailed"
+	StateReported    State = "Reported"
+	StateBooting     State = "Booting"
+	StateWaiting     State = "Waiting"
+)
+
+// transition is a line of the lifecycle: in this state, when that holds, do this.
+type transition struct {
+	state State
+	when  func(View) bool
+	do    func(View, Settings) Step
+}
+
+// table is the whole lifecycle. The first line that holds decides, so the lines that protect a host stand above those that
+// do something with it.
+var table = []transition{
+	{StateLeaving, func(v View) bool { return v.Deleting && v.DeletedForMove }, forget},
+	{StatePaused, paused, rest},
+	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, forget},
+	{StateOrphaned, orphaned, orphan},
+	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, maintain},
+	{StateExternal, func(v View) bool { return v.Spec.ExternallyProvisioned && !v.releasing() }, watch},
+	{StateReleasing, View.releasing, release},
+	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, quarantine},
+	{StateFree, func(v View) bool { return !v.Claimed() }, offer},
+	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},
+	{StateProvisioned, View.Provisioned, run},
+	{StateBootFailed, func(v View) bool { return v.Spec.Boot != nil && v.Spec.Boot.Failure != nil }, stayFailed},
+	{StateReported, func(v View) bool { return v.Spec.Boot != nil && v.Spec.Boot.ReportedAt != nil }, awaitMachine},
+	{StateBooting, View.InFlight, boot},
+	{StateWaiting, func(View) bool { return true }, prepare},
+}
+
+// StateOf returns where the host stands.
+func StateOf(v View) State { return lineFor(v).state }
+
+// Next returns what to do next with the host.
+func Next(v View, s Settings) Step {
+	line := lineFor(v)
+	step := line.do(v, s)
+	step.State = line.state
+	if step.Action == "" {
+		step.Action = Nothing
+	}
+	return step
+}
+
+func lineFor(v View) transition {
+	for _, line := range table {
+		if line.when(v) {
+			return line
+		}
+	}
+	panic("lifecycle: the table's last line holds always")
+}
+
+// paused is true when a person, or `clusterctl move`, wants the host left alone. A machine that a move deletes lives on
+// elsewhere, and so does its claim.
+func paused(v View) bool {
+	if v.InFlight() && v.Consumer != nil && v.Consumer.Found && v.Consumer.ClusterFound && !v.Consumer.DeletedForMove {
+		return false
+	}
+	return v.Paused || v.Consumer != nil && (v.Consumer.Paused || v.Consumer.DeletedForMove)
+}
+
+// orphaned is true when it is not known what the machine that has the host wants of it.
+func orphaned(v View) bool {
+	if !v.Claimed() {
+		return false
+	}
+	c := v.Consumer
+	return c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
+}
+
+func (v View) releasing() bool {
+	return v.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.Deleting
+}
+
+func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.PhaseDeleting} }
+
+func rest(View, Settings) Step {
+	return Step{Reason: v1alpha1.ReasonPaused, Message: "The host, its machine or its Cluster is paused: nothing is done"}
+}
+
+func orphan(v View, _ Settings) Step {
+	name := v.Spec.ConsumerRef.Name
+	step := Step{Phase: v1alpha1.PhaseOrphaned, Reason: v1alpha1.ReasonConsumerNotFound}
+	switch c := v.Consumer; {
+	case c == nil || !c.Found:
+		step.Message = fmt.Sprintf("BareMetalMachine %q, which spec.consumerRef names, is not there: nothing is done to the host", name)
+	case !c.ClusterFound:
+		step.Reason = v1alpha1.ReasonClusterNotFound
+		step.Message = fmt.Sprintf("The Cluster of BareMetalMachine %q is not there: nothing is done to the host", name)
+	default:
+		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID %q of another claim: nothing is done to the host", name, c.ProviderID)
+	}
+	return step
+}
+
+func maintain(v View, s Settings) Step {
+	step := look(v, s)
+	step.Phase, step.Reason = v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance
+	step.Message = "In maintenance: " + v.Spec.Maintenance.Reason
+	return step
+}
+
+func watch(v View, s Settings) Step {
+	step := look(v, s)
+	step.Phase, step.Reason = v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned
+	step.Message = "Something else runs the server: it gets no power or boot command"
+	return step
+}
+
+func quarantine(v View, s Settings) Step {
+	step := look(v, s)
+	step.Phase, step.Reason = v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined
+	step.Message = strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Spec.Quarantine.Reason, v.Spec.Quarantine.Message), ": ") +
+		". Remove spec.quarantine when the server is well again"
+	return step
+}
+
+// offer makes a free host available, or says why it is not. While its power state is polled it stays what it was.
+func offer(v View, s Settings) Step {
+	ask, wait := ask(v, s, s.PollInterval)
+	step := Step{Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonNotVerified, Again: v.BMC.PowerAt.Add(s.PollInterval)}
+	switch {
+	case v.BMC.Inspected && len(v.SharesMACWith) > 0:
+		step.Message = conflict(v)
+	case v.BMC.Problem != nil || !v.BMC.Inspected || !v.BMC.PowerAt.After(v.BMC.LastPowerAt):
+		step.Message = ask.Message
+	default:
+		step = offered(v, s)
+	}
+	if wait {
+		step.Action, step.Again = ask.Action, ask.Again
+	}
+	return step
+}
+
+// offered is offer for a host that is verified and whose power is known.
+func offered(v View, s Settings) Step {
+	step := Step{Phase: v1alpha1.PhaseAvailable, Again: v.BMC.PowerAt.Add(s.PollInterval)}
+	switch want := v.Spec.Power; {
+	case want == "" && v.BMC.Power == v1alpha1.PowerOn:
+		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn
+		step.Message = "The server runs, so it may be in use. Set spec.power: Off to have it powered off and offered, " +
+			"or spec.externallyProvisioned: true if something else runs it"
+	case want != "" && v.BMC.Power != want:
+		change := bringPower(v, s, want)
+		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging
+		step.Action, step.Again = change.Action, change.Again
+		step.Message = fmt.Sprintf("The server's power is being brought to %s", want)
+	}
+	return step
+}
+
+func conflict(v View) string {
+	return fmt.Sprintf("spec.bootMACAddress %s is also that of host %s: correct one of them",
+		v.Spec.BootMACAddress, strings.Join(v.SharesMACWith, ", "))
+}
+
+// look reads what the BMC tells, and does nothing else.
+func look(v View, s Settings) Step {
+	step, wait := ask(v, s, s.PollInterval)
+	if !wait {
+		step.Again = v.BMC.PowerAt.Add(s.PollInterval)
+	}
+	return step
+}
+
+// ask returns the step that must come first because the BMC has to be asked or waited for, and whether there is one.
+func ask(v View, s Settings, maxAge time.Duration) (Step, bool) {
+	switch {
+	case v.BMC.Busy:
+		return Step{Message: "Waiting for the BMC's answer"}, true
+	case v.bmcBlocked():
+		return Step{Reason: v1alpha1.ReasonWaitingForBMC, Message: "Waiting for the BMC: " + v.BMC.Problem.Message, Again: v.BMC.Problem.RetryAt}, true
+	case !v.BMC.Inspected:
+		return Step{Action: Inspect, Message: "Reading the inventory"}, true
+	case !v.powerKnown(maxAge):
+		// Right after a command the power state is read slowly enough not to flood the BMC.
+		if due := v.BMC.PowerAt.Add(s.ActiveInterval / 5); v.BMC.Power != "" && v.Now.Before(due) {
+			return Step{Message: "Reading the power state", Again: due}, true
+		}
+		return Step{Action: ReadPower, Message: "Reading the power state"}, true
+	default:
+		return Step{}, false
+	}
+}
+
+// bringPower brings a server, whose power is known and different, to the power state wanted.
+func bringPower(v View, s Settings, want v1alpha1.PowerState) Step {
+	if want == v1alpha1.PowerOn {
+		return command(v, s, PowerOn, CommandPowerOn)
+	}
+	first := v.BMC.FirstShutDownAt
+	switch {
+	case v.BMC.CommandUnsupported:
+		return command(v, s, ForceOff, CommandForceOff)
+	case first.IsZero():
+		return Step{Action: ShutDown}
+	case v.Now.Before(first.Add(s.ShutDownTimeout)):
+		return Step{Again: v.Now.Add(s.ActiveInterval)}
+	default:
+		return command(v, s, ForceOff, CommandForceOff)
+	}
+}
+
+// command gives a power command, or waits while the same one may still take effect.
+func command(v View, s Settings, action Action, c Command) Step {
+	if v.BMC.LastPower == c && v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) {
+		return Step{Again: v.Now.Add(s.ActiveInterval)}
+	}
+	return Step{Action: action}
+}

@@ -1,0 +1,232 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// freeView is a verified, powered-off host that nobody has. The tests change what they are about.
+func freeView(changes ...func(*View)) View {
+	v := View{
+		Now: noon, Namespace: "dc", Name: "host-1",
+		Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"},
+		BMC: BMC{
+			Inspected: true, Power: v1alpha1.PowerOff, PowerAt: noon.Add(-time.Second), PowerSince: noon.Add(-time.Hour),
+		},
+	}
+	for _, change := range changes {
+		change(&v)
+	}
+	return v
+}
+
+// claimedView is a host that a machine has, whose bootstrap data is there.
+func claimedView(changes ...func(*View)) View {
+	v := freeView()
+	v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	v.Consumer = &Consumer{Found: true, ClusterFound: true, BootstrapReady: true, Persistence: v1alpha1.PersistenceInstalled}
+	for _, change := range changes {
+		change(&v)
+	}
+	return v
+}
+
+func bootingView(changes ...func(*View)) View {
+	return claimedView(append([]func(*View){func(v *View) {
+		v.MoveBlocked = true
+		off := metav1.NewTime(noon.Add(-time.Minute))
+		v.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: off, PoweredOffAt: &off}
+	}}, changes...)...)
+}
+
+func poweredOn(v *View)     { v.BMC.Power = v1alpha1.PowerOn }
+func ephemeral(v *View)     { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
+func seeded(v *View)        { v.Spec.Boot.SeededAt = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
+func deleting(v *View)      { v.Consumer.Deleting = true }
+func provisioned(v *View)   { v.Consumer.ProviderID = "baremetal://dc/host-1/m" }
+func netbootSet(v *View)    { v.BMC.NetworkBootSetAt = noon.Add(-10 * time.Second) }
+func maintenance(v *View)   { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }
+func external(v *View)      { v.Spec.ExternallyProvisioned = true }
+func quarantined(v *View)   { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} }
+func expired(v *View)       { v.Spec.Boot.StartedAt = metav1.NewTime(noon.Add(-31 * time.Minute)) }
+func notPoweredOff(v *View) { v.Spec.Boot.PoweredOffAt = nil }
+func stale(v *View)         { v.BMC.PowerAt = noon.Add(-time.Hour) }
+func bmcDown(v *View) {
+	v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonBMCUnreachable, Message: "no route", RetryAt: noon.Add(time.Minute)}
+}
+func commanded(c Command, ago time.Duration) func(*View) {
+	return func(v *View) {
+		v.BMC.LastPower, v.BMC.LastPowerAt = c, noon.Add(-ago)
+		if c == CommandShutDown {
+			v.BMC.FirstShutDownAt = noon.Add(-ago)
+		}
+	}
+}
+
+func TestNext(t *testing.T) {
+	for name, test := range map[string]struct {
+		view   View
+		state  State
+		action Action
+		phase  v1alpha1.HostPhase
+		reason string
+	}{
+		"a move takes the host away": {claimedView(func(v *View) { v.Deleting, v.DeletedForMove = true, true }), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
+		"a free host is deleted":     {freeView(func(v *View) { v.Deleting = true }), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
+		"a paused host is not deleted": {
+			freeView(func(v *View) { v.Deleting, v.Paused = true, true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
+		},
+		"a claimed host waits with its deletion": {
+			claimedView(func(v *View) { v.Deleting = true }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonDeleting,
+		},
+		"the cluster is paused": {claimedView(func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
+		"the cluster is paused in mid-boot": {
+			bootingView(netbootSet, func(v *View) { v.Consumer.Paused = true }), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
+		"the machine is deleted by a move": {
+			claimedView(deleting, poweredOn, func(v *View) { v.Consumer.DeletedForMove = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
+		},
+		"the machine is not there": {
+			claimedView(poweredOn, func(v *View) { v.Consumer.Found = false }), StateOrphaned, Nothing, v1alpha1.PhaseOrphaned, v1alpha1.ReasonConsumerNotFound,
+		},
+		"the machine is not there in mid-boot": {
+			bootingView(func(v *View) { v.Consumer.Found = false }), StateOrphaned, Nothing, v1alpha1.PhaseOrphaned, v1alpha1.ReasonConsumerNotFound,
+		},
+		"the cluster is not there": {
+			claimedView(deleting, poweredOn, func(v *View) { v.Consumer.ClusterFound = false }), StateOrphaned, Nothing, v1alpha1.PhaseOrphaned, v1alpha1.ReasonClusterNotFound,
+		},
+		"the machine runs elsewhere": {
+			claimedView(func(v *View) { v.Consumer.ProviderID = "baremetal://dc/other/m" }), StateOrphaned, Nothing, v1alpha1.PhaseOrphaned, v1alpha1.ReasonConsumerNotFound,
+		},
+		"maintenance":                 {freeView(maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
+		"maintenance stops a boot":    {bootingView(maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
+		"maintenance stops a release": {claimedView(maintenance, deleting, poweredOn), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
+		"externally provisioned":      {freeView(external, poweredOn), StateExternal, Nothing, v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned},
+		"externally provisioned is released running": {
+			claimedView(external, poweredOn, deleting), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+		},
+		"quarantined":                  {freeView(quarantined, poweredOn), StateQuarantined, Nothing, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
+		"quarantined and claimed runs": {claimedView(quarantined, provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+
+		"a new host is inspected":  {freeView(func(v *View) { v.BMC = BMC{} }), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"the BMC is busy":          {freeView(func(v *View) { v.BMC = BMC{Busy: true} }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"the BMC is down":          {freeView(bmcDown), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"the BMC is tried again":   {freeView(bmcDown, stale, func(v *View) { v.Now = v.Now.Add(time.Hour) }), StateFree, ReadPower, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"two hosts have one MAC":   {freeView(func(v *View) { v.SharesMACWith = []string{"host-2"} }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"available":                {freeView(), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+		"available while polled":   {freeView(stale), StateFree, ReadPower, v1alpha1.PhaseAvailable, ""},
+		"found running":            {freeView(poweredOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn},
+		"to be powered off":        {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, ShutDown, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+		"to be powered on":         {freeView(func(v *View) { v.Spec.Power = v1alpha1.PowerOn }), StateFree, PowerOn, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+		"free and wanted on":       {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOn }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+		"shutting down":            {freeView(poweredOn, commanded(CommandShutDown, 10*time.Second), func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+		"does not shut down":       {freeView(poweredOn, commanded(CommandShutDown, 3*time.Minute), func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, ForceOff, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+		"no bootstrap data":        {claimedView(func(v *View) { v.Consumer.BootstrapReady = false }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBootstrapData},
+		"claimed, BMC down":        {claimedView(bmcDown), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
+		"claimed, never inspected": {claimedView(func(v *View) { v.BMC = BMC{} }), StateWaiting, Inspect, v1alpha1.PhaseClaimed, v1alpha1.ReasonPreparing},
+		"claimed, MAC conflict":    {claimedView(func(v *View) { v.SharesMACWith = []string{"host-2"} }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonMACConflict},
+		"a boot begins":            {claimedView(), StateWaiting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+
+		"booting: switch off":          {bootingView(poweredOn, notPoweredOff), StateBooting, ForceOff, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: being switched off":  {bootingView(poweredOn, notPoweredOff, commanded(CommandForceOff, 5*time.Second)), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: is off":              {bootingView(notPoweredOff), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: set the override":    {bootingView(), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: switch on":           {bootingView(netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: power read after it": {bootingView(netbootSet, commanded(CommandPowerOn, 0)), StateBooting, ReadPower, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: being switched on":   {bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second)), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: does not switch on":  {bootingView(netbootSet, commanded(CommandPowerOn, 25*time.Second)), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: after a restart":     {bootingView(poweredOn), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP},
+		"booting: DHCP":                {bootingView(poweredOn, func(v *View) { v.Furthest = v1alpha1.StageDHCP }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForLoader},
+		"booting: loader":              {bootingView(poweredOn, func(v *View) { v.Furthest = v1alpha1.StageLoader }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForScript},
+		"booting: script":              {bootingView(poweredOn, func(v *View) { v.Furthest = v1alpha1.StageScript }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForKernel},
+		"booting: kernel":              {bootingView(poweredOn, func(v *View) { v.Furthest = v1alpha1.StageKernel }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForSeed},
+		"booting: seed, status lost":   {bootingView(poweredOn, seeded), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport},
+		"booting: wrong kernel": {bootingView(poweredOn, func(v *View) {
+			v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonChecksumMismatch, Message: "x"}
+		}), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonChecksumMismatch},
+		"booting: BMC down":               {bootingView(bmcDown), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBMC},
+		"booting: late":                   {bootingView(poweredOn, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: late, last attempt":     {bootingView(poweredOn, expired, func(v *View) { v.Spec.Boot.Attempt = 3 }), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
+		"booting: late after the seed":    {bootingView(poweredOn, expired, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
+		"booting: off after the seed":     {bootingView(ephemeral, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonStateLost},
+		"booting: installed and off":      {bootingView(seeded), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"boot failed lets a move go on":   {bootingView(poweredOn, func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, AllowMove, v1alpha1.PhaseBootFailed, "R"},
+		"boot failed":                     {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Spec.Boot.Failure = false, &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, "R"},
+		"reported in lets a move go on":   {bootingView(poweredOn, func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), StateReported, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+		"reported in":                     {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Spec.Boot.ReportedAt = false, &metav1.Time{Time: noon} }), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+		"provisioned":                     {claimedView(provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+		"provisioned lets a move go on":   {bootingView(provisioned, poweredOn), StateProvisioned, AllowMove, v1alpha1.PhaseProvisioned, ""},
+		"provisioned, everything unknown": {claimedView(provisioned, func(v *View) { v.BMC = BMC{} }), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
+		"provisioned, installed and off":  {claimedView(provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+		"state lost":                      {claimedView(provisioned, ephemeral), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
+		"off only just now":               {claimedView(provisioned, ephemeral, func(v *View) { v.BMC.PowerSince = v.BMC.PowerAt }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+		"state lost and on again": {
+			bootingView(provisioned, ephemeral, poweredOn, func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost} }),
+			StateLost, AllowMove, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost,
+		},
+
+		"release: shut down":                {claimedView(provisioned, poweredOn, deleting), StateReleasing, ShutDown, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: shutting down":            {claimedView(provisioned, poweredOn, deleting, commanded(CommandShutDown, 10*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: does not shut down":       {claimedView(provisioned, poweredOn, deleting, commanded(CommandShutDown, 3*time.Minute)), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: cannot shut down":         {claimedView(provisioned, poweredOn, deleting, func(v *View) { v.BMC.CommandUnsupported = true }), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: never came up":            {bootingView(poweredOn, deleting), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: never came up, commanded": {bootingView(poweredOn, deleting, commanded(CommandForceOff, 5*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: off, but read long ago":   {claimedView(provisioned, deleting, stale), StateReleasing, ReadPower, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: off":                      {claimedView(provisioned, deleting), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: BMC down":                 {claimedView(provisioned, deleting, bmcDown), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			step := Next(test.view, DefaultSettings())
+			g.Expect(step.State).To(Equal(test.state))
+			g.Expect(step.Action).To(Equal(test.action), "message: %s", step.Message)
+			g.Expect(step.Phase).To(Equal(test.phase))
+			g.Expect(step.Reason).To(Equal(test.reason))
+			visited[step.State] = true
+		})
+	}
+	for _, line := range table {
+		if !visited[line.state] {
+			t.Errorf("no test visits the state %s", line.state)
+		}
+	}
+}
+
+var visited = map[State]bool{}
+
+func TestBootFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		view View
+		want Boot
+	}{
+		"free":                      {freeView(), BootNothing},
+		"claimed":                   {claimedView(), BootNothing},
+		"booting":                   {bootingView(), BootNetwork},
+		"booting, not switched off": {bootingView(notPoweredOff), BootNothing},
+		"booting, late":             {bootingView(expired), BootNothing},
+		"booting, paused":           {bootingView(func(v *View) { v.Consumer.Paused = true }), BootNetwork},
+		"booting, machine gone":     {bootingView(func(v *View) { v.Consumer.Found = false }), BootNothing},
+		"booting, machine deleted":  {bootingView(deleting), BootNothing},
+		"booting, maintenance":      {bootingView(maintenance), BootNothing},
+		"seeded, installed":         {bootingView(seeded), BootDisk},
+		"seeded, from memory":       {bootingView(seeded, ephemeral), BootNothing},
+		"provisioned, installed":    {claimedView(provisioned), BootDisk},
+		"provisioned, from memory":  {claimedView(provisioned, ephemeral, poweredOn), BootNothing},
+		"state lost":                {claimedView(provisioned, ephemeral), BootNothing},
+		"boot failed":               {bootingView(func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{} }), BootNothing},
+		"externally provisioned":    {freeView(external), BootNothing},
+		"reported in, from memory":  {bootingView(ephemeral, func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootNothing},
+		"reported in, installed":    {bootingView(func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootDisk},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(BootFor(test.view, DefaultSettings())).To(Equal(test.want))
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// Action is what to do next with a host.
+type Action string
+
+// The actions.
+const (
+	// Nothing waits: for Step.Again, or for a fact to change.
+	Nothing Action = "Nothing"
+	// Inspect reads the inventory and the power state through the BMC.
+	Inspect Action = "Inspect"
+	// ReadPower reads the power state through the BMC.
+	ReadPower Action = "ReadPower"
+	// SetNetworkBoot makes the network the next boot device.
+	SetNetworkBoot Action = "SetNetworkBoot"
+	// PowerOn switches the server on.
+	PowerOn Action = "PowerOn"
+	// ShutDown asks the server's operating system to shut down.
+	ShutDown Action = "ShutDown"
+	// ForceOff switches the server off.
+	ForceOff Action = "ForceOff"
+	// RecordBoot writes Step.Boot to spec.boot, and keeps `clusterctl move` waiting while the attempt is in flight.
+	RecordBoot Action = "RecordBoot"
+	// AllowMove lets `clusterctl move` go on.
+	AllowMove Action = "AllowMove"
+	// Release clears spec.consumerRef: the host is powered off and clean.
+	Release Action = "Release"
+	// Forget lets the host object go, without one request to the BMC.
+	Forget Action = "Forget"
+)
+
+// PowerCommand is true for the actions that change what a server does.
+func (a Action) PowerCommand() bool {
+	return a == SetNetworkBoot || a == PowerOn || a == ShutDown || a == ForceOff
+}
+
+// Step is what to do next with a host, and what to tell people of it.
+type Step struct {
+	// State is the state that the host was found in.
+	State State
+	// Action is what to do.
+	Action Action
+	// Phase summarises where the host stands. Empty leaves the phase as it is.
+	Phase v1alpha1.HostPhase
+	// Reason and Message say why the host is not further. They are those of the condition Booted for a claimed host and of
+	// Available for a free one. Both are empty when there is nothing to wait for.
+	Reason, Message string
+	// Boot is what RecordBoot writes.
+	Boot *v1alpha1.BootAttempt
+	// Again is when to look again even if nothing happens. The zero time rests until a fact changes.
+	Again time.Time
+}
+
+// Settings are the times that the lifecycle keeps.
+type Settings struct {
+	// PollInterval is how old the power state of a host at rest may be.
+	PollInterval time.Duration
+	// ActiveInterval is how old the power state may be while something is done with the host.
+	ActiveInterval time.Duration
+	// PowerSettle is how long a server may take to obey a power command before it is repeated.
+	PowerSettle time.Duration
+	// ShutDownTimeout is how long an operating system may take to shut down before the server is switched off.
+	ShutDownTimeout time.Duration
+	// BootTimeout is how long a boot attempt may take.
+	BootTimeout time.Duration
+	// BootAttempts is how often a boot is tried, as long as no bootstrap data was given out.
+	BootAttempts int32
+}
+
+// DefaultSettings suit servers that take some minutes to boot.
+func DefaultSettings() Settings {
+	return Settings{
+		PollInterval:    5 * time.Minute,
+		ActiveInterval:  5 * time.Second,
+		PowerSettle:     20 * time.Second,
+		ShutDownTimeout: 2 * time.Minute,
+		BootTimeout:     30 * time.Minute,
+		BootAttempts:    3,
+	}
+}

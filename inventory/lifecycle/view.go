@@ -1,0 +1,132 @@
+// Package lifecycle decides what to do with a host. It is pure: Next takes what was observed and returns the next step,
+// BootFor takes the same and returns what the host must boot now. The host controller performs the step, and the boot server
+// serves the boot; neither decides anything.
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// View is everything that is known of a host at one moment.
+type View struct {
+	// Now is the moment.
+	Now time.Time
+	// Namespace and Name are the host's.
+	Namespace, Name string
+	// Spec is the host's spec: who has it, what people want of it, and the record of its last boot attempt.
+	Spec v1alpha1.BareMetalHostSpec
+	// Deleting is true when the host object is being deleted.
+	Deleting bool
+	// DeletedForMove is true when `clusterctl move` deletes the host object: the host lives on in another cluster.
+	DeletedForMove bool
+	// Paused is true when the host itself is paused.
+	Paused bool
+	// MoveBlocked is true when the host keeps `clusterctl move` waiting.
+	MoveBlocked bool
+	// SharesMACWith names the other hosts that have the same boot MAC address.
+	SharesMACWith []string
+	// Consumer is the machine that spec.consumerRef names; nil without one.
+	Consumer *Consumer
+	// BMC is what is known through the BMC.
+	BMC BMC
+	// Furthest is the last stage that was seen of the boot attempt in spec.boot.
+	Furthest v1alpha1.BootStage
+	// Problem is what kept the boot server from serving the attempt in spec.boot.
+	Problem *v1alpha1.BootFailure
+}
+
+// Consumer is what is known of the machine that has a host.
+type Consumer struct {
+	// Found is false when the BareMetalMachine is not there. Nothing else is known then.
+	Found bool
+	// Deleting is true when the machine is being deleted: the host shall be released.
+	Deleting bool
+	// DeletedForMove is true when `clusterctl move` deletes the machine: it lives on in another cluster.
+	DeletedForMove bool
+	// ClusterFound is false when the machine's Cluster is not there.
+	ClusterFound bool
+	// Paused is true when the machine or its Cluster is paused.
+	Paused bool
+	// ProviderID is the machine's provider ID; empty before it was provisioned.
+	ProviderID string
+	// BootstrapReady is true when the machine's bootstrap data can be had.
+	BootstrapReady bool
+	// Persistence says what a reboot of the machine means.
+	Persistence v1alpha1.BootPersistence
+}
+
+// Command is a power or boot command to a BMC.
+type Command string
+
+// The commands to a BMC.
+const (
+	CommandPowerOn     Command = "PowerOn"
+	CommandShutDown    Command = "ShutDown"
+	CommandForceOff    Command = "ForceOff"
+	CommandNetworkBoot Command = "NetworkBoot"
+)
+
+// BMC is what is known through a host's BMC, each fact with the time it was observed. All of it is lost when the provider
+// restarts, and found again by looking.
+type BMC struct {
+	// Problem is why the BMC cannot be used; nil when it answered the last request.
+	Problem *BMCProblem
+	// Busy is true while a request to the BMC is under way. Its end brings the host back to Next.
+	Busy bool
+	// Inspected is true when the inventory was read.
+	Inspected bool
+	// Power is the power state that was read last, at PowerAt; it has been the same since PowerSince.
+	Power              v1alpha1.PowerState
+	PowerAt            time.Time
+	PowerSince         time.Time
+	LastPower          Command   // LastPower is the last power command that the BMC accepted.
+	LastPowerAt        time.Time // LastPowerAt is when it did.
+	NetworkBootSetAt   time.Time // NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
+	FirstShutDownAt    time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off.
+	CommandUnsupported bool      // CommandUnsupported is true when the BMC cannot shut down gracefully.
+}
+
+// BMCProblem is why a BMC cannot be used.
+type BMCProblem struct {
+	// Reason and Message are those of the condition BMCReady.
+	Reason, Message string
+	// RetryAt is when it is worth another try. The zero time waits for a change, such as of a Secret.
+	RetryAt time.Time
+}
+
+// providerID returns the provider ID that the consumer has once this host runs it.
+func (v View) providerID() string {
+	return inventory.ProviderID(v.Namespace, v.Name, v.Spec.ConsumerRef.Name)
+}
+
+// Claimed is true when a machine has the host.
+func (v View) Claimed() bool { return v.Spec.ConsumerRef != nil }
+
+// Provisioned is true when the host runs its machine. It follows from the machine's provider ID alone, which no move and no
+// lost status takes away.
+func (v View) Provisioned() bool {
+	return v.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.ProviderID == v.providerID()
+}
+
+// InFlight is true while a boot attempt is under way. An attempt in flight is finished even while its Cluster is paused.
+func (v View) InFlight() bool {
+	b := v.Spec.Boot
+	return v.Claimed() && b != nil && b.ReportedAt == nil && b.Failure == nil && !v.Provisioned()
+}
+
+// Verified is true when the host is what its spec says: its inventory was read and its MAC address is its own.
+func (v View) Verified() bool { return v.BMC.Inspected && len(v.SharesMACWith) == 0 }
+
+// bmcBlocked is true while it is no use to ask the BMC.
+func (v View) bmcBlocked() bool {
+	p := v.BMC.Problem
+	return p != nil && (p.RetryAt.IsZero() || v.Now.Before(p.RetryAt))
+}
+
+// powerKnown is true when the power was read after the last power command and no longer than maxAge ago.
+func (v View) powerKnown(maxAge time.Duration) bool {
+	return v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt) && v.Now.Sub(v.BMC.PowerAt) < maxAge
+}
