@@ -1,0 +1,70 @@
+package bmc
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Kind says what kind of error a BMC call ended with, and so what can be done about it.
+type Kind string
+
+// The kinds of error.
+const (
+	// Unauthorized means that the BMC refused the credentials. BMCs say so too while they restart.
+	Unauthorized Kind = "Unauthorized"
+	// Unreachable means that the BMC did not answer in time.
+	Unreachable Kind = "Unreachable"
+	// BadCertificate means that the BMC's certificate does not verify.
+	BadCertificate Kind = "BadCertificate"
+	// NotFound means that the BMC does not manage the system named, or manages several and none is named.
+	NotFound Kind = "NotFound"
+	// Unsupported means that the BMC cannot do what was asked.
+	Unsupported Kind = "Unsupported"
+	// Failed means that the BMC answered with an error or with nonsense.
+	Failed Kind = "Failed"
+)
+
+// Error is an error of a BMC call.
+type Error struct {
+	Kind Kind
+	// Op is what was tried, for a sentence that begins with it.
+	Op  string
+	Err error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of an error of a BMC call.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Classify(err)
+}
+
+// Classify tells the kind of an error that the network or TLS gave.
+func Classify(err error) Kind {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		hostname     x509.HostnameError
+		invalid      x509.CertificateInvalidError
+		network      net.Error
+	)
+	switch {
+	case errors.As(err, &verification), errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid):
+		return BadCertificate
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network):
+		return Unreachable
+	default:
+		return Failed
+	}
+}
