@@ -414,11 +414,12 @@ const (
 
 // BootStatus is how far a boot came.
 type BootStatus struct {
-	// attempt is the number of the attempt that the sightings are of.
+	// attempt is the number of the boot attempt.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// sightings are the stages that were seen, each when it was first seen.
+	// sightings are the stages that were seen, each when it was first seen. Those from before the attempt began are of an
+	// earlier one.
 	// +optional
 	// +listType=map
 	// +listMapKey=stage
@@ -426,7 +427,15 @@ type BootStatus struct {
 
 	// problem is what kept the boot server from serving this attempt.
 	// +optional
-	Problem *BootFailure `json:"problem,omitempty"`
+	Problem *BootProblem `json:"problem,omitempty"`
+}
+
+// BootProblem is what kept the boot server from serving a boot.
+type BootProblem struct {
+	BootFailure `json:",inline"`
+	// time is when it was last seen.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
 }
 
 // Sighting is a stage of a boot that was seen.

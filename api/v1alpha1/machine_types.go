@@ -20,11 +20,7 @@ type BareMetalMachineSpec struct {
 
 	// hostSelector picks the hosts that may be claimed by their labels. Without it any host may be.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="matchExpressions: operator must be In, NotIn, Exists or DoesNotExist"
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && size(e.values) > 0))",message="matchExpressions: In and NotIn need values, Exists and DoesNotExist take none"
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, size(e.key) <= 317 && e.key.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$'))",message="matchExpressions: key must be a label key, like rack or example.com/rack"
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$') && self.matchLabels[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$'))",message="matchLabels: keys and values must be labels, like rack: a-1"
-	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
+	HostSelector *HostSelector `json:"hostSelector,omitempty"`
 
 	// hardware is the least that a host must have.
 	// +optional
@@ -33,6 +29,48 @@ type BareMetalMachineSpec struct {
 	// boot is what the host boots over the network.
 	// +required
 	Boot BootSource `json:"boot,omitzero"`
+}
+
+// HostSelector picks hosts by their labels. A host must have all the labels and meet all the expressions.
+// +kubebuilder:validation:MinProperties=1
+type HostSelector struct {
+	// matchLabels are labels with the values that they must have, like rack: a-1.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317)",message="a label key has at most 317 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.substring(0, size(k) < 317 ? size(k) : 317).matches('^([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$'))",message="keys must be label keys, like rack or example.com/rack"
+	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
+
+	// matchExpressions are what the labels must meet.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	MatchExpressions []HostSelectorRequirement `json:"matchExpressions,omitempty"`
+}
+
+// LabelValue is the value of a label.
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="must be a label value: letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+type LabelValue string
+
+// HostSelectorRequirement is what a label must meet.
+// +kubebuilder:validation:XValidation:rule="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",message="In and NotIn need values, Exists and DoesNotExist take none"
+type HostSelectorRequirement struct {
+	// key is the label.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a label key, like rack or example.com/rack"
+	Key string `json:"key,omitempty"`
+	// operator is In, NotIn, Exists or DoesNotExist.
+	// +required
+	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
+	Operator metav1.LabelSelectorOperator `json:"operator,omitempty"`
+	// values are what the label is compared with.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Values []LabelValue `json:"values,omitempty"`
 }
 
 // HardwareRequirements are the least that a host must have to be claimed. A host whose BMC does not tell is not claimed for
@@ -99,8 +137,7 @@ type Artifact struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''",message="must be an http:// or https:// URL with a host"
-	// +kubebuilder:validation:XValidation:rule="!isURL(self) || !url(self).getHost().contains('@')",message="must not hold credentials"
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://[^/?#@]+([/?#]|$)')",message="must be an http:// or https:// URL with a host and without credentials"
 	URL string `json:"url,omitempty"`
 
 	// checksum is the file's SHA-256 or SHA-512 checksum in hexadecimal: sha256:... or sha512:...

@@ -117,7 +117,7 @@ func prepare(v View, s Settings) Step {
 		return ask
 	}
 	if len(v.SharesMACWith) > 0 {
-		step.Reason, step.Message = v1alpha1.ReasonMACConflict, conflict(v)
+		step.Reason, step.Message = v1alpha1.ReasonMACConflict, MACConflict(v)
 		return step
 	}
 	return begin(v, 1)

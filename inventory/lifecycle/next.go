@@ -150,7 +150,7 @@ func offer(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonNotVerified, Again: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch {
 	case v.BMC.Inspected && len(v.SharesMACWith) > 0:
-		step.Message = conflict(v)
+		step.Message = MACConflict(v)
 	case v.BMC.Problem != nil || !v.BMC.Inspected || !v.BMC.PowerAt.After(v.BMC.LastPowerAt):
 		step.Message = ask.Message
 	default:
@@ -179,7 +179,8 @@ func offered(v View, s Settings) Step {
 	return step
 }
 
-func conflict(v View) string {
+// MACConflict says which hosts have the same boot MAC address.
+func MACConflict(v View) string {
 	return fmt.Sprintf("spec.bootMACAddress %s is also that of host %s: correct one of them",
 		v.Spec.BootMACAddress, strings.Join(v.SharesMACWith, ", "))
 }

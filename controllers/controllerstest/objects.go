@@ -1,0 +1,115 @@
+package controllerstest
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega" //nolint:revive,staticcheck // as in every test
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// Username and Password are those of every emulated BMC.
+const (
+	Username = "admin"
+	Password = "a secret"
+)
+
+// Settings are the lifecycle's times for tests: what takes minutes in a rack takes a moment.
+func Settings() lifecycle.Settings {
+	return lifecycle.Settings{
+		PollInterval: 500 * time.Millisecond, ActiveInterval: 50 * time.Millisecond, PowerSettle: time.Second,
+		ShutDownTimeout: time.Second, BootTimeout: 20 * time.Second, BootAttempts: 2,
+	}
+}
+
+// Server is an emulated server with its BMC, and the objects that register it.
+type Server struct {
+	*bmctest.Machine
+	Host   *v1alpha1.BareMetalHost
+	Secret *corev1.Secret
+}
+
+// NewServer starts an emulated server. Nothing is created in the API server.
+func NewServer(t *testing.T, namespace, name string, number byte, opts bmctest.Options) *Server {
+	t.Helper()
+	opts.Name, opts.Username, opts.Password = name, Username, Password
+	opts.MAC = "52:54:00:00:00:" + string("0123456789abcdef"[number>>4]) + string("0123456789abcdef"[number&15])
+	machine := bmctest.NewMachine(opts)
+	server := httptest.NewServer(machine)
+	t.Cleanup(func() {
+		server.Close()
+		machine.Close()
+	})
+	return &Server{
+		Machine: machine,
+		Secret: &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-bmc"},
+			StringData: map[string]string{"username": Username, "password": Password},
+		},
+		Host: &v1alpha1.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: v1alpha1.BareMetalHostSpec{
+				BMC: v1alpha1.BMC{
+					Address: strings.Replace(server.URL, "http://", "redfish+http://", 1), CredentialsSecretName: name + "-bmc",
+				},
+				BootMACAddress: opts.MAC,
+			},
+		},
+	}
+}
+
+// Claim is a machine with its Cluster and its bootstrap data, as Cluster API would make them.
+type Claim struct {
+	Cluster          *clusterv1.Cluster
+	Machine          *clusterv1.Machine
+	BareMetalMachine *v1alpha1.BareMetalMachine
+	Bootstrap        *corev1.Secret
+}
+
+// NewClaim creates a Cluster, whose infrastructure is ready, with a Machine, its BareMetalMachine and its bootstrap data.
+func (e *Env) NewClaim(t *testing.T, namespace, name string) *Claim {
+	t.Helper()
+	g := NewWithT(t)
+	labels := map[string]string{clusterv1.ClusterNameLabel: name}
+	infra := clusterv1.ContractVersionedObjectReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalMachine", Name: name}
+	c := &Claim{
+		Cluster: &clusterv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalCluster", Name: name,
+			}},
+		},
+		Machine: &clusterv1.Machine{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+			Spec:       clusterv1.MachineSpec{ClusterName: name, InfrastructureRef: infra, Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To(name)}},
+		},
+		Bootstrap: &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			StringData: map[string]string{"value": "#cloud-config\n", "format": "cloud-config"},
+		},
+	}
+	e.Create(t, c.Cluster, c.Machine, c.Bootstrap)
+	c.Cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	g.Expect(e.Client.Status().Update(t.Context(), c.Cluster)).To(Succeed())
+	c.BareMetalMachine = &v1alpha1.BareMetalMachine{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: c.Machine.UID}},
+		},
+		Spec: v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{
+			Kernel:      v1alpha1.Artifact{URL: "http://192.0.2.1/kernel", Checksum: "sha256:" + strings.Repeat("0", 64)},
+			Persistence: v1alpha1.PersistenceInstalled,
+		}},
+	}
+	e.Create(t, c.BareMetalMachine)
+	return c
+}

@@ -1,0 +1,190 @@
+// Package host reconciles BareMetalHosts: it observes a host, asks lifecycle.Next what to do, does it, and tells people. It
+// decides nothing by itself, and never waits for a BMC: BMC work is jobs of a pool, whose results bring the host back.
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch
+
+// Reconciler reconciles BareMetalHosts.
+type Reconciler struct {
+	// Client reads from the cache.
+	Client client.Client
+	// APIReader reads Secrets from the API server: the cache holds none.
+	APIReader client.Reader
+	// Pool does the BMC work.
+	Pool *bmc.Pool
+	// Settings are the times that the lifecycle keeps.
+	Settings lifecycle.Settings
+	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
+	WatchFilter string
+
+	facts   *facts
+	results chan event.TypedGenericEvent[types.NamespacedName]
+	stopped <-chan struct{}
+}
+
+// SetupWithManager adds the controller to the manager. ctx is the one that the manager runs with.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	r.facts, r.stopped = newFacts(), ctx.Done()
+	r.results = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
+	results := source.TypedChannel(r.results, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
+		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
+			q.Add(reconcile.Request{NamespacedName: e.Object})
+		},
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.BareMetalHost{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
+		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostsWithSameMAC), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfMachine)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwner)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfCluster),
+			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfSecret)).
+		WatchesRawSource(results).
+		WithOptions(options).
+		Complete(r)
+}
+
+// Reconcile brings a host one step further.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	host := &v1alpha1.BareMetalHost{}
+	if err := r.Client.Get(ctx, request.NamespacedName, host); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.facts.forget(request.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	view, err := r.observe(ctx, host)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	step := lifecycle.Next(view, r.Settings)
+	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
+	if err := r.perform(ctx, host, view, step); err != nil {
+		return controllers.Result(err)
+	}
+	if step.Action == lifecycle.Forget {
+		return ctrl.Result{}, nil
+	}
+	if err := r.writeStatus(ctx, host, view, step); err != nil {
+		return controllers.Result(err)
+	}
+	if step.Again.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{RequeueAfter: max(step.Again.Sub(view.Now), 10*time.Millisecond)}, nil
+}
+
+// observe gathers what is known of a host.
+func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) (lifecycle.View, error) {
+	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
+	if err != nil {
+		return lifecycle.View{}, fmt.Errorf("read the machine that has the host: %w", err)
+	}
+	problem, err := r.reconcileEndpoint(ctx, host)
+	if err != nil {
+		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
+	}
+	var same v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &same, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}); err != nil {
+		return lifecycle.View{}, fmt.Errorf("look for hosts with the same MAC address: %w", err)
+	}
+	view := controllers.View(host, consumer, time.Now())
+	for _, other := range same.Items {
+		if other.UID != host.UID {
+			view.SharesMACWith = append(view.SharesMACWith, other.Namespace+"/"+other.Name)
+		}
+	}
+	key := client.ObjectKeyFromObject(host)
+	view.BMC = r.facts.get(key).bmc
+	view.BMC.Busy = r.Pool.Busy(key.String())
+	if problem != nil {
+		view.BMC.Problem = problem
+	}
+	return view, nil
+}
+
+func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	var hosts v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &hosts, opts...); err != nil {
+		// The cache cannot fail to list but before it is synced, and then every host is reconciled anyway.
+		ctrl.LoggerFrom(ctx).Error(err, "List the hosts to reconcile")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(hosts.Items))
+	for i := range hosts.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
+	}
+	return requests
+}
+
+func (r *Reconciler) hostsWithSameMAC(ctx context.Context, o client.Object) []reconcile.Request {
+	host, ok := o.(*v1alpha1.BareMetalHost)
+	if !ok {
+		return nil
+	}
+	return r.requests(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress})
+}
+
+func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
+}
+
+func (r *Reconciler) hostsOfOwner(ctx context.Context, o client.Object) []reconcile.Request {
+	machine, ok := o.(*clusterv1.Machine)
+	if !ok || machine.Spec.InfrastructureRef.Name == "" {
+		return nil
+	}
+	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: machine.Spec.InfrastructureRef.Name})
+}
+
+func (r *Reconciler) hostsOfCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	var machines v1alpha1.BareMetalMachineList
+	err := r.Client.List(ctx, &machines, client.InNamespace(o.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: o.GetName()})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the machines of the cluster")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range machines.Items {
+		requests = append(requests, r.hostsOfMachine(ctx, &machines.Items[i])...)
+	}
+	return requests
+}
+
+func (r *Reconciler) hostsOfSecret(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.SecretIndex: o.GetName()})
+}

@@ -1,0 +1,106 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// reconcileEndpoint learns how to reach the host's BMC. The Secrets are read only when they changed: the cache holds no
+// Secret, just the metadata of all. It returns what the user has to mend.
+func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareMetalHost) (*lifecycle.BMCProblem, error) {
+	spec := host.Spec.BMC
+	version := spec.Address + fmt.Sprint(spec.InsecureSkipTLSVerify)
+	names := []string{spec.CredentialsSecretName}
+	if spec.CASecretName != "" {
+		names = append(names, spec.CASecretName)
+	}
+	for _, name := range names {
+		secret := &metav1.PartialObjectMetadata{}
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, secret)
+		if apierrors.IsNotFound(err) {
+			return missing("Secret %q is not there", name), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := r.labelForMove(ctx, secret); err != nil {
+			return nil, err
+		}
+		version += fmt.Sprintf(" %s/%s", secret.UID, secret.ResourceVersion)
+	}
+	key := client.ObjectKeyFromObject(host)
+	if r.facts.get(key).secrets == version {
+		return nil, nil //nolint:nilnil // nothing has changed, nothing is wrong
+	}
+	endpoint, problem, err := r.readEndpoint(ctx, host)
+	if problem != nil || err != nil {
+		return problem, err
+	}
+	r.facts.with(key, func(h *hostFacts) { h.reach(endpoint, version) })
+	return nil, nil //nolint:nilnil // nothing is wrong
+}
+
+// labelForMove makes `clusterctl move` take a Secret along. An owner reference would do so too, but deleting the host would
+// then delete the user's Secret.
+func (r *Reconciler) labelForMove(ctx context.Context, secret *metav1.PartialObjectMetadata) error {
+	if _, ok := secret.Labels[v1alpha1.MoveLabel]; ok || !secret.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	patch := []byte(fmt.Sprintf(`{"metadata":{"labels":{%q:""}}}`, v1alpha1.MoveLabel))
+	return client.IgnoreNotFound(r.Client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)))
+}
+
+func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalHost) (*bmc.Endpoint, *lifecycle.BMCProblem, error) {
+	spec := host.Spec.BMC
+	address, err := url.Parse(spec.Address)
+	if err != nil {
+		return nil, missing("spec.bmc.address is no URL: %v", err), nil
+	}
+	endpoint := &bmc.Endpoint{URL: address, InsecureSkipVerify: spec.InsecureSkipTLSVerify}
+	read := func(name, key string) ([]byte, *lifecycle.BMCProblem, error) {
+		var secret corev1.Secret
+		err := r.APIReader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &secret)
+		if apierrors.IsNotFound(err) {
+			return nil, missing("Secret %q is not there", name), nil
+		}
+		if err == nil && len(secret.Data[key]) == 0 {
+			return nil, missing("Secret %q has no key %q", name, key), nil
+		}
+		return secret.Data[key], nil, err
+	}
+	for _, want := range []struct {
+		secret, key string
+		to          func([]byte)
+	}{
+		{spec.CredentialsSecretName, "username", func(b []byte) { endpoint.Username = string(b) }},
+		{spec.CredentialsSecretName, "password", func(b []byte) { endpoint.Password = string(b) }},
+		{spec.CASecretName, "ca.crt", func(b []byte) { endpoint.CA = b }},
+	} {
+		if want.secret == "" {
+			continue
+		}
+		value, problem, err := read(want.secret, want.key)
+		if problem != nil || err != nil {
+			return nil, problem, err
+		}
+		want.to(value)
+	}
+	return endpoint, nil, nil
+}
+
+// missing is a problem that a change of an object ends, which brings the host back.
+func missing(format string, args ...any) *lifecycle.BMCProblem {
+	return &lifecycle.BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: fmt.Sprintf(format, args...)}
+}

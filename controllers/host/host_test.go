@@ -1,0 +1,215 @@
+package host_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
+)
+
+var env *controllerstest.Env
+
+func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
+
+// start runs the host controller, and returns a function that stops it.
+func start(t *testing.T) func() {
+	t.Helper()
+	pool := bmc.NewPool(map[string]bmc.OpenFunc{redfish.SchemeInsecure: (&redfish.Driver{}).Open}, bmc.PoolOptions{Timeout: 5 * time.Second})
+	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
+		return (&host.Reconciler{
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: controllerstest.Settings(),
+		}).SetupWithManager(ctx, mgr, controller.Options{})
+	})
+	return func() {
+		stop()
+		pool.Close()
+	}
+}
+
+func register(t *testing.T, server *controllerstest.Server) {
+	t.Helper()
+	env.Create(t, server.Secret, server.Host)
+}
+
+func wait(t *testing.T, server *controllerstest.Server, until func(Gomega, *v1alpha1.BareMetalHost)) {
+	t.Helper()
+	controllerstest.Wait(t, env, server.Host, until)
+}
+
+func phase(want v1alpha1.HostPhase) func(Gomega, *v1alpha1.BareMetalHost) {
+	return func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.Phase).To(Equal(want)) }
+}
+
+func reason(condition, want string) func(Gomega, *v1alpha1.BareMetalHost) {
+	return func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(conditions.GetReason(h, condition)).To(Equal(want), conditions.GetMessage(h, condition))
+	}
+}
+
+func TestRegister(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 1, bmctest.Options{})
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	h := server.Host
+	g.Expect(h.Finalizers).To(ConsistOf(v1alpha1.HostFinalizer))
+	g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOff))
+	g.Expect(h.Status.Hardware.MemoryMiB).To(Equal(int64(64 << 10)))
+	g.Expect(h.Status.LastOperation.Name).To(Equal("Inspect"))
+	for _, kind := range []string{v1alpha1.ReadyCondition, v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition, v1alpha1.AvailableCondition} {
+		g.Expect(conditions.IsTrue(h, kind)).To(BeTrue(), kind)
+	}
+	g.Expect(env.Client.Get(t.Context(), keyOf(server.Secret), server.Secret)).To(Succeed())
+	g.Expect(server.Secret.Labels).To(HaveKey(v1alpha1.MoveLabel))
+	g.Expect(server.CommandNames()).To(BeEmpty())
+
+	g.Expect(env.Client.Delete(t.Context(), h)).To(Succeed())
+	env.Gone(t, h)
+	g.Expect(server.CommandNames()).To(BeEmpty())
+}
+
+// TestProblemsHeal: what is wrong has its reason, and goes when its cause goes.
+func TestProblemsHeal(t *testing.T) {
+	defer start(t)()
+	namespace := env.Namespace(t)
+	t.Run("the password", func(t *testing.T) {
+		server := controllerstest.NewServer(t, namespace, "password", 2, bmctest.Options{})
+		server.Secret.StringData["password"] = "wrong"
+		register(t, server)
+		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsRefused))
+		wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonNotVerified))
+		controllerstest.Modify(t, env, server.Secret, func(s *corev1.Secret) { s.StringData = map[string]string{"password": controllerstest.Password} })
+		wait(t, server, phase(v1alpha1.PhaseAvailable))
+	})
+	t.Run("the Secret", func(t *testing.T) {
+		server := controllerstest.NewServer(t, namespace, "secret", 3, bmctest.Options{})
+		env.Create(t, server.Host)
+		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsMissing))
+		env.Create(t, server.Secret)
+		wait(t, server, phase(v1alpha1.PhaseAvailable))
+	})
+	t.Run("the BMC", func(t *testing.T) {
+		server := controllerstest.NewServer(t, namespace, "bmc", 4, bmctest.Options{})
+		register(t, server)
+		wait(t, server, phase(v1alpha1.PhaseAvailable))
+		server.SetDown(true)
+		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonBMCUnreachable))
+		server.SetDown(false)
+		wait(t, server, phase(v1alpha1.PhaseAvailable))
+	})
+	t.Run("the MAC address", func(t *testing.T) {
+		one := controllerstest.NewServer(t, namespace, "mac-1", 5, bmctest.Options{})
+		two := controllerstest.NewServer(t, namespace, "mac-2", 6, bmctest.Options{})
+		two.Host.Spec.BootMACAddress = one.Host.Spec.BootMACAddress
+		register(t, one)
+		wait(t, one, phase(v1alpha1.PhaseAvailable))
+		register(t, two)
+		wait(t, one, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonMACConflict))
+		wait(t, two, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonMACConflict))
+		controllerstest.Modify(t, env, two.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "52:54:00:00:00:06" })
+		wait(t, one, phase(v1alpha1.PhaseAvailable))
+		wait(t, two, phase(v1alpha1.PhaseAvailable))
+	})
+}
+
+// TestRunningServerIsNotTouched: a server that is registered while it runs may be somebody's.
+func TestRunningServerIsNotTouched(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 7, bmctest.Options{On: true})
+	register(t, server)
+	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonPoweredOn))
+	g.Expect(server.CommandNames()).To(BeEmpty())
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Power = v1alpha1.PowerOff })
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	g.Expect(server.CommandNames()).To(Equal([]string{"GracefulShutdown"}))
+}
+
+// TestBootAndRelease follows a host from its claim to its release, and restarts the provider on the way.
+func TestBootAndRelease(t *testing.T) {
+	g := NewWithT(t)
+	stop := start(t)
+	namespace := env.Namespace(t)
+	server := controllerstest.NewServer(t, namespace, "h", 8, bmctest.Options{
+		PowerDelay: 100 * time.Millisecond,
+		Run:        func(ctx context.Context, _ bmctest.Boot, booted func()) { booted(); <-ctx.Done() },
+	})
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	claim := env.NewClaim(t, namespace, "m")
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Finalizers = []string{v1alpha1.MachineFinalizer} })
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	})
+
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
+	g.Expect(server.Host.Annotations).To(HaveKey(v1alpha1.BlockMoveAnnotation))
+	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=Pxe", "On"}))
+
+	stop()
+	defer start(t)() // a restart in mid-boot does not start the boot again
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+		now := metav1.Now()
+		h.Spec.Boot.SeedAddress, h.Spec.Boot.ReportedAt = "192.0.2.7", &now
+	})
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForMachine))
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation))
+		g.Expect(h.Status.Addresses).To(HaveLen(1))
+	})
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
+		m.Spec.ProviderID = "baremetal://" + namespace + "/h/m"
+	})
+	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	g.Expect(conditions.IsTrue(server.Host, v1alpha1.ReadyCondition)).To(BeTrue())
+	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=Pxe", "On"}))
+
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ConsumerRef).To(BeNil())
+		g.Expect(h.Spec.Boot).To(BeNil())
+		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
+		g.Expect(h.Status.Boot).To(BeNil())
+	})
+	g.Expect(server.On()).To(BeFalse())
+	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=Pxe", "On", "GracefulShutdown"}))
+}
+
+// TestConsumerGone: a machine that vanished without its release leaves its server running.
+func TestConsumerGone(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	namespace := env.Namespace(t)
+	server := controllerstest.NewServer(t, namespace, "h", 9, bmctest.Options{On: true})
+	server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseOrphaned))
+	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonConsumerNotFound))
+	g.Expect(server.CommandNames()).To(BeEmpty())
+
+	claim := env.NewClaim(t, namespace, "m")
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
+		m.Spec.ProviderID = "baremetal://" + namespace + "/h/m"
+	})
+	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	g.Expect(server.CommandNames()).To(BeEmpty())
+}
+
+func keyOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}

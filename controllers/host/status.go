@@ -1,0 +1,146 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// writeStatus tells people where the host stands, with one write if anything changed. While the BMC is asked for the first time in
+// this process's life the status stays as it is, so that a restart writes nothing.
+func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
+	asking := view.BMC.Problem == nil && !view.BMC.Inspected && (view.BMC.Busy || step.Action == lifecycle.Inspect)
+	if asking && host.Status.ObservedGeneration == host.Generation {
+		return nil
+	}
+	before := host.DeepCopy()
+	learned := r.facts.get(client.ObjectKeyFromObject(host))
+	status := &host.Status
+	status.ObservedGeneration = host.Generation
+	if step.Phase != "" {
+		status.Phase = step.Phase
+	}
+	if view.BMC.Power != "" {
+		status.Power = view.BMC.Power
+	}
+	if learned.hardware != nil {
+		status.Hardware = learned.hardware
+	}
+	if learned.operation != nil {
+		status.LastOperation = learned.operation
+	}
+	bootStatus(host, step)
+	setConditions(host, view, step)
+	if equality.Semantic.DeepEqual(before.Status, host.Status) {
+		return nil
+	}
+	return r.Client.Status().Patch(ctx, host, client.MergeFrom(before))
+}
+
+// bootStatus keeps the sightings, which the boot server writes, to the attempt that they are of.
+func bootStatus(host *v1alpha1.BareMetalHost, step lifecycle.Step) {
+	attempt := host.Spec.Boot
+	if step.Action == lifecycle.RecordBoot {
+		attempt = step.Boot
+	}
+	switch {
+	case attempt == nil:
+		host.Status.Boot, host.Status.Addresses = nil, nil
+	case host.Status.Boot == nil:
+		host.Status.Boot = &v1alpha1.BootStatus{Attempt: attempt.Attempt}
+	default:
+		host.Status.Boot.Attempt = attempt.Attempt
+	}
+	if attempt != nil && attempt.ReportedAt != nil {
+		host.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: attempt.SeedAddress}}
+	}
+}
+
+// setConditions sets every condition of the host.
+func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+	set := func(kind string, ok bool, reason, message string) {
+		status := metav1.ConditionFalse
+		if ok {
+			status = metav1.ConditionTrue
+		}
+		conditions.Set(host, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: host.Generation})
+	}
+	switch p := view.BMC.Problem; {
+	case p != nil:
+		set(v1alpha1.BMCReadyCondition, false, p.Reason, p.Message)
+	case view.BMC.PowerAt.IsZero():
+		conditions.Set(host, metav1.Condition{
+			Type: v1alpha1.BMCReadyCondition, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonBMCUnknown, ObservedGeneration: host.Generation,
+		})
+	default:
+		set(v1alpha1.BMCReadyCondition, true, v1alpha1.ReasonBMCReachable, "")
+	}
+	switch {
+	case view.Verified():
+		set(v1alpha1.VerifiedCondition, true, v1alpha1.ReasonVerified, "")
+	case len(view.SharesMACWith) > 0:
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonMACConflict, lifecycle.MACConflict(view))
+	default:
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonInspecting, "The inventory has not been read yet")
+	}
+	setAvailable(set, view, step)
+	if view.Claimed() {
+		booted := view.Provisioned() && step.State != lifecycle.StateLost
+		if booted {
+			set(v1alpha1.BootedCondition, true, v1alpha1.ReasonBooted, "")
+		} else {
+			set(v1alpha1.BootedCondition, false, step.Reason, step.Message)
+		}
+	} else {
+		conditions.Delete(host, v1alpha1.BootedCondition)
+	}
+	pausedReason := clusterv1.NotPausedReason
+	if step.State == lifecycle.StatePaused {
+		pausedReason = clusterv1.PausedReason
+	}
+	set(clusterv1.PausedCondition, step.State == lifecycle.StatePaused, pausedReason, "")
+	setReady(host, view, step)
+}
+
+func setAvailable(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {
+	switch {
+	case view.Claimed():
+		set(v1alpha1.AvailableCondition, false, v1alpha1.ReasonClaimed, fmt.Sprintf("BareMetalMachine %q has the host", view.Spec.ConsumerRef.Name))
+	case step.Phase == v1alpha1.PhaseAvailable:
+		set(v1alpha1.AvailableCondition, true, v1alpha1.ReasonAvailable, "")
+	default:
+		set(v1alpha1.AvailableCondition, false, step.Reason, step.Message)
+	}
+}
+
+// setReady summarises: the first condition that is False speaks for all, else the first that is Unknown.
+func setReady(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+	ready := metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyCondition, ObservedGeneration: host.Generation}
+	kinds := []string{v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition}
+	switch {
+	case view.Claimed():
+		kinds = append(kinds, v1alpha1.BootedCondition)
+	case step.State != lifecycle.StateExternal:
+		kinds = append(kinds, v1alpha1.AvailableCondition)
+	}
+	for _, kind := range kinds {
+		c := conditions.Get(host, kind)
+		if c != nil && (c.Status == metav1.ConditionFalse && ready.Status != metav1.ConditionFalse ||
+			c.Status == metav1.ConditionUnknown && ready.Status == metav1.ConditionTrue) {
+			ready.Status, ready.Reason, ready.Message = c.Status, c.Reason, c.Message
+		}
+	}
+	if view.Deleting && view.Claimed() {
+		ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonDeleting
+		ready.Message = fmt.Sprintf("The host goes when the Machine of BareMetalMachine %q is deleted and has released it", view.Spec.ConsumerRef.Name)
+	}
+	conditions.Set(host, ready)
+}

@@ -1,0 +1,127 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// Consumer is the machine that has a host, and what belongs to it. What is not there is nil.
+type Consumer struct {
+	BareMetalMachine *v1alpha1.BareMetalMachine
+	Machine          *clusterv1.Machine
+	Cluster          *clusterv1.Cluster
+}
+
+// GetConsumer reads the machine that has a host. It returns nil for a free host. An error means that it is not known who has
+// the host: nothing may be done to it then.
+func GetConsumer(ctx context.Context, reader client.Reader, host *v1alpha1.BareMetalHost) (*Consumer, error) {
+	if host.Spec.ConsumerRef == nil {
+		return nil, nil //nolint:nilnil // nobody is a valid answer
+	}
+	consumer := &Consumer{}
+	var machine v1alpha1.BareMetalMachine
+	err := reader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine)
+	if err != nil {
+		return consumer, client.IgnoreNotFound(err)
+	}
+	consumer.BareMetalMachine = &machine
+	// GetOwnerMachine and GetClusterByName take a client, and only read with it.
+	reads := readOnly{Reader: reader}
+	if consumer.Machine, err = util.GetOwnerMachine(ctx, reads, machine.ObjectMeta); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	name := machine.Labels[clusterv1.ClusterNameLabel]
+	if name == "" && consumer.Machine != nil {
+		name = consumer.Machine.Spec.ClusterName
+	}
+	if name == "" {
+		return consumer, nil
+	}
+	var cluster clusterv1.Cluster
+	switch err := reader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &cluster); {
+	case err == nil:
+		consumer.Cluster = &cluster
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	}
+	return consumer, nil
+}
+
+// readOnly gives functions that ask for a client, and only read with it, a reader. Writing with it panics.
+type readOnly struct {
+	client.Reader
+	client.Client
+}
+
+func (r readOnly) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return r.Reader.Get(ctx, key, obj, opts...)
+}
+
+func (r readOnly) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return r.Reader.List(ctx, list, opts...)
+}
+
+// BootstrapSecretName returns the name of the Secret that holds the machine's bootstrap data, empty while there is none.
+func (c *Consumer) BootstrapSecretName() string {
+	if c == nil || c.Machine == nil {
+		return ""
+	}
+	return ptr.Deref(c.Machine.Spec.Bootstrap.DataSecretName, "")
+}
+
+func (c *Consumer) view() *lifecycle.Consumer {
+	if c == nil {
+		return nil
+	}
+	m := c.BareMetalMachine
+	if m == nil {
+		return &lifecycle.Consumer{}
+	}
+	_, moved := m.Annotations[v1alpha1.DeleteForMoveAnnotation]
+	return &lifecycle.Consumer{
+		Found: true, Deleting: !m.DeletionTimestamp.IsZero(), DeletedForMove: moved && !m.DeletionTimestamp.IsZero(),
+		ClusterFound: c.Cluster != nil, Paused: c.Cluster != nil && annotations.IsPaused(c.Cluster, m),
+		ProviderID: m.Spec.ProviderID, BootstrapReady: c.BootstrapSecretName() != "", Persistence: m.Spec.Boot.Persistence,
+	}
+}
+
+// View returns what is known of a host through the API. The host controller adds what is known through the BMC.
+func View(host *v1alpha1.BareMetalHost, consumer *Consumer, now time.Time) lifecycle.View {
+	_, moved := host.Annotations[v1alpha1.DeleteForMoveAnnotation]
+	_, blocked := host.Annotations[v1alpha1.BlockMoveAnnotation]
+	view := lifecycle.View{
+		Now: now, Namespace: host.Namespace, Name: host.Name, Spec: host.Spec,
+		Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: moved && !host.DeletionTimestamp.IsZero(),
+		Paused: annotations.HasPaused(host), MoveBlocked: blocked, Consumer: consumer.view(),
+	}
+	if boot, status := host.Spec.Boot, host.Status.Boot; boot != nil && status != nil {
+		for _, s := range status.Sightings {
+			if !s.Time.Before(&boot.StartedAt) && StageRank(s.Stage) > StageRank(view.Furthest) {
+				view.Furthest = s.Stage
+			}
+		}
+		if p := status.Problem; p != nil && !p.Time.Before(&boot.StartedAt) {
+			view.Problem = &p.BootFailure
+		}
+	}
+	return view
+}
+
+var stages = []v1alpha1.BootStage{
+	v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed, v1alpha1.StageReportedIn,
+}
+
+// StageRank orders the stages of a boot. No stage ranks below the first.
+func StageRank(stage v1alpha1.BootStage) int { return slices.Index(stages, stage) }
