@@ -127,7 +127,7 @@ func setReady(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.
 	kinds := []string{v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition}
 	switch {
 	case view.Claimed():
-		kinds = append(kinds, v1alpha1.BootedCondition)
+		kinds = []string{v1alpha1.BMCReadyCondition, v1alpha1.BootedCondition, v1alpha1.VerifiedCondition}
 	case step.State != lifecycle.StateExternal:
 		kinds = append(kinds, v1alpha1.AvailableCondition)
 	}
