@@ -107,12 +107,20 @@ func View(host *v1alpha1.BareMetalHost, consumer *Consumer, now time.Time) lifec
 		Paused: annotations.HasPaused(host), MoveBlocked: blocked, Consumer: consumer.view(),
 	}
 	if boot, status := host.Spec.Boot, host.Status.Boot; boot != nil && status != nil {
+		latest := boot.StartedAt
 		for _, s := range status.Sightings {
-			if !s.Time.Before(&boot.StartedAt) && StageRank(s.Stage) > StageRank(view.Furthest) {
+			if s.Time.Before(&boot.StartedAt) {
+				continue
+			}
+			if StageRank(s.Stage) > StageRank(view.Furthest) {
 				view.Furthest = s.Stage
 			}
+			if latest.Before(&s.Time) {
+				latest = s.Time
+			}
 		}
-		if p := status.Problem; p != nil && !p.Time.Before(&boot.StartedAt) {
+		// A problem is over when the boot went on.
+		if p := status.Problem; p != nil && !p.Time.Before(&latest) {
 			view.Problem = &p.BootFailure
 		}
 	}

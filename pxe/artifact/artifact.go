@@ -1,0 +1,259 @@
+// Package artifact fetches the files that servers boot, checks them against their checksums, and keeps them on disk.
+package artifact
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Artifact is a file with the checksum that it must have.
+type Artifact struct {
+	// URL is where the file comes from.
+	URL string
+	// Checksum is sha256:HEX or sha512:HEX.
+	Checksum string
+}
+
+// ErrChecksum means that a file is not the one that its checksum names.
+var ErrChecksum = errors.New("the checksum differs")
+
+// ErrNotYet means that a file is being fetched.
+var ErrNotYet = errors.New("being fetched")
+
+// Options bound a cache. Zero values take the defaults.
+type Options struct {
+	// Dir is the folder. It is made, and holds nothing that cannot be fetched again.
+	Dir string
+	// MaxBytes is the size that the cache may have; the files used longest ago go first. Defaults to 20 GiB.
+	MaxBytes int64
+	// AllowNetworks are networks that files may come from although their addresses are loopback or link-local.
+	AllowNetworks []netip.Prefix
+	// RetryAfter is how long an error is remembered before the file is asked for again. Defaults to 10 s.
+	RetryAfter time.Duration
+	// Timeout bounds the fetch of one file. Defaults to 15 minutes.
+	Timeout time.Duration
+}
+
+// Cache holds files by their checksums. It is safe for concurrent use.
+type Cache struct {
+	opts   Options
+	client *http.Client
+	lanes  chan struct{}
+
+	ctx    context.Context //nolint:containedctx // fetches outlive the requests that start them
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	fetches map[string]*fetch // by checksum
+}
+
+type fetch struct {
+	running bool
+	err     error
+	endedAt time.Time
+}
+
+// New returns a cache. Close it.
+func New(opts Options) (*Cache, error) {
+	if opts.MaxBytes == 0 {
+		opts.MaxBytes = 20 << 30
+	}
+	if opts.RetryAfter == 0 {
+		opts.RetryAfter = 10 * time.Second
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = 15 * time.Minute
+	}
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil { //nolint:gosec // kernels are no secret
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Cache{opts: opts, ctx: ctx, cancel: cancel, lanes: make(chan struct{}, 4), fetches: map[string]*fetch{}}
+	dialer := &net.Dialer{Timeout: 30 * time.Second, ControlContext: c.checkAddress}
+	c.client = &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute}}
+	return c, nil
+}
+
+// Close ends the fetches that run and waits for them.
+func (c *Cache) Close() {
+	c.cancel()
+	c.wg.Wait()
+}
+
+// checkAddress refuses addresses that only this machine can reach: tenants give the URLs. It is asked for every connection, so
+// neither a redirect nor a name that resolves anew gets around it.
+func (c *Cache) checkAddress(_ context.Context, _, address string, _ syscall.RawConn) error {
+	target, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	ip := target.Addr().Unmap()
+	if slices.ContainsFunc(c.opts.AllowNetworks, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+		return nil
+	}
+	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+		return fmt.Errorf("%s is a loopback or link-local address: not fetched from there", ip)
+	}
+	return nil
+}
+
+// Open returns a file. While it is being fetched, which Open starts, the error is ErrNotYet; one that could not be fetched is
+// tried again after a while.
+func (c *Cache) Open(a Artifact) (*os.File, error) {
+	path, err := c.path(a)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path) //nolint:gosec // made of a checked checksum
+	if err == nil {
+		now := time.Now()
+		return file, os.Chtimes(path, now, now) // the time of the last use
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return nil, c.start(a, path)
+}
+
+func (c *Cache) path(a Artifact) (string, error) {
+	kind, digest, _ := strings.Cut(a.Checksum, ":")
+	if raw, err := hex.DecodeString(digest); err != nil || newHash(kind) == nil || len(raw) != newHash(kind).Size() {
+		return "", fmt.Errorf("%q is no checksum", a.Checksum)
+	}
+	return filepath.Join(c.opts.Dir, kind+"-"+strings.ToLower(digest)), nil
+}
+
+func newHash(kind string) hash.Hash {
+	switch kind {
+	case "sha256":
+		return sha256.New()
+	case "sha512":
+		return sha512.New()
+	default:
+		return nil
+	}
+}
+
+// start begins to fetch a file unless that is under way, and returns how it stands.
+func (c *Cache) start(a Artifact, path string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.fetches[path]
+	switch {
+	case f == nil:
+		f = &fetch{}
+		c.fetches[path] = f
+	case f.running:
+		return ErrNotYet
+	case f.err != nil && time.Since(f.endedAt) < c.opts.RetryAfter:
+		return f.err
+	}
+	last := f.err
+	f.running = true
+	c.wg.Go(func() {
+		err := c.fetch(a, path)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		f.running, f.err, f.endedAt = false, err, time.Now()
+		if err == nil {
+			delete(c.fetches, path)
+		}
+	})
+	if last != nil {
+		return last
+	}
+	return ErrNotYet
+}
+
+// fetch gets a file, checks it, and only then gives it its name: what has the name is whole.
+func (c *Cache) fetch(a Artifact, path string) error {
+	ctx, cancel := context.WithTimeout(c.ctx, c.opts.Timeout)
+	defer cancel()
+	select {
+	case c.lanes <- struct{}{}:
+		defer func() { <-c.lanes }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
+	if err != nil {
+		return err
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", a.URL, response.Status)
+	}
+	file, err := os.CreateTemp(c.opts.Dir, "part-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // it is gone when it got its name
+	kind, want, _ := strings.Cut(a.Checksum, ":")
+	sum := newHash(kind)
+	n, err := io.Copy(io.MultiWriter(file, sum), io.LimitReader(response.Body, c.opts.MaxBytes+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("fetch %s: %w", a.URL, err)
+	}
+	if n > c.opts.MaxBytes {
+		return fmt.Errorf("%s is larger than the whole cache may be (%d bytes)", a.URL, c.opts.MaxBytes)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != strings.ToLower(want) {
+		return fmt.Errorf("%w: %s is %s:%s and should be %s", ErrChecksum, a.URL, kind, got, a.Checksum)
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	return c.evict(path)
+}
+
+// evict removes the files used longest ago until the cache has its size again. keep stays.
+func (c *Cache) evict(keep string) error {
+	entries, err := os.ReadDir(c.opts.Dir)
+	if err != nil {
+		return err
+	}
+	var files []fs.FileInfo
+	var total int64
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || strings.HasPrefix(entry.Name(), "part-") {
+			continue // removed meanwhile, or not whole yet
+		}
+		files = append(files, info)
+		total += info.Size()
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, file := range files {
+		path := filepath.Join(c.opts.Dir, file.Name())
+		if total <= c.opts.MaxBytes || path == keep {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		total -= file.Size()
+	}
+	return nil
+}

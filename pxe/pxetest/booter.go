@@ -1,0 +1,107 @@
+package pxetest
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+)
+
+// Booter is a hand-written pxe.Booter for one server. It records what it saw, and fails on demand.
+type Booter struct {
+	MAC     net.HardwareAddr
+	Answer  pxe.Answer
+	Address netip.Addr
+	Token   string
+	Data    seed.Data
+	// Err is returned by every method that returns an error.
+	Err error
+
+	mu       sync.Mutex
+	stages   []pxe.Stage
+	failures []error
+	reports  int
+}
+
+var _ pxe.Booter = &Booter{}
+
+// Stages returns the stages that were seen, in their order, without repetitions.
+func (b *Booter) Stages() []pxe.Stage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []pxe.Stage
+	for _, s := range b.stages {
+		if len(out) == 0 || out[len(out)-1] != s {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Failures returns what was told to Failed.
+func (b *Booter) Failures() []error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]error(nil), b.failures...)
+}
+
+// Reports counts the reports.
+func (b *Booter) Reports() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reports
+}
+
+// Lookup returns Answer for the server and nothing for others.
+func (b *Booter) Lookup(_ context.Context, mac net.HardwareAddr) (pxe.Answer, error) {
+	if mac.String() != b.MAC.String() {
+		return pxe.Answer{}, b.Err
+	}
+	return b.Answer, b.Err
+}
+
+// Lease returns Address.
+func (b *Booter) Lease(context.Context, net.HardwareAddr) (netip.Addr, error) {
+	return b.Address, b.Err
+}
+
+// Script returns a script of the answer's files.
+func (b *Booter) Script(context.Context, net.HardwareAddr, netip.Addr) (pxe.Script, error) {
+	return pxe.Script{Title: "test", CommandLine: "quiet", Files: b.Answer.Files, SeedPath: pxe.SeedPath("dc/h", b.Token)}, b.Err
+}
+
+// Seed returns Data for Token.
+func (b *Booter) Seed(_ context.Context, host, token string, _ netip.Addr) (seed.Data, error) {
+	if host != "dc/h" || token != b.Token {
+		return seed.Data{}, pxe.ErrRefused
+	}
+	return b.Data, b.Err
+}
+
+// Report counts.
+func (b *Booter) Report(_ context.Context, host, token string, _ netip.Addr) error {
+	if host != "dc/h" || token != b.Token {
+		return pxe.ErrRefused
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reports++
+	return b.Err
+}
+
+// Saw records a stage.
+func (b *Booter) Saw(_ net.HardwareAddr, stage pxe.Stage, _ netip.Addr, _ string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stages = append(b.stages, stage)
+}
+
+// Failed records a failure.
+func (b *Booter) Failed(_ net.HardwareAddr, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = append(b.failures, err)
+}

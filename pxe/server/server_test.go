@@ -1,0 +1,190 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/insomniacslk/dhcp/iana"
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
+)
+
+// The boot server and its clients have loopback addresses of their own: a client's requests come from the address that DHCP
+// gave it.
+var (
+	bootAddress   = netip.MustParseAddr("127.0.80.1")
+	relayAddress  = netip.MustParseAddr("127.0.80.2")
+	clientAddress = netip.MustParseAddr("127.0.80.77")
+)
+
+func freePort(t *testing.T, network string) uint16 {
+	t.Helper()
+	g := NewWithT(t)
+	if network == "udp4" {
+		conn, err := net.ListenPacket(network, bootAddress.String()+":0") //nolint:noctx // returns at once
+		g.Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = conn.Close() }()
+		return conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+	}
+	conn, err := net.Listen(network, bootAddress.String()+":0") //nolint:noctx // returns at once
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = conn.Close() }()
+	return conn.Addr().(*net.TCPAddr).AddrPort().Port()
+}
+
+// lab is a boot server with the firmware of one client.
+func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
+	t.Helper()
+	g := NewWithT(t)
+	dhcpPort, tftpPort, httpPort := freePort(t, "udp4"), freePort(t, "udp4"), freePort(t, "tcp4")
+	loaders := t.TempDir()
+	for _, name := range []string{"undionly.kpxe", "snponly.efi", "snponly-arm64.efi"} {
+		g.Expect(os.WriteFile(filepath.Join(loaders, name), []byte("loader"), 0o600)).To(Succeed())
+	}
+	address := func(port uint16) string { return netip.AddrPortFrom(bootAddress, port).String() }
+	s := &server.Server{
+		Config: server.Config{
+			DHCP: dhcp.Config{
+				Mode: dhcp.Authoritative, Address: bootAddress, BaseURL: "http://" + address(httpPort), Network: netip.MustParsePrefix("127.0.80.0/24"),
+			},
+			DHCPAddress: address(dhcpPort), TFTPAddress: address(tftpPort), HTTPAddress: address(httpPort), LoaderDir: loaders,
+			Artifacts: artifact.Options{Dir: t.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: 1},
+		},
+		Booter: booter, Log: logr.Discard(),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		NewWithT(t).Expect(<-done).To(Succeed())
+	})
+	g.Eventually(func() error {
+		conn, err := net.Dial("tcp4", address(httpPort)) //nolint:noctx // returns at once
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}).Should(Succeed())
+	return &pxetest.Firmware{MAC: booter.MAC, DHCPServer: netip.AddrPortFrom(bootAddress, dhcpPort), Relay: relayAddress, TFTPPort: tftpPort, Tries: 2}
+}
+
+func hexSum(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:])
+}
+
+func newBooter(t *testing.T, content *atomic.Value) *pxetest.Booter {
+	t.Helper()
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, content.Load().(string)+r.URL.Path)
+	}))
+	t.Cleanup(origin.Close)
+	return &pxetest.Booter{
+		MAC: net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, Address: clientAddress, Token: "token",
+		Answer: pxe.Answer{Known: true, Boot: pxe.Network, Files: []artifact.Artifact{
+			{URL: origin.URL + "/kernel", Checksum: "sha256:" + hexSum("good/kernel")}, {URL: origin.URL + "/initrd", Checksum: "sha256:" + hexSum("good/initrd")},
+		}},
+		Data: seed.Data{InstanceID: "i", Hostname: "m", ProviderID: "baremetal://dc/h/m", UserData: []byte("#cloud-config\n"), ReportPath: pxe.ReportPath("dc/h", "token")},
+	}
+}
+
+// TestBoot goes the whole way for every kind of firmware: whatever DHCP names is served.
+func TestBoot(t *testing.T) {
+	for _, arch := range []iana.Arch{iana.INTEL_X86PC, iana.EFI_X86_64, iana.EFI_BC, iana.EFI_ARM64} {
+		t.Run(arch.String(), func(t *testing.T) {
+			g := NewWithT(t)
+			var content atomic.Value
+			content.Store("good")
+			booter := newBooter(t, &content)
+			firmware := lab(t, booter)
+			firmware.Arch = arch
+			system, err := firmware.Boot(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(system.Address).To(Equal(clientAddress))
+			g.Expect(system.Files).To(Equal([]string{hexSum("good/kernel"), hexSum("good/initrd")}))
+			g.Expect(system.CommandLine).To(HavePrefix("initrd=initrd0 quiet ds=nocloud;s=http://"))
+			g.Expect(string(system.UserData)).To(Equal("#cloud-config\n"))
+			g.Expect(system.MetaData).To(HaveKeyWithValue("provider-id", "baremetal://dc/h/m"))
+			g.Expect(system.Report(t.Context())).To(Succeed())
+			g.Expect(booter.Reports()).To(Equal(1))
+			g.Eventually(booter.Stages).Should(ContainElements(pxe.StageDHCP, pxe.StageLoader, pxe.StageKernel))
+		})
+	}
+}
+
+// TestWrongKernel: a kernel that is not the one its checksum names is not served, the reason is told, and the boot goes on
+// by itself when the origin is mended.
+func TestWrongKernel(t *testing.T) {
+	g := NewWithT(t)
+	var content atomic.Value
+	content.Store("evil")
+	booter := newBooter(t, &content)
+	firmware := lab(t, booter)
+	done := make(chan error, 1)
+	go func() {
+		_, err := firmware.Boot(t.Context())
+		done <- err
+	}()
+	g.Eventually(booter.Failures, "10s").Should(ContainElement(MatchError(artifact.ErrChecksum)))
+	content.Store("good")
+	g.Eventually(done, "30s").Should(Receive(Succeed()))
+}
+
+func TestNoBoot(t *testing.T) {
+	g := NewWithT(t)
+	var content atomic.Value
+	booter := newBooter(t, &content)
+	booter.Answer = pxe.Answer{Known: true}
+	firmware := lab(t, booter)
+	_, err := firmware.Boot(t.Context())
+	g.Expect(err).To(MatchError(pxetest.ErrNothingToBoot))
+	g.Expect(booter.Stages()).To(BeEmpty())
+}
+
+// TestRefusals: without the token there is no seed, and errors tell a stranger nothing.
+func TestRefusals(t *testing.T) {
+	g := NewWithT(t)
+	var content atomic.Value
+	content.Store("good")
+	booter := newBooter(t, &content)
+	booter.Err = nil
+	handler := &pxe.Handler{Booter: booter, Log: logr.Discard()}
+	status := func(method, path string) (int, string) {
+		recorder := httptest.NewRecorder()
+		handler.Mux().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+		return recorder.Code, recorder.Body.String()
+	}
+	for path, want := range map[string]int{
+		"/seed/dc/h/guess/user-data": http.StatusForbidden, "/seed/dc/other/token/user-data": http.StatusForbidden,
+		"/seed/dc/h/token/nothing": http.StatusNotFound, "/ipxe/garbage": http.StatusNotFound, "/boot/52-54-00-00-00-01/9": http.StatusForbidden,
+		"/boot/52-54-00-00-00-02/0": http.StatusForbidden, "/": http.StatusNotFound,
+	} {
+		code, _ := status(http.MethodGet, path)
+		g.Expect(code).To(Equal(want), path)
+	}
+	booter.Err = errors.New("the API server says: secret")
+	code, body := status(http.MethodGet, "/seed/dc/h/token/user-data")
+	g.Expect(code).To(Equal(http.StatusServiceUnavailable))
+	g.Expect(body).NotTo(ContainSubstring("secret"))
+	code, _ = status(http.MethodPost, "/report/dc/h/guess")
+	g.Expect(code).To(Equal(http.StatusForbidden))
+}
