@@ -67,6 +67,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 		return fmt.Errorf("%s: it is not known how to reach the BMC", action)
 	}
 	mode := bmc.BootMode(view.Spec.BootMode)
+	uid, generation := host.UID, host.Generation // the job must not share the host with the reconcile
 	log := ctrl.LoggerFrom(ctx)
 	var start time.Time
 	r.Pool.Submit(bmc.Job{
@@ -75,7 +76,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 			start = time.Now()
 			if action.PowerCommand() {
 				// The job may have waited for its turn: a person may have taken the host since.
-				if err := r.unchanged(ctx, host); err != nil {
+				if err := r.unchanged(ctx, key, uid, generation); err != nil {
 					return err
 				}
 				log.Info("Commanding the BMC", "action", action)
@@ -105,9 +106,9 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	return nil
 }
 
-func (r *Reconciler) unchanged(ctx context.Context, host *v1alpha1.BareMetalHost) error {
+func (r *Reconciler) unchanged(ctx context.Context, key types.NamespacedName, uid types.UID, generation int64) error {
 	var now v1alpha1.BareMetalHost
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(host), &now); err != nil || now.UID != host.UID || now.Generation != host.Generation {
+	if err := r.Client.Get(ctx, key, &now); err != nil || now.UID != uid || now.Generation != generation {
 		return errors.Join(errOutdated, client.IgnoreNotFound(err))
 	}
 	return nil

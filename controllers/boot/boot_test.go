@@ -1,0 +1,240 @@
+package boot_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
+)
+
+var env *controllerstest.Env
+
+func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
+
+const kernel = "a kernel"
+
+// lab is the whole provider: its controllers and its boot server.
+type lab struct {
+	t         *testing.T
+	namespace string
+	dhcp      netip.AddrPort
+	tftp      uint16
+	origin    *httptest.Server
+}
+
+var address = netip.MustParseAddr("127.0.81.1")
+
+func start(t *testing.T) *lab {
+	t.Helper()
+	g := NewWithT(t)
+	l := &lab{t: t, namespace: env.Namespace(t)}
+	l.origin = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(kernel)) }))
+	t.Cleanup(l.origin.Close)
+	var ports [3]uint16
+	for i := range ports {
+		conn, err := net.ListenPacket("udp4", address.String()+":0") //nolint:noctx // returns at once
+		g.Expect(err).NotTo(HaveOccurred())
+		ports[i] = conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+		g.Expect(conn.Close()).To(Succeed())
+	}
+	at := func(i int) string { return netip.AddrPortFrom(address, ports[i]).String() }
+	l.dhcp, l.tftp = netip.AddrPortFrom(address, ports[0]), ports[1]
+	loaders := t.TempDir()
+	g.Expect(os.WriteFile(filepath.Join(loaders, "undionly.kpxe"), []byte("loader"), 0o600)).To(Succeed())
+
+	pool := bmc.NewPool(map[string]bmc.OpenFunc{redfish.SchemeInsecure: (&redfish.Driver{}).Open}, bmc.PoolOptions{})
+	t.Cleanup(pool.Close)
+	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
+		settings := controllerstest.Settings()
+		booter := boot.New(boot.Booter{
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Settings: settings, Key: []byte("key"), Log: logr.Discard(),
+			Leases: &boot.Leases{First: netip.MustParseAddr("127.0.81.10"), Last: netip.MustParseAddr("127.0.81.250")},
+		})
+		for _, add := range []error{
+			mgr.Add(booter),
+			mgr.Add(&server.Server{Booter: booter, Log: logr.Discard(), Config: server.Config{
+				DHCP:        dhcp.Config{Mode: dhcp.Authoritative, Address: address, BaseURL: "http://" + at(2), Network: netip.MustParsePrefix("127.0.81.0/24")},
+				DHCPAddress: at(0), TFTPAddress: at(1), HTTPAddress: at(2), LoaderDir: loaders,
+				Artifacts: artifact.Options{Dir: t.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: time.Millisecond},
+			}}),
+			(&host.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: settings}).SetupWithManager(ctx, mgr, controller.Options{}),
+			(&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, controller.Options{}),
+		} {
+			if add != nil {
+				return add
+			}
+		}
+		return nil
+	})
+	return l
+}
+
+func (l *lab) firmware(mac string) *pxetest.Firmware {
+	hw, err := net.ParseMAC(mac)
+	NewWithT(l.t).Expect(err).NotTo(HaveOccurred())
+	return &pxetest.Firmware{MAC: hw, DHCPServer: l.dhcp, Relay: netip.MustParseAddr("127.0.81.2"), TFTPPort: l.tftp}
+}
+
+// server registers a server that boots over the network when it is told to. What it booted comes out of the channel.
+func (l *lab) server(name string, number byte, then func(context.Context, *pxetest.System)) *controllerstest.Server {
+	var s *controllerstest.Server
+	s = controllerstest.NewServer(l.t, l.namespace, name, number, bmctest.Options{
+		PowerDelay: 20 * time.Millisecond,
+		Run: func(ctx context.Context, device bmctest.Boot, booted func()) {
+			if device != bmctest.BootNetwork {
+				<-ctx.Done()
+				return
+			}
+			system, err := l.firmware(s.Host.Spec.BootMACAddress).Boot(ctx)
+			if err == nil {
+				booted()
+				then(ctx, system)
+			}
+			<-ctx.Done()
+		},
+	})
+	env.Create(l.t, s.Secret, s.Host)
+	return s
+}
+
+func (l *lab) claim(name, content string) *controllerstest.Claim {
+	c := env.NewClaim(l.t, l.namespace, name)
+	sum := sha256.Sum256([]byte(content))
+	controllerstest.Modify(l.t, env, c.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
+		m.Spec.Boot.Kernel = v1alpha1.Artifact{URL: l.origin.URL, Checksum: "sha256:" + hex.EncodeToString(sum[:])}
+		m.Spec.Boot.CommandLine = "console=ttyS0"
+	})
+	return c
+}
+
+// TestBoot is the whole slice: a server is registered, claimed, started, booted over the network, reports in, is released, and
+// boots for the next machine.
+func TestBoot(t *testing.T) {
+	g := NewWithT(t)
+	l := start(t)
+	systems := make(chan *pxetest.System, 1)
+	s := l.server("h", 1, func(ctx context.Context, system *pxetest.System) {
+		NewWithT(t).Expect(system.Report(ctx)).To(Succeed())
+		NewWithT(t).Expect(system.Report(ctx)).To(Succeed(), "a report whose answer was lost is made again")
+		systems <- system
+	})
+	for _, name := range []string{"m-1", "m-2"} {
+		claim := l.claim(name, kernel)
+		controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+			g.Expect(m.Spec.ProviderID).To(Equal("baremetal://" + l.namespace + "/h/" + name))
+			g.Expect(conditions.IsTrue(m, v1alpha1.ReadyCondition)).To(BeTrue())
+		})
+		system := <-systems
+		g.Expect(system.MetaData).To(HaveKeyWithValue("provider-id", claim.BareMetalMachine.Spec.ProviderID))
+		g.Expect(system.MetaData).To(HaveKeyWithValue("hostname", name))
+		g.Expect(string(system.UserData)).To(Equal("#cloud-config\n"))
+		controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
+			g.Expect(h.Status.Boot).NotTo(BeNil())
+			var stages []v1alpha1.BootStage
+			for _, sighting := range h.Status.Boot.Sightings {
+				stages = append(stages, sighting.Stage)
+			}
+			g.Expect(stages).To(ConsistOf(v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed, v1alpha1.StageReportedIn))
+			g.Expect(h.Spec.Boot.SeedAddress).To(Equal(system.Address.String()))
+			g.Expect(h.Annotations).To(HaveKeyWithValue(boot.LeaseAnnotation, system.Address.String()))
+		})
+		url, err := system.SeedURL()
+		g.Expect(err).NotTo(HaveOccurred())
+		response, err := http.Get(url + "user-data") //nolint:noctx,gosec // the lab's own
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(response.Body.Close()).To(Succeed())
+		g.Expect(response.StatusCode).To(Equal(http.StatusForbidden), "the token is void once the host reported in")
+
+		g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+		env.Gone(t, claim.BareMetalMachine)
+		g.Expect(s.On()).To(BeFalse())
+	}
+	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=Pxe", "On", "GracefulShutdown", "Boot=Pxe", "On", "GracefulShutdown"}))
+}
+
+// TestSecondRequester: when another address asks for the bootstrap data too, the attempt ends, and neither gets it any more.
+func TestSecondRequester(t *testing.T) {
+	g := NewWithT(t)
+	l := start(t)
+	urls := make(chan string, 1)
+	s := l.server("h", 2, func(_ context.Context, system *pxetest.System) {
+		url, err := system.SeedURL()
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		urls <- url
+	})
+	claim := l.claim("m", kernel)
+	url := <-urls
+	response, err := http.Get(url + "user-data") //nolint:noctx,gosec // the lab's own; it comes from another address than the server's
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(response.Body.Close()).To(Succeed())
+	g.Expect(response.StatusCode).To(Equal(http.StatusForbidden))
+	controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(conditions.GetReason(m, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonSecondRequester))
+		g.Expect(m.Status.FailureReason).To(Equal(v1alpha1.ReasonSecondRequester))
+		g.Expect(m.Spec.ProviderID).To(BeEmpty())
+	})
+	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=Pxe", "On"}), "a seeded host is not started again")
+}
+
+// TestProblems: what keeps a boot from being served is said on the host and on the machine, and the boot goes on by itself.
+func TestProblems(t *testing.T) {
+	g := NewWithT(t)
+	l := start(t)
+	reported := make(chan struct{}, 1)
+	s := l.server("h", 3, func(ctx context.Context, system *pxetest.System) {
+		if system.Report(ctx) == nil {
+			reported <- struct{}{}
+		}
+	})
+	claim := l.claim("m", "another kernel")
+	controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(conditions.GetReason(m, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonChecksumMismatch))
+	})
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(s.Host), s.Host)).To(Succeed())
+	g.Expect(conditions.GetReason(s.Host, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonChecksumMismatch))
+	g.Expect(env.Client.Delete(t.Context(), claim.Bootstrap)).To(Succeed())
+	sum := sha256.Sum256([]byte(kernel))
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
+		m.Spec.Boot.Kernel.Checksum = "sha256:" + hex.EncodeToString(sum[:])
+	})
+	controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonBootstrapDataUnavailable))
+		g.Expect(h.Spec.Boot.SeededAt).To(BeNil())
+	})
+	env.Create(t, &corev1.Secret{ObjectMeta: claimMeta(claim.Bootstrap), StringData: map[string]string{"value": "#cloud-config\n"}})
+	g.Eventually(reported, "60s").Should(Receive(), "the next attempt gets it")
+}
+
+func claimMeta(s *corev1.Secret) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}
+}

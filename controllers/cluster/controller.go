@@ -1,0 +1,104 @@
+// Package cluster reconciles BareMetalClusters: it waits for the control plane endpoint and passes on the failure domains. It
+// makes nothing outside the cluster, so its objects need no finalizer.
+package cluster
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/cluster-api/util/paused"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalclusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+
+// Reconciler reconciles BareMetalClusters.
+type Reconciler struct {
+	// Client reads from the cache.
+	Client client.Client
+	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the clusters to reconcile.
+	WatchFilter string
+}
+
+// SetupWithManager adds the controller to the manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx)
+	kind := v1alpha1.GroupVersion.WithKind("BareMetalCluster")
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.BareMetalCluster{}, builder.WithPredicates(
+			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter),
+			predicates.ResourceIsNotExternallyManaged(mgr.GetScheme(), log),
+		)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(
+			util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &v1alpha1.BareMetalCluster{}))).
+		WithOptions(options).
+		Complete(r)
+}
+
+// Reconcile brings a cluster's infrastructure one step further.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
+	infra := &v1alpha1.BareMetalCluster{}
+	if err := r.Client.Get(ctx, request.NamespacedName, infra); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, infra.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if cluster == nil {
+		ctrl.LoggerFrom(ctx).Info("Waiting for the Cluster controller to set the owner reference")
+		return ctrl.Result{}, nil
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, infra); err != nil || isPaused || requeue {
+		return controllers.Result(err)
+	}
+	if !infra.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	helper, err := patch.NewHelper(infra, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() {
+		err := helper.Patch(ctx, infra, patch.WithOwnedConditions{Conditions: []string{
+			v1alpha1.ReadyCondition, v1alpha1.ControlPlaneEndpointSetCondition,
+		}})
+		if client.IgnoreNotFound(err) != nil {
+			reterr = kerrors.NewAggregate([]error{reterr, err})
+		}
+	}()
+	reconcileEndpoint(infra, cluster)
+	infra.Status.FailureDomains = infra.Spec.FailureDomains
+	return ctrl.Result{}, nil
+}
+
+// reconcileEndpoint waits for somebody to say where the API server is reached. Once provisioned a cluster stays so.
+func reconcileEndpoint(infra *v1alpha1.BareMetalCluster, cluster *clusterv1.Cluster) {
+	endpoint := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEndpointSet}
+	if infra.Spec.ControlPlaneEndpoint.Host != "" || cluster.Spec.ControlPlaneEndpoint.IsValid() {
+		infra.Status.Initialization.Provisioned, infra.Status.Ready = ptr.To(true), true
+	} else {
+		endpoint.Status, endpoint.Reason = metav1.ConditionFalse, v1alpha1.ReasonEndpointMissing
+		endpoint.Message = "Set spec.controlPlaneEndpoint to the address that a load balancer or kube-vip holds for the API server"
+	}
+	for _, kind := range []string{v1alpha1.ControlPlaneEndpointSetCondition, v1alpha1.ReadyCondition} {
+		endpoint.Type = kind
+		conditions.Set(infra, endpoint)
+	}
+}

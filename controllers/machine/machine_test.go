@@ -1,0 +1,200 @@
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
+)
+
+var env *controllerstest.Env
+
+func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
+
+func start(t *testing.T) {
+	t.Helper()
+	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
+		return (&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).
+			SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 16})
+	})
+}
+
+// newHost makes a host and plays the host controller: it is available.
+func newHost(t *testing.T, namespace, name string, number int, labels map[string]string) *v1alpha1.BareMetalHost {
+	t.Helper()
+	h := &v1alpha1.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Spec: v1alpha1.BareMetalHostSpec{
+			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: fmt.Sprintf("52:54:00:00:01:%02x", number),
+			FailureDomain: "rack-1",
+		},
+	}
+	env.Create(t, h)
+	setAvailable(t, h)
+	return h
+}
+
+func setAvailable(t *testing.T, h *v1alpha1.BareMetalHost) {
+	t.Helper()
+	before := h.DeepCopy()
+	conditions.Set(h, metav1.Condition{Type: v1alpha1.AvailableCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAvailable})
+	NewWithT(t).Expect(env.Client.Status().Patch(t.Context(), h, client.MergeFrom(before))).To(Succeed())
+}
+
+func wait(t *testing.T, claim *controllerstest.Claim, until func(Gomega, *v1alpha1.BareMetalMachine)) {
+	t.Helper()
+	controllerstest.Wait(t, env, claim.BareMetalMachine, until)
+}
+
+func reason(kind, want string) func(Gomega, *v1alpha1.BareMetalMachine) {
+	return func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(conditions.GetReason(m, kind)).To(Equal(want), conditions.GetMessage(m, kind))
+	}
+}
+
+// TestLife follows a machine from its creation to its deletion; the test plays the host controller.
+func TestLife(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonNoHostFits))
+	g.Expect(conditions.GetMessage(claim.BareMetalMachine, v1alpha1.ReadyCondition)).To(ContainSubstring("no BareMetalHost in this namespace"))
+
+	h := newHost(t, namespace, "h", 1, nil)
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(m.Status.HostRef).To(HaveValue(Equal(v1alpha1.HostReference{Name: "h"})))
+		g.Expect(m.Finalizers).To(ContainElement(v1alpha1.MachineFinalizer))
+		g.Expect(m.Status.FailureDomain).To(Equal("rack-1"))
+		g.Expect(m.Status.Initialization.Provisioned).To(BeNil())
+	})
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
+		now := metav1.Now()
+		h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: now, SeedAddress: "192.0.2.9", ReportedAt: &now}
+	})
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(m.Spec.ProviderID).To(Equal("baremetal://" + namespace + "/h/m"))
+		g.Expect(m.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+		g.Expect(m.Status.Ready).To(BeTrue())
+		g.Expect(conditions.IsTrue(m, v1alpha1.ReadyCondition)).To(BeTrue())
+		g.Expect(m.Status.Addresses).To(ConsistOf(
+			clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: "m"}, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: "192.0.2.9"},
+		))
+	})
+
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonWaitingForRelease))
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.Boot = nil, nil })
+	env.Gone(t, claim.BareMetalMachine)
+}
+
+// TestPrerequisites: nothing is claimed before the cluster's infrastructure and the bootstrap data are there.
+func TestPrerequisites(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonNoHostFits))
+	controllerstest.Modify(t, env, claim.Machine, func(m *clusterv1.Machine) {
+		m.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "b.example", Kind: "B", Name: "b"}}
+	})
+	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonWaitingForBootstrapData))
+	claim.Cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(false)
+	g.Expect(env.Client.Status().Update(t.Context(), claim.Cluster)).To(Succeed())
+	h := newHost(t, namespace, "h", 2, nil)
+	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonWaitingForCluster))
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
+	g.Expect(h.Spec.ConsumerRef).To(BeNil())
+	claim.Cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	g.Expect(env.Client.Status().Update(t.Context(), claim.Cluster)).To(Succeed())
+	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonWaitingForBootstrapData))
+	controllerstest.Modify(t, env, claim.Machine, func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = ptr.To("m") })
+	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
+}
+
+// TestSelection: the machine's failure domain and selector are obeyed, and the machine says what excluded how many hosts.
+func TestSelection(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	newHost(t, namespace, "a", 3, map[string]string{"rack": "a"})
+	b := newHost(t, namespace, "b", 4, map[string]string{"rack": "b"})
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
+
+	picky := env.NewClaim(t, namespace, "picky")
+	wait(t, picky, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
+	third := env.NewClaim(t, namespace, "third")
+	wait(t, third, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonNoHostFits))
+	g.Expect(conditions.GetMessage(third.BareMetalMachine, v1alpha1.ReadyCondition)).To(Equal("None of 2 hosts fits: 2 claimed by another machine"))
+	controllerstest.Modify(t, env, third.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
+		m.Spec.HostSelector = &v1alpha1.HostSelector{MatchExpressions: []v1alpha1.HostSelectorRequirement{
+			{Key: "rack", Operator: metav1.LabelSelectorOpIn, Values: []v1alpha1.LabelValue{"b"}},
+		}}
+	})
+	controllerstest.Modify(t, env, third.Machine, func(m *clusterv1.Machine) { m.Spec.FailureDomain = "rack-1" })
+	c := newHost(t, namespace, "c", 5, map[string]string{"rack": "c"})
+	controllerstest.Modify(t, env, b, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }) // freed: served at once
+	controllerstest.Wait(t, env, b, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ConsumerRef).NotTo(BeNil())
+	})
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c)).To(Succeed())
+}
+
+// TestManyAtOnce: many machines that claim at once get a host each, and no host gets two.
+func TestManyAtOnce(t *testing.T) {
+	const n = 40
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	claims := make([]*controllerstest.Claim, n)
+	for i := range n {
+		claims[i] = env.NewClaim(t, namespace, fmt.Sprintf("m-%02d", i))
+	}
+	for i := range n {
+		newHost(t, namespace, fmt.Sprintf("h-%02d", i), 100+i, nil)
+	}
+	hosts := map[string]string{}
+	for _, c := range claims {
+		wait(t, c, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
+		hosts[c.BareMetalMachine.Status.HostRef.Name] = c.BareMetalMachine.Name
+	}
+	g.Expect(hosts).To(HaveLen(n))
+	for host, name := range hosts {
+		var h v1alpha1.BareMetalHost
+		g.Expect(env.Client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: host}, &h)).To(Succeed())
+		g.Expect(h.Spec.ConsumerRef.Name).To(Equal(name))
+	}
+}
+
+// TestMove: a machine that `clusterctl move` deletes lets go of its finalizer and not of its host; a paused one does nothing.
+func TestMove(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	h := newHost(t, namespace, "h", 6, nil)
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
+	controllerstest.Modify(t, env, claim.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	wait(t, claim, reason(clusterv1.PausedCondition, clusterv1.PausedReason))
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
+		m.Annotations = map[string]string{v1alpha1.DeleteForMoveAnnotation: ""}
+	})
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	env.Gone(t, claim.BareMetalMachine)
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
+	g.Expect(h.Spec.ConsumerRef.Name).To(Equal("m"))
+}
