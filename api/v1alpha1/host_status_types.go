@@ -1,0 +1,255 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// HostPhase is a summary of where a host stands.
+type HostPhase string
+
+// The phases of a host.
+const (
+	// PhaseRegistering means that the host is not verified yet: BMC login, inventory, MAC address, power.
+	PhaseRegistering HostPhase = "Registering"
+	// PhaseAvailable means that machines can claim the host.
+	PhaseAvailable HostPhase = "Available"
+	// PhaseUnavailable means that the host is verified but not offered; the condition Available says why.
+	PhaseUnavailable HostPhase = "Unavailable"
+	// PhaseClaimed means that a machine has the host, and it does not boot yet.
+	PhaseClaimed HostPhase = "Claimed"
+	// PhaseBooting means that the host boots for its machine.
+	PhaseBooting HostPhase = "Booting"
+	// PhaseProvisioned means that the host runs its machine.
+	PhaseProvisioned HostPhase = "Provisioned"
+	// PhaseBootFailed means that the host did not boot for its machine, and is not tried again.
+	PhaseBootFailed HostPhase = "BootFailed"
+	// PhaseStateLost means that the host ran its machine from memory and was powered off: what it was is gone.
+	PhaseStateLost HostPhase = "StateLost"
+	// PhaseReleasing means that the machine is being deleted, and the host is powered off and cleaned.
+	PhaseReleasing HostPhase = "Releasing"
+	// PhaseExternallyProvisioned means that something else runs the host.
+	PhaseExternallyProvisioned HostPhase = "ExternallyProvisioned"
+	// PhaseMaintenance means that a person works on the host.
+	PhaseMaintenance HostPhase = "Maintenance"
+	// PhaseQuarantined means that something went wrong with the host.
+	PhaseQuarantined HostPhase = "Quarantined"
+	// PhaseOrphaned means that the machine that has the host, or its Cluster, cannot be found: nothing is done.
+	PhaseOrphaned HostPhase = "Orphaned"
+	// PhaseDeleting means that the host object is being deleted.
+	PhaseDeleting HostPhase = "Deleting"
+)
+
+// BareMetalHostStatus is what was last seen of a server. It can be deleted at any time: all of it is found again by looking.
+type BareMetalHostStatus struct {
+	// phase summarises where the host stands.
+	// +optional
+	Phase HostPhase `json:"phase,omitempty"`
+
+	// power is the power state that the BMC reported last.
+	// +optional
+	Power PowerState `json:"power,omitempty"`
+
+	// hardware is what the BMC told of the server.
+	// +optional
+	Hardware *Hardware `json:"hardware,omitempty"`
+
+	// boot is how far the current or the last boot came.
+	// +optional
+	Boot *BootStatus `json:"boot,omitempty"`
+
+	// addresses are the addresses that the running server was seen with.
+	// +optional
+	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
+
+	// lastOperation is the last thing done to the server through its BMC.
+	// +optional
+	LastOperation *Operation `json:"lastOperation,omitempty"`
+
+	// conditions say what is well and what is wrong: Ready, BMCReady, Verified, Available, Booted and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the host that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// Hardware is what a BMC told of its server.
+type Hardware struct {
+	// manufacturer is the maker of the server.
+	// +optional
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// model is the model of the server.
+	// +optional
+	Model string `json:"model,omitempty"`
+	// serialNumber is the serial number of the server.
+	// +optional
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// systemUUID is the UUID that the server's firmware reports, in lower case.
+	// +optional
+	SystemUUID string `json:"systemUUID,omitempty"`
+	// firmwareVersion is the version of the system firmware (BIOS).
+	// +optional
+	FirmwareVersion string `json:"firmwareVersion,omitempty"`
+	// bmcFirmwareVersion is the version of the BMC's firmware.
+	// +optional
+	BMCFirmwareVersion string `json:"bmcFirmwareVersion,omitempty"`
+	// cpu describes the processors.
+	// +optional
+	CPU CPU `json:"cpu,omitzero"`
+	// memoryMiB is the size of the memory in MiB.
+	// +optional
+	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+	// disks are the drives found.
+	// +optional
+	// +listType=atomic
+	Disks []Disk `json:"disks,omitempty"`
+	// nics are the network interfaces found.
+	// +optional
+	// +listType=atomic
+	NICs []NIC `json:"nics,omitempty"`
+	// missing names the parts of the inventory that the BMC did not give.
+	// +optional
+	// +listType=atomic
+	Missing []string `json:"missing,omitempty"`
+}
+
+// CPU describes the processors of a server.
+type CPU struct {
+	// model is the model of the processors.
+	// +optional
+	Model string `json:"model,omitempty"`
+	// sockets counts the processors.
+	// +optional
+	Sockets int32 `json:"sockets,omitempty"`
+	// threads counts the logical processors: what Kubernetes calls cpu.
+	// +optional
+	Threads int32 `json:"threads,omitempty"`
+}
+
+// Disk describes a drive.
+type Disk struct {
+	// name is the BMC's name of the drive.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// sizeGiB is the capacity in GiB, rounded down.
+	// +optional
+	SizeGiB int64 `json:"sizeGiB,omitempty"`
+	// model is the model of the drive.
+	// +optional
+	Model string `json:"model,omitempty"`
+	// serialNumber is the serial number of the drive.
+	// +optional
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// rotational is true for a hard disk, false for a solid state drive.
+	// +optional
+	Rotational bool `json:"rotational,omitempty"`
+}
+
+// NIC describes a network interface.
+type NIC struct {
+	// name is the BMC's name of the interface.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// macAddress is the interface's MAC address, in lower case with colons.
+	// +optional
+	MACAddress string `json:"macAddress,omitempty"`
+	// linkUp is true where the BMC reports a link.
+	// +optional
+	LinkUp bool `json:"linkUp,omitempty"`
+}
+
+// BootStage names how far a boot came.
+// +kubebuilder:validation:Enum=DHCP;Loader;Script;Kernel;Seed;ReportedIn
+type BootStage string
+
+// The stages of a boot, in their order.
+const (
+	// StageDHCP means that the firmware asked for an address or a boot file.
+	StageDHCP BootStage = "DHCP"
+	// StageLoader means that the firmware fetched the boot loader.
+	StageLoader BootStage = "Loader"
+	// StageScript means that the boot loader fetched the host's script.
+	StageScript BootStage = "Script"
+	// StageKernel means that the boot loader fetched the kernel.
+	StageKernel BootStage = "Kernel"
+	// StageSeed means that the operating system fetched the bootstrap data.
+	StageSeed BootStage = "Seed"
+	// StageReportedIn means that the operating system reported in.
+	StageReportedIn BootStage = "ReportedIn"
+)
+
+// BootStatus is how far a boot came.
+type BootStatus struct {
+	// attempt is the number of the boot attempt.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// sightings are the stages that were seen, each when it was first seen. Those from before the attempt began are of an
+	// earlier one.
+	// +optional
+	// +listType=map
+	// +listMapKey=stage
+	Sightings []Sighting `json:"sightings,omitempty"`
+
+	// problem is what kept the boot server from serving this attempt.
+	// +optional
+	Problem *BootProblem `json:"problem,omitempty"`
+}
+
+// BootProblem is what kept the boot server from serving a boot.
+type BootProblem struct {
+	BootFailure `json:",inline"`
+	// time is when it was last seen.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
+}
+
+// Sighting is a stage of a boot that was seen.
+type Sighting struct {
+	// stage is what was seen.
+	// +required
+	Stage BootStage `json:"stage,omitempty"`
+	// time is when it was first seen.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
+	// address is the IP address of the client, where it had one.
+	// +optional
+	Address string `json:"address,omitempty"`
+	// client is what the client said it is: the firmware and its architecture, or the user agent.
+	// +optional
+	Client string `json:"client,omitempty"`
+}
+
+// OperationOutcome is how an operation went.
+// +kubebuilder:validation:Enum=Succeeded;Failed
+type OperationOutcome string
+
+// The outcomes of an operation.
+const (
+	OperationSucceeded OperationOutcome = "Succeeded"
+	OperationFailed    OperationOutcome = "Failed"
+)
+
+// Operation is something done to a server through its BMC.
+type Operation struct {
+	// name is what was done.
+	// +required
+	Name string `json:"name,omitempty"`
+	// startedAt is when it was begun.
+	// +required
+	StartedAt metav1.Time `json:"startedAt,omitzero"`
+	// endedAt is when it ended.
+	// +optional
+	EndedAt *metav1.Time `json:"endedAt,omitempty"`
+	// outcome is how it went.
+	// +optional
+	Outcome OperationOutcome `json:"outcome,omitempty"`
+	// message says what went wrong.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
