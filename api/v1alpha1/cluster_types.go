@@ -29,7 +29,7 @@ type APIEndpoint struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="!self.contains('/')",message="must be a hostname or an IP address, not a URL"
+	// +kubebuilder:validation:XValidation:rule="isIP(self) || self.matches('^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$')",message="must be a hostname or an IP address, not a URL and without a port"
 	Host string `json:"host,omitempty"`
 	// port is the TCP port.
 	// +optional

@@ -37,8 +37,8 @@ type HostSelector struct {
 	// matchLabels are labels with the values that they must have, like rack: a-1.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317)",message="a label key has at most 317 characters"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.substring(0, size(k) < 317 ? size(k) : 317).matches('^([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$'))",message="keys must be label keys, like rack or example.com/rack"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && k.substring(0, size(k) < 317 ? size(k) : 317).indexOf('/') <= 253)",message="a label key has at most 317 characters, 253 of them before the slash"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.substring(0, size(k) < 317 ? size(k) : 317).matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="keys must be label keys, like rack or example.com/rack, with at most 63 characters after the slash"
 	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
 
 	// matchExpressions are what the labels must meet.
@@ -60,7 +60,8 @@ type HostSelectorRequirement struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a label key, like rack or example.com/rack"
+	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="a label key has at most 253 characters before the slash"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a label key, like rack or example.com/rack, with at most 63 characters after the slash"
 	Key string `json:"key,omitempty"`
 	// operator is In, NotIn, Exists or DoesNotExist.
 	// +required
@@ -137,7 +138,7 @@ type Artifact struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://[^/?#@]+([/?#]|$)')",message="must be an http:// or https:// URL with a host and without credentials"
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getHostname() != '' && self.matches('^https?://[^/?#@ ]+([/?#][^ ]*)?$')",message="must be an http:// or https:// URL with a host and without credentials"
 	URL string `json:"url,omitempty"`
 
 	// checksum is the file's SHA-256 or SHA-512 checksum in hexadecimal: sha256:... or sha512:...

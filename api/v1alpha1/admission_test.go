@@ -1,0 +1,370 @@
+package v1alpha1_test
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+var env *controllerstest.Env
+
+func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
+
+// The refused cases each change one thing of an object that is accepted, and tell the field and the remedy that the API
+// server must name.
+type refused[T any] struct {
+	name          string
+	change        func(T)
+	field, remedy string
+}
+
+// accepted cases tell that a rule does not refuse too much.
+type accepted[T any] struct {
+	name   string
+	change func(T)
+}
+
+var (
+	sha256 = "sha256:" + strings.Repeat("0a", 32)
+	sha512 = "sha512:" + strings.Repeat("0a", 64)
+)
+
+func validHost() *v1alpha1.BareMetalHost {
+	return &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{
+		BMC:            v1alpha1.BMC{Address: "redfish://192.0.2.10/redfish/v1/Systems/1", CredentialsSecretName: "bmc"},
+		BootMACAddress: "52:54:00:12:34:56",
+	}}
+}
+
+func validMachineSpec() v1alpha1.BareMetalMachineSpec {
+	return v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{
+		Kernel:      v1alpha1.Artifact{URL: "http://192.0.2.1/kernel", Checksum: sha256},
+		Initrds:     []v1alpha1.Artifact{{URL: "https://images.example.com/initrd?v=1", Checksum: sha512}},
+		CommandLine: "console=ttyS0 ip=dhcp",
+		Persistence: v1alpha1.PersistenceInstalled,
+	}}
+}
+
+func validMachine() *v1alpha1.BareMetalMachine {
+	return &v1alpha1.BareMetalMachine{Spec: validMachineSpec()}
+}
+
+func validMachineTemplate() *v1alpha1.BareMetalMachineTemplate {
+	return &v1alpha1.BareMetalMachineTemplate{Spec: v1alpha1.BareMetalMachineTemplateSpec{
+		Template: v1alpha1.BareMetalMachineTemplateResource{Spec: validMachineSpec()},
+	}}
+}
+
+func validCluster() *v1alpha1.BareMetalCluster {
+	return &v1alpha1.BareMetalCluster{Spec: v1alpha1.BareMetalClusterSpec{
+		ControlPlaneEndpoint: v1alpha1.APIEndpoint{Host: "192.0.2.20", Port: 6443},
+	}}
+}
+
+// refuse checks that each case is refused at its creation.
+func refuse[T client.Object](t *testing.T, valid func() T, cases []refused[T]) {
+	t.Helper()
+	namespace := env.Namespace(t)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			o := valid()
+			c.change(o)
+			o.SetNamespace(namespace)
+			o.SetGenerateName("bad-")
+			expectRefused(t, env.Client.Create(t.Context(), o), c.field, c.remedy)
+		})
+	}
+}
+
+// accept checks that each case can be created.
+func accept[T client.Object](t *testing.T, valid func() T, cases []accepted[T]) {
+	t.Helper()
+	namespace := env.Namespace(t)
+	for _, c := range append([]accepted[T]{{"nothing changed", func(T) {}}}, cases...) {
+		t.Run(c.name, func(t *testing.T) {
+			o := valid()
+			c.change(o)
+			o.SetNamespace(namespace)
+			o.SetGenerateName("good-")
+			NewWithT(t).Expect(env.Client.Create(t.Context(), o)).To(Succeed())
+		})
+	}
+}
+
+func expectRefused(t *testing.T, err error, field, remedy string) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "got %v", err)
+	g.Expect(err.Error()).To(And(ContainSubstring(field+": "), ContainSubstring(remedy)))
+}
+
+func TestHostRefused(t *testing.T) {
+	type host = *v1alpha1.BareMetalHost
+	const (
+		address = "spec.bmc.address"
+		mac     = "spec.bootMACAddress"
+	)
+	at := func(a string) func(host) { return func(h host) { h.Spec.BMC.Address = a } }
+	boots := func(m string) func(host) { return func(h host) { h.Spec.BootMACAddress = m } }
+	logsInWith := func(s string) func(host) { return func(h host) { h.Spec.BMC.CredentialsSecretName = s } }
+	refuse(t, validHost, []refused[host]{
+		{"address missing", at(""), address, "Required value"},
+		{"address is no URL", at("192.0.2.10"), address, "must be a URL with a host, like redfish://192.0.2.10"},
+		{"address is a word", at("bmc"), address, "must be a URL with a host"},
+		{"address with a scheme only", at("redfish:"), address, "must be a URL with a host"},
+		{"address without a host", at("redfish:///redfish/v1/Systems/1"), address, "must be a URL with a host"},
+		{"address with a port only", at("redfish://:8443/"), address, "must be a URL with a host"},
+		{"address with a space", at("redfish://192.0.2.10 /"), address, "must be a URL with a host"},
+		{"address with http", at("http://192.0.2.10"), address, "use redfish:// or redfish+http://"},
+		{"address with https", at("https://192.0.2.10"), address, "use redfish:// or redfish+http://"},
+		{"address with telnet", at("telnet://192.0.2.10"), address, "use redfish:// or redfish+http://"},
+		{"address with credentials", at("redfish://root:calvin@192.0.2.10"), address, "Secret that credentialsSecretName names"},
+		{"address with a user", at("redfish://root@192.0.2.10"), address, "Secret that credentialsSecretName names"},
+		{"address with a fragment", at("redfish://192.0.2.10/redfish/v1#1"), address, "must not hold a fragment"},
+		{"address too long", at("redfish://192.0.2.10/" + strings.Repeat("a", 512)), address, "Too long"},
+
+		{"MAC missing", boots(""), mac, "Required value"},
+		{"MAC in upper case", boots("52:54:00:AB:CD:EF"), mac, "lower case with colons, like 52:54:00:12:34:56"},
+		{"MAC with hyphens", boots("52-54-00-12-34-56"), mac, "lower case with colons"},
+		{"MAC without separators", boots("525400123456"), mac, "should be at least 17 chars"},
+		{"MAC too short", boots("52:54:00:12:34"), mac, "should be at least 17 chars"},
+		{"MAC too long", boots("52:54:00:12:34:56:78"), mac, "Too long"},
+		{"MAC with a wrong digit", boots("52:54:00:12:34:5g"), mac, "lower case with colons"},
+		{"MAC of a multicast group", boots("01:00:5e:00:00:01"), mac, "multicast or an empty address"},
+		{"MAC of everybody", boots("ff:ff:ff:ff:ff:ff"), mac, "multicast or an empty address"},
+		{"MAC of nobody", boots("00:00:00:00:00:00"), mac, "multicast or an empty address"},
+
+		{"credentials missing", logsInWith(""), "spec.bmc.credentialsSecretName", "Required value"},
+		{"credentials with a namespace", logsInWith("other/bmc"), "spec.bmc.credentialsSecretName", "must be the name of a Secret"},
+		{"credentials in upper case", logsInWith("BMC"), "spec.bmc.credentialsSecretName", "must be the name of a Secret"},
+		{"credentials ending in a hyphen", logsInWith("bmc-"), "spec.bmc.credentialsSecretName", "must be the name of a Secret"},
+		{"CA with an underscore", func(h host) { h.Spec.BMC.CASecretName = "my_ca" }, "spec.bmc.caSecretName", "must be the name of a Secret"},
+		{"CA and no verification", func(h host) { h.Spec.BMC.CASecretName, h.Spec.BMC.InsecureSkipTLSVerify = "ca", true }, "spec.bmc", "set caSecretName or insecureSkipTLSVerify, not both"},
+
+		{"boot mode unknown", func(h host) { h.Spec.BootMode = "BIOS" }, "spec.bootMode", `supported values: "UEFI", "Legacy"`},
+		{"architecture unknown", func(h host) { h.Spec.Architecture = "x86_64" }, "spec.architecture", `supported values: "amd64", "arm64"`},
+		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
+		{"maintenance without a reason", func(h host) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }, "spec.maintenance.reason", "Required value"},
+	})
+}
+
+func TestHostAccepted(t *testing.T) {
+	type host = *v1alpha1.BareMetalHost
+	at := func(a string) func(host) { return func(h host) { h.Spec.BMC.Address = a } }
+	accept(t, validHost, []accepted[host]{
+		{"IPv6", at("redfish://[2001:db8::1]:8443/redfish/v1/Systems/1")},
+		{"without a path", at("redfish://192.0.2.10")},
+		{"a name", at("redfish://bmc-1.example.com:443")},
+		{"without TLS", at("redfish+http://192.0.2.10:8000/redfish/v1/Systems/1")},
+		{"a session", at("redfish://192.0.2.10?auth=session")},
+		{"a CA", func(h host) { h.Spec.BMC.CASecretName = "ca.example" }},
+		{"a CA, and verification asked for", func(h host) { h.Spec.BMC.CASecretName, h.Spec.BMC.InsecureSkipTLSVerify = "ca", false }},
+		{"no verification", func(h host) { h.Spec.BMC.InsecureSkipTLSVerify = true }},
+		{"an address that is administered locally", func(h host) { h.Spec.BootMACAddress = "02:00:00:00:00:01" }},
+		{"legacy boot, arm64, kept off", func(h host) {
+			h.Spec.BootMode, h.Spec.Architecture, h.Spec.Power = v1alpha1.BootModeLegacy, v1alpha1.ArchitectureARM64, v1alpha1.PowerOff
+		}},
+		{"maintenance with a reason", func(h host) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }},
+	})
+}
+
+// machineRules are the rules of a machine, which hold in a template as well. The fields are those below the spec.
+func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
+	type spec = *v1alpha1.BareMetalMachineSpec
+	kernel := func(url string) func(spec) { return func(s spec) { s.Boot.Kernel.URL = url } }
+	sum := func(c string) func(spec) { return func(s spec) { s.Boot.Kernel.Checksum = c } }
+	line := func(l string) func(spec) { return func(s spec) { s.Boot.CommandLine = l } }
+	label := func(key, value string) func(spec) {
+		return func(s spec) {
+			s.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{key: v1alpha1.LabelValue(value)}}
+		}
+	}
+	expr := func(key, operator string, values ...v1alpha1.LabelValue) func(spec) {
+		return func(s spec) {
+			s.HostSelector = &v1alpha1.HostSelector{MatchExpressions: []v1alpha1.HostSelectorRequirement{
+				{Key: key, Operator: metav1.LabelSelectorOperator(operator), Values: values},
+			}}
+		}
+	}
+	const (
+		url      = "boot.kernel.url"
+		checksum = "boot.kernel.checksum"
+		command  = "boot.commandLine"
+		labels   = "hostSelector.matchLabels"
+		one      = "hostSelector.matchExpressions[0]"
+
+		wantURL  = "must be an http:// or https:// URL with a host and without credentials"
+		wantSum  = "in lower case, as sha256sum prints them"
+		wantDS   = "must not hold ds=...: the provider sets it"
+		wantLine = "must be one line of printable ASCII characters"
+		wantKey  = "like rack or example.com/rack"
+		wantVals = "In and NotIn need values, Exists and DoesNotExist take none"
+	)
+	return []refused[spec]{
+		{"kernel missing", kernel(""), url, "Required value"},
+		{"kernel is no URL", kernel("/srv/kernel"), url, wantURL},
+		{"kernel over FTP", kernel("ftp://192.0.2.1/kernel"), url, wantURL},
+		{"kernel from a file", kernel("file:///srv/kernel"), url, wantURL},
+		{"kernel without a host", kernel("http:///kernel"), url, wantURL},
+		{"kernel with a port only", kernel("http://:80/kernel"), url, wantURL},
+		{"kernel with credentials", kernel("https://user:secret@192.0.2.1/kernel"), url, wantURL},
+		{"kernel with a space", kernel("http://192.0.2.1/a kernel"), url, wantURL},
+		{"kernel with a newline", kernel("http://192.0.2.1/kernel\n"), url, wantURL},
+		{"initrd over FTP", func(s spec) { s.Boot.Initrds[0].URL = "ftp://192.0.2.1/initrd" }, "boot.initrds[0].url", wantURL},
+		{"initrd without a checksum", func(s spec) { s.Boot.Initrds[0].Checksum = "" }, "boot.initrds[0].checksum", "Required value"},
+
+		{"checksum missing", sum(""), checksum, "Required value"},
+		{"checksum without its kind", sum(strings.Repeat("0a", 32)), checksum, wantSum},
+		{"checksum is MD5", sum("md5:" + strings.Repeat("0a", 16)), checksum, wantSum},
+		{"checksum in upper case", sum("sha256:" + strings.Repeat("0A", 32)), checksum, wantSum},
+		{"checksum too short", sum("sha256:" + strings.Repeat("0a", 31)), checksum, wantSum},
+		{"checksum of the other length", sum("sha512:" + strings.Repeat("0a", 32)), checksum, wantSum},
+		{"checksum with a newline", sum(sha256 + "\n"), checksum, wantSum},
+
+		{"command line of two lines", line("quiet\nboot"), command, wantLine},
+		{"command line ending in a newline", line("quiet\n"), command, wantLine},
+		{"command line with a tab", line("quiet\tsplash"), command, wantLine},
+		{"command line not in ASCII", line("name=é"), command, wantLine},
+		{"command line with a variable of the boot loader", line("ip=${net0/ip}"), command, "must not hold ${...}: the boot loader would replace it"},
+		{"command line with a seed at its start", line("ds=nocloud quiet"), command, wantDS},
+		{"command line with a seed", line("quiet ds=nocloud;s=http://192.0.2.9/"), command, wantDS},
+
+		{"persistence missing", func(s spec) { s.Boot.Persistence = "" }, "boot.persistence", "Required value"},
+		{"persistence unknown", func(s spec) { s.Boot.Persistence = "Disk" }, "boot.persistence", `supported values: "Installed", "Ephemeral"`},
+
+		{"selector empty", func(s spec) { s.HostSelector = &v1alpha1.HostSelector{} }, "hostSelector", "should have at least 1 properties"},
+		{"label with a bad key", label("-rack", "a"), labels, wantKey},
+		{"label with an empty key", label("", "a"), labels, wantKey},
+		{"label with an empty prefix", label("/rack", "a"), labels, wantKey},
+		{"label with two slashes", label("example.com/rack/row", "a"), labels, wantKey},
+		{"label with a key too long", label(strings.Repeat("a", 318), "a"), labels, "at most 317 characters"},
+		{"label with a name too long", label(strings.Repeat("a", 64), "a"), labels, "at most 63 characters"},
+		{"label with a prefix too long", label(strings.Repeat("a", 254)+"/a", "a"), labels, "253 of them before the slash"},
+		{"label with an empty part in its prefix", label("example..com/rack", "a"), labels, wantKey},
+		{"label with a bad value", label("rack", "-a"), labels + "[rack]", "must be a label value"},
+		{"label with a value of two words", label("rack", "a 1"), labels + "[rack]", "must be a label value"},
+		{"label with a value too long", label("rack", strings.Repeat("a", 64)), labels + ".rack", "Too long"},
+		{"expression with a bad key", expr("ra ck", "Exists"), one + ".key", wantKey},
+		{"expression with a bad prefix", expr("Example.com/rack", "Exists"), one + ".key", wantKey},
+		{"expression with a name too long", expr("example.com/"+strings.Repeat("a", 64), "Exists"), one + ".key", "at most 63 characters"},
+		{"expression with a prefix too long", expr(strings.Repeat("a", 254)+"/a", "Exists"), one + ".key", "at most 253 characters before the slash"},
+		{"expression with a bad operator", expr("rack", "Equals", "a"), one + ".operator", `supported values: "In", "NotIn", "Exists", "DoesNotExist"`},
+		{"expression with a bad value", expr("rack", "In", "a/b"), one + ".values[0]", "must be a label value"},
+		{"In without values", expr("rack", "In"), one, wantVals},
+		{"NotIn without values", expr("rack", "NotIn"), one, wantVals},
+		{"Exists with values", expr("rack", "Exists", "a"), one, wantVals},
+		{"DoesNotExist with values", expr("rack", "DoesNotExist", "a"), one, wantVals},
+
+		{"no processors", func(s spec) { s.Hardware.CPU = -1 }, "hardware.cpu", "should be greater than or equal to 1"},
+		{"hardware of an unknown architecture", func(s spec) { s.Hardware.Architecture = "x86_64" }, "hardware.architecture", `supported values: "amd64", "arm64"`},
+	}
+}
+
+func TestMachineRefused(t *testing.T) {
+	var cases []refused[*v1alpha1.BareMetalMachine]
+	for _, c := range machineRules() {
+		change := func(m *v1alpha1.BareMetalMachine) { c.change(&m.Spec) }
+		cases = append(cases, refused[*v1alpha1.BareMetalMachine]{c.name, change, "spec." + c.field, c.remedy})
+	}
+	refuse(t, validMachine, cases)
+}
+
+func TestMachineTemplateRefused(t *testing.T) {
+	var cases []refused[*v1alpha1.BareMetalMachineTemplate]
+	for _, c := range machineRules() {
+		change := func(m *v1alpha1.BareMetalMachineTemplate) { c.change(&m.Spec.Template.Spec) }
+		cases = append(cases, refused[*v1alpha1.BareMetalMachineTemplate]{c.name, change, "spec.template.spec." + c.field, c.remedy})
+	}
+	refuse(t, validMachineTemplate, cases)
+}
+
+func TestMachineAccepted(t *testing.T) {
+	type machine = *v1alpha1.BareMetalMachine
+	pick := func(s v1alpha1.HostSelector) func(machine) { return func(m machine) { m.Spec.HostSelector = &s } }
+	kernel := func(url string) func(machine) { return func(m machine) { m.Spec.Boot.Kernel.URL = url } }
+	accept(t, validMachine, []accepted[machine]{
+		{"SHA-512", func(m machine) { m.Spec.Boot.Kernel.Checksum = sha512 }},
+		{"kernel at an IPv6 address", kernel("http://[2001:db8::1]:8080/kernel")},
+		{"kernel with an @ in its path", kernel("https://images.example.com/kernel@6.12")},
+		{"kernel with a query", kernel("https://images.example.com/?file=kernel")},
+		{"no initrds and no command line", func(m machine) { m.Spec.Boot.Initrds, m.Spec.Boot.CommandLine = nil, "" }},
+		{"a command line with a word that ends in ds=", func(m machine) { m.Spec.Boot.CommandLine = "rounds=3 $ {x}" }},
+		{"ephemeral", func(m machine) { m.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral }},
+		{"labels", pick(v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{
+			"rack": "A-1", "example.com/row_2": "", strings.Repeat("a.", 126) + "a/" + strings.Repeat("B", 63): "1",
+		}})},
+		{"expressions", pick(v1alpha1.HostSelector{MatchExpressions: []v1alpha1.HostSelectorRequirement{
+			{Key: "rack", Operator: metav1.LabelSelectorOpIn, Values: []v1alpha1.LabelValue{"a-1", ""}},
+			{Key: "example.com/rack", Operator: metav1.LabelSelectorOpNotIn, Values: []v1alpha1.LabelValue{"b"}},
+			{Key: "gpu", Operator: metav1.LabelSelectorOpExists},
+			{Key: "broken", Operator: metav1.LabelSelectorOpDoesNotExist},
+		}})},
+	})
+}
+
+func TestProviderIDStays(t *testing.T) {
+	g := NewWithT(t)
+	m := validMachine()
+	m.Namespace, m.Name = env.Namespace(t), "m"
+	g.Expect(env.Client.Create(t.Context(), m)).To(Succeed())
+	m.Spec.ProviderID = "baremetal://ns/h/m"
+	g.Expect(env.Client.Update(t.Context(), m)).To(Succeed())
+	m.Labels = map[string]string{"rack": "a"}
+	g.Expect(env.Client.Update(t.Context(), m)).To(Succeed())
+	for _, id := range []string{"baremetal://ns/other/m", ""} {
+		changed := m.DeepCopy()
+		changed.Spec.ProviderID = id
+		expectRefused(t, env.Client.Update(t.Context(), changed), "spec", "providerID cannot be changed: replace the Machine")
+	}
+}
+
+func TestClusterRefused(t *testing.T) {
+	const endpoint = "spec.controlPlaneEndpoint"
+	type cluster = *v1alpha1.BareMetalCluster
+	at := func(host string, port int32) func(cluster) {
+		return func(c cluster) { c.Spec.ControlPlaneEndpoint = v1alpha1.APIEndpoint{Host: host, Port: port} }
+	}
+	refuse(t, validCluster, []refused[cluster]{
+		{"host without a port", at("192.0.2.20", 0), endpoint, "set both host and port"},
+		{"port without a host", at("", 6443), endpoint, "set both host and port"},
+		{"host is a URL", at("https://api.example.com", 6443), endpoint + ".host", "must be a hostname or an IP address, not a URL"},
+		{"host with a port", at("api.example.com:6443", 6443), endpoint + ".host", "without a port"},
+		{"host with a space", at("api.example.com ", 6443), endpoint + ".host", "must be a hostname or an IP address"},
+		{"port out of range", at("192.0.2.20", 70000), endpoint + ".port", "should be less than or equal to 65535"},
+		{"port below range", at("192.0.2.20", -1), endpoint + ".port", "should be greater than or equal to 1"},
+	})
+}
+
+func TestClusterAccepted(t *testing.T) {
+	type cluster = *v1alpha1.BareMetalCluster
+	at := func(host string) func(cluster) { return func(c cluster) { c.Spec.ControlPlaneEndpoint.Host = host } }
+	accept(t, validCluster, []accepted[cluster]{
+		{"without an endpoint", func(c cluster) { c.Spec.ControlPlaneEndpoint = v1alpha1.APIEndpoint{} }},
+		{"a name", at("api.example.com")},
+		{"IPv6", at("2001:db8::20")},
+	})
+}
+
+func TestDefaults(t *testing.T) {
+	g := NewWithT(t)
+	namespace := env.Namespace(t)
+	host := validHost()
+	host.Namespace, host.Name = namespace, "h"
+	g.Expect(env.Client.Create(t.Context(), host)).To(Succeed())
+	g.Expect(host.Spec.BootMode).To(Equal(v1alpha1.BootModeUEFI))
+	g.Expect(host.Spec.Architecture).To(Equal(v1alpha1.ArchitectureAMD64))
+	g.Expect(host.Spec.Power).To(BeEmpty(), "the power is left as it is found")
+
+	machine := validMachine()
+	machine.Namespace, machine.Name = namespace, "m"
+	machine.Spec.Hardware.CPU = 4
+	g.Expect(env.Client.Create(t.Context(), machine)).To(Succeed())
+	g.Expect(machine.Spec.Hardware.Architecture).To(Equal(v1alpha1.ArchitectureAMD64))
+}
