@@ -1,0 +1,66 @@
+# `make help` lists the targets.
+SHELL := /usr/bin/env bash -euo pipefail
+.DEFAULT_GOAL := help
+
+VERSION ?= v0.1.0
+IMAGE ?= ghcr.io/capbm-io/cluster-api-provider-baremetal:$(VERSION)
+BIN := .cache/bin
+OUT := out/infrastructure-baremetal/$(VERSION)
+LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kubectl kubeadm hollow-kubelet \
+	capi-core capi-kubeadm-bootstrap capi-kubeadm-control-plane clusterctl kustomize
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+## Try it
+.PHONY: demo
+demo: lab-programs ## Emulated servers become Running Machines. KEEP=1 leaves it running and prints its KUBECONFIG.
+	@go build -o $(BIN)/lab ./hack/lab
+	@$(BIN)/lab demo $(if $(KEEP),--keep)
+
+## Work on it
+.PHONY: test
+test: lab-programs ## All tests: unit, envtest and the move between two management planes, with the race detector.
+	go test -race -timeout 15m ./...
+
+.PHONY: generate
+generate: ## Write what is generated: deep copies, CRDs, RBAC.
+	@hack/build.sh controller-gen
+	$(BIN)/controller-gen object paths=./api/...
+	$(BIN)/controller-gen crd:crdVersions=v1 paths=./api/... output:crd:dir=config/crd/bases
+	$(BIN)/controller-gen rbac:roleName=capbm-manager paths="{./controllers/...,./cmd/...}" output:rbac:dir=config/rbac
+
+.PHONY: verify
+verify: generate ## Check that generated files are up to date, that the code is formatted and linted, and that go.mod is tidy.
+	@hack/build.sh golangci-lint
+	go mod tidy
+	@test -z "$$(git status --porcelain -- api config go.mod go.sum)" || { git --no-pager diff -- api config go.mod go.sum; git status --short -- api config go.mod go.sum; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
+	$(BIN)/golangci-lint run ./...
+	go test -run 'TestImportArrows|TestPackageDocs' .
+
+.PHONY: fuzz
+fuzz: ## Fuzz the parsers of network input, each for FUZZTIME (30s).
+	go test -run '^$$' -fuzz FuzzReply -fuzztime $(or $(FUZZTIME),30s) ./pxe/dhcp
+	go test -run '^$$' -fuzz FuzzSplitName -fuzztime $(or $(FUZZTIME),30s) ./pxe/tftp
+
+.PHONY: build
+build: ## Build the manager.
+	CGO_ENABLED=0 go build -o $(BIN)/manager ./cmd/manager
+
+.PHONY: release
+release: ## Write what clusterctl installs to out/.
+	@hack/build.sh kustomize
+	@mkdir -p $(OUT)
+	@$(BIN)/kustomize build config/default | sed 's#ghcr.io/capbm-io/cluster-api-provider-baremetal:dev#$(IMAGE)#' > $(OUT)/infrastructure-components.yaml
+	@$(BIN)/kustomize build config/templates > $(OUT)/cluster-template.yaml
+	@cp metadata.yaml $(OUT)/metadata.yaml
+	@ls $(OUT)
+
+.PHONY: lab-programs
+lab-programs: # The programs of the lab, built once.
+	@hack/build.sh $(LAB_PROGRAMS)
+
+.PHONY: clean
+clean: ## Remove everything that was built.
+	rm -rf .cache out
