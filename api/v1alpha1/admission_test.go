@@ -203,6 +203,7 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		wantURL  = "must be an http:// or https:// URL with a host and without credentials"
 		wantSum  = "in lower case, as sha256sum prints them"
 		wantDS   = "must not hold ds=...: the provider sets it"
+		wantWord = "the boot loader would end the command there"
 		wantLine = "must be one line of printable ASCII characters"
 		wantKey  = "like rack or example.com/rack"
 		wantVals = "In and NotIn need values, Exists and DoesNotExist take none"
@@ -233,6 +234,10 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"command line with a tab", line("quiet\tsplash"), command, wantLine},
 		{"command line not in ASCII", line("name=é"), command, wantLine},
 		{"command line with a variable of the boot loader", line("ip=${net0/ip}"), command, "must not hold ${...}: the boot loader would replace it"},
+		{"command line with a second command", line("quiet ; shell"), command, wantWord},
+		{"command line with an alternative", line("quiet ||"), command, wantWord},
+		{"command line with a condition", line("&& quiet"), command, wantWord},
+		{"command line with a comment", line("quiet #1"), command, wantWord},
 		{"command line with a seed at its start", line("ds=nocloud quiet"), command, wantDS},
 		{"command line with a seed", line("quiet ds=nocloud;s=http://192.0.2.9/"), command, wantDS},
 
@@ -295,7 +300,7 @@ func TestMachineAccepted(t *testing.T) {
 		{"kernel with an @ in its path", kernel("https://images.example.com/kernel@6.12")},
 		{"kernel with a query", kernel("https://images.example.com/?file=kernel")},
 		{"no initrds and no command line", func(m machine) { m.Spec.Boot.Initrds, m.Spec.Boot.CommandLine = nil, "" }},
-		{"a command line with a word that ends in ds=", func(m machine) { m.Spec.Boot.CommandLine = "rounds=3 $ {x}" }},
+		{"a command line with words that look alike", func(m machine) { m.Spec.Boot.CommandLine = "rounds=3 $ {x} a;b&&c||d e#f -- g" }},
 		{"ephemeral", func(m machine) { m.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral }},
 		{"labels", pick(v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{
 			"rack": "A-1", "example.com/row_2": "", strings.Repeat("a.", 126) + "a/" + strings.Repeat("B", 63): "1",

@@ -4,6 +4,7 @@ package ipxe
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -47,7 +48,7 @@ func parse(text string) *template.Template { return template.Must(template.New("
 func Network(s Script) ([]byte, error) {
 	s.Title = line(s.Title)
 	for _, word := range append([]string{s.Kernel, s.CommandLine, s.Self}, s.Initrds...) {
-		if strings.ContainsAny(word, "\r\n") || strings.Contains(word, "${") {
+		if strings.ContainsAny(word, "\r\n") || strings.Contains(word, "${") || endsCommand(word) {
 			return nil, fmt.Errorf("%q cannot stand in a script", word)
 		}
 	}
@@ -71,11 +72,19 @@ func Again(why string, seconds int, url string) ([]byte, error) {
 	}{line(why), seconds, url})
 }
 
-// line makes a text safe to be echoed: iPXE would replace settings, end a command at || and &&, and take a new line for a
+// endsCommand is true for a text in which iPXE would end the command and begin the next, or a comment. It looks at whole
+// words: the ; in ds=nocloud;s=... is none.
+func endsCommand(text string) bool {
+	return slices.ContainsFunc(strings.Fields(text), func(word string) bool {
+		return word == "||" || word == "&&" || word == ";" || word[0] == '#'
+	})
+}
+
+// line makes a text safe to be echoed: iPXE would replace settings, end a command at ||, && and ;, and take a new line for a
 // new command.
 func line(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' || strings.ContainsRune("$|&#", r) {
+		if r < ' ' || r > '~' || strings.ContainsRune("$|&;#", r) {
 			return ' '
 		}
 		return r

@@ -47,7 +47,7 @@ func TestNoCommandIsInjected(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		again, err := Again(text, 1, "http://h/")
-		if err != nil || strings.Count(string(again), "\n") != 4 || strings.ContainsAny(strings.SplitN(string(again), "\n", 3)[1], "$|&") {
+		if err != nil || strings.Count(string(again), "\n") != 4 || strings.ContainsAny(strings.SplitN(string(again), "\n", 3)[1], "$|&;#") {
 			t.Fatalf("%q (%v)", again, err)
 		}
 		script, err := Network(Script{Title: text, Kernel: "http://h/k", CommandLine: text})
@@ -55,4 +55,15 @@ func TestNoCommandIsInjected(t *testing.T) {
 			t.Fatalf("%q", script)
 		}
 	})
+}
+
+// TestCommandLineThatEndsTheCommand: iPXE would run the rest as a command of its own, or drop it with the seed behind it.
+func TestCommandLineThatEndsTheCommand(t *testing.T) {
+	for commandLine, ok := range map[string]bool{
+		"quiet ; shell": false, "quiet && shell": false, "|| shell": false, "quiet #1": false, "quiet ;": false,
+		"a=b;c #": false, "a=b;c&&d||e f#g": true,
+	} {
+		_, err := Network(Script{Kernel: "http://h/k", CommandLine: commandLine})
+		NewWithT(t).Expect(err == nil).To(Equal(ok), commandLine)
+	}
 }
