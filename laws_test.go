@@ -160,21 +160,25 @@ func TestPackageDocs(t *testing.T) {
 func TestSizes(t *testing.T) {
 	for _, files := range goFiles(t) {
 		for _, f := range files {
-			if f.isTest() || ast.IsGenerated(f.syntax) {
-				continue
+			if !f.isTest() && !ast.IsGenerated(f.syntax) {
+				checkSizes(t, f)
 			}
-			if lines := f.lines(f.syntax.FileStart, f.syntax.FileEnd); lines > maxFileLines {
-				t.Errorf("%s has %d lines: split it by subject, %d is the most", f.name, lines, maxFileLines)
-			}
-			for _, d := range f.syntax.Decls {
-				fn, ok := d.(*ast.FuncDecl)
-				if !ok {
-					continue
-				}
-				if lines := f.lines(fn.Pos(), fn.End()); lines > maxFunctionLines {
-					t.Errorf("%s: %s has %d lines: split it, %d is the most", f.name, fn.Name, lines, maxFunctionLines)
-				}
-			}
+		}
+	}
+}
+
+func checkSizes(t *testing.T, f file) {
+	t.Helper()
+	if lines := f.lines(f.syntax.FileStart, f.syntax.FileEnd); lines > maxFileLines {
+		t.Errorf("%s has %d lines: split it by subject, %d is the most", f.name, lines, maxFileLines)
+	}
+	for _, d := range f.syntax.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		if lines := f.lines(fn.Pos(), fn.End()); lines > maxFunctionLines {
+			t.Errorf("%s: %s has %d lines: split it, %d is the most", f.name, fn.Name, lines, maxFunctionLines)
 		}
 	}
 }

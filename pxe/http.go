@@ -119,7 +119,7 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 		return nil, errors.Join(ErrRefused, errors.New("there is nothing to boot for "+mac.String()))
 	}
 	// The script is given out when all that it names is here, so that no boot breaks off halfway.
-	if err := h.prepare(answer.Files); errors.Is(err, artifact.ErrNotYet) {
+	if err := h.prepare(answer.Files); errors.Is(err, artifact.ErrNotYet) { //nolint:contextcheck // the fetch outlives the request
 		return ipxe.Again("The boot files are being fetched", 1, h.BaseURL+ScriptPath(mac))
 	} else if err != nil {
 		h.Booter.Failed(mac, err)
@@ -168,7 +168,7 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, errors.Join(ErrRefused, err, numErr))
 		return
 	}
-	file, err := h.Artifacts.Open(answer.Files[index])
+	file, err := h.Artifacts.Open(answer.Files[index]) //nolint:contextcheck // the fetch outlives the request
 	if err != nil {
 		h.refuse(w, r, err)
 		return

@@ -70,7 +70,10 @@ func (m *Machine) authorized(r *http.Request) bool {
 }
 
 func (m *Machine) login(w http.ResponseWriter, r *http.Request) {
-	var login struct{ UserName, Password string }
+	var login struct {
+		UserName string `json:"UserName"`
+		Password string `json:"Password"`
+	}
 	err := json.NewDecoder(r.Body).Decode(&login)
 	m.mu.Lock()
 	ok := err == nil && login.UserName == m.opts.Username && login.Password == m.opts.Password
@@ -161,8 +164,10 @@ func (m *Machine) system() object {
 }
 
 func (m *Machine) postReset(w http.ResponseWriter, r *http.Request) {
-	var request struct{ ResetType string }
-	if err := json.NewDecoder(r.Body).Decode(&request); err != nil || !m.reset(request.ResetType) {
+	var request struct {
+		ResetType string `json:"ResetType"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil || !m.reset(request.ResetType) { //nolint:contextcheck // the server runs on when the request has ended
 		refuse(w, http.StatusBadRequest, "Base.1.8.ActionParameterNotSupported", "ResetType is not one of those allowed")
 		return
 	}
@@ -171,13 +176,15 @@ func (m *Machine) postReset(w http.ResponseWriter, r *http.Request) {
 
 func (m *Machine) patchSystem(w http.ResponseWriter, r *http.Request) {
 	var request struct {
-		Boot struct{ BootSourceOverrideTarget, BootSourceOverrideEnabled, BootSourceOverrideMode string }
+		Boot struct {
+			Target string `json:"BootSourceOverrideTarget"`
+		} `json:"Boot"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
 		refuse(w, http.StatusBadRequest, "Base.1.8.MalformedJSON", err.Error())
 		return
 	}
-	switch target := Boot(request.Boot.BootSourceOverrideTarget); target {
+	switch target := Boot(request.Boot.Target); target {
 	case BootDisk, BootNetwork:
 		m.override(target)
 		w.WriteHeader(http.StatusNoContent)

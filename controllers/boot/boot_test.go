@@ -170,7 +170,7 @@ func TestBoot(t *testing.T) {
 		})
 		url, err := system.SeedURL()
 		g.Expect(err).NotTo(HaveOccurred())
-		response, err := http.Get(url + "user-data") //nolint:noctx,gosec // the lab's own
+		response, err := http.Get(url + "user-data") //nolint:noctx // the lab's own
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(response.Body.Close()).To(Succeed())
 		g.Expect(response.StatusCode).To(Equal(http.StatusForbidden), "the token is void once the host reported in")
@@ -194,7 +194,7 @@ func TestSecondRequester(t *testing.T) {
 	})
 	claim := l.claim("m", kernel)
 	url := <-urls
-	response, err := http.Get(url + "user-data") //nolint:noctx,gosec // the lab's own; it comes from another address than the server's
+	response, err := http.Get(url + "user-data") //nolint:noctx // the lab's own; it comes from another address than the server's
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(response.Body.Close()).To(Succeed())
 	g.Expect(response.StatusCode).To(Equal(http.StatusForbidden))

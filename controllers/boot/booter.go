@@ -274,10 +274,10 @@ func (b *Booter) update(ctx context.Context, key types.NamespacedName, change fu
 	})
 }
 
-// errSecondRequester is why an attempt fails when two ask for what is one server's.
-type errSecondRequester struct{ what, first, second string }
+// secondRequesterError is why an attempt fails when two ask for what is one server's.
+type secondRequesterError struct{ what, first, second string }
 
-func (e errSecondRequester) Error() string {
+func (e secondRequesterError) Error() string {
 	return fmt.Sprintf("%s asked for the %s that was given to %s: two machines claim to be this server, or somebody listens on its network",
 		e.second, e.what, e.first)
 }
@@ -291,7 +291,7 @@ func bind(bound *string, from netip.Addr, what string) error {
 	case from.String():
 		return nil
 	default:
-		return errSecondRequester{what, *bound, from.String()}
+		return secondRequesterError{what, *bound, from.String()}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,7 +34,7 @@ func TestCluster(t *testing.T) {
 	env.Create(t, owner)
 	infra := &v1alpha1.BareMetalCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"},
-		Spec:       v1alpha1.BareMetalClusterSpec{FailureDomains: []clusterv1.FailureDomain{{Name: "rack-1", ControlPlane: ptr.To(true)}}},
+		Spec:       v1alpha1.BareMetalClusterSpec{FailureDomains: []clusterv1.FailureDomain{{Name: "rack-1", ControlPlane: new(true)}}},
 	}
 	env.Create(t, infra)
 	controllerstest.Modify(t, env, infra, func(c *v1alpha1.BareMetalCluster) {

@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -92,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 func reconcileEndpoint(infra *v1alpha1.BareMetalCluster, cluster *clusterv1.Cluster) {
 	endpoint := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEndpointSet}
 	if infra.Spec.ControlPlaneEndpoint.Host != "" || cluster.Spec.ControlPlaneEndpoint.IsValid() {
-		infra.Status.Initialization.Provisioned, infra.Status.Ready = ptr.To(true), true
+		infra.Status.Initialization.Provisioned, infra.Status.Ready = new(true), true
 	} else {
 		endpoint.Status, endpoint.Reason = metav1.ConditionFalse, v1alpha1.ReasonEndpointMissing
 		endpoint.Message = "Set spec.controlPlaneEndpoint to the address that a load balancer or kube-vip holds for the API server"

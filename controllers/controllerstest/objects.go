@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/onsi/gomega" //nolint:revive,staticcheck // as in every test
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -90,7 +89,7 @@ func (e *Env) NewClaim(t *testing.T, namespace, name string) *Claim {
 		},
 		Machine: &clusterv1.Machine{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
-			Spec:       clusterv1.MachineSpec{ClusterName: name, InfrastructureRef: infra, Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To(name)}},
+			Spec:       clusterv1.MachineSpec{ClusterName: name, InfrastructureRef: infra, Bootstrap: clusterv1.Bootstrap{DataSecretName: new(name)}},
 		},
 		Bootstrap: &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -98,7 +97,7 @@ func (e *Env) NewClaim(t *testing.T, namespace, name string) *Claim {
 		},
 	}
 	e.Create(t, c.Cluster, c.Machine, c.Bootstrap)
-	c.Cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	c.Cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	g.Expect(e.Client.Status().Update(t.Context(), c.Cluster)).To(Succeed())
 	c.BareMetalMachine = &v1alpha1.BareMetalMachine{
 		ObjectMeta: metav1.ObjectMeta{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +22,7 @@ import (
 // Secret, just the metadata of all. It returns what the user has to mend.
 func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareMetalHost) (*lifecycle.BMCProblem, error) {
 	spec := host.Spec.BMC
-	version := spec.Address + fmt.Sprint(spec.InsecureSkipTLSVerify)
+	versions := []string{spec.Address, strconv.FormatBool(spec.InsecureSkipTLSVerify)}
 	names := []string{spec.CredentialsSecretName}
 	if spec.CASecretName != "" {
 		names = append(names, spec.CASecretName)
@@ -38,9 +40,9 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 		if err := r.labelForMove(ctx, secret); err != nil {
 			return nil, err
 		}
-		version += fmt.Sprintf(" %s/%s", secret.UID, secret.ResourceVersion)
+		versions = append(versions, string(secret.UID)+"/"+secret.ResourceVersion)
 	}
-	key := client.ObjectKeyFromObject(host)
+	key, version := client.ObjectKeyFromObject(host), strings.Join(versions, " ")
 	if r.facts.get(key).secrets == version {
 		return nil, nil //nolint:nilnil // nothing has changed, nothing is wrong
 	}
@@ -58,7 +60,7 @@ func (r *Reconciler) labelForMove(ctx context.Context, secret *metav1.PartialObj
 	if _, ok := secret.Labels[v1alpha1.MoveLabel]; ok || !secret.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	patch := []byte(fmt.Sprintf(`{"metadata":{"labels":{%q:""}}}`, v1alpha1.MoveLabel))
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:""}}}`, v1alpha1.MoveLabel)
 	return client.IgnoreNotFound(r.Client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)))
 }
 

@@ -70,7 +70,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	uid, generation := host.UID, host.Generation // the job must not share the host with the reconcile
 	log := ctrl.LoggerFrom(ctx)
 	var start time.Time
-	r.Pool.Submit(bmc.Job{
+	r.Pool.Submit(bmc.Job{ //nolint:contextcheck // the job outlives the reconcile that asks for it
 		Key: key.String(), Endpoint: *endpoint,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = time.Now()
@@ -139,6 +139,9 @@ func (r *Reconciler) do(ctx context.Context, key types.NamespacedName, c bmc.Cli
 			r.facts.with(key, func(h *hostFacts) { h.bmc.CommandUnsupported = true })
 			return nil
 		}
+	case lifecycle.ReadPower:
+	default:
+		return fmt.Errorf("%s is nothing that a BMC does", action)
 	}
 	if err != nil {
 		return err

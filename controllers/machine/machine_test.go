@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -112,16 +111,16 @@ func TestPrerequisites(t *testing.T) {
 		m.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "b.example", Kind: "B", Name: "b"}}
 	})
 	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonWaitingForBootstrapData))
-	claim.Cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(false)
+	claim.Cluster.Status.Initialization.InfrastructureProvisioned = new(false)
 	g.Expect(env.Client.Status().Update(t.Context(), claim.Cluster)).To(Succeed())
 	h := newHost(t, namespace, "h", 2, nil)
 	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonWaitingForCluster))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
 	g.Expect(h.Spec.ConsumerRef).To(BeNil())
-	claim.Cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	claim.Cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	g.Expect(env.Client.Status().Update(t.Context(), claim.Cluster)).To(Succeed())
 	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonWaitingForBootstrapData))
-	controllerstest.Modify(t, env, claim.Machine, func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = ptr.To("m") })
+	controllerstest.Modify(t, env, claim.Machine, func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = new("m") })
 	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
 }
 
@@ -188,7 +187,7 @@ func TestMove(t *testing.T) {
 	h := newHost(t, namespace, "h", 6, nil)
 	claim := env.NewClaim(t, namespace, "m")
 	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
-	controllerstest.Modify(t, env, claim.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	controllerstest.Modify(t, env, claim.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
 	wait(t, claim, reason(clusterv1.PausedCondition, clusterv1.PausedReason))
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
 		m.Annotations = map[string]string{v1alpha1.DeleteForMoveAnnotation: ""}

@@ -3,6 +3,7 @@ package machine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func (s *scope) hold(hosts []v1alpha1.BareMetalHost) {
 	if len(hosts) == 0 {
 		return
 	}
-	s.host = ptr.To(slices.MinFunc(hosts, func(a, b v1alpha1.BareMetalHost) int { return cmp.Compare(a.Name, b.Name) }))
+	s.host = new(slices.MinFunc(hosts, func(a, b v1alpha1.BareMetalHost) int { return cmp.Compare(a.Name, b.Name) }))
 	s.machine.Status.HostRef = &v1alpha1.HostReference{Name: s.host.Name}
 	s.machine.Status.FailureDomain = s.host.Spec.FailureDomain
 	s.claimed(metav1.ConditionTrue, v1alpha1.ReasonHostClaimed, "")
@@ -118,7 +119,7 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 
 // conflict is the error of a claim that another reconcile was faster with.
 func conflict(host *v1alpha1.BareMetalHost) error {
-	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource(), host.Name, fmt.Errorf("claimed by another machine"))
+	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource(), host.Name, errors.New("claimed by another machine"))
 }
 
 func wantOf(s *scope) (claim.Want, error) {
@@ -167,7 +168,7 @@ func (r *Reconciler) reconcileBoot(_ context.Context, s *scope) (bool, error) {
 	if m.Spec.ProviderID == "" {
 		return false, nil
 	}
-	m.Status.Initialization.Provisioned, m.Status.Ready = ptr.To(true), true
+	m.Status.Initialization.Provisioned, m.Status.Ready = new(true), true
 	m.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineHostName, Address: m.Name}}
 	if attempt != nil && attempt.SeedAddress != "" {
 		m.Status.Addresses = append(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: attempt.SeedAddress})

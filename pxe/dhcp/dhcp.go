@@ -115,38 +115,38 @@ func (c Config) bootFile(client Client, answer pxe.Answer, mac net.HardwareAddr)
 	}
 }
 
-// errSilent is why a request gets no answer.
-type errSilent string
+// silentError is why a request gets no answer.
+type silentError string
 
-func (e errSilent) Error() string { return string(e) }
+func (e silentError) Error() string { return string(e) }
 
 // Reply returns the answer to a request. The error says why there is none, which is normal: the wire is full of requests that
 // are for others.
 func (c Config) Reply(ctx context.Context, booter pxe.Booter, request *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	if request.OpCode != dhcpv4.OpcodeBootRequest || len(request.ClientHWAddr) != 6 {
-		return nil, errSilent("not a request of an Ethernet interface")
+		return nil, silentError("not a request of an Ethernet interface")
 	}
 	kind, ok := map[dhcpv4.MessageType]dhcpv4.MessageType{
 		dhcpv4.MessageTypeDiscover: dhcpv4.MessageTypeOffer,
 		dhcpv4.MessageTypeRequest:  dhcpv4.MessageTypeAck,
 	}[request.MessageType()]
 	if !ok {
-		return nil, errSilent("neither DISCOVER nor REQUEST")
+		return nil, silentError("neither DISCOVER nor REQUEST")
 	}
 	if id := request.ServerIdentifier(); id != nil && !id.Equal(c.Address.AsSlice()) {
-		return nil, errSilent("for another server")
+		return nil, silentError("for another server")
 	}
 	answer, err := booter.Lookup(ctx, request.ClientHWAddr)
 	if err != nil {
 		return nil, err
 	}
 	if !answer.Known {
-		return nil, errSilent("not a server of the inventory")
+		return nil, silentError("not a server of the inventory")
 	}
 	client := Classify(request)
 	file := c.bootFile(client, answer, request.ClientHWAddr)
 	if file == "" && c.Mode == Proxy {
-		return nil, errSilent("nothing to boot")
+		return nil, silentError("nothing to boot")
 	}
 	reply, err := dhcpv4.NewReplyFromRequest(request,
 		dhcpv4.WithMessageType(kind), dhcpv4.WithServerIP(c.Address.AsSlice()),
@@ -223,6 +223,6 @@ func addBootFile(reply *dhcpv4.DHCPv4, client Client, file string) {
 
 // silent is true for the errors of Reply that are normal.
 func silent(err error) bool {
-	var e errSilent
+	var e silentError
 	return errors.As(err, &e)
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,7 +119,7 @@ func (f *Firmware) loadLoader(ctx context.Context, offer *dhcpv4.DHCPv4) error {
 		if port == 0 {
 			port = 69
 		}
-		client, err := tftp.NewClient(net.JoinHostPort(offer.ServerIPAddr.String(), fmt.Sprint(port)))
+		client, err := tftp.NewClient(net.JoinHostPort(offer.ServerIPAddr.String(), strconv.FormatUint(uint64(port), 10)))
 		if err != nil {
 			return err
 		}
