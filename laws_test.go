@@ -183,6 +183,25 @@ func checkSizes(t *testing.T, f file) {
 	}
 }
 
+// TestCRDsPassClusterctl: clusterctl replaces variables in what it installs, also in validation rules.
+func TestCRDsPassClusterctl(t *testing.T) {
+	crds, err := filepath.Glob("config/crd/bases/*.yaml")
+	if err != nil || len(crds) == 0 {
+		t.Fatalf("found no CRDs: %v", err)
+	}
+	for _, name := range crds {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(content), "\n") {
+			if strings.Contains(line, "${") || strings.Contains(line, "$$") {
+				t.Errorf("%s:%d: clusterctl would replace a variable in %q: write [$][{]", name, n+1, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
 // file is a Go file of this module, whatever its build constraints.
 type file struct {
 	name   string
