@@ -122,7 +122,7 @@ type BootSource struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1536
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[ -~]*$')",message="must be one line of printable ASCII characters"
-	// +kubebuilder:validation:XValidation:rule="!self.contains('${')",message="must not hold ${...}: the boot loader would replace it"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[$][{]')",message="must not hold a dollar sign before a brace: the boot loader would replace it"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )(#|(;|&&|[|][|])( |$))')",message="must not hold the words ; && || nor one that begins with #: the boot loader would end the command there"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )ds=')",message="must not hold ds=...: the provider sets it"
 	CommandLine string `json:"commandLine,omitempty"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	capiflags "sigs.k8s.io/cluster-api/util/flags"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
@@ -83,6 +85,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.bootFlags.add(set)
 	capiflags.AddManagerOptions(set, &o.manager)
 	logsv1.AddFlags(o.logs, set)
+	set.AddGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName)) // controller-runtime's
 	return set
 }
 
@@ -124,6 +127,7 @@ func (o *options) complete() error {
 }
 
 func (o *options) completeBoot() error {
+	o.bootFlags.normalize()
 	b := o.bootFlags
 	address, err := netip.ParseAddr(b.address)
 	if err != nil || !address.Is4() {
@@ -163,6 +167,18 @@ func (o *options) completeBoot() error {
 		LoaderDir: b.loaderDir, Artifacts: artifacts,
 	}
 	return nil
+}
+
+// normalize empties the flags that are "none": clusterctl has no variables that default to nothing.
+func (b *bootFlags) normalize() {
+	for _, flag := range []*string{&b.network, &b.addresses, &b.router} {
+		if *flag == "none" {
+			*flag = ""
+		}
+	}
+	if slices.Equal(b.dns, []string{"none"}) {
+		b.dns = nil
+	}
 }
 
 func (o *options) completeAddresses(config *dhcp.Config) error {

@@ -170,6 +170,11 @@ func bootStep(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
 		maxAge = 6 * s.ActiveInterval
 	}
 	if ask, wait := ask(v, s, maxAge); wait {
+		if attempt.PoweredOffAt != nil && v.BMC.Power == v1alpha1.PowerOn && v.BMC.Problem == nil {
+			// That the power is read again is no news to anybody who waits for the boot.
+			known := progress(v, attempt)
+			ask.Reason, ask.Message = known.Reason, known.Message
+		}
 		return ask
 	}
 	off := v.BMC.Power == v1alpha1.PowerOff

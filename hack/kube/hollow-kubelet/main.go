@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,11 +29,12 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	"k8s.io/kubernetes/pkg/kubemark"
+	"k8s.io/kubernetes/pkg/util/taints"
 )
 
 type options struct {
 	name, address, providerID, root, manifests string
-	joinConfig, kubeconfig                     string
+	joinConfig, kubeconfig, taints             string
 	port                                       int
 }
 
@@ -40,13 +42,14 @@ func main() {
 	klog.InitFlags(nil)
 	var o options
 	flag.StringVar(&o.name, "name", "", "Name of the Node.")
-	flag.StringVar(&o.address, "address", "", "Address of the Node.")
+	flag.StringVar(&o.address, "address", "", "Address that the kubelet serves at.")
 	flag.IntVar(&o.port, "port", 10250, "Port that the kubelet serves.")
 	flag.StringVar(&o.providerID, "provider-id", "", "Provider ID of the Node.")
 	flag.StringVar(&o.root, "root", "", "Folder for what the kubelet keeps.")
 	flag.StringVar(&o.manifests, "manifests", "", "Folder with static Pods.")
 	flag.StringVar(&o.joinConfig, "join-config", "", "kubeadm JoinConfiguration to join with.")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a Node that is a member already.")
+	flag.StringVar(&o.taints, "taints", "", "Taints that the Node registers with, like KEY=VALUE:EFFECT,..., where no JoinConfiguration says so.")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -57,7 +60,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	config, taints, err := credentials(ctx, o)
+	config, nodeTaints, err := credentials(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -89,9 +92,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	flags, kubelet := kubemark.GetHollowKubeletConfig(&kubemark.HollowKubeletOptions{
-		NodeName: o.name, KubeletPort: o.port, MaxPods: 110, NodeLabels: map[string]string{}, RegisterWithTaints: taints,
+		NodeName: o.name, KubeletPort: o.port, MaxPods: 110, NodeLabels: map[string]string{}, RegisterWithTaints: nodeTaints,
 	})
-	flags.NodeIP = o.address
 	kubelet.ProviderID, kubelet.Address = o.providerID, o.address
 	kubelet.FileCheckFrequency.Duration = time.Second
 	if o.manifests != "" {
@@ -107,7 +109,11 @@ func run(ctx context.Context, o options) error {
 func credentials(ctx context.Context, o options) (*restclient.Config, []v1.Taint, error) {
 	if o.joinConfig == "" {
 		config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
-		return config, nil, err
+		if err != nil {
+			return nil, nil, err
+		}
+		parsed, _, err := taints.ParseTaints(strings.FieldsFunc(o.taints, func(r rune) bool { return r == ',' }))
+		return config, parsed, err
 	}
 	join, err := kubeadmconfig.LoadJoinConfigurationFromFile(o.joinConfig, kubeadmconfig.LoadOrDefaultConfigurationOptions{SkipCRIDetect: true})
 	if err != nil {

@@ -1,0 +1,28 @@
+// Command lab runs the provider for real, on one machine and without root: a management plane with the real Cluster API, and a
+// rack of emulated servers that become its nodes.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	if len(os.Args) < 2 || os.Args[1] != "demo" {
+		fmt.Fprintln(os.Stderr, "usage: lab demo [--keep]")
+		os.Exit(2)
+	}
+	set := flag.NewFlagSet("demo", flag.ExitOnError)
+	keep := set.Bool("keep", false, "leave everything running until Ctrl-C")
+	_ = set.Parse(os.Args[2:]) // it exits on an error
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := demo(ctx, *keep); err != nil {
+		fmt.Fprintln(os.Stderr, "\nThe demo failed:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,231 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+)
+
+const (
+	// initConfig is where kubeadm's bootstrap provider writes the configuration of the first control plane server.
+	initConfig = "/run/kubeadm/kubeadm.yaml"
+	pki        = "/etc/kubernetes/pki"
+	// advertised is what kubeadm is told of the API server's own address: it refuses a loopback address, and nobody asks there.
+	advertised = "192.0.2.1"
+)
+
+// clusterConfig is the part of kubeadm's configuration that is needed here.
+type clusterConfig struct {
+	endpoint string
+	etcd     struct{ endpoints []string }
+	register registration
+	services string
+}
+
+// prepareInit puts the paths of kubeadm's configuration below the server's own folder, and reads what is needed of it.
+func (n *Node) prepareInit() (*clusterConfig, error) {
+	content, err := os.ReadFile(n.path(initConfig))
+	if err != nil {
+		return nil, err
+	}
+	config := &clusterConfig{}
+	var out [][]byte
+	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
+		var parsed map[string]any
+		if err := yaml.Unmarshal(document, &parsed); err != nil {
+			return nil, err
+		}
+		switch parsed["kind"] {
+		case "ClusterConfiguration":
+			err = n.prepareCluster(parsed, document, config)
+		case "InitConfiguration":
+			parsed["localAPIEndpoint"] = map[string]any{"advertiseAddress": advertised, "bindPort": 6443}
+			register, ok := parsed["nodeRegistration"].(map[string]any)
+			if !ok {
+				return nil, errors.New("the InitConfiguration registers no Node")
+			}
+			register["criSocket"] = "unix:///run/containerd/containerd.sock"
+			var typed struct {
+				NodeRegistration registration `json:"nodeRegistration"`
+			}
+			err = yaml.Unmarshal(document, &typed)
+			config.register = typed.NodeRegistration
+		}
+		if err != nil {
+			return nil, err
+		}
+		changed, err := yaml.Marshal(parsed)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, changed)
+	}
+	return config, os.WriteFile(n.path(initConfig), bytes.Join(out, []byte("---\n")), 0o600)
+}
+
+func (n *Node) prepareCluster(parsed map[string]any, document []byte, config *clusterConfig) error {
+	var typed struct {
+		ControlPlaneEndpoint string `json:"controlPlaneEndpoint"`
+		Networking           struct {
+			ServiceSubnet string `json:"serviceSubnet"`
+		} `json:"networking"`
+		Etcd struct {
+			External struct {
+				Endpoints                 []string
+				CAFile, CertFile, KeyFile string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(document, &typed); err != nil {
+		return err
+	}
+	external := typed.Etcd.External
+	if len(external.Endpoints) == 0 {
+		return errors.New("the lab needs an external etcd in the ClusterConfiguration")
+	}
+	config.endpoint, config.etcd.endpoints, config.services = typed.ControlPlaneEndpoint, external.Endpoints, typed.Networking.ServiceSubnet
+	parsed["certificatesDir"] = n.path(pki)
+	parsed["etcd"] = map[string]any{"external": map[string]any{
+		"endpoints": external.Endpoints, "caFile": n.path(external.CAFile), "certFile": n.path(external.CertFile), "keyFile": n.path(external.KeyFile),
+	}}
+	return nil
+}
+
+func (n *Node) kubeadm(ctx context.Context, phase ...string) error {
+	args := append([]string{"init", "phase"}, phase...)
+	_, err := proc.Run(ctx, nil, filepath.Join(n.Bin, "kubeadm"), append(args, "--config="+n.path(initConfig))...)
+	return err
+}
+
+func (n *Node) runControlPlane(ctx context.Context) error {
+	config, err := n.prepareInit()
+	if err != nil {
+		return fmt.Errorf("prepare kubeadm's configuration: %w", err)
+	}
+	etc := n.path("/etc/kubernetes")
+	admin := filepath.Join(etc, "super-admin.conf")
+	if err := errors.Join(n.kubeadm(ctx, "certs", "all"), n.kubeadm(ctx, "kubeconfig", "all", "--kubeconfig-dir="+etc)); err != nil {
+		return err
+	}
+	if err := n.pointTo(etc, config.endpoint); err != nil {
+		return err
+	}
+	if err := n.startAPIServer(ctx, config); err != nil {
+		return err
+	}
+	if err := n.startControllerManager(ctx); err != nil {
+		return err
+	}
+	if err := n.writeStaticPods(); err != nil {
+		return err
+	}
+	if err := n.startKubelet(ctx, "--kubeconfig="+filepath.Join(etc, "kubelet.conf"), "--provider-id="+config.register.arg("provider-id"),
+		"--manifests="+n.path("/etc/kubernetes/manifests"), "--taints=node-role.kubernetes.io/control-plane:NoSchedule"); err != nil {
+		return err
+	}
+	if err := errors.Join(n.kubeadm(ctx, "upload-config", "all", "--kubeconfig="+admin), n.kubeadm(ctx, "bootstrap-token", "--kubeconfig="+admin)); err != nil {
+		return err
+	}
+	// What `kubeadm init` does beside its phases: the administrators' binding, and the role of the node.
+	kubectl := filepath.Join(n.Bin, "kubectl")
+	if _, err := proc.Run(ctx, nil, kubectl, "--kubeconfig="+admin, "create", "clusterrolebinding", "kubeadm:cluster-admins",
+		"--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins"); err != nil {
+		return err
+	}
+	if _, err := proc.Run(ctx, nil, kubectl, "--kubeconfig="+admin, "wait", "--for=create", "--timeout=60s", "node/"+n.name); err != nil {
+		return err
+	}
+	_, err = proc.Run(ctx, nil, kubectl, "--kubeconfig="+admin, "label", "node", n.name, "node-role.kubernetes.io/control-plane=")
+	return err
+}
+
+// pointTo lets the kubeconfigs of the server's own components lead to where the API server really listens.
+func (n *Node) pointTo(dir, endpoint string) error {
+	for _, name := range []string{"controller-manager.conf", "kubelet.conf"} {
+		path := filepath.Join(dir, name)
+		content, err := os.ReadFile(path) //nolint:gosec // in the server's own folder
+		if err != nil {
+			return err
+		}
+		content = bytes.ReplaceAll(content, []byte("https://"+advertised+":6443"), []byte("https://"+endpoint))
+		if err := os.WriteFile(path, content, 0o600); err != nil { //nolint:gosec // in the server's own folder
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) startAPIServer(ctx context.Context, config *clusterConfig) error {
+	host, port, err := net.SplitHostPort(config.endpoint)
+	if err != nil {
+		return fmt.Errorf("control plane endpoint: %w", err)
+	}
+	file := func(name string) string { return filepath.Join(n.path(pki), name) }
+	return n.start(ctx, "kube-apiserver", proc.Healthy("https://"+config.endpoint+"/readyz"),
+		"--bind-address="+host, "--secure-port="+port, "--advertise-address="+advertised, "--endpoint-reconciler-type=none",
+		"--etcd-servers="+strings.Join(config.etcd.endpoints, ","), "--etcd-cafile="+file("etcd/ca.crt"),
+		"--etcd-certfile="+file("apiserver-etcd-client.crt"), "--etcd-keyfile="+file("apiserver-etcd-client.key"),
+		"--client-ca-file="+file("ca.crt"), "--tls-cert-file="+file("apiserver.crt"), "--tls-private-key-file="+file("apiserver.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file="+file("sa.pub"),
+		"--service-account-signing-key-file="+file("sa.key"), "--service-cluster-ip-range="+config.services,
+		"--kubelet-client-certificate="+file("apiserver-kubelet-client.crt"), "--kubelet-client-key="+file("apiserver-kubelet-client.key"),
+		"--proxy-client-cert-file="+file("front-proxy-client.crt"), "--proxy-client-key-file="+file("front-proxy-client.key"),
+		"--requestheader-client-ca-file="+file("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth", "--allow-privileged",
+	)
+}
+
+func (n *Node) startControllerManager(ctx context.Context) error {
+	port, err := proc.FreePort(n.address)
+	if err != nil {
+		return err
+	}
+	kubeconfig := filepath.Join(n.path("/etc/kubernetes"), "controller-manager.conf")
+	file := func(name string) string { return filepath.Join(n.path(pki), name) }
+	return n.start(ctx, "kube-controller-manager", proc.Healthy(fmt.Sprintf("https://%s:%d/healthz", n.address, port)),
+		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+		"--bind-address="+n.address.String(), fmt.Sprintf("--secure-port=%d", port), "--leader-elect=false",
+		"--cluster-signing-cert-file="+file("ca.crt"), "--cluster-signing-key-file="+file("ca.key"), "--root-ca-file="+file("ca.crt"),
+		"--service-account-private-key-file="+file("sa.key"), "--use-service-account-credentials",
+		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
+	)
+}
+
+const staticPod = `apiVersion: v1
+kind: Pod
+metadata:
+  name: %[1]s
+  namespace: kube-system
+  labels: {component: %[1]s, tier: control-plane}
+spec:
+  hostNetwork: true
+  priorityClassName: system-node-critical
+  containers:
+  - name: %[1]s
+    image: registry.k8s.io/%[1]s
+`
+
+// writeStaticPods writes the Pods that the kubelet shows for the control plane. It runs them in memory: the programs run beside
+// it, or not at all (nothing here is to be scheduled).
+func (n *Node) writeStaticPods() error {
+	dir := n.path("/etc/kubernetes/manifests")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), fmt.Appendf(nil, staticPod, name), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+// Package node plays the operating system of an emulated server: it does with the real bootstrap data what cloud-init would
+// do, as far as a lab without containers can. A control plane server runs the real `kubeadm init phase`s and starts a real
+// kube-apiserver and kube-controller-manager on the certificates that they made; a worker joins with a hollow kubelet, by TLS
+// bootstrap.
+package node
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
+)
+
+const patience = 2 * time.Minute
+
+// Node is a running operating system.
+type Node struct {
+	// Dir is the server's disk, Bin the folder with the programs.
+	Dir, Bin string
+
+	name    string
+	address netip.Addr
+	running []*proc.Process
+}
+
+// Run runs what was booted until ctx ends: it brings the node up, reports in, and keeps the node alive.
+func (n *Node) Run(ctx context.Context, system *pxetest.System, stage func(string)) error {
+	n.name, n.address = system.MetaData["hostname"], system.Address
+	defer n.stop()
+	config, err := parseUserData(system)
+	if err != nil {
+		return err
+	}
+	if err := n.writeFiles(config); err != nil {
+		return err
+	}
+	if n.exists(initConfig) {
+		err = n.runControlPlane(ctx)
+	} else {
+		err = n.runWorker(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	stage("joined")
+	if err := system.Report(ctx); err != nil {
+		return fmt.Errorf("report in: %w", err)
+	}
+	stage("reported in")
+	<-ctx.Done()
+	return nil
+}
+
+func (n *Node) stop() {
+	for i := len(n.running) - 1; i >= 0; i-- {
+		n.running[i].Stop()
+	}
+}
+
+// cloudConfig is the part of a cloud-config that kubeadm's bootstrap provider writes and that is needed here.
+type cloudConfig struct {
+	WriteFiles []struct{ Path, Content, Encoding string } `json:"write_files"`
+}
+
+var metaDataField = regexp.MustCompile(`{{ *ds\.meta_data\.(\w+) *}}`)
+
+// parseUserData reads the cloud-config, after it filled in the fields of the meta-data as cloud-init's templates do.
+func parseUserData(system *pxetest.System) (*cloudConfig, error) {
+	text := string(system.UserData)
+	if strings.HasPrefix(text, "## template: jinja") {
+		text = metaDataField.ReplaceAllStringFunc(text, func(field string) string {
+			return system.MetaData[metaDataField.FindStringSubmatch(field)[1]]
+		})
+	}
+	if !strings.Contains(text, "#cloud-config") {
+		return nil, errors.New("the user data is no cloud-config")
+	}
+	config := &cloudConfig{}
+	return config, yaml.Unmarshal([]byte(text), config)
+}
+
+func (n *Node) path(path string) string { return filepath.Join(n.Dir, filepath.Clean("/"+path)) }
+
+func (n *Node) exists(path string) bool {
+	_, err := os.Stat(n.path(path))
+	return err == nil
+}
+
+func (n *Node) writeFiles(config *cloudConfig) error {
+	for _, file := range config.WriteFiles {
+		content := []byte(file.Content)
+		switch file.Encoding {
+		case "":
+		case "base64", "b64":
+			var err error
+			if content, err = base64.StdEncoding.DecodeString(file.Content); err != nil {
+				return fmt.Errorf("%s: %w", file.Path, err)
+			}
+		default:
+			return fmt.Errorf("%s: unknown encoding %q", file.Path, file.Encoding)
+		}
+		if err := os.MkdirAll(filepath.Dir(n.path(file.Path)), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(n.path(file.Path), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) start(ctx context.Context, name string, ready func(context.Context) error, args ...string) error {
+	process, err := proc.Start(ctx, n.Dir, name, nil, filepath.Join(n.Bin, name), args...)
+	if err != nil {
+		return err
+	}
+	n.running = append(n.running, process)
+	return process.Wait(ctx, patience, ready)
+}
+
+// startKubelet starts a hollow kubelet, and waits until it serves.
+func (n *Node) startKubelet(ctx context.Context, args ...string) error {
+	root := n.path("/var/lib/kubelet")
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return err
+	}
+	const port = 10250 // kubemark's kubelet serves it without TLS
+	return n.start(ctx, "hollow-kubelet", proc.Healthy(fmt.Sprintf("http://%s/healthz", netip.AddrPortFrom(n.address, port))),
+		append([]string{"--name=" + n.name, "--address=" + n.address.String(), fmt.Sprintf("--port=%d", port), "--root=" + root}, args...)...)
+}
+
+// joinConfig is where kubeadm's bootstrap provider writes the JoinConfiguration of a worker.
+const joinConfig = "/run/kubeadm/kubeadm-join-config.yaml"
+
+func (n *Node) runWorker(ctx context.Context) error {
+	content, err := os.ReadFile(n.path(joinConfig))
+	if err != nil {
+		return fmt.Errorf("the bootstrap data has neither a kubeadm InitConfiguration nor a JoinConfiguration: %w", err)
+	}
+	var join struct {
+		NodeRegistration registration `json:"nodeRegistration"`
+	}
+	if err := yaml.Unmarshal(content, &join); err != nil {
+		return err
+	}
+	return n.startKubelet(ctx, "--join-config="+n.path(joinConfig), "--provider-id="+join.NodeRegistration.arg("provider-id"))
+}
+
+// registration is how kubeadm is told to register a Node.
+type registration struct {
+	KubeletExtraArgs []struct{ Name, Value string } `json:"kubeletExtraArgs"`
+}
+
+func (r registration) arg(name string) string {
+	for _, arg := range r.KubeletExtraArgs {
+		if arg.Name == name {
+			return arg.Value
+		}
+	}
+	return ""
+}

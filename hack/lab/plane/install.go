@@ -1,0 +1,203 @@
+package plane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+)
+
+// The versions that the lab installs.
+const (
+	capiVersion     = "v1.14.2"
+	providerVersion = "v0.1.0"
+)
+
+var clusterctlEnv = []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true", "CAPBM_BOOT_ADDRESS=192.0.2.1"}
+
+// Repository is a folder that clusterctl installs providers from.
+type Repository struct {
+	// Config is the file that tells clusterctl of the folder.
+	Config string
+}
+
+// NewRepository makes a repository in dir, of the components that kustomize builds from Cluster API's module and from this
+// project.
+func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, error) {
+	module, err := proc.Run(ctx, nil, "go", "-C", root, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
+	if err != nil {
+		return nil, err
+	}
+	capi := filepath.Clean(module[:len(module)-1])
+	config := "providers:\n"
+	for _, p := range []struct{ name, kind, version, source, components, metadata string }{
+		{"cluster-api", "CoreProvider", capiVersion, filepath.Join(capi, "core", "config", "default"), "core-components.yaml", filepath.Join(capi, "metadata.yaml")},
+		{"kubeadm", "BootstrapProvider", capiVersion, filepath.Join(capi, "bootstrap", "kubeadm", "config", "default"), "bootstrap-components.yaml", filepath.Join(capi, "metadata.yaml")},
+		{"kubeadm", "ControlPlaneProvider", capiVersion, filepath.Join(capi, "controlplane", "kubeadm", "config", "default"), "control-plane-components.yaml", filepath.Join(capi, "metadata.yaml")},
+		{"baremetal", "InfrastructureProvider", providerVersion, filepath.Join(root, "config", "default"), "infrastructure-components.yaml", filepath.Join(root, "metadata.yaml")},
+	} {
+		label := map[string]string{
+			"CoreProvider": "cluster-api", "BootstrapProvider": "bootstrap-kubeadm", "ControlPlaneProvider": "control-plane-kubeadm",
+			"InfrastructureProvider": "infrastructure-baremetal",
+		}[p.kind]
+		folder := filepath.Join(dir, label, p.version)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return nil, err
+		}
+		path := filepath.Join(folder, p.components)
+		if err := build(ctx, bin, p.source, path); err != nil {
+			return nil, err
+		}
+		metadata, err := os.ReadFile(p.metadata)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(folder, "metadata.yaml"), metadata, 0o600); err != nil {
+			return nil, err
+		}
+		config += fmt.Sprintf("- name: %s\n  type: %s\n  url: %s\n", p.name, p.kind, path)
+	}
+	templates := filepath.Join(dir, "infrastructure-baremetal", providerVersion)
+	for source, file := range map[string]string{
+		filepath.Join(root, "config", "templates"):     "cluster-template.yaml",
+		filepath.Join(root, "hack", "lab", "template"): "cluster-template-lab.yaml",
+	} {
+		if err := build(ctx, bin, source, filepath.Join(templates, file)); err != nil {
+			return nil, err
+		}
+	}
+	r := &Repository{Config: filepath.Join(dir, "clusterctl.yaml")}
+	return r, os.WriteFile(r.Config, []byte(config), 0o600)
+}
+
+func build(ctx context.Context, bin, source, target string) error {
+	_, err := proc.Run(ctx, nil, filepath.Join(bin, "kustomize"), "build", "--load-restrictor", "LoadRestrictionsNone", source, "-o", target)
+	return err
+}
+
+// certManager stands in for cert-manager's CRDs: nothing here makes certificates, and clusterctl only wants to see them.
+const certManager = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]ss.cert-manager.io}
+spec:
+  group: cert-manager.io
+  scope: Namespaced
+  names: {kind: %[2]s, plural: %[1]ss, singular: %[1]s}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// install lets clusterctl install the providers, and takes away the Deployments: the lab runs the managers itself.
+func (p *Plane) install(ctx context.Context) error {
+	stubs := fmt.Sprintf(certManager, "issuer", "Issuer") + "---" + fmt.Sprintf(certManager, "certificate", "Certificate")
+	if err := p.Apply(ctx, stubs); err != nil {
+		return err
+	}
+	if _, err := p.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/issuers.cert-manager.io", "crd/certificates.cert-manager.io"); err != nil {
+		return err
+	}
+	if _, err := p.Clusterctl(ctx, "init", "--core", "cluster-api:"+capiVersion, "--bootstrap", "kubeadm:"+capiVersion,
+		"--control-plane", "kubeadm:"+capiVersion, "--infrastructure", "baremetal:"+providerVersion); err != nil {
+		return err
+	}
+	for _, m := range managers {
+		if err := p.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(m.namespace)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serveWebhooks makes a certificate for a manager's webhooks, and lets the API server call them at a port of this machine.
+func (p *Plane) serveWebhooks(ctx context.Context, m manager) (port uint16, dir string, err error) {
+	if port, err = proc.FreePort(loopback); err != nil {
+		return 0, "", err
+	}
+	crt, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{loopback.AsSlice()}, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	dir = filepath.Join(p.opts.Dir, m.program+"-certs")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return 0, "", err
+	}
+	for name, content := range map[string][]byte{"tls.crt": crt, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return 0, "", err
+		}
+	}
+	base := fmt.Sprintf("https://127.0.0.1:%d", port)
+	if err := p.redirectConversion(ctx, m.namespace, base, crt); err != nil {
+		return 0, "", err
+	}
+	return port, dir, p.redirectAdmission(ctx, m.namespace, base, crt)
+}
+
+func (p *Plane) redirectAdmission(ctx context.Context, namespace, base string, ca []byte) error {
+	redirect := func(c *admissionv1.WebhookClientConfig) {
+		if c.Service != nil && c.Service.Namespace == namespace {
+			c.URL, c.CABundle, c.Service = ptr.To(base+ptr.Deref(c.Service.Path, "")), ca, nil
+		}
+	}
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	if err := p.Client.List(ctx, &validating); err != nil {
+		return err
+	}
+	for i := range validating.Items {
+		for j := range validating.Items[i].Webhooks {
+			redirect(&validating.Items[i].Webhooks[j].ClientConfig)
+		}
+		if err := p.Client.Update(ctx, &validating.Items[i]); err != nil {
+			return err
+		}
+	}
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	if err := p.Client.List(ctx, &mutating); err != nil {
+		return err
+	}
+	for i := range mutating.Items {
+		for j := range mutating.Items[i].Webhooks {
+			redirect(&mutating.Items[i].Webhooks[j].ClientConfig)
+		}
+		if err := p.Client.Update(ctx, &mutating.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Plane) redirectConversion(ctx context.Context, namespace, base string, ca []byte) error {
+	var crds apiextensionsv1.CustomResourceDefinitionList
+	if err := p.Client.List(ctx, &crds); err != nil {
+		return err
+	}
+	for i := range crds.Items {
+		conversion := crds.Items[i].Spec.Conversion
+		if conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {
+			continue
+		}
+		c := conversion.Webhook.ClientConfig
+		if c.Service == nil || c.Service.Namespace != namespace {
+			continue
+		}
+		c.URL, c.CABundle, c.Service = ptr.To(base+ptr.Deref(c.Service.Path, "")), ca, nil
+		if err := p.Client.Update(ctx, &crds.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

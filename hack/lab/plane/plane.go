@@ -1,0 +1,214 @@
+// Package plane runs a management plane without containers: kube-apiserver, etcd and kube-controller-manager; Cluster API's
+// core, bootstrap and control plane managers; and this provider's manager. All are installed by clusterctl, have their
+// webhooks on, and run under their own RBAC.
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+)
+
+var loopback = netip.MustParseAddr("127.0.0.1")
+
+// Options say what to run.
+type Options struct {
+	// Dir is the folder for logs, kubeconfigs and certificates.
+	Dir string
+	// Bin is the folder with the programs.
+	Bin string
+	// Repository is a folder that clusterctl installs from; NewRepository makes it.
+	Repository *Repository
+	// ManagerArgs are the flags of this provider's manager, besides those that every manager gets.
+	ManagerArgs []string
+	// Log tells people how far it is.
+	Log func(format string, args ...any)
+}
+
+// Plane is a running management plane.
+type Plane struct {
+	// Kubeconfig is a file with the administrator's credentials.
+	Kubeconfig string
+	// Client reads from and writes to the API server, as administrator.
+	Client client.Client
+
+	opts      Options
+	env       *envtest.Environment
+	processes []*proc.Process
+}
+
+// Scheme has every type that the lab reads and writes.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, v1alpha1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+}
+
+// Start brings the plane up. Stop it, also after an error.
+func Start(ctx context.Context, opts Options) (*Plane, error) {
+	p := &Plane{opts: opts, env: &envtest.Environment{BinaryAssetsDirectory: opts.Bin}}
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return p, err
+	}
+	config, err := p.env.Start()
+	if err != nil {
+		return p, fmt.Errorf("start kube-apiserver and etcd: %w", err)
+	}
+	config.QPS, config.Burst = 200, 400
+	if p.Client, err = client.New(config, client.Options{Scheme: Scheme()}); err != nil {
+		return p, err
+	}
+	if p.Kubeconfig, err = p.user(config, "admin", "system:masters"); err != nil {
+		return p, err
+	}
+	opts.Log("kube-apiserver and etcd are up")
+	if err := p.startControllerManager(ctx, config); err != nil {
+		return p, err
+	}
+	if err := p.install(ctx); err != nil {
+		return p, err
+	}
+	opts.Log("clusterctl installed Cluster API and this provider")
+	for _, m := range managers {
+		if err := p.startManager(ctx, config, m); err != nil {
+			return p, err
+		}
+	}
+	opts.Log("the managers are up: %s", "Cluster API core, kubeadm bootstrap, kubeadm control plane, bare metal")
+	return p, nil
+}
+
+// Stop ends everything, last started first.
+func (p *Plane) Stop() error {
+	for i := len(p.processes) - 1; i >= 0; i-- {
+		p.processes[i].Stop()
+	}
+	return p.env.Stop()
+}
+
+// user makes a kubeconfig for a user of the API server.
+func (p *Plane) user(config *rest.Config, name string, groups ...string) (string, error) {
+	user, err := p.env.AddUser(envtest.User{Name: name, Groups: groups}, config)
+	if err != nil {
+		return "", err
+	}
+	kubeconfig, err := user.KubeConfig()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(p.opts.Dir, filepath.Base(name)+".kubeconfig")
+	return path, os.WriteFile(path, kubeconfig, 0o600)
+}
+
+func (p *Plane) start(ctx context.Context, name string, env []string, healthy string, args ...string) error {
+	process, err := proc.Start(ctx, p.opts.Dir, name, env, filepath.Join(p.opts.Bin, name), args...)
+	if err != nil {
+		return err
+	}
+	p.processes = append(p.processes, process)
+	return process.Wait(ctx, 2*time.Minute, proc.Healthy(healthy))
+}
+
+func (p *Plane) startControllerManager(ctx context.Context, config *rest.Config) error {
+	kubeconfig, err := p.user(config, "kube-controller-manager", "system:masters")
+	if err != nil {
+		return err
+	}
+	port, err := proc.FreePort(loopback)
+	if err != nil {
+		return err
+	}
+	return p.start(ctx, "kube-controller-manager", nil, fmt.Sprintf("https://127.0.0.1:%d/healthz", port),
+		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--leader-elect=false",
+		// Roles that are put together of others, objects whose owner is gone, and namespaces that are deleted.
+		"--controllers=clusterrole-aggregation-controller,garbage-collector-controller,namespace-controller",
+	)
+}
+
+// manager is a manager of the plane.
+type manager struct {
+	program, namespace, serviceAccount string
+	webhooks                           bool
+}
+
+var managers = []manager{
+	{"capi-core", "capi-system", "capi-manager", true},
+	{"capi-kubeadm-bootstrap", "capi-kubeadm-bootstrap-system", "capi-kubeadm-bootstrap-manager", true},
+	{"capi-kubeadm-control-plane", "capi-kubeadm-control-plane-system", "capi-kubeadm-control-plane-manager", true},
+	{"manager", "capbm-system", "capbm-manager", false},
+}
+
+// startManager runs a manager as its service account, so that a rule which is missing from its RBAC shows.
+func (p *Plane) startManager(ctx context.Context, config *rest.Config, m manager) error {
+	kubeconfig, err := p.user(config, "system:serviceaccount:"+m.namespace+":"+m.serviceAccount,
+		"system:serviceaccounts", "system:serviceaccounts:"+m.namespace, "system:authenticated")
+	if err != nil {
+		return err
+	}
+	health, err := proc.FreePort(loopback)
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"--kubeconfig=" + kubeconfig, "--leader-elect=false", fmt.Sprintf("--health-addr=127.0.0.1:%d", health),
+		"--diagnostics-address=0", "--insecure-diagnostics",
+	}
+	if m.webhooks {
+		port, dir, err := p.serveWebhooks(ctx, m)
+		if err != nil {
+			return fmt.Errorf("set up the webhooks of %s: %w", m.program, err)
+		}
+		args = append(args, fmt.Sprintf("--webhook-port=%d", port), "--webhook-cert-dir="+dir)
+	} else {
+		args = append(args, p.opts.ManagerArgs...)
+	}
+	return p.start(ctx, m.program, []string{"POD_NAMESPACE=" + m.namespace, "POD_NAME=" + m.program, "POD_UID=lab"},
+		fmt.Sprintf("http://127.0.0.1:%d/readyz", health), args...)
+}
+
+// Clusterctl runs clusterctl against the plane, and returns what it printed.
+func (p *Plane) Clusterctl(ctx context.Context, args ...string) (string, error) {
+	return proc.Run(ctx, clusterctlEnv, filepath.Join(p.opts.Bin, "clusterctl"),
+		append(args, "--kubeconfig", p.Kubeconfig, "--config", p.opts.Repository.Config)...)
+}
+
+// Kubectl runs kubectl against the plane, and returns what it printed.
+func (p *Plane) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return proc.Run(ctx, nil, filepath.Join(p.opts.Bin, "kubectl"), append(args, "--kubeconfig", p.Kubeconfig)...)
+}
+
+// Apply applies YAML.
+func (p *Plane) Apply(ctx context.Context, yaml string) error {
+	file, err := os.CreateTemp(p.opts.Dir, "apply-*.yaml")
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(yaml)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	_, err = p.Kubectl(ctx, "apply", "-f", file.Name())
+	return errors.Join(err, os.Remove(file.Name()))
+}
