@@ -10,8 +10,11 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -91,6 +94,9 @@ func scenario(ctx context.Context, tell *teller, l *lab, p *plane.Plane) error {
 	if err := until(ctx, 5*time.Minute, running(p, 3)); err != nil {
 		return err
 	}
+	if err := until(ctx, time.Minute, available(p)); err != nil {
+		return err
+	}
 	tell.line("machines", "3 of 3 Machines are Running, their Nodes have our provider IDs; 1 server is free")
 	show(ctx, p)
 
@@ -149,6 +155,20 @@ func hostsIn(p *plane.Plane, phase v1alpha1.HostPhase, want int) func(context.Co
 	}
 }
 
+// available is nil when the Cluster is.
+func available(p *plane.Plane) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var cluster clusterv1.Cluster
+		if err := p.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: clusterName}, &cluster); err != nil {
+			return err
+		}
+		if !conditions.IsTrue(&cluster, clusterv1.ClusterAvailableCondition) {
+			return fmt.Errorf("the Cluster is not available: %s", conditions.GetMessage(&cluster, clusterv1.ClusterAvailableCondition))
+		}
+		return nil
+	}
+}
+
 // running is nil when there are so many Machines, all are Running, and each has a Node with the provider ID of its host.
 func running(p *plane.Plane, want int) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -157,20 +177,51 @@ func running(p *plane.Plane, want int) func(context.Context) error {
 			return err
 		}
 		for _, m := range machines.Items {
-			if m.Status.Phase != string(clusterv1.MachinePhaseRunning) || !m.Status.NodeRef.IsDefined() {
+			if m.Status.Phase != string(clusterv1.MachinePhaseRunning) {
 				return fmt.Errorf("machine %s is %s", m.Name, m.Status.Phase)
-			}
-			var infra v1alpha1.BareMetalMachine
-			if err := p.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: m.Spec.InfrastructureRef.Name}, &infra); err != nil {
-				return err
-			}
-			if m.Spec.ProviderID == "" || m.Spec.ProviderID != infra.Spec.ProviderID {
-				return fmt.Errorf("machine %s has the provider ID %q and not %q", m.Name, m.Spec.ProviderID, infra.Spec.ProviderID)
 			}
 		}
 		if len(machines.Items) != want {
 			return fmt.Errorf("there are %d Machines and not %d", len(machines.Items), want)
 		}
+		nodes, err := nodeProviderIDs(ctx, p)
+		if err != nil {
+			return err
+		}
+		for _, m := range machines.Items {
+			var infra v1alpha1.BareMetalMachine
+			if err := p.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: m.Spec.InfrastructureRef.Name}, &infra); err != nil {
+				return err
+			}
+			if id := nodes[m.Status.NodeRef.Name]; id == "" || id != infra.Spec.ProviderID {
+				return fmt.Errorf("node %s has the provider ID %q and not %q", m.Status.NodeRef.Name, id, infra.Spec.ProviderID)
+			}
+		}
 		return nil
 	}
+}
+
+// nodeProviderIDs asks the workload cluster for the provider IDs of its Nodes, by their names.
+func nodeProviderIDs(ctx context.Context, p *plane.Plane) (map[string]string, error) {
+	var kubeconfig corev1.Secret
+	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: clusterName + "-kubeconfig"}, &kubeconfig); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
+	if err != nil {
+		return nil, err
+	}
+	workload, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	var nodes corev1.NodeList
+	if err := workload.List(ctx, &nodes); err != nil {
+		return nil, err
+	}
+	ids := map[string]string{}
+	for _, n := range nodes.Items {
+		ids[n.Name] = n.Spec.ProviderID
+	}
+	return ids, nil
 }

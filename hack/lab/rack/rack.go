@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -119,6 +120,16 @@ func (r *Rack) ManagerArgs() []string {
 		"--artifact-allow-network=127.0.0.0/8", "--boot-timeout=5m", "--power-active-interval=1s", "--power-poll-interval=5s",
 	}
 }
+
+// OtherManagerArgs are the flags of a second manager, whose boot server stands on the network too and serves nobody.
+func (r *Rack) OtherManagerArgs() []string {
+	args := slices.Clone(r.ManagerArgs())
+	args[0] = "--boot-address=" + r.address(0, 4).String()
+	return args
+}
+
+// Servers are the servers of the rack.
+func (r *Rack) Servers() []*Server { return r.servers }
 
 // TemplateVariables are those of the cluster template "lab".
 func (r *Rack) TemplateVariables() []string {
