@@ -27,7 +27,7 @@ type teller struct {
 	start time.Time
 }
 
-func (t *teller) line(who, format string, args ...any) {
+func (t *teller) linef(who, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fmt.Printf("%6.1f s  %-10s %s\n", time.Since(t.start).Seconds(), who, fmt.Sprintf(format, args...))
@@ -42,13 +42,13 @@ func demo(ctx context.Context, keep bool) (err error) {
 	tell := &teller{start: time.Now()}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	l, err := newLab(ctx, root, func(format string, args ...any) { tell.line("plane", format, args...) }, func(server, what string) {
-		tell.line(server, "%s", what)
+	l, err := newLab(ctx, root, func(format string, args ...any) { tell.linef("plane", format, args...) }, func(server, what string) {
+		tell.linef(server, "%s", what)
 		if strings.HasPrefix(what, "failed") {
 			fail(fmt.Errorf("%s %s", server, what))
 		}
 	})
-	defer func() {
+	defer func() { //nolint:contextcheck // closing the lab must also work when ctx has ended
 		failed := err != nil
 		err = errors.Join(err, l.close(failed))
 		if failed {
@@ -86,35 +86,35 @@ func scenario(ctx context.Context, tell *teller, l *lab, p *plane.Plane) error {
 	if err := until(ctx, time.Minute, hostsIn(p, v1alpha1.PhaseAvailable, 4)); err != nil {
 		return err
 	}
-	tell.line("hosts", "4 servers are registered, verified and Available")
+	tell.linef("hosts", "4 servers are registered, verified and Available")
 	if err := l.createCluster(ctx, p, 2); err != nil {
 		return err
 	}
-	tell.line("cluster", "clusterctl generate cluster %s | kubectl apply: 1 control plane and 2 worker Machines", clusterName)
+	tell.linef("cluster", "clusterctl generate cluster %s | kubectl apply: 1 control plane and 2 worker Machines", clusterName)
 	if err := until(ctx, 5*time.Minute, running(p, 3)); err != nil {
 		return err
 	}
 	if err := until(ctx, time.Minute, available(p)); err != nil {
 		return err
 	}
-	tell.line("machines", "3 of 3 Machines are Running, their Nodes have our provider IDs; 1 server is free")
+	tell.linef("machines", "3 of 3 Machines are Running, their Nodes have our provider IDs; 1 server is free")
 	show(ctx, p)
 
 	if _, err := p.Kubectl(ctx, "-n", namespace, "scale", "machinedeployment", clusterName+"-workers", "--replicas=1"); err != nil {
 		return err
 	}
-	tell.line("cluster", "kubectl scale machinedeployment %s-workers --replicas=1", clusterName)
+	tell.linef("cluster", "kubectl scale machinedeployment %s-workers --replicas=1", clusterName)
 	if err := until(ctx, 3*time.Minute, hostsIn(p, v1alpha1.PhaseAvailable, 2)); err != nil {
 		return err
 	}
 	if err := until(ctx, time.Minute, running(p, 2)); err != nil {
 		return err
 	}
-	tell.line("machines", "2 of 2 Machines are Running; the released server is powered off, and Available again")
+	tell.linef("machines", "2 of 2 Machines are Running; the released server is powered off, and Available again")
 	fmt.Println()
 	out, err := p.Kubectl(ctx, "-n", namespace, "get", "baremetalhosts,machines")
 	fmt.Print(out)
-	tell.line("demo", "done")
+	tell.linef("demo", "done")
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func (l *lab) createCluster(ctx context.Context, p *plane.Plane, workers int) er
 		}
 	}
 	yaml, err := p.Clusterctl(ctx, "generate", "cluster", clusterName, "--infrastructure", "baremetal", "--flavor", "lab", "--target-namespace", namespace,
-		"--kubernetes-version", kubernetesVersion, "--control-plane-machine-count", "1", "--worker-machine-count", fmt.Sprint(workers))
+		"--kubernetes-version", kubernetesVersion, "--control-plane-machine-count", "1", "--worker-machine-count", strconv.Itoa(workers))
 	if err != nil {
 		return err
 	}

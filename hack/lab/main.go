@@ -12,9 +12,14 @@ import (
 )
 
 func main() {
+	os.Exit(run())
+}
+
+// run returns the exit code.
+func run() int {
 	if len(os.Args) < 2 || os.Args[1] != "demo" {
 		fmt.Fprintln(os.Stderr, "usage: lab demo [--keep]")
-		os.Exit(2)
+		return 2
 	}
 	set := flag.NewFlagSet("demo", flag.ExitOnError)
 	keep := set.Bool("keep", false, "leave everything running until Ctrl-C")
@@ -23,6 +28,7 @@ func main() {
 	defer stop()
 	if err := demo(ctx, *keep); err != nil {
 		fmt.Fprintln(os.Stderr, "\nThe demo failed:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -93,24 +94,29 @@ func rest(p *plane.Plane) func(context.Context) error {
 				return fmt.Errorf("host %s has no hardware or power in its status", h.Name)
 			}
 		}
-		var machines v1alpha1.BareMetalMachineList
-		if err := p.Client.List(ctx, &machines, client.InNamespace(namespace)); err != nil {
-			return err
-		}
-		for _, m := range machines.Items {
-			if p := m.Status.Initialization.Provisioned; p == nil || !*p || m.Status.HostRef == nil || len(m.Status.Addresses) == 0 {
-				return fmt.Errorf("machine %s is not rebuilt", m.Name)
-			}
-		}
-		var cluster v1alpha1.BareMetalCluster
-		if err := p.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: clusterName}, &cluster); err != nil {
-			return err
-		}
-		if !cluster.Status.Ready {
-			return fmt.Errorf("the BareMetalCluster is not rebuilt")
-		}
-		return nil
+		return rebuilt(ctx, p)
 	}
+}
+
+// rebuilt is nil when the statuses of the machines and of the cluster are.
+func rebuilt(ctx context.Context, p *plane.Plane) error {
+	var machines v1alpha1.BareMetalMachineList
+	if err := p.Client.List(ctx, &machines, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for _, m := range machines.Items {
+		if p := m.Status.Initialization.Provisioned; p == nil || !*p || m.Status.HostRef == nil || len(m.Status.Addresses) == 0 {
+			return fmt.Errorf("machine %s is not rebuilt", m.Name)
+		}
+	}
+	var cluster v1alpha1.BareMetalCluster
+	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: clusterName}, &cluster); err != nil {
+		return err
+	}
+	if !cluster.Status.Ready {
+		return errors.New("the BareMetalCluster is not rebuilt")
+	}
+	return nil
 }
 
 // eraseStatuses takes the status of every object of ours away.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -192,7 +193,7 @@ func (n *Node) startControllerManager(ctx context.Context) error {
 	}
 	kubeconfig := filepath.Join(n.path("/etc/kubernetes"), "controller-manager.conf")
 	file := func(name string) string { return filepath.Join(n.path(pki), name) }
-	return n.start(ctx, "kube-controller-manager", proc.Healthy(fmt.Sprintf("https://%s:%d/healthz", n.address, port)),
+	return n.start(ctx, "kube-controller-manager", proc.Healthy("https://"+netip.AddrPortFrom(n.address, port).String()+"/healthz"),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--bind-address="+n.address.String(), fmt.Sprintf("--secure-port=%d", port), "--leader-elect=false",
 		"--cluster-signing-cert-file="+file("ca.crt"), "--cluster-signing-key-file="+file("ca.key"), "--root-ca-file="+file("ca.crt"),

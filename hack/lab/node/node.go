@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,8 +64,8 @@ func (n *Node) Run(ctx context.Context, system *pxetest.System, stage func(strin
 }
 
 func (n *Node) stop() {
-	for i := len(n.running) - 1; i >= 0; i-- {
-		n.running[i].Stop()
+	for _, process := range slices.Backward(n.running) {
+		process.Stop()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,7 +40,8 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 		return nil, err
 	}
 	capi := filepath.Clean(module[:len(module)-1])
-	config := "providers:\n"
+	var config strings.Builder
+	config.WriteString("providers:\n")
 	for _, p := range []struct{ name, kind, version, source, components, metadata string }{
 		{"cluster-api", "CoreProvider", capiVersion, filepath.Join(capi, "core", "config", "default"), "core-components.yaml", filepath.Join(capi, "metadata.yaml")},
 		{"kubeadm", "BootstrapProvider", capiVersion, filepath.Join(capi, "bootstrap", "kubeadm", "config", "default"), "bootstrap-components.yaml", filepath.Join(capi, "metadata.yaml")},
@@ -62,10 +64,10 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 		if err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(folder, "metadata.yaml"), metadata, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, "metadata.yaml"), metadata, 0o600); err != nil { //nolint:gosec // in the lab's own folder
 			return nil, err
 		}
-		config += fmt.Sprintf("- name: %s\n  type: %s\n  url: %s\n", p.name, p.kind, path)
+		fmt.Fprintf(&config, "- name: %s\n  type: %s\n  url: %s\n", p.name, p.kind, path)
 	}
 	templates := filepath.Join(dir, "infrastructure-baremetal", providerVersion)
 	for source, file := range map[string]string{
@@ -77,7 +79,7 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 		}
 	}
 	r := &Repository{Config: filepath.Join(dir, "clusterctl.yaml")}
-	return r, os.WriteFile(r.Config, []byte(config), 0o600)
+	return r, os.WriteFile(r.Config, []byte(config.String()), 0o600)
 }
 
 func build(ctx context.Context, bin, source, target string) error {
@@ -150,7 +152,7 @@ func (p *Plane) serveWebhooks(ctx context.Context, m manager) (port uint16, dir 
 func (p *Plane) redirectAdmission(ctx context.Context, namespace, base string, ca []byte) error {
 	redirect := func(c *admissionv1.WebhookClientConfig) {
 		if c.Service != nil && c.Service.Namespace == namespace {
-			c.URL, c.CABundle, c.Service = ptr.To(base+ptr.Deref(c.Service.Path, "")), ca, nil
+			c.URL, c.CABundle, c.Service = new(base+ptr.Deref(c.Service.Path, "")), ca, nil
 		}
 	}
 	var validating admissionv1.ValidatingWebhookConfigurationList
@@ -194,7 +196,7 @@ func (p *Plane) redirectConversion(ctx context.Context, namespace, base string, 
 		if c.Service == nil || c.Service.Namespace != namespace {
 			continue
 		}
-		c.URL, c.CABundle, c.Service = ptr.To(base+ptr.Deref(c.Service.Path, "")), ca, nil
+		c.URL, c.CABundle, c.Service = new(base+ptr.Deref(c.Service.Path, "")), ca, nil
 		if err := p.Client.Update(ctx, &crds.Items[i]); err != nil {
 			return err
 		}

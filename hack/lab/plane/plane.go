@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -101,8 +102,8 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 
 // Stop ends everything, last started first.
 func (p *Plane) Stop() error {
-	for i := len(p.processes) - 1; i >= 0; i-- {
-		p.processes[i].Stop()
+	for _, process := range slices.Backward(p.processes) {
+		process.Stop()
 	}
 	return p.env.Stop()
 }

@@ -3,6 +3,7 @@ package proc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -14,8 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"crypto/tls"
 )
 
 // Process is a running program.

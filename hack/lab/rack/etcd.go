@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -32,7 +34,7 @@ func startEtcd(ctx context.Context, r *Rack) (*etcd, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	e := &etcd{endpoint: fmt.Sprintf("https://%s:%d", r.address(0, 1), r.ports["etcd"])}
+	e := &etcd{endpoint: "https://" + netip.AddrPortFrom(r.address(0, 1), r.ports["etcd"]).String()}
 	files, err := e.makeCertificates(r.address(0, 1).AsSlice())
 	if err != nil {
 		return nil, err
@@ -43,7 +45,7 @@ func startEtcd(ctx context.Context, r *Rack) (*etcd, error) {
 		}
 	}
 	file := func(name string) string { return filepath.Join(dir, name) }
-	peer := fmt.Sprintf("http://%s:%d", r.address(0, 1), r.ports["etcd-peer"])
+	peer := "http://" + netip.AddrPortFrom(r.address(0, 1), r.ports["etcd-peer"]).String()
 	e.process, err = proc.Start(ctx, dir, "etcd", nil, filepath.Join(r.Bin, "etcd"),
 		"--data-dir="+file("data"), "--listen-client-urls="+e.endpoint, "--advertise-client-urls="+e.endpoint,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer,
@@ -103,7 +105,7 @@ func pemOf(kind string, der []byte) []byte {
 
 // EtcdSecrets returns the Secrets by which Cluster API learns of a cluster's external etcd, as YAML.
 func (r *Rack) EtcdSecrets(namespace, cluster string) (string, error) {
-	var out string
+	var out strings.Builder
 	for name, data := range map[string]map[string]string{
 		cluster + "-etcd":                  {"tls.crt": string(r.etcd.ca)},
 		cluster + "-apiserver-etcd-client": {"tls.crt": string(r.etcd.client), "tls.key": string(r.etcd.key)},
@@ -115,9 +117,9 @@ func (r *Rack) EtcdSecrets(namespace, cluster string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		out += "---\n" + string(secret)
+		out.WriteString("---\n" + string(secret))
 	}
-	return out, nil
+	return out.String(), nil
 }
 
 // HostYAML registers a server.

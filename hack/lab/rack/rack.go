@@ -90,7 +90,7 @@ func New(ctx context.Context, dir, bin string, event func(server, what string)) 
 func (r *Rack) Close() {
 	for _, s := range r.servers {
 		_ = s.web.Close()
-		s.Machine.Close()
+		s.Close()
 	}
 	if r.origin != nil {
 		_ = r.origin.Close()
@@ -172,7 +172,7 @@ func serve(ctx context.Context, address netip.Addr, handler http.Handler) (*http
 
 // Add puts a server into the rack, switched off.
 func (r *Rack) Add(ctx context.Context, name string) (*Server, error) {
-	number := byte(len(r.servers) + 1)
+	number := byte(len(r.servers) + 1) //nolint:gosec // a lab has a handful of servers
 	s := &Server{Name: name, MAC: fmt.Sprintf("52:54:00:ca:fe:%02x", number)}
 	s.Machine = bmctest.NewMachine(bmctest.Options{
 		Name: name, MAC: s.MAC, UUID: fmt.Sprintf("00000000-0000-4000-8000-%012x", number), Username: Username, Password: Password,
