@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
@@ -95,12 +96,12 @@ func newManager(o *options) (ctrl.Manager, error) {
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, v1alpha1.AddToScheme} {
 		utilruntime.Must(add(scheme))
 	}
-	config, err := ctrl.GetConfig()
+	rest, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = o.qps, o.burst
-	config.UserAgent = "cluster-api-provider-baremetal"
+	rest.QPS, rest.Burst = o.qps, o.burst
+	rest.UserAgent = "cluster-api-provider-baremetal"
 	_, metrics, err := capiflags.GetManagerOptions(o.manager)
 	if err != nil {
 		return nil, err
@@ -109,10 +110,13 @@ func newManager(o *options) (ctrl.Manager, error) {
 	if o.namespace != "" {
 		cacheOptions.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
 	}
-	return ctrl.NewManager(config, ctrl.Options{
+	return ctrl.NewManager(rest, ctrl.Options{
 		Scheme: scheme, Metrics: *metrics, HealthProbeBindAddress: o.healthAddress, Cache: cacheOptions,
 		LeaderElection: o.leaderElect && o.has(componentControllers), LeaderElectionID: "capbm-controllers",
 		LeaderElectionNamespace: o.podNamespace, LeaderElectionReleaseOnCancel: true,
+		// controller-runtime v0.24's priority queue can hold its lock for ever when it shuts down: it sends an item under the lock
+		// to workers that have left. The manager then ends 30 s late, and so does its lease.
+		Controller: config.Controller{UsePriorityQueue: new(false)},
 		// Secrets are read when they are needed, and kept nowhere.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func (e *Env) StartManager(t *testing.T, setup func(context.Context, ctrl.Manage
 	g := NewWithT(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := ctrl.NewManager(e.Config, ctrl.Options{
-		Scheme: e.Scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+		Scheme: e.Scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -124,7 +125,11 @@ func (e *Env) StartManager(t *testing.T, setup func(context.Context, ctrl.Manage
 		if !stopped {
 			stopped = true
 			cancel()
-			NewWithT(t).Expect(<-done).To(Succeed())
+			err := <-done
+			if err != nil {
+				_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // who does not end
+			}
+			NewWithT(t).Expect(err).To(Succeed())
 		}
 	}
 	t.Cleanup(stop)

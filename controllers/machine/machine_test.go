@@ -168,7 +168,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	hosts := map[string]string{}
 	for _, c := range claims {
-		wait(t, c, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
+		wait(t, c, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.HostRef).NotTo(BeNil()) })
 		hosts[c.BareMetalMachine.Status.HostRef.Name] = c.BareMetalMachine.Name
 	}
 	g.Expect(hosts).To(HaveLen(n))

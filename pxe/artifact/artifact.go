@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,9 @@ type Artifact struct {
 	// Checksum is sha256:HEX or sha512:HEX.
 	Checksum string
 }
+
+// partial begins the names of files that are not whole yet.
+const partial = "part-"
 
 // ErrChecksum means that a file is not the one that its checksum names.
 var ErrChecksum = errors.New("the checksum differs")
@@ -84,6 +88,16 @@ func New(opts Options) (*Cache, error) {
 	}
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil { //nolint:gosec // kernels are no secret
 		return nil, err
+	}
+	// What a process that died was fetching is of no use.
+	leftovers, err := filepath.Glob(filepath.Join(opts.Dir, partial+"*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range leftovers {
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Cache{opts: opts, ctx: ctx, cancel: cancel, lanes: make(chan struct{}, 4), fetches: map[string]*fetch{}}
@@ -197,15 +211,20 @@ func (c *Cache) fetch(a Artifact, path string) error {
 	if err != nil {
 		return err
 	}
+	origin := request.URL.Scheme + "://" + request.URL.Host + request.URL.Path // a query may hold a token
 	response, err := c.client.Do(request)
 	if err != nil {
-		return err
+		var withURL *url.Error
+		if errors.As(err, &withURL) {
+			err = withURL.Err
+		}
+		return fmt.Errorf("fetch %s: %w", origin, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", a.URL, response.Status)
+		return fmt.Errorf("%s answered %s", origin, response.Status)
 	}
-	file, err := os.CreateTemp(c.opts.Dir, "part-")
+	file, err := os.CreateTemp(c.opts.Dir, partial)
 	if err != nil {
 		return err
 	}
@@ -214,13 +233,13 @@ func (c *Cache) fetch(a Artifact, path string) error {
 	sum := newHash(kind)
 	n, err := io.Copy(io.MultiWriter(file, sum), io.LimitReader(response.Body, c.opts.MaxBytes+1))
 	if err := errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("fetch %s: %w", a.URL, err)
+		return fmt.Errorf("fetch %s: %w", origin, err)
 	}
 	if n > c.opts.MaxBytes {
-		return fmt.Errorf("%s is larger than the whole cache may be (%d bytes)", a.URL, c.opts.MaxBytes)
+		return fmt.Errorf("%s is larger than the whole cache may be (%d bytes)", origin, c.opts.MaxBytes)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != strings.ToLower(want) {
-		return fmt.Errorf("%w: %s is %s:%s and should be %s", ErrChecksum, a.URL, kind, got, a.Checksum)
+		return fmt.Errorf("%w: %s is %s:%s and should be %s", ErrChecksum, origin, kind, got, a.Checksum)
 	}
 	if err := os.Rename(file.Name(), path); err != nil {
 		return err
@@ -238,7 +257,7 @@ func (c *Cache) evict(keep string) error {
 	var total int64
 	for _, entry := range entries {
 		info, err := entry.Info()
-		if err != nil || strings.HasPrefix(entry.Name(), "part-") {
+		if err != nil || strings.HasPrefix(entry.Name(), partial) {
 			continue // removed meanwhile, or not whole yet
 		}
 		files = append(files, info)

@@ -18,6 +18,8 @@ const (
 	serverPort, clientPort = 67, 68
 	// workers bounds the packets that are answered at once. More are dropped: clients ask again.
 	workers = 64
+	// maxFailures is how many reads in a row may fail. One is normal; so many mean that the socket is of no use.
+	maxFailures = 100
 	// patience bounds the answer to a packet. Clients ask again after some seconds.
 	patience = 3 * time.Second
 )
@@ -40,17 +42,20 @@ func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	}
 	free := make(chan struct{}, workers)
 	buffer := make([]byte, 1<<16)
+	failures := 0 // in a row
 	for {
 		n, control, source, err := packets.ReadFrom(buffer)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, net.ErrClosed):
+		case errors.Is(err, net.ErrClosed), err != nil && failures >= maxFailures:
 			return err
 		case err != nil:
+			failures++
 			s.Log.Error(err, "Read a DHCP packet") // an ICMP error of an earlier answer, say
 			continue
 		}
+		failures = 0
 		request, err := dhcpv4.FromBytes(buffer[:n])
 		if err != nil {
 			s.Log.V(4).Info("Dropping what is no DHCP packet", "source", source.String(), "error", err.Error())
