@@ -37,7 +37,7 @@ verify: generate ## Check that generated files are up to date, that the code is 
 	@hack/build.sh golangci-lint
 	go mod tidy
 	@test -z "$$(git status --porcelain -- api config go.mod go.sum)" || { git --no-pager diff -- api config go.mod go.sum; git status --short -- api config go.mod go.sum; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
-	$(BIN)/golangci-lint run ./...
+	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(BIN)/golangci-lint run ./...
 	go test . # the laws
 
 .PHONY: fuzz

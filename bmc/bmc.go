@@ -10,7 +10,7 @@ import (
 // PowerState is the power state of a server.
 type PowerState string
 
-// The power states. A server in transition has the state that it comes from.
+// The power states. A server in transition is on: only one that is off for sure is off.
 const (
 	PowerOn  PowerState = "On"
 	PowerOff PowerState = "Off"

@@ -89,6 +89,8 @@ const (
 	ReasonConsumerNotFound = "ConsumerNotFound"
 	// ReasonClusterNotFound means that the Cluster of the machine is not there.
 	ReasonClusterNotFound = "ClusterNotFound"
+	// ReasonConsumerConflict means that the machine has another host too.
+	ReasonConsumerConflict = "ConsumerConflict"
 	// ReasonWaitingForBootstrapData means that the bootstrap provider has not written the bootstrap data yet.
 	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
 	// ReasonWaitingForBMC means that the BMC does not answer; BMCReady says why.

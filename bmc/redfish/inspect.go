@@ -10,7 +10,7 @@ import (
 )
 
 // Inspect reads the inventory.
-func (c *conn) Inspect(context.Context) (bmc.Inventory, error) {
+func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	if err := c.refresh(); err != nil {
 		return bmc.Inventory{}, err
 	}
@@ -37,6 +37,10 @@ func (c *conn) Inspect(context.Context) (bmc.Inventory, error) {
 	missing("disks", len(inventory.Disks) == 0)
 	inventory.BMCFirmwareVersion = c.firmware()
 	missing("bmcFirmwareVersion", inventory.BMCFirmwareVersion == "")
+	// A part that did not come in time is not missing.
+	if err := ctx.Err(); err != nil {
+		return bmc.Inventory{}, wrap("Inspect", err)
+	}
 	return inventory, nil
 }
 

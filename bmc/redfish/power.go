@@ -17,9 +17,9 @@ func (c *conn) PowerState(context.Context) (bmc.PowerState, error) {
 		return "", err
 	}
 	switch c.system.PowerState {
-	case schemas.OnPowerState, schemas.PoweringOffPowerState, schemas.PausedPowerState:
+	case schemas.OnPowerState, schemas.PoweringOnPowerState, schemas.PoweringOffPowerState, schemas.PausedPowerState:
 		return bmc.PowerOn, nil
-	case schemas.OffPowerState, schemas.PoweringOnPowerState:
+	case schemas.OffPowerState:
 		return bmc.PowerOff, nil
 	default:
 		return "", &bmc.Error{Kind: bmc.Failed, Op: "Read the power state", Err: fmt.Errorf("the BMC says %q", c.system.PowerState)}

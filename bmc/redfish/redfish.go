@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/schemas"
@@ -49,7 +50,9 @@ func (d *Driver) Open(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client, e
 	}
 	c := &conn{api: api}
 	if c.system, err = findSystem(api, endpoint.URL.Path); err != nil {
-		return nil, errors.Join(err, c.Close(ctx))
+		closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return nil, errors.Join(err, c.Close(closeCtx))
 	}
 	return c, nil
 }

@@ -215,9 +215,10 @@ func (b *Booter) Report(ctx context.Context, name, token string, from netip.Addr
 		case boot.SeedAddress != from.String():
 			return refused("%s got its bootstrap data at %s, and %s reports in", name, boot.SeedAddress, from)
 		case boot.ReportedAt != nil:
-		case lifecycle.StateOf(view) != lifecycle.StateBooting:
+		case boot.Failure != nil, view.Consumer.Deleting:
 			return refused("the boot attempt of %s is over", name)
 		default:
+			// Also in maintenance, or while something cannot be found: that the system is up is a fact, and it is told once.
 			now := metav1.Now()
 			boot.ReportedAt = &now
 		}

@@ -75,6 +75,7 @@ func (b *Booter) freeAddress(ctx context.Context, mac net.HardwareAddr) (netip.A
 	for i := range hosts.Items {
 		if a, err := netip.ParseAddr(hosts.Items[i].Annotations[LeaseAnnotation]); err == nil {
 			taken[a] = true
+			delete(b.Leases.given, a) // the cache shows it from now on
 		}
 	}
 	first, size := number(b.Leases.First), number(b.Leases.Last)-number(b.Leases.First)+1

@@ -45,7 +45,8 @@ type sightingKey struct {
 
 type sighting struct {
 	sightingKey
-	boot map[string]any // of status.boot
+	owner string         // of the field
+	boot  map[string]any // of status.boot
 }
 
 func equalAttempts(a, b *v1alpha1.BootAttempt) bool { return equality.Semantic.DeepEqual(a, b) }
@@ -73,14 +74,14 @@ func (b *Booter) Start(ctx context.Context) error {
 }
 
 func (b *Booter) write(ctx context.Context, s sighting) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	writeCtx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	host := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"boot": s.boot}}}
 	host.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalHost"))
 	host.SetNamespace(s.host.Namespace)
 	host.SetName(s.host.Name)
-	err := b.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(host),
-		client.FieldOwner(fieldOwner+"-"+strings.ToLower(s.stage)), client.ForceOwnership)
+	err := b.Client.Status().Apply(writeCtx, client.ApplyConfigurationFromUnstructured(host),
+		client.FieldOwner(fieldOwner+"-"+s.owner), client.ForceOwnership)
 	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 		b.Log.Error(err, "Write what was seen of a boot", "host", s.host, "stage", s.stage)
 		b.sightings.mu.Lock()
@@ -110,7 +111,7 @@ func (b *Booter) saw(host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage, fro
 	if what != "" {
 		entry["client"] = what[:min(len(what), 200)]
 	}
-	b.enqueue(host, string(stage), map[string]any{"sightings": []any{entry}})
+	b.enqueue(host, strings.ToLower(string(stage)), string(stage), map[string]any{"sightings": []any{entry}})
 }
 
 // Failed notes why a boot cannot be served.
@@ -134,14 +135,14 @@ func (b *Booter) failed(host *v1alpha1.BareMetalHost, reason string, err error) 
 		}
 	}
 	message := err.Error()
-	b.enqueue(host, "problem-"+reason, map[string]any{"problem": map[string]any{
+	b.enqueue(host, "problem", reason+": "+message, map[string]any{"problem": map[string]any{
 		"reason": reason, "message": message[:min(len(message), 4000)], "time": time.Now().UTC().Format(time.RFC3339),
 	}})
 }
 
 // enqueue hands a sighting to the writers unless it was written for this attempt. When they are too slow it is dropped: what
 // is seen helps people, and nothing depends on it.
-func (b *Booter) enqueue(host *v1alpha1.BareMetalHost, stage string, boot map[string]any) {
+func (b *Booter) enqueue(host *v1alpha1.BareMetalHost, owner, stage string, boot map[string]any) {
 	if host.Spec.Boot == nil {
 		return
 	}
@@ -152,7 +153,7 @@ func (b *Booter) enqueue(host *v1alpha1.BareMetalHost, stage string, boot map[st
 		return
 	}
 	select {
-	case b.sightings.queue <- sighting{key, boot}:
+	case b.sightings.queue <- sighting{key, owner, boot}:
 		b.sightings.written[key] = host.Spec.Boot.StartedAt
 	default:
 		b.Log.Info("Dropping a sighting: too many at once", "host", key.host, "stage", stage)

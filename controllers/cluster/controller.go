@@ -56,6 +56,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	if err := r.Client.Get(ctx, request.NamespacedName, infra); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if !controllers.HasWatchFilter(infra, r.WatchFilter) {
+		return ctrl.Result{}, nil
+	}
 	cluster, err := util.GetOwnerCluster(ctx, r.Client, infra.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err

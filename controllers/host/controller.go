@@ -68,7 +68,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfMachine)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwner)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfCluster),
-			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
+			builder.WithPredicates(predicates.Any(mgr.GetScheme(), ctrl.LoggerFrom(ctx),
+				predicates.ClusterCreateNotPaused(mgr.GetScheme(), ctrl.LoggerFrom(ctx)),
+				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx))))).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfSecret)).
 		WatchesRawSource(results).
 		WithOptions(options).
@@ -83,6 +85,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			r.facts.forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !controllers.HasWatchFilter(host, r.WatchFilter) {
+		return ctrl.Result{}, nil
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer); err != nil || added {
 		return ctrl.Result{}, err
@@ -126,6 +131,17 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	for _, other := range same.Items {
 		if other.UID != host.UID {
 			view.SharesMACWith = append(view.SharesMACWith, other.Namespace+"/"+other.Name)
+		}
+	}
+	if ref := host.Spec.ConsumerRef; ref != nil {
+		var held v1alpha1.BareMetalHostList
+		if err := r.Client.List(ctx, &held, client.InNamespace(host.Namespace), client.MatchingFields{controllers.ConsumerIndex: ref.Name}); err != nil {
+			return lifecycle.View{}, fmt.Errorf("look for other hosts of the same machine: %w", err)
+		}
+		for _, other := range held.Items {
+			if other.UID != host.UID {
+				view.SharesConsumerWith = append(view.SharesConsumerWith, other.Name)
+			}
 		}
 	}
 	key := client.ObjectKeyFromObject(host)

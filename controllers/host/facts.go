@@ -80,10 +80,18 @@ func (h *hostFacts) sawPower(state bmc.PowerState, now time.Time) {
 // commanded notes a power command that the BMC accepted.
 func (h *hostFacts) commanded(command lifecycle.Command, now time.Time) {
 	h.bmc.LastPower, h.bmc.LastPowerAt = command, now
-	switch {
-	case command == lifecycle.CommandPowerOn:
+	switch command {
+	case lifecycle.CommandPowerOn:
 		h.bmc.FirstShutDownAt = time.Time{}
-	case command == lifecycle.CommandShutDown && h.bmc.FirstShutDownAt.IsZero():
+	case lifecycle.CommandShutDown:
+		h.shutDownTried(now)
+	case lifecycle.CommandForceOff:
+	}
+}
+
+// shutDownTried notes when the operating system was first asked to shut down.
+func (h *hostFacts) shutDownTried(now time.Time) {
+	if h.bmc.FirstShutDownAt.IsZero() {
 		h.bmc.FirstShutDownAt = now
 	}
 }

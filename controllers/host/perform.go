@@ -57,48 +57,47 @@ func blockMove(h *v1alpha1.BareMetalHost) {
 }
 
 // errOutdated ends a job whose reason is gone. It says nothing of the BMC.
-var errOutdated = errors.New("the host's spec changed before the command could be given")
+var errOutdated = errors.New("the reason for the command is gone")
+
+// job is something that is done to a host through its BMC.
+type job struct {
+	key      types.NamespacedName
+	uid      types.UID
+	endpoint *bmc.Endpoint
+	action   lifecycle.Action
+	mode     bmc.BootMode
+	decided  time.Time
+}
 
 // submit hands a step to the pool.
 func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) error {
-	key := client.ObjectKeyFromObject(host)
-	endpoint := r.facts.get(key).endpoint
-	if endpoint == nil {
+	// The job must not share the host with the reconcile, which goes on.
+	j := job{
+		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: bmc.BootMode(view.Spec.BootMode), decided: view.Now,
+	}
+	if j.endpoint = r.facts.get(j.key).endpoint; j.endpoint == nil {
 		return fmt.Errorf("%s: it is not known how to reach the BMC", action)
 	}
-	mode := bmc.BootMode(view.Spec.BootMode)
-	uid, generation := host.UID, host.Generation // the job must not share the host with the reconcile
 	log := ctrl.LoggerFrom(ctx)
 	var start time.Time
-	r.Pool.Submit(bmc.Job{ //nolint:contextcheck // the job outlives the reconcile that asks for it
-		Key: key.String(), Endpoint: *endpoint,
+	//nolint:contextcheck // the job outlives this reconcile; the pool gives it a context of its own
+	r.Pool.Submit(bmc.Job{
+		Key: j.key.String(), Endpoint: *j.endpoint,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = time.Now()
 			if action.PowerCommand() {
-				// The job may have waited for its turn: a person may have taken the host since.
-				if err := r.unchanged(ctx, key, uid, generation); err != nil {
+				// The job may have waited for its turn: someone may have taken the host, or paused it, since.
+				if err := r.stillWanted(ctx, j); err != nil {
 					return err
 				}
 				log.Info("Commanding the BMC", "action", action)
 			}
-			return r.do(ctx, key, c, action, mode)
+			return r.do(ctx, j, c)
 		},
 		Done: func(err error) {
-			now := time.Now()
-			if errors.Is(err, errOutdated) {
-				err = nil
-			}
-			r.facts.with(key, func(h *hostFacts) {
-				h.ended(err, now)
-				if !start.IsZero() && action != lifecycle.ReadPower {
-					h.operated(string(action), start, now, err)
-				}
-			})
-			if err != nil {
-				log.Info("The BMC did not do it", "action", action, "error", err.Error())
-			}
+			r.done(ctx, j, start, err)
 			select {
-			case r.results <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
+			case r.results <- event.TypedGenericEvent[types.NamespacedName]{Object: j.key}:
 			case <-r.stopped:
 			}
 		},
@@ -106,64 +105,117 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	return nil
 }
 
-func (r *Reconciler) unchanged(ctx context.Context, key types.NamespacedName, uid types.UID, generation int64) error {
-	var now v1alpha1.BareMetalHost
-	if err := r.Client.Get(ctx, key, &now); err != nil || now.UID != uid || now.Generation != generation {
-		return errors.Join(errOutdated, client.IgnoreNotFound(err))
+// learn notes what a job learned, unless the BMC is reached elsewhere or with other credentials by now.
+func (r *Reconciler) learn(j job, note func(*hostFacts)) {
+	r.facts.with(j.key, func(h *hostFacts) {
+		if h.endpoint == j.endpoint {
+			note(h)
+		}
+	})
+}
+
+func (r *Reconciler) done(ctx context.Context, j job, start time.Time, err error) {
+	now := time.Now()
+	if errors.Is(err, errOutdated) {
+		return
+	}
+	r.learn(j, func(h *hostFacts) {
+		h.ended(err, now)
+		if !start.IsZero() && j.action != lifecycle.ReadPower {
+			h.operated(string(j.action), start, now, err)
+		}
+	})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("The BMC did not do it", "action", j.action, "error", err.Error())
+	}
+}
+
+// stillWanted reads the host from the API server and asks the lifecycle once more, with the BMC facts of the decision.
+func (r *Reconciler) stillWanted(ctx context.Context, j job) error {
+	var host v1alpha1.BareMetalHost
+	if err := r.APIReader.Get(ctx, j.key, &host); err != nil {
+		return errors.Join(errOutdated, err)
+	}
+	view, err := r.observe(ctx, &host)
+	if err != nil {
+		return errors.Join(errOutdated, err)
+	}
+	view.Now, view.BMC.Busy = j.decided, false
+	if host.UID != j.uid || lifecycle.Next(view, r.Settings).Action != j.action {
+		return errOutdated
 	}
 	return nil
 }
 
 // do speaks to the BMC. Every power command is followed by a look at the power.
-func (r *Reconciler) do(ctx context.Context, key types.NamespacedName, c bmc.Client, action lifecycle.Action, mode bmc.BootMode) error {
-	var command lifecycle.Command
-	var err error
-	switch action {
+func (r *Reconciler) do(ctx context.Context, j job, c bmc.Client) error {
+	switch j.action {
+	case lifecycle.ReadPower:
 	case lifecycle.Inspect:
-		if err := r.inspect(ctx, key, c); err != nil {
+		if err := r.inspect(ctx, j, c); err != nil {
 			return err
 		}
 	case lifecycle.SetNetworkBoot:
-		if err := c.SetNetworkBoot(ctx, mode); err != nil {
+		if err := c.SetNetworkBoot(ctx, j.mode); err != nil {
 			return err
 		}
-		r.facts.with(key, func(h *hostFacts) { h.bmc.NetworkBootSetAt = time.Now() })
+		r.learn(j, func(h *hostFacts) { h.bmc.NetworkBootSetAt = time.Now() })
 		return nil
 	case lifecycle.PowerOn:
-		command, err = lifecycle.CommandPowerOn, c.PowerOn(ctx)
-	case lifecycle.ForceOff:
-		command, err = lifecycle.CommandForceOff, c.ForceOff(ctx)
-	case lifecycle.ShutDown:
-		command, err = lifecycle.CommandShutDown, c.ShutDown(ctx)
-		if bmc.KindOf(err) == bmc.Unsupported {
-			r.facts.with(key, func(h *hostFacts) { h.bmc.CommandUnsupported = true })
-			return nil
+		if err := r.command(j, lifecycle.CommandPowerOn, c.PowerOn(ctx)); err != nil {
+			return err
 		}
-	case lifecycle.ReadPower:
+	case lifecycle.ForceOff:
+		if err := r.command(j, lifecycle.CommandForceOff, c.ForceOff(ctx)); err != nil {
+			return err
+		}
+	case lifecycle.ShutDown:
+		if err := r.shutDown(ctx, j, c); err != nil {
+			return err
+		}
 	default:
-		return fmt.Errorf("%s is nothing that a BMC does", action)
-	}
-	if err != nil {
-		return err
-	}
-	if command != "" {
-		r.facts.with(key, func(h *hostFacts) { h.commanded(command, time.Now()) })
+		return fmt.Errorf("%s is nothing for a BMC", j.action)
 	}
 	state, err := c.PowerState(ctx)
 	if err != nil {
 		return err
 	}
-	r.facts.with(key, func(h *hostFacts) { h.sawPower(state, time.Now()) })
+	r.learn(j, func(h *hostFacts) { h.sawPower(state, time.Now()) })
 	return nil
 }
 
-func (r *Reconciler) inspect(ctx context.Context, key types.NamespacedName, c bmc.Client) error {
+// command notes a command that the BMC accepted.
+func (r *Reconciler) command(j job, command lifecycle.Command, err error) error {
+	if err != nil {
+		return err
+	}
+	r.learn(j, func(h *hostFacts) { h.commanded(command, time.Now()) })
+	return nil
+}
+
+// shutDown asks the operating system to shut down. Its time runs also when the BMC answers with an error, as many do while the
+// system hangs: at its end the server is switched off.
+func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
+	err := c.ShutDown(ctx)
+	switch {
+	case err == nil:
+		return r.command(j, lifecycle.CommandShutDown, nil)
+	case bmc.KindOf(err) == bmc.Unsupported:
+		r.learn(j, func(h *hostFacts) { h.bmc.CommandUnsupported = true })
+		return nil
+	case bmc.KindOf(err) == bmc.Failed:
+		r.learn(j, func(h *hostFacts) { h.shutDownTried(time.Now()) })
+	}
+	return err
+}
+
+func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	inventory, err := c.Inspect(ctx)
 	if err != nil {
 		return err
 	}
 	hardware := hardwareOf(inventory)
-	r.facts.with(key, func(h *hostFacts) { h.bmc.Inspected, h.hardware = true, hardware })
+	r.learn(j, func(h *hostFacts) { h.bmc.Inspected, h.hardware = true, hardware })
 	return nil
 }
 

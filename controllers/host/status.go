@@ -84,6 +84,8 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.BMCReadyCondition, true, v1alpha1.ReasonBMCReachable, "")
 	}
 	switch {
+	case !view.BMC.Inspected && len(view.SharesMACWith) == 0 && conditions.IsTrue(host, v1alpha1.VerifiedCondition):
+		// It was verified before this process started, and is not asked in this state.
 	case view.Verified():
 		set(v1alpha1.VerifiedCondition, true, v1alpha1.ReasonVerified, "")
 	case len(view.SharesMACWith) > 0:

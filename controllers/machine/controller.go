@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -100,27 +99,17 @@ func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reco
 
 // Reconcile brings a machine one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
-	log := ctrl.LoggerFrom(ctx)
 	s := &scope{machine: &v1alpha1.BareMetalMachine{}}
 	if err := r.Client.Get(ctx, request.NamespacedName, s.machine); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if !controllers.HasWatchFilter(s.machine, r.WatchFilter) {
+		return ctrl.Result{}, nil
+	}
 	if movedAway(s.machine) {
 		return controllers.Result(r.removeFinalizer(ctx, s.machine))
 	}
-	var err error
-	if s.owner, err = util.GetOwnerMachine(ctx, r.Client, s.machine.ObjectMeta); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, err
-	}
-	if s.owner == nil {
-		log.Info("Waiting for the Machine controller to set the owner reference")
-		return ctrl.Result{}, nil
-	}
-	if s.cluster, err = util.GetClusterByName(ctx, r.Client, s.owner.Namespace, s.owner.Spec.ClusterName); err != nil {
-		if apierrors.IsNotFound(err) {
-			log.Info("The Cluster is not there: nothing is done", "Cluster", s.owner.Spec.ClusterName)
-			return ctrl.Result{}, nil
-		}
+	if found, err := r.readOwners(ctx, s); err != nil || !found {
 		return ctrl.Result{}, err
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, s.machine); err != nil || isPaused || requeue {
@@ -150,6 +139,34 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		}
 	}
 	return ctrl.Result{}, nil
+}
+
+// readOwners finds the Machine and the Cluster. Without either nothing is done, but that a machine which is deleted and has no
+// host may go.
+func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
+	var err error
+	if s.owner, err = util.GetOwnerMachine(ctx, r.Client, s.machine.ObjectMeta); client.IgnoreNotFound(err) != nil {
+		return false, err
+	}
+	missing := "Machine"
+	if s.owner != nil {
+		missing = "Cluster"
+		if s.cluster, err = util.GetClusterByName(ctx, r.Client, s.owner.Namespace, s.owner.Spec.ClusterName); client.IgnoreNotFound(err) != nil {
+			return false, err
+		}
+	}
+	if s.owner != nil && s.cluster != nil {
+		return true, nil
+	}
+	ctrl.LoggerFrom(ctx).Info("The owner is not there: nothing is done", "missing", missing)
+	if s.machine.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	held, err := claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
+	if err != nil || len(held) > 0 {
+		return false, err
+	}
+	return false, client.IgnoreNotFound(r.removeFinalizer(ctx, s.machine))
 }
 
 func patchMachine(ctx context.Context, helper *patch.Helper, m *v1alpha1.BareMetalMachine) error {

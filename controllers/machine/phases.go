@@ -90,6 +90,7 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 		s.hold(held)
 		return false, nil
 	}
+	s.machine.Status.HostRef, s.machine.Status.FailureDomain = nil, ""
 	var hosts v1alpha1.BareMetalHostList
 	if err := r.Client.List(ctx, &hosts, client.InNamespace(s.machine.Namespace)); err != nil {
 		return true, err

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,11 @@ func release(v View, s Settings) Step {
 		return ask
 	}
 	if v.BMC.Power == v1alpha1.PowerOff {
-		step.Action = Release
+		if v.confirmedOff(s) {
+			step.Action = Release
+			return step
+		}
+		step.Message, step.Again = "The server is off, which is being confirmed", v.Now.Add(s.ActiveInterval)
 		return step
 	}
 	change := bringPower(v, s, v1alpha1.PowerOff)
@@ -38,8 +43,25 @@ func release(v View, s Settings) Step {
 	return step
 }
 
-// run leaves a provisioned host alone.
+// confirmedOff is true when a server that was read as powered off is so: after a command that switches it off, or when it was
+// read so twice. One reading is not enough: BMCs answer nonsense while they restart, and "off" for some seconds after "on".
+func (v View) confirmedOff(s Settings) bool {
+	switch v.BMC.LastPower {
+	case CommandForceOff, CommandShutDown:
+		return true
+	case CommandPowerOn:
+		if v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) {
+			return false
+		}
+	}
+	return v.BMC.PowerAt.Sub(v.BMC.PowerSince) >= s.ActiveInterval
+}
+
+// run leaves a provisioned host alone. One that should run from memory and is off is looked at more often.
 func run(v View, s Settings) Step {
+	if v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.BMC.Power == v1alpha1.PowerOff {
+		s.PollInterval = s.ActiveInterval
+	}
 	step := look(v, s)
 	if v.MoveBlocked {
 		step = Step{Action: AllowMove}
@@ -57,8 +79,12 @@ func (v View) lost() bool {
 	if v.Spec.Boot != nil && v.Spec.Boot.Failure != nil {
 		return true
 	}
-	return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOff &&
-		!v.BMC.PowerSince.IsZero() && v.BMC.PowerAt.Sub(v.BMC.PowerSince) >= lostAfter
+	return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.longOff()
+}
+
+// longOff is true when the server was read as powered off for so long that it is.
+func (v View) longOff() bool {
+	return v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOff && !v.BMC.PowerSince.IsZero() && v.BMC.PowerAt.Sub(v.BMC.PowerSince) >= lostAfter
 }
 
 // lose records that what the machine was is gone. It is recorded because the server may be switched on again.
@@ -118,6 +144,18 @@ func prepare(v View, s Settings) Step {
 	}
 	if len(v.SharesMACWith) > 0 {
 		step.Reason, step.Message = v1alpha1.ReasonMACConflict, MACConflict(v)
+		return step
+	}
+	if len(v.SharesConsumerWith) > 0 {
+		step.Reason = v1alpha1.ReasonConsumerConflict
+		step.Message = fmt.Sprintf("The machine has host %s too: neither is booted. Remove spec.consumerRef from one of them",
+			strings.Join(v.SharesConsumerWith, ", "))
+		return step
+	}
+	if v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn {
+		step.Reason = v1alpha1.ReasonPoweredOn
+		step.Message = "The server runs although nobody started it, so it may be in use. Power it off to have it booted for its machine"
+		step.Again = v.BMC.PowerAt.Add(s.ActiveInterval)
 		return step
 	}
 	return begin(v, 1)
@@ -191,6 +229,8 @@ func bootStep(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
 		step := progress(v, attempt)
 		step.Again = v.BMC.PowerAt.Add(maxAge)
 		return step
+	case attempt.SeededAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.longOff():
+		return Step{Message: "The server reads as powered off, which is being confirmed", Again: v.Now.Add(s.ActiveInterval)}
 	case attempt.SeededAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
 		return fail(attempt, v1alpha1.ReasonStateLost,
 			"The server was powered off after it got its bootstrap data and before it reported in: delete the Machine to have it replaced")

@@ -82,7 +82,7 @@ func lineFor(v View) transition {
 // paused is true when a person, or `clusterctl move`, wants the host left alone. A machine that a move deletes lives on
 // elsewhere, and so does its claim.
 func paused(v View) bool {
-	if v.InFlight() && v.Consumer != nil && v.Consumer.Found && v.Consumer.ClusterFound && !v.Consumer.DeletedForMove {
+	if c := v.Consumer; v.InFlight() && c != nil && c.Found && c.ClusterFound && !c.Deleting {
 		return false
 	}
 	return v.Paused || v.Consumer != nil && (v.Consumer.Paused || v.Consumer.DeletedForMove)

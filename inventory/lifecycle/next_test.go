@@ -58,6 +58,7 @@ func quarantined(v *View)   { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "
 func expired(v *View)       { v.Spec.Boot.StartedAt = metav1.NewTime(noon.Add(-31 * time.Minute)) }
 func notPoweredOff(v *View) { v.Spec.Boot.PoweredOffAt = nil }
 func stale(v *View)         { v.BMC.PowerAt = noon.Add(-time.Hour) }
+func justOff(v *View)       { v.BMC.PowerSince = v.BMC.PowerAt }
 func bmcDown(v *View) {
 	v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonBMCUnreachable, Message: "no route", RetryAt: noon.Add(time.Minute)}
 }
@@ -180,7 +181,25 @@ func TestNext(t *testing.T) {
 		"release: never came up, commanded": {bootingView(poweredOn, deleting, commanded(CommandForceOff, 5*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"release: off, but read long ago":   {claimedView(provisioned, deleting, stale), StateReleasing, ReadPower, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"release: off":                      {claimedView(provisioned, deleting), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-		"release: BMC down":                 {claimedView(provisioned, deleting, bmcDown), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
+		"release: off, read once":           {claimedView(provisioned, deleting, justOff), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: off after our command":    {claimedView(provisioned, deleting, justOff, commanded(CommandForceOff, 5*time.Second)), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: off, but just switched on": {
+			bootingView(deleting, commanded(CommandPowerOn, 10*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+		},
+		"release: paused in mid-boot": {
+			bootingView(deleting, poweredOn, func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
+		},
+		"claimed, and runs although nobody started it": {
+			claimedView(poweredOn), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonPoweredOn,
+		},
+		"claimed, and runs as it should while free": {
+			claimedView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOn }), StateWaiting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
+		"claimed with another host": {
+			claimedView(func(v *View) { v.SharesConsumerWith = []string{"host-2"} }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonConsumerConflict,
+		},
+		"booting: off after the seed, read once": {bootingView(ephemeral, seeded, justOff), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"release: BMC down":                      {claimedView(provisioned, deleting, bmcDown), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

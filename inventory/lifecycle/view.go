@@ -28,6 +28,8 @@ type View struct {
 	MoveBlocked bool
 	// SharesMACWith names the other hosts that have the same boot MAC address.
 	SharesMACWith []string
+	// SharesConsumerWith names the other hosts that the same machine has. There are none, unless someone wrote it by hand.
+	SharesConsumerWith []string
 	// Consumer is the machine that spec.consumerRef names; nil without one.
 	Consumer *Consumer
 	// BMC is what is known through the BMC.
@@ -58,15 +60,14 @@ type Consumer struct {
 	Persistence v1alpha1.BootPersistence
 }
 
-// Command is a power or boot command to a BMC.
+// Command is a power command to a BMC.
 type Command string
 
-// The commands to a BMC.
+// The power commands to a BMC.
 const (
-	CommandPowerOn     Command = "PowerOn"
-	CommandShutDown    Command = "ShutDown"
-	CommandForceOff    Command = "ForceOff"
-	CommandNetworkBoot Command = "NetworkBoot"
+	CommandPowerOn  Command = "PowerOn"
+	CommandShutDown Command = "ShutDown"
+	CommandForceOff Command = "ForceOff"
 )
 
 // BMC is what is known through a host's BMC, each fact with the time it was observed. All of it is lost when the provider

@@ -66,7 +66,7 @@ type Cache struct {
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	fetches map[string]*fetch // by checksum
+	fetches map[string]*fetch // by path and URL
 }
 
 type fetch struct {
@@ -170,11 +170,12 @@ func newHash(kind string) hash.Hash {
 func (c *Cache) start(a Artifact, path string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.fetches[path]
+	key := path + " " + a.URL // another URL for the same file must not wait for this one
+	f := c.fetches[key]
 	switch {
 	case f == nil:
 		f = &fetch{}
-		c.fetches[path] = f
+		c.fetches[key] = f
 	case f.running:
 		return ErrNotYet
 	case f.err != nil && time.Since(f.endedAt) < c.opts.RetryAfter:
@@ -188,7 +189,7 @@ func (c *Cache) start(a Artifact, path string) error {
 		defer c.mu.Unlock()
 		f.running, f.err, f.endedAt = false, err, time.Now()
 		if err == nil {
-			delete(c.fetches, path)
+			delete(c.fetches, key)
 		}
 	})
 	if last != nil {
