@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -15,6 +16,8 @@ import (
 const (
 	// ConsumerIndex finds the hosts that a BareMetalMachine has, by the machine's name.
 	ConsumerIndex = claim.ConsumerField
+	// FreeIndex finds the hosts that no machine has, by the value "true".
+	FreeIndex = "spec.consumerRef.free"
 	// MACIndex finds the hosts with a boot MAC address.
 	MACIndex = "spec.bootMACAddress"
 	// SecretIndex finds the hosts that refer to a Secret, by its name.
@@ -29,6 +32,9 @@ func AddIndexes(ctx context.Context, mgr manager.Manager) error {
 				return nil
 			}
 			return []string{h.Spec.ConsumerRef.Name}
+		},
+		FreeIndex: func(h *v1alpha1.BareMetalHost) []string {
+			return []string{strconv.FormatBool(h.Spec.ConsumerRef == nil)}
 		},
 		MACIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{h.Spec.BootMACAddress} },
 		SecretIndex: func(h *v1alpha1.BareMetalHost) []string {

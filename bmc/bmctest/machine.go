@@ -33,6 +33,8 @@ type Options struct {
 	Username, Password string
 	// PowerDelay is how long a change of power takes. Zero is at once.
 	PowerDelay time.Duration
+	// ShutDownFails makes the BMC answer a graceful shutdown with an error, as many do when nothing hears it.
+	ShutDownFails bool
 	// On starts the server switched on, with its operating system running.
 	On bool
 	// MemoryGiB and Threads size the server. Default to 64 and 16.

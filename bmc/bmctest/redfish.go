@@ -167,7 +167,12 @@ func (m *Machine) postReset(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		ResetType string `json:"ResetType"`
 	}
-	if err := json.NewDecoder(r.Body).Decode(&request); err != nil || !m.reset(request.ResetType) { //nolint:contextcheck // the server runs on when the request has ended
+	err := json.NewDecoder(r.Body).Decode(&request)
+	if m.opts.ShutDownFails && request.ResetType == "GracefulShutdown" {
+		refuse(w, http.StatusInternalServerError, "Base.1.8.InternalError", "The operating system does not answer")
+		return
+	}
+	if err != nil || !m.reset(request.ResetType) { //nolint:contextcheck // the server runs on when the request has ended
 		refuse(w, http.StatusBadRequest, "Base.1.8.ActionParameterNotSupported", "ResetType is not one of those allowed")
 		return
 	}

@@ -190,6 +190,16 @@ func TestBootAndRelease(t *testing.T) {
 	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=Pxe", "On", "GracefulShutdown"}))
 }
 
+// TestShutDownRefused: a BMC that cannot shut the server down does not keep it from being switched off in the end.
+func TestShutDownRefused(t *testing.T) {
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 10, bmctest.Options{On: true, ShutDownFails: true})
+	server.Host.Spec.Power = v1alpha1.PowerOff
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	NewWithT(t).Expect(server.CommandNames()).To(Equal([]string{"ForceOff"}))
+}
+
 // TestConsumerGone: a machine that vanished without its release leaves its server running.
 func TestConsumerGone(t *testing.T) {
 	g := NewWithT(t)

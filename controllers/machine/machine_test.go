@@ -197,3 +197,36 @@ func TestMove(t *testing.T) {
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
 	g.Expect(h.Spec.ConsumerRef.Name).To(Equal("m"))
 }
+
+// TestOwnerGone: a machine that is deleted after its Machine is gone does not stay for ever, and no sooner goes than its host.
+func TestOwnerGone(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	h := newHost(t, namespace, "h", 7, nil)
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
+	g.Expect(env.Client.Delete(t.Context(), claim.Machine)).To(Succeed())
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ConsumerRef).NotTo(BeNil())
+		h.Spec.ConsumerRef = nil // as the host controller does at the end of the release
+	})
+	env.Gone(t, claim.BareMetalMachine)
+}
+
+// TestWatchFilter: another manager's machines are left alone, also when a host's event brings them up.
+func TestWatchFilter(t *testing.T) {
+	g := NewWithT(t)
+	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
+		return (&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), WatchFilter: "mine"}).SetupWithManager(ctx, mgr, controller.Options{})
+	})
+	namespace := env.Namespace(t)
+	theirs := env.NewClaim(t, namespace, "theirs")
+	mine := env.NewClaim(t, namespace, "mine")
+	newHost(t, namespace, "h", 8, nil)
+	controllerstest.Modify(t, env, mine.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Labels[clusterv1.WatchLabel] = "mine" })
+	wait(t, mine, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs.BareMetalMachine), theirs.BareMetalMachine)).To(Succeed())
+	g.Expect(theirs.BareMetalMachine.Finalizers).To(BeEmpty())
+}

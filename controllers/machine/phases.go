@@ -91,17 +91,12 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 		return false, nil
 	}
 	s.machine.Status.HostRef, s.machine.Status.FailureDomain = nil, ""
-	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, client.InNamespace(s.machine.Namespace)); err != nil {
-		return true, err
-	}
-	want, err := wantOf(s)
+	host, why, err := r.pick(ctx, s)
 	if err != nil {
 		return true, err
 	}
-	host, tally := claim.Pick(hosts.Items, want, func(h *v1alpha1.BareMetalHost) bool { return r.assumed.Taken(h, s.machine.Name) })
 	if host == nil {
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonNoHostFits, tally.String())
+		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonNoHostFits, why)
 		s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
 		return true, nil
 	}
@@ -116,6 +111,27 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 	s.hold([]v1alpha1.BareMetalHost{*host})
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "The host was just claimed")
 	return true, nil // the host's own event goes on from here
+}
+
+// pick chooses among the free hosts. If none fits it looks at all, to say what excluded how many.
+func (r *Reconciler) pick(ctx context.Context, s *scope) (host *v1alpha1.BareMetalHost, why string, err error) {
+	want, err := wantOf(s)
+	if err != nil {
+		return nil, "", err
+	}
+	var tally claim.Tally
+	here := client.InNamespace(s.machine.Namespace)
+	for _, which := range [][]client.ListOption{{here, client.MatchingFields{controllers.FreeIndex: "true"}}, {here}} {
+		var hosts v1alpha1.BareMetalHostList
+		if err := r.Client.List(ctx, &hosts, which...); err != nil {
+			return nil, "", err
+		}
+		host, tally = claim.Pick(hosts.Items, want, func(h *v1alpha1.BareMetalHost) bool { return r.assumed.Taken(h, s.machine.Name) })
+		if host != nil {
+			return host, "", nil
+		}
+	}
+	return nil, tally.String(), nil
 }
 
 // conflict is the error of a claim that another reconcile was faster with.
