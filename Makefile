@@ -16,6 +16,7 @@ help: ## List the targets.
 ## Try it
 .PHONY: demo
 demo: lab-programs ## Emulated servers become Running Machines. KEEP=1 leaves it running and prints its KUBECONFIG.
+	@echo "building the lab (a minute or two with an empty Go cache)"
 	@go build -o $(BIN)/lab ./hack/lab
 	@$(BIN)/lab demo $(if $(KEEP),--keep)
 

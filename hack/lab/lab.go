@@ -40,6 +40,7 @@ func newLab(ctx context.Context, root string, log func(format string, args ...an
 	if l.dir, err = os.MkdirTemp(base, "run-"); err != nil {
 		return l, err
 	}
+	log("building the manager (a minute or two with an empty Go cache)")
 	if _, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-o", filepath.Join(l.bin, "manager"), "./cmd/manager"); err != nil {
 		return l, err
 	}
