@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -26,20 +25,18 @@ type Consumer struct {
 
 // GetConsumer reads the machine that has a host. It returns nil for a free host. An error means that it is not known who has
 // the host: nothing may be done to it then.
-func GetConsumer(ctx context.Context, reader client.Reader, host *v1alpha1.BareMetalHost) (*Consumer, error) {
+func GetConsumer(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost) (*Consumer, error) {
 	if host.Spec.ConsumerRef == nil {
 		return nil, nil //nolint:nilnil // nobody is a valid answer
 	}
 	consumer := &Consumer{}
 	var machine v1alpha1.BareMetalMachine
-	err := reader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine)
+	err := c.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine)
 	if err != nil {
 		return consumer, client.IgnoreNotFound(err)
 	}
 	consumer.BareMetalMachine = &machine
-	// GetOwnerMachine and GetClusterByName take a client, and only read with it.
-	reads := readOnly{Reader: reader}
-	if consumer.Machine, err = util.GetOwnerMachine(ctx, reads, machine.ObjectMeta); client.IgnoreNotFound(err) != nil {
+	if consumer.Machine, err = util.GetOwnerMachine(ctx, c, machine.ObjectMeta); client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	name := machine.Labels[clusterv1.ClusterNameLabel]
@@ -49,28 +46,10 @@ func GetConsumer(ctx context.Context, reader client.Reader, host *v1alpha1.BareM
 	if name == "" {
 		return consumer, nil
 	}
-	var cluster clusterv1.Cluster
-	switch err := reader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &cluster); {
-	case err == nil:
-		consumer.Cluster = &cluster
-	case !apierrors.IsNotFound(err):
+	if consumer.Cluster, err = util.GetClusterByName(ctx, c, host.Namespace, name); client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	return consumer, nil
-}
-
-// readOnly gives functions that ask for a client, and only read with it, a reader. Writing with it panics.
-type readOnly struct {
-	client.Reader
-	client.Client
-}
-
-func (r readOnly) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return r.Reader.Get(ctx, key, obj, opts...)
-}
-
-func (r readOnly) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return r.Reader.List(ctx, list, opts...)
 }
 
 // BootstrapSecretName returns the name of the Secret that holds the machine's bootstrap data, empty while there is none.
@@ -112,7 +91,7 @@ func View(host *v1alpha1.BareMetalHost, consumer *Consumer, now time.Time) lifec
 			if s.Time.Before(&boot.StartedAt) {
 				continue
 			}
-			if StageRank(s.Stage) > StageRank(view.Furthest) {
+			if stageRank(s.Stage) > stageRank(view.Furthest) {
 				view.Furthest = s.Stage
 			}
 			if latest.Before(&s.Time) {
@@ -131,5 +110,5 @@ var stages = []v1alpha1.BootStage{
 	v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed, v1alpha1.StageReportedIn,
 }
 
-// StageRank orders the stages of a boot. No stage ranks below the first.
-func StageRank(stage v1alpha1.BootStage) int { return slices.Index(stages, stage) }
+// stageRank orders the stages of a boot. No stage ranks below the first.
+func stageRank(stage v1alpha1.BootStage) int { return slices.Index(stages, stage) }

@@ -12,13 +12,3 @@ const providerIDPrefix = "baremetal://"
 func ProviderID(namespace, host, machine string) string {
 	return providerIDPrefix + strings.Join([]string{namespace, host, machine}, "/")
 }
-
-// HostOfProviderID returns the name of the host in a provider ID, and false for an ID that this provider did not give.
-func HostOfProviderID(id string) (string, bool) {
-	rest, ok := strings.CutPrefix(id, providerIDPrefix)
-	parts := strings.Split(rest, "/")
-	if !ok || len(parts) != 3 || parts[1] == "" {
-		return "", false
-	}
-	return parts[1], true
-}

@@ -201,7 +201,7 @@ func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
 	case err == nil:
 		return r.command(j, lifecycle.CommandShutDown, nil)
 	case bmc.KindOf(err) == bmc.Unsupported:
-		r.learn(j, func(h *hostFacts) { h.bmc.CommandUnsupported = true })
+		r.learn(j, func(h *hostFacts) { h.bmc.ShutDownUnsupported = true })
 		return nil
 	case bmc.KindOf(err) == bmc.Failed:
 		r.learn(j, func(h *hostFacts) { h.shutDownTried(time.Now()) })

@@ -221,7 +221,7 @@ func bringPower(v View, s Settings, want v1alpha1.PowerState) Step {
 	}
 	first := v.BMC.FirstShutDownAt
 	switch {
-	case v.BMC.CommandUnsupported:
+	case v.BMC.ShutDownUnsupported:
 		return command(v, s, ForceOff, CommandForceOff)
 	case first.IsZero():
 		return Step{Action: ShutDown}

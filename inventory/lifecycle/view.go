@@ -80,14 +80,14 @@ type BMC struct {
 	// Inspected is true when the inventory was read.
 	Inspected bool
 	// Power is the power state that was read last, at PowerAt; it has been the same since PowerSince.
-	Power              v1alpha1.PowerState
-	PowerAt            time.Time
-	PowerSince         time.Time
-	LastPower          Command   // LastPower is the last power command that the BMC accepted.
-	LastPowerAt        time.Time // LastPowerAt is when it did.
-	NetworkBootSetAt   time.Time // NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
-	FirstShutDownAt    time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off.
-	CommandUnsupported bool      // CommandUnsupported is true when the BMC cannot shut down gracefully.
+	Power               v1alpha1.PowerState
+	PowerAt             time.Time
+	PowerSince          time.Time
+	LastPower           Command   // LastPower is the last power command that the BMC accepted.
+	LastPowerAt         time.Time // LastPowerAt is when it did.
+	NetworkBootSetAt    time.Time // NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
+	FirstShutDownAt     time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off.
+	ShutDownUnsupported bool      // ShutDownUnsupported is true when the BMC cannot shut down gracefully.
 }
 
 // BMCProblem is why a BMC cannot be used.
