@@ -4,62 +4,36 @@ package bmc
 
 import (
 	"context"
+	"fmt"
 	"net/url"
+	"time"
 )
 
-// PowerState is the power state of a server.
-type PowerState string
-
-// The power states. A server in transition is on: only one that is off for sure is off.
-const (
-	PowerOn  PowerState = "On"
-	PowerOff PowerState = "Off"
-)
-
-// BootMode is the firmware interface that a server boots with.
-type BootMode string
-
-// The boot modes.
-const (
-	BootUEFI   BootMode = "UEFI"
-	BootLegacy BootMode = "Legacy"
-)
-
-// Power switches a server. The methods return when the BMC accepted the command, not when it took effect: read the state back.
-// All are idempotent: on for a server that is on is no error, also where the BMC calls it one.
-type Power interface {
-	// PowerState reads the power state.
-	PowerState(ctx context.Context) (PowerState, error)
-	// PowerOn switches the server on.
-	PowerOn(ctx context.Context) error
-	// ShutDown asks the operating system to shut down. The error is Unsupported where the BMC cannot ask.
-	ShutDown(ctx context.Context) error
-	// ForceOff switches the server off at once.
-	ForceOff(ctx context.Context) error
-	// Cycle switches a running server off and on. It switches a server that is off on.
-	Cycle(ctx context.Context) error
-}
-
-// BootOverrider picks what a server boots next.
-type BootOverrider interface {
-	// SetNetworkBoot makes the network the boot device of the next boot only. A BMC's word that it did is a hint: the proof
-	// is the server's own request.
-	SetNetworkBoot(ctx context.Context, mode BootMode) error
-}
-
-// Inspector reads what a server is made of.
-type Inspector interface {
-	// Inspect reads the inventory. Parts that the BMC does not give are named in Inventory.Missing and are no error.
-	Inspect(ctx context.Context) (Inventory, error)
-}
-
-// Client is a connection to one server's BMC. It is not safe for concurrent use.
+// Client is a connection to one server's BMC. It is not safe for concurrent use. What not every BMC can do stands in interfaces
+// of its own: VirtualMedia, SecureBooter and Monitor. Use As to ask for one.
+//
+// Every error is an *Error, whose Kind says what can be done about it.
 type Client interface {
 	Power
 	BootOverrider
 	Inspector
+	// Describe tells what the BMC says of itself: which model it is, what it can do, and which of its known deviations the
+	// driver works around. It changes nothing.
+	Describe(ctx context.Context) (Description, error)
 	// Close ends the connection and, where there is one, the session on the BMC.
 	Close(ctx context.Context) error
+}
+
+// Rester is a client that holds what it read for the rest of a job. The Pool calls Rest before it keeps the client for another one.
+type Rester interface{ Rest() }
+
+// As returns the client as one that can do more, such as VirtualMedia. The error is Unsupported where its driver cannot.
+func As[T any](c Client, op string) (T, error) {
+	can, ok := c.(T)
+	if !ok {
+		return can, &Error{Kind: Unsupported, Op: op, Err: fmt.Errorf("the protocol has no such command")}
+	}
+	return can, nil
 }
 
 // Endpoint is what a driver needs to reach a BMC.
@@ -72,38 +46,65 @@ type Endpoint struct {
 	CA []byte
 	// InsecureSkipVerify accepts any certificate.
 	InsecureSkipVerify bool
+	// Pace, where not nil, is called by the driver before each request, and holds it back until the BMC may be asked again.
+	// The Pool sets it.
+	Pace func(ctx context.Context) error
 }
 
-// OpenFunc opens a connection to a BMC.
-type OpenFunc func(context.Context, Endpoint) (Client, error)
-
-// Inventory is what a server is made of.
-type Inventory struct {
-	Manufacturer, Model, SerialNumber string
-	// SystemUUID is in lower case.
-	SystemUUID                          string
-	FirmwareVersion, BMCFirmwareVersion string
-	CPUModel                            string
-	CPUSockets, CPUThreads              int
-	MemoryMiB                           int64
-	Disks                               []Disk
-	NICs                                []NIC
-	// Missing names the parts that the BMC did not give.
-	Missing []string
+// Wait calls Pace.
+func (e Endpoint) Wait(ctx context.Context) error {
+	if e.Pace == nil {
+		return ctx.Err()
+	}
+	return e.Pace(ctx)
 }
 
-// Disk is a drive.
-type Disk struct {
-	Name, Model, SerialNumber string
-	// SizeBytes is the capacity.
-	SizeBytes  int64
-	Rotational bool
+// Driver opens connections of one URL scheme.
+type Driver struct {
+	// Open opens a connection. It logs in once at most: BMCs lock accounts.
+	Open func(context.Context, Endpoint) (Client, error)
+	// Limit is how many BMCs may be spoken to at once through this driver. Zero leaves it to the Pool's limit.
+	Limit int
+	// KeepIdle tells how long an idle connection may be kept for the next job. nil takes the Pool's default.
+	KeepIdle func(Endpoint) time.Duration
+	// Peer names the BMC behind an endpoint, which gets one request at a time. nil takes the URL's host and port, so that one
+	// BMC that is spoken to for several systems is one.
+	Peer func(Endpoint) string
 }
 
-// NIC is a network interface.
-type NIC struct {
-	Name string
-	// MACAddress is in lower case with colons.
-	MACAddress string
-	LinkUp     bool
+// Capability is something that a BMC may be able to do.
+type Capability string
+
+// The capabilities of BMCs.
+const (
+	CanPowerOn      Capability = "PowerOn"
+	CanForceOff     Capability = "ForceOff"
+	CanShutDown     Capability = "ShutDown"
+	CanCycle        Capability = "Cycle"
+	CanReset        Capability = "Reset"
+	CanNMI          Capability = "NMI"
+	CanBootPXE      Capability = "BootPXE"
+	CanBootHTTP     Capability = "BootHTTP"
+	CanBootDisk     Capability = "BootDisk"
+	CanBootCD       Capability = "BootCD"
+	CanInventory    Capability = "Inventory"
+	CanVirtualMedia Capability = "VirtualMedia"
+	CanSecureBoot   Capability = "SecureBoot"
+	CanSensors      Capability = "Sensors"
+	CanEventLog     Capability = "EventLog"
+	CanClock        Capability = "Clock"
+)
+
+// Description is what a BMC says of itself.
+type Description struct {
+	// Protocol is the protocol spoken, with its version: "Redfish 1.15.0", "IPMI 2.0, cipher suite 17".
+	Protocol string
+	// Vendor and Model are the server's. FirmwareVersion is the BMC's. Empty where the BMC does not tell.
+	Vendor, Model, FirmwareVersion string
+	// Path is the path of the system that is managed, where the protocol has one.
+	Path string
+	// Capabilities are what the BMC says it can do, sorted.
+	Capabilities []Capability
+	// Quirks name the entries of the driver's table of known deviations that apply.
+	Quirks []string
 }

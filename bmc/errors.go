@@ -6,7 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"syscall"
+	"time"
 )
 
 // Kind says what kind of error a BMC call ended with, and so what can be done about it.
@@ -16,7 +19,7 @@ type Kind string
 const (
 	// Unauthorized means that the BMC refused the credentials. BMCs say so too while they restart.
 	Unauthorized Kind = "Unauthorized"
-	// Unreachable means that the BMC did not answer in time.
+	// Unreachable means that the BMC did not answer in time, or that it was busy.
 	Unreachable Kind = "Unreachable"
 	// BadCertificate means that the BMC's certificate does not verify.
 	BadCertificate Kind = "BadCertificate"
@@ -34,12 +37,23 @@ type Error struct {
 	// Op is what was tried, for a sentence that begins with it.
 	Op  string
 	Err error
+	// RetryAfter is how long the BMC is to be left alone; zero leaves it to the caller.
+	RetryAfter time.Duration
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Wrap returns an error of a BMC call with the kind that Classify finds. It returns nil for nil, and an *Error as it is.
+func Wrap(op string, err error) error {
+	var e *Error
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &Error{Kind: Classify(err), Op: op, Err: err}
+}
 
 // KindOf returns the kind of an error of a BMC call.
 func KindOf(err error) Kind {
@@ -50,6 +64,15 @@ func KindOf(err error) Kind {
 	return Classify(err)
 }
 
+// RetryAfter returns how long the BMC is to be left alone after an error of a BMC call; zero leaves it to the caller.
+func RetryAfter(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
 // Classify tells the kind of an error that the network or TLS gave.
 func Classify(err error) Kind {
 	var (
@@ -57,12 +80,16 @@ func Classify(err error) Kind {
 		authority    x509.UnknownAuthorityError
 		hostname     x509.HostnameError
 		invalid      x509.CertificateInvalidError
+		operation    *net.OpError
+		resolution   *net.DNSError
 		network      net.Error
 	)
 	switch {
 	case errors.As(err, &verification), errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid):
 		return BadCertificate
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &operation), errors.As(err, &resolution),
+		errors.As(err, &network) && network.Timeout(),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return Unreachable
 	default:
 		return Failed

@@ -3,6 +3,8 @@ package bmc_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http/httptest"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -10,93 +12,240 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
+// TestMain finds goroutines, and with them connections, that were left behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func endpoint(host string) bmc.Endpoint {
-	return bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: host}}
+	return bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: host}, Username: "admin", Password: "secret"}
 }
 
-// TestPoolOneJobAtATime: a key has one job at a time, and so has a BMC that two keys name.
-func TestPoolOneJobAtATime(t *testing.T) {
-	g := NewWithT(t)
-	pool := bmc.NewPool(map[string]bmc.OpenFunc{"fake": (&bmctest.Fake{}).Open}, bmc.PoolOptions{})
-	defer pool.Close()
-
-	release, started := make(chan struct{}), make(chan struct{})
-	var atOnce, most atomic.Int32
-	done := make(chan error, 3)
-	run := func(context.Context, bmc.Client) error {
-		if n := atOnce.Add(1); n > most.Load() {
-			most.Store(n)
-		}
-		started <- struct{}{}
-		<-release
-		atOnce.Add(-1)
-		return nil
-	}
-	job := func(key string) bmc.Job {
-		return bmc.Job{Key: key, Endpoint: endpoint("bmc-1"), Run: run, Done: func(err error) { done <- err }}
-	}
-	g.Expect(pool.Submit(job("a"))).To(BeTrue())
-	<-started
-	g.Expect(pool.Submit(job("a"))).To(BeFalse())
-	g.Expect(pool.Submit(job("b"))).To(BeTrue())
-	g.Expect(pool.Busy("b")).To(BeTrue())
-	release <- struct{}{}
-	<-started
-	release <- struct{}{}
-	g.Expect(<-done).To(Succeed())
-	g.Expect(<-done).To(Succeed())
-	g.Expect(most.Load()).To(Equal(int32(1)))
-	g.Eventually(func() bool { return pool.Busy("a") || pool.Busy("b") }).Should(BeFalse())
+func newPool(t *testing.T, driver bmc.Driver, opts bmc.PoolOptions) *bmc.Pool {
+	t.Helper()
+	pool := bmc.NewPool(map[string]bmc.Driver{"fake": driver}, opts)
+	t.Cleanup(pool.Close)
+	return pool
 }
 
-// TestPoolDeadBMCsDelayNoOther: more dead BMCs than the pool speaks to at once don't keep a living one waiting.
-func TestPoolDeadBMCsDelayNoOther(t *testing.T) {
-	g := NewWithT(t)
-	dead := &bmctest.Fake{Block: make(chan struct{})}
-	living := &bmctest.Fake{}
-	pool := bmc.NewPool(map[string]bmc.OpenFunc{"dead": dead.Open, "fake": living.Open}, bmc.PoolOptions{Concurrency: 2, Timeout: 100 * time.Millisecond})
-	defer pool.Close()
-
-	nothing := func(context.Context, bmc.Client) error { return nil }
-	for round := range 2 { // the first round teaches the pool which BMCs are dead
-		var wg sync.WaitGroup
-		for _, host := range []string{"d1", "d2", "d3", "d4", "d5", "d6"} {
-			wg.Add(1)
-			target := endpoint(host)
-			target.URL.Scheme = "dead"
-			g.Expect(pool.Submit(bmc.Job{Key: host, Endpoint: target, Run: nothing, Done: func(err error) {
-				g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
-				wg.Done()
-			}})).To(BeTrue())
-		}
-		if round == 1 {
-			done := make(chan error)
-			g.Expect(pool.Submit(bmc.Job{Key: "alive", Endpoint: endpoint("alive"), Run: nothing, Done: func(err error) { done <- err }})).To(BeTrue())
-			g.Expect(<-done).To(Succeed())
-			g.Expect(pool.Busy("d6")).To(BeTrue(), "the dead ones are still waited for")
-		}
-		wg.Wait()
-	}
+// result runs a job that does one thing and returns its error.
+func result(t *testing.T, pool *bmc.Pool, job bmc.Job, do func(context.Context, bmc.Client) error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	job.Run = do
+	job.Done = func(err error) { done <- err }
+	NewWithT(t).Expect(pool.Submit(job)).To(BeTrue())
+	return <-done
 }
 
-func TestPoolErrors(t *testing.T) {
+func poll(ctx context.Context, c bmc.Client) error {
+	_, err := c.PowerState(ctx)
+	return err
+}
+
+// TestOneJobAKey: a key has one job at a time, and is free when Done is called.
+func TestOneJobAKey(t *testing.T) {
 	g := NewWithT(t)
-	fake := &bmctest.Fake{Errors: map[string]error{"Open": &bmc.Error{Kind: bmc.Unauthorized, Op: "Connect", Err: errors.New("no")}}}
-	pool := bmc.NewPool(map[string]bmc.OpenFunc{"fake": fake.Open}, bmc.PoolOptions{})
-	outcome := func(scheme string) error {
-		done := make(chan error, 1)
-		target := endpoint("h")
-		target.URL.Scheme = scheme
-		g.Expect(pool.Submit(bmc.Job{Key: "k", Endpoint: target, Done: func(err error) { done <- err }})).To(BeTrue())
-		return <-done
+	fake, release := &bmctest.Fake{}, make(chan struct{})
+	pool := newPool(t, bmc.Driver{Open: fake.Open}, bmc.PoolOptions{})
+	done := make(chan bool)
+	job := bmc.Job{Key: "a", Endpoint: endpoint("a"), Run: func(context.Context, bmc.Client) error { <-release; return nil }}
+	job.Done = func(error) { done <- pool.Busy("a") }
+	g.Expect(pool.Submit(job)).To(BeTrue())
+	g.Expect(pool.Busy("a")).To(BeTrue())
+	g.Expect(pool.Submit(job)).To(BeFalse())
+	close(release)
+	g.Expect(<-done).To(BeFalse())
+	g.Expect(result(t, pool, bmc.Job{Key: "b", Endpoint: bmc.Endpoint{URL: &url.URL{Scheme: "x", Host: "b"}}}, poll)).To(
+		MatchError(ContainSubstring("no driver for the scheme")))
+}
+
+// TestLimits: one job at a time for a BMC, and no more BMCs at a time than the driver's limit.
+func TestLimits(t *testing.T) {
+	g := NewWithT(t)
+	const bmcs, jobsEach, limit = 20, 5, 3
+	var (
+		mu      sync.Mutex
+		running = map[string]int{}
+		all     int
+		most    int
+		wg      sync.WaitGroup
+		fake    bmctest.Fake
+	)
+	pool := newPool(t, bmc.Driver{Open: fake.Open, Limit: limit}, bmc.PoolOptions{Patience: time.Nanosecond, Rate: 1e6})
+	for i := range bmcs * jobsEach {
+		host := fmt.Sprint(i % bmcs)
+		wg.Add(1)
+		g.Expect(pool.Submit(bmc.Job{
+			Key: fmt.Sprint(i), Endpoint: endpoint(host), Done: func(error) { wg.Done() },
+			Run: func(context.Context, bmc.Client) error {
+				count := func(by int) int {
+					mu.Lock()
+					defer mu.Unlock()
+					running[host] += by
+					all += by
+					most = max(most, all)
+					return running[host]
+				}
+				if count(1) > 1 {
+					t.Errorf("two jobs at once for BMC %s", host)
+				}
+				count(-1)
+				return nil
+			},
+		})).To(BeTrue())
 	}
-	g.Expect(bmc.KindOf(outcome("fake"))).To(Equal(bmc.Unauthorized))
-	g.Expect(bmc.KindOf(outcome("telnet"))).To(Equal(bmc.Unsupported))
+	wg.Wait()
+	g.Expect(most).To(BeNumerically("<=", limit))
+}
+
+// TestConnections: one is kept for the next job, belongs to the credentials that it was opened with, and is closed when it is idle,
+// after a fault, and when the pool is closed.
+func TestConnections(t *testing.T) {
+	g := NewWithT(t)
+	fake := &bmctest.Fake{}
+	pool := bmc.NewPool(map[string]bmc.Driver{"fake": {Open: fake.Open}}, bmc.PoolOptions{Idle: time.Hour})
+	opens := func() (n int) {
+		for _, call := range fake.Calls() {
+			if call == "Open" {
+				n++
+			}
+		}
+		return n
+	}
+	job := bmc.Job{Key: "a", Endpoint: endpoint("a")}
+	g.Expect(result(t, pool, job, poll)).To(Succeed())
+	g.Expect(result(t, pool, job, poll)).To(Succeed())
+	g.Expect(opens()).To(Equal(1))
+	job.Endpoint.Password = "new"
+	g.Expect(result(t, pool, job, poll)).To(Succeed())
+	g.Expect(opens()).To(Equal(2))
+	g.Expect(fake.Opened()).To(Equal(1))
+	g.Expect(result(t, pool, job, func(context.Context, bmc.Client) error { return errors.New("nonsense") })).NotTo(Succeed())
+	g.Expect(fake.Opened()).To(BeZero(), "a connection that failed is not used again")
+	g.Expect(result(t, pool, job, poll)).To(Succeed())
 	pool.Close()
-	g.Expect(pool.Submit(bmc.Job{Key: "k", Endpoint: endpoint("h")})).To(BeFalse())
+	g.Expect(fake.Opened()).To(BeZero())
+	g.Expect(pool.Submit(job)).To(BeFalse())
+
+	idle := newPool(t, bmc.Driver{Open: fake.Open, KeepIdle: func(bmc.Endpoint) time.Duration { return time.Millisecond }}, bmc.PoolOptions{Idle: 4 * time.Millisecond})
+	g.Expect(result(t, idle, job, poll)).To(Succeed())
+	g.Eventually(fake.Opened).Should(BeZero())
+	g.Expect(result(t, idle, job, poll)).To(Succeed())
+}
+
+// TestRefusedLogin: a login that was refused is not repeated, whoever asks, but with other credentials or when a person says so.
+func TestRefusedLogin(t *testing.T) {
+	g := NewWithT(t)
+	var logins atomic.Int32
+	fake := &bmctest.Fake{}
+	pool := newPool(t, bmc.Driver{Open: func(ctx context.Context, e bmc.Endpoint) (bmc.Client, error) {
+		logins.Add(1)
+		if e.Password != "right" {
+			return nil, &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New("refused")}
+		}
+		return fake.Open(ctx, e)
+	}}, bmc.PoolOptions{})
+	job := bmc.Job{Key: "a", Endpoint: endpoint("a")}
+	other := bmc.Job{Key: "b", Endpoint: endpoint("a")} // another system of the same BMC
+	other.Endpoint.URL = &url.URL{Scheme: "fake", Host: "a", Path: "/2"}
+	err := result(t, pool, job, poll)
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized))
+	g.Expect(bmc.RetryAfter(err)).To(BeNumerically(">=", 2*time.Minute))
+	for range 20 {
+		g.Expect(bmc.KindOf(result(t, pool, job, poll))).To(Equal(bmc.Unauthorized))
+		g.Expect(bmc.KindOf(result(t, pool, other, poll))).To(Equal(bmc.Unauthorized))
+	}
+	g.Expect(logins.Load()).To(Equal(int32(1)))
+
+	again := job
+	again.Now = true
+	err = result(t, pool, again, poll)
+	g.Expect(logins.Load()).To(Equal(int32(2)))
+	g.Expect(bmc.RetryAfter(err)).To(BeNumerically(">=", 10*time.Minute), "ever more slowly")
+	err = result(t, pool, again, poll)
+	g.Expect(bmc.RetryAfter(err)).To(BeNumerically(">=", time.Hour))
+
+	job.Endpoint.Password = "right"
+	g.Expect(result(t, pool, job, poll)).To(Succeed(), "a changed password is tried at once")
+}
+
+// TestUnreachable: after a fault the BMC is left alone for a while, which a job meets at once.
+func TestUnreachable(t *testing.T) {
+	g := NewWithT(t)
+	fake := &bmctest.Fake{Errors: map[string]error{"Open": context.DeadlineExceeded}}
+	pool := newPool(t, bmc.Driver{Open: fake.Open}, bmc.PoolOptions{})
+	job := bmc.Job{Key: "a", Endpoint: endpoint("a")}
+	for range 5 {
+		err := result(t, pool, job, poll)
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
+		g.Expect(bmc.RetryAfter(err)).To(BeNumerically(">", 0))
+	}
+	g.Expect(fake.Calls()).To(Equal([]string{"Open"}))
+}
+
+// TestRate: no more requests than the rate are made, with bursts of half as many.
+func TestRate(t *testing.T) {
+	g := NewWithT(t)
+	fake := &bmctest.Fake{}
+	var e bmc.Endpoint
+	pool := newPool(t, bmc.Driver{Open: func(ctx context.Context, opened bmc.Endpoint) (bmc.Client, error) {
+		e = opened
+		return fake.Open(ctx, opened)
+	}}, bmc.PoolOptions{Rate: 4, Timeout: time.Minute})
+	g.Expect(result(t, pool, bmc.Job{Key: "a", Endpoint: endpoint("a")}, func(ctx context.Context, _ bmc.Client) error {
+		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond) // the third would have to wait for 250 ms
+		defer cancel()
+		return errors.Join(e.Wait(ctx), e.Wait(ctx), e.Wait(ctx))
+	})).To(MatchError(ContainSubstring("would exceed context deadline")))
+}
+
+// TestTarPits: 200 BMCs that take a connection and never answer cost 800 others nothing: these are done while none of the 200 is.
+func TestTarPits(t *testing.T) {
+	g := NewWithT(t)
+	const all, pits = 1000, 200
+	driver := &redfish.Driver{Permit: bmctest.Loopback, RequestTimeout: time.Hour}
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{Timeout: time.Hour, Patience: 200 * time.Millisecond})
+	var well, bad atomic.Int32
+	healthy := make(chan error, all)
+	servers := make([]*httptest.Server, 0, all)
+	for i := range all {
+		machine := bmctest.NewMachine(bmctest.Options{Name: fmt.Sprint(i), Username: "admin", Password: "secret"})
+		pit := i%(all/pits) == 0
+		if pit {
+			g.Expect(machine.Misbehave([]bmctest.Fault{bmctest.Hang, bmctest.Drip}[i/5%2], -1)).To(Succeed())
+		}
+		server := httptest.NewServer(machine)
+		servers = append(servers, server)
+		u, err := url.Parse(server.URL)
+		g.Expect(err).NotTo(HaveOccurred())
+		u.Scheme = redfish.SchemeInsecure
+		g.Expect(pool.Submit(bmc.Job{
+			Key: u.Host, Endpoint: bmc.Endpoint{URL: u, Username: "admin", Password: "secret"}, Run: poll,
+			Done: func(err error) {
+				if pit {
+					bad.Add(1)
+					return
+				}
+				well.Add(1)
+				healthy <- err
+			},
+		})).To(BeTrue())
+	}
+	for range all - pits {
+		g.Expect(<-healthy).To(Succeed())
+	}
+	g.Expect(bad.Load()).To(BeZero(), "the tar pits are still being waited for")
+	pool.Close()
+	g.Expect(bad.Load()).To(Equal(int32(pits)), "each job ends")
+	driver.CloseIdleConnections()
+	for _, server := range servers {
+		server.CloseClientConnections()
+		server.Close()
+	}
 }

@@ -79,11 +79,12 @@ func (c *Consumer) view() *lifecycle.Consumer {
 // View returns what is known of a host through the API. The host controller adds what is known through the BMC.
 func View(host *v1alpha1.BareMetalHost, consumer *Consumer, now time.Time) lifecycle.View {
 	_, moved := host.Annotations[v1alpha1.DeleteForMoveAnnotation]
+	_, askNow := host.Annotations[v1alpha1.RetryBMCAnnotation]
 	_, blocked := host.Annotations[v1alpha1.BlockMoveAnnotation]
 	view := lifecycle.View{
 		Now: now, Namespace: host.Namespace, Name: host.Name, Spec: host.Spec,
 		Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: moved && !host.DeletionTimestamp.IsZero(),
-		Paused: annotations.HasPaused(host), MoveBlocked: blocked, Consumer: consumer.view(),
+		Paused: annotations.HasPaused(host), AskNow: askNow, MoveBlocked: blocked, Consumer: consumer.view(),
 	}
 	if boot, status := host.Spec.Boot, host.Status.Boot; boot != nil && status != nil {
 		latest := boot.StartedAt

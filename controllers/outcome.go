@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,8 +21,8 @@ type outcome struct {
 	first, most time.Duration
 }
 
-// outcomes is the one place where the BMC layer's errors become conditions and retries. Refused logins are retried slowly:
-// BMCs lock accounts, and they refuse logins also while they restart.
+// outcomes is the one place where the BMC layer's errors become conditions and retries. Where the pool leaves a BMC alone for
+// longer, as after a refused login, that holds.
 var outcomes = map[bmc.Kind]outcome{
 	bmc.Unauthorized:   {v1alpha1.ReasonCredentialsRefused, "Correct username and password in the Secret of spec.bmc.credentialsSecretName", time.Minute, 15 * time.Minute},
 	bmc.Unreachable:    {v1alpha1.ReasonBMCUnreachable, "Check spec.bmc.address, the BMC's network and its power", 5 * time.Second, 2 * time.Minute},
@@ -50,5 +52,13 @@ func BMCProblem(err error, failures int, now time.Time) lifecycle.BMCProblem {
 	if failures < 16 {
 		wait = min(o.first<<(failures-1), o.most)
 	}
-	return lifecycle.BMCProblem{Reason: o.reason, Message: err.Error() + ". " + o.remedy, RetryAt: now.Add(wait)}
+	// Spread, so that BMCs that failed together, as behind a switch that restarts, are not asked together.
+	wait += time.Duration(rand.Int64N(int64(wait) / 5)) //nolint:gosec // it guards nothing
+	retry := now.Add(max(wait, bmc.RetryAfter(err)))
+	message := err.Error() + ". " + o.remedy
+	if bmc.KindOf(err) == bmc.Unauthorized {
+		message += fmt.Sprintf(": they are tried at once when they change. The next try is after %s, so that the account is not locked; "+
+			"annotate the host with %s to have it now", retry.UTC().Truncate(time.Minute).Add(time.Minute).Format("15:04 MST"), v1alpha1.RetryBMCAnnotation)
+	}
+	return lifecycle.BMCProblem{Reason: o.reason, Message: message, RetryAt: retry}
 }

@@ -8,7 +8,8 @@ const ReadyCondition = "Ready"
 const (
 	// BMCReadyCondition is True when the BMC answered the last request.
 	BMCReadyCondition = "BMCReady"
-	// VerifiedCondition is True when the server's inventory was read and its MAC address belongs to no other host.
+	// VerifiedCondition is True when the server's inventory was read, its BMC can do what a network boot needs, and its MAC address
+	// belongs to no other host.
 	VerifiedCondition = "Verified"
 	// AvailableCondition is True when a machine can claim the host.
 	AvailableCondition = "Available"
@@ -55,6 +56,8 @@ const (
 const (
 	// ReasonVerified means that the host is what its spec says.
 	ReasonVerified = "Verified"
+	// ReasonCapabilityMissing means that the BMC does not offer what a network boot needs.
+	ReasonCapabilityMissing = "CapabilityMissing"
 	// ReasonInspecting means that the inventory is being read.
 	ReasonInspecting = "Inspecting"
 	// ReasonMACConflict means that another host has the same boot MAC address.
@@ -152,6 +155,10 @@ const MoveLabel = "clusterctl.cluster.x-k8s.io/move"
 
 // DeleteForMoveAnnotation marks an object that `clusterctl move` deletes after it was copied: it lives on elsewhere.
 const DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
+
+// RetryBMCAnnotation on a host makes the provider ask its BMC now, also while it leaves it alone after a refused login or another
+// fault. Its value may say who wants it; the provider removes it when the BMC is asked.
+const RetryBMCAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/retry-bmc"
 
 // BlockMoveAnnotation keeps `clusterctl move` waiting while a boot is under way.
 const BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"

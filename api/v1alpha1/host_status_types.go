@@ -50,6 +50,10 @@ type BareMetalHostStatus struct {
 	// +optional
 	Power PowerState `json:"power,omitempty"`
 
+	// bmc is what the BMC told of itself, and how it is treated.
+	// +optional
+	BMC *BMCStatus `json:"bmc,omitempty"`
+
 	// hardware is what the BMC told of the server.
 	// +optional
 	Hardware *Hardware `json:"hardware,omitempty"`
@@ -78,6 +82,46 @@ type BareMetalHostStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
+// BMCStatus is what a BMC told of itself, and how it is treated.
+type BMCStatus struct {
+	// protocol is what is spoken with the BMC, with its version.
+	// +optional
+	Protocol string `json:"protocol,omitempty"`
+	// capabilities are what the BMC says it can do.
+	// +optional
+	// +listType=atomic
+	Capabilities []string `json:"capabilities,omitempty"`
+	// quirks name the known deviations of this model that the provider works around.
+	// +optional
+	// +listType=atomic
+	Quirks []string `json:"quirks,omitempty"`
+	// bootOverride is how the server was last told to boot from the network.
+	// +optional
+	BootOverride *BootOverrideStatus `json:"bootOverride,omitempty"`
+}
+
+// BootOverrideStatus is how a server was told to boot from the network. What worked is used again.
+type BootOverrideStatus struct {
+	// attempt is the boot attempt that it was for.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// target is what the server was told to boot from: PXE or HTTP.
+	// +optional
+	Target string `json:"target,omitempty"`
+	// way is how the BMC was told; what there is depends on the protocol.
+	// +optional
+	Way string `json:"way,omitempty"`
+	// doubt says how what the BMC read back differs from what it was told.
+	// +optional
+	Doubt string `json:"doubt,omitempty"`
+	// lasts is true while the override holds for every boot, and has yet to be taken back.
+	// +optional
+	Lasts bool `json:"lasts,omitempty"`
+	// worked is true when the server came up on the network after it.
+	// +optional
+	Worked bool `json:"worked,omitempty"`
+}
+
 // Hardware is what a BMC told of its server.
 type Hardware struct {
 	// manufacturer is the maker of the server.
@@ -104,6 +148,12 @@ type Hardware struct {
 	// memoryMiB is the size of the memory in MiB.
 	// +optional
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+	// architecture is that of the processors, named as Kubernetes names it, where the BMC tells.
+	// +optional
+	Architecture string `json:"architecture,omitempty"`
+	// health is that of the whole server: OK, Warning or Critical.
+	// +optional
+	Health string `json:"health,omitempty"`
 	// disks are the drives found.
 	// +optional
 	// +listType=atomic
@@ -112,6 +162,14 @@ type Hardware struct {
 	// +optional
 	// +listType=atomic
 	NICs []NIC `json:"nics,omitempty"`
+	// devices are the GPUs and other PCIe devices found.
+	// +optional
+	// +listType=atomic
+	Devices []Device `json:"devices,omitempty"`
+	// powerSupplies are the power supplies found.
+	// +optional
+	// +listType=atomic
+	PowerSupplies []PowerSupply `json:"powerSupplies,omitempty"`
 	// missing names the parts of the inventory that the BMC did not give.
 	// +optional
 	// +listType=atomic
@@ -145,9 +203,56 @@ type Disk struct {
 	// serialNumber is the serial number of the drive.
 	// +optional
 	SerialNumber string `json:"serialNumber,omitempty"`
+	// wwn is the World Wide Name of the drive, in lower case without a prefix.
+	// +optional
+	WWN string `json:"wwn,omitempty"`
 	// rotational is true for a hard disk, false for a solid state drive.
 	// +optional
 	Rotational bool `json:"rotational,omitempty"`
+	// health is OK, Warning or Critical, where the BMC tells.
+	// +optional
+	Health string `json:"health,omitempty"`
+}
+
+// Device describes a PCIe device.
+type Device struct {
+	// class is what the device is: GPU, or the class as Redfish names it.
+	// +optional
+	Class string `json:"class,omitempty"`
+	// name is the BMC's name of the device.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// manufacturer is the maker of the device.
+	// +optional
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// model is the model of the device.
+	// +optional
+	Model string `json:"model,omitempty"`
+	// serialNumber is the serial number of the device.
+	// +optional
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// firmwareVersion is the version of the device's firmware.
+	// +optional
+	FirmwareVersion string `json:"firmwareVersion,omitempty"`
+	// health is OK, Warning or Critical, where the BMC tells.
+	// +optional
+	Health string `json:"health,omitempty"`
+}
+
+// PowerSupply describes a power supply.
+type PowerSupply struct {
+	// name is the BMC's name of the power supply.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// model is the model of the power supply.
+	// +optional
+	Model string `json:"model,omitempty"`
+	// watts is the rated output.
+	// +optional
+	Watts int32 `json:"watts,omitempty"`
+	// health is OK, Warning or Critical, where the BMC tells.
+	// +optional
+	Health string `json:"health,omitempty"`
 }
 
 // NIC describes a network interface.
@@ -158,6 +263,9 @@ type NIC struct {
 	// macAddress is the interface's MAC address, in lower case with colons.
 	// +optional
 	MACAddress string `json:"macAddress,omitempty"`
+	// speedMbps is the speed of the link, where the BMC tells.
+	// +optional
+	SpeedMbps int32 `json:"speedMbps,omitempty"`
 	// linkUp is true where the BMC reports a link.
 	// +optional
 	LinkUp bool `json:"linkUp,omitempty"`

@@ -105,14 +105,18 @@ type BMC struct {
 	//
 	//   redfish://host[:port][/redfish/v1/Systems/ID]       Redfish over HTTPS
 	//   redfish+http://host[:port][/redfish/v1/Systems/ID]  Redfish over plain HTTP: the credentials cross the wire unprotected
+	//   ipmi://host[:port][?cipherSuite=17&privilege=operator]  IPMI 2.0 (RMCP+)
+	//   ipmitool://host[:port][?cipherSuite=17]             IPMI by the program ipmitool, for BMCs that know no other
+	//   amt://host[:port], amt+http://host[:port]           Intel AMT, with TLS and without
+	//   rpc+https://host[:port]/path, rpc+http://...        a webhook of your own that switches the server
 	//
-	// Without a path, the BMC must manage exactly one system. Each request carries HTTP basic authentication; with
+	// Without a path, a Redfish BMC must manage exactly one system. Each request carries HTTP basic authentication; with
 	// "?auth=session" a Redfish session is opened instead.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getHostname() != ''",message="must be a URL with a host, like redfish://192.0.2.10 or redfish://192.0.2.10/redfish/v1/Systems/1"
-	// +kubebuilder:validation:XValidation:rule="!isURL(self) || url(self).getScheme() in ['redfish', 'redfish+http']",message="has an unknown scheme: use redfish:// or redfish+http:// (without TLS)"
+	// +kubebuilder:validation:XValidation:rule="!isURL(self) || url(self).getScheme() in ['redfish', 'redfish+http', 'ipmi', 'ipmitool', 'amt', 'amt+http', 'rpc+https', 'rpc+http']",message="has an unknown scheme: use redfish://, ipmi://, amt://, rpc+https:// or ipmitool://; redfish+http://, amt+http:// and rpc+http:// do without TLS"
 	// +kubebuilder:validation:XValidation:rule="!self.contains('@')",message="must not hold credentials: put username and password into the Secret that credentialsSecretName names"
 	// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="must not hold a fragment (#...)"
 	Address string `json:"address,omitempty"`

@@ -2,37 +2,60 @@ package bmctest
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Fake is a BMC without a protocol. It records the calls and fails on demand.
+// Fake is a BMC without a protocol. It records the calls and fails on demand. The zero value is ready.
 type Fake struct {
-	mu    sync.Mutex
-	calls []string
-	power bmc.PowerState
 	// Errors are returned by the call named, such as "PowerOn" or "Open".
 	Errors map[string]error
 	// Block, where not nil, holds each call until it is closed or the call's context ends.
 	Block <-chan struct{}
+
+	mu      sync.Mutex
+	calls   []string
+	machine *Machine
+	opened  int
 }
 
-var _ bmc.Client = &Fake{}
+var (
+	_ bmc.Client       = &Fake{}
+	_ bmc.VirtualMedia = &Fake{}
+	_ bmc.SecureBooter = &Fake{}
+	_ bmc.Monitor      = &Fake{}
+)
 
-// Open is a bmc.OpenFunc that returns the fake.
+// Open returns the fake. It counts as open until Close.
 func (f *Fake) Open(ctx context.Context, _ bmc.Endpoint) (bmc.Client, error) {
-	return f, f.call(ctx, "Open", "")
+	if err := f.call(ctx, "Open"); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.opened++
+	return f, nil
+}
+
+// Opened counts the connections that are open.
+func (f *Fake) Opened() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.opened
 }
 
 // Calls returns the names of the calls so far.
 func (f *Fake) Calls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]string(nil), f.calls...)
+	return slices.Clone(f.calls)
 }
 
-func (f *Fake) call(ctx context.Context, name string, power bmc.PowerState) error {
+func (f *Fake) call(ctx context.Context, name string) error {
 	if f.Block != nil {
 		select {
 		case <-f.Block:
@@ -43,44 +66,155 @@ func (f *Fake) call(ctx context.Context, name string, power bmc.PowerState) erro
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, name)
-	if err := f.Errors[name]; err != nil {
+	return f.Errors[name]
+}
+
+// server is the server that the fake switches.
+func (f *Fake) server() *Machine {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.machine == nil {
+		f.machine = NewMachine(Options{Name: "fake", UUID: "00000000-0000-0000-0000-000000000001", MAC: "52:54:00:00:00:01"})
+	}
+	return f.machine
+}
+
+// reset commands the server, unless the call fails.
+func (f *Fake) reset(ctx context.Context, name, kind string) error {
+	if err := f.call(ctx, name); err != nil {
 		return err
 	}
-	if power != "" {
-		f.power = power
-	}
+	f.server().reset(kind) //nolint:contextcheck // the server runs on when the call has ended
 	return nil
 }
 
 // PowerState reads the power state.
 func (f *Fake) PowerState(ctx context.Context) (bmc.PowerState, error) {
-	err := f.call(ctx, "PowerState", "")
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.power, err
+	if err := f.call(ctx, "PowerState"); err != nil {
+		return "", err
+	}
+	if f.server().On() {
+		return bmc.PowerOn, nil
+	}
+	return bmc.PowerOff, nil
 }
 
 // PowerOn switches the server on.
-func (f *Fake) PowerOn(ctx context.Context) error { return f.call(ctx, "PowerOn", bmc.PowerOn) }
+func (f *Fake) PowerOn(ctx context.Context) error { return f.reset(ctx, "PowerOn", "On") }
 
 // ShutDown switches the server off.
-func (f *Fake) ShutDown(ctx context.Context) error { return f.call(ctx, "ShutDown", bmc.PowerOff) }
+func (f *Fake) ShutDown(ctx context.Context) error { return f.reset(ctx, "ShutDown", "ForceOff") }
 
 // ForceOff switches the server off.
-func (f *Fake) ForceOff(ctx context.Context) error { return f.call(ctx, "ForceOff", bmc.PowerOff) }
+func (f *Fake) ForceOff(ctx context.Context) error { return f.reset(ctx, "ForceOff", "ForceOff") }
 
 // Cycle switches the server on.
-func (f *Fake) Cycle(ctx context.Context) error { return f.call(ctx, "Cycle", bmc.PowerOn) }
+func (f *Fake) Cycle(ctx context.Context) error { return f.reset(ctx, "Cycle", "PowerCycle") }
 
-// SetNetworkBoot does nothing.
-func (f *Fake) SetNetworkBoot(ctx context.Context, _ bmc.BootMode) error {
-	return f.call(ctx, "SetNetworkBoot", "")
+// Reset restarts the server.
+func (f *Fake) Reset(ctx context.Context) error {
+	if state, err := f.PowerState(ctx); err == nil && state == bmc.PowerOff {
+		return &bmc.Error{Kind: bmc.Failed, Op: "Reset", Err: errors.New("the server is off")}
+	}
+	return f.reset(ctx, "Reset", "ForceRestart")
 }
 
-// Inspect returns an empty inventory.
+// NMI does nothing.
+func (f *Fake) NMI(ctx context.Context) error { return f.reset(ctx, "NMI", "Nmi") }
+
+// BootOverride reads the override.
+func (f *Fake) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
+	return f.server().Override(), f.call(ctx, "BootOverride")
+}
+
+// SetBootOverride sets the override.
+func (f *Fake) SetBootOverride(ctx context.Context, override bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+	if err := f.call(ctx, "SetBootOverride"); err != nil {
+		return bmc.BootResult{}, err
+	}
+	f.server().override(override)
+	return bmc.BootResult{Way: way, ReadBack: &override}, nil
+}
+
+// BootWays returns one way.
+func (f *Fake) BootWays() []bmc.Way { return []bmc.Way{"Plain"} }
+
+// Inspect returns an inventory that names nothing but the server.
 func (f *Fake) Inspect(ctx context.Context) (bmc.Inventory, error) {
-	return bmc.Inventory{}, f.call(ctx, "Inspect", "")
+	return bmc.Inventory{
+		Manufacturer: "Fake", SystemUUID: f.server().opts.UUID, NICs: []bmc.NIC{{Name: "1", MACAddress: f.server().opts.MAC}},
+		Missing: []string{"cpu", "memory", "disks"},
+	}, f.call(ctx, "Inspect")
 }
 
-// Close ends nothing.
-func (f *Fake) Close(context.Context) error { return nil }
+// Describe tells of every capability.
+func (f *Fake) Describe(ctx context.Context) (bmc.Description, error) {
+	return bmc.Description{Protocol: "none", Vendor: "Fake", Capabilities: []bmc.Capability{
+		bmc.CanBootCD, bmc.CanBootDisk, bmc.CanBootHTTP, bmc.CanBootPXE, bmc.CanClock, bmc.CanCycle, bmc.CanEventLog, bmc.CanForceOff,
+		bmc.CanInventory, bmc.CanNMI, bmc.CanPowerOn, bmc.CanReset, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanShutDown, bmc.CanVirtualMedia,
+	}}, f.call(ctx, "Describe")
+}
+
+// Media lists one drive.
+func (f *Fake) Media(ctx context.Context) ([]bmc.Media, error) {
+	image := f.server().Image()
+	return []bmc.Media{{Name: "CD", Types: []string{"CD"}, Inserted: image != "", Image: image}}, f.call(ctx, "Media")
+}
+
+// InsertMedia inserts an image.
+func (f *Fake) InsertMedia(ctx context.Context, image string) error {
+	if err := f.call(ctx, "InsertMedia"); err != nil {
+		return err
+	}
+	f.server().insert(image)
+	return nil
+}
+
+// EjectMedia ejects the image.
+func (f *Fake) EjectMedia(ctx context.Context) error {
+	if err := f.call(ctx, "EjectMedia"); err != nil {
+		return err
+	}
+	f.server().insert("")
+	return nil
+}
+
+// SecureBoot reads the state of Secure Boot.
+func (f *Fake) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
+	m := f.server()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.secure, f.call(ctx, "SecureBoot")
+}
+
+// SetSecureBoot switches Secure Boot.
+func (f *Fake) SetSecureBoot(ctx context.Context, enabled bool) error {
+	if err := f.call(ctx, "SetSecureBoot"); err != nil {
+		return err
+	}
+	f.server().setSecureBoot(enabled)
+	return nil
+}
+
+// Sensors returns one.
+func (f *Fake) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
+	return []bmc.Sensor{{Name: "Inlet", Kind: "Temperature", Value: 21, Unit: "Cel", Health: bmc.HealthOK}}, f.call(ctx, "Sensors")
+}
+
+// Events returns the log, newest first.
+func (f *Fake) Events(ctx context.Context, most int) ([]bmc.Event, error) {
+	return f.server().newest(most), f.call(ctx, "Events")
+}
+
+// Clock reads the clock.
+func (f *Fake) Clock(ctx context.Context) (time.Time, error) {
+	return f.server().now(), f.call(ctx, "Clock")
+}
+
+// Close ends the connection.
+func (f *Fake) Close(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.opened--
+	return nil
+}

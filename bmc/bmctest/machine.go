@@ -1,5 +1,5 @@
-// Package bmctest holds what the BMC layer is tested against: a hand-written fake and an emulated server with a Redfish BMC.
-// The server is stateful, takes its time to change its power, and keeps a log of every command it was given.
+// Package bmctest holds what the BMC layer is tested against: a hand-written fake, an emulated server with a Redfish and an IPMI
+// BMC that misbehave on demand, and the one conformance suite that every driver and every BMC has to pass.
 package bmctest
 
 import (
@@ -7,20 +7,13 @@ import (
 	"slices"
 	"sync"
 	"time"
-)
 
-// Boot is what an emulated server boots when it is switched on.
-type Boot string
-
-// The boot devices of an emulated server.
-const (
-	BootDisk    Boot = "Hdd"
-	BootNetwork Boot = "Pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
 // Command is a command that a BMC was given.
 type Command struct {
-	// Name is the Redfish reset type, or "Boot=" with the boot device.
+	// Name is the Redfish reset type, or "Boot=" with the boot target, or "Media=" with the image, or "SecureBoot=".
 	Name string
 	At   time.Time
 }
@@ -33,32 +26,35 @@ type Options struct {
 	Username, Password string
 	// PowerDelay is how long a change of power takes. Zero is at once.
 	PowerDelay time.Duration
-	// ShutDownFails makes the BMC answer a graceful shutdown with an error, as many do when nothing hears it.
-	ShutDownFails bool
 	// On starts the server switched on, with its operating system running.
 	On bool
 	// MemoryGiB and Threads size the server. Default to 64 and 16.
 	MemoryGiB, Threads int
 	// Run plays the server while it is on: its firmware, then its operating system. Its context ends when the server is
 	// switched off. booted is to be called once the operating system hears a request to shut down.
-	Run func(ctx context.Context, boot Boot, booted func())
+	Run func(ctx context.Context, boot bmc.BootTarget, booted func())
 }
 
-// Machine is an emulated server. Its BMC is an http.Handler.
+// Machine is an emulated server. Its Redfish BMC is an http.Handler, and ServeIPMI is its IPMI BMC; both may be used at once.
 type Machine struct {
-	opts Options
+	opts   Options
+	faults faults
 
 	mu        sync.Mutex
 	on        bool
 	changing  *time.Timer
 	booted    bool
-	next      Boot
+	next      bmc.BootOverride
+	etag      int // of the system; changes with it
+	media     string
+	secure    bmc.SecureBoot
+	events    []bmc.Event // oldest first
 	commands  []Command
 	sessions  map[string]string
 	lastToken int
+	refused   int // logins
 	stop      context.CancelFunc
 	running   sync.WaitGroup
-	down      bool
 }
 
 // NewMachine returns an emulated server. Close it.
@@ -69,7 +65,9 @@ func NewMachine(opts Options) *Machine {
 	if opts.Threads == 0 {
 		opts.Threads = 16
 	}
-	return &Machine{opts: opts, on: opts.On, booted: opts.On, next: BootDisk, sessions: map[string]string{}}
+	m := &Machine{opts: opts, on: opts.On, booted: opts.On, next: bmc.BootOverride{Target: bmc.BootNone}, sessions: map[string]string{}}
+	m.log(bmc.HealthOK, "The BMC started")
+	return m
 }
 
 // Close switches the server off and waits for what ran on it.
@@ -106,6 +104,20 @@ func (m *Machine) On() bool {
 	return m.on
 }
 
+// Override returns the boot override that holds for the next boot.
+func (m *Machine) Override() bmc.BootOverride {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.next
+}
+
+// Image returns the URL of the image in the virtual drive, empty when there is none.
+func (m *Machine) Image() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.media
+}
+
 // Sessions counts the Redfish sessions that are open.
 func (m *Machine) Sessions() int {
 	m.mu.Lock()
@@ -113,11 +125,11 @@ func (m *Machine) Sessions() int {
 	return len(m.sessions)
 }
 
-// SetDown makes the BMC drop every connection, or answer again.
-func (m *Machine) SetDown(down bool) {
+// Refused counts the logins that were refused.
+func (m *Machine) Refused() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.down = down
+	return m.refused
 }
 
 // SetPassword changes the BMC's password.
@@ -134,7 +146,23 @@ func (m *Machine) SetPower(on bool) {
 	m.switchTo(on)
 }
 
-// change lets the power change after the delay. A later change replaces one that has not happened.
+// log appends an entry to the event log. m.mu is held, or nobody else knows m yet.
+func (m *Machine) log(severity bmc.Health, message string) {
+	const most = 100
+	m.events = append(m.events, bmc.Event{Time: m.now(), Severity: severity, Message: message})
+	m.events = m.events[max(0, len(m.events)-most):]
+}
+
+// now is the BMC's clock.
+func (m *Machine) now() time.Time {
+	now := time.Now().UTC()
+	if m.faults.on(ClockSkew) {
+		now = now.Add(-100 * 24 * time.Hour)
+	}
+	return now
+}
+
+// change lets the power change after the delay. A later change replaces one that has not happened. m.mu is held.
 func (m *Machine) change(on bool) {
 	if m.changing != nil {
 		m.changing.Stop()
@@ -156,14 +184,28 @@ func (m *Machine) switchTo(on bool) {
 		return
 	}
 	m.on, m.booted = on, false
+	m.etag++
 	if !on {
+		m.log(bmc.HealthOK, "Power off")
 		if m.stop != nil {
 			m.stop()
 		}
 		return
 	}
-	boot := m.next
-	m.next = BootDisk // an override holds for one boot
+	m.log(bmc.HealthOK, "Power on")
+	m.boot()
+}
+
+// boot starts what the server runs. m.mu is held.
+func (m *Machine) boot() {
+	boot := m.next.Target
+	if boot == bmc.BootNone || m.faults.on(OverrideReverts) {
+		boot = bmc.BootDisk
+	}
+	if !m.next.Continuous && !m.faults.on(OverrideNeverResets) {
+		m.next = bmc.BootOverride{Target: bmc.BootNone, Mode: m.next.Mode}
+	}
+	m.secure.Active = m.secure.Enabled
 	if m.opts.Run == nil {
 		return
 	}
@@ -181,10 +223,7 @@ func (m *Machine) switchTo(on bool) {
 	})
 }
 
-// resetTypes are what the BMC offers.
-var resetTypes = []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "PowerCycle"}
-
-// reset obeys a Redfish reset. It returns false for a type that the BMC does not offer.
+// reset obeys a reset, named as Redfish names it. It returns false for one that the server does not know.
 func (m *Machine) reset(kind string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,6 +231,9 @@ func (m *Machine) reset(kind string) bool {
 		return false
 	}
 	m.commands = append(m.commands, Command{kind, time.Now()})
+	if m.faults.take(PowerIgnored) {
+		return true
+	}
 	switch kind {
 	case "On":
 		m.change(true)
@@ -201,6 +243,8 @@ func (m *Machine) reset(kind string) bool {
 		if m.booted {
 			m.change(false)
 		}
+	case "Nmi":
+		m.log(bmc.HealthCritical, "NMI")
 	default:
 		m.switchTo(false)
 		m.change(true)
@@ -208,10 +252,39 @@ func (m *Machine) reset(kind string) bool {
 	return true
 }
 
-// override sets the device of the next boot.
-func (m *Machine) override(boot Boot) {
+// resetTypes are what the server can do, named as Redfish names it.
+var resetTypes = []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "PowerCycle", "Nmi"}
+
+// override sets what the next boot boots.
+func (m *Machine) override(boot bmc.BootOverride) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.commands = append(m.commands, Command{"Boot=" + string(boot), time.Now()})
+	m.commands = append(m.commands, Command{"Boot=" + string(boot.Target), time.Now()})
 	m.next = boot
+	m.etag++
+}
+
+// insert puts an image into the virtual drive, or with an empty one ejects what is in it.
+func (m *Machine) insert(image string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commands = append(m.commands, Command{"Media=" + image, time.Now()})
+	m.media = image
+}
+
+// setSecureBoot switches Secure Boot from the next boot on.
+func (m *Machine) setSecureBoot(enabled bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commands = append(m.commands, Command{"SecureBoot=" + map[bool]string{true: "On", false: "Off"}[enabled], time.Now()})
+	m.secure.Enabled = enabled
+}
+
+// newest returns the newest entries of the event log, newest first.
+func (m *Machine) newest(most int) []bmc.Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	events := slices.Clone(m.events)
+	slices.Reverse(events)
+	return events[:min(most, len(events))]
 }

@@ -5,12 +5,16 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
-	systemPath  = "/redfish/v1/Systems/1"
-	managerPath = "/redfish/v1/Managers/1"
-	sessionPath = "/redfish/v1/SessionService/Sessions"
+	systemPath   = "/redfish/v1/Systems/1"
+	settingsPath = systemPath + "/SD"
+	managerPath  = "/redfish/v1/Managers/1"
+	chassisPath  = "/redfish/v1/Chassis/1"
+	sessionPath  = "/redfish/v1/SessionService/Sessions"
+	resetPath    = systemPath + "/Actions/ComputerSystem.Reset"
 )
 
 type object map[string]any
@@ -27,34 +31,90 @@ func collection(members ...string) object {
 
 // ServeHTTP is the server's BMC: a Redfish service (DSP0266) with basic and session authentication.
 func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	m.mu.Lock()
-	down := m.down
-	m.mu.Unlock()
+	if m.unwell(w, r) {
+		return
+	}
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch {
-	case down:
-		panic(http.ErrAbortHandler)
+	case path != r.URL.Path && path != "/redfish/v1" && m.faults.on(TrailingSlashIs405):
+		refuse(w, http.StatusMethodNotAllowed, "OperationNotAllowed", "Not allowed")
 	case path == "/redfish/v1" && r.Method == http.MethodGet:
 		m.answer(w, path, m.root())
 	case path == sessionPath && r.Method == http.MethodPost:
 		m.login(w, r)
 	case !m.authorized(r):
-		refuse(w, http.StatusUnauthorized, "Base.1.8.InsufficientPrivilege", "Wrong or no credentials")
+		refuse(w, http.StatusUnauthorized, "InsufficientPrivilege", "Wrong or no credentials")
 	case r.Method == http.MethodGet:
 		m.get(w, path)
-	case r.Method == http.MethodPost && path == systemPath+"/Actions/ComputerSystem.Reset":
-		m.postReset(w, r)
-	case r.Method == http.MethodPatch && path == systemPath:
-		m.patchSystem(w, r)
 	case r.Method == http.MethodDelete && strings.HasPrefix(path, sessionPath+"/"):
 		m.logout(strings.TrimPrefix(path, sessionPath+"/"))
 		w.WriteHeader(http.StatusNoContent)
+	case m.faults.take(RebootMidCall):
+		m.write(discard{}, r, path)
+		m.forgetSessions()
+		panic(http.ErrAbortHandler)
 	default:
-		refuse(w, http.StatusMethodNotAllowed, "Base.1.8.OperationNotAllowed", "Not allowed")
+		m.write(w, r, path)
 	}
 }
 
+// discard is the answer of a BMC that does not live to give it.
+type discard struct{}
+
+func (discard) Header() http.Header               { return http.Header{} }
+func (discard) Write(content []byte) (int, error) { return len(content), nil }
+func (discard) WriteHeader(int)                   {}
+
+// unwell answers as the faults of the whole BMC say, and returns false when the request goes on as usual.
+func (m *Machine) unwell(w http.ResponseWriter, r *http.Request) bool {
+	drip := func(next string, every time.Duration) bool {
+		w.WriteHeader(http.StatusOK)
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			if _, err := w.Write([]byte(next)); err != nil {
+				return true
+			}
+			_ = http.NewResponseController(w).Flush() // what cannot be flushed is sent later
+			select {
+			case <-ticker.C:
+			case <-r.Context().Done():
+				return true
+			}
+		}
+	}
+	switch {
+	case m.faults.on(Down):
+		panic(http.ErrAbortHandler)
+	case m.faults.on(Hang):
+		<-r.Context().Done()
+		return true
+	case m.faults.on(Drip):
+		return drip(" ", time.Second)
+	case m.faults.on(EndlessBody):
+		return drip(strings.Repeat(" ", 1<<20), time.Microsecond)
+	case m.faults.take(Busy503):
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable", "Busy")
+		return true
+	case m.faults.on(RedirectElsewhere):
+		http.Redirect(w, r, "http://redirected.invalid"+r.URL.Path, http.StatusTemporaryRedirect)
+		return true
+	case m.faults.on(Slow):
+		timer := time.NewTimer(300 * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+		}
+	}
+	return false
+}
+
 func (m *Machine) authorized(r *http.Request) bool {
+	if m.faults.take(Unauthorized401) {
+		m.forgetSessions()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if token := r.Header.Get("X-Auth-Token"); token != "" {
@@ -66,7 +126,15 @@ func (m *Machine) authorized(r *http.Request) bool {
 		return false
 	}
 	username, password, ok := r.BasicAuth()
-	return ok && username == m.opts.Username && password == m.opts.Password
+	return m.loggedIn(ok && username == m.opts.Username && password == m.opts.Password)
+}
+
+// loggedIn counts logins. m.mu is held.
+func (m *Machine) loggedIn(ok bool) bool {
+	if !ok {
+		m.refused++
+	}
+	return ok
 }
 
 func (m *Machine) login(w http.ResponseWriter, r *http.Request) {
@@ -75,8 +143,12 @@ func (m *Machine) login(w http.ResponseWriter, r *http.Request) {
 		Password string `json:"Password"`
 	}
 	err := json.NewDecoder(r.Body).Decode(&login)
+	if m.faults.on(SessionTableFull) {
+		refuse(w, http.StatusServiceUnavailable, "SessionLimitExceeded", "There are too many sessions")
+		return
+	}
 	m.mu.Lock()
-	ok := err == nil && login.UserName == m.opts.Username && login.Password == m.opts.Password
+	ok := m.loggedIn(err == nil && login.UserName == m.opts.Username && login.Password == m.opts.Password)
 	m.lastToken++
 	id := strconv.Itoa(m.lastToken)
 	if ok {
@@ -84,7 +156,7 @@ func (m *Machine) login(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Unlock()
 	if !ok {
-		refuse(w, http.StatusUnauthorized, "Base.1.8.InsufficientPrivilege", "Wrong or no credentials")
+		refuse(w, http.StatusUnauthorized, "InsufficientPrivilege", "Wrong or no credentials")
 		return
 	}
 	w.Header().Set("X-Auth-Token", "token-"+id)
@@ -98,102 +170,111 @@ func (m *Machine) logout(id string) {
 	delete(m.sessions, id)
 }
 
+func (m *Machine) forgetSessions() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.sessions)
+}
+
+// get answers with a resource.
 func (m *Machine) get(w http.ResponseWriter, path string) {
-	resource := map[string]func() object{
-		"/redfish/v1/Systems":                func() object { return collection(systemPath) },
-		"/redfish/v1/Managers":               func() object { return collection(managerPath) },
-		managerPath:                          func() object { return object{"Name": "BMC", "FirmwareVersion": "1.0"} },
-		systemPath:                           m.system,
-		systemPath + "/EthernetInterfaces":   func() object { return collection(systemPath + "/EthernetInterfaces/1") },
-		systemPath + "/EthernetInterfaces/1": func() object { return object{"MACAddress": m.opts.MAC, "LinkStatus": "LinkUp"} },
-		systemPath + "/Storage":              func() object { return collection(systemPath + "/Storage/1") },
-		systemPath + "/Storage/1":            func() object { return object{"Drives": []object{link(systemPath + "/Storage/1/Drives/1")}} },
-		systemPath + "/Storage/1/Drives/1":   func() object { return object{"CapacityBytes": int64(480) << 30, "MediaType": "SSD"} },
-		"/redfish/v1/SessionService":         func() object { return object{"ServiceEnabled": true, "Sessions": link(sessionPath)} },
-	}[path]
+	if m.faults.on(PartsAre501) {
+		for _, part := range []string{"/Processors", "/Storage", "/Power", "/PCIeDevices", "/SecureBoot", "/Memory"} {
+			if strings.Contains(path, part) {
+				refuse(w, http.StatusNotImplemented, "GeneralError", "Not implemented")
+				return
+			}
+		}
+	}
+	resource := m.resource(path)
 	if resource == nil {
-		refuse(w, http.StatusNotFound, "Base.1.8.ResourceMissingAtURI", "There is nothing at "+path)
+		refuse(w, http.StatusNotFound, "ResourceMissingAtURI", "There is nothing at "+path)
 		return
 	}
-	m.answer(w, path, resource())
+	if path == systemPath || path == settingsPath {
+		w.Header().Set("ETag", m.etagNow())
+	}
+	m.answer(w, path, resource)
+}
+
+func (m *Machine) etagNow() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return `W/"` + strconv.Itoa(m.etag) + `"`
 }
 
 func (m *Machine) answer(w http.ResponseWriter, path string, o object) {
 	o["@odata.id"] = path
 	o["Id"] = path[strings.LastIndex(path, "/")+1:]
+	if path != "/redfish/v1" { // gofish reads the root by its schema
+		o = m.deform(o)
+	}
+	content, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // an emulator that cannot say what it is
+	}
+	if m.faults.take(TruncatedJSON) {
+		content = content[:len(content)/2]
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(o) // a client that went away is not the BMC's concern
+	_, _ = w.Write(content) // a client that went away is not the BMC's concern
 }
 
-func refuse(w http.ResponseWriter, status int, code, message string) {
+// deform writes a resource as a BMC with another idea of the schema would.
+func (m *Machine) deform(o object) object {
+	lower, wrong := m.faults.on(LowerCaseNames), m.faults.on(WrongTypes)
+	if !lower && !wrong {
+		return o
+	}
+	content, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	var plain map[string]any
+	if err := json.Unmarshal(content, &plain); err != nil {
+		panic(err)
+	}
+	deformed, _ := deformValue(plain, lower, wrong).(map[string]any)
+	return deformed
+}
+
+func deformValue(v any, lower, wrong bool) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for name, value := range v {
+			if wrong && name == "SerialNumber" {
+				value = 12345.0
+			}
+			if wrong && (name == "Identifiers" || name == "PCIeDevices") {
+				value = nil
+			}
+			value = deformValue(value, lower, wrong && name != "SerialNumber")
+			if lower {
+				name = strings.ToLower(name)
+			}
+			out[name] = value
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = deformValue(v[i], lower, wrong)
+		}
+		return out
+	case float64:
+		if wrong {
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		}
+	}
+	return v
+}
+
+// refuse answers with a Redfish error (DSP0266, 8.6).
+func refuse(w http.ResponseWriter, status int, id, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(object{"error": object{"code": code, "message": message}})
-}
-
-func (m *Machine) root() object {
-	return object{
-		"Name": "Root", "RedfishVersion": "1.15.0", "UUID": m.opts.UUID,
-		"Systems": link("/redfish/v1/Systems"), "Managers": link("/redfish/v1/Managers"),
-		"SessionService": link("/redfish/v1/SessionService"), "Links": object{"Sessions": link(sessionPath)},
-	}
-}
-
-func (m *Machine) system() object {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	power := "Off"
-	if m.on {
-		power = "On"
-	}
-	override := object{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "UEFI"}
-	if m.next != BootDisk {
-		override["BootSourceOverrideEnabled"], override["BootSourceOverrideTarget"] = "Once", string(m.next)
-	}
-	return object{
-		"Name": m.opts.Name, "Manufacturer": "Emulated", "Model": "bmctest", "SerialNumber": "SN-" + m.opts.Name, "UUID": m.opts.UUID,
-		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": power, "Boot": override,
-		"ProcessorSummary":   object{"Count": 1, "LogicalProcessorCount": m.opts.Threads, "Model": "Emulated CPU"},
-		"MemorySummary":      object{"TotalSystemMemoryGiB": m.opts.MemoryGiB},
-		"EthernetInterfaces": link(systemPath + "/EthernetInterfaces"), "Storage": link(systemPath + "/Storage"),
-		"Links": object{"ManagedBy": []object{link(managerPath)}},
-		"Actions": object{"#ComputerSystem.Reset": object{
-			"target": systemPath + "/Actions/ComputerSystem.Reset", "ResetType@Redfish.AllowableValues": resetTypes,
-		}},
-	}
-}
-
-func (m *Machine) postReset(w http.ResponseWriter, r *http.Request) {
-	var request struct {
-		ResetType string `json:"ResetType"`
-	}
-	err := json.NewDecoder(r.Body).Decode(&request)
-	if m.opts.ShutDownFails && request.ResetType == "GracefulShutdown" {
-		refuse(w, http.StatusInternalServerError, "Base.1.8.InternalError", "The operating system does not answer")
-		return
-	}
-	if err != nil || !m.reset(request.ResetType) { //nolint:contextcheck // the server runs on when the request has ended
-		refuse(w, http.StatusBadRequest, "Base.1.8.ActionParameterNotSupported", "ResetType is not one of those allowed")
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func (m *Machine) patchSystem(w http.ResponseWriter, r *http.Request) {
-	var request struct {
-		Boot struct {
-			Target string `json:"BootSourceOverrideTarget"`
-		} `json:"Boot"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
-		refuse(w, http.StatusBadRequest, "Base.1.8.MalformedJSON", err.Error())
-		return
-	}
-	switch target := Boot(request.Boot.Target); target {
-	case BootDisk, BootNetwork:
-		m.override(target)
-		w.WriteHeader(http.StatusNoContent)
-	default:
-		refuse(w, http.StatusBadRequest, "Base.1.8.PropertyValueNotInList", "BootSourceOverrideTarget is not one of those allowed")
-	}
+	_ = json.NewEncoder(w).Encode(object{"error": object{
+		"code": "Base.1.8." + id, "message": message, "@Message.ExtendedInfo": []object{{"MessageId": "Base.1.8." + id, "Message": message}},
+	}})
 }

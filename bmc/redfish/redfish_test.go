@@ -3,27 +3,42 @@ package redfish_test
 import (
 	"context"
 	"encoding/pem"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-func newMachine(t *testing.T, delay time.Duration) (*bmctest.Machine, bmc.Endpoint) {
+// TestMain finds goroutines, and with them connections, that were left behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testUUID = "4c4c4544-0000-1111-2222-333344445555"
+
+// newMachine starts an emulated server with these faults.
+func newMachine(t *testing.T, faults ...bmctest.Fault) (*bmctest.Machine, bmc.Endpoint) {
 	t.Helper()
 	machine := bmctest.NewMachine(bmctest.Options{
-		Name: "s1", MAC: "52:54:00:00:00:01", UUID: "4C4C4544-0000-1111-2222-333344445555", Username: "admin", Password: "secret", PowerDelay: delay,
+		Name: "s1", MAC: "52:54:00:00:00:01", UUID: testUUID, Username: "admin", Password: "secret",
+		Run: func(ctx context.Context, _ bmc.BootTarget, booted func()) { booted(); <-ctx.Done() },
 	})
+	for _, fault := range faults {
+		misbehave(t, machine, fault, -1)
+	}
 	server := httptest.NewServer(machine)
-	t.Cleanup(func() { server.Close(); machine.Close() })
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); machine.Close() })
 	return machine, endpointOf(t, server, redfish.SchemeInsecure)
+}
+
+func misbehave(t *testing.T, machine *bmctest.Machine, fault bmctest.Fault, times int) {
+	t.Helper()
+	NewWithT(t).Expect(machine.Misbehave(fault, times)).To(Succeed())
 }
 
 func endpointOf(t *testing.T, server *httptest.Server, scheme string) bmc.Endpoint {
@@ -34,143 +49,262 @@ func endpointOf(t *testing.T, server *httptest.Server, scheme string) bmc.Endpoi
 	return bmc.Endpoint{URL: u, Username: "admin", Password: "secret"}
 }
 
-func open(t *testing.T, endpoint bmc.Endpoint) bmc.Client {
+// newDriver returns a driver whose connections are closed when the test ends.
+func newDriver(t *testing.T) *redfish.Driver {
 	t.Helper()
-	client, err := (&redfish.Driver{}).Open(t.Context(), endpoint)
+	driver := &redfish.Driver{Permit: bmctest.Loopback, RequestTimeout: 2 * time.Second}
+	t.Cleanup(driver.CloseIdleConnections)
+	return driver
+}
+
+// client is a connection with everything that it can do.
+type client interface {
+	bmc.Client
+	bmc.VirtualMedia
+	bmc.SecureBooter
+	bmc.Monitor
+}
+
+func open(t *testing.T, endpoint bmc.Endpoint) client {
+	t.Helper()
+	opened, err := newDriver(t).Open(t.Context(), endpoint)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { NewWithT(t).Expect(client.Close(context.Background())).To(Succeed()) })
-	return client
+	t.Cleanup(func() { NewWithT(t).Expect(opened.Close(context.Background())).To(Succeed()) })
+	return opened.(client)
 }
 
-func TestPower(t *testing.T) {
-	g, ctx := NewWithT(t), t.Context()
-	machine, endpoint := newMachine(t, 0)
-	client := open(t, endpoint)
-	expect := func(want bmc.PowerState) {
-		t.Helper()
-		g.Expect(client.PowerState(ctx)).To(Equal(want))
+var everything = []bmc.Capability{
+	bmc.CanBootCD, bmc.CanBootDisk, bmc.CanBootHTTP, bmc.CanBootPXE, bmc.CanClock, bmc.CanCycle, bmc.CanEventLog, bmc.CanForceOff,
+	bmc.CanInventory, bmc.CanNMI, bmc.CanPowerOn, bmc.CanReset, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanShutDown, bmc.CanVirtualMedia,
+}
+
+// TestConformance runs the suite against the emulator as it should be, and with each fault that a driver has to get over alone.
+func TestConformance(t *testing.T) {
+	for name, test := range map[string]struct {
+		faults []bmctest.Fault
+		query  string
+		lacks  []bmc.Capability
+		known  map[string]string
+	}{
+		"well":                     {},
+		"sessions":                 {query: "auth=session"},
+		"sessions that are full":   {query: "auth=session", faults: []bmctest.Fault{bmctest.SessionTableFull}},
+		"lower case":               {faults: []bmctest.Fault{bmctest.LowerCaseNames}},
+		"wrong types":              {faults: []bmctest.Fault{bmctest.WrongTypes}},
+		"decoys":                   {faults: []bmctest.Fault{bmctest.DecoySystems, bmctest.TrailingSlashIs405}},
+		"parts are 501":            {faults: []bmctest.Fault{bmctest.PartsAre501}, lacks: []bmc.Capability{bmc.CanSecureBoot}},
+		"old schema":               {faults: []bmctest.Fault{bmctest.OldSchema}, lacks: []bmc.Capability{bmc.CanSecureBoot, bmc.CanBootHTTP}},
+		"redundant power is 4xx":   {faults: []bmctest.Fault{bmctest.RedundantPowerIs4xx}},
+		"redundant power is 5xx":   {faults: []bmctest.Fault{bmctest.RedundantPowerIs5xx}},
+		"no graceful shutdown":     {faults: []bmctest.Fault{bmctest.NoGracefulShutdown}, lacks: []bmc.Capability{bmc.CanShutDown}},
+		"shutdown fails":           {faults: []bmctest.Fault{bmctest.ShutDownFails}},
+		"refuses the mode":         {faults: []bmctest.Fault{bmctest.RefusesBootMode}},
+		"ignores with the mode":    {faults: []bmctest.Fault{bmctest.IgnoresOverrideWithMode}},
+		"once reads continuous":    {faults: []bmctest.Fault{bmctest.OnceReadsContinuous}},
+		"settings object":          {faults: []bmctest.Fault{bmctest.OverrideAtSettings}},
+		"settings, no mode":        {faults: []bmctest.Fault{bmctest.OverrideAtSettings, bmctest.RefusesBootMode}},
+		"needs an ETag":            {faults: []bmctest.Fault{bmctest.NeedsETag}},
+		"media under systems":      {faults: []bmctest.Fault{bmctest.MediaUnderSystems}},
+		"media by patch":           {faults: []bmctest.Fault{bmctest.MediaByPatch}},
+		"no media":                 {faults: []bmctest.Fault{bmctest.NoMedia}, lacks: []bmc.Capability{bmc.CanVirtualMedia}},
+		"clock skew":               {faults: []bmctest.Fault{bmctest.ClockSkew}},
+		"override reverts":         {faults: []bmctest.Fault{bmctest.OverrideReverts}},
+		"override never resets":    {faults: []bmctest.Fault{bmctest.OverrideNeverResets}, known: map[string]string{"an override for one boot expires with it": "never"}},
+		"once is silently ignored": {faults: []bmctest.Fault{bmctest.IgnoresOnce}, known: onceIgnored},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			machine, endpoint := newMachine(t, test.faults...)
+			endpoint.URL.RawQuery = test.query
+			must := []bmc.Capability{}
+			for _, c := range everything {
+				if !contains(test.lacks, c) {
+					must = append(must, c)
+				}
+			}
+			bmctest.Test(t, bmctest.Subject{
+				Open: newDriver(t).Open, Endpoint: endpoint, Must: must, Boots: true, Known: test.known,
+				Image: "http://192.0.2.1/image.iso", Settle: time.Second, Poll: time.Millisecond,
+			})
+			g := NewWithT(t)
+			g.Expect(machine.Sessions()).To(BeZero(), "every session is logged out")
+			g.Expect(machine.Refused()).To(Equal(1), "one login was refused: that with the wrong password")
+			g.Expect(machine.Image()).To(BeEmpty())
+			g.Expect(machine.Override().Target).To(Equal(bmc.BootNone))
+		})
 	}
-	expect(bmc.PowerOff)
-	g.Expect(client.ForceOff(ctx)).To(Succeed(), "it is off already")
-	g.Expect(machine.CommandNames()).To(BeEmpty(), "nothing is commanded that is already so")
-	g.Expect(client.SetNetworkBoot(ctx, bmc.BootUEFI)).To(Succeed())
-	g.Expect(client.PowerOn(ctx)).To(Succeed())
-	expect(bmc.PowerOn)
-	g.Expect(client.PowerOn(ctx)).To(Succeed())
-	g.Expect(client.Cycle(ctx)).To(Succeed())
-	expect(bmc.PowerOn)
-	g.Expect(client.ShutDown(ctx)).To(Succeed())
-	expect(bmc.PowerOn) // there is no operating system that would hear it
-	g.Expect(client.ForceOff(ctx)).To(Succeed())
-	expect(bmc.PowerOff)
-	g.Expect(client.Cycle(ctx)).To(Succeed())
-	expect(bmc.PowerOn)
-	g.Expect(machine.CommandNames()).To(Equal([]string{"Boot=Pxe", "On", "PowerCycle", "GracefulShutdown", "ForceOff", "On"}))
 }
 
-// TestPowerTakesTime: the state that is read back is the server's, not the command's.
-func TestPowerTakesTime(t *testing.T) {
+// onceIgnored: an override for one boot that is not shown may be pending. It is not turned into a lasting one.
+var onceIgnored = map[string]string{
+	"boots from the network once, and says so": "ignored", "boots from UEFI HTTP once": "ignored", "boots from the disk once": "ignored",
+	"boots from the optical drive once": "ignored",
+}
+
+func contains[T comparable](list []T, item T) bool {
+	for _, i := range list {
+		if i == item {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPowerCommands(t *testing.T) {
 	g, ctx := NewWithT(t), t.Context()
-	_, endpoint := newMachine(t, 50*time.Millisecond)
-	client := open(t, endpoint)
-	g.Expect(client.PowerOn(ctx)).To(Succeed())
-	g.Expect(client.PowerState(ctx)).To(Equal(bmc.PowerOff))
-	g.Eventually(func() (bmc.PowerState, error) { return client.PowerState(ctx) }).Should(Equal(bmc.PowerOn))
+	machine, endpoint := newMachine(t)
+	c := open(t, endpoint)
+	g.Expect(c.ForceOff(ctx)).To(Succeed(), "it is off already")
+	g.Expect(machine.CommandNames()).To(BeEmpty(), "nothing is commanded that is already so")
+	g.Expect(c.PowerOn(ctx)).To(Succeed())
+	g.Expect(c.PowerOn(ctx)).To(Succeed())
+	g.Expect(c.Cycle(ctx)).To(Succeed())
+	g.Expect(c.Reset(ctx)).To(Succeed())
+	g.Expect(c.NMI(ctx)).To(Succeed())
+	g.Expect(c.ForceOff(ctx)).To(Succeed())
+	g.Expect(c.Cycle(ctx)).To(Succeed())
+	g.Expect(machine.CommandNames()).To(Equal([]string{"On", "PowerCycle", "ForceRestart", "Nmi", "ForceOff", "On"}))
+}
+
+// TestPowerIgnored: a BMC that acknowledges a command and does nothing is found out by reading the state back.
+func TestPowerIgnored(t *testing.T) {
+	g := NewWithT(t)
+	_, endpoint := newMachine(t, bmctest.PowerIgnored)
+	c := open(t, endpoint)
+	g.Expect(c.PowerOn(t.Context())).To(Succeed(), "the BMC says so")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	g.Expect(bmc.AwaitPower(ctx, c, bmc.PowerOn, time.Millisecond)).To(MatchError(ContainSubstring("the BMC still says Off")))
+}
+
+func TestBootWays(t *testing.T) {
+	want := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
+	for name, test := range map[string]struct {
+		faults []bmctest.Fault
+		way    bmc.Way
+		expect bmc.BootResult
+	}{
+		"plain":                 {nil, "", bmc.BootResult{Way: "Plain", ReadBack: &want}},
+		"refuses the mode":      {[]bmctest.Fault{bmctest.RefusesBootMode}, "", bmc.BootResult{Way: "NoMode", ReadBack: &want}},
+		"ignores the mode":      {[]bmctest.Fault{bmctest.IgnoresOverrideWithMode}, "", bmc.BootResult{Way: "NoMode", ReadBack: &want}},
+		"settings":              {[]bmctest.Fault{bmctest.OverrideAtSettings}, "", bmc.BootResult{Way: "Settings", ReadBack: &want}},
+		"settings, no mode":     {[]bmctest.Fault{bmctest.OverrideAtSettings, bmctest.RefusesBootMode}, "", bmc.BootResult{Way: "SettingsNoMode", ReadBack: &want}},
+		"a way that is asked":   {nil, "NoMode", bmc.BootResult{Way: "NoMode", ReadBack: &want}},
+		"continuous, if asked":  {[]bmctest.Fault{bmctest.IgnoresOnce}, "Continuous", bmc.BootResult{Way: "Continuous", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
+		"once reads continuous": {[]bmctest.Fault{bmctest.OnceReadsContinuous}, "", bmc.BootResult{Way: "Plain", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
+		"ignored": {[]bmctest.Fault{bmctest.IgnoresOverride}, "", bmc.BootResult{
+			Way: "Plain", ReadBack: &bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.BootUEFI}, Doubt: "the BMC took the target PXE and says None",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, endpoint := newMachine(t, test.faults...)
+			result, err := open(t, endpoint).SetBootOverride(t.Context(), want, test.way)
+			g := NewWithT(t)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(result).To(Equal(test.expect))
+		})
+	}
+}
+
+// TestETagStorm: 412 is met with a fresh ETag, a strong one, a star and none, and then is an error.
+func TestETagStorm(t *testing.T) {
+	g := NewWithT(t)
+	machine, endpoint := newMachine(t)
+	c := open(t, endpoint)
+	misbehave(t, machine, bmctest.ETagStorm, 4)
+	result, err := c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}, "")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(result.Way).To(Equal(bmc.Way("Plain")))
+	misbehave(t, machine, bmctest.ETagStorm, -1)
+	_, err = c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootDisk}, "")
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed), "%v", err)
 }
 
 func TestInspect(t *testing.T) {
-	g := NewWithT(t)
-	_, endpoint := newMachine(t, 0)
-	inventory, err := open(t, endpoint).Inspect(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(inventory).To(Equal(bmc.Inventory{
-		Manufacturer: "Emulated", Model: "bmctest", SerialNumber: "SN-s1", SystemUUID: "4c4c4544-0000-1111-2222-333344445555",
-		FirmwareVersion: "1.0", BMCFirmwareVersion: "1.0", CPUModel: "Emulated CPU", CPUSockets: 1, CPUThreads: 16, MemoryMiB: 64 << 10,
-		Disks: []bmc.Disk{{Name: "1", SizeBytes: 480 << 30}},
-		NICs:  []bmc.NIC{{Name: "1", MACAddress: "52:54:00:00:00:01", LinkUp: true}},
-	}))
+	whole := bmc.Inventory{
+		Manufacturer: "Emulated", Model: "bmctest", SerialNumber: "SN-s1", SystemUUID: testUUID,
+		FirmwareVersion: "1.0", BMCFirmwareVersion: "1.0", CPUModel: "Emulated CPU", Architecture: "amd64", CPUSockets: 1, CPUCores: 8, CPUThreads: 16,
+		MemoryMiB: 64 << 10, Health: bmc.HealthOK,
+		Disks: []bmc.Disk{{Name: "1", Model: "D480", SerialNumber: "DISK-1", WWN: "5000c500a1b2c3d4", SizeBytes: 480 << 30, Health: bmc.HealthOK}},
+		NICs:  []bmc.NIC{{Name: "1", MACAddress: "52:54:00:00:00:01", SpeedMbps: 25000, LinkUp: true}},
+		Devices: []bmc.Device{{
+			Class: "GPU", Name: "GPU", Manufacturer: "Emulated", Model: "G1", Serial: "GPU-1", Firmware: "9.1",
+		}},
+		PowerSupplies: []bmc.PowerSupply{{Name: "PSU 1", Model: "P800", Watts: 800, Health: bmc.HealthOK}},
+	}
+	for name, test := range map[string]struct {
+		fault  bmctest.Fault
+		change func(*bmc.Inventory)
+	}{
+		"whole":      {"", func(*bmc.Inventory) {}},
+		"lower case": {bmctest.LowerCaseNames, func(*bmc.Inventory) {}},
+		"wrong types": {bmctest.WrongTypes, func(i *bmc.Inventory) {
+			i.SerialNumber, i.Disks[0].SerialNumber, i.Devices[0].Serial, i.Disks[0].WWN = "12345", "12345", "12345", ""
+			i.Devices, i.Missing = nil, []string{"devices"} // the link to them is null
+		}},
+		"parts are 501": {bmctest.PartsAre501, func(i *bmc.Inventory) {
+			i.Architecture, i.CPUCores = "", 0
+			i.Disks = []bmc.Disk{{Name: "Disk", Model: "D480", SizeBytes: 480 << 30}}
+			i.Devices, i.PowerSupplies, i.Missing = nil, nil, []string{"devices", "powerSupplies"}
+		}},
+		"old schema": {bmctest.OldSchema, func(i *bmc.Inventory) {
+			i.Disks = []bmc.Disk{{Name: "Disk", Model: "D480", SizeBytes: 480 << 30}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var faults []bmctest.Fault
+			if test.fault != "" {
+				faults = append(faults, test.fault)
+			}
+			_, endpoint := newMachine(t, faults...)
+			inventory, err := open(t, endpoint).Inspect(t.Context())
+			want := whole
+			want.Disks, want.Devices = append([]bmc.Disk(nil), whole.Disks...), append([]bmc.Device(nil), whole.Devices...)
+			test.change(&want)
+			g := NewWithT(t)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(inventory).To(Equal(want))
+		})
+	}
 }
 
-func TestSessionsAreClosed(t *testing.T) {
+// TestSystems: without a path, the one real system is found among decoys; several are an error that lists them, and a path that
+// leads nowhere is an error.
+func TestSystems(t *testing.T) {
 	g := NewWithT(t)
-	machine, endpoint := newMachine(t, 0)
-	endpoint.URL.RawQuery = "auth=session"
-	client, err := (&redfish.Driver{}).Open(t.Context(), endpoint)
+	_, endpoint := newMachine(t, bmctest.DecoySystems)
+	description, err := open(t, endpoint).Describe(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(machine.Sessions()).To(Equal(1))
-	g.Expect(client.PowerState(t.Context())).To(Equal(bmc.PowerOff))
-	g.Expect(client.Close(t.Context())).To(Succeed())
-	g.Expect(machine.Sessions()).To(BeZero())
+	g.Expect(description.Path).To(Equal("/redfish/v1/Systems/1"))
 
 	endpoint.URL.Path = "/redfish/v1/Systems/7"
-	_, err = (&redfish.Driver{}).Open(t.Context(), endpoint)
+	_, err = newDriver(t).Open(t.Context(), endpoint)
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.NotFound))
-	g.Expect(machine.Sessions()).To(BeZero(), "also when Open fails")
-}
 
-func TestErrors(t *testing.T) {
-	g := NewWithT(t)
-	machine, endpoint := newMachine(t, 0)
-	kind := func(e bmc.Endpoint) bmc.Kind {
-		_, err := (&redfish.Driver{}).Open(t.Context(), e)
-		g.Expect(err).To(HaveOccurred())
-		return bmc.KindOf(err)
-	}
-	wrong := endpoint
-	wrong.Password = "guess"
-	g.Expect(kind(wrong)).To(Equal(bmc.Unauthorized))
-	machine.SetDown(true)
-	g.Expect(kind(endpoint)).To(Equal(bmc.Unreachable))
-	nobody := endpoint
-	nobody.URL = &url.URL{Scheme: redfish.SchemeInsecure, Host: "127.0.0.1:1"}
-	g.Expect(kind(nobody)).To(Equal(bmc.Unreachable))
+	several := httptest.NewServer(severalSystems())
+	t.Cleanup(several.Close)
+	_, err = newDriver(t).Open(t.Context(), endpointOf(t, several, redfish.SchemeInsecure))
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.NotFound))
+	g.Expect(err).To(MatchError(And(ContainSubstring("/redfish/v1/Systems/1"), ContainSubstring("/redfish/v1/Systems/2"))))
 }
 
 func TestTLS(t *testing.T) {
 	g := NewWithT(t)
-	machine, _ := newMachine(t, 0)
+	machine, _ := newMachine(t)
 	server := httptest.NewTLSServer(machine)
 	t.Cleanup(server.Close)
 	endpoint := endpointOf(t, server, redfish.Scheme)
 
-	_, err := (&redfish.Driver{}).Open(t.Context(), endpoint)
+	_, err := newDriver(t).Open(t.Context(), endpoint)
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.BadCertificate), "an unknown certificate is refused by default: %v", err)
-
 	trusted := endpoint
 	trusted.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	open(t, trusted)
 	skipped := endpoint
 	skipped.InsecureSkipVerify = true
 	open(t, skipped)
-
 	garbage := endpoint
 	garbage.CA = []byte("no certificate")
-	_, err = (&redfish.Driver{}).Open(t.Context(), garbage)
+	_, err = newDriver(t).Open(t.Context(), garbage)
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.BadCertificate))
-}
-
-// TestSystems: without a path, the one real system is found among decoys; several are an error that lists them.
-func TestSystems(t *testing.T) {
-	machine, _ := newMachine(t, 0)
-	serve := func(members string) bmc.Endpoint {
-		mux := http.NewServeMux()
-		mux.Handle("/", machine)
-		mux.HandleFunc("/redfish/v1/Systems", func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"@odata.id":"/redfish/v1/Systems","Members":[` + members + `]}`))
-		})
-		mux.HandleFunc("/redfish/v1/Systems/2", func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"@odata.id":"/redfish/v1/Systems/2","PowerState":"On"}`))
-		})
-		server := httptest.NewServer(mux)
-		t.Cleanup(server.Close)
-		return endpointOf(t, server, redfish.SchemeInsecure)
-	}
-	g := NewWithT(t)
-	one := `{"@odata.id":"/redfish/v1/Systems/1"}`
-	g.Expect(open(t, serve(one+`,{"@odata.id":"/redfish/v1/Systems/decoy"}`)).PowerState(t.Context())).To(Equal(bmc.PowerOff))
-	_, err := (&redfish.Driver{}).Open(t.Context(), serve(one+`,{"@odata.id":"/redfish/v1/Systems/2"}`))
-	g.Expect(bmc.KindOf(err)).To(Equal(bmc.NotFound))
-	g.Expect(err).To(MatchError(And(ContainSubstring("/redfish/v1/Systems/1"), ContainSubstring("/redfish/v1/Systems/2"))))
-	_, err = (&redfish.Driver{}).Open(t.Context(), serve(""))
-	g.Expect(bmc.KindOf(err)).To(Equal(bmc.NotFound))
 }

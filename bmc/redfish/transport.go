@@ -1,12 +1,18 @@
 package redfish
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,12 +34,16 @@ type policy struct {
 }
 
 func (d *Driver) httpClient(endpoint bmc.Endpoint) (*http.Client, error) {
-	transport, err := d.transports.get(endpoint)
+	transport, err := d.transport(endpoint)
 	if err != nil {
 		return nil, err
 	}
+	timeout := d.RequestTimeout
+	if timeout == 0 {
+		timeout = 30 * time.Second
+	}
 	return &http.Client{
-		Transport: limited{transport},
+		Transport: &bounded{next: transport, endpoint: endpoint, timeout: timeout},
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {
 			// The credentials go along with a redirect: it must not lead elsewhere.
 			if next.URL.Host != via[0].URL.Host || next.URL.Scheme != via[0].URL.Scheme {
@@ -47,8 +57,9 @@ func (d *Driver) httpClient(endpoint bmc.Endpoint) (*http.Client, error) {
 	}, nil
 }
 
-func (t *transports) get(endpoint bmc.Endpoint) (*http.Transport, error) {
+func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
 	p := policy{ca: sha256.Sum256(endpoint.CA), skip: endpoint.InsecureSkipVerify}
+	t := &d.transports
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if transport := t.byPolicy[p]; transport != nil {
@@ -65,9 +76,10 @@ func (t *transports) get(endpoint bmc.Endpoint) (*http.Transport, error) {
 		}
 	}
 	transport := &http.Transport{
+		DialContext:     (&net.Dialer{Timeout: 10 * time.Second, ControlContext: d.Permit.Control}).DialContext,
 		TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, ForceAttemptHTTP2: true,
 		// A kept-alive connection costs tens of KiB; a BMC at rest is asked every few minutes only.
-		MaxIdleConns: 256, MaxIdleConnsPerHost: 1, IdleConnTimeout: 20 * time.Second,
+		MaxIdleConns: 256, MaxIdleConnsPerHost: 1, IdleConnTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 	}
 	if t.byPolicy == nil {
 		t.byPolicy = map[policy]*http.Transport{}
@@ -76,17 +88,63 @@ func (t *transports) get(endpoint bmc.Endpoint) (*http.Transport, error) {
 	return transport, nil
 }
 
-// limited bounds the size of answers: a BMC is a stranger.
-type limited struct{ next http.RoundTripper }
+// bounded paces the requests to one BMC, and bounds each in time and in bytes, with its body: a BMC is a stranger.
+type bounded struct {
+	next     http.RoundTripper
+	endpoint bmc.Endpoint
+	timeout  time.Duration
+}
 
-func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(request)
+func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	if err := b.endpoint.Wait(request.Context()); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), b.timeout)
+	defer cancel()
+	response, err := b.next.RoundTrip(request.WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(response.Body, maxBody), response.Body}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the answer: %w", err)
+	case len(body) > maxBody:
+		return nil, fmt.Errorf("the BMC's answer is larger than %d MiB", maxBody>>20)
+	}
+	if busy := busyOf(response); busy != nil {
+		return nil, busy
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response, nil
+}
+
+// busyOf returns the error of an answer that says when to come back (RFC 9110, 10.2.3), if it is one.
+func busyOf(response *http.Response) *busyError {
+	if response.StatusCode != http.StatusServiceUnavailable && response.StatusCode != http.StatusTooManyRequests {
+		return nil
+	}
+	value := strings.TrimSpace(response.Header.Get("Retry-After"))
+	if value == "" {
+		return nil
+	}
+	busy := &busyError{status: response.StatusCode}
+	if seconds, err := strconv.Atoi(value); err == nil {
+		busy.after = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(value); err == nil {
+		busy.after = time.Until(at)
+	}
+	// A BMC's clock, and what it asks for, may be absurd.
+	busy.after = min(max(busy.after, time.Second), 10*time.Minute)
+	return busy
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (d *Driver) CloseIdleConnections() {
+	d.transports.mu.Lock()
+	defer d.transports.mu.Unlock()
+	for _, transport := range d.transports.byPolicy {
+		transport.CloseIdleConnections()
+	}
 }

@@ -28,7 +28,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
-	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/cluster"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
@@ -73,8 +73,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	if o.has(componentControllers) {
 		// The only place where drivers are chosen.
-		driver := &redfish.Driver{}
-		pool := bmc.NewPool(map[string]bmc.OpenFunc{redfish.Scheme: driver.Open, redfish.SchemeInsecure: driver.Open}, bmc.PoolOptions{Concurrency: o.bmcConcurrency})
+		pool := bmc.NewPool(drivers.All(o.bmcPermit), bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate})
 		defer pool.Close()
 		if err := addControllers(ctx, mgr, o, pool); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	capiflags "sigs.k8s.io/cluster-api/util/flags"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
@@ -40,11 +41,14 @@ type options struct {
 	burst          int
 	concurrency    int
 	bmcConcurrency int
+	bmcRate        float64
+	bmcAllow       []string
 	manager        capiflags.ManagerOptions
 	logs           *logsv1.LoggingConfiguration
 	settings       lifecycle.Settings
 	bootFlags      bootFlags
 
+	bmcPermit  bmc.Permit    // from bmcAllow
 	server     server.Config // from bootFlags
 	rangeFirst netip.Addr
 	rangeLast  netip.Addr
@@ -77,6 +81,9 @@ func (o *options) flags() *pflag.FlagSet {
 	set.IntVar(&o.burst, "kube-api-burst", 200, "Requests to the API server in a burst.")
 	set.IntVar(&o.concurrency, "concurrency", 10, "Objects of a kind that are reconciled at once.")
 	set.IntVar(&o.bmcConcurrency, "bmc-concurrency", 64, "BMCs that are spoken to at once.")
+	set.Float64Var(&o.bmcRate, "bmc-rate", 20, "Requests a second that a BMC gets at most.")
+	set.StringSliceVar(&o.bmcAllow, "bmc-allow-network", nil,
+		"Networks that BMCs may be in although their addresses are loopback or link-local. For try-outs.")
 	set.DurationVar(&o.settings.PollInterval, "power-poll-interval", o.settings.PollInterval, "How old the power state of a host at rest may be.")
 	set.DurationVar(&o.settings.ActiveInterval, "power-active-interval", o.settings.ActiveInterval, "How old the power state may be while something is done with a host.")
 	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "How long an operating system may take to shut down before its server is switched off.")
@@ -119,6 +126,13 @@ func (o *options) complete() error {
 		if component != componentControllers && component != componentBoot {
 			return fmt.Errorf("--components: %q is neither %s nor %s", component, componentControllers, componentBoot)
 		}
+	}
+	for _, network := range o.bmcAllow {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil {
+			return fmt.Errorf("--bmc-allow-network: %w", err)
+		}
+		o.bmcPermit = append(o.bmcPermit, prefix)
 	}
 	if !o.has(componentBoot) {
 		return nil

@@ -71,7 +71,7 @@ func start(t *testing.T) *lab {
 	loaders := t.TempDir()
 	g.Expect(os.WriteFile(filepath.Join(loaders, "undionly.kpxe"), []byte("loader"), 0o600)).To(Succeed())
 
-	pool := bmc.NewPool(map[string]bmc.OpenFunc{redfish.SchemeInsecure: (&redfish.Driver{}).Open}, bmc.PoolOptions{})
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	t.Cleanup(pool.Close)
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		settings := controllerstest.Settings()
@@ -109,8 +109,8 @@ func (l *lab) server(name string, number byte, then func(context.Context, *pxete
 	var s *controllerstest.Server
 	s = controllerstest.NewServer(l.t, l.namespace, name, number, bmctest.Options{
 		PowerDelay: 20 * time.Millisecond,
-		Run: func(ctx context.Context, device bmctest.Boot, booted func()) {
-			if device != bmctest.BootNetwork {
+		Run: func(ctx context.Context, device bmc.BootTarget, booted func()) {
+			if device != bmc.BootPXE {
 				<-ctx.Done()
 				return
 			}
@@ -179,7 +179,7 @@ func TestBoot(t *testing.T) {
 		env.Gone(t, claim.BareMetalMachine)
 		g.Expect(s.On()).To(BeFalse())
 	}
-	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=Pxe", "On", "GracefulShutdown", "Boot=Pxe", "On", "GracefulShutdown"}))
+	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown", "Boot=PXE", "On", "GracefulShutdown"}))
 }
 
 // TestSecondRequester: when another address asks for the bootstrap data too, the attempt ends, and neither gets it any more.
@@ -203,7 +203,7 @@ func TestSecondRequester(t *testing.T) {
 		g.Expect(m.Status.FailureReason).To(Equal(v1alpha1.ReasonSecondRequester))
 		g.Expect(m.Spec.ProviderID).To(BeEmpty())
 	})
-	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=Pxe", "On"}), "a seeded host is not started again")
+	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}), "a seeded host is not started again")
 }
 
 // TestProblems: what keeps a boot from being served is said on the host and on the machine, and the boot goes on by itself.

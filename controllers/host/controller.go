@@ -145,7 +145,11 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) 
 		}
 	}
 	key := client.ObjectKeyFromObject(host)
-	view.BMC = r.facts.get(key).bmc
+	learned := r.facts.get(key)
+	view.BMC = learned.bmc
+	if o := mergeBMC(host.Status.BMC, learned).BootOverride; learned.override == nil && o != nil {
+		view.BMC.OverrideLasts, view.BMC.OverrideNote = o.Lasts, noteOf(o) // this process did not set it
+	}
 	view.BMC.Busy = r.Pool.Busy(key.String())
 	if problem != nil {
 		view.BMC.Problem = problem

@@ -20,12 +20,15 @@ type facts struct {
 }
 
 type hostFacts struct {
-	bmc       lifecycle.BMC
-	endpoint  *bmc.Endpoint
-	secrets   string // the versions of the Secrets that endpoint was read from
-	failures  int    // in a row
-	hardware  *v1alpha1.Hardware
-	operation *v1alpha1.Operation
+	bmc      lifecycle.BMC
+	endpoint *bmc.Endpoint
+	secrets  string // the versions of the Secrets that endpoint was read from
+	failures int    // in a row
+	hardware *v1alpha1.Hardware
+
+	description *v1alpha1.BMCStatus          // without the override
+	override    *v1alpha1.BootOverrideStatus // as it was set by this process
+	operation   *v1alpha1.Operation
 }
 
 func newFacts() *facts { return &facts{hosts: map[types.NamespacedName]*hostFacts{}} }

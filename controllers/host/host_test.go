@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 // start runs the host controller, and returns a function that stops it.
 func start(t *testing.T) func() {
 	t.Helper()
-	pool := bmc.NewPool(map[string]bmc.OpenFunc{redfish.SchemeInsecure: (&redfish.Driver{}).Open}, bmc.PoolOptions{Timeout: 5 * time.Second})
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{Timeout: 5 * time.Second})
 	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		return (&host.Reconciler{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: controllerstest.Settings(),
@@ -107,9 +107,9 @@ func TestProblemsHeal(t *testing.T) {
 		server := controllerstest.NewServer(t, namespace, "bmc", 4, bmctest.Options{})
 		register(t, server)
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
-		server.SetDown(true)
+		misbehave(t, server, bmctest.Down, -1)
 		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonBMCUnreachable))
-		server.SetDown(false)
+		misbehave(t, server, bmctest.Down, 0)
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("the MAC address", func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestBootAndRelease(t *testing.T) {
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", 8, bmctest.Options{
 		PowerDelay: 100 * time.Millisecond,
-		Run:        func(ctx context.Context, _ bmctest.Boot, booted func()) { booted(); <-ctx.Done() },
+		Run:        func(ctx context.Context, _ bmc.BootTarget, booted func()) { booted(); <-ctx.Done() },
 	})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
@@ -159,7 +159,7 @@ func TestBootAndRelease(t *testing.T) {
 
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
 	g.Expect(server.Host.Annotations).To(HaveKey(v1alpha1.BlockMoveAnnotation))
-	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=Pxe", "On"}))
+	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 
 	stop()
 	defer start(t)() // a restart in mid-boot does not start the boot again
@@ -177,7 +177,7 @@ func TestBootAndRelease(t *testing.T) {
 	})
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	g.Expect(conditions.IsTrue(server.Host, v1alpha1.ReadyCondition)).To(BeTrue())
-	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=Pxe", "On"}))
+	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
@@ -187,17 +187,23 @@ func TestBootAndRelease(t *testing.T) {
 		g.Expect(h.Status.Boot).To(BeNil())
 	})
 	g.Expect(server.On()).To(BeFalse())
-	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=Pxe", "On", "GracefulShutdown"}))
+	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown"}))
 }
 
 // TestShutDownRefused: a BMC that cannot shut the server down does not keep it from being switched off in the end.
 func TestShutDownRefused(t *testing.T) {
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 10, bmctest.Options{On: true, ShutDownFails: true})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 10, bmctest.Options{On: true})
+	misbehave(t, server, bmctest.ShutDownFails, -1)
 	server.Host.Spec.Power = v1alpha1.PowerOff
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	NewWithT(t).Expect(server.CommandNames()).To(Equal([]string{"ForceOff"}))
+}
+
+func misbehave(t *testing.T, server *controllerstest.Server, fault bmctest.Fault, times int) {
+	t.Helper()
+	NewWithT(t).Expect(server.Misbehave(fault, times)).To(Succeed())
 }
 
 // TestConsumerGone: a machine that vanished without its release leaves its server running.

@@ -67,6 +67,11 @@ type job struct {
 	action   lifecycle.Action
 	mode     bmc.BootMode
 	decided  time.Time
+
+	// How the server was told to boot the last time, what its BMC can do, and which attempt this is.
+	override     *v1alpha1.BootOverrideStatus
+	capabilities []string
+	attempt      int32
 }
 
 // submit hands a step to the pool.
@@ -75,14 +80,24 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	j := job{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: bmc.BootMode(view.Spec.BootMode), decided: view.Now,
 	}
-	if j.endpoint = r.facts.get(j.key).endpoint; j.endpoint == nil {
+	learned := r.facts.get(j.key)
+	if j.endpoint = learned.endpoint; j.endpoint == nil {
 		return fmt.Errorf("%s: it is not known how to reach the BMC", action)
+	}
+	known := mergeBMC(host.Status.BMC, learned).DeepCopy()
+	j.override, j.capabilities = known.BootOverride, known.Capabilities
+	if host.Spec.Boot != nil {
+		j.attempt = host.Spec.Boot.Attempt
+	}
+	timeout := time.Duration(0) // the pool's
+	if action == lifecycle.Inspect {
+		timeout = inspectTimeout
 	}
 	log := ctrl.LoggerFrom(ctx)
 	var start time.Time
 	//nolint:contextcheck // the job outlives this reconcile; the pool gives it a context of its own
 	r.Pool.Submit(bmc.Job{
-		Key: j.key.String(), Endpoint: *j.endpoint,
+		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.AskNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = time.Now()
 			if action.PowerCommand() {
@@ -102,8 +117,17 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 			}
 		},
 	})
-	return nil
+	if !view.AskNow {
+		return nil
+	}
+	log.Info("Asking the BMC because a person wants it", "annotation", v1alpha1.RetryBMCAnnotation, "value", host.Annotations[v1alpha1.RetryBMCAnnotation])
+	changed := host.DeepCopy()
+	delete(changed.Annotations, v1alpha1.RetryBMCAnnotation)
+	return client.IgnoreNotFound(r.Client.Patch(ctx, changed, client.MergeFrom(host)))
 }
+
+// inspectTimeout is how long an inventory may take: large servers have hundreds of resources, and slow BMCs a second for each.
+const inspectTimeout = 5 * time.Minute
 
 // learn notes what a job learned, unless the BMC is reached elsewhere or with other credentials by now.
 func (r *Reconciler) learn(j job, note func(*hostFacts)) {
@@ -156,11 +180,13 @@ func (r *Reconciler) do(ctx context.Context, j job, c bmc.Client) error {
 			return err
 		}
 	case lifecycle.SetNetworkBoot:
-		if err := c.SetNetworkBoot(ctx, j.mode); err != nil {
+		return r.setNetworkBoot(ctx, j, c)
+	case lifecycle.ClearBootOverride:
+		return r.clearBootOverride(ctx, j, c)
+	case lifecycle.CleanUp:
+		if err := r.cleanUp(ctx, j, c); err != nil {
 			return err
 		}
-		r.learn(j, func(h *hostFacts) { h.bmc.NetworkBootSetAt = time.Now() })
-		return nil
 	case lifecycle.PowerOn:
 		if err := r.command(j, lifecycle.CommandPowerOn, c.PowerOn(ctx)); err != nil {
 			return err
@@ -207,32 +233,4 @@ func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
 		r.learn(j, func(h *hostFacts) { h.shutDownTried(time.Now()) })
 	}
 	return err
-}
-
-func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
-	inventory, err := c.Inspect(ctx)
-	if err != nil {
-		return err
-	}
-	hardware := hardwareOf(inventory)
-	r.learn(j, func(h *hostFacts) { h.bmc.Inspected, h.hardware = true, hardware })
-	return nil
-}
-
-func hardwareOf(i bmc.Inventory) *v1alpha1.Hardware {
-	hardware := &v1alpha1.Hardware{
-		Manufacturer: i.Manufacturer, Model: i.Model, SerialNumber: i.SerialNumber, SystemUUID: i.SystemUUID,
-		FirmwareVersion: i.FirmwareVersion, BMCFirmwareVersion: i.BMCFirmwareVersion,
-		CPU:       v1alpha1.CPU{Model: i.CPUModel, Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the driver bounds them
-		MemoryMiB: i.MemoryMiB, Missing: i.Missing,
-	}
-	for _, d := range i.Disks {
-		hardware.Disks = append(hardware.Disks, v1alpha1.Disk{
-			Name: d.Name, Model: d.Model, SerialNumber: d.SerialNumber, SizeGiB: d.SizeBytes >> 30, Rotational: d.Rotational,
-		})
-	}
-	for _, n := range i.NICs {
-		hardware.NICs = append(hardware.NICs, v1alpha1.NIC{Name: n.Name, MACAddress: n.MACAddress, LinkUp: n.LinkUp})
-	}
-	return hardware
 }

@@ -34,6 +34,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 	if learned.hardware != nil {
 		status.Hardware = learned.hardware
 	}
+	status.BMC = bmcStatus(status.BMC, learned, view)
 	if learned.operation != nil {
 		status.LastOperation = learned.operation
 	}
@@ -43,6 +44,19 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 		return nil
 	}
 	return r.Client.Status().Patch(ctx, host, client.MergeFrom(before))
+}
+
+// bmcStatus tells what is known of the BMC, and whether the boot override that was set last brought the server to the network.
+func bmcStatus(before *v1alpha1.BMCStatus, learned hostFacts, view lifecycle.View) *v1alpha1.BMCStatus {
+	if before == nil && learned.description == nil && learned.override == nil {
+		return nil
+	}
+	status := mergeBMC(before, learned)
+	o, boot := status.BootOverride, view.Spec.Boot
+	if o != nil && boot != nil && boot.Attempt == o.Attempt && view.Furthest != "" {
+		o.Worked = true
+	}
+	return status
 }
 
 // bootStatus keeps the sightings, which the boot server writes, to the attempt that they are of.
@@ -90,6 +104,8 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.VerifiedCondition, true, v1alpha1.ReasonVerified, "")
 	case len(view.SharesMACWith) > 0:
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonMACConflict, lifecycle.MACConflict(view))
+	case len(view.BMC.Lacks) > 0:
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.Incapable(view))
 	default:
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonInspecting, "The inventory has not been read yet")
 	}

@@ -27,7 +27,12 @@ func release(v View, s Settings) Step {
 		return ask
 	}
 	if v.BMC.Power == v1alpha1.PowerOff {
-		if v.confirmedOff(s) {
+		switch {
+		case !v.confirmedOff(s):
+		case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt), !v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):
+			step.Action, step.Message = CleanUp, "The boot override is being taken back and virtual media ejected"
+			return step
+		default:
 			step.Action = Release
 			return step
 		}
@@ -146,6 +151,10 @@ func prepare(v View, s Settings) Step {
 		step.Reason, step.Message = v1alpha1.ReasonMACConflict, MACConflict(v)
 		return step
 	}
+	if len(v.BMC.Lacks) > 0 {
+		step.Reason, step.Message = v1alpha1.ReasonCapabilityMissing, Incapable(v)
+		return step
+	}
 	if len(v.SharesConsumerWith) > 0 {
 		step.Reason = v1alpha1.ReasonConsumerConflict
 		step.Message = fmt.Sprintf("The machine has host %s too: neither is booted. Remove spec.consumerRef from one of them",
@@ -225,6 +234,8 @@ func bootStep(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOffAt = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is off"}
+	case !off && v.BMC.OverrideLasts && bootedFromNetwork(v):
+		return Step{Action: ClearBootOverride, Message: "The boot override is being taken back"}
 	case !off:
 		step := progress(v, attempt)
 		step.Again = v.BMC.PowerAt.Add(maxAge)
@@ -241,6 +252,11 @@ func bootStep(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
 		step.Message = "The server is being powered on"
 		return step
 	}
+}
+
+// bootedFromNetwork is true when the boot loader runs: the override did what it was for.
+func bootedFromNetwork(v View) bool {
+	return v.Furthest != "" && v.Furthest != v1alpha1.StageDHCP && v.Furthest != v1alpha1.StageLoader
 }
 
 // giveUp ends an attempt that came to its deadline. Once bootstrap data was given out the boot is not tried again.
@@ -279,6 +295,6 @@ func progress(v View, attempt v1alpha1.BootAttempt) Step {
 	case v1alpha1.StageSeed, v1alpha1.StageReportedIn:
 		return Step{Reason: v1alpha1.ReasonWaitingForReport, Message: "The operating system has its bootstrap data and has not reported in"}
 	default:
-		return Step{Reason: v1alpha1.ReasonWaitingForDHCP, Message: "The server was powered on and has not asked for its boot file"}
+		return Step{Reason: v1alpha1.ReasonWaitingForDHCP, Message: "The server was powered on and has not asked for its boot file" + v.BMC.OverrideNote}
 	}
 }

@@ -151,6 +151,8 @@ func offer(v View, s Settings) Step {
 	switch {
 	case v.BMC.Inspected && len(v.SharesMACWith) > 0:
 		step.Message = MACConflict(v)
+	case v.BMC.Inspected && len(v.BMC.Lacks) > 0:
+		step.Message = Incapable(v)
 	case v.BMC.Problem != nil || !v.BMC.Inspected || !v.BMC.PowerAt.After(v.BMC.LastPowerAt):
 		step.Message = ask.Message
 	default:
@@ -185,6 +187,12 @@ func MACConflict(v View) string {
 		v.Spec.BootMACAddress, strings.Join(v.SharesMACWith, ", "))
 }
 
+// Incapable says what the BMC lacks.
+func Incapable(v View) string {
+	return fmt.Sprintf("The BMC does not offer %s, which a boot over the network needs: update its firmware, look for a licence that it lacks, "+
+		"or use another protocol in spec.bmc.address", strings.Join(v.BMC.Lacks, ", "))
+}
+
 // look reads what the BMC tells, and does nothing else.
 func look(v View, s Settings) Step {
 	step, wait := ask(v, s, s.PollInterval)
@@ -201,6 +209,8 @@ func ask(v View, s Settings, maxAge time.Duration) (Step, bool) {
 		return Step{Message: "Waiting for the BMC's answer"}, true
 	case v.bmcBlocked():
 		return Step{Reason: v1alpha1.ReasonWaitingForBMC, Message: "Waiting for the BMC: " + v.BMC.Problem.Message, Again: v.BMC.Problem.RetryAt}, true
+	case v.AskNow && v.BMC.Inspected:
+		return Step{Action: ReadPower, Message: "Asking the BMC, as the annotation wants it"}, true
 	case !v.BMC.Inspected:
 		return Step{Action: Inspect, Message: "Reading the inventory"}, true
 	case !v.powerKnown(maxAge):

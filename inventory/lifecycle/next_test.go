@@ -59,6 +59,10 @@ func expired(v *View)       { v.Spec.Boot.StartedAt = metav1.NewTime(noon.Add(-3
 func notPoweredOff(v *View) { v.Spec.Boot.PoweredOffAt = nil }
 func stale(v *View)         { v.BMC.PowerAt = noon.Add(-time.Hour) }
 func justOff(v *View)       { v.BMC.PowerSince = v.BMC.PowerAt }
+func cleaned(v *View)       { v.BMC.CleanedAt = noon.Add(-time.Second) }
+func overrideLasts(v *View) { v.BMC.OverrideLasts = true }
+func lacking(v *View)       { v.BMC.Lacks = []string{"BootPXE"} }
+func askNow(v *View)        { v.AskNow = true }
 func bmcDown(v *View) {
 	v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonBMCUnreachable, Message: "no route", RetryAt: noon.Add(time.Minute)}
 }
@@ -180,12 +184,29 @@ func TestNext(t *testing.T) {
 		"release: never came up":            {bootingView(poweredOn, deleting), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"release: never came up, commanded": {bootingView(poweredOn, deleting, commanded(CommandForceOff, 5*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"release: off, but read long ago":   {claimedView(provisioned, deleting, stale), StateReleasing, ReadPower, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-		"release: off":                      {claimedView(provisioned, deleting), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: off, to be cleaned up":    {claimedView(provisioned, deleting), StateReleasing, CleanUp, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: off":                      {claimedView(provisioned, deleting, cleaned), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"release: off, read once":           {claimedView(provisioned, deleting, justOff), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-		"release: off after our command":    {claimedView(provisioned, deleting, justOff, commanded(CommandForceOff, 5*time.Second)), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: override set, then off":   {claimedView(deleting, cleaned, func(v *View) { v.BMC.NetworkBootSetAt = noon }), StateReleasing, CleanUp, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: off after our command":    {claimedView(provisioned, deleting, justOff, cleaned, commanded(CommandForceOff, 5*time.Second)), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"release: off, but just switched on": {
 			bootingView(deleting, commanded(CommandPowerOn, 10*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
 		},
+		"booting: an override that lasts": {
+			bootingView(poweredOn, overrideLasts), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP,
+		},
+		"booting: an override that lasts did its work": {
+			bootingView(poweredOn, overrideLasts, func(v *View) { v.Furthest = v1alpha1.StageScript }), StateBooting, ClearBootOverride,
+			v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
+		"free, and the BMC cannot boot it": {freeView(lacking), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"claimed, and the BMC cannot boot it": {
+			claimedView(lacking), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonCapabilityMissing,
+		},
+		"the BMC is down, and a person wants it asked": {
+			freeView(bmcDown, askNow), StateFree, ReadPower, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+		},
+		"a person wants the BMC of a running host asked": {claimedView(provisioned, poweredOn, askNow), StateProvisioned, ReadPower, v1alpha1.PhaseProvisioned, ""},
 		"release: paused in mid-boot": {
 			bootingView(deleting, poweredOn, func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
 		},

@@ -26,17 +26,22 @@ func drawView(t *rapid.T) View {
 	v := View{
 		Now: noon, Namespace: "dc", Name: "host-1",
 		Deleting: flag("deleting"), DeletedForMove: flag("deletedForMove"), Paused: flag("paused"), MoveBlocked: flag("moveBlocked"),
-		Furthest: rapid.SampledFrom([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageKernel, v1alpha1.StageReportedIn}).Draw(t, "stage"),
+		Furthest: rapid.SampledFrom([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageReportedIn}).Draw(t, "stage"),
 		BMC: BMC{
 			Busy: flag("busy"), Inspected: flag("inspected"),
 			Power:   rapid.SampledFrom([]v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff}).Draw(t, "power"),
 			PowerAt: ago("powerAt"), PowerSince: ago("powerSince"),
 			LastPower:   rapid.SampledFrom([]Command{"", CommandPowerOn, CommandShutDown, CommandForceOff}).Draw(t, "command"),
-			LastPowerAt: ago("commandAt"), NetworkBootSetAt: ago("netboot"),
+			LastPowerAt: ago("commandAt"), NetworkBootSetAt: ago("netboot"), CleanedAt: ago("cleaned"),
+			OverrideLasts: flag("lasts"),
 		},
 	}
 	v.Spec.Power = rapid.SampledFrom([]v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff}).Draw(t, "want")
 	v.Spec.ExternallyProvisioned = flag("external")
+	v.AskNow = flag("askNow")
+	if flag("lacks") {
+		v.BMC.Lacks = []string{"BootPXE"}
+	}
 	if flag("maintenance") {
 		v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "r"}
 	}
@@ -116,7 +121,8 @@ func TestRunningHostsAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestUnclaimedIsClean: a host is given back only after it was seen powered off, later than any power command.
+// TestUnclaimedIsClean: a host is given back only after it was seen powered off, later than any power command, and after its BMC
+// was cleaned up, later than anything that was done with it.
 func TestUnclaimedIsClean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -125,6 +131,9 @@ func TestUnclaimedIsClean(t *testing.T) {
 		}
 		if v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || !v.Consumer.Deleting {
 			t.Fatalf("released without a confirmed power-off: %+v", v)
+		}
+		if !v.BMC.CleanedAt.After(v.BMC.LastPowerAt) || !v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt) {
+			t.Fatalf("released with a boot override, or an image in the virtual drive: %+v", v)
 		}
 	})
 }

@@ -19,6 +19,10 @@ const (
 	ReadPower Action = "ReadPower"
 	// SetNetworkBoot makes the network the next boot device.
 	SetNetworkBoot Action = "SetNetworkBoot"
+	// ClearBootOverride takes back an override that would hold for every boot.
+	ClearBootOverride Action = "ClearBootOverride"
+	// CleanUp takes back a boot override and ejects virtual media, before the host is given back.
+	CleanUp Action = "CleanUp"
 	// PowerOn switches the server on.
 	PowerOn Action = "PowerOn"
 	// ShutDown asks the server's operating system to shut down.
@@ -37,7 +41,7 @@ const (
 
 // PowerCommand is true for the actions that change what a server does.
 func (a Action) PowerCommand() bool {
-	return a == SetNetworkBoot || a == PowerOn || a == ShutDown || a == ForceOff
+	return a == SetNetworkBoot || a == ClearBootOverride || a == CleanUp || a == PowerOn || a == ShutDown || a == ForceOff
 }
 
 // Step is what to do next with a host, and what to tell people of it.

@@ -24,6 +24,8 @@ type View struct {
 	DeletedForMove bool
 	// Paused is true when the host itself is paused.
 	Paused bool
+	// AskNow is true when a person wants the BMC to be asked now, whatever happened before.
+	AskNow bool
 	// MoveBlocked is true when the host keeps `clusterctl move` waiting.
 	MoveBlocked bool
 	// SharesMACWith names the other hosts that have the same boot MAC address.
@@ -88,6 +90,10 @@ type BMC struct {
 	NetworkBootSetAt    time.Time // NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
 	FirstShutDownAt     time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off.
 	ShutDownUnsupported bool      // ShutDownUnsupported is true when the BMC cannot shut down gracefully.
+	OverrideLasts       bool      // OverrideLasts is true when the override that was set holds for every boot.
+	OverrideNote        string    // OverrideNote says how the override was set, and what is doubtful about it.
+	CleanedAt           time.Time // CleanedAt is when the BMC was last brought back to what a free host's is.
+	Lacks               []string  // Lacks are the capabilities that a network boot needs and the BMC does not have.
 }
 
 // BMCProblem is why a BMC cannot be used.
@@ -118,13 +124,16 @@ func (v View) InFlight() bool {
 	return v.Claimed() && b != nil && b.ReportedAt == nil && b.Failure == nil && !v.Provisioned()
 }
 
-// Verified is true when the host is what its spec says: its inventory was read and its MAC address is its own.
-func (v View) Verified() bool { return v.BMC.Inspected && len(v.SharesMACWith) == 0 }
+// Verified is true when the host can be booted: its inventory was read, its BMC can do what that needs, and its MAC address is
+// its own.
+func (v View) Verified() bool {
+	return v.BMC.Inspected && len(v.BMC.Lacks) == 0 && len(v.SharesMACWith) == 0
+}
 
 // bmcBlocked is true while it is no use to ask the BMC.
 func (v View) bmcBlocked() bool {
 	p := v.BMC.Problem
-	return p != nil && (p.RetryAt.IsZero() || v.Now.Before(p.RetryAt))
+	return p != nil && !v.AskNow && (p.RetryAt.IsZero() || v.Now.Before(p.RetryAt))
 }
 
 // powerKnown is true when the power was read after the last power command and no longer than maxAge ago.

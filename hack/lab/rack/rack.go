@@ -19,6 +19,7 @@ import (
 
 	"github.com/insomniacslk/dhcp/iana"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
@@ -117,7 +118,7 @@ func (r *Rack) ManagerArgs() []string {
 		fmt.Sprintf("--dhcp-range=%s-%s", r.address(1, 1), r.address(1, 250)),
 		fmt.Sprintf("--dhcp-port=%d", r.ports["dhcp"]), fmt.Sprintf("--tftp-port=%d", r.ports["tftp"]),
 		"--loader-dir=" + filepath.Join(r.Dir, "loaders"), "--artifact-dir=" + filepath.Join(r.Dir, "artifacts"),
-		"--artifact-allow-network=127.0.0.0/8", "--boot-timeout=5m", "--power-active-interval=1s", "--power-poll-interval=5s",
+		"--artifact-allow-network=127.0.0.0/8", "--bmc-allow-network=127.0.0.0/8", "--boot-timeout=5m", "--power-active-interval=1s", "--power-poll-interval=5s",
 	}
 }
 
@@ -177,7 +178,7 @@ func (r *Rack) Add(ctx context.Context, name string) (*Server, error) {
 	s.Machine = bmctest.NewMachine(bmctest.Options{
 		Name: name, MAC: s.MAC, UUID: fmt.Sprintf("00000000-0000-4000-8000-%012x", number), Username: Username, Password: Password,
 		PowerDelay: time.Second,
-		Run:        func(ctx context.Context, boot bmctest.Boot, booted func()) { r.run(ctx, s, boot, booted) },
+		Run:        func(ctx context.Context, boot bmc.BootTarget, booted func()) { r.run(ctx, s, boot, booted) },
 	})
 	var err error
 	if s.web, err = serve(ctx, r.address(2, number), s.Machine); err != nil {
@@ -195,10 +196,10 @@ func (r *Rack) event(s *Server, what string) {
 }
 
 // run plays a server from power-on to power-off.
-func (r *Rack) run(ctx context.Context, s *Server, device bmctest.Boot, booted func()) {
+func (r *Rack) run(ctx context.Context, s *Server, device bmc.BootTarget, booted func()) {
 	r.event(s, "powered on")
 	defer r.event(s, "powered off")
-	if device == bmctest.BootNetwork {
+	if device == bmc.BootPXE {
 		if err := r.boot(ctx, s, booted); err != nil && ctx.Err() == nil {
 			r.event(s, "failed: "+err.Error())
 		}

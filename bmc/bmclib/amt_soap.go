@@ -1,0 +1,177 @@
+package bmclib
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// The power states of CIM_AssociatedPowerManagementService.PowerState, which are also what is requested (DMTF, CIM schema 2).
+const (
+	amtOn                  = 2
+	amtSleepLight          = 3
+	amtSleepDeep           = 4
+	amtCycleSoft           = 5
+	amtOffHard             = 6
+	amtHibernate           = 7
+	amtOffSoft             = 8
+	amtCycleHard           = 9
+	amtReset               = 10
+	amtNMI                 = 11
+	amtOffSoftGraceful     = 12
+	amtOffHardGraceful     = 13
+	amtResetGraceful       = 14
+	amtCycleSoftGraceful   = 15
+	amtCycleHardGraceful   = 16
+	amtDiagnosticInterrupt = 17
+)
+
+// powerService is the class that tells the power state and those on offer.
+const powerService = "CIM_AssociatedPowerManagementService"
+
+// maxDepth bounds how deep elements of an answer may be nested. AMT's are about ten deep.
+const maxDepth = 32
+
+// amtOff are the states in which a server is off for sure. A hibernated one has no power, and its memory is on disk.
+var amtOff = []int{amtOffHard, amtHibernate, amtOffSoft, amtOffSoftGraceful, amtOffHardGraceful}
+
+// soapSeen is what was found in an answer.
+type soapSeen struct {
+	// fault is the text of a SOAP fault, its codes first.
+	fault string
+	// noWay is true where power states are offered, and none of those wanted.
+	noWay bool
+}
+
+// normalize reads an answer of AMT, and changes it where iamt would go wrong:
+//
+//   - PowerState becomes 2, on, unless it is one in which the server is off for sure. iamt calls all others off, such as a
+//     sleeping server and one that is just being reset. An answer without the state, or with none of the list, is an error.
+//   - AvailableRequestedPowerStates are left out unless they are among the ways. nil leaves all.
+//
+// A ReturnValue that is not 0 is an error: iamt does not look at that of a power command. So is deep nesting: iamt prints every
+// answer with an indentation.
+func normalize(body []byte, ways []int) ([]byte, soapSeen, error) {
+	n := &normalizer{ways: ways, body: body}
+	d := xml.NewDecoder(bytes.NewReader(body))
+	for {
+		from := d.InputOffset()
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, n.seen, errors.New("the answer is not the XML of AMT")
+		}
+		if err := n.token(token, from, d.InputOffset()); err != nil {
+			return nil, n.seen, err
+		}
+	}
+	n.seen.noWay = ways != nil && n.service && !n.found
+	return append(n.out, body[n.copied:]...), n.seen, nil
+}
+
+type normalizer struct {
+	ways []int
+	body []byte
+	out  []byte
+	// copied is how much of the body is in out already, or left out.
+	copied int64
+	stack  []element
+	// service is true once there was a power service, and states counts the power states of the last. found is true once one of
+	// the ways was offered.
+	service bool
+	states  int
+	found   bool
+	seen    soapSeen
+}
+
+// element is an element that is open.
+type element struct {
+	name          string
+	from, content int64 // where it and its content begin
+	text          []byte
+}
+
+func (n *normalizer) token(token xml.Token, from, to int64) error {
+	switch t := token.(type) {
+	case xml.StartElement:
+		if len(n.stack) == maxDepth {
+			return errors.New("the answer is nested too deeply")
+		}
+		if t.Name.Local == powerService {
+			n.service, n.states = true, 0
+		}
+		n.stack = append(n.stack, element{name: t.Name.Local, from: from, content: to})
+	case xml.CharData:
+		if len(n.stack) > 0 {
+			e := &n.stack[len(n.stack)-1]
+			e.text = append(e.text, t...)
+		}
+	case xml.EndElement:
+		e := &n.stack[len(n.stack)-1]
+		name, text, begin, content := e.name, strings.TrimSpace(string(e.text)), e.from, e.content
+		n.stack = n.stack[:len(n.stack)-1]
+		return n.element(name, text, begin, content, from, to)
+	}
+	return nil
+}
+
+// within is true in an element of the name.
+func (n *normalizer) within(name string) bool {
+	return len(n.stack) > 0 && n.stack[len(n.stack)-1].name == name
+}
+
+// element looks at an element that has ended. Its content is what stands from content to end.
+func (n *normalizer) element(name, text string, from, content, end, to int64) error {
+	switch {
+	case n.inFault() && text != "":
+		n.seen.fault = strings.TrimSpace(n.seen.fault + " " + text)
+	case name == "ReturnValue" && text != "0":
+		kind := bmc.Failed
+		if text == "1" { // "not supported" in CIM
+			kind = bmc.Unsupported
+		}
+		return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("AMT refuses the command with ReturnValue %s", brief(text))}
+	case name == powerService && n.states != 1:
+		return errors.New("the answer does not tell the power state")
+	case !n.within(powerService):
+	case name == "AvailableRequestedPowerStates":
+		state, err := strconv.Atoi(text)
+		if err == nil && (n.ways == nil || slices.Contains(n.ways, state)) {
+			n.found = true
+			return nil
+		}
+		n.replace(from, to, "")
+	case name == "PowerState":
+		n.states++
+		state, err := strconv.Atoi(text)
+		if err != nil || state < amtOn || state > amtDiagnosticInterrupt {
+			return fmt.Errorf("the answer has the power state %q", brief(text))
+		}
+		sure := amtOn
+		if slices.Contains(amtOff, state) {
+			sure = amtOffSoft
+		}
+		n.replace(content, end, strconv.Itoa(sure))
+	}
+	return nil
+}
+
+func (n *normalizer) inFault() bool {
+	return slices.ContainsFunc(n.stack, func(e element) bool { return e.name == "Fault" })
+}
+
+// replace puts a text in the place of a part of the body.
+func (n *normalizer) replace(from, to int64, text string) {
+	n.out = append(n.out, n.body[n.copied:from]...)
+	n.out = append(n.out, text...)
+	n.copied = to
+}

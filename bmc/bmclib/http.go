@@ -1,0 +1,122 @@
+package bmclib
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// maxBody bounds what is read of one answer. The longest that is known, AMT's boot settings, has some KiB.
+const maxBody = 256 << 10
+
+// wire makes HTTP exchanges with one BMC: paced, verified and bounded. It remembers the first that failed, since the providers
+// drop errors or turn them into text. It is not safe for concurrent use.
+type wire struct {
+	endpoint  bmc.Endpoint
+	transport *http.Transport
+	failed    error
+}
+
+// answer is an answer that has been read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (d *Driver) newWire(endpoint bmc.Endpoint) (*wire, error) {
+	config := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: endpoint.InsecureSkipVerify, //nolint:gosec // only where the host's spec says so
+	}
+	if len(endpoint.CA) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(endpoint.CA) {
+			return nil, &bmc.Error{Kind: bmc.BadCertificate, Op: "Read the CA certificates", Err: errors.New("ca.crt holds no PEM certificate")}
+		}
+	}
+	return &wire{endpoint: endpoint, transport: &http.Transport{
+		DialContext:     (&net.Dialer{Timeout: 10 * time.Second, ControlContext: d.Permit.Control}).DialContext,
+		TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second,
+		MaxIdleConnsPerHost: 1, IdleConnTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+	}}, nil
+}
+
+// exchange sends a request and reads the answer, whatever its status. A redirect is an error: requests carry what proves who we
+// are, and a power command must not go where the answer sends it.
+func (w *wire) exchange(request *http.Request) (*answer, error) {
+	if err := w.endpoint.Wait(request.Context()); err != nil {
+		return nil, err
+	}
+	response, err := w.transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the answer: %w", err)
+	case len(body) > maxBody:
+		return nil, fmt.Errorf("the answer is larger than %d KiB", maxBody>>10)
+	case response.StatusCode/100 == 3:
+		return nil, fmt.Errorf("the answer is a redirect (%d), which is not followed: give the address where it leads", response.StatusCode)
+	}
+	return &answer{status: response.StatusCode, header: response.Header, body: body}, nil
+}
+
+// fail remembers an error, unless there is one already.
+func (w *wire) fail(err error) {
+	if w.failed == nil {
+		w.failed = bmc.Wrap("Exchange", err)
+	}
+}
+
+// explain prefers the error that was remembered over what the provider made of it, and forgets it.
+func (w *wire) explain(err error) error {
+	if w.failed != nil {
+		err = w.failed
+	}
+	w.failed = nil
+	return err
+}
+
+func (w *wire) close() { w.transport.CloseIdleConnections() }
+
+// statusError is the error of an answer that is one, with what it says.
+func statusError(a *answer, says string) error {
+	text := fmt.Sprintf("the answer is %d %s", a.status, http.StatusText(a.status))
+	if says = brief(says); says != "" {
+		text += ": " + says
+	}
+	err := &bmc.Error{Kind: kindOfStatus(a.status), Op: "Exchange", Err: errors.New(text)}
+	if seconds, parseErr := strconv.Atoi(strings.TrimSpace(a.header.Get("Retry-After"))); parseErr == nil && err.Kind == bmc.Unreachable {
+		// What a stranger asks for may be absurd.
+		err.RetryAfter = time.Duration(min(max(seconds, 1), 600)) * time.Second
+	}
+	return err
+}
+
+func kindOfStatus(status int) bmc.Kind {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return bmc.Unauthorized
+	case http.StatusNotFound, http.StatusGone:
+		return bmc.NotFound
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return bmc.Unsupported
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return bmc.Unreachable
+	default:
+		return bmc.Failed
+	}
+}

@@ -1,0 +1,287 @@
+package bmclib
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bmc-toolbox/bmclib/v2/providers/ipmitool"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// The cipher suites that may be used (IPMI 2.0, table 22-20): others encrypt nothing, or check nothing. 0 lets everybody in.
+var cipherSuites = []string{"3", "17"}
+
+const defaultCipherSuite = "17"
+
+// OpenIpmitool connects by IPMI 2.0 (RMCP+) through bmclib's ipmitool provider, which runs the program ipmitool:
+//
+//	ipmitool://host[:port][?cipherSuite=17]
+//
+// The port defaults to 623, and the cipher suite to 17 (SHA-256, AES-128). 3 (SHA-1, AES-128) is the other one; the rest is refused.
+// The provider alone would try 3 and then 17, and so log in twice with a wrong password.
+//
+// The password, at most 20 bytes, is handed over in the environment of the process, which only its user and root can read. The user
+// name stands on the command line. The end of a call's context kills the process. A missing program is Unsupported.
+//
+// ipmitool says the same of a BMC that refuses the credentials and of one that is silent. So when no session comes about the BMC is
+// asked for what is answered without one (Get Channel Authentication Capabilities): if it answers, the credentials were refused.
+//
+// The event log is not offered: the provider can read all of it only, a request for each entry, and prints times without a zone.
+func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client, error) {
+	const op = "Read the address"
+	host, port, err := address(endpoint.URL, 623)
+	if err != nil {
+		return nil, err
+	}
+	if err := onlyParameters(endpoint.URL, "cipherSuite"); err != nil {
+		return nil, err
+	}
+	suite := cmp.Or(endpoint.URL.Query().Get("cipherSuite"), defaultCipherSuite)
+	if !slices.Contains(cipherSuites, suite) {
+		return nil, unsupported(op, fmt.Sprintf("the cipher suite %q is not used here: %s", suite, strings.Join(cipherSuites, " or ")))
+	}
+	b := &ipmitoolBack{endpoint: endpoint, permit: d.Permit, suite: suite}
+	c := &client{back: b, timeout: d.callTimeout()}
+	err = c.do(ctx, "Connect", func(ctx context.Context) error {
+		if b.ip, err = d.resolve(ctx, host); err != nil {
+			return err
+		}
+		b.address = net.JoinHostPort(b.ip, strconv.Itoa(port))
+		// The provider joins host and port, and forgets the host where that gives no address, as with an IPv6 one without brackets.
+		if strings.Contains(b.ip, ":") {
+			b.ip = "[" + b.ip + "]"
+		}
+		b.Conn, err = ipmitool.New(b.ip, endpoint.Username, endpoint.Password, ipmitool.WithPort(strconv.Itoa(port)),
+			ipmitool.WithCipherSuite(suite), ipmitool.WithIpmitoolPath(d.Ipmitool))
+		if err != nil {
+			return unsupported("Start ipmitool", "the program ipmitool is needed and not installed: "+err.Error())
+		}
+		// A BMC that is down costs ipmitool almost a minute.
+		if err := b.probe(ctx); err != nil {
+			return err
+		}
+		_, err = b.PowerStateGet(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// resolve finds the address of a host, and checks that a BMC may have it. ipmitool gets the address and not the name, so that it
+// cannot be another one then.
+func (d *Driver) resolve(ctx context.Context, host string) (string, error) {
+	ips := []netip.Addr{}
+	ip, err := netip.ParseAddr(host)
+	if err == nil {
+		ips = append(ips, ip)
+	} else if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host); err != nil {
+		return "", err
+	}
+	err = errors.New("the name has no address")
+	for _, ip := range ips {
+		if err = d.Permit.Check(ip); err == nil {
+			return ip.Unmap().String(), nil
+		}
+	}
+	return "", err
+}
+
+type ipmitoolBack struct {
+	*ipmitool.Conn
+
+	endpoint           bmc.Endpoint
+	permit             bmc.Permit
+	suite, ip, address string
+}
+
+func (*ipmitoolBack) close() {}
+
+// pace waits for so many processes: the provider runs them without asking in between.
+func (b *ipmitoolBack) pace(ctx context.Context, processes int) error {
+	for range processes {
+		if err := b.endpoint.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PowerStateGet reads the power state. The provider returns what ipmitool printed.
+func (b *ipmitoolBack) PowerStateGet(ctx context.Context) (string, error) {
+	if err := b.pace(ctx, 1); err != nil {
+		return "", err
+	}
+	printed, err := b.Conn.PowerStateGet(ctx)
+	if err != nil {
+		return "", err
+	}
+	return chassisPower(printed)
+}
+
+// chassisPower finds the power state in what ipmitool printed. Warnings stand between, such as that of a missing registry of
+// manufacturers.
+func chassisPower(printed string) (string, error) {
+	state := ""
+	for line := range strings.Lines(printed) {
+		said, ok := strings.CutPrefix(strings.TrimSpace(line), "Chassis Power is ")
+		switch {
+		case !ok:
+		case said != "on" && said != "off", state != "" && state != said:
+			return "", fmt.Errorf("ipmitool says %q", brief(printed))
+		default:
+			state = said
+		}
+	}
+	if state == "" {
+		return "", fmt.Errorf("ipmitool says %q", brief(printed))
+	}
+	return state, nil
+}
+
+// ipmitoolCommands are the commands, with how many processes the provider runs for each and what ipmitool prints when the BMC took it.
+var ipmitoolCommands = map[string]struct {
+	processes int
+	says      string
+}{
+	"on":    {3, "Chassis Power Control: Up/On"},
+	"off":   {2, "Chassis Power Control: Down/Off"},
+	"soft":  {2, "Chassis Power Control: Soft"},
+	"cycle": {1, "Chassis Power Control: Cycle"},
+	"reset": {1, "Chassis Power Control: Reset"},
+}
+
+// PowerSet gives a command. Where ipmitool prints a warning first the provider calls it an error although the BMC obeyed.
+func (b *ipmitoolBack) PowerSet(ctx context.Context, state string) (bool, error) {
+	command := ipmitoolCommands[state]
+	if err := b.pace(ctx, command.processes); err != nil {
+		return false, err
+	}
+	ok, err := b.Conn.PowerSet(ctx, state)
+	if err != nil && command.says != "" && strings.Contains(err.Error(), command.says) {
+		return true, nil
+	}
+	return ok, err
+}
+
+// BootDeviceSet sets what is booted next.
+func (b *ipmitoolBack) BootDeviceSet(ctx context.Context, device string, persistent, efi bool) (bool, error) {
+	if err := b.pace(ctx, 1); err != nil {
+		return false, err
+	}
+	return b.Conn.BootDeviceSet(ctx, device, persistent, efi)
+}
+
+// SendNMI sends an NMI ("chassis power diag").
+func (b *ipmitoolBack) SendNMI(ctx context.Context) error {
+	if err := b.pace(ctx, 1); err != nil {
+		return err
+	}
+	return b.Conn.SendNMI(ctx)
+}
+
+func (*ipmitoolBack) device(override bmc.BootOverride) (string, error) {
+	return bootDevice(override.Target, "cdrom")
+}
+
+// describe claims what IPMI has. What a BMC lacks it tells when it is asked for it.
+func (b *ipmitoolBack) describe() bmc.Description {
+	return bmc.Description{Protocol: "IPMI 2.0 by ipmitool, cipher suite " + b.suite, Capabilities: []bmc.Capability{
+		bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanNMI, bmc.CanBootPXE, bmc.CanBootDisk, bmc.CanBootCD,
+	}}
+}
+
+// ipmitoolSays tells the kind of an error from what ipmitool 1.8.18 and 1.8.19 print. The first line that is found decides.
+var ipmitoolSays = []struct {
+	text string
+	kind bmc.Kind
+}{
+	{"no matching cipher suite", bmc.Unsupported},
+	{"invalid authentication algorithm", bmc.Unsupported},
+	{"invalid integrity algorithm", bmc.Unsupported},
+	{"invalid confidentiality algorithm", bmc.Unsupported},
+	{"password is longer than", bmc.Unauthorized},
+	{"is too long", bmc.Unauthorized},
+	{"Set Session Privilege Level", bmc.Unauthorized},
+	{"nsufficient privilege", bmc.Unauthorized},
+	{"RAKP", bmc.Unauthorized},
+	{"Could not open socket", bmc.Unreachable},
+	{"Node busy", bmc.Unreachable},
+	{": Timeout", bmc.Unreachable},
+	{"not supported in present state", bmc.Failed},
+	{"Invalid command", bmc.Unsupported},
+	{"Invalid data field", bmc.Unsupported},
+	{"arameter not supported", bmc.Unsupported},
+}
+
+// explain finds the kind of an error in what ipmitool printed.
+func (b *ipmitoolBack) explain(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err() // the process was killed
+	case bmc.KindOf(err) != bmc.Failed:
+		return bmc.Wrap("Ask", err)
+	}
+	for _, s := range ipmitoolSays {
+		if strings.Contains(err.Error(), s.text) {
+			return &bmc.Error{Kind: s.kind, Op: "Ask", Err: errors.New(brief(err.Error()))}
+		}
+	}
+	if !strings.Contains(err.Error(), "Unable to establish") {
+		return err
+	}
+	if silent := b.probe(ctx); silent != nil {
+		return bmc.Wrap("Ask", silent)
+	}
+	return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New(
+		"the BMC answers and lets nobody in: user name, password, privilege or cipher suite is wrong, or it has too many sessions")}
+}
+
+// The request Get Channel Authentication Capabilities, for this channel and the privilege Administrator (IPMI 2.0, 13.6 and 22.13),
+// and how often and how long an answer is waited for.
+const (
+	authCapabilities = "\x06\x00\xff\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x20\x18\xc8\x81\x00\x38\x8e\x04\xb5"
+	probes           = 3
+	probeTimeout     = time.Second
+)
+
+// probe returns an error where no BMC answers. It needs no credentials.
+func (b *ipmitoolBack) probe(ctx context.Context) error {
+	conn, err := (&net.Dialer{ControlContext: b.permit.Control}).DialContext(ctx, "udp", b.address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	var packet [512]byte
+	for range probes {
+		if err = b.endpoint.Wait(ctx); err != nil {
+			return err
+		}
+		if _, err = conn.Write([]byte(authCapabilities)); err == nil {
+			_ = conn.SetReadDeadline(time.Now().Add(probeTimeout))
+			var n int
+			if n, err = conn.Read(packet[:]); err == nil && answersProbe(packet[:n]) {
+				return nil
+			}
+		}
+	}
+	return &bmc.Error{Kind: bmc.Unreachable, Op: "Ask", Err: errors.New("no BMC answers at the address")}
+}
+
+// answersProbe is true for an answer to the probe: an IPMI message in RMCP whose command is the one asked for.
+func answersProbe(packet []byte) bool {
+	return len(packet) >= 21 && packet[0] == 0x06 && packet[3] == 0x07 && packet[19] == 0x38
+}

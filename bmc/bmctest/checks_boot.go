@@ -1,0 +1,161 @@
+package bmctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+var bootCapabilities = []bmc.Capability{bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk, bmc.CanBootCD}
+
+var bootChecks = []check{
+	{"boots from the network once, and says so", bmc.CanBootPXE, overrides(bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI})},
+	{"boots from the network once, legacy", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
+		result, err := r.client.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootLegacy}, "")
+		if bmc.KindOf(err) == bmc.Unsupported && err != nil {
+			r.note("legacy boot is refused: %v", err)
+			return nil
+		}
+		r.note("way %q, doubt %q", result.Way, result.Doubt)
+		return err
+	}},
+	{"boots from the network always", bmc.CanBootPXE, overrides(bmc.BootOverride{Target: bmc.BootPXE, Continuous: true})},
+	{"boots from UEFI HTTP once", bmc.CanBootHTTP, overrides(bmc.BootOverride{Target: bmc.BootHTTP, Mode: bmc.BootUEFI, URI: "http://192.0.2.1/boot.efi"})},
+	{"boots from the disk once", bmc.CanBootDisk, overrides(bmc.BootOverride{Target: bmc.BootDisk})},
+	{"boots from the optical drive once", bmc.CanBootCD, overrides(bmc.BootOverride{Target: bmc.BootCD})},
+	{"an override can be taken back", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
+		_, err := r.client.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE}, "")
+		return errors.Join(err, overrides(bmc.BootOverride{Target: bmc.BootNone})(ctx, r))
+	}},
+	{"an override for one boot expires with it", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
+		if !r.Boots {
+			r.note("no boot uses it up here")
+			return nil
+		}
+		if err := r.to(ctx, bmc.PowerOff, r.client.ForceOff); err != nil {
+			return err
+		}
+		if _, err := r.client.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE}, ""); err != nil {
+			return err
+		}
+		if err := r.to(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
+			return err
+		}
+		return r.until(ctx, func() error {
+			override, err := r.client.BootOverride(ctx)
+			if err == nil && override.Target != bmc.BootNone {
+				err = fmt.Errorf("it still is %+v", override)
+			}
+			return err
+		})
+	}},
+}
+
+// overrides sets an override and expects it to be read back.
+func overrides(want bmc.BootOverride) func(ctx context.Context, r *round) error {
+	return func(ctx context.Context, r *round) error {
+		result, err := r.client.SetBootOverride(ctx, want, "")
+		if err != nil {
+			return err
+		}
+		r.note("way %q", result.Way)
+		if result.Doubt != "" {
+			return errors.New(result.Doubt)
+		}
+		again, err := r.client.SetBootOverride(ctx, want, result.Way)
+		if err == nil && again.Doubt != "" {
+			err = errors.New("the second time: " + again.Doubt)
+		}
+		return err
+	}
+}
+
+// until repeats a look until it is as it should be, or the time to settle is up.
+func (r *round) until(ctx context.Context, look func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Settle)
+	defer cancel()
+	ticker := time.NewTicker(r.Poll)
+	defer ticker.Stop()
+	for {
+		err := look()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+var extraChecks = []check{
+	{"an image goes into the virtual drive and out again", bmc.CanVirtualMedia, func(ctx context.Context, r *round) error {
+		media, err := bmc.As[bmc.VirtualMedia](r.client, "Insert media")
+		if err != nil {
+			return err
+		}
+		if r.Image == "" {
+			r.note("no image was given: the drives are only listed")
+			_, err := media.Media(ctx)
+			return err
+		}
+		for range 2 {
+			if err := media.InsertMedia(ctx, r.Image); err != nil {
+				return err
+			}
+			if err := r.inserted(ctx, media, true); err != nil {
+				return err
+			}
+		}
+		for range 2 {
+			if err := media.EjectMedia(ctx); err != nil {
+				return err
+			}
+			if err := r.inserted(ctx, media, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"Secure Boot can be read, and set to what it is", bmc.CanSecureBoot, func(ctx context.Context, r *round) error {
+		s, err := bmc.As[bmc.SecureBooter](r.client, "Read Secure Boot")
+		if err != nil {
+			return err
+		}
+		state, err := s.SecureBoot(ctx)
+		if err != nil {
+			return err
+		}
+		r.note("%+v", state)
+		if err := s.SetSecureBoot(ctx, state.Enabled); err != nil {
+			return err
+		}
+		after, err := s.SecureBoot(ctx)
+		if err == nil && after.Enabled != state.Enabled {
+			err = fmt.Errorf("it was %+v and is %+v", state, after)
+		}
+		return err
+	}},
+}
+
+// inserted waits until a drive holds the image, or none holds any.
+func (r *round) inserted(ctx context.Context, media bmc.VirtualMedia, want bool) error {
+	return r.until(ctx, func() error {
+		drives, err := media.Media(ctx)
+		if err != nil {
+			return err
+		}
+		in := false
+		for _, d := range drives {
+			in = in || d.Inserted
+		}
+		if in != want {
+			return fmt.Errorf("an image should be inserted: %t; the drives are %+v", want, drives)
+		}
+		return nil
+	})
+}

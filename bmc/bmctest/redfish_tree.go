@@ -1,0 +1,256 @@
+package bmctest
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// targets are the boot targets as Redfish names them.
+var targets = map[string]bmc.BootTarget{
+	"None": bmc.BootNone, "Pxe": bmc.BootPXE, "UefiHttp": bmc.BootHTTP, "Hdd": bmc.BootDisk, "Cd": bmc.BootCD,
+}
+
+func (m *Machine) root() object {
+	o := object{
+		"Name": "Root", "RedfishVersion": "1.15.0", "UUID": m.opts.UUID, "Vendor": "Emulated",
+		"Systems": link("/redfish/v1/Systems"), "Managers": link("/redfish/v1/Managers"), "Chassis": link("/redfish/v1/Chassis"),
+		"SessionService": link("/redfish/v1/SessionService"), "Links": object{"Sessions": link(sessionPath)},
+	}
+	if m.faults.on(OldSchema) {
+		o["RedfishVersion"] = "1.0.1"
+	}
+	return o
+}
+
+// resource returns what is at a path, or nil.
+func (m *Machine) resource(path string) object {
+	if o := m.fixed()[path]; o != nil {
+		return o()
+	}
+	logPath := m.logPath()
+	switch {
+	case path == m.mediaPath():
+		return collection(path + "/CD")
+	case path == m.mediaPath()+"/CD":
+		return m.drive(path)
+	case path == logPath:
+		return collection(logPath + "/SEL")
+	case path == logPath+"/SEL":
+		return object{"LogEntryType": "SEL", "Entries": link(path + "/Entries")}
+	case path == logPath+"/SEL/Entries":
+		return m.entries(path)
+	case path == settingsPath && m.faults.on(OverrideAtSettings):
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return object{"Boot": m.bootObject()}
+	default:
+		return nil
+	}
+}
+
+// fixed are the resources whose path does not depend on a fault.
+func (m *Machine) fixed() map[string]func() object {
+	return map[string]func() object{
+		"/redfish/v1/Systems":  m.systems,
+		"/redfish/v1/Managers": func() object { return collection(managerPath) },
+		"/redfish/v1/Chassis":  func() object { return collection(chassisPath) },
+		managerPath:            m.managerObject,
+		chassisPath: func() object {
+			return object{"Thermal": link(chassisPath + "/Thermal"), "Power": link(chassisPath + "/Power"), "PCIeDevices": link(chassisPath + "/PCIeDevices")}
+		},
+		chassisPath + "/Thermal": func() object {
+			return object{
+				"Temperatures": []object{{"Name": "Inlet", "ReadingCelsius": 21.5, "Status": object{"Health": "OK"}}},
+				"Fans":         []object{{"Name": "Fan 1", "Reading": 4200, "ReadingUnits": "RPM", "Status": object{"Health": "OK"}}},
+			}
+		},
+		chassisPath + "/Power": func() object {
+			return object{
+				"PowerControl":  []object{{"Name": "Server", "PowerConsumedWatts": 180}},
+				"PowerSupplies": []object{{"Name": "PSU 1", "Model": "P800", "PowerCapacityWatts": 800, "Status": object{"Health": "OK"}}},
+			}
+		},
+		chassisPath + "/PCIeDevices": func() object { return collection(chassisPath + "/PCIeDevices/GPU") },
+		chassisPath + "/PCIeDevices/GPU": func() object {
+			return object{
+				"Name": "GPU", "Manufacturer": "Emulated", "Model": "G1", "SerialNumber": "GPU-1", "FirmwareVersion": "9.1",
+				"PCIeFunctions": link(chassisPath + "/PCIeDevices/GPU/PCIeFunctions"),
+			}
+		},
+		chassisPath + "/PCIeDevices/GPU/PCIeFunctions": func() object { return collection(chassisPath + "/PCIeDevices/GPU/PCIeFunctions/0") },
+		chassisPath + "/PCIeDevices/GPU/PCIeFunctions/0": func() object {
+			return object{"DeviceClass": "DisplayController", "ClassCode": "0x030200"}
+		},
+		systemPath:                 m.system,
+		systemPath + "/Processors": func() object { return collection(systemPath + "/Processors/1") },
+		systemPath + "/Processors/1": func() object {
+			return object{
+				"ProcessorType": "CPU", "InstructionSet": "x86-64", "Model": "Emulated CPU", "TotalCores": m.opts.Threads / 2, "TotalThreads": m.opts.Threads,
+			}
+		},
+		systemPath + "/Memory":               func() object { return collection(systemPath + "/Memory/1") },
+		systemPath + "/Memory/1":             func() object { return object{"CapacityMiB": m.opts.MemoryGiB << 10} },
+		systemPath + "/EthernetInterfaces":   func() object { return collection(systemPath + "/EthernetInterfaces/1") },
+		systemPath + "/EthernetInterfaces/1": func() object { return object{"MACAddress": m.opts.MAC, "LinkStatus": "LinkUp", "SpeedMbps": 25000} },
+		systemPath + "/Storage":              func() object { return m.unlessOld(collection(systemPath + "/Storage/1")) },
+		systemPath + "/Storage/1":            func() object { return object{"Drives": []object{link(systemPath + "/Storage/1/Drives/1")}} },
+		systemPath + "/Storage/1/Drives/1": func() object {
+			return object{
+				"CapacityBytes": int64(480) << 30, "MediaType": "SSD", "Model": "D480", "SerialNumber": "DISK-1",
+				"Identifiers": []object{{"DurableNameFormat": "NAA", "DurableName": "0x5000C500A1B2C3D4"}}, "Status": object{"Health": "OK"},
+			}
+		},
+		systemPath + "/SimpleStorage": func() object { return collection(systemPath + "/SimpleStorage/1") },
+		systemPath + "/SimpleStorage/1": func() object {
+			return object{"Devices": []object{{"Name": "Disk", "Model": "D480", "CapacityBytes": int64(480) << 30}}}
+		},
+		systemPath + "/SecureBoot":   m.secureBoot,
+		"/redfish/v1/SessionService": func() object { return object{"ServiceEnabled": true, "Sessions": link(sessionPath)} },
+	}
+}
+
+func (m *Machine) unlessOld(o object) object {
+	if m.faults.on(OldSchema) {
+		return nil
+	}
+	return o
+}
+
+func (m *Machine) systems() object {
+	if m.faults.on(DecoySystems) {
+		return collection("/redfish/v1/Systems/HGX_Baseboard_0", systemPath, "/redfish/v1/Systems/Enclosure")
+	}
+	return collection(systemPath)
+}
+
+func (m *Machine) managerObject() object {
+	o := object{"Name": "BMC", "FirmwareVersion": "1.0", "DateTime": m.now().Format(time.RFC3339)}
+	if !m.faults.on(MediaUnderSystems) {
+		o["VirtualMedia"] = link(managerPath + "/VirtualMedia")
+	}
+	if m.faults.on(OldSchema) {
+		o["LogServices"] = link(managerPath + "/LogServices")
+	}
+	return o
+}
+
+func (m *Machine) mediaPath() string {
+	switch {
+	case m.faults.on(NoMedia):
+		return "none"
+	case m.faults.on(MediaUnderSystems):
+		return systemPath + "/VirtualMedia"
+	default:
+		return managerPath + "/VirtualMedia"
+	}
+}
+
+func (m *Machine) logPath() string {
+	if m.faults.on(OldSchema) {
+		return managerPath + "/LogServices"
+	}
+	return systemPath + "/LogServices"
+}
+
+func (m *Machine) drive(path string) object {
+	image := m.Image()
+	o := object{"MediaTypes": []string{"CD", "DVD"}, "Inserted": image != "", "Image": nil}
+	if image != "" {
+		o["Image"] = image
+	}
+	if !m.faults.on(MediaByPatch) {
+		o["Actions"] = object{
+			"#VirtualMedia.InsertMedia": object{"target": path + "/Actions/VirtualMedia.InsertMedia"},
+			"#VirtualMedia.EjectMedia":  object{"target": path + "/Actions/VirtualMedia.EjectMedia"},
+		}
+	}
+	return o
+}
+
+func (m *Machine) entries(path string) object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	members := []object{}
+	for i, e := range m.events {
+		id := strconv.Itoa(i + 1)
+		members = append(members, object{
+			"@odata.id": path + "/" + id, "Id": id, "Created": e.Time.Format(time.RFC3339), "Severity": string(e.Severity), "Message": e.Message,
+		})
+	}
+	return object{"Members": members, "Members@odata.count": len(members)}
+}
+
+func (m *Machine) secureBoot() object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return object{"SecureBootEnable": m.secure.Enabled, "SecureBootCurrentBoot": map[bool]string{true: "Enabled", false: "Disabled"}[m.secure.Active]}
+}
+
+// bootObject is the Boot property. m.mu is held.
+func (m *Machine) bootObject() object {
+	o := object{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "UEFI"}
+	if !m.faults.on(OldSchema) {
+		o["BootSourceOverrideTarget@Redfish.AllowableValues"] = slices.Sorted(maps.Keys(targets))
+	}
+	if m.next.Mode == bmc.BootLegacy {
+		o["BootSourceOverrideMode"] = "Legacy"
+	}
+	if m.next.Target == bmc.BootNone {
+		return o
+	}
+	o["BootSourceOverrideEnabled"] = "Once"
+	if m.next.Continuous || m.faults.on(OnceReadsContinuous) {
+		o["BootSourceOverrideEnabled"] = "Continuous"
+	}
+	for name, target := range targets {
+		if target == m.next.Target {
+			o["BootSourceOverrideTarget"] = name
+		}
+	}
+	if m.next.URI != "" {
+		o["HttpBootUri"] = m.next.URI
+	}
+	return o
+}
+
+// offeredResets are the reset types that the BMC offers.
+func (m *Machine) offeredResets() []string {
+	return slices.DeleteFunc(slices.Clone(resetTypes), func(t string) bool { return t == "GracefulShutdown" && m.faults.on(NoGracefulShutdown) })
+}
+
+func (m *Machine) system() object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	power := "Off"
+	if m.on {
+		power = "On"
+	}
+	reset := object{"target": resetPath}
+	o := object{
+		"Name": m.opts.Name, "Manufacturer": "Emulated", "Model": "bmctest", "SerialNumber": "SN-" + m.opts.Name, "UUID": strings.ToUpper(m.opts.UUID),
+		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": power, "Status": object{"Health": "OK"}, "Boot": m.bootObject(),
+		"ProcessorSummary":   object{"Count": 1, "LogicalProcessorCount": m.opts.Threads, "Model": "Emulated CPU"},
+		"MemorySummary":      object{"TotalSystemMemoryGiB": m.opts.MemoryGiB},
+		"EthernetInterfaces": link(systemPath + "/EthernetInterfaces"), "Processors": link(systemPath + "/Processors"),
+		"SimpleStorage": link(systemPath + "/SimpleStorage"), "Memory": link(systemPath + "/Memory"),
+		"Links":   object{"ManagedBy": []object{link(managerPath)}, "Chassis": []object{link(chassisPath)}},
+		"Actions": object{"#ComputerSystem.Reset": reset},
+	}
+	if m.faults.on(OverrideAtSettings) {
+		o["@Redfish.Settings"] = object{"SettingsObject": link(settingsPath)}
+	}
+	if m.faults.on(MediaUnderSystems) {
+		o["VirtualMedia"] = link(systemPath + "/VirtualMedia")
+	}
+	if !m.faults.on(OldSchema) {
+		reset["ResetType@Redfish.AllowableValues"] = m.offeredResets()
+		o["Storage"], o["SecureBoot"] = link(systemPath+"/Storage"), link(systemPath+"/SecureBoot")
+		o["LogServices"] = link(systemPath + "/LogServices")
+	}
+	return o
+}

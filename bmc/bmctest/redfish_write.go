@@ -1,0 +1,103 @@
+package bmctest
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// write obeys a request that changes something.
+func (m *Machine) write(w http.ResponseWriter, r *http.Request, path string) {
+	var body object
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		refuse(w, http.StatusBadRequest, "MalformedJSON", "The body is no JSON object")
+		return
+	}
+	drive := m.mediaPath() + "/CD"
+	image, _ := body["Image"].(string)
+	switch r.Method + " " + path {
+	case "POST " + resetPath:
+		kind, _ := body["ResetType"].(string)
+		m.postReset(w, kind)
+	case "PATCH " + systemPath, "PATCH " + settingsPath:
+		m.patchBoot(w, r, path, body)
+	case "POST " + drive + "/Actions/VirtualMedia.InsertMedia":
+		if m.faults.on(MediaByPatch) || !strings.HasPrefix(image, "http") || m.Image() != "" {
+			refuse(w, http.StatusBadRequest, "ActionParameterValueFormatError", "There is an image already, or this is none")
+			return
+		}
+		m.insert(image)
+		w.WriteHeader(http.StatusNoContent)
+	case "POST " + drive + "/Actions/VirtualMedia.EjectMedia":
+		m.insert("")
+		w.WriteHeader(http.StatusNoContent)
+	case "PATCH " + drive:
+		if !m.faults.on(MediaByPatch) {
+			refuse(w, http.StatusMethodNotAllowed, "OperationNotAllowed", "Use the actions")
+			return
+		}
+		m.insert(image)
+		w.WriteHeader(http.StatusNoContent)
+	case "PATCH " + systemPath + "/SecureBoot":
+		enable, _ := body["SecureBootEnable"].(bool)
+		m.setSecureBoot(enable)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		refuse(w, http.StatusMethodNotAllowed, "OperationNotAllowed", "Not allowed")
+	}
+}
+
+func (m *Machine) postReset(w http.ResponseWriter, kind string) {
+	want := map[string]bool{"On": true, "ForceOff": false, "GracefulShutdown": false}
+	on, isState := want[kind]
+	redundant := isState && m.On() == on || kind == "ForceRestart" && !m.On()
+	switch {
+	case redundant && m.faults.on(RedundantPowerIs5xx):
+		refuse(w, http.StatusInternalServerError, "InternalError", "It is so already")
+	case redundant && m.faults.on(RedundantPowerIs4xx):
+		refuse(w, http.StatusBadRequest, "NoOperation", "It is so already")
+	case kind == "GracefulShutdown" && m.faults.on(ShutDownFails):
+		refuse(w, http.StatusInternalServerError, "InternalError", "The operating system does not answer")
+	case !slices.Contains(m.offeredResets(), kind) || !m.reset(kind):
+		refuse(w, http.StatusBadRequest, "ActionParameterNotSupported", "ResetType is not one of those allowed")
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// patchBoot sets the boot override.
+func (m *Machine) patchBoot(w http.ResponseWriter, r *http.Request, path string, body object) {
+	boot, _ := body["Boot"].(map[string]any)
+	text := func(name string) string { s, _ := boot[name].(string); return s }
+	target, known := targets[text("BootSourceOverrideTarget")]
+	mode := text("BootSourceOverrideMode")
+	enabled := text("BootSourceOverrideEnabled")
+	switch match := r.Header.Get("If-Match"); {
+	case m.faults.take(ETagStorm), match != "" && match != "*" && match != m.etagNow():
+		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed", "The ETag does not match")
+	case m.faults.on(NeedsETag) && match == "":
+		refuse(w, http.StatusPreconditionRequired, "PreconditionRequired", "If-Match is required")
+	case !known:
+		refuse(w, http.StatusBadRequest, "PropertyValueNotInList", "BootSourceOverrideTarget is not one of those allowed")
+	case (path == settingsPath) != m.faults.on(OverrideAtSettings), mode != "" && m.faults.on(RefusesBootMode):
+		refuse(w, http.StatusBadRequest, "PropertyNotWritable", "The property cannot be written")
+	case m.faults.on(IgnoresOverride), mode != "" && m.faults.on(IgnoresOverrideWithMode), enabled == "Once" && m.faults.on(IgnoresOnce):
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		override := bmc.BootOverride{Target: target, Mode: m.Override().Mode, Continuous: enabled == "Continuous"}
+		if enabled == "Disabled" {
+			override.Target = bmc.BootNone
+		}
+		if mode != "" {
+			override.Mode = bmc.BootMode(mode)
+		}
+		if target == bmc.BootHTTP {
+			override.URI = text("HttpBootUri")
+		}
+		m.override(override)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}

@@ -1,0 +1,221 @@
+package redfish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// The ways to set a boot override (DSP0268, ComputerSystem.Boot), the one that the specification means first.
+const (
+	// wayPlain writes target, duration and mode to the system.
+	wayPlain bmc.Way = "Plain"
+	// wayNoMode leaves the mode as it is: many BMCs refuse it where it cannot be changed.
+	wayNoMode bmc.Way = "NoMode"
+	// waySettings writes to the settings object (@Redfish.Settings), which takes effect at the next boot.
+	waySettings bmc.Way = "Settings"
+	// waySettingsNoMode does so without the mode.
+	waySettingsNoMode bmc.Way = "SettingsNoMode"
+	// wayContinuous overrides every boot, for BMCs that do not take Once: the override has to be taken back.
+	wayContinuous bmc.Way = "Continuous"
+)
+
+var ways = []bmc.Way{wayPlain, wayNoMode, waySettings, waySettingsNoMode, wayContinuous}
+
+// BootWays lists the ways, those that the table of quirks names first.
+func (c *conn) BootWays() []bmc.Way {
+	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.Way) bool { return slices.Contains(c.quirk.ways, w) })
+	return append(slices.Clone(c.quirk.ways), rest...)
+}
+
+// targets names the boot targets as Redfish does, the best first.
+var targets = map[bmc.BootTarget][]schemas.BootSource{
+	bmc.BootNone: {schemas.NoneBootSource},
+	bmc.BootPXE:  {schemas.PxeBootSource},
+	bmc.BootHTTP: {schemas.UefiHTTPBootSource},
+	bmc.BootDisk: {schemas.HddBootSource},
+	bmc.BootCD:   {schemas.CdBootSource, usbCD},
+}
+
+// usbCD is what Supermicro calls the virtual drive; it is not in DSP0268.
+const usbCD schemas.BootSource = "UsbCd"
+
+// target picks the first of the target's names that the BMC allows. One that does not tell gets the first, but HTTP boot, which
+// is younger than the property.
+func (c *conn) target(want bmc.BootTarget) (schemas.BootSource, error) {
+	names, ok := targets[want]
+	if !ok {
+		return "", fmt.Errorf("there is no boot target %q", want)
+	}
+	if want == bmc.BootCD && c.quirk.cd != "" {
+		names = []schemas.BootSource{c.quirk.cd}
+	}
+	allowed := c.system.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
+	if want == bmc.BootNone || len(allowed) == 0 && want != bmc.BootHTTP {
+		return names[0], nil
+	}
+	for _, name := range names {
+		if slices.Contains(allowed, string(name)) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("the BMC does not offer to boot from %s, but from %v", names[0], allowed)
+}
+
+// BootOverride reads the override.
+func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
+	if err := c.refresh(ctx); err != nil {
+		return bmc.BootOverride{}, err
+	}
+	return readOverride(c.system), nil
+}
+
+// readOverride reads the override out of a system or its settings object. A target that is none of ours is returned as it is.
+func readOverride(system resource) bmc.BootOverride {
+	boot := system.object("Boot")
+	override := bmc.BootOverride{Target: bmc.BootNone, Continuous: strings.EqualFold(boot.text("BootSourceOverrideEnabled"), "Continuous")}
+	switch mode := boot.text("BootSourceOverrideMode"); {
+	case strings.EqualFold(mode, string(schemas.UEFIBootSourceOverrideMode)):
+		override.Mode = bmc.BootUEFI
+	case strings.EqualFold(mode, string(schemas.LegacyBootSourceOverrideMode)):
+		override.Mode = bmc.BootLegacy
+	}
+	target := boot.text("BootSourceOverrideTarget")
+	if target == "" || strings.EqualFold(target, "None") || strings.EqualFold(boot.text("BootSourceOverrideEnabled"), "Disabled") {
+		override.Continuous = false
+		return override
+	}
+	override.Target = bmc.BootTarget(target)
+	for ours, names := range targets {
+		if slices.ContainsFunc(names, func(n schemas.BootSource) bool { return strings.EqualFold(string(n), target) }) {
+			override.Target = ours
+		}
+	}
+	if uri := boot.text("HttpBootUri"); override.Target == bmc.BootHTTP && uri != "None" {
+		override.URI = uri
+	}
+	return override
+}
+
+// SetBootOverride sets the override in the way given, and where the BMC refuses or ignores that, in the next one.
+func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+	const op = "Set the boot override"
+	if err := c.refresh(ctx); err != nil {
+		return bmc.BootResult{}, err
+	}
+	name, err := c.target(want.Target)
+	if err != nil {
+		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
+	}
+	c.readManager(ctx) // its firmware's version may have an entry in the table
+	ways := c.BootWays()
+	if i := slices.Index(ways, way); i >= 0 {
+		ways = slices.Concat(ways[i:], ways[:i])
+	}
+	var (
+		best    *bmc.BootResult
+		refusal error
+	)
+	for i, way := range ways {
+		if way == wayContinuous && i > 0 && best != nil {
+			break // an override that is not shown may be pending all the same: it must not become one for ever
+		}
+		result, err := c.setOverride(ctx, want, name, way)
+		switch {
+		case errors.Is(err, errNoSuchWay):
+		case err != nil && !refused(err):
+			return bmc.BootResult{}, wrap(op, err)
+		case err != nil:
+			c.quirk.settings = c.quirk.settings || saysID(err, "OperationSupportedInFutureStateURI")
+			refusal = cmp.Or(refusal, err)
+		case result.Doubt == "":
+			return result, nil
+		case best == nil:
+			best = &result
+		}
+	}
+	if best != nil {
+		return *best, nil
+	}
+	return bmc.BootResult{}, wrap(op, refusal)
+}
+
+// errNoSuchWay means that a way makes no sense for this BMC or this override.
+var errNoSuchWay = errors.New("no such way here")
+
+// setOverride sets the override in one way and reads it back.
+func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, way bmc.Way) (bmc.BootResult, error) {
+	path := c.path
+	if way == waySettings || way == waySettingsNoMode {
+		path = c.settings()
+	}
+	mode := want.Mode
+	if mode == "" && c.quirk.keepMode {
+		mode = readOverride(c.system).Mode
+	}
+	boot := map[string]any{"BootSourceOverrideTarget": name, "BootSourceOverrideEnabled": schemas.OnceBootSourceOverrideEnabled}
+	switch {
+	case want.Target == bmc.BootNone:
+		boot["BootSourceOverrideEnabled"] = schemas.DisabledBootSourceOverrideEnabled
+	case want.Continuous, way == wayContinuous:
+		boot["BootSourceOverrideEnabled"] = schemas.ContinuousBootSourceOverrideEnabled
+	}
+	withMode := mode != "" && way != wayNoMode && way != waySettingsNoMode
+	if withMode {
+		boot["BootSourceOverrideMode"] = schemas.BootSourceOverrideMode(mode)
+	}
+	if want.Target == bmc.BootNone && c.quirk.disableOnly {
+		delete(boot, "BootSourceOverrideTarget")
+	}
+	if want.URI != "" {
+		boot["HttpBootUri"] = want.URI
+	}
+	pointless := (way == wayNoMode || way == waySettingsNoMode) && mode == "" || way == wayContinuous && (want.Continuous || want.Target == bmc.BootNone)
+	if path == "" || pointless {
+		return bmc.BootResult{}, errNoSuchWay
+	}
+	if err := c.change(ctx, path, map[string]any{"Boot": boot}); err != nil {
+		return bmc.BootResult{}, err
+	}
+	after, err := c.get(ctx, path)
+	if err != nil {
+		return bmc.BootResult{}, err
+	}
+	got := readOverride(after)
+	result := bmc.BootResult{Way: way, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
+	result.Doubt = doubt(want, got, withMode)
+	return result, nil
+}
+
+// settings returns the path of the settings object (DSP0266, 9.10), or "".
+func (c *conn) settings() string {
+	if path := c.system.link("@Redfish.Settings", "SettingsObject"); path != "" {
+		return path
+	}
+	if c.quirk.settings {
+		return c.path + "/SD"
+	}
+	return ""
+}
+
+// doubt says how what was read back differs from what was wanted. That an override for one boot reads as one for all is no
+// doubt but BootResult.Lasts.
+func doubt(want, got bmc.BootOverride, withMode bool) string {
+	switch {
+	case got.Target != want.Target:
+		return fmt.Sprintf("the BMC took the target %s and says %s", want.Target, got.Target)
+	case want.Continuous && !got.Continuous:
+		return "the BMC took an override for every boot and says that it is for one"
+	case withMode && want.Mode != "" && got.Mode != "" && got.Mode != want.Mode && want.Target != bmc.BootNone:
+		return fmt.Sprintf("the BMC took the mode %s and says %s", want.Mode, got.Mode)
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,274 @@
+package redfish_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+)
+
+// TestUnwell: what a BMC does that cannot be worked with is an error of the right kind, in time.
+func TestUnwell(t *testing.T) {
+	for fault, kind := range map[bmctest.Fault]bmc.Kind{
+		bmctest.Down:              bmc.Unreachable,
+		bmctest.Hang:              bmc.Unreachable,
+		bmctest.Drip:              bmc.Unreachable,
+		bmctest.EndlessBody:       bmc.Failed,
+		bmctest.TruncatedJSON:     bmc.Failed,
+		bmctest.Busy503:           bmc.Unreachable,
+		bmctest.RedirectElsewhere: bmc.Failed,
+	} {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			machine, endpoint := newMachine(t)
+			driver := newDriver(t)
+			driver.RequestTimeout = 500 * time.Millisecond
+			if fault == bmctest.EndlessBody {
+				driver.RequestTimeout = time.Minute // it is the size that ends it
+			}
+			opened, err := driver.Open(t.Context(), endpoint)
+			g.Expect(err).NotTo(HaveOccurred())
+			misbehave(t, machine, fault, -1)
+			_, err = opened.PowerState(t.Context())
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(bmc.KindOf(err)).To(Equal(kind), "%v", err)
+			var typed *bmc.Error
+			g.Expect(errors.As(err, &typed)).To(BeTrue(), "every error says what it is: %v", err)
+			_, err = driver.Open(t.Context(), endpoint)
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(err.Error()).NotTo(ContainSubstring("secret"))
+		})
+	}
+}
+
+// TestBusy: 503 with Retry-After is waited for when it is short, also by commands; one that stays is an error that says when to
+// come back.
+func TestBusy(t *testing.T) {
+	g := NewWithT(t)
+	machine, endpoint := newMachine(t)
+	c := open(t, endpoint)
+	misbehave(t, machine, bmctest.Busy503, 1)
+	g.Expect(c.PowerOn(t.Context())).To(Succeed())
+	g.Expect(machine.CommandNames()).To(Equal([]string{"On"}))
+	misbehave(t, machine, bmctest.Busy503, -1)
+	_, err := c.PowerState(t.Context())
+	g.Expect(bmc.RetryAfter(err)).To(Equal(time.Second))
+}
+
+// TestSlow: a slow BMC is waited for.
+func TestSlow(t *testing.T) {
+	g := NewWithT(t)
+	_, endpoint := newMachine(t, bmctest.Slow)
+	g.Expect(open(t, endpoint).PowerState(t.Context())).To(Equal(bmc.PowerOff))
+}
+
+// TestRedirect: no credentials go to another host.
+func TestRedirect(t *testing.T) {
+	g := NewWithT(t)
+	var asked atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(elsewhere.Close)
+	bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(bad.Close)
+	_, err := newDriver(t).Open(t.Context(), endpointOf(t, bad, redfish.SchemeInsecure))
+	g.Expect(err).To(MatchError(ContainSubstring("the BMC redirects to another host")))
+	g.Expect(asked.Load()).To(BeZero())
+}
+
+// TestLinksElsewhere: a link cannot lead the credentials to another host either.
+func TestLinksElsewhere(t *testing.T) {
+	g := NewWithT(t)
+	var leaked atomic.Bool
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { leaked.Store(true) }))
+	t.Cleanup(elsewhere.Close)
+	host := strings.TrimPrefix(elsewhere.URL, "http://")
+	for _, target := range []string{elsewhere.URL + "/x", "@" + host + "/x", "//" + host + "/x", ":x@" + host + "/x"} {
+		bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/redfish/v1" || r.URL.Path == "/redfish/v1/" {
+				_, _ = w.Write([]byte(`{"Systems":{"@odata.id":"/redfish/v1/Systems"}}`))
+				return
+			}
+			_, _ = w.Write([]byte(`{"Members":[{"@odata.id":"` + target + `"}],"Members@odata.nextLink":"` + target + `"}`))
+		}))
+		_, err := newDriver(t).Open(t.Context(), endpointOf(t, bad, redfish.SchemeInsecure))
+		g.Expect(err).To(HaveOccurred())
+		bad.Close()
+	}
+	g.Expect(leaked.Load()).To(BeFalse())
+}
+
+// TestSessions: a session is closed also when Open fails, and one that the BMC forgot is replaced, once for a request.
+func TestSessions(t *testing.T) {
+	g := NewWithT(t)
+	machine, endpoint := newMachine(t)
+	endpoint.URL.RawQuery = "auth=session"
+	c := open(t, endpoint)
+	g.Expect(machine.Sessions()).To(Equal(1))
+	misbehave(t, machine, bmctest.Unauthorized401, 1)
+	g.Expect(c.PowerOn(t.Context())).To(Succeed())
+	g.Expect(machine.CommandNames()).To(Equal([]string{"On"}))
+	g.Expect(machine.Sessions()).To(Equal(1))
+	misbehave(t, machine, bmctest.Unauthorized401, -1)
+	_, err := c.PowerState(t.Context())
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized))
+	misbehave(t, machine, bmctest.Unauthorized401, 0)
+
+	nowhere := endpoint
+	u := *endpoint.URL
+	u.Path, nowhere.URL = "/redfish/v1/Systems/7", &u
+	before := machine.Sessions()
+	_, err = newDriver(t).Open(t.Context(), nowhere)
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.NotFound))
+	g.Expect(machine.Sessions()).To(Equal(before))
+}
+
+// TestWrongPasswordOnce: one attempt to log in costs one refusal, with sessions and without.
+func TestWrongPasswordOnce(t *testing.T) {
+	for _, query := range []string{"", "auth=session"} {
+		g := NewWithT(t)
+		machine, endpoint := newMachine(t)
+		endpoint.URL.RawQuery, endpoint.Password = query, "guess"
+		_, err := newDriver(t).Open(t.Context(), endpoint)
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized))
+		g.Expect(machine.Refused()).To(Equal(1))
+		g.Expect(err.Error()).NotTo(ContainSubstring("guess"))
+	}
+}
+
+// TestRebootMidCall: a command whose answer was lost is not given again: it was obeyed.
+func TestRebootMidCall(t *testing.T) {
+	g := NewWithT(t)
+	machine, endpoint := newMachine(t)
+	endpoint.URL.RawQuery = "auth=session"
+	c := open(t, endpoint)
+	misbehave(t, machine, bmctest.RebootMidCall, 1)
+	err := c.PowerOn(t.Context())
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable), "%v", err)
+	g.Expect(machine.CommandNames()).To(Equal([]string{"On"}))
+	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOn), "the session that the BMC forgot is replaced")
+}
+
+// TestPermit: addresses that only this machine can reach are refused, by name as well.
+func TestPermit(t *testing.T) {
+	g := NewWithT(t)
+	machine, endpoint := newMachine(t)
+	strict := newDriver(t)
+	strict.Permit = nil
+	_, err := strict.Open(t.Context(), endpoint)
+	g.Expect(err).To(MatchError(ContainSubstring("loopback, link-local or multicast")))
+	endpoint.URL.Host = strings.Replace(endpoint.URL.Host, "127.0.0.1", "localhost", 1)
+	_, err = strict.Open(t.Context(), endpoint)
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(machine.Refused()).To(BeZero())
+	g.Expect(bmc.Permit{}.Check(netip.MustParseAddr("::ffff:127.0.0.1"))).NotTo(Succeed())
+	g.Expect(bmc.Permit{}.Check(netip.MustParseAddr("192.0.2.1"))).To(Succeed())
+}
+
+// TestCertificates: expired, for another name, by an unknown issuer: refused. By the CA that is given, for the name or for the IP
+// address: taken; and another CA is used from the next connection on.
+func TestCertificates(t *testing.T) {
+	g := NewWithT(t)
+	machine, _ := newMachine(t)
+	ca, other := newCA(t), newCA(t)
+	serve := func(certificate tls.Certificate) bmc.Endpoint {
+		server := httptest.NewUnstartedServer(machine)
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		endpoint := endpointOf(t, server, redfish.Scheme)
+		endpoint.CA = ca.pem
+		return endpoint
+	}
+	tomorrow := time.Now().Add(24 * time.Hour)
+	byIP := serve(ca.issue(t, tomorrow, nil, net.IPv4(127, 0, 0, 1)))
+	open(t, byIP)
+	byName := serve(ca.issue(t, tomorrow, []string{"localhost"}, nil))
+	byName.URL.Host = strings.Replace(byName.URL.Host, "127.0.0.1", "localhost", 1)
+	open(t, byName)
+	for name, endpoint := range map[string]bmc.Endpoint{
+		"expired":        serve(ca.issue(t, time.Now().Add(-time.Hour), nil, net.IPv4(127, 0, 0, 1))),
+		"another name":   serve(ca.issue(t, tomorrow, []string{"bmc.example"}, nil)),
+		"unknown issuer": serve(other.issue(t, tomorrow, nil, net.IPv4(127, 0, 0, 1))),
+	} {
+		_, err := newDriver(t).Open(t.Context(), endpoint)
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.BadCertificate), "%s: %v", name, err)
+	}
+	// One driver, the CA in the Secret replaced: no restart.
+	driver := newDriver(t)
+	rotated := serve(other.issue(t, tomorrow, nil, net.IPv4(127, 0, 0, 1)))
+	_, err := driver.Open(t.Context(), rotated)
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.BadCertificate))
+	rotated.CA = other.pem
+	_, err = driver.Open(t.Context(), rotated)
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// authority is a certificate authority of a test.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pem         []byte
+}
+
+func newCA(t *testing.T) authority {
+	t.Helper()
+	g := NewWithT(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	g.Expect(err).NotTo(HaveOccurred())
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CA"}, NotAfter: time.Now().Add(time.Hour * 48),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	g.Expect(err).NotTo(HaveOccurred())
+	certificate, err := x509.ParseCertificate(der)
+	g.Expect(err).NotTo(HaveOccurred())
+	return authority{certificate, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+}
+
+func (a authority) issue(t *testing.T, until time.Time, names []string, ip net.IP) tls.Certificate {
+	t.Helper()
+	g := NewWithT(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	g.Expect(err).NotTo(HaveOccurred())
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, DNSNames: names}
+	if ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	g.Expect(err).NotTo(HaveOccurred())
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// severalSystems is a service of two servers.
+func severalSystems() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/redfish/v1", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) })
+	mux.HandleFunc("/redfish/v1/", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"PowerState":"On"}`)) })
+	mux.HandleFunc("/redfish/v1/Systems", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"Members":[{"@odata.id":"/redfish/v1/Systems/1"},{"@odata.id":"/redfish/v1/Systems/2"}]}`))
+	})
+	return mux
+}

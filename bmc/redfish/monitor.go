@@ -1,0 +1,200 @@
+package redfish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// chassis reads the chassis that the system is in.
+func (c *conn) chassis(ctx context.Context) []resource {
+	if paths := c.system.links("Links", "Chassis"); len(paths) > 0 {
+		return c.all(ctx, paths)
+	}
+	return c.members(ctx, "/redfish/v1/Chassis")
+}
+
+// sensorSources are the resources that hold readings: Thermal and Power of each chassis or, in services that dropped these, the
+// collection of its Sensors.
+func (c *conn) sensorSources(ctx context.Context) []string {
+	var sources []string
+	for _, chassis := range c.chassis(ctx) {
+		before := len(sources)
+		for _, name := range []string{"Thermal", "Power"} {
+			if path := chassis.link(name); path != "" {
+				sources = append(sources, path)
+			}
+		}
+		if path := chassis.link("Sensors"); len(sources) == before && path != "" {
+			sources = append(sources, path)
+		}
+	}
+	return sources
+}
+
+// Sensors reads the sensors that have a number.
+func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
+	const op = "Read the sensors"
+	if err := c.refresh(ctx); err != nil {
+		return nil, err
+	}
+	sources := c.sensorSources(ctx)
+	if len(sources) == 0 {
+		return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no sensors")}
+	}
+	var sensors []bmc.Sensor
+	for _, source := range c.all(ctx, sources) {
+		if source.has("Members") {
+			for _, r := range c.all(ctx, source.links("Members")) {
+				sensors = appendSensor(sensors, r, r.text("ReadingType"), r.text("ReadingUnits"), "Reading")
+			}
+			continue
+		}
+		sensors = append(sensors, sensorsIn(source)...)
+	}
+	return sensors, wrap(op, ctx.Err())
+}
+
+// sensorsIn picks the readings out of a Thermal or a Power resource.
+func sensorsIn(source resource) []bmc.Sensor {
+	var sensors []bmc.Sensor
+	for _, list := range []struct{ name, reading, kind, unit string }{
+		{"Temperatures", "ReadingCelsius", "Temperature", "Cel"},
+		{"Fans", "Reading", "Fan", "RPM"},
+		{"Voltages", "ReadingVolts", "Voltage", "V"},
+		{"PowerControl", "PowerConsumedWatts", "Power", "W"},
+	} {
+		for _, r := range source.list(list.name) {
+			unit := list.unit
+			if u := r.text("ReadingUnits"); strings.EqualFold(u, "Percent") {
+				unit = "%"
+			}
+			sensors = appendSensor(sensors, r, list.kind, unit, list.reading)
+		}
+	}
+	return sensors
+}
+
+func appendSensor(sensors []bmc.Sensor, r resource, kind, unit, reading string) []bmc.Sensor {
+	value, ok := r.number(reading)
+	if !ok {
+		return sensors
+	}
+	name := cmp.Or(r.text("Name"), r.text("FanName"), r.id())
+	return append(sensors, bmc.Sensor{Name: name, Kind: kind, Value: value, Unit: unit, Health: healthOf(r)})
+}
+
+// healthOf returns the health of a part.
+func healthOf(r resource) bmc.Health {
+	switch health := bmc.Health(r.text("Status", "Health")); health {
+	case bmc.HealthOK, bmc.HealthWarning, bmc.HealthCritical:
+		return health
+	default:
+		return ""
+	}
+}
+
+// logEntries returns the path of the entries of the log that tells of the server: the system's, else a manager's; of several, the
+// System Event Log.
+func (c *conn) logEntries(ctx context.Context) string {
+	services := c.members(ctx, c.system.link("LogServices"))
+	if len(services) == 0 {
+		for _, manager := range c.all(ctx, c.managers(ctx)) {
+			services = append(services, c.members(ctx, manager.link("LogServices"))...)
+		}
+	}
+	rank := func(r resource) int {
+		for i, name := range []string{"SEL", "EventLog", "IML", "Log"} {
+			if strings.EqualFold(r.text("LogEntryType"), name) || strings.Contains(strings.ToUpper(r.id()), strings.ToUpper(name)) {
+				return i
+			}
+		}
+		return 9
+	}
+	slices.SortStableFunc(services, func(a, b resource) int { return cmp.Compare(rank(a), rank(b)) })
+	for _, s := range services {
+		if entries := s.link("Entries"); entries != "" {
+			return entries
+		}
+	}
+	return ""
+}
+
+// Events reads the newest entries of the event log. Services list them in either order, some in pages.
+func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
+	const op = "Read the event log"
+	if err := c.refresh(ctx); err != nil {
+		return nil, err
+	}
+	path := c.logEntries(ctx)
+	if path == "" {
+		return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no log of the server")}
+	}
+	paths, entries, err := c.collection(ctx, path)
+	if err != nil && len(entries) == 0 && len(paths) == 0 {
+		return nil, wrap(op, err)
+	}
+	if len(entries) == 0 {
+		// Links alone: the newest are at one of the ends.
+		ends := paths
+		if len(paths) > 2*most {
+			ends = slices.Concat(paths[:most], paths[len(paths)-most:])
+		}
+		entries = c.all(ctx, ends)
+	}
+	events := make([]bmc.Event, 0, len(entries))
+	for _, e := range entries {
+		events = append(events, eventOf(e))
+	}
+	slices.SortStableFunc(events, func(a, b bmc.Event) int { return b.Time.Compare(a.Time) })
+	return events[:min(most, len(events))], wrap(op, ctx.Err())
+}
+
+func eventOf(r resource) bmc.Event {
+	event := bmc.Event{Message: cmp.Or(r.text("Message"), r.text("MessageId"), r.text("Name"))}
+	for _, name := range []string{"Created", "EventTimestamp"} {
+		if at, err := parseTime(r.text(name)); err == nil {
+			event.Time = at
+			break
+		}
+	}
+	switch severity := bmc.Health(r.text("Severity")); severity {
+	case bmc.HealthOK, bmc.HealthWarning, bmc.HealthCritical:
+		event.Severity = severity
+	}
+	return event
+}
+
+// parseTime reads a date and time (DSP0266, 9.5), also one that lacks its offset: then it is UTC.
+func parseTime(text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%.40q is no time", text)
+}
+
+// Clock reads the BMC's clock.
+func (c *conn) Clock(ctx context.Context) (time.Time, error) {
+	const op = "Read the clock"
+	if err := c.refresh(ctx); err != nil {
+		return time.Time{}, err
+	}
+	c.manager = nil // it was read some time ago
+	text := c.readManager(ctx).text("DateTime")
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, wrap(op, err)
+	}
+	if text == "" {
+		return time.Time{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC does not tell its time")}
+	}
+	at, err := parseTime(text)
+	return at, bmc.Wrap(op, err)
+}

@@ -1,0 +1,70 @@
+package redfish
+
+import (
+	"regexp"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// quirk is how a BMC is to be treated differently.
+type quirk struct {
+	// ways are the ways to set a boot override that are tried first.
+	ways []bmc.Way
+	// keepMode sends the mode with every override, also where nobody asked for one.
+	keepMode bool
+	// disableOnly takes an override back without naming a target.
+	disableOnly bool
+	// settings says that the settings object is at SD below the system, although the system does not link to it.
+	settings bool
+	// cd is the name of the virtual drive as a boot target.
+	cd schemas.BootSource
+	// imageOnly inserts media with nothing but the image.
+	imageOnly bool
+	// drive is what the Id of a usable virtual drive looks like; nil is any.
+	drive *regexp.Regexp
+}
+
+// merge lets what the other says win.
+func (q quirk) merge(other quirk) quirk {
+	if other.ways != nil {
+		q.ways = other.ways
+	}
+	if other.cd != "" {
+		q.cd = other.cd
+	}
+	if other.drive != nil {
+		q.drive = other.drive
+	}
+	q.keepMode = q.keepMode || other.keepMode
+	q.disableOnly = q.disableOnly || other.disableOnly
+	q.settings = q.settings || other.settings
+	q.imageOnly = q.imageOnly || other.imageOnly
+	return q
+}
+
+// knownQuirk is an entry of the table of known deviations.
+type knownQuirk struct {
+	name string
+	// vendor, model and firmware are what the entry is for: patterns for what the system and its manager say. nil is any.
+	vendor, model, firmware *regexp.Regexp
+	quirk                   quirk
+	// seen is the observation behind the entry, and where it can be read.
+	seen string
+}
+
+// quirksOf merges the entries that are for a BMC. Later entries win.
+func quirksOf(vendor, model, firmware string) (quirk, []string) {
+	var (
+		merged quirk
+		names  []string
+	)
+	matches := func(pattern *regexp.Regexp, text string) bool { return pattern == nil || pattern.MatchString(text) }
+	for _, known := range knownQuirks {
+		if matches(known.vendor, vendor) && matches(known.model, model) && matches(known.firmware, firmware) {
+			names, merged = append(names, known.name), merged.merge(known.quirk)
+		}
+	}
+	return merged, names
+}

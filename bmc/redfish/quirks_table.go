@@ -1,0 +1,76 @@
+package redfish
+
+import (
+	"regexp"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+var (
+	supermicro = regexp.MustCompile(`(?i)^super ?micro`)
+	hpe        = regexp.MustCompile(`^(HPE?|Hewlett.*)$`)
+	dell       = regexp.MustCompile(`^Dell`)
+	lenovo     = regexp.MustCompile(`(?i)^lenovo`)
+	ami        = regexp.MustCompile(`(?i)^(american megatrends|ami\b|asrock|giga)`)
+)
+
+// knownQuirks is the table of known deviations. An entry only orders what is tried: vendors' names are unreliable, since the same
+// firmware ships under many of them, so every way is read back and left for the next where it does not hold.
+var knownQuirks = []knownQuirk{
+	{
+		name: "supermicro-mode-always", vendor: supermicro, quirk: quirk{keepMode: true},
+		seen: "A change without BootSourceOverrideMode falls back to Legacy, and one without Enabled to Once. " +
+			"DMTF/Redfishtool#106, ironcore-dev/metal-operator#607",
+	},
+	{
+		name: "supermicro-x10-no-mode", vendor: supermicro, model: regexp.MustCompile(`(?i)^(sys-.*)?X(9|10)`), quirk: quirk{ways: []bmc.Way{wayNoMode}},
+		seen: "Old boards have no BootSourceOverrideMode and refuse the whole change for it. ironcore-dev/metal-operator#982",
+	},
+	{
+		name: "supermicro-usbcd", vendor: supermicro, quirk: quirk{cd: usbCD},
+		seen: "Virtual media are a USB drive: Cd is listed as well and boots nothing. openstack/sushy change-bootdev-smc",
+	},
+	{
+		name: "supermicro-ars-cd", vendor: supermicro, model: regexp.MustCompile(`(?i)^ars-111gl-nhr$`), quirk: quirk{cd: "Cd"},
+		seen: "This model boots virtual media from Cd, unlike the others. openstack/sushy supermicro-vmedia-dev-workaround",
+	},
+	{
+		name: "supermicro-image-only", vendor: supermicro, quirk: quirk{imageOnly: true},
+		seen: "InsertMedia with Inserted or WriteProtected is answered with 400. openstack/sushy fix-insert-media-payload",
+	},
+	{
+		name: "hpe-mode-readonly", vendor: hpe, quirk: quirk{ways: []bmc.Way{wayNoMode}},
+		seen: "iLO 5 shows BootSourceOverrideMode and refuses it, also when it is unchanged. ansible-collections/community.general#3509",
+	},
+	{
+		name: "hpe-disable-only", vendor: hpe, quirk: quirk{disableOnly: true},
+		seen: "iLO refuses Enabled together with the target None. ironcore-dev/metal-operator#998",
+	},
+	{
+		name: "dell-17g-settings", vendor: dell, model: regexp.MustCompile(`^PowerEdge [A-Z]{1,2}\d7\d{1,2}`),
+		quirk: quirk{ways: []bmc.Way{waySettings, waySettingsNoMode}},
+		seen:  "On iDRAC 10, Boot is read-only at the system and writable at its settings object. stmcginnis/gofish#511",
+	},
+	{
+		name: "dell-17g-drive", vendor: dell, model: regexp.MustCompile(`^PowerEdge [A-Z]{1,2}\d7\d{1,2}`),
+		quirk: quirk{drive: regexp.MustCompile(`^1$`)},
+		seen:  "On iDRAC 10 only the virtual drive 1 boots. openstack/ironic idrac10-vmedia-slot1",
+	},
+	{
+		name: "lenovo-drive-ext", vendor: lenovo, quirk: quirk{drive: regexp.MustCompile(`^(EXT\d|\d|CD|DVD|Cd)`)},
+		seen: "XCC lists the drives RDOC and Remote as CDs, and takes images into EXT alone. Lenovo, XCC REST API, insert/eject virtual media",
+	},
+	{
+		name: "ami-settings-at-sd", vendor: ami, quirk: quirk{settings: true},
+		seen: "MegaRAC refuses boot properties at the system (OperationSupportedInFutureStateURI) and takes them at SD below it, to which " +
+			"not every version links. ironcore-dev/metal-operator#188, DMTF/Redfish-Tacklebox#144",
+	},
+	{
+		name: "ami-whole-boot", vendor: ami, quirk: quirk{keepMode: true},
+		seen: "Target, duration and mode are taken together or not at all. openstack/ironic redfish-full-boot-payload-asrockrack",
+	},
+	{
+		name: "sushy-no-expiry", vendor: regexp.MustCompile(`^Sushy Emulator$`), quirk: quirk{ways: []bmc.Way{wayPlain}},
+		seen: "sushy-tools reports Once as Continuous, and keeps it: the override has to be taken back after the boot",
+	},
+}

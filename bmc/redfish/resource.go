@@ -1,0 +1,177 @@
+package redfish
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// resource is a JSON object as a BMC gave it. BMCs write numbers as strings, null for a list, names in lower case, and leave out
+// what the schema requires; gofish's typed schemas lose a whole resource to one such property. So what is needed is picked out
+// of it one by one, and what is not as it should be is as if it were not there.
+type resource map[string]any
+
+// decode reads a resource. An empty body is an empty resource.
+func decode(body io.Reader) (resource, error) {
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	var r resource
+	if len(strings.TrimSpace(string(content))) == 0 {
+		return r, nil
+	}
+	if err := json.Unmarshal(content, &r); err != nil {
+		return nil, fmt.Errorf("the BMC's answer is no JSON object: %w", err)
+	}
+	return r, nil
+}
+
+// value follows a path of names. Names match without regard to case where there is no exact match.
+func (r resource) value(path ...string) any {
+	var v any = map[string]any(r)
+	for _, name := range path {
+		object, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		found, ok := object[name]
+		if !ok {
+			for _, key := range slices.Sorted(maps.Keys(object)) {
+				if strings.EqualFold(key, name) {
+					found = object[key]
+					break
+				}
+			}
+		}
+		v = found
+	}
+	return v
+}
+
+// text returns a string, or a number or a truth as one.
+func (r resource) text(path ...string) string {
+	switch v := r.value(path...).(type) {
+	case string:
+		return strings.TrimSpace(v)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
+	default:
+		return ""
+	}
+}
+
+// number returns a number, or a string that is one, and whether there is one.
+func (r resource) number(path ...string) (float64, bool) {
+	switch v := r.value(path...).(type) {
+	case float64:
+		return v, true
+	case string:
+		n, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+		return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+	default:
+		return 0, false
+	}
+}
+
+// count returns a number that counts something: 0 where it is none or absurd.
+func (r resource) count(path ...string) int64 {
+	n, _ := r.number(path...)
+	if n < 0 || n >= 1<<62 {
+		return 0
+	}
+	return int64(n)
+}
+
+// truth returns a boolean, also one that is written as a word.
+func (r resource) truth(path ...string) bool {
+	return strings.EqualFold(r.text(path...), "true")
+}
+
+// has is true where there is something other than null.
+func (r resource) has(path ...string) bool { return r.value(path...) != nil }
+
+// object returns an object, or nil.
+func (r resource) object(path ...string) resource {
+	o, _ := r.value(path...).(map[string]any)
+	return o
+}
+
+// list returns the objects of a list. Some BMCs leave out the list around a single one.
+func (r resource) list(path ...string) []resource {
+	if single := r.object(path...); single != nil {
+		return []resource{single}
+	}
+	items, _ := r.value(path...).([]any)
+	var objects []resource
+	for _, item := range items {
+		if o, ok := item.(map[string]any); ok {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
+// texts returns the strings of a list.
+func (r resource) texts(path ...string) []string {
+	items, _ := r.value(path...).([]any)
+	var texts []string
+	for _, item := range items {
+		if s, ok := item.(string); ok {
+			texts = append(texts, s)
+		}
+	}
+	return texts
+}
+
+// link returns the path that a link leads to, or "". Only paths are links: "@evil.example/" or a whole URL would take the
+// credentials to another host.
+func (r resource) link(path ...string) string {
+	var to string
+	switch v := r.value(path...).(type) {
+	case string:
+		to = v
+	case map[string]any:
+		to = resource(v).text("@odata.id")
+	}
+	return cleanLink(to)
+}
+
+func cleanLink(to string) string {
+	to = strings.TrimSpace(to)
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\r\n") {
+		return ""
+	}
+	if len(to) > 1 {
+		to = strings.TrimSuffix(to, "/") // a path is the same resource without (DSP0266, 6.2), and some BMCs answer only that
+	}
+	return to
+}
+
+// links returns the paths that a list of links leads to.
+func (r resource) links(path ...string) []string {
+	var to []string
+	items, _ := r.value(path...).([]any)
+	for _, item := range items {
+		if l := (resource{"l": item}).link("l"); l != "" {
+			to = append(to, l)
+		}
+	}
+	return to
+}
+
+// id returns the last part of the resource's own path, or its Id.
+func (r resource) id() string {
+	if id := r.text("Id"); id != "" {
+		return id
+	}
+	path := r.link("@odata.id")
+	return path[strings.LastIndex(path, "/")+1:]
+}

@@ -1,0 +1,42 @@
+package host
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// TestChoose: a boot that did not come escalates step by step, and what worked is used again.
+func TestChoose(t *testing.T) {
+	ways := []bmc.Way{"Plain", "NoMode", "Settings"}
+	both := []string{"BootHTTP", "BootPXE"}
+	last := func(target, way string, attempt int32, worked bool) *v1alpha1.BootOverrideStatus {
+		return &v1alpha1.BootOverrideStatus{Target: target, Way: way, Attempt: attempt, Worked: worked}
+	}
+	for name, test := range map[string]struct {
+		can     []string
+		mode    bmc.BootMode
+		last    *v1alpha1.BootOverrideStatus
+		attempt int32
+		want    choice
+	}{
+		"the first":                           {both, bmc.BootUEFI, nil, 1, choice{bmc.BootPXE, "Plain"}},
+		"the same attempt again":              {both, bmc.BootUEFI, last("PXE", "Plain", 1, false), 1, choice{bmc.BootPXE, "Plain"}},
+		"the second":                          {both, bmc.BootUEFI, last("PXE", "Plain", 1, false), 2, choice{bmc.BootPXE, "NoMode"}},
+		"the third is HTTP":                   {both, bmc.BootUEFI, last("PXE", "NoMode", 2, false), 3, choice{bmc.BootHTTP, "Plain"}},
+		"then the rest":                       {both, bmc.BootUEFI, last("HTTP", "Plain", 3, false), 4, choice{bmc.BootPXE, "Settings"}},
+		"and from the start":                  {both, bmc.BootUEFI, last("PXE", "Settings", 4, false), 5, choice{bmc.BootPXE, "Plain"}},
+		"it worked, and the boot did not":     {both, bmc.BootUEFI, last("PXE", "NoMode", 1, true), 2, choice{bmc.BootPXE, "NoMode"}},
+		"it worked for another machine":       {both, bmc.BootUEFI, last("PXE", "Settings", 2, true), 1, choice{bmc.BootPXE, "Settings"}},
+		"no HTTP boot for legacy firmware":    {both, bmc.BootLegacy, last("PXE", "NoMode", 2, false), 3, choice{bmc.BootPXE, "Settings"}},
+		"HTTP alone":                          {[]string{"BootHTTP"}, bmc.BootUEFI, nil, 1, choice{bmc.BootHTTP, "Plain"}},
+		"a way that the driver has no longer": {both, bmc.BootUEFI, last("PXE", "Old", 1, false), 2, choice{bmc.BootPXE, "Plain"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(choose(choices(ways, test.can, test.mode), test.last, test.attempt)).To(Equal(test.want))
+		})
+	}
+}
