@@ -46,6 +46,14 @@ fuzz: ## Fuzz the parsers of network input, each for FUZZTIME (30s).
 	go test -run '^$$' -fuzz FuzzReply -fuzztime $(or $(FUZZTIME),30s) ./pxe/dhcp
 	go test -run '^$$' -fuzz FuzzSplitName -fuzztime $(or $(FUZZTIME),30s) ./pxe/tftp
 
+.PHONY: peers
+peers: ## Install the BMC software that the conformance suite runs against: Debian packages (as root), and .cache/peers.
+	@hack/peers.sh
+
+.PHONY: conformance
+conformance: peers ## The conformance suite against BMC software that we did not write: sushy-tools, virtualbmc, ipmi_sim.
+	go test -race -count=1 -timeout 15m ./bmc/peertest
+
 .PHONY: build
 build: ## Build the manager.
 	CGO_ENABLED=0 go build -o $(BIN)/manager ./cmd/manager

@@ -4,7 +4,7 @@ package bmc
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/url"
 	"time"
 )
@@ -31,7 +31,7 @@ type Rester interface{ Rest() }
 func As[T any](c Client, op string) (T, error) {
 	can, ok := c.(T)
 	if !ok {
-		return can, &Error{Kind: Unsupported, Op: op, Err: fmt.Errorf("the protocol has no such command")}
+		return can, &Error{Kind: Unsupported, Op: op, Err: errors.New("the protocol has no such command")}
 	}
 	return can, nil
 }

@@ -134,8 +134,8 @@ func (l *line) noteFault(ctx context.Context, err error, id identity) error {
 // at most, so that BMCs that failed together are not asked together.
 func leaveAlone(kind Kind, count int) time.Duration {
 	var wait time.Duration
-	switch {
-	case kind == Unauthorized:
+	switch kind {
+	case Unauthorized:
 		wait = []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour}[min(count, 3)-1]
 	default:
 		wait = min(time.Second<<min(count-1, 10), time.Minute)

@@ -3,9 +3,9 @@ package bmc_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,10 +79,10 @@ func TestLimits(t *testing.T) {
 	)
 	pool := newPool(t, bmc.Driver{Open: fake.Open, Limit: limit}, bmc.PoolOptions{Patience: time.Nanosecond, Rate: 1e6})
 	for i := range bmcs * jobsEach {
-		host := fmt.Sprint(i % bmcs)
+		host := strconv.Itoa(i % bmcs)
 		wg.Add(1)
 		g.Expect(pool.Submit(bmc.Job{
-			Key: fmt.Sprint(i), Endpoint: endpoint(host), Done: func(error) { wg.Done() },
+			Key: strconv.Itoa(i), Endpoint: endpoint(host), Done: func(error) { wg.Done() },
 			Run: func(context.Context, bmc.Client) error {
 				count := func(by int) int {
 					mu.Lock()
@@ -215,7 +215,7 @@ func TestTarPits(t *testing.T) {
 	healthy := make(chan error, all)
 	servers := make([]*httptest.Server, 0, all)
 	for i := range all {
-		machine := bmctest.NewMachine(bmctest.Options{Name: fmt.Sprint(i), Username: "admin", Password: "secret"})
+		machine := bmctest.NewMachine(bmctest.Options{Name: strconv.Itoa(i), Username: "admin", Password: "secret"})
 		pit := i%(all/pits) == 0
 		if pit {
 			g.Expect(machine.Misbehave([]bmctest.Fault{bmctest.Hang, bmctest.Drip}[i/5%2], -1)).To(Succeed())

@@ -34,7 +34,7 @@ var loginChecks = []check{
 	}},
 	{"a wrong password is refused, and called so", "", func(ctx context.Context, r *round) error {
 		if r.SkipWrongPassword {
-			r.note("left out")
+			r.notef("left out")
 			return nil
 		}
 		wrong := r.Endpoint
@@ -61,7 +61,7 @@ var lookChecks = []check{
 		if err != nil {
 			return err
 		}
-		r.note("%s %s, firmware %s, %s, quirks %v", one.Vendor, one.Model, one.FirmwareVersion, one.Protocol, one.Quirks)
+		r.notef("%s %s, firmware %s, %s, quirks %v", one.Vendor, one.Model, one.FirmwareVersion, one.Protocol, one.Quirks)
 		if fmt.Sprint(one) != fmt.Sprint(two) {
 			return fmt.Errorf("first %v, then %v", one, two)
 		}
@@ -81,7 +81,7 @@ var lookChecks = []check{
 			took[i] = time.Since(start)
 		}
 		slices.Sort(took)
-		r.note("a poll takes %s (median), %s (longest of %d)", took[polls/2].Round(10*time.Microsecond), took[polls-1].Round(10*time.Microsecond), polls)
+		r.notef("a poll takes %s (median), %s (longest of %d)", took[polls/2].Round(10*time.Microsecond), took[polls-1].Round(10*time.Microsecond), polls)
 		return nil
 	}},
 	{"the inventory can be read, and names what is missing", bmc.CanInventory, func(ctx context.Context, r *round) error {
@@ -89,7 +89,7 @@ var lookChecks = []check{
 		if err != nil {
 			return err
 		}
-		r.note("%s %s, serial %q, UUID %q, %d threads, %d MiB, %d disks, %d NICs, missing %v", i.Manufacturer, i.Model, i.SerialNumber, i.SystemUUID,
+		r.notef("%s %s, serial %q, UUID %q, %d threads, %d MiB, %d disks, %d NICs, missing %v", i.Manufacturer, i.Model, i.SerialNumber, i.SystemUUID,
 			i.CPUThreads, i.MemoryMiB, len(i.Disks), len(i.NICs), i.Missing)
 		for part, absent := range map[string]bool{
 			"cpu": i.CPUThreads == 0, "memory": i.MemoryMiB == 0, "disks": len(i.Disks) == 0, "nics": len(i.NICs) == 0, "systemUUID": i.SystemUUID == "",
@@ -109,7 +109,7 @@ var lookChecks = []check{
 		if err == nil && len(sensors) == 0 {
 			err = errors.New("there is none")
 		}
-		r.note("%d sensors", len(sensors))
+		r.notef("%d sensors", len(sensors))
 		return err
 	}},
 	{"the event log is newest first", bmc.CanEventLog, func(ctx context.Context, r *round) error {
@@ -121,7 +121,7 @@ var lookChecks = []check{
 		if err != nil {
 			return err
 		}
-		r.note("%d of its newest entries", len(events))
+		r.notef("%d of its newest entries", len(events))
 		if len(events) > 10 || !slices.IsSortedFunc(events, func(a, b bmc.Event) int { return b.Time.Compare(a.Time) }) {
 			return fmt.Errorf("asked for 10: %v", events)
 		}
@@ -133,7 +133,7 @@ var lookChecks = []check{
 			return err
 		}
 		clock, err := m.Clock(ctx)
-		r.note("it is %s ahead of ours", time.Until(clock).Round(time.Second))
+		r.notef("it is %s ahead of ours", time.Until(clock).Round(time.Second))
 		return err
 	}},
 }

@@ -16,10 +16,10 @@ var bootChecks = []check{
 	{"boots from the network once, legacy", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
 		result, err := r.client.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootLegacy}, "")
 		if bmc.KindOf(err) == bmc.Unsupported && err != nil {
-			r.note("legacy boot is refused: %v", err)
+			r.notef("legacy boot is refused: %v", err)
 			return nil
 		}
-		r.note("way %q, doubt %q", result.Way, result.Doubt)
+		r.notef("way %q, doubt %q", result.Way, result.Doubt)
 		return err
 	}},
 	{"boots from the network always", bmc.CanBootPXE, overrides(bmc.BootOverride{Target: bmc.BootPXE, Continuous: true})},
@@ -32,7 +32,7 @@ var bootChecks = []check{
 	}},
 	{"an override for one boot expires with it", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
 		if !r.Boots {
-			r.note("no boot uses it up here")
+			r.notef("no boot uses it up here")
 			return nil
 		}
 		if err := r.to(ctx, bmc.PowerOff, r.client.ForceOff); err != nil {
@@ -61,7 +61,7 @@ func overrides(want bmc.BootOverride) func(ctx context.Context, r *round) error 
 		if err != nil {
 			return err
 		}
-		r.note("way %q", result.Way)
+		r.notef("way %q", result.Way)
 		if result.Doubt != "" {
 			return errors.New(result.Doubt)
 		}
@@ -99,7 +99,7 @@ var extraChecks = []check{
 			return err
 		}
 		if r.Image == "" {
-			r.note("no image was given: the drives are only listed")
+			r.notef("no image was given: the drives are only listed")
 			_, err := media.Media(ctx)
 			return err
 		}
@@ -130,7 +130,7 @@ var extraChecks = []check{
 		if err != nil {
 			return err
 		}
-		r.note("%+v", state)
+		r.notef("%+v", state)
 		if err := s.SetSecureBoot(ctx, state.Enabled); err != nil {
 			return err
 		}

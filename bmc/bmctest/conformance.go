@@ -75,7 +75,7 @@ type round struct {
 	notes  []string
 }
 
-func (r *round) note(format string, args ...any) {
+func (r *round) notef(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 

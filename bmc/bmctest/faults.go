@@ -81,6 +81,8 @@ const (
 	OverrideAtSettings Fault = "OverrideAtSettings"
 	// OverrideReadsInvalid says that the boot flags are not valid when they are read back (IPMI).
 	OverrideReadsInvalid Fault = "OverrideReadsInvalid"
+	// NoNetworkBoot does not offer the network among the boot targets.
+	NoNetworkBoot Fault = "NoNetworkBoot"
 	// NeedsETag refuses changes without If-Match.
 	NeedsETag Fault = "NeedsETag"
 	// ETagStorm answers 412 to a change, whatever its If-Match.
@@ -102,7 +104,7 @@ var Faults = []Fault{
 	Unauthorized401, SessionTableFull, Busy503, RedirectElsewhere, RebootMidCall, ClockSkew,
 	PowerIgnored, RedundantPowerIs4xx, RedundantPowerIs5xx, ShutDownFails, NoGracefulShutdown,
 	RefusesBootMode, IgnoresOverrideWithMode, IgnoresOverride, IgnoresOnce, OnceReadsContinuous, OverrideNeverResets, OverrideReverts,
-	OverrideAtSettings, OverrideReadsInvalid, NeedsETag, ETagStorm,
+	OverrideAtSettings, OverrideReadsInvalid, NoNetworkBoot, NeedsETag, ETagStorm,
 	MediaUnderSystems, MediaByPatch, NoMedia, SwappedGUID,
 }
 

@@ -59,7 +59,7 @@ func (s sdrStore) RecordIDs(context.Context) ([]uint16, error) {
 	}
 	ids := make([]uint16, len(sdrRecords()))
 	for i := range ids {
-		ids[i] = uint16(i + 1) //nolint:gosec // a handful
+		ids[i] = uint16(i + 1)
 	}
 	return ids, nil
 }
@@ -86,13 +86,13 @@ var sdrRecords = sync.OnceValue(func() [][]byte {
 	var records [][]byte
 	for i, s := range ipmiSensors {
 		full := &types.SDRFull{
-			GeneratorID: types.GeneratorBMC, SensorNumber: types.SensorNumber(i + 1), SensorType: s.kind, //nolint:gosec // a handful
+			GeneratorID: types.GeneratorBMC, SensorNumber: types.SensorNumber(i + 1), SensorType: s.kind,
 			SensorEventReadingType: types.EventReadingTypeThreshold,
 			SensorUnit:             types.SensorUnit{BaseUnit: s.unit},
 			ReadingFactors:         types.ReadingFactors{M: s.factor},
-			IDStringTypeLength:     types.TypeLength(0xc0 | len(s.name)), IDStringBytes: []byte(s.name), //nolint:gosec // short
+			IDStringTypeLength:     types.TypeLength(0xc0 | len(s.name)), IDStringBytes: []byte(s.name),
 		}
-		records = append(records, full.Pack(uint16(i+1))) //nolint:gosec // a handful
+		records = append(records, full.Pack(uint16(i+1)))
 	}
 	return records
 })
@@ -145,9 +145,9 @@ func (s *ipmiState) logEntry(request []byte) ([]byte, types.CompletionCode) {
 	}
 	next := uint16(last)
 	if id < len(events) {
-		next = uint16(id + 1) //nolint:gosec // at most mostLog
+		next = uint16(id + 1)
 	}
-	return append(binary.LittleEndian.AppendUint16(nil, next), recordOf(uint16(id), events[len(events)-id])...), types.CodeOK //nolint:gosec // at most mostLog
+	return append(binary.LittleEndian.AppendUint16(nil, next), recordOf(uint16(id), events[len(events)-id])...), types.CodeOK
 }
 
 // recordOf is an entry of the machine's log as an event record.

@@ -3,6 +3,7 @@
 package bmctest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -22,6 +23,8 @@ type Command struct {
 type Options struct {
 	// Name, MAC and UUID are the server's.
 	Name, MAC, UUID string
+	// Vendor and Model are what the BMC says of the server. Default to Emulated and bmctest.
+	Vendor, Model string
 	// Username and Password are the BMC's credentials.
 	Username, Password string
 	// PowerDelay is how long a change of power takes. Zero is at once.
@@ -65,6 +68,7 @@ func NewMachine(opts Options) *Machine {
 	if opts.Threads == 0 {
 		opts.Threads = 16
 	}
+	opts.Vendor, opts.Model = cmp.Or(opts.Vendor, "Emulated"), cmp.Or(opts.Model, "bmctest")
 	m := &Machine{opts: opts, on: opts.On, booted: opts.On, next: bmc.BootOverride{Target: bmc.BootNone}, sessions: map[string]string{}}
 	m.log(bmc.HealthOK, "The BMC started")
 	return m

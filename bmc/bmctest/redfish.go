@@ -30,6 +30,8 @@ func collection(members ...string) object {
 }
 
 // ServeHTTP is the server's BMC: a Redfish service (DSP0266) with basic and session authentication.
+//
+//nolint:contextcheck // the server runs on when the request that switched it on has ended
 func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.unwell(w, r) {
 		return
@@ -98,7 +100,7 @@ func (m *Machine) unwell(w http.ResponseWriter, r *http.Request) bool {
 		refuse(w, http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable", "Busy")
 		return true
 	case m.faults.on(RedirectElsewhere):
-		http.Redirect(w, r, "http://redirected.invalid"+r.URL.Path, http.StatusTemporaryRedirect)
+		http.Redirect(w, r, "http://redirected.invalid"+r.URL.Path, http.StatusTemporaryRedirect) //nolint:gosec // that is the fault
 		return true
 	case m.faults.on(Slow):
 		timer := time.NewTimer(300 * time.Millisecond)
@@ -238,24 +240,29 @@ func (m *Machine) deform(o object) object {
 	return deformed
 }
 
+func deformObject(o map[string]any, lower, wrong bool) map[string]any {
+	out := map[string]any{}
+	for name, value := range o {
+		switch {
+		case wrong && name == "SerialNumber":
+			value = 12345
+		case wrong && (name == "Identifiers" || name == "PCIeDevices"):
+			value = nil
+		default:
+			value = deformValue(value, lower, wrong)
+		}
+		if lower {
+			name = strings.ToLower(name)
+		}
+		out[name] = value
+	}
+	return out
+}
+
 func deformValue(v any, lower, wrong bool) any {
 	switch v := v.(type) {
 	case map[string]any:
-		out := map[string]any{}
-		for name, value := range v {
-			if wrong && name == "SerialNumber" {
-				value = 12345.0
-			}
-			if wrong && (name == "Identifiers" || name == "PCIeDevices") {
-				value = nil
-			}
-			value = deformValue(value, lower, wrong && name != "SerialNumber")
-			if lower {
-				name = strings.ToLower(name)
-			}
-			out[name] = value
-		}
-		return out
+		return deformObject(v, lower, wrong)
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {

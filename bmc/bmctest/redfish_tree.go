@@ -195,7 +195,11 @@ func (m *Machine) secureBoot() object {
 func (m *Machine) bootObject() object {
 	o := object{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "UEFI"}
 	if !m.faults.on(OldSchema) {
-		o["BootSourceOverrideTarget@Redfish.AllowableValues"] = slices.Sorted(maps.Keys(targets))
+		offered := slices.Sorted(maps.Keys(targets))
+		if m.faults.on(NoNetworkBoot) {
+			offered = []string{"None", "Hdd"}
+		}
+		o["BootSourceOverrideTarget@Redfish.AllowableValues"] = offered
 	}
 	if m.next.Mode == bmc.BootLegacy {
 		o["BootSourceOverrideMode"] = "Legacy"
@@ -232,7 +236,7 @@ func (m *Machine) system() object {
 	}
 	reset := object{"target": resetPath}
 	o := object{
-		"Name": m.opts.Name, "Manufacturer": "Emulated", "Model": "bmctest", "SerialNumber": "SN-" + m.opts.Name, "UUID": strings.ToUpper(m.opts.UUID),
+		"Name": m.opts.Name, "Manufacturer": m.opts.Vendor, "Model": m.opts.Model, "SerialNumber": "SN-" + m.opts.Name, "UUID": strings.ToUpper(m.opts.UUID),
 		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": power, "Status": object{"Health": "OK"}, "Boot": m.bootObject(),
 		"ProcessorSummary":   object{"Count": 1, "LogicalProcessorCount": m.opts.Threads, "Model": "Emulated CPU"},
 		"MemorySummary":      object{"TotalSystemMemoryGiB": m.opts.MemoryGiB},

@@ -73,6 +73,9 @@ func (m *Machine) patchBoot(w http.ResponseWriter, r *http.Request, path string,
 	boot, _ := body["Boot"].(map[string]any)
 	text := func(name string) string { s, _ := boot[name].(string); return s }
 	target, known := targets[text("BootSourceOverrideTarget")]
+	if enabled, ok := boot["BootSourceOverrideEnabled"]; ok && enabled == "Disabled" {
+		target, known = bmc.BootNone, true
+	}
 	mode := text("BootSourceOverrideMode")
 	enabled := text("BootSourceOverrideEnabled")
 	switch match := r.Header.Get("If-Match"); {

@@ -2,10 +2,10 @@ package redfish_test
 
 import (
 	"context"
-	"fmt"
 	"net/http/httptest"
 	"net/url"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -21,7 +21,7 @@ func newFleet(b *testing.B, query string) []bmc.Endpoint {
 	b.Helper()
 	endpoints := make([]bmc.Endpoint, fleet)
 	for i := range endpoints {
-		machine := bmctest.NewMachine(bmctest.Options{Name: fmt.Sprint(i), Username: "admin", Password: "secret", UUID: testUUID})
+		machine := bmctest.NewMachine(bmctest.Options{Name: strconv.Itoa(i), Username: "admin", Password: "secret", UUID: testUUID})
 		server := httptest.NewServer(machine)
 		b.Cleanup(func() { server.CloseClientConnections(); server.Close(); machine.Close() })
 		u, err := url.Parse(server.URL)

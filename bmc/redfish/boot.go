@@ -49,13 +49,19 @@ const usbCD schemas.BootSource = "UsbCd"
 
 // target picks the first of the target's names that the BMC allows. One that does not tell gets the first, but HTTP boot, which
 // is younger than the property.
-func (c *conn) target(want bmc.BootTarget) (schemas.BootSource, error) {
+func (c *conn) target(override bmc.BootOverride) (schemas.BootSource, error) {
+	want := override.Target
 	names, ok := targets[want]
 	if !ok {
 		return "", fmt.Errorf("there is no boot target %q", want)
 	}
-	if want == bmc.BootCD && c.quirk.cd != "" {
+	switch {
+	case want == bmc.BootCD && c.quirk.cd != "":
 		names = []schemas.BootSource{c.quirk.cd}
+	case want == bmc.BootNone && c.quirk.home != "":
+		names = []schemas.BootSource{c.quirk.home}
+	case want == bmc.BootHTTP && override.Mode == bmc.BootUEFI && readOverride(c.system).Mode == bmc.BootLegacy:
+		return names[0], nil // it is not offered in the mode that will be changed with it
 	}
 	allowed := c.system.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
 	if want == bmc.BootNone || len(allowed) == 0 && want != bmc.BootHTTP {
@@ -110,7 +116,7 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 	if err := c.refresh(ctx); err != nil {
 		return bmc.BootResult{}, err
 	}
-	name, err := c.target(want.Target)
+	name, err := c.target(want)
 	if err != nil {
 		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 	}
@@ -152,6 +158,28 @@ var errNoSuchWay = errors.New("no such way here")
 
 // setOverride sets the override in one way and reads it back.
 func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, way bmc.Way) (bmc.BootResult, error) {
+	path, boot, err := c.overrideRequest(want, name, way)
+	if err != nil {
+		return bmc.BootResult{}, err
+	}
+	if err := c.change(ctx, path, map[string]any{"Boot": boot}); err != nil {
+		return bmc.BootResult{}, err
+	}
+	after, err := c.get(ctx, path)
+	if err != nil {
+		return bmc.BootResult{}, err
+	}
+	got := readOverride(after)
+	if want.Target == bmc.BootNone && slices.Contains(targets[got.Target], c.quirk.home) {
+		got = bmc.BootOverride{Target: bmc.BootNone, Mode: got.Mode}
+	}
+	result := bmc.BootResult{Way: way, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
+	result.Doubt = doubt(want, got)
+	return result, nil
+}
+
+// overrideRequest returns what is written in one way, and to which resource.
+func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, way bmc.Way) (string, map[string]any, error) {
 	path := c.path
 	if way == waySettings || way == waySettingsNoMode {
 		path = c.settings()
@@ -162,9 +190,9 @@ func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name sche
 	}
 	boot := map[string]any{"BootSourceOverrideTarget": name, "BootSourceOverrideEnabled": schemas.OnceBootSourceOverrideEnabled}
 	switch {
-	case want.Target == bmc.BootNone:
+	case want.Target == bmc.BootNone && c.quirk.home == "":
 		boot["BootSourceOverrideEnabled"] = schemas.DisabledBootSourceOverrideEnabled
-	case want.Continuous, way == wayContinuous:
+	case want.Target == bmc.BootNone, want.Continuous, way == wayContinuous:
 		boot["BootSourceOverrideEnabled"] = schemas.ContinuousBootSourceOverrideEnabled
 	}
 	withMode := mode != "" && way != wayNoMode && way != waySettingsNoMode
@@ -179,19 +207,9 @@ func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name sche
 	}
 	pointless := (way == wayNoMode || way == waySettingsNoMode) && mode == "" || way == wayContinuous && (want.Continuous || want.Target == bmc.BootNone)
 	if path == "" || pointless {
-		return bmc.BootResult{}, errNoSuchWay
+		return "", nil, errNoSuchWay
 	}
-	if err := c.change(ctx, path, map[string]any{"Boot": boot}); err != nil {
-		return bmc.BootResult{}, err
-	}
-	after, err := c.get(ctx, path)
-	if err != nil {
-		return bmc.BootResult{}, err
-	}
-	got := readOverride(after)
-	result := bmc.BootResult{Way: way, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
-	result.Doubt = doubt(want, got, withMode)
-	return result, nil
+	return path, boot, nil
 }
 
 // settings returns the path of the settings object (DSP0266, 9.10), or "".
@@ -207,14 +225,14 @@ func (c *conn) settings() string {
 
 // doubt says how what was read back differs from what was wanted. That an override for one boot reads as one for all is no
 // doubt but BootResult.Lasts.
-func doubt(want, got bmc.BootOverride, withMode bool) string {
+func doubt(want, got bmc.BootOverride) string {
 	switch {
 	case got.Target != want.Target:
 		return fmt.Sprintf("the BMC took the target %s and says %s", want.Target, got.Target)
 	case want.Continuous && !got.Continuous:
 		return "the BMC took an override for every boot and says that it is for one"
-	case withMode && want.Mode != "" && got.Mode != "" && got.Mode != want.Mode && want.Target != bmc.BootNone:
-		return fmt.Sprintf("the BMC took the mode %s and says %s", want.Mode, got.Mode)
+	case want.Mode != "" && got.Mode != "" && got.Mode != want.Mode && want.Target != bmc.BootNone:
+		return fmt.Sprintf("the BMC was told the mode %s and says %s", want.Mode, got.Mode)
 	default:
 		return ""
 	}

@@ -57,6 +57,9 @@ func (c *conn) login(ctx context.Context) error {
 		config.BasicAuth = true
 		api, err = gofish.ConnectContext(ctx, config)
 	}
+	if err != nil && strings.Contains(err.Error(), "no target provided") { // gofish's words for a root without a link to sessions
+		return &bmc.Error{Kind: bmc.Unsupported, Op: "Log in", Err: errors.New("the BMC has no sessions: remove auth=session from the address")}
+	}
 	if err != nil {
 		return wrap("Connect", err)
 	}
@@ -82,7 +85,7 @@ const (
 func (c *conn) request(ctx context.Context, method, path string, body any, headers map[string]string) (resource, http.Header, error) {
 	relogged := false
 	for busy := 0; ; {
-		response, err := c.send(ctx, method, path, body, headers)
+		response, err := c.send(ctx, method, path, body, headers) //nolint:bodyclose // it is in memory: bounded.RoundTrip read it
 		var answer *schemas.Error
 		var full *busyError
 		switch {
@@ -187,7 +190,7 @@ func (c *conn) members(ctx context.Context, path string) []resource {
 	if path == "" {
 		return nil
 	}
-	paths, _, _ := c.collection(ctx, path) //nolint:errcheck // what could be read is what there is
+	paths, _, _ := c.collection(ctx, path) // what could be read is what there is
 	return c.all(ctx, paths)
 }
 

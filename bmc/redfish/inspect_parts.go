@@ -71,7 +71,7 @@ func (c *conn) devices(ctx context.Context) []bmc.Device {
 	for _, chassis := range c.chassis(ctx) {
 		paths = append(paths, chassis.links("Links", "PCIeDevices")...)
 		if collection := chassis.link("PCIeDevices"); collection != "" {
-			more, _, _ := c.collection(ctx, collection) //nolint:errcheck // what could be read is what there is
+			more, _, _ := c.collection(ctx, collection) // what could be read is what there is
 			paths = append(paths, more...)
 		}
 	}
@@ -91,7 +91,7 @@ func (c *conn) devices(ctx context.Context) []bmc.Device {
 func (c *conn) classOf(ctx context.Context, device resource) string {
 	functions := device.links("Links", "PCIeFunctions")
 	if collection := device.link("PCIeFunctions"); len(functions) == 0 && collection != "" {
-		functions, _, _ = c.collection(ctx, collection) //nolint:errcheck // a device without functions has no class
+		functions, _, _ = c.collection(ctx, collection) // a device without functions has no class
 	}
 	if len(functions) == 0 {
 		return ""

@@ -16,6 +16,8 @@ type quirk struct {
 	keepMode bool
 	// disableOnly takes an override back without naming a target.
 	disableOnly bool
+	// home is the boot target that stands for no override, for BMCs that know none.
+	home schemas.BootSource
 	// settings says that the settings object is at SD below the system, although the system does not link to it.
 	settings bool
 	// cd is the name of the virtual drive as a boot target.
@@ -33,6 +35,9 @@ func (q quirk) merge(other quirk) quirk {
 	}
 	if other.cd != "" {
 		q.cd = other.cd
+	}
+	if other.home != "" {
+		q.home = other.home
 	}
 	if other.drive != nil {
 		q.drive = other.drive

@@ -3,6 +3,8 @@ package redfish
 import (
 	"regexp"
 
+	"github.com/stmcginnis/gofish/schemas"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
@@ -70,7 +72,8 @@ var knownQuirks = []knownQuirk{
 		seen: "Target, duration and mode are taken together or not at all. openstack/ironic redfish-full-boot-payload-asrockrack",
 	},
 	{
-		name: "sushy-no-expiry", vendor: regexp.MustCompile(`^Sushy Emulator$`), quirk: quirk{ways: []bmc.Way{wayPlain}},
-		seen: "sushy-tools reports Once as Continuous, and keeps it: the override has to be taken back after the boot",
+		name: "sushy-disk-is-home", vendor: regexp.MustCompile(`^Sushy Emulator$`), quirk: quirk{home: schemas.HddBootSource},
+		seen: "sushy-tools 2.2 reports Once as Continuous and keeps it, knows neither the target None nor Disabled (500 and 400), and starts " +
+			"with Hdd and Continuous",
 	},
 }

@@ -3,8 +3,12 @@ package redfish_test
 import (
 	"context"
 	"encoding/pem"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,7 +122,7 @@ func TestConformance(t *testing.T) {
 			endpoint.URL.RawQuery = test.query
 			must := []bmc.Capability{}
 			for _, c := range everything {
-				if !contains(test.lacks, c) {
+				if !slices.Contains(test.lacks, c) {
 					must = append(must, c)
 				}
 			}
@@ -139,15 +143,6 @@ func TestConformance(t *testing.T) {
 var onceIgnored = map[string]string{
 	"boots from the network once, and says so": "ignored", "boots from UEFI HTTP once": "ignored", "boots from the disk once": "ignored",
 	"boots from the optical drive once": "ignored",
-}
-
-func contains[T comparable](list []T, item T) bool {
-	for _, i := range list {
-		if i == item {
-			return true
-		}
-	}
-	return false
 }
 
 func TestPowerCommands(t *testing.T) {
@@ -202,6 +197,49 @@ func TestBootWays(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(result).To(Equal(test.expect))
+		})
+	}
+}
+
+// TestQuirksOnTheWire: what is sent to BMCs of some vendors.
+func TestQuirksOnTheWire(t *testing.T) {
+	pxe := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
+	for name, test := range map[string]struct {
+		vendor, model string
+		want          bmc.BootOverride
+		fault         bmctest.Fault
+		path, body    string
+	}{
+		"anyone":              {"", "", pxe, "", "", `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideMode":"UEFI","BootSourceOverrideTarget":"Pxe"}}`},
+		"Supermicro":          {"Supermicro", "", bmc.BootOverride{Target: bmc.BootPXE}, "", "", `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideMode":"UEFI","BootSourceOverrideTarget":"Pxe"}}`},
+		"HPE":                 {"HPE", "", pxe, "", "", `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}}`},
+		"HPE, taking it back": {"HPE", "", bmc.BootOverride{Target: bmc.BootNone}, "", "", `{"Boot":{"BootSourceOverrideEnabled":"Disabled"}}`},
+		"Dell, iDRAC 10":      {"Dell Inc.", "PowerEdge R670", pxe, bmctest.OverrideAtSettings, "/SD", `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideMode":"UEFI","BootSourceOverrideTarget":"Pxe"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			machine := bmctest.NewMachine(bmctest.Options{Name: "s", Vendor: test.vendor, Model: test.model, Username: "admin", Password: "secret"})
+			if test.fault != "" {
+				misbehave(t, machine, test.fault, -1)
+			}
+			var first string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPatch && first == "" {
+					body, err := io.ReadAll(r.Body)
+					if err != nil {
+						t.Error(err)
+					}
+					first = r.URL.Path + " " + string(body)
+					r.Body = io.NopCloser(strings.NewReader(string(body)))
+				}
+				machine.ServeHTTP(w, r)
+			}))
+			t.Cleanup(server.Close)
+			_, err := open(t, endpointOf(t, server, redfish.SchemeInsecure)).SetBootOverride(t.Context(), test.want, "")
+			if test.want.Target != bmc.BootNone {
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			g.Expect(first).To(Equal("/redfish/v1/Systems/1" + test.path + " " + test.body))
 		})
 	}
 }

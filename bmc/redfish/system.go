@@ -109,7 +109,7 @@ func (c *conn) managers(ctx context.Context) []string {
 	if paths := c.system.links("Links", "ManagedBy"); len(paths) > 0 {
 		return paths
 	}
-	paths, _, _ := c.collection(ctx, "/redfish/v1/Managers") //nolint:errcheck // without managers there is nothing to tell
+	paths, _, _ := c.collection(ctx, "/redfish/v1/Managers") // without managers there is nothing to tell
 	return paths
 }
 
@@ -152,7 +152,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	for target, capability := range map[bmc.BootTarget]bmc.Capability{
 		bmc.BootPXE: bmc.CanBootPXE, bmc.BootHTTP: bmc.CanBootHTTP, bmc.BootDisk: bmc.CanBootDisk, bmc.BootCD: bmc.CanBootCD,
 	} {
-		_, err := c.target(target)
+		_, err := c.target(bmc.BootOverride{Target: target, Mode: bmc.BootUEFI})
 		add(capability, err == nil && c.system.has("Boot"))
 	}
 	drives, err := c.drives(ctx)

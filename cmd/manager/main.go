@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string) error {
 	if o.has(componentControllers) {
 		// The only place where drivers are chosen.
 		pool := bmc.NewPool(drivers.All(o.bmcPermit), bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate})
-		defer pool.Close()
+		defer pool.Close() //nolint:contextcheck // it logs out everywhere after the context has ended
 		if err := addControllers(ctx, mgr, o, pool); err != nil {
 			return err
 		}

@@ -127,6 +127,9 @@ func (o *options) complete() error {
 			return fmt.Errorf("--components: %q is neither %s nor %s", component, componentControllers, componentBoot)
 		}
 	}
+	if slices.Equal(o.bmcAllow, none) {
+		o.bmcAllow = nil
+	}
 	for _, network := range o.bmcAllow {
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil {
@@ -183,14 +186,17 @@ func (o *options) completeBoot() error {
 	return nil
 }
 
-// normalize empties the flags that are "none": clusterctl has no variables that default to nothing.
+// none stands for an empty list: clusterctl has no variables that default to nothing.
+var none = []string{"none"}
+
+// normalize empties the flags that are "none".
 func (b *bootFlags) normalize() {
 	for _, flag := range []*string{&b.network, &b.addresses, &b.router} {
 		if *flag == "none" {
 			*flag = ""
 		}
 	}
-	if slices.Equal(b.dns, []string{"none"}) {
+	if slices.Equal(b.dns, none) {
 		b.dns = nil
 	}
 }

@@ -95,7 +95,6 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	}
 	log := ctrl.LoggerFrom(ctx)
 	var start time.Time
-	//nolint:contextcheck // the job outlives this reconcile; the pool gives it a context of its own
 	r.Pool.Submit(bmc.Job{
 		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.AskNow,
 		Run: func(ctx context.Context, c bmc.Client) error {

@@ -1,0 +1,259 @@
+package ipmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bougou/go-ipmi/pkg/command/chassis"
+	"github.com/bougou/go-ipmi/pkg/types"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// The ways to set a boot override by the boot flags (IPMI 2.0, table 28-14, parameter 5), the one that the specification means first.
+const (
+	// wayFlags sets device, duration and firmware interface.
+	wayFlags bmc.Way = "Flags"
+	// wayNoMode leaves the EFI flag out. Some firmware refuses or ignores flags with it (bmc-toolbox/bmclib#209).
+	wayNoMode bmc.Way = "FlagsWithoutMode"
+	// wayContinuous overrides every boot, for firmware that ignores flags for one boot (os-autoinst-distri-opensuse#17788,
+	// JetSki#110): the override has to be taken back.
+	wayContinuous bmc.Way = "FlagsContinuous"
+)
+
+var ways = []bmc.Way{wayFlags, wayNoMode, wayContinuous}
+
+// BootWays lists the ways, those that the table of quirks names first.
+func (c *conn) BootWays() []bmc.Way {
+	if c.quirk == nil {
+		return slices.Clone(ways)
+	}
+	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.Way) bool { return slices.Contains(c.quirk.ways, w) })
+	return append(slices.Clone(c.quirk.ways), rest...)
+}
+
+// devices are the boot device selectors.
+var devices = map[bmc.BootTarget]types.BootDeviceSelector{
+	bmc.BootNone: types.BootDeviceSelectorNoOverride,
+	bmc.BootPXE:  types.BootDeviceSelectorForcePXE,
+	bmc.BootDisk: types.BootDeviceSelectorForceHardDrive,
+	bmc.BootCD:   types.BootDeviceSelectorForceCDROM,
+}
+
+// targetOf names a boot device selector. One that is none of ours is returned as the specification calls it.
+func targetOf(device types.BootDeviceSelector) bmc.BootTarget {
+	switch device {
+	case types.BootDeviceSelectorForceHardDriveSafe, types.BootDeviceSelectorForceRemoteHardDrive:
+		return bmc.BootDisk
+	case types.BootDeviceSelectorForceRemoteCDROM:
+		return bmc.BootCD
+	default:
+	}
+	for target, d := range devices {
+		if d == device {
+			return target
+		}
+	}
+	return bmc.BootTarget(device.String())
+}
+
+// BootOverride reads the boot flags. Flags that are marked as not valid are no override.
+func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
+	flags, err := c.bootFlags(ctx)
+	if err != nil {
+		return bmc.BootOverride{}, err
+	}
+	return overrideOf(flags), nil
+}
+
+func overrideOf(flags *types.BootOptionParam_BootFlags) bmc.BootOverride {
+	override := bmc.BootOverride{Target: targetOf(flags.BootDeviceSelector), Continuous: flags.Persist, Mode: bmc.BootLegacy}
+	if flags.BIOSBootType == types.BIOSBootTypeEFI {
+		override.Mode = bmc.BootUEFI
+	}
+	if !flags.BootFlagsValid || override.Target == bmc.BootNone {
+		return bmc.BootOverride{Target: bmc.BootNone}
+	}
+	return override
+}
+
+func (c *conn) bootFlags(ctx context.Context) (*types.BootOptionParam_BootFlags, error) {
+	const op = "Read the boot flags"
+	param := &chassis.GetSystemBootOptionsParamResponse{}
+	request := &chassis.GetSystemBootOptionsParamRequest{ParamSelector: types.BootOptionParamSelector_BootFlags}
+	if err := c.do(ctx, op, request, param); err != nil {
+		return nil, paramError(err)
+	}
+	flags := &types.BootOptionParam_BootFlags{}
+	err := decode(op, func() error { return flags.Unpack(param.ParamData[:min(5, len(param.ParamData))]) })
+	// A parameter that is marked invalid holds what was there before (openSUSE saw a Supermicro do so: os-autoinst-distri-opensuse#17794).
+	flags.BootFlagsValid = flags.BootFlagsValid && !param.ParameterInValid
+	return flags, err
+}
+
+// paramError makes the completion code "parameter not supported" (80h, IPMI 2.0, 28.12) Unsupported.
+func paramError(err error) error {
+	var e *bmc.Error
+	if code, ok := codeOf(err); ok && code == types.CodeParameterNotSupported && errors.As(err, &e) {
+		e.Kind = bmc.Unsupported
+	}
+	return err
+}
+
+// SetBootOverride sets the boot flags in the way given, and where the BMC refuses or does not show them, in the next one. Where it
+// shows none of them, the first one that it took is set again. What is read back is a hint only: BMCs show flags that the firmware
+// ignores, and mark flags as not valid that it obeys (ipmi_sim).
+func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+	const op = "Set the boot override"
+	if _, ok := devices[want.Target]; !ok {
+		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: fmt.Errorf("IPMI has no flag for the boot target %q", want.Target)}
+	}
+	if err := c.learn(ctx); err != nil {
+		return bmc.BootResult{}, err
+	}
+	var (
+		best, last *bmc.BootResult
+		refused    error
+	)
+	for i, way := range c.waysFor(want, way) {
+		if way == wayContinuous && i > 0 && best != nil {
+			break // flags that are not shown may hold all the same: they must not become lasting ones
+		}
+		result, err := c.setInWay(ctx, op, want, way)
+		switch {
+		case err != nil && !absent(err):
+			return bmc.BootResult{}, err
+		case err != nil && refused == nil:
+			refused = err
+		case err != nil:
+		case result.Doubt == "":
+			return result, nil
+		default:
+			last = &result
+			if best == nil {
+				best = &result
+			}
+		}
+	}
+	switch {
+	case best == nil:
+		return bmc.BootResult{}, refused
+	case best != last:
+		return c.setInWay(ctx, op, want, best.Way)
+	default:
+		return *best, nil
+	}
+}
+
+// waysFor lists the ways to try, beginning with the one given. Those that would send the same flags again are left out.
+func (c *conn) waysFor(want bmc.BootOverride, first bmc.Way) []bmc.Way {
+	list := c.BootWays()
+	if i := slices.Index(list, first); i >= 0 {
+		list = slices.Concat(list[i:], list[:i])
+	}
+	return slices.DeleteFunc(list, func(w bmc.Way) bool {
+		switch {
+		case want.Target == bmc.BootNone:
+			return w != wayFlags
+		case w == first:
+			return false
+		case w == wayNoMode:
+			return want.Mode != bmc.BootUEFI
+		default:
+			return w == wayContinuous && want.Continuous
+		}
+	})
+}
+
+func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+	flags := &types.BootOptionParam_BootFlags{
+		// Flags that are valid but name no device still pick the firmware interface (ipmitool#304): an override is taken back
+		// by flags that are not valid.
+		BootFlagsValid: want.Target != bmc.BootNone, BootDeviceSelector: devices[want.Target],
+		Persist:      want.Target != bmc.BootNone && (want.Continuous || way == wayContinuous),
+		BIOSBootType: types.BIOSBootType(want.Target != bmc.BootNone && want.Mode == bmc.BootUEFI && way != wayNoMode),
+	}
+	if err := c.writeFlags(ctx, op, flags); err != nil {
+		return bmc.BootResult{}, err
+	}
+	result := bmc.BootResult{Way: way}
+	read, err := c.bootFlags(ctx)
+	if err != nil {
+		if bmc.KindOf(err) == bmc.Unreachable {
+			return result, err
+		}
+		result.Doubt = "the boot flags cannot be read back: " + err.Error()
+		return result, nil
+	}
+	override := overrideOf(read)
+	result.ReadBack, result.Doubt = &override, doubt(flags, read, want.Mode != "" && way != wayNoMode)
+	return result, nil
+}
+
+// doubt says how the flags that were read differ from those that were set.
+func doubt(set, read *types.BootOptionParam_BootFlags, withMode bool) string {
+	var differs []string
+	switch {
+	case !set.BootFlagsValid && !read.BootFlagsValid, !set.BootFlagsValid && read.BootDeviceSelector == set.BootDeviceSelector:
+		return ""
+	case set.BootFlagsValid && !read.BootFlagsValid:
+		return "the BMC says that the boot flags are not valid"
+	case targetOf(read.BootDeviceSelector) != targetOf(set.BootDeviceSelector):
+		differs = append(differs, fmt.Sprintf("the device is %q", read.BootDeviceSelector))
+	case read.Persist && !set.Persist:
+		differs = append(differs, "the flags are for every boot, not for the next one")
+	case set.Persist && !read.Persist:
+		differs = append(differs, "the flags are for the next boot, not for every one")
+	}
+	if withMode && read.BIOSBootType != set.BIOSBootType {
+		differs = append(differs, fmt.Sprintf("the mode is %q", read.BIOSBootType))
+	}
+	return strings.Join(differs, ", ")
+}
+
+// The values of parameter 0, Set In Progress.
+const (
+	setComplete   = 0x00
+	setInProgress = 0x01
+	commitWrite   = 0x02
+)
+
+// writeFlags writes the boot flags as ipmitool does, within Set In Progress and with Boot Info Acknowledge. Before that it switches off
+// the timeout after which a BMC drops the flags, 60 s: large servers take longer to boot (RackHD/on-tasks#493). Only the flags
+// themselves are mandatory, so refusals of the rest are no errors.
+func (c *conn) writeFlags(ctx context.Context, op string, flags *types.BootOptionParam_BootFlags) error {
+	for _, optional := range []struct {
+		param types.BootOptionParamSelector
+		data  []byte
+	}{
+		{types.BootOptionParamSelector_BMCBootFlagValidBitClear, []byte{0x08}}, // 1b: do not clear on the timeout
+		{types.BootOptionParamSelector_SetInProgress, []byte{setInProgress}},
+		{types.BootOptionParamSelector_BootInfoAcknowledge, []byte{0x01, 0x01}}, // the firmware's bit, and its mask
+	} {
+		if err := missing(c.writeParam(ctx, op, optional.param, optional.data)); err != nil {
+			return err
+		}
+	}
+	err := c.writeParam(ctx, op, types.BootOptionParamSelector_BootFlags, flags.Pack())
+	if err != nil && bmc.KindOf(err) == bmc.Unreachable {
+		return err
+	}
+	done := []byte{commitWrite, setComplete}
+	if err != nil {
+		done = []byte{setComplete}
+	}
+	for _, state := range done {
+		if err := missing(c.writeParam(ctx, op, types.BootOptionParamSelector_SetInProgress, []byte{state})); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// writeParam writes a boot option parameter (IPMI 2.0, 28.12).
+func (c *conn) writeParam(ctx context.Context, op string, param types.BootOptionParamSelector, data []byte) error {
+	return paramError(c.do(ctx, op, &chassis.SetSystemBootOptionsParamRequest{ParamSelector: param, ParamData: data}, nil))
+}

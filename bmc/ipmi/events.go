@@ -1,0 +1,140 @@
+package ipmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bougou/go-ipmi/pkg/command/storage"
+	"github.com/bougou/go-ipmi/pkg/types"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// mostGaps is how many record IDs in a row may be missing from the event log before the search for older entries ends.
+const mostGaps = 16
+
+// Events reads the newest entries of the system event log (IPMI 2.0, 31). The log is linked from old to new only, so from the newest entry,
+// which can be asked for, the search goes back by record IDs, in the steps that the first two entries show: they count up on every
+// BMC known, though the specification does not promise it. Entries that are not found that way are left out.
+func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
+	const op = "Read the event log"
+	info := &storage.GetSELInfoResponse{}
+	if err := c.do(ctx, op, &storage.GetSELInfoRequest{}, info); err != nil {
+		return nil, err
+	}
+	most = min(most, int(info.Entries))
+	if most <= 0 {
+		return nil, nil
+	}
+	newest, _, err := c.readSEL(ctx, lastRecord)
+	if err != nil {
+		return nil, missing(err)
+	}
+	events := []bmc.Event{eventOf(newest)}
+	if most == 1 {
+		return events, nil
+	}
+	first, next, err := c.readSEL(ctx, 0)
+	if err != nil {
+		return events, missing(err)
+	}
+	step := 1
+	if next != lastRecord && next > first.RecordID {
+		step = int(next - first.RecordID)
+	}
+	gaps := 0
+	for id := int(newest.RecordID) - step; id > 0 && len(events) < most && gaps < mostGaps; id -= step {
+		entry, _, err := c.readSEL(ctx, uint16(id)) //nolint:gosec // between 0 and the newest
+		if err := missing(err); err != nil {
+			return nil, err
+		}
+		if err != nil || int(entry.RecordID) != id {
+			gaps++
+			continue
+		}
+		gaps = 0
+		events = append(events, eventOf(entry))
+	}
+	return events, nil
+}
+
+// readSEL reads an entry of the log, and the record ID of the next one (IPMI 2.0, 31.5).
+func (c *conn) readSEL(ctx context.Context, id uint16) (entry *types.SEL, next uint16, err error) {
+	const op = "Read the event log"
+	answer := &storage.GetSELEntryResponse{}
+	if err := c.do(ctx, op, &storage.GetSELEntryRequest{RecordID: id, ReadBytes: 0xff}, answer); err != nil {
+		return nil, 0, err
+	}
+	err = decode(op, func() error {
+		entry, err = types.ParseSEL(answer.Data)
+		return err
+	})
+	return entry, answer.NextRecordID, err
+}
+
+// eventOf puts an entry into words.
+func eventOf(entry *types.SEL) bmc.Event {
+	e := bmc.Event{Message: fmt.Sprintf("record of type %02Xh", uint8(entry.RecordType))}
+	err := decode("Read the event log", func() error {
+		switch {
+		case entry.Standard != nil:
+			s := entry.Standard
+			e.Time, e.Severity = clockOf(s.Timestamp), severityOf(s.EventSeverity())
+			what := s.EventString()
+			if what == "" {
+				what = fmt.Sprintf("event type %02Xh, data %s", uint8(s.EventReadingType), s.EventData.String())
+			}
+			e.Message = fmt.Sprintf("%s sensor %02Xh: %s (%s)", s.SensorType, uint8(s.SensorNumber), what, s.EventDir)
+		case entry.OEMTimestamped != nil:
+			e.Time = clockOf(entry.OEMTimestamped.Timestamp)
+			e.Message += fmt.Sprintf(" of %s: % X", types.OEM(entry.OEMTimestamped.ManufacturerID), entry.OEMTimestamped.OEMDefined)
+		case entry.OEMNonTimestamped != nil:
+			e.Message += fmt.Sprintf(": % X", entry.OEMNonTimestamped.OEM)
+		}
+		return nil
+	})
+	if err != nil {
+		e.Message += ", which cannot be decoded"
+	}
+	return e
+}
+
+func severityOf(s types.EventSeverity) bmc.Health {
+	switch s {
+	case types.EventSeverityInfo, types.EventSeverityOK:
+		return bmc.HealthOK
+	case types.EventSeverityWarning, types.EventSeverityDegraded, types.EventSeverityNonFatal:
+		return bmc.HealthWarning
+	case types.EventSeverityCritical:
+		return bmc.HealthCritical
+	default:
+		return ""
+	}
+}
+
+// sinceBoot is the first time that is a time. Smaller ones count the seconds since the BMC started, and FFFFFFFFh is none (IPMI 2.0, 37.1).
+const sinceBoot = 0x20000000
+
+func clockOf(t time.Time) time.Time {
+	if s := t.Unix(); s < sinceBoot || s >= 0xffffffff {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// Clock reads the clock of the event log (IPMI 2.0, 31.10), taken as UTC: BMCs know no time zone, or hide it. The error is Unsupported
+// where the clock was never set.
+func (c *conn) Clock(ctx context.Context) (time.Time, error) {
+	const op = "Read the clock"
+	answer := &storage.GetSELTimeResponse{}
+	if err := c.do(ctx, op, &storage.GetSELTimeRequest{}, answer); err != nil {
+		return time.Time{}, err
+	}
+	now := clockOf(answer.Time)
+	if now.IsZero() {
+		return now, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC's clock was never set")}
+	}
+	return now, nil
+}

@@ -1,0 +1,89 @@
+package ipmi
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/bougou/go-ipmi/pkg/command/app"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// Inspect reads what IPMI tells of a server: its maker, model and serial number from the FRU, its UUID, and the BMC's version. IPMI knows
+// nothing of processors, memory, disks and network interfaces.
+func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
+	inventory := bmc.Inventory{Missing: []string{"cpu", "devices", "disks", "memory", "nics", "powerSupplies"}}
+	device, err := c.deviceID(ctx)
+	if err := missing(err); err != nil {
+		return bmc.Inventory{}, err
+	}
+	f, fruErr := c.readFRU(ctx)
+	if fruErr != nil {
+		return bmc.Inventory{}, fruErr
+	}
+	inventory.Manufacturer, inventory.Model, inventory.SerialNumber = f.manufacturer, f.model, f.serial
+	if err == nil {
+		inventory.BMCFirmwareVersion = firmwareOf(device)
+		if inventory.Manufacturer == "" {
+			inventory.Manufacturer = vendorOf(device, f)
+		}
+	} else {
+		inventory.Missing = append(inventory.Missing, "bmcFirmwareVersion")
+	}
+	guid := &app.GetSystemGUIDResponse{}
+	if err := missing(c.do(ctx, "Read the system GUID", &app.GetSystemGUIDRequest{}, guid)); err != nil {
+		return bmc.Inventory{}, err
+	}
+	inventory.SystemUUID = systemUUID(guid.GUID)
+	if inventory.SystemUUID == "" {
+		inventory.Missing = append(inventory.Missing, "systemUUID")
+	}
+	slices.Sort(inventory.Missing)
+	return inventory, nil
+}
+
+// systemUUID turns the answer to Get System GUID (IPMI 2.0, 22.14) into the UUID that the firmware reports, or "" where it cannot be
+// told.
+//
+// BMCs send it in three byte orders, and say nowhere in which (ipmitool#25, ipmitool#239): as IPMI means it (20.8), with the last
+// byte first; as it stands in the SMBIOS table, with the first three fields little-endian; or as RFC 4122 writes it. A UUID
+// carries a version from 1 to 5 and the variant 10b, at places that differ between the orders:
+//
+//   - the orders of IPMI and of SMBIOS cannot both be right: the byte that holds the version in one holds the variant in the other,
+//     and no byte is both;
+//   - the orders of SMBIOS and of RFC 4122 share the place of the variant, and both fit by chance in a third of the cases. SMBIOS
+//     is the commoner one, and so wins, unless only RFC 4122 gives version 4, which is the commonest version.
+//
+// A GUID that fits in no order is left out: a wrong UUID is worse than none. Some vendors' UUIDs are no RFC 4122 UUIDs.
+func systemUUID(guid [16]byte) string {
+	reversed := guid
+	slices.Reverse(reversed[:])
+	var fits [][16]byte
+	for _, candidate := range [][16]byte{swapFields(guid), reversed, guid} {
+		if v := versionOf(candidate); candidate[8]>>6 == 0b10 && v >= 1 && v <= 5 {
+			fits = append(fits, candidate)
+		}
+	}
+	if len(fits) == 0 {
+		return ""
+	}
+	u := fits[0]
+	if i := slices.IndexFunc(fits, func(u [16]byte) bool { return versionOf(u) == 4 }); i > 0 {
+		u = fits[i]
+	}
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16])
+}
+
+// versionOf is the version of a UUID that stands in the order of RFC 4122.
+func versionOf(u [16]byte) uint8 { return u[6] >> 4 }
+
+// swapFields turns around the first three fields of a UUID, which SMBIOS has little-endian (DSP0134, 7.2.1).
+func swapFields(guid [16]byte) (u [16]byte) {
+	u = guid
+	binary.BigEndian.PutUint32(u[0:], binary.LittleEndian.Uint32(guid[0:]))
+	binary.BigEndian.PutUint16(u[4:], binary.LittleEndian.Uint16(guid[4:]))
+	binary.BigEndian.PutUint16(u[6:], binary.LittleEndian.Uint16(guid[6:]))
+	return u
+}

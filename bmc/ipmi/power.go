@@ -1,0 +1,102 @@
+package ipmi
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bougou/go-ipmi/pkg/command/chassis"
+	"github.com/bougou/go-ipmi/pkg/types"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// PowerState reads the power state (Get Chassis Status, IPMI 2.0, 28.2).
+func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
+	status := &chassis.GetChassisStatusResponse{}
+	if err := c.do(ctx, "Read the power state", &chassis.GetChassisStatusRequest{}, status); err != nil {
+		return "", err
+	}
+	if status.PowerIsOn {
+		return bmc.PowerOn, nil
+	}
+	return bmc.PowerOff, nil
+}
+
+// PowerOn switches the server on.
+func (c *conn) PowerOn(ctx context.Context) error {
+	return c.toward(ctx, "Power on", bmc.PowerOn, chassis.ChassisControlPowerUp)
+}
+
+// ShutDown asks the operating system to shut down, by a press of the power button (ACPI).
+func (c *conn) ShutDown(ctx context.Context) error {
+	return c.toward(ctx, "Shut down", bmc.PowerOff, chassis.ChassisControlSoftShutdown)
+}
+
+// ForceOff switches the server off at once.
+func (c *conn) ForceOff(ctx context.Context) error {
+	return c.toward(ctx, "Force off", bmc.PowerOff, chassis.ChassisControlPowerDown)
+}
+
+// toward commands what leads to a state, unless that is so already. A BMC that refuses it although, or because, the state is as
+// wanted is no error.
+func (c *conn) toward(ctx context.Context, op string, want bmc.PowerState, command chassis.ChassisControl) error {
+	state, err := c.PowerState(ctx)
+	if err != nil || state == want {
+		return err
+	}
+	err = c.control(ctx, op, command, false)
+	if _, refused := codeOf(err); refused {
+		if state, stateErr := c.PowerState(ctx); stateErr == nil && state == want {
+			return nil
+		}
+	}
+	return err
+}
+
+// Cycle switches a running server off and on, and one that is off on.
+func (c *conn) Cycle(ctx context.Context) error {
+	const op = "Power cycle"
+	state, err := c.PowerState(ctx)
+	switch {
+	case err != nil:
+		return err
+	case state == bmc.PowerOff:
+		return c.control(ctx, op, chassis.ChassisControlPowerUp, false)
+	default:
+		return c.control(ctx, op, chassis.ChassisControlPowerCycle, true)
+	}
+}
+
+// Reset restarts a running server.
+func (c *conn) Reset(ctx context.Context) error {
+	const op = "Reset"
+	state, err := c.PowerState(ctx)
+	if err != nil {
+		return err
+	}
+	if state == bmc.PowerOff {
+		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New("the server is off")}
+	}
+	return c.control(ctx, op, chassis.ChassisControlHardReset, true)
+}
+
+// NMI pulses the diagnostic interrupt.
+func (c *conn) NMI(ctx context.Context) error {
+	return c.control(ctx, "Send an NMI", chassis.ChassisControlDiagnosticInterrupt, true)
+}
+
+// control gives a Chassis Control command (IPMI 2.0, 28.3). A command that acts each time it arrives is sent once: when its answer
+// is lost the error is Unreachable, and whether the BMC obeyed is not known.
+func (c *conn) control(ctx context.Context, op string, command chassis.ChassisControl, once bool) error {
+	err := c.doWith(ctx, op, question{once: once}, &chassis.ChassisControlRequest{ChassisControl: command}, nil)
+	var refused *bmc.Error
+	if code, ok := codeOf(err); ok && errors.As(err, &refused) {
+		switch code {
+		case types.CodeParameterOutOfRange, types.CodeRequestDataFieldInvalid:
+			// Cycle, diagnostic interrupt and soft shutdown are optional; these codes stand for one that is not there.
+			refused.Kind = bmc.Unsupported
+		default:
+		}
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+package ipmi
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"github.com/bougou/go-ipmi/pkg/command/sensor"
+	"github.com/bougou/go-ipmi/pkg/command/storage"
+	"github.com/bougou/go-ipmi/pkg/types"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// mostRecords bounds the walk through the sensor repository. The largest servers have some hundred records.
+const mostRecords = 1024
+
+// lastRecord stands for the end of the repository as a next record, and for the newest entry of the event log as a record.
+const lastRecord = 0xffff
+
+// Sensors walks through the sensor repository (IPMI 2.0, 33) and reads each sensor that has a number and belongs to the BMC itself. One
+// that the BMC does not read at the moment, such as a fan's while the server is off, is left out.
+func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
+	const op = "Read the sensors"
+	reservation := &storage.ReserveSDRRepoResponse{}
+	if err := c.do(ctx, op, &storage.ReserveSDRRepoRequest{}, reservation); err != nil && !absent(err) {
+		return nil, err
+	}
+	var sensors []bmc.Sensor
+	seen := map[uint16]bool{}
+	for id := uint16(0); id != lastRecord && len(seen) < mostRecords && !seen[id]; {
+		seen[id] = true
+		next, record, err := c.readSDR(ctx, reservation.ReservationID, id)
+		if err != nil {
+			if id == 0 && absent(err) {
+				return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
+			}
+			if err := missing(err); err != nil {
+				return nil, err
+			}
+			break // what was read is what there is
+		}
+		id = next
+		s, ok, err := c.readSensor(ctx, record)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			sensors = append(sensors, s)
+		}
+	}
+	return sensors, nil
+}
+
+// sdrPiece is how much of a record is asked for at once where a BMC does not return it as a whole.
+const sdrPiece = 16
+
+// readSDR reads a record (IPMI 2.0, 33.12): as a whole, or where the BMC's messages are too short for that, in pieces.
+func (c *conn) readSDR(ctx context.Context, reservation, id uint16) (next uint16, record []byte, err error) {
+	const op = "Read the sensor repository"
+	read := func(offset, count int) (*storage.GetSDRResponse, error) {
+		answer := &storage.GetSDRResponse{}
+		return answer, c.do(ctx, op, &storage.GetSDRRequest{
+			ReservationID: reservation, RecordID: id, ReadOffset: uint8(offset), ReadBytes: uint8(count), //nolint:gosec // below 256, see the loop
+		}, answer)
+	}
+	answer, err := read(0, 0xff)
+	if code, ok := codeOf(err); !ok || !storage.ReadFRUDataLength2Big(code) {
+		return answer.NextRecordID, answer.RecordData, err
+	}
+	answer, err = read(0, types.SDRRecordHeaderSize)
+	if err != nil || len(answer.RecordData) < types.SDRRecordHeaderSize {
+		return answer.NextRecordID, nil, err
+	}
+	next, record = answer.NextRecordID, answer.RecordData[:types.SDRRecordHeaderSize]
+	if types.SDRRecordType(record[3]) != types.SDRRecordTypeFullSensor {
+		return next, record, nil // only full records describe numbers
+	}
+	for end := min(types.SDRRecordHeaderSize+int(record[4]), 0xff); len(record) < end; {
+		count := min(sdrPiece, end-len(record))
+		answer, err := read(len(record), count)
+		if err != nil || len(answer.RecordData) < count {
+			return next, nil, err
+		}
+		record = append(record, answer.RecordData[:count]...)
+	}
+	return next, record, nil
+}
+
+// readSensor reads the sensor that a record describes; ok is false for one without a number.
+func (c *conn) readSensor(ctx context.Context, record []byte) (s bmc.Sensor, ok bool, err error) {
+	full := fullRecord(record)
+	if full == nil {
+		return s, false, nil
+	}
+	reading := &sensor.GetSensorReadingResponse{}
+	q := question{lun: uint8(full.GeneratorID >> 8 & 0x03)}
+	if err := c.doWith(ctx, "Read a sensor", q, &sensor.GetSensorReadingRequest{SensorNumber: uint8(full.SensorNumber)}, reading); err != nil {
+		return s, false, missing(err)
+	}
+	if reading.ReadingUnavailable || reading.SensorScanningDisabled {
+		return s, false, nil
+	}
+	value := math.NaN()
+	if err := decode("Read a sensor", func() error { value = full.ConvertReading(reading.Reading); return nil }); err != nil {
+		return s, false, nil //nolint:nilerr // its record makes no sense
+	}
+	s = bmc.Sensor{Name: text(full.IDStringTypeLength, full.IDStringBytes), Value: math.Round(value*1000) / 1000, Health: healthOf(full, reading)}
+	s.Kind, s.Unit = kindAndUnit(full)
+	return s, !math.IsNaN(s.Value) && !math.IsInf(s.Value, 0), nil
+}
+
+// fullRecord decodes a record of a sensor of the BMC that has a number, or returns nil. Sensors whose numbers are not linear have a table
+// for each reading (70h and more, IPMI 2.0, 36.2) and are left out.
+func fullRecord(record []byte) *types.SDRFull {
+	var sdr *types.SDR
+	err := decode("Read the sensor repository", func() (err error) {
+		sdr, err = types.ParseSDR(record, 0)
+		return err
+	})
+	if err != nil || sdr.Full == nil {
+		return nil
+	}
+	full := sdr.Full
+	if uint8(full.GeneratorID) != types.BMC_SA || !full.HasAnalogReading() || full.LinearizationFunc.IsNonLinear() || !full.SensorUnit.IsAnalog() { //nolint:gosec // the low byte is meant
+		return nil
+	}
+	return full
+}
+
+// healthOf tells which of its thresholds a sensor is beyond. Sensors of other kinds have none.
+func healthOf(full *types.SDRFull, r *sensor.GetSensorReadingResponse) bmc.Health {
+	switch {
+	case !full.SensorEventReadingType.IsThreshold():
+		return ""
+	case r.Above_UNR, r.Above_UCR, r.Below_LNR, r.Below_LCR:
+		return bmc.HealthCritical
+	case r.Above_UNC, r.Below_LNC:
+		return bmc.HealthWarning
+	default:
+		return bmc.HealthOK
+	}
+}
+
+// units are named as Redfish names them (UCUM).
+var units = map[types.SensorUnitType]string{
+	types.SensorUnitType_DegreesC: "Cel", types.SensorUnitType_DegreesF: "[degF]", types.SensorUnitType_DegreesK: "K",
+	types.SensorUnitType_Volts: "V", types.SensorUnitType_Amps: "A", types.SensorUnitType_Watts: "W", types.SensorUnitType_Joules: "J",
+	types.SensorUnitType_RPM: "RPM", types.SensorUnitType_CFM: "[ft_i]3/min", types.SensorUnitType_Hz: "Hz",
+}
+
+func kindAndUnit(full *types.SDRFull) (kind, unit string) {
+	kind = strings.ReplaceAll(full.SensorType.String(), " ", "")
+	unit, known := units[full.SensorUnit.BaseUnit]
+	switch {
+	case full.SensorUnit.Percentage:
+		unit = "%"
+	case full.SensorUnit.BaseUnit == types.SensorUnitType_Watts:
+		kind = "Power"
+	case !known && full.SensorUnit.BaseUnit != types.SensorUnitType_Unspecified:
+		unit = full.SensorUnit.BaseUnit.String()
+	}
+	return kind, unit
+}

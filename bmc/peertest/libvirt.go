@@ -1,0 +1,189 @@
+package peertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The firmware of the machines, as Debian's package ovmf has it. This build wants an emulated SMM, and can do Secure Boot.
+const (
+	firmware           = "/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"
+	firmwareVars       = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+	firmwareVarsSecure = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"
+)
+
+// Libvirt is a libvirtd of our own with QEMU machines.
+type Libvirt struct {
+	// URI is where its clients find it.
+	URI string
+	// Machines are its machines.
+	Machines []Machine
+}
+
+// Machine is a QEMU machine. It has a disk without anything on it, an optical drive and a network card.
+type Machine struct{ Name, UUID, MAC string }
+
+// StartLibvirt starts a libvirtd with so many machines, which are off. It is libvirt's session daemon with all its folders in a
+// temporary one, so that it knows nothing of the system's and the system's knows nothing of it.
+func StartLibvirt(tb testing.TB, machines int) *Libvirt {
+	tb.Helper()
+	path := installed(tb, "/usr/sbin/libvirtd")
+	for _, needed := range []string{"/usr/bin/virsh", "/usr/bin/qemu-system-x86_64", firmware, firmwareVars, firmwareVarsSecure} {
+		installed(tb, needed)
+	}
+	owner, err := unprivileged()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	home := libvirtHome(tb, owner, machines)
+	env := []string{"XDG_RUNTIME_DIR=" + home + "/run"}
+	for _, name := range []string{"config", "cache", "data"} {
+		env = append(env, "XDG_"+strings.ToUpper(name)+"_HOME="+home+"/"+name)
+	}
+	p := start(tb, program{path: path, home: home, env: env, user: owner})
+	l := &Libvirt{URI: "qemu+unix:///session?socket=" + home + "/run/libvirt/libvirt-sock"}
+	await(tb, p, func(ctx context.Context) error { return l.virsh(ctx, "list") })
+	// sushy-tools puts images into this pool.
+	l.define(tb, "pool-create", home, poolXML, Machine{})
+	for i := range machines {
+		m := Machine{Name: fmt.Sprintf("m%d", i), UUID: fmt.Sprintf("27946b59-9e44-4fa7-8e91-f3527a1ef0%02x", i), MAC: fmt.Sprintf("52:54:00:00:00:%02x", i)}
+		l.Machines = append(l.Machines, m)
+		l.define(tb, "define", home, machineXML, m)
+	}
+	return l
+}
+
+// libvirtHome makes the folder, and sees to it that it is gone after the test with whatever still runs in it.
+func libvirtHome(tb testing.TB, owner *syscall.Credential, machines int) string {
+	tb.Helper()
+	// The folder of the test would be too long: the path of a socket has 107 bytes at most.
+	home, err := os.MkdirTemp("", "peer") //nolint:usetesting // see above
+	if err != nil {
+		tb.Fatal(err)
+	}
+	startSweeper(tb, home)
+	folders := []string{home}
+	for _, name := range []string{"run", "config", "config/libvirt", "cache", "data", "pool"} {
+		folders = append(folders, filepath.Join(home, name))
+		if err := os.Mkdir(filepath.Join(home, name), 0o700); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	// Without these libvirtd would start a daemon for the machines' logs, and look for AppArmor.
+	write(tb, home+"/config/libvirt/qemu.conf", "stdio_handler = \"file\"\nsecurity_driver = \"none\"\n")
+	files := []string{home + "/config/libvirt/qemu.conf"}
+	for i := range machines {
+		disk := fmt.Sprintf("%s/pool/m%d.raw", home, i)
+		write(tb, disk, strings.Repeat("\x00", 1<<20))
+		files = append(files, disk)
+	}
+	if owner != nil {
+		for _, path := range slices.Concat(folders, files) {
+			if err := os.Chown(path, int(owner.Uid), int(owner.Gid)); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	return home
+}
+
+// sweeper waits for the end of its input, which comes when the test's process ends in whatever way. Then it ends the machines,
+// which libvirtd leaves running, and removes the folder. It ends only what has the folder in its command line: the ID in a file may
+// be another's by now.
+const sweeper = `cat >/dev/null
+for file in "$1"/run/libvirt/qemu/run/*.pid; do
+  pid=$(cat "$file") && grep -q -F "$1" "/proc/$pid/cmdline" && kill -KILL "$pid"
+done
+rm -rf "$1"`
+
+func startSweeper(tb testing.TB, home string) {
+	tb.Helper()
+	// It outlives the test.
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", sweeper, "sweeper", home) //nolint:gosec // the folder is ours
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                                       // a Ctrl-C is not for it
+	input, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		tb.Fatalf("start the sweeper: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := errors.Join(input.Close(), cmd.Wait()); err != nil {
+			tb.Errorf("sweep %s: %v", home, err)
+		}
+	})
+}
+
+// unprivileged is the user that libvirtd runs as: started by root, it would take the folders of the system's.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil //nolint:nilnil // whoever runs the test is unprivileged
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(nobody.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
+}
+
+// virsh runs a command of libvirt's client.
+func (l *Libvirt) virsh(ctx context.Context, args ...string) error {
+	_, err := run(ctx, "/usr/bin/virsh", slices.Concat([]string{"--connect", l.URI}, args)...)
+	return err
+}
+
+// define hands libvirt a description.
+func (l *Libvirt) define(tb testing.TB, command, home, description string, m Machine) {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "description.xml")
+	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC).Replace(description))
+	if err := l.virsh(tb.Context(), command, path); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// poolXML describes the folder of the disks and images.
+const poolXML = `<pool type='dir'><name>default</name><target><path>HOME/pool</path></target></pool>`
+
+// machineXML describes a machine (libvirt.org/formatdomain.html). type='qemu' needs no virtualisation by the processor. The
+// network is QEMU's own, which leads nowhere that a firmware would boot from.
+const machineXML = `<domain type='qemu'>
+  <name>NAME</name>
+  <uuid>UUID</uuid>
+  <memory unit='GiB'>1</memory>
+  <vcpu>1</vcpu>
+  <os>
+    <type arch='x86_64' machine='q35'>hvm</type>
+    <loader readonly='yes' secure='no' type='pflash'>` + firmware + `</loader>
+    <nvram template='` + firmwareVars + `'>HOME/NAME.fd</nvram>
+  </os>
+  <features><acpi/><apic/><smm state='on'/></features>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <disk type='file' device='disk'>
+      <driver name='qemu' type='raw'/>
+      <source file='HOME/pool/NAME.raw'/>
+      <target dev='sda' bus='sata'/>
+    </disk>
+    <disk type='file' device='cdrom'><target dev='sdb' bus='sata'/><readonly/></disk>
+    <interface type='user'><mac address='MAC'/><model type='virtio'/></interface>
+    <video><model type='none'/></video>
+    <memballoon model='none'/>
+  </devices>
+</domain>`

@@ -1,0 +1,99 @@
+package peertest
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+)
+
+// What both drivers of sushy-tools can do.
+var sushyMust = []bmc.Capability{
+	bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanNMI,
+	bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk, bmc.CanBootCD,
+	bmc.CanInventory, bmc.CanVirtualMedia, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanClock,
+}
+
+// fakes are the systems of the fake driver: several, so that the URL has to name one.
+var fakes = []string{"27946b59-9e44-4fa7-8e91-f3527a1ef094", "27946b59-9e44-4fa7-8e91-f3527a1ef095", "27946b59-9e44-4fa7-8e91-f3527a1ef096"}
+
+// TestSushyFake: the systems of the fake driver obey 1 to 11 s after a power command, which cannot be configured.
+func TestSushyFake(t *testing.T) {
+	t.Parallel()
+	for name, secure := range map[string]bool{"HTTP": false, "HTTPS": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sushy := StartSushyFake(t, secure, fakes...)
+			bmctest.Test(t, bmctest.Subject{
+				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust, Image: serveImage(t),
+				Settle: 15 * time.Second, Poll: 200 * time.Millisecond,
+				Known: map[string]string{
+					"an NMI is taken and leaves it on": "Nmi is among the AllowableValues, and answered with 501",
+					"boots from UEFI HTTP once":        "a change with HttpBootUri is answered with 400: the fake driver has nowhere to put it",
+				},
+			})
+		})
+	}
+}
+
+// TestSushyCertificate: a foreign server's certificate is verified.
+func TestSushyCertificate(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sushy := StartSushyFake(t, true, fakes...)
+	driver := &redfish.Driver{Permit: Permit}
+	for name, c := range map[string]struct {
+		change func(*bmc.Endpoint)
+		want   bmc.Kind
+	}{
+		"its authority":      {func(*bmc.Endpoint) {}, ""},
+		"no authority":       {func(e *bmc.Endpoint) { e.CA = nil }, bmc.BadCertificate},
+		"another authority":  {func(e *bmc.Endpoint) { e.CA = writeCertificate(t, t.TempDir()+"/c", t.TempDir()+"/k") }, bmc.BadCertificate},
+		"another name":       {func(e *bmc.Endpoint) { e.URL.Host = "localhost:" + e.URL.Port() }, bmc.BadCertificate},
+		"without verifying":  {func(e *bmc.Endpoint) { e.CA, e.InsecureSkipVerify = nil, true }, ""},
+		"no system is named": {func(e *bmc.Endpoint) { e.URL.Path = "" }, bmc.NotFound},
+	} {
+		endpoint := sushy.Endpoint(fakes[0])
+		c.change(&endpoint)
+		client, err := driver.Open(t.Context(), endpoint)
+		if c.want != "" {
+			g.Expect(err).To(HaveOccurred(), name)
+			g.Expect(bmc.KindOf(err)).To(Equal(c.want), "%s: %v", name, err)
+			continue
+		}
+		g.Expect(err).NotTo(HaveOccurred(), name)
+		g.Expect(client.Close(t.Context())).To(Succeed())
+	}
+}
+
+func TestSushyLibvirt(t *testing.T) {
+	t.Parallel()
+	libvirt := StartLibvirt(t, 2)
+	sushy := StartSushyLibvirt(t, libvirt)
+	bmctest.Test(t, bmctest.Subject{
+		Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(libvirt.Machines[1].UUID), Must: sushyMust, Image: serveImage(t),
+		Settle: 5 * time.Second, Boots: true,
+		Known: map[string]string{
+			"boots from UEFI HTTP once": "the image at HttpBootUri is fetched before the change is answered, with 400 where it cannot be " +
+				"had, and put into the optical drive: the target reads Cd then",
+			"an override for one boot expires with it": "Once is taken, read as Continuous, and never taken back",
+		},
+	})
+}
+
+// serveImage serves an image for virtual drives, and returns its URL.
+func serveImage(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "boot.iso", time.Time{}, bytes.NewReader(make([]byte, 64<<10)))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/boot.iso"
+}

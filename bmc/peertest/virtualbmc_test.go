@@ -1,0 +1,26 @@
+package peertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/ipmi"
+)
+
+func TestVirtualBMC(t *testing.T) {
+	t.Parallel()
+	libvirt := StartLibvirt(t, 1)
+	bmctest.Test(t, bmctest.Subject{
+		Open: (&ipmi.Driver{Permit: Permit}).Open, Endpoint: StartVirtualBMC(t, libvirt, libvirt.Machines[0]),
+		Must:   []bmc.Capability{bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanReset, bmc.CanBootPXE, bmc.CanBootDisk, bmc.CanBootCD},
+		Settle: 5 * time.Second, Boots: true,
+		Known: map[string]string{
+			"a cycle leaves it on":                     "Chassis Control with Power Cycle is refused with CCh",
+			"boots from the network always":            "the flags always read as those for the next boot, whatever was set, and in legacy mode",
+			"an override can be taken back":            "the device No Override is answered with 00h, and the old one stays",
+			"an override for one boot expires with it": "what is set is the machine's own boot order from then on",
+		},
+	})
+}

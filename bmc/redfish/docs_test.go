@@ -1,0 +1,80 @@
+package redfish
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+)
+
+// TestDocs: every fault, every entry of the table and every way stands in the docs.
+func TestDocs(t *testing.T) {
+	g := NewWithT(t)
+	page, err := os.ReadFile("../../docs/bmc.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	mentions := func(word string) {
+		t.Helper()
+		if !strings.Contains(string(page), "`"+word+"`") {
+			t.Errorf("docs/bmc.md does not mention %s", word)
+		}
+	}
+	for _, fault := range bmctest.Faults {
+		mentions(string(fault))
+	}
+	for _, known := range knownQuirks {
+		mentions(known.name)
+		if known.seen == "" {
+			t.Errorf("%s: what was observed?", known.name)
+		}
+	}
+	for _, way := range ways {
+		mentions(string(way))
+	}
+}
+
+// TestQuirks: which entries apply to which BMC.
+func TestQuirks(t *testing.T) {
+	for name, test := range map[string]struct {
+		vendor, model string
+		want          []string
+		first         bmc.Way
+	}{
+		"nothing known":    {"Emulated", "bmctest", nil, wayPlain},
+		"Supermicro":       {"Supermicro", "SYS-120C", []string{"supermicro-mode-always", "supermicro-usbcd", "supermicro-image-only"}, wayPlain},
+		"Supermicro X10":   {"Super Micro", "X10SRM-TF", []string{"supermicro-mode-always", "supermicro-x10-no-mode", "supermicro-usbcd", "supermicro-image-only"}, wayNoMode},
+		"Supermicro ARS":   {"Supermicro", "ARS-111GL-NHR", []string{"supermicro-mode-always", "supermicro-usbcd", "supermicro-ars-cd", "supermicro-image-only"}, wayPlain},
+		"HPE":              {"HPE", "ProLiant DL360 Gen10", []string{"hpe-mode-readonly", "hpe-disable-only"}, wayNoMode},
+		"Dell iDRAC 9":     {"Dell Inc.", "PowerEdge R650", nil, wayPlain},
+		"Dell iDRAC 10":    {"Dell Inc.", "PowerEdge R670", []string{"dell-17g-settings", "dell-17g-drive"}, waySettings},
+		"Lenovo":           {"Lenovo", "ThinkSystem SR650", []string{"lenovo-drive-ext"}, wayPlain},
+		"AMI":              {"GIGABYTE", "R282-P91-00", []string{"ami-settings-at-sd", "ami-whole-boot"}, wayPlain},
+		"another Emulator": {"Sushy Emulator", "", []string{"sushy-disk-is-home"}, wayPlain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			q, names := quirksOf(test.vendor, test.model, "")
+			g.Expect(names).To(Equal(test.want))
+			g.Expect((&conn{quirk: q}).BootWays()).To(And(HaveLen(len(ways)), HaveExactElements(test.first, Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()))))
+		})
+	}
+}
+
+// TestQuirksAct: what an entry says is what is sent.
+func TestQuirksAct(t *testing.T) {
+	g := NewWithT(t)
+	c := &conn{system: resource{"Boot": map[string]any{"BootSourceOverrideMode": "Legacy"}}}
+	c.quirk, _ = quirksOf("Supermicro", "", "")
+	name, err := c.target(bmc.BootOverride{Target: bmc.BootCD})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(name).To(Equal(usbCD))
+	c.quirk, _ = quirksOf("Lenovo", "", "")
+	g.Expect(c.isOptical(resource{"Id": "RDOC1", "MediaTypes": []any{"CD"}})).To(BeFalse())
+	g.Expect(c.isOptical(resource{"Id": "EXT1", "MediaTypes": []any{"CD"}})).To(BeTrue())
+	c.quirk, _ = quirksOf("GIGABYTE", "", "")
+	c.path = "/redfish/v1/Systems/Self"
+	g.Expect(c.settings()).To(Equal("/redfish/v1/Systems/Self/SD"))
+}

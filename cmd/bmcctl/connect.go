@@ -1,0 +1,171 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
+)
+
+// anywhere permits BMCs everywhere: whoever runs this program reaches these addresses without it too.
+var anywhere = bmc.Permit{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+
+// connection are the flags that say how to reach a BMC.
+type connection struct {
+	username, passwordFile, ca string
+	insecure                   bool
+	timeout                    time.Duration
+}
+
+func (f *connection) flags(set *pflag.FlagSet) {
+	set.StringVar(&f.username, "username", "", "User name. Defaults to BMC_USERNAME in the environment.")
+	set.StringVar(&f.passwordFile, "password-file", "", "File with the password. Defaults to BMC_PASSWORD in the environment, and then to asking.")
+	set.StringVar(&f.ca, "ca", "", "File with the certificates (PEM) that the BMC's certificate is verified with. Defaults to the system's.")
+	set.BoolVar(&f.insecure, "insecure-skip-tls-verify", false, "Accept any certificate. Whoever stands in the way then reads the password.")
+	set.DurationVar(&f.timeout, "timeout", time.Minute, "How long one look at the BMC may take.")
+}
+
+// target is a BMC, and how to open it.
+type target struct {
+	bmc.Endpoint
+
+	open func(context.Context, bmc.Endpoint) (bmc.Client, error)
+}
+
+// target reads the address and the credentials.
+func (f *connection) target(ctx context.Context, address string, c console) (*target, error) {
+	all := drivers.All(anywhere)
+	u, err := parseAddress(address, all)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{Endpoint: bmc.Endpoint{URL: u, InsecureSkipVerify: f.insecure}, open: all[u.Scheme].Open}
+	switch {
+	case f.timeout <= 0:
+		return nil, misused("--timeout must be longer than nothing: leave it out for a minute")
+	case f.ca != "" && f.insecure:
+		return nil, misused("--ca verifies certificates and --insecure-skip-tls-verify does not: give one of them")
+	case f.ca != "":
+		if t.CA, err = os.ReadFile(f.ca); err != nil {
+			return nil, misused("--ca: %v", err)
+		}
+	}
+	if t.Username = cmp.Or(f.username, c.getenv("BMC_USERNAME")); t.Username == "" {
+		return nil, misused("there is no user name: give --username, or set BMC_USERNAME")
+	}
+	t.Password, err = f.password(ctx, t.Username, c)
+	return t, err
+}
+
+// parseAddress reads the URL of a BMC. No error quotes it where it may hold a password.
+func parseAddress(text string, all map[string]bmc.Driver) (*url.URL, error) {
+	if strings.Contains(text, "@") {
+		return nil, misused("the URL holds credentials, which everybody on this machine can see: take them out, " +
+			"and give --username, and --password-file or BMC_PASSWORD")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		var reason *url.Error
+		if errors.As(err, &reason) {
+			err = reason.Err
+		}
+		if !strings.Contains(text, "://") {
+			err = errors.New("it has no scheme")
+		}
+		return nil, misused("%q is no URL of a BMC: %v: write it like redfish://192.0.2.10", text, err)
+	}
+	switch {
+	case !strings.Contains(text, "://"):
+		return nil, misused("%q has no scheme: write redfish://%s, or use another of %s", text, text, drivers.Schemes(all))
+	case u.Scheme == "https":
+		return nil, misused("https:// does not say what is spoken: write redfish://%s", u.Host)
+	case u.Scheme == "http":
+		return nil, misused("http:// does not say what is spoken: write redfish+http://%s", u.Host)
+	case all[u.Scheme].Open == nil:
+		return nil, misused("the scheme %s:// is unknown: use one of %s", u.Scheme, drivers.Schemes(all))
+	case u.Hostname() == "":
+		return nil, misused("%q names no host: write it like %s://192.0.2.10", text, u.Scheme)
+	case u.Fragment != "":
+		return nil, misused("%q has a part after #, which no BMC gets to see: take it out", text)
+	}
+	return u, nil
+}
+
+// password reads the password from where it is: never from an argument, which everybody on the machine can see.
+func (f *connection) password(ctx context.Context, username string, c console) (string, error) {
+	if f.passwordFile != "" {
+		content, err := os.ReadFile(f.passwordFile)
+		if err != nil {
+			return "", misused("--password-file: %v", err)
+		}
+		password := strings.TrimRight(string(content), "\r\n")
+		if password == "" {
+			return "", misused("--password-file: %s is empty: write the password into it", f.passwordFile)
+		}
+		return password, nil
+	}
+	if password := c.getenv("BMC_PASSWORD"); password != "" {
+		return password, nil
+	}
+	if in, ok := c.in.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+		return ask(ctx, in, fmt.Sprintf("Password of %s: ", username), c)
+	}
+	return "", misused("there is no password: give --password-file, set BMC_PASSWORD, or run bmcctl at a terminal")
+}
+
+// ask asks for a password without an echo. When ctx ends, the terminal is made to echo again.
+func ask(ctx context.Context, in *os.File, question string, c console) (string, error) {
+	fd := int(in.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	sayf(c.err, "%s", question)
+	type answer struct {
+		password []byte
+		err      error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		password, err := term.ReadPassword(fd)
+		answers <- answer{password, err}
+	}()
+	select {
+	case a := <-answers:
+		sayf(c.err, "\n")
+		if a.err == nil && len(a.password) == 0 {
+			return "", misused("the password is empty: type it, or give --password-file")
+		}
+		return string(a.password), a.err
+	case <-ctx.Done():
+		sayf(c.err, "\n")
+		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
+	}
+}
+
+// explain adds to an error of a BMC what can be done about it.
+func (t *target) explain(err error) error {
+	remedy := ""
+	switch bmc.KindOf(err) {
+	case bmc.Unauthorized:
+		remedy = fmt.Sprintf("check the user name %q and the password; it is not tried again, since BMCs lock accounts", t.Username)
+	case bmc.BadCertificate:
+		remedy = "give the certificate that signed it with --ca FILE, or accept any with --insecure-skip-tls-verify"
+	case bmc.Unreachable:
+		remedy = "check the address and the port, and that this machine reaches the BMC's network; --timeout waits longer"
+	case bmc.NotFound, bmc.Unsupported, bmc.Failed:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, remedy)
+}

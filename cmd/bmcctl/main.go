@@ -1,0 +1,139 @@
+// Command bmcctl is for the operator who has to decide whether to trust a BMC: it shows what a BMC is and what it can do, and
+// tries out whether that is true.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/spf13/pflag"
+)
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	os.Exit(run(ctx, os.Args[1:], console{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}))
+}
+
+// console is what a command reads from and writes to.
+type console struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+}
+
+// sayf writes to a person. When that fails, nobody is left to tell.
+func sayf(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, format, args...)
+}
+
+// usageError is a mistake in the command line, with the remedy.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func misused(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// run runs a command and returns the exit code.
+func run(ctx context.Context, args []string, c console) int {
+	commands := map[string]func(context.Context, []string, console) error{"probe": probe, "qualify": qualify}
+	if len(args) == 0 {
+		sayf(c.err, usage)
+		return exitUsage
+	}
+	do := commands[args[0]]
+	switch {
+	case do != nil:
+		return exitCode(do(ctx, args[1:], c), c)
+	case args[0] == "help", args[0] == "-h", args[0] == "--help":
+		sayf(c.out, usage)
+		return exitOK
+	default:
+		return exitCode(misused("there is no command %q: use bmcctl probe or bmcctl qualify", args[0]), c)
+	}
+}
+
+// errReported ends a command that has said why it failed.
+var errReported = errors.New("it has been said")
+
+// exitCode says what went wrong, in one line, and returns the exit code.
+func exitCode(err error, c console) int {
+	var misuse *usageError
+	switch {
+	case err == nil, errors.Is(err, pflag.ErrHelp):
+		return exitOK
+	case errors.As(err, &misuse):
+		sayf(c.err, "bmcctl: %s (bmcctl --help has examples)\n", clean(misuse.text))
+		return exitUsage
+	case errors.Is(err, errReported):
+	case errors.Is(err, context.Canceled):
+		sayf(c.err, "bmcctl: interrupted\n")
+	default:
+		sayf(c.err, "bmcctl: %s\n", clean(err.Error()))
+	}
+	return exitFailed
+}
+
+// parse parses the arguments of a command, and returns the one that is no flag.
+func parse(set *pflag.FlagSet, args []string, c console, about string) (string, error) {
+	set.SortFlags = false
+	set.Usage = func() {}
+	err := set.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		sayf(c.out, "%s\n%s", about, set.FlagUsagesWrapped(120))
+		return "", err
+	case err != nil:
+		return "", misused("%v", err)
+	case set.NArg() != 1:
+		return "", misused("bmcctl %s takes one URL, and was given %d: write bmcctl %s redfish://192.0.2.10", set.Name(), set.NArg(), set.Name())
+	}
+	return set.Arg(0), nil
+}
+
+// clean makes one line of a text, and takes out what a terminal would obey: much of it comes from BMCs.
+func clean(text string) string {
+	printable := strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	return strings.Join(strings.Fields(printable), " ")
+}
+
+const usage = `bmcctl shows what a BMC is and can do, and tries out whether that is true.
+
+  bmcctl probe URL      look at a BMC; nothing is changed
+  bmcctl qualify URL    try everything out on a server that nobody uses: it is switched off and on several times
+
+The user name and the password come from --username and --password-file, or from BMC_USERNAME and BMC_PASSWORD in the environment;
+at a terminal, bmcctl asks for the password.
+
+  export BMC_USERNAME=admin
+  bmcctl probe redfish://192.0.2.10 --ca bmc-ca.crt
+  bmcctl probe redfish://192.0.2.10/redfish/v1/Systems/1 --sensors --events 10
+  bmcctl probe ipmi://192.0.2.10 -o json --password-file pass | jq .inventory
+  bmcctl qualify redfish://192.0.2.10 --insecure-skip-tls-verify --yes
+  bmcctl qualify redfish://192.0.2.10 --yes --image http://images.example/boot.iso --must VirtualMedia,SecureBoot
+
+The exit code is 0 when all is well (qualify: the BMC is fit), 1 when it is not, and 2 when the command line is wrong.
+bmcctl COMMAND --help lists the flags.
+`

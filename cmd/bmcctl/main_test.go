@@ -1,0 +1,372 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
+)
+
+// TestMain finds goroutines that were left behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// outcome is how a run of bmcctl ended.
+type outcome struct {
+	code     int
+	out, err string
+}
+
+var credentials = map[string]string{"BMC_USERNAME": simtest.Username, "BMC_PASSWORD": simtest.Password}
+
+// bmcctl runs the program.
+func bmcctl(t *testing.T, environment map[string]string, args ...string) outcome {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), args, console{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(name string) string { return environment[name] }})
+	if strings.Count(errs.String(), "\n") > 1 && code != exitUsage {
+		t.Errorf("an error has one line: %s", &errs)
+	}
+	return outcome{code, out.String(), errs.String()}
+}
+
+// quickly are flags for servers that obey at once.
+func quickly(t *testing.T, more ...string) []string {
+	t.Helper()
+	return append([]string{"--yes", "--settle", "2s", "--poll", "1ms", "--report", filepath.Join(t.TempDir(), "report.json")}, more...)
+}
+
+func TestProbe(t *testing.T) {
+	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1", "--fault", "ClockSkew")
+	for _, server := range s.Servers() {
+		t.Run(server.Protocol, func(t *testing.T) {
+			g := NewWithT(t)
+			got := bmcctl(t, credentials, "probe", server.Address, "--sensors", "--events", "2")
+			g.Expect(got.code).To(Equal(exitOK), got.err)
+			for _, line := range []string{
+				`Protocol +` + server.Protocol, `Vendor +Emulated`, `Can +.*BootPXE`, `Power +Off`, `Boot override +none`, `Clock +2400h0m\ds behind this machine's`,
+				`Inlet.* +Temperature +2\d(\.\d)? Cel +OK`, `EVENT +SEVERITY +MESSAGE`, `Serial number +SN-` + server.Name,
+			} {
+				g.Expect(got.out).To(MatchRegexp(`(?m)^`+line), line)
+			}
+			g.Expect(s.Must(http.MethodGet, "/servers/"+server.Name+"/commands")).To(MatchJSON(`[]`), "it only looks")
+		})
+	}
+}
+
+func TestProbeJSON(t *testing.T) {
+	g := NewWithT(t)
+	server := simtest.Start(t, "--redfish", "1", "--fault", "NoMedia").Servers()[0]
+	got := bmcctl(t, credentials, "probe", server.Address, "-o", "json")
+	g.Expect(got.code).To(Equal(exitOK), got.err)
+	var found struct {
+		Description struct {
+			Vendor       string   `json:"vendor"`
+			Capabilities []string `json:"capabilities"`
+		} `json:"description"`
+		Lacks        []string `json:"lacks"`
+		Power        string   `json:"power"`
+		BootOverride struct {
+			Target string `json:"target"`
+		} `json:"bootOverride"`
+		ClockAheadSeconds float64 `json:"clockAheadSeconds"`
+		Inventory         struct {
+			SystemUUID string `json:"systemUUID"`
+			CPUThreads int    `json:"cpuThreads"`
+			NICs       []struct {
+				MACAddress string `json:"macAddress"`
+			} `json:"nics"`
+		} `json:"inventory"`
+		Errors map[string]string `json:"errors"`
+	}
+	g.Expect(json.Unmarshal([]byte(got.out), &found)).To(Succeed())
+	g.Expect(found.Description.Vendor).To(Equal("Emulated"))
+	g.Expect(found.Description.Capabilities).To(ContainElement("BootPXE"))
+	g.Expect(found.Lacks).To(ConsistOf("VirtualMedia"))
+	g.Expect(found.Power).To(Equal("Off"))
+	g.Expect(found.BootOverride.Target).To(Equal("None"))
+	g.Expect(found.ClockAheadSeconds).To(BeNumerically("~", 0, 2))
+	g.Expect(found.Inventory.SystemUUID).To(Equal(server.UUID))
+	g.Expect(found.Inventory.NICs[0].MACAddress).To(Equal(server.MACAddress))
+	g.Expect(found.Inventory.CPUThreads).To(Equal(16))
+	g.Expect(found.Errors).To(BeEmpty())
+	got = bmcctl(t, credentials, "probe", server.Address)
+	g.Expect(got.out).To(And(MatchRegexp(`(?m)^Cannot +VirtualMedia$`), MatchRegexp(`(?m)^Virtual media +no drive$`)))
+}
+
+func TestTLS(t *testing.T) {
+	g := NewWithT(t)
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	server := simtest.Start(t, "--redfish", "1", "--tls-ca", ca).Servers()[0]
+	got := bmcctl(t, credentials, "probe", server.Address)
+	g.Expect(got.code).To(Equal(exitFailed))
+	g.Expect(got.err).To(ContainSubstring("give the certificate that signed it with --ca FILE, or accept any with --insecure-skip-tls-verify"))
+	for _, flags := range [][]string{{"--ca", ca}, {"--insecure-skip-tls-verify"}} {
+		got = bmcctl(t, credentials, append([]string{"probe", server.Address}, flags...)...)
+		g.Expect(got.code).To(Equal(exitOK), got.err)
+	}
+}
+
+// TestWrongPassword: it is tried once.
+func TestWrongPassword(t *testing.T) {
+	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1")
+	password := filepath.Join(t.TempDir(), "password")
+	NewWithT(t).Expect(os.WriteFile(password, []byte("not-this-one\n"), 0o600)).To(Succeed())
+	for i, server := range s.Servers() {
+		for n, command := range [][]string{{"probe", server.Address}, append([]string{"qualify", server.Address}, quickly(t)...)} {
+			g := NewWithT(t)
+			got := bmcctl(t, credentials, append(command, "--password-file", password)...)
+			g.Expect(got.code).To(Equal(exitFailed))
+			g.Expect(got.err).To(ContainSubstring(`check the user name "admin" and the password`))
+			g.Expect(got.out + got.err).NotTo(ContainSubstring("not-this-one"))
+			if server.Protocol == "Redfish" { // with IPMI it is the client that finds out first (RAKP 2)
+				g.Expect(s.Servers()[i].RefusedLogins).To(Equal(n + 1))
+			}
+		}
+	}
+}
+
+// TestUsage: a mistake is named with its remedy, nothing is asked of a BMC, and no password is repeated.
+func TestUsage(t *testing.T) {
+	g := NewWithT(t)
+	empty := filepath.Join(t.TempDir(), "empty")
+	g.Expect(os.WriteFile(empty, []byte("\n"), 0o600)).To(Succeed())
+	const url = "redfish://192.0.2.10"
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "bmcctl probe URL"},
+		{[]string{"prove"}, "use bmcctl probe or bmcctl qualify"},
+		{[]string{"probe"}, "takes one URL, and was given 0"},
+		{[]string{"probe", url, url}, "takes one URL, and was given 2"},
+		{[]string{"probe", "192.0.2.10"}, "write redfish://192.0.2.10, or use another of "},
+		{[]string{"probe", "192.0.2.10:443"}, "write it like redfish://192.0.2.10"},
+		{[]string{"probe", "https://192.0.2.10/redfish"}, "write redfish://192.0.2.10"},
+		{[]string{"probe", "http://192.0.2.10"}, "write redfish+http://192.0.2.10"},
+		{[]string{"probe", "telnet://192.0.2.10"}, "the scheme telnet:// is unknown: use one of "},
+		{[]string{"probe", "redfish://"}, "names no host"},
+		{[]string{"probe", url + "#x"}, "take it out"},
+		{[]string{"probe", "redfish://admin:tiger%zz@192.0.2.10"}, "take them out, and give --username, and --password-file or BMC_PASSWORD"},
+		{[]string{"qualify", "redfish://admin:tiger@192.0.2.10"}, "take them out"},
+		{[]string{"probe", url, "--password", "tiger"}, "unknown flag: --password"},
+		{[]string{"probe", url, "--password-file", empty}, "is empty: write the password into it"},
+		{[]string{"probe", url, "--password-file", "/none"}, "--password-file: open /none"},
+		{[]string{"probe", url, "--ca", "/none"}, "--ca: open /none"},
+		{[]string{"probe", url, "--ca", empty, "--insecure-skip-tls-verify"}, "give one of them"},
+		{[]string{"probe", url, "-o", "xml"}, "neither text nor json"},
+		{[]string{"probe", url, "--events", "-1"}, "give 0 or more"},
+		{[]string{"probe", url, "--timeout", "0"}, "--timeout"},
+		{[]string{"qualify", url}, "nothing was done: add --yes"},
+		{[]string{"qualify", url, "--yes", "--must", "Teleport"}, `there is no capability "Teleport": take from PowerOn, `},
+		{[]string{"qualify", url, "--yes", "--image", "boot.iso"}, "like http://192.0.2.5/boot.iso"},
+		{[]string{"qualify", url, "--yes", "--settle", "-1s"}, "--settle"},
+		{[]string{"qualify", url, "--yes", "--report", "/none/report.json"}, "name a file elsewhere with --report"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			g := NewWithT(t)
+			got := bmcctl(t, credentials, test.args...)
+			g.Expect(got.code).To(Equal(exitUsage))
+			g.Expect(got.err).To(ContainSubstring(test.says))
+			g.Expect(got.out + got.err).NotTo(ContainSubstring("tiger@"))
+			g.Expect(got.out + got.err).NotTo(ContainSubstring("tiger%"))
+		})
+	}
+	for _, environment := range []map[string]string{{"BMC_USERNAME": "admin"}, {"BMC_PASSWORD": "tiger"}} {
+		got := bmcctl(t, environment, "probe", url)
+		g.Expect(got.code).To(Equal(exitUsage))
+		g.Expect(got.err).To(MatchRegexp("there is no password: give --password-file, set BMC_PASSWORD|there is no user name: give --username"))
+	}
+	for _, args := range [][]string{{"--help"}, {"help"}, {"probe", "--help"}, {"qualify", "-h"}} {
+		got := bmcctl(t, nil, args...)
+		g.Expect(got.code).To(Equal(exitOK), strings.Join(args, " "))
+		g.Expect(got.out).To(ContainSubstring("  bmcctl "), "examples")
+	}
+}
+
+// TestUnreachable: a BMC that does not answer is an error with a remedy, and a look at one that stops answering shows what was read.
+func TestUnreachable(t *testing.T) {
+	g := NewWithT(t)
+	s := simtest.Start(t, "--redfish", "1")
+	address := s.Servers()[0].Address
+	s.Must(http.MethodPut, "/servers/*/faults/Hang")
+	got := bmcctl(t, credentials, "probe", address, "--timeout", "50ms")
+	g.Expect(got.code).To(Equal(exitFailed))
+	g.Expect(got.err).To(ContainSubstring("check the address and the port"))
+	s.Must(http.MethodDelete, "/servers/*/faults")
+	s.Stop()
+	got = bmcctl(t, credentials, "probe", address)
+	g.Expect(got.code).To(Equal(exitFailed))
+	g.Expect(got.err).To(ContainSubstring("check the address and the port"))
+}
+
+// TestQualifyRefuses: without --yes it says what it would do, and does nothing, not even ask for a password.
+func TestQualifyRefuses(t *testing.T) {
+	g := NewWithT(t)
+	s := simtest.Start(t, "--redfish", "1")
+	got := bmcctl(t, nil, "qualify", s.Servers()[0].Address)
+	g.Expect(got.code).To(Equal(exitUsage))
+	g.Expect(got.out).To(ContainSubstring("switches it off and on"))
+	g.Expect(got.err).To(ContainSubstring("add --yes"))
+	g.Expect(s.Must(http.MethodGet, "/servers/sim-redfish-1/commands")).To(MatchJSON(`[]`))
+}
+
+func TestQualifyFit(t *testing.T) {
+	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1", "--on")
+	for i, server := range s.Servers() {
+		t.Run(server.Protocol, func(t *testing.T) {
+			g := NewWithT(t)
+			flags := quickly(t, "--boots", "--image", "http://192.0.2.5/boot.iso?token=iso-token", "-v")
+			got := bmcctl(t, credentials, append([]string{"qualify", server.Address}, flags...)...)
+			g.Expect(got.code).To(Equal(exitOK), got.out+got.err)
+			for _, line := range []string{
+				`\.\.\. +off, also when it is off$`, `passed +off, also when it is off \(`, `passed +an override for one boot expires with it \(`,
+				`open +[\d.]+m?µ?s +`, `set boot +[\d.]+m?µ?s +[\d.]+m?µ?s +2$`, `BootPXE +yes +works$`, `Verdict: fit for network boot with this provider$`,
+			} {
+				g.Expect(got.out).To(MatchRegexp(`(?m)^`+line), line)
+			}
+			after := s.Servers()[i]
+			g.Expect(after.Power).To(Equal("On"), "as it was found")
+			g.Expect(after.BootOverride.Target).To(Equal("None"))
+			g.Expect(after.Image).To(BeEmpty())
+			g.Expect(after.RefusedLogins).To(BeNumerically("<=", 1))
+			expectMasked(t, flags, server)
+		})
+	}
+}
+
+// readReport returns the report that --report names.
+func readReport(t *testing.T, flags []string) (text string, content report) {
+	t.Helper()
+	file, err := os.ReadFile(flags[slices.Index(flags, "--report")+1])
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(json.Unmarshal(file, &content)).To(Succeed())
+	return string(file), content
+}
+
+// expectMasked: a report says everything about the model, and nothing about the one server and the way to it.
+func expectMasked(t *testing.T, flags []string, server simtest.Server) {
+	t.Helper()
+	g := NewWithT(t)
+	text, content := readReport(t, flags)
+	g.Expect(content.Fit).To(BeTrue())
+	g.Expect(content.Latency).To(HaveKeyWithValue("power state", HaveField("Count", 20)))
+	g.Expect(text).To(And(ContainSubstring(`"model": "bmctest"`), ContainSubstring(`"manufacturer": "Emulated"`), ContainSubstring(masked)))
+	for _, secret := range []string{
+		simtest.Password, `"admin"`, "127.0.0.1", "SN-sim", "DISK-1", "GPU-1", "iso-token", server.UUID, strings.ToUpper(server.UUID), server.MACAddress, server.Address,
+	} {
+		g.Expect(text).NotTo(ContainSubstring(secret))
+	}
+}
+
+// TestQualifyNotFit: with a fault that stands in the way of network boot the BMC is not fit, and the report says why.
+func TestQualifyNotFit(t *testing.T) {
+	for fault, test := range map[string]struct {
+		flags []string
+		says  string
+	}{
+		"IgnoresOverride": {nil, `(?m)^BootPXE +yes +FAILED: boots from the network once, and says so: the BMC took the target PXE and says None`},
+		"NoMedia":         {[]string{"--must", "VirtualMedia"}, `(?m)^Verdict: NOT fit .* it lacks VirtualMedia \(not offered\)$`},
+		"OldSchema":       {[]string{"--must", "VirtualMedia"}, `(?m)^Verdict: NOT fit .* it lacks VirtualMedia \(not tried\)$`}, // there is no --image
+	} {
+		t.Run(fault, func(t *testing.T) {
+			g := NewWithT(t)
+			s := simtest.Start(t, "--redfish", "1")
+			s.Must(http.MethodPut, "/servers/*/faults/"+fault)
+			flags := quickly(t, append(test.flags, "--with-serials")...)
+			got := bmcctl(t, credentials, append([]string{"qualify", s.Servers()[0].Address}, flags...)...)
+			g.Expect(got.code).To(Equal(exitFailed), got.out)
+			g.Expect(got.err).To(BeEmpty(), "the verdict says it")
+			g.Expect(got.out).To(MatchRegexp(test.says))
+			text, content := readReport(t, flags)
+			g.Expect(content.Fit).To(BeFalse())
+			g.Expect(text).To(ContainSubstring("SN-sim-redfish-1"), "--with-serials was given")
+			g.Expect(text).NotTo(ContainSubstring(simtest.Password))
+		})
+	}
+}
+
+// TestQualifyOthersFail: what network boot does not need is told, and is no reason against the BMC.
+func TestQualifyOthersFail(t *testing.T) {
+	g := NewWithT(t)
+	s := simtest.Start(t, "--redfish", "1", "--fault", "OverrideNeverResets")
+	t.Chdir(t.TempDir())
+	got := bmcctl(t, credentials, "qualify", s.Servers()[0].Address, "--yes", "--settle", "2s", "--poll", "1ms", "--skip-wrong-password")
+	g.Expect(got.code).To(Equal(exitOK), got.out)
+	g.Expect(got.out).To(MatchRegexp(`(?m)^Report: bmc-report-emulated-bmctest-\d{8}-\d{6}\.json$`))
+	files, err := filepath.Glob("*")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(HaveLen(1))
+	g.Expect(s.Servers()[0].RefusedLogins).To(BeZero())
+}
+
+// interrupter ends a context when something is written.
+type interrupter struct {
+	io.Writer
+
+	when   string
+	cancel context.CancelFunc
+}
+
+func (i *interrupter) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), i.when) {
+		i.cancel()
+	}
+	return i.Writer.Write(p)
+}
+
+// TestInterrupt: an interrupted qualification leaves the server as it found it, and gives no verdict.
+func TestInterrupt(t *testing.T) {
+	g := NewWithT(t)
+	s := simtest.Start(t, "--redfish", "1", "--on")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs bytes.Buffer
+	flags := quickly(t)
+	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, flags...), console{
+		in: strings.NewReader(""), out: &interrupter{&out, "passed       boots from the network once, and", cancel}, err: &errs, getenv: func(name string) string { return credentials[name] },
+	})
+	g.Expect(code).To(Equal(exitFailed))
+	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was left as it was found\n"))
+	after := s.Servers()[0]
+	g.Expect(after.Power).To(Equal("On"))
+	g.Expect(after.BootOverride.Target).To(Equal("None"))
+	files, err := os.ReadDir(filepath.Dir(flags[slices.Index(flags, "--report")+1]))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(BeEmpty(), "no half report stays")
+}
+
+func TestTexts(t *testing.T) {
+	g := NewWithT(t)
+	for name, want := range map[string]string{
+		"CPUModel": "cpuModel", "NICs": "nics", "MACAddress": "macAddress", "SystemUUID": "systemUUID", "URI": "uri", "BMCFirmwareVersion": "bmcFirmwareVersion",
+		"SizeBytes": "sizeBytes", "power state": "power state", "": "",
+	} {
+		g.Expect(camel(name)).To(Equal(want))
+	}
+	g.Expect(clean("Dell\x1b[2J Inc.\nR\t650\u202e")).To(Equal("Dell?[2J Inc. R 650?"), "a terminal must not obey a BMC")
+	g.Expect(slug("Dell Inc. / EMC")).To(Equal("dell-inc-emc"))
+	g.Expect(slug("../..")).To(Equal("unknown"))
+	m := &masker{secrets: strings.NewReplacer("pass-1", masked)}
+	for text, want := range map[string]string{
+		"dial tcp 10.0.0.7:443: pass-1":             "dial tcp (masked): (masked)",
+		"firmware 1.2.3.4":                          "firmware 1.2.3.4",
+		"4c4c4544-0000-1111-2222-333344445555 gone": "(masked) gone",
+		"MAC 52-54-00-12-34-56":                     "MAC (masked)",
+		`serial "a b" here`:                         `serial "(masked)" here`,
+		"[fe80::1%eth0]:623":                        "(masked)",
+	} {
+		g.Expect(m.mask("error", text)).To(Equal(want))
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+const aboutProbe = `bmcctl probe URL looks at a BMC: what it is, what it can do, and how its server is. Nothing is changed.
+
+  bmcctl probe redfish://192.0.2.10 --username admin --ca bmc-ca.crt
+  bmcctl probe ipmi://192.0.2.10 --username admin -o json
+`
+
+// findings are what a look at a BMC found. What it does not offer is nil, and named in NotOffered.
+type findings struct {
+	Address     string           `json:"address"`
+	Description bmc.Description  `json:"description"`
+	Lacks       []bmc.Capability `json:"lacks"`
+
+	Power        bmc.PowerState    `json:"power"`
+	BootOverride *bmc.BootOverride `json:"bootOverride"`
+	Media        []bmc.Media       `json:"media"`
+	SecureBoot   *bmc.SecureBoot   `json:"secureBoot"`
+	Clock        *time.Time        `json:"clock"`
+	// ClockAheadSeconds is how far the BMC's clock is ahead of this machine's.
+	ClockAheadSeconds *float64       `json:"clockAheadSeconds"`
+	Inventory         *bmc.Inventory `json:"inventory"`
+	Sensors           []bmc.Sensor   `json:"sensors,omitempty"`
+	Events            []bmc.Event    `json:"events,omitempty"`
+
+	NotOffered  []string           `json:"notOffered"`
+	Errors      map[string]string  `json:"errors"`
+	TookSeconds map[string]float64 `json:"tookSeconds"`
+}
+
+// looker reads one thing after the other, until the BMC is gone.
+type looker struct {
+	target  *target
+	client  bmc.Client
+	timeout time.Duration
+	found   *findings
+	gone    bool
+}
+
+func probe(ctx context.Context, args []string, c console) error {
+	var (
+		f       connection
+		sensors bool
+		events  int
+		output  string
+	)
+	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
+	f.flags(set)
+	set.BoolVar(&sensors, "sensors", false, "Read the sensors too.")
+	set.IntVar(&events, "events", 0, "How many of the newest entries of the event log to read.")
+	set.StringVarP(&output, "output", "o", "text", "text or json.")
+	address, err := parse(set, args, c, aboutProbe)
+	if err != nil {
+		return err
+	}
+	switch {
+	case output != "text" && output != "json":
+		return misused("--output: %q is neither text nor json", output)
+	case events < 0:
+		return misused("--events: %d is no number of entries: give 0 or more", events)
+	}
+	t, err := f.target(ctx, address, c)
+	if err != nil {
+		return err
+	}
+	found, err := look(ctx, t, f.timeout, sensors, events)
+	if err != nil {
+		return t.explain(err)
+	}
+	if output == "json" {
+		encoder := json.NewEncoder(c.out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(plain(found, nil))
+	} else {
+		err = found.print(c.out)
+	}
+	if err == nil && len(found.Errors) > 0 {
+		err = fmt.Errorf("the BMC could not be read as a whole: %s", sentence(found.Errors))
+	}
+	return err
+}
+
+// look opens a BMC and reads what it has. The error is that of the connection: what could not be read else is in the findings.
+func look(ctx context.Context, t *target, timeout time.Duration, sensors bool, events int) (*findings, error) {
+	found := &findings{Address: t.URL.String(), NotOffered: []string{}, Errors: map[string]string{}, TookSeconds: map[string]float64{}}
+	openCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	start := time.Now()
+	client, err := t.open(openCtx, t.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	found.TookSeconds["open"] = time.Since(start).Seconds()
+	l := &looker{target: t, client: client, timeout: timeout, found: found}
+	l.lookAround(ctx)
+	if sensors {
+		found.Sensors = value(read(ctx, l, "sensors", monitor(l, bmc.Monitor.Sensors)))
+	}
+	if events > 0 {
+		found.Events = value(read(ctx, l, "events", monitor(l, func(m bmc.Monitor, ctx context.Context) ([]bmc.Event, error) {
+			return m.Events(ctx, events)
+		})))
+	}
+	closeCtx, cancelClose := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancelClose()
+	if err := client.Close(closeCtx); err != nil && !l.gone {
+		found.Errors["logOut"] = clean(err.Error())
+	}
+	return found, ctx.Err()
+}
+
+func (l *looker) lookAround(ctx context.Context) {
+	found, client := l.found, l.client
+	if d := read(ctx, l, "description", client.Describe); d != nil {
+		found.Description, found.Lacks = *d, lacking(d.Capabilities)
+	}
+	found.Power = value(read(ctx, l, "power", client.PowerState))
+	found.BootOverride = read(ctx, l, "bootOverride", client.BootOverride)
+	found.Media = value(read(ctx, l, "media", func(ctx context.Context) ([]bmc.Media, error) {
+		m, err := bmc.As[bmc.VirtualMedia](client, "Read the virtual media")
+		if err != nil {
+			return nil, err
+		}
+		return m.Media(ctx)
+	}))
+	found.SecureBoot = read(ctx, l, "secureBoot", func(ctx context.Context) (bmc.SecureBoot, error) {
+		s, err := bmc.As[bmc.SecureBooter](client, "Read Secure Boot")
+		if err != nil {
+			return bmc.SecureBoot{}, err
+		}
+		return s.SecureBoot(ctx)
+	})
+	before := time.Now()
+	if found.Clock = read(ctx, l, "clock", monitor(l, bmc.Monitor.Clock)); found.Clock != nil {
+		ahead := found.Clock.Sub(before.Add(time.Since(before) / 2)).Seconds()
+		found.ClockAheadSeconds = &ahead
+	}
+	found.Inventory = read(ctx, l, "inventory", client.Inspect)
+}
+
+// monitor is a read of a BMC that may have no sensors, log and clock.
+func monitor[T any](l *looker, do func(bmc.Monitor, context.Context) (T, error)) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) {
+		m, err := bmc.As[bmc.Monitor](l.client, "Look")
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return do(m, ctx)
+	}
+}
+
+// read reads one thing. It returns nil where the BMC does not offer it or failed, and notes which. After the BMC is gone, or
+// refuses the credentials, nothing more is asked of it.
+func read[T any](ctx context.Context, l *looker, name string, do func(context.Context) (T, error)) *T {
+	if l.gone || ctx.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	start := time.Now()
+	got, err := do(ctx)
+	switch {
+	case err == nil:
+		l.found.TookSeconds[name] = time.Since(start).Seconds()
+		return &got
+	case bmc.KindOf(err) == bmc.Unsupported:
+		l.found.NotOffered = append(l.found.NotOffered, name)
+	default:
+		kind := bmc.KindOf(err)
+		l.gone = kind == bmc.Unreachable || kind == bmc.Unauthorized
+		l.found.Errors[name] = clean(err.Error())
+	}
+	return nil
+}
+
+func value[T any](v *T) T {
+	if v == nil {
+		var none T
+		return none
+	}
+	return *v
+}
+
+// sentence lists the errors.
+func sentence(errs map[string]string) string {
+	parts := make([]string, 0, len(errs))
+	for _, name := range slices.Sorted(maps.Keys(errs)) {
+		parts = append(parts, name+": "+errs[name])
+	}
+	return strings.Join(parts, "; ")
+}
+
+// capabilities lists what a BMC may be able to do, in the order in which it is shown.
+var capabilities = []bmc.Capability{
+	bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanNMI,
+	bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk, bmc.CanBootCD,
+	bmc.CanInventory, bmc.CanVirtualMedia, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanEventLog, bmc.CanClock,
+}
+
+// lacking lists the capabilities that are not there.
+func lacking(there []bmc.Capability) []bmc.Capability {
+	return slices.DeleteFunc(slices.Clone(capabilities), func(c bmc.Capability) bool { return slices.Contains(there, c) })
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
+)
+
+const aboutQualify = `bmcctl qualify URL tries everything out that the BMC says it can do, and tells whether this provider can rely on it. The server
+is switched off and on several times: take one that nobody uses.
+
+  bmcctl qualify redfish://192.0.2.10 --username admin --ca bmc-ca.crt --yes
+  bmcctl qualify ipmi://192.0.2.10 --username admin --settle 5m --yes --report report.json
+`
+
+// qualification are the flags of qualify.
+type qualification struct {
+	connection
+
+	yes, boots, skipWrongPassword, withSerials, verbose bool
+	settle, poll                                        time.Duration
+	image, report                                       string
+	must                                                []string
+}
+
+func (q *qualification) set() *pflag.FlagSet {
+	set := pflag.NewFlagSet("qualify", pflag.ContinueOnError)
+	set.BoolVar(&q.yes, "yes", false, "Do it. Without it bmcctl says what it would do.")
+	q.flags(set)
+	set.DurationVar(&q.settle, "settle", 2*time.Minute, "How long the server may take to obey a power command.")
+	set.DurationVar(&q.poll, "poll", 2*time.Second, "How often a state is read while it is waited for.")
+	set.StringVar(&q.image, "image", "", "URL of an ISO image that the BMC reaches, for the virtual drive. Without it nothing is put there.")
+	set.BoolVar(&q.boots, "boots", false, "See too whether an override for one boot is gone after it: the server has to get to its boot within --settle.")
+	set.BoolVar(&q.skipWrongPassword, "skip-wrong-password", false, "Do not log in once with a wrong password. For BMCs that lock accounts at once.")
+	set.StringSliceVar(&q.must, "must", nil, "What the BMC must be able to do besides network boot, to be fit: "+list(capabilities)+".")
+	set.StringVar(&q.report, "report", "", "File for the report. Defaults to bmc-report-VENDOR-MODEL-DATE.json in the working directory.")
+	set.BoolVar(&q.withSerials, "with-serials", false, "Leave serial numbers, UUIDs and MAC addresses in the report.")
+	set.BoolVarP(&q.verbose, "verbose", "v", false, "Show what was noted on the way.")
+	return set
+}
+
+func (q *qualification) check() error {
+	for _, name := range q.must {
+		if !slices.Contains(capabilities, bmc.Capability(name)) {
+			return misused("--must: there is no capability %q: take from %s", name, list(capabilities))
+		}
+	}
+	if q.settle <= 0 || q.poll <= 0 {
+		return misused("--settle and --poll must be longer than nothing: leave them out for 2m and 2s")
+	}
+	if q.image != "" {
+		if u, err := url.Parse(q.image); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return misused("--image must be an http or https URL that the BMC reaches, like http://192.0.2.5/boot.iso")
+		}
+	}
+	return nil
+}
+
+func qualify(ctx context.Context, args []string, c console) error {
+	q := &qualification{}
+	address, err := parse(q.set(), args, c, aboutQualify)
+	if err != nil {
+		return err
+	}
+	if err := q.check(); err != nil {
+		return err
+	}
+	if _, err := parseAddress(address, drivers.All(anywhere)); err != nil {
+		return err
+	}
+	sayf(c.out, "%s", q.plan(address))
+	if !q.yes {
+		return misused("nothing was done: add --yes when that is all right")
+	}
+	t, err := q.target(ctx, address, c)
+	if err != nil {
+		return err
+	}
+	file, err := newReportFile(q.report)
+	if err != nil {
+		return err
+	}
+	defer file.discard()
+	r, err := q.run(ctx, t, c.out)
+	if err != nil {
+		return err
+	}
+	sayf(c.out, "\n")
+	if err := r.print(c.out); err != nil {
+		return err
+	}
+	name, err := file.keep(q.report, r, newMasker(t, q, r.inventory))
+	if err != nil {
+		return err
+	}
+	sayf(c.out, "Report: %s\n", name)
+	if !r.fit {
+		return errReported
+	}
+	return nil
+}
+
+// plan says what is going to be done.
+func (q *qualification) plan(address string) string {
+	lines := []string{
+		"switches it off and on about a dozen times, mostly without asking its operating system, and sends it an NMI",
+		"sets what it boots next (network, disk, optical drive) and takes that back: it may boot from the network meanwhile",
+	}
+	if q.image != "" {
+		lines = append(lines, "puts the image into its virtual drive, and empties its virtual drives")
+	}
+	logins := "logs in to its BMC about 50 times"
+	if !q.skipWrongPassword {
+		logins += ", and once with a wrong password (--skip-wrong-password leaves that out)"
+	}
+	lines = append(lines, logins, "leaves it switched on or off as it was found, without a boot override")
+	return fmt.Sprintf("bmcctl qualify works on the server behind %s. Whatever runs there is lost. It\n  - %s\n", address, strings.Join(lines, "\n  - "))
+}
+
+// run measures the BMC, runs the conformance suite and judges.
+func (q *qualification) run(ctx context.Context, t *target, out io.Writer) (*result, error) {
+	r := &result{date: time.Now().UTC(), subject: *q}
+	open := r.latency.timed(t.open)
+	if err := r.measure(ctx, q.timeout, open, t.Endpoint); err != nil {
+		return nil, t.explain(err)
+	}
+	d := r.description
+	sayf(out, "\nIt is: %s, BMC firmware %s, %s\n\n", clean(d.Vendor+" "+d.Model), clean(d.FirmwareVersion), clean(d.Protocol))
+	p := &progress{out: out, verbose: q.verbose}
+	if file, ok := out.(*os.File); ok {
+		p.rewrite = term.IsTerminal(int(file.Fd()))
+	}
+	checks, err := bmctest.Conform(ctx, bmctest.Subject{
+		Open: open, Endpoint: t.Endpoint, Settle: q.settle, Poll: q.poll, Image: q.image, Boots: q.boots, SkipWrongPassword: q.skipWrongPassword,
+	}, p.report)
+	if ctx.Err() != nil {
+		if errors.Is(err, ctx.Err()) {
+			return nil, errors.New("interrupted: there is no verdict; the server was left as it was found")
+		}
+		return nil, fmt.Errorf("interrupted, and %w: look after the server", err)
+	}
+	if err != nil && len(checks) == 0 {
+		return nil, t.explain(err)
+	}
+	r.checks, r.trouble = checks, err
+	r.judge()
+	return r, nil
+}
+
+// progress shows the checks while they run.
+type progress struct {
+	out     io.Writer
+	rewrite bool // the last line, as terminals can
+	verbose bool
+}
+
+func (p *progress) report(r bmctest.Result) {
+	before, after := "", "\n"
+	if p.rewrite {
+		before, after = "\r\x1b[K", ""
+	}
+	if r.Verdict == "" {
+		sayf(p.out, "%-12s %s%s", "...", r.Check, after)
+		return
+	}
+	sayf(p.out, "%s%-12s %s (%s)\n", before, r.Verdict, r.Check, seconds(r.Took.Seconds()))
+	if r.Error != "" {
+		sayf(p.out, "%-12s %s\n", "", clean(r.Error))
+	}
+	for _, note := range r.Notes {
+		if p.verbose {
+			sayf(p.out, "%-12s %s\n", "", clean(note))
+		}
+	}
+}

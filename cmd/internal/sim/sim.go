@@ -1,0 +1,131 @@
+// Package sim is the program bmcsim: many emulated servers in one process, each with a BMC at an address of its own, and a
+// control server that lets them misbehave.
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Run runs the program until ctx ends, and returns its exit code. stdout gets one line when everything listens.
+func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	o := &options{}
+	set := o.flags()
+	err := set.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		sayf(stdout, usage, set.FlagUsagesWrapped(120))
+		return exitOK
+	case err == nil && set.NArg() > 0:
+		err = fmt.Errorf("%q is no flag: bmcsim has flags only", set.Arg(0))
+	case err == nil:
+		err = o.complete(getenv)
+	}
+	if err != nil {
+		sayf(stderr, "bmcsim: %v (bmcsim --help lists the flags)\n", err)
+		return exitUsage
+	}
+	if err := simulate(ctx, o, stdout, stderr); err != nil {
+		sayf(stderr, "bmcsim: %v\n", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// sayf writes to a person. When that fails, nobody is left to tell.
+func sayf(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, format, args...)
+}
+
+// simulate listens, says so, and serves until ctx ends.
+func simulate(ctx context.Context, o *options, stdout, stderr io.Writer) error {
+	r := newRack(o, slog.NewTextHandler(stderr, nil))
+	defer r.close() //nolint:contextcheck // it waits for what ctx has ended
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	control, err := r.startControl(ctx)
+	if err != nil {
+		return err
+	}
+	if o.hosts != "" {
+		if err := r.writeHosts(stdout); err != nil {
+			return err
+		}
+	}
+	sayf(stdout, "%s\n", r.summary(control))
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-r.broken:
+		return err
+	}
+}
+
+// writeHosts writes the manifests to the file that --hosts names, or to stdout.
+func (r *rack) writeHosts(stdout io.Writer) error {
+	if r.opts.hosts == "-" {
+		_, err := io.WriteString(stdout, r.manifests())
+		return err
+	}
+	return os.WriteFile(r.opts.hosts, []byte(r.manifests()), 0o600) // it holds the password
+}
+
+// summary says in one line what is where.
+func (r *rack) summary(control string) string {
+	count := map[string]int{}
+	first, last := map[string]string{}, map[string]string{}
+	for _, s := range r.servers {
+		if count[s.protocol] == 0 {
+			first[s.protocol] = s.url
+		}
+		last[s.protocol] = s.url
+		count[s.protocol]++
+	}
+	var parts []string
+	for _, protocol := range []string{protocolRedfish, protocolIPMI} {
+		switch n := count[protocol]; n {
+		case 0:
+		case 1:
+			parts = append(parts, fmt.Sprintf("1 %s server at %s", protocol, first[protocol]))
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s servers at %s to %s", n, protocol, first[protocol], last[protocol]))
+		}
+	}
+	if control != "" {
+		parts = append(parts, "control at "+control)
+	}
+	password := "the password given"
+	if r.opts.defaultPassword {
+		password = fmt.Sprintf("password %q", r.opts.password)
+	}
+	return fmt.Sprintf("bmcsim: %s; user %q, %s", strings.Join(parts, "; "), r.opts.username, password)
+}
+
+const usage = `bmcsim runs emulated servers. Each has a BMC at an address of its own: Redfish servers on consecutive TCP ports, IPMI
+servers on consecutive UDP ports. A control server shows what they were told, and lets them misbehave.
+
+  bmcsim --redfish 10
+  bmcsim --redfish 1000 --ipmi 100 --hosts hosts.yaml      then: kubectl apply -f hosts.yaml
+  bmcsim --redfish 3 --tls-ca ca.crt --power-delay 5s
+  curl http://127.0.0.1:7999/                              what the control server can do
+
+The servers switch on and off, remember what they shall boot, and hold virtual media. They have no firmware: they ask for no
+address and boot nothing. User and password are "admin" and "password" unless --username and --password-file, or
+BMC_USERNAME and BMC_PASSWORD in the environment, say otherwise.
+
+%s`
