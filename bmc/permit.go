@@ -14,7 +14,7 @@ type Permit []netip.Prefix
 
 // Check returns an error for an address that no BMC may have.
 func (p Permit) Check(ip netip.Addr) error {
-	ip = ip.Unmap()
+	ip = ip.Unmap().WithZone("")
 	if slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(ip) }) {
 		return nil
 	}

@@ -50,6 +50,8 @@ type Result struct {
 	Check      string         `json:"check"`
 	Capability bmc.Capability `json:"capability,omitempty"`
 	Verdict    Verdict        `json:"verdict"`
+	// Spare says why the provider does without, where it does: a failure is no reason against the BMC then.
+	Spare string `json:"spare,omitempty"`
 	// Error is why it failed. Notes are what was seen on the way.
 	Error string   `json:"error,omitempty"`
 	Notes []string `json:"notes,omitempty"`
@@ -66,6 +68,14 @@ type check struct {
 
 // checks are the suite, in the order in which they run: those that only look come first.
 var checks = slices.Concat(loginChecks, lookChecks, powerChecks, bootChecks, extraChecks)
+
+// spare are the checks that a BMC may fail, with what the provider does instead.
+var spare = map[string]string{
+	"boots from the network always":            "the provider sets overrides for one boot",
+	"boots from the network once, legacy":      "the provider uses UEFI unless the host's spec says otherwise",
+	"an override for one boot expires with it": "the provider takes it back",
+	"a reset of what is off is an error":       "the provider looks at the power first",
+}
 
 // round is one check that runs.
 type round struct {
@@ -121,7 +131,7 @@ func Conform(ctx context.Context, s Subject, report func(Result)) ([]Result, err
 
 // run runs one check with a connection of its own.
 func (s Subject) run(ctx context.Context, c check, can []bmc.Capability) Result {
-	result := Result{Check: c.name, Capability: c.needs, Verdict: NotOffered}
+	result := Result{Check: c.name, Capability: c.needs, Spare: spare[c.name], Verdict: NotOffered}
 	if c.needs != "" && !slices.Contains(can, c.needs) {
 		return result
 	}

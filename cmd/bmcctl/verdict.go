@@ -146,7 +146,10 @@ func (r *result) judgeOne(c bmc.Capability) judgement {
 		if j.Verdict == notTried {
 			j.Verdict = works
 		}
-		if check.Verdict == bmctest.Failed {
+		switch {
+		case check.Verdict == bmctest.Failed && check.Spare != "":
+			why = append(why, "but not: "+check.Check+" ("+check.Spare+")")
+		case check.Verdict == bmctest.Failed:
 			j.Verdict = failed
 			why = append(why, check.Check+": "+check.Error)
 		}

@@ -100,7 +100,7 @@ func TestUsage(t *testing.T) {
 		"everywhere":    {"--redfish 1 --listen 0.0.0.0:8000", 2, "say with --advertise"},
 		"advertise":     {"--redfish 1 --advertise http://here", 2, "leave out scheme, port and brackets"},
 		"prefix":        {"--redfish 1 --prefix Rack_1", 2, "--prefix"},
-		"fault":         {"--redfish 1 --fault Slwo", 2, `there is no fault "Slwo": take one of Down, Hang, Slow`},
+		"fault":         {"--redfish 1 --fault Slwo", 2, `there is no fault "Slwo": take one of Busy503, Hang, Slow`},
 		"fault times":   {"--redfish 1 --fault Slow=x", 2, "write NAME, or NAME=N"},
 		"password file": {"--redfish 1 --password-file " + empty, 2, "is empty: write the password into it"},
 		"no file":       {"--redfish 1 --password-file /none", 2, "--password-file: open /none"},
@@ -189,7 +189,7 @@ func TestControlErrors(t *testing.T) {
 		says         string
 	}{
 		{http.MethodGet, "/servers/x", 404, "GET /servers lists them"},
-		{http.MethodPut, "/servers/sim-redfish-1/faults/Slwo", 404, "take one of Down"},
+		{http.MethodPut, "/servers/sim-redfish-1/faults/Slwo", 404, "take one of Busy503"},
 		{http.MethodPut, "/servers/sim-redfish-1/faults/Slow?times=0", 400, "DELETE switches a fault off"},
 		{http.MethodPut, "/servers/sim-redfish-1/power/up", 400, "it is on or off"},
 		{http.MethodPost, "/servers", 405, ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -23,7 +24,7 @@ GET    /servers/NAME/commands                 the commands that its BMC was give
 PUT    /servers/NAME/power/on, .../off        switch it as a person at its front would
 PUT    /servers/NAME/faults/FAULT[?times=N]   let it misbehave, N times or for ever
 DELETE /servers/NAME/faults[/FAULT]           let it behave again
-GET    /faults                                the faults, one in a line
+GET    /faults                                the faults, each with what the BMC does then
 GET    /hosts.yaml                            BareMetalHosts and Secrets of every server, for kubectl apply -f -
 
   curl -X PUT 'http://%s/servers/*/faults/Slow'
@@ -97,7 +98,11 @@ func (r *rack) controls() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, req *http.Request) { writeText(w, fmt.Sprintf(controlHelp, req.Host)) })
 	mux.HandleFunc("GET /hosts.yaml", func(w http.ResponseWriter, _ *http.Request) { writeText(w, r.manifests()) })
 	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) {
-		writeText(w, strings.Join(faultNames(), "\n")+"\n")
+		var text strings.Builder
+		for _, name := range faultNames() {
+			fmt.Fprintf(&text, "%-24s %s\n", name, bmctest.Faults[bmctest.Fault(name)])
+		}
+		writeText(w, text.String())
 	})
 	mux.HandleFunc("GET /servers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, views(r.servers)) })
 	mux.HandleFunc("GET /servers/{name}", r.on(func(w http.ResponseWriter, _ *http.Request, servers []*server) {
@@ -114,7 +119,7 @@ func (r *rack) controls() http.Handler {
 		misbehave(w, servers, 0, bmctest.Fault(req.PathValue("fault")))
 	}))
 	mux.HandleFunc("DELETE /servers/{name}/faults", r.on(func(w http.ResponseWriter, _ *http.Request, servers []*server) {
-		misbehave(w, servers, 0, bmctest.Faults...)
+		misbehave(w, servers, 0, slices.Collect(maps.Keys(bmctest.Faults))...)
 	}))
 	return mux
 }

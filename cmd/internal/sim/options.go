@@ -135,7 +135,7 @@ func (o *options) completeFaults() error {
 	for _, text := range o.faultFlags {
 		name, times, limited := strings.Cut(text, "=")
 		fault := bmctest.Fault(name)
-		if !slices.Contains(bmctest.Faults, fault) {
+		if _, ok := bmctest.Faults[fault]; !ok {
 			return fmt.Errorf("--fault: %s", noFault(name))
 		}
 		o.faults[fault] = forEver
@@ -160,8 +160,9 @@ func noFault(name string) string {
 
 func faultNames() []string {
 	names := make([]string, 0, len(bmctest.Faults))
-	for _, f := range bmctest.Faults {
+	for f := range bmctest.Faults {
 		names = append(names, string(f))
 	}
+	slices.Sort(names)
 	return names
 }

@@ -175,7 +175,7 @@ func (r *rack) add(protocol string, i int, u url.URL) *server {
 	// A unicast address of local administration (IEEE 802, 8.2).
 	s.mac = fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", family[0]&^3|2, family[1], family[2], n>>16&0xff, n>>8&0xff, n&0xff)
 	id := sha256.Sum256([]byte(s.name))
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, RFC 9562
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // shaped like a random one (RFC 9562, version 4), which IPMI can tell the byte order of
 	s.uuid = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
 	s.machine = bmctest.NewMachine(bmctest.Options{
 		Name: s.name, MAC: s.mac, UUID: s.uuid, Username: r.opts.username, Password: r.opts.password,
