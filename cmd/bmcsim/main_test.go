@@ -100,7 +100,7 @@ func TestUsage(t *testing.T) {
 		"everywhere":    {"--redfish 1 --listen 0.0.0.0:8000", 2, "say with --advertise"},
 		"advertise":     {"--redfish 1 --advertise http://here", 2, "leave out scheme, port and brackets"},
 		"prefix":        {"--redfish 1 --prefix Rack_1", 2, "--prefix"},
-		"fault":         {"--redfish 1 --fault Slwo", 2, `there is no fault "Slwo": take one of Busy503, Hang, Slow`},
+		"fault":         {"--redfish 1 --fault Slwo", 2, `there is no fault "Slwo": take one of Busy503, ClockSkew`},
 		"fault times":   {"--redfish 1 --fault Slow=x", 2, "write NAME, or NAME=N"},
 		"password file": {"--redfish 1 --password-file " + empty, 2, "is empty: write the password into it"},
 		"no file":       {"--redfish 1 --password-file /none", 2, "--password-file: open /none"},
