@@ -139,6 +139,32 @@ func TestConnections(t *testing.T) {
 	g.Expect(result(t, idle, job, poll)).To(Succeed())
 }
 
+// TestLogout: however many sessions a pool opened, none is left on the BMCs when it is closed.
+func TestLogout(t *testing.T) {
+	g := NewWithT(t)
+	driver := &redfish.Driver{Permit: bmctest.Loopback}
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{})
+	machines := make([]*bmctest.Machine, 20)
+	for i := range machines {
+		machines[i] = bmctest.NewMachine(bmctest.Options{Username: "admin", Password: "secret"})
+		server := httptest.NewServer(machines[i])
+		defer server.Close()
+		u, err := url.Parse(server.URL)
+		g.Expect(err).NotTo(HaveOccurred())
+		u.Scheme, u.RawQuery = redfish.SchemeInsecure, "auth=session"
+		job := bmc.Job{Key: u.Host, Endpoint: bmc.Endpoint{URL: u, Username: "admin", Password: "secret"}}
+		for range 3 {
+			g.Expect(result(t, pool, job, poll)).To(Succeed())
+		}
+		g.Expect(machines[i].Sessions()).To(Equal(1), "three jobs share one")
+	}
+	pool.Close()
+	driver.CloseIdleConnections()
+	for _, machine := range machines {
+		g.Expect(machine.Sessions()).To(BeZero())
+	}
+}
+
 // TestRefusedLogin: a login that was refused is not repeated, whoever asks, but with other credentials or when a person says so.
 func TestRefusedLogin(t *testing.T) {
 	g := NewWithT(t)

@@ -7,7 +7,9 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
@@ -68,14 +70,26 @@ func BenchmarkPowerPoll(b *testing.B) {
 			pollAll(fleet)
 			b.ReportAllocs()
 			b.ResetTimer()
+			used := cpu(b)
 			pollAll(b.N)
 			b.StopTimer()
+			b.ReportMetric(float64((cpu(b)-used).Microseconds())/float64(b.N), "cpu-µs/poll")
 			driver.CloseIdleConnections()
 			b.ReportMetric(float64(heap()-before)/fleet, "bytes/idle-BMC")
 			b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/fleet, "goroutines/idle-BMC")
 			pool.Close()
 		})
 	}
+}
+
+// cpu is the time that this process used, that of the emulators included.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 func heap() int64 {

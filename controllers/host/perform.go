@@ -95,7 +95,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	}
 	log := ctrl.LoggerFrom(ctx)
 	var start time.Time
-	r.Pool.Submit(bmc.Job{
+	submitted := r.Pool.Submit(bmc.Job{
 		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.AskNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = time.Now()
@@ -116,7 +116,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 			}
 		},
 	})
-	if !view.AskNow {
+	if !submitted || !view.AskNow {
 		return nil
 	}
 	log.Info("Asking the BMC because a person wants it", "annotation", v1alpha1.RetryBMCAnnotation, "value", host.Annotations[v1alpha1.RetryBMCAnnotation])

@@ -86,7 +86,7 @@ func scenario(ctx context.Context, tell *teller, l *lab, p *plane.Plane) error {
 	if err := until(ctx, time.Minute, hostsIn(p, v1alpha1.PhaseAvailable, 4)); err != nil {
 		return err
 	}
-	tell.linef("hosts", "4 servers are registered, verified and Available")
+	tell.linef("hosts", "4 servers are registered, verified and Available: 3 over Redfish, 1 over IPMI")
 	if err := l.createCluster(ctx, p, 2); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package rack holds emulated servers on a provisioning network of loopback addresses: each has a Redfish BMC, firmware that
+// Package rack holds emulated servers on a provisioning network of loopback addresses: each has a Redfish or an IPMI BMC, firmware that
 // really boots over the network, and an operating system that really becomes a node.
 package rack
 
@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -55,7 +56,7 @@ type Server struct {
 	// BMC is the address of its BMC, for a host's spec.
 	BMC string
 
-	web *http.Server
+	bmc io.Closer
 	mu  sync.Mutex
 	ran int
 }
@@ -90,7 +91,7 @@ func New(ctx context.Context, dir, bin string, event func(server, what string)) 
 // Close switches every server off.
 func (r *Rack) Close() {
 	for _, s := range r.servers {
-		_ = s.web.Close()
+		_ = s.bmc.Close()
 		s.Close()
 	}
 	if r.origin != nil {
@@ -171,7 +172,17 @@ func serve(ctx context.Context, address netip.Addr, handler http.Handler) (*http
 	return server, nil
 }
 
-// Add puts a server into the rack, switched off.
+// serveIPMI runs the IPMI BMC of a server.
+func serveIPMI(ctx context.Context, address netip.Addr, machine *bmctest.Machine) (net.PacketConn, error) {
+	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp4", netip.AddrPortFrom(address, 0).String())
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = machine.ServeIPMI(conn) }() //nolint:contextcheck // ends with Close
+	return conn, nil
+}
+
+// Add puts a server into the rack, switched off. Every third one has a BMC that speaks IPMI, the others speak Redfish.
 func (r *Rack) Add(ctx context.Context, name string) (*Server, error) {
 	number := byte(len(r.servers) + 1) //nolint:gosec // a lab has a handful of servers
 	s := &Server{Name: name, MAC: fmt.Sprintf("52:54:00:ca:fe:%02x", number)}
@@ -180,11 +191,19 @@ func (r *Rack) Add(ctx context.Context, name string) (*Server, error) {
 		PowerDelay: time.Second,
 		Run:        func(ctx context.Context, boot bmc.BootTarget, booted func()) { r.run(ctx, s, boot, booted) },
 	})
-	var err error
-	if s.web, err = serve(ctx, r.address(2, number), s.Machine); err != nil {
-		return nil, err
+	if number%3 == 0 {
+		conn, err := serveIPMI(ctx, r.address(2, number), s.Machine)
+		if err != nil {
+			return nil, err
+		}
+		s.bmc, s.BMC = conn, "ipmi://"+conn.LocalAddr().String()
+	} else {
+		web, err := serve(ctx, r.address(2, number), s.Machine)
+		if err != nil {
+			return nil, err
+		}
+		s.bmc, s.BMC = web, "redfish+http://"+web.Addr
 	}
-	s.BMC = "redfish+http://" + s.web.Addr
 	r.servers = append(r.servers, s)
 	return s, nil
 }
