@@ -215,11 +215,12 @@ func (p *Pool) dispatch() {
 	}
 }
 
-// turn runs the first job of a BMC, or drops its connection when there is none.
+// turn runs the first job of a BMC, or drops its connection when there is none for it.
 func (p *Pool) turn(l *line, s *slot) {
 	p.mu.Lock()
 	var job *Job
-	if len(l.queue) > 0 {
+	// A BMC that is spoken to in another way from now on is let go of in the old one first.
+	if len(l.queue) > 0 && p.drivers[l.queue[0].Endpoint.URL.Scheme] == s.lane.driver {
 		first := l.queue[0]
 		job = &first
 		l.queue[0] = Job{}

@@ -3,6 +3,8 @@ package bmc_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
@@ -126,7 +128,8 @@ func TestConnections(t *testing.T) {
 	g.Expect(result(t, pool, job, poll)).To(Succeed())
 	g.Expect(opens()).To(Equal(2))
 	g.Expect(fake.Opened()).To(Equal(1))
-	g.Expect(result(t, pool, job, func(context.Context, bmc.Client) error { return errors.New("nonsense") })).NotTo(Succeed())
+	nonsense := &bmc.Error{Kind: bmc.Failed, Op: "Read", Err: errors.New("nonsense")}
+	g.Expect(result(t, pool, job, func(context.Context, bmc.Client) error { return nonsense })).NotTo(Succeed())
 	g.Expect(fake.Opened()).To(BeZero(), "a connection that failed is not used again")
 	g.Expect(result(t, pool, job, poll)).To(Succeed())
 	pool.Close()
@@ -199,6 +202,67 @@ func TestRefusedLogin(t *testing.T) {
 
 	job.Endpoint.Password = "right"
 	g.Expect(result(t, pool, job, poll)).To(Succeed(), "a changed password is tried at once")
+}
+
+// TestRefusedLogins: two hosts behind one BMC with different passwords do not make each other's refusals forgotten.
+func TestRefusedLogins(t *testing.T) {
+	g := NewWithT(t)
+	var refused atomic.Int32
+	fake := &bmctest.Fake{}
+	pool := newPool(t, bmc.Driver{Open: func(ctx context.Context, e bmc.Endpoint) (bmc.Client, error) {
+		if e.Password != "right" {
+			refused.Add(1)
+			return nil, &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New("refused")}
+		}
+		return fake.Open(ctx, e)
+	}}, bmc.PoolOptions{})
+	stale, right := bmc.Job{Key: "a", Endpoint: endpoint("a")}, bmc.Job{Key: "b", Endpoint: endpoint("a")}
+	right.Endpoint.Password = "right"
+	for range 5 {
+		g.Expect(bmc.KindOf(result(t, pool, stale, poll))).To(Equal(bmc.Unauthorized))
+		g.Expect(result(t, pool, right, poll)).To(Succeed())
+	}
+	g.Expect(refused.Load()).To(Equal(int32(1)))
+}
+
+// TestForeignErrors: an error that is not the BMC's says nothing of the BMC.
+func TestForeignErrors(t *testing.T) {
+	g := NewWithT(t)
+	fake := &bmctest.Fake{}
+	pool := newPool(t, bmc.Driver{Open: fake.Open}, bmc.PoolOptions{})
+	job := bmc.Job{Key: "a", Endpoint: endpoint("a")}
+	foreign := fmt.Errorf("read the host: %w", &net.OpError{Op: "dial", Err: errors.New("the API server is away")})
+	g.Expect(result(t, pool, job, func(context.Context, bmc.Client) error { return foreign })).To(Equal(foreign))
+	g.Expect(result(t, pool, job, poll)).To(Succeed(), "the BMC is not left alone")
+	g.Expect(fake.Calls()).To(Equal([]string{"Open", "PowerState"}), "nor is its connection dropped")
+}
+
+// TestChangedScheme: a BMC that is spoken to in another way gets that way's driver, also when its old connection is being dropped.
+func TestChangedScheme(t *testing.T) {
+	g := NewWithT(t)
+	var wrong atomic.Int32
+	driver := func(scheme string) bmc.Driver {
+		fake := &bmctest.Fake{}
+		return bmc.Driver{
+			Open: func(ctx context.Context, e bmc.Endpoint) (bmc.Client, error) {
+				if e.URL.Scheme != scheme {
+					wrong.Add(1)
+				}
+				return fake.Open(ctx, e)
+			},
+			KeepIdle: func(bmc.Endpoint) time.Duration { return time.Nanosecond },
+		}
+	}
+	pool := bmc.NewPool(map[string]bmc.Driver{"fake": driver("fake"), "other": driver("other")}, bmc.PoolOptions{Idle: 4 * time.Millisecond, Concurrency: 1})
+	t.Cleanup(pool.Close)
+	for range 50 {
+		for _, scheme := range []string{"fake", "other"} {
+			job := bmc.Job{Key: "a", Endpoint: endpoint("a")}
+			job.Endpoint.URL.Scheme = scheme
+			g.Expect(result(t, pool, job, poll)).To(Succeed())
+		}
+	}
+	g.Expect(wrong.Load()).To(BeZero())
 }
 
 // TestUnreachable: after a fault the BMC is left alone for a while, which a job meets at once.

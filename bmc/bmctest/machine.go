@@ -48,7 +48,8 @@ type Machine struct {
 	changing  *time.Timer
 	booted    bool
 	next      bmc.BootOverride
-	etag      int // of the system; changes with it
+	pending   *bmc.BootOverride // written to the settings object: it becomes next when the server boots
+	etag      int               // of the system; changes with it
 	media     string
 	secure    bmc.SecureBoot
 	events    []bmc.Event // oldest first
@@ -112,6 +113,9 @@ func (m *Machine) On() bool {
 func (m *Machine) Override() bmc.BootOverride {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.pending != nil {
+		return *m.pending
+	}
 	return m.next
 }
 
@@ -202,6 +206,9 @@ func (m *Machine) switchTo(on bool) {
 
 // boot starts what the server runs. m.mu is held.
 func (m *Machine) boot() {
+	if m.pending != nil {
+		m.next, m.pending = *m.pending, nil
+	}
 	boot := m.next.Target
 	if boot == bmc.BootNone || m.faults.on(OverrideReverts) {
 		boot = bmc.BootDisk
@@ -264,7 +271,11 @@ func (m *Machine) override(boot bmc.BootOverride) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.commands = append(m.commands, Command{"Boot=" + string(boot.Target), time.Now()})
-	m.next = boot
+	if m.faults.on(OverrideAtSettings) {
+		m.pending = &boot
+	} else {
+		m.next = boot
+	}
 	m.etag++
 }
 

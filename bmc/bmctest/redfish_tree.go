@@ -47,7 +47,11 @@ func (m *Machine) resource(path string) object {
 	case path == settingsPath && m.faults.on(OverrideAtSettings):
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return object{"Boot": m.bootObject()}
+		boot := m.next
+		if m.pending != nil {
+			boot = *m.pending
+		}
+		return object{"Boot": m.bootObject(boot)}
 	default:
 		return nil
 	}
@@ -192,7 +196,7 @@ func (m *Machine) secureBoot() object {
 }
 
 // bootObject is the Boot property. m.mu is held.
-func (m *Machine) bootObject() object {
+func (m *Machine) bootObject(boot bmc.BootOverride) object {
 	o := object{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "UEFI"}
 	if !m.faults.on(OldSchema) {
 		offered := slices.Sorted(maps.Keys(targets))
@@ -201,23 +205,23 @@ func (m *Machine) bootObject() object {
 		}
 		o["BootSourceOverrideTarget@Redfish.AllowableValues"] = offered
 	}
-	if m.next.Mode == bmc.BootLegacy {
+	if boot.Mode == bmc.BootLegacy {
 		o["BootSourceOverrideMode"] = "Legacy"
 	}
-	if m.next.Target == bmc.BootNone {
+	if boot.Target == bmc.BootNone {
 		return o
 	}
 	o["BootSourceOverrideEnabled"] = "Once"
-	if m.next.Continuous || m.faults.on(OnceReadsContinuous) {
+	if boot.Continuous || m.faults.on(OnceReadsContinuous) {
 		o["BootSourceOverrideEnabled"] = "Continuous"
 	}
 	for name, target := range targets {
-		if target == m.next.Target {
+		if target == boot.Target {
 			o["BootSourceOverrideTarget"] = name
 		}
 	}
-	if m.next.URI != "" {
-		o["HttpBootUri"] = m.next.URI
+	if boot.URI != "" {
+		o["HttpBootUri"] = boot.URI
 	}
 	return o
 }
@@ -237,7 +241,7 @@ func (m *Machine) system() object {
 	reset := object{"target": resetPath}
 	o := object{
 		"Name": m.opts.Name, "Manufacturer": m.opts.Vendor, "Model": m.opts.Model, "SerialNumber": "SN-" + m.opts.Name, "UUID": strings.ToUpper(m.opts.UUID),
-		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": power, "Status": object{"Health": "OK"}, "Boot": m.bootObject(),
+		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": power, "Status": object{"Health": "OK"}, "Boot": m.bootObject(m.next),
 		"ProcessorSummary":   object{"Count": 1, "LogicalProcessorCount": m.opts.Threads, "Model": "Emulated CPU"},
 		"MemorySummary":      object{"TotalSystemMemoryGiB": m.opts.MemoryGiB},
 		"EthernetInterfaces": link(systemPath + "/EthernetInterfaces"), "Processors": link(systemPath + "/Processors"),

@@ -179,7 +179,7 @@ func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, w
 	if err := c.writeFlags(ctx, op, flags); err != nil {
 		return bmc.BootResult{}, err
 	}
-	result := bmc.BootResult{Way: way}
+	result := bmc.BootResult{Way: way, Lasts: flags.Persist && !want.Continuous}
 	read, err := c.bootFlags(ctx)
 	if err != nil {
 		if bmc.KindOf(err) == bmc.Unreachable {
@@ -189,11 +189,13 @@ func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, w
 		return result, nil
 	}
 	override := overrideOf(read)
+	result.Lasts = result.Lasts || read.BootFlagsValid && read.Persist && !want.Continuous && want.Target != bmc.BootNone
 	result.ReadBack, result.Doubt = &override, doubt(flags, read, want.Mode != "" && way != wayNoMode)
 	return result, nil
 }
 
-// doubt says how the flags that were read differ from those that were set.
+// doubt says how the flags that were read differ from those that were set. That flags for the next boot read as flags for every one is
+// no doubt but BootResult.Lasts.
 func doubt(set, read *types.BootOptionParam_BootFlags, withMode bool) string {
 	var differs []string
 	switch {
@@ -203,8 +205,6 @@ func doubt(set, read *types.BootOptionParam_BootFlags, withMode bool) string {
 		return "the BMC says that the boot flags are not valid"
 	case targetOf(read.BootDeviceSelector) != targetOf(set.BootDeviceSelector):
 		differs = append(differs, fmt.Sprintf("the device is %q", read.BootDeviceSelector))
-	case read.Persist && !set.Persist:
-		differs = append(differs, "the flags are for every boot, not for the next one")
 	case set.Persist && !read.Persist:
 		differs = append(differs, "the flags are for the next boot, not for every one")
 	}

@@ -30,7 +30,7 @@ func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
 	}
 	newest, _, err := c.readSEL(ctx, lastRecord)
 	if err != nil {
-		return nil, missing(err)
+		return nil, err
 	}
 	events := []bmc.Event{eventOf(newest)}
 	if most == 1 {

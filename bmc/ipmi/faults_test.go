@@ -71,9 +71,12 @@ func TestSessionTableFull(t *testing.T) {
 	open(t, endpoint)
 }
 
-// TestBusy: "node busy" is Unreachable: the same may work later.
+// TestBusy: "node busy" is Unreachable, also in the middle of a login: the same may work later.
 func TestBusy(t *testing.T) {
-	g, _, client, _ := withFault(t, bmctest.Busy503, options())
+	g, machine, client, endpoint := withFault(t, bmctest.Busy503, options())
+	_, loginErr := driver.Open(t.Context(), endpoint)
+	g.Expect(bmc.KindOf(loginErr)).To(Equal(bmc.Unreachable), "%v", loginErr)
+	g.Expect(machine.Misbehave(bmctest.Busy503, -1)).To(Succeed())
 	_, err := client.PowerState(t.Context())
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
 	g.Expect(err).To(MatchError(ContainSubstring("C0h")))
@@ -85,7 +88,7 @@ func TestRebootMidCall(t *testing.T) {
 	g.Expect(machine.Misbehave(bmctest.RebootMidCall, 1)).To(Succeed())
 	g.Expect(client.PowerOn(t.Context())).To(Succeed())
 	g.Expect(machine.CommandNames()).To(And(HaveEach("On"), ContainElements("On", "On")), "the repeat")
-	for _, act := range []func(context.Context) error{client.Cycle, client.Reset, client.NMI} {
+	for _, act := range []func(context.Context) error{client.Cycle, client.Reset, client.NMI, client.ShutDown} {
 		before := len(machine.CommandNames())
 		g.Expect(machine.Misbehave(bmctest.RebootMidCall, 1)).To(Succeed())
 		g.Expect(bmc.KindOf(act(t.Context()))).To(Equal(bmc.Unreachable))
@@ -155,7 +158,7 @@ func TestBootFaults(t *testing.T) {
 		{bmctest.IgnoresOverrideWithMode, "FlagsWithoutMode", "", bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootLegacy}},
 		{bmctest.IgnoresOverride, "Flags", "not valid", bmc.BootOverride{Target: bmc.BootNone}},
 		{bmctest.IgnoresOnce, "Flags", "not valid", bmc.BootOverride{Target: bmc.BootNone}},
-		{bmctest.OnceReadsContinuous, "Flags", "every boot", pxe},
+		{bmctest.OnceReadsContinuous, "Flags", "", pxe},
 		{bmctest.OverrideReadsInvalid, "Flags", "not valid", pxe},
 		{bmctest.OverrideReverts, "Flags", "", pxe},
 	} {
@@ -173,6 +176,7 @@ func TestBootFaults(t *testing.T) {
 				g.Expect(result.Doubt).To(BeEmpty())
 			}
 			g.Expect(result.Doubt).To(ContainSubstring(c.doubt))
+			g.Expect(result.Lasts).To(Equal(c.fault == bmctest.OnceReadsContinuous), "an override that holds for every boot has to be taken back")
 			g.Expect(machine.Override()).To(Equal(c.holds))
 		})
 	}
@@ -186,6 +190,7 @@ func TestBootWays(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.Way).To(Equal(bmc.Way("FlagsContinuous")))
 	g.Expect(result.ReadBack.Continuous).To(BeTrue())
+	g.Expect(result.Lasts).To(BeTrue())
 	g.Expect(machine.Override().Continuous).To(BeTrue())
 	_, err = client.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootNone}, "")
 	g.Expect(err).NotTo(HaveOccurred())

@@ -44,7 +44,8 @@ func (c *conn) toward(ctx context.Context, op string, want bmc.PowerState, comma
 	if err != nil || state == want {
 		return err
 	}
-	err = c.control(ctx, op, command, false)
+	// A second press of the power button may switch on what has just gone off.
+	err = c.control(ctx, op, command, command == chassis.ChassisControlSoftShutdown)
 	if _, refused := codeOf(err); refused {
 		if state, stateErr := c.PowerState(ctx); stateErr == nil && state == want {
 			return nil

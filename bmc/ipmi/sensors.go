@@ -22,15 +22,15 @@ const lastRecord = 0xffff
 // that the BMC does not read at the moment, such as a fan's while the server is off, is left out.
 func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 	const op = "Read the sensors"
-	reservation := &storage.ReserveSDRRepoResponse{}
-	if err := c.do(ctx, op, &storage.ReserveSDRRepoRequest{}, reservation); err != nil && !absent(err) {
+	reservation, err := c.reserve(ctx, op)
+	if err != nil {
 		return nil, err
 	}
 	var sensors []bmc.Sensor
 	seen := map[uint16]bool{}
 	for id := uint16(0); id != lastRecord && len(seen) < mostRecords && !seen[id]; {
 		seen[id] = true
-		next, record, err := c.readSDR(ctx, reservation.ReservationID, id)
+		next, record, err := c.readReserved(ctx, &reservation, id)
 		if err != nil {
 			if id == 0 && absent(err) {
 				return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
@@ -50,6 +50,27 @@ func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 		}
 	}
 	return sensors, nil
+}
+
+// reserve reserves the sensor repository (IPMI 2.0, 33.11). A BMC that has no reservations takes 0.
+func (c *conn) reserve(ctx context.Context, op string) (uint16, error) {
+	reservation := &storage.ReserveSDRRepoResponse{}
+	if err := c.do(ctx, op, &storage.ReserveSDRRepoRequest{}, reservation); err != nil && !absent(err) {
+		return 0, err
+	}
+	return reservation.ReservationID, nil
+}
+
+// readReserved is readSDR, with another reservation where somebody else took ours meanwhile.
+func (c *conn) readReserved(ctx context.Context, reservation *uint16, id uint16) (next uint16, record []byte, err error) {
+	next, record, err = c.readSDR(ctx, *reservation, id)
+	if code, _ := codeOf(err); code != types.CodeReservationCanceled {
+		return next, record, err
+	}
+	if *reservation, err = c.reserve(ctx, "Reserve the sensor repository"); err != nil {
+		return 0, nil, err
+	}
+	return c.readSDR(ctx, *reservation, id)
 }
 
 // sdrPiece is how much of a record is asked for at once where a BMC does not return it as a whole.

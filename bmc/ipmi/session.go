@@ -174,11 +174,16 @@ func (s *session) raise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if code != types.CodeOK {
+	const levelNotAvailable, levelTooHigh = 0x80, 0x81 // IPMI 2.0, 22.18
+	switch code {
+	case types.CodeOK:
+		return nil
+	case levelNotAvailable, levelTooHigh, types.CodeInsufficientPrivilege:
 		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: fmt.Errorf(
 			"the BMC does not let the account be %s (completion code %02Xh): name a lower level in the URL, such as ?privilege=operator", levelName(s.privilege), uint8(code))}
+	default:
+		return refusal("Log in", code)
 	}
-	return nil
 }
 
 // shake sends a message of the handshake and decodes its answer, whose payload type is the next one.

@@ -80,7 +80,14 @@ func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 	if err := c.refresh(ctx); err != nil {
 		return bmc.BootOverride{}, err
 	}
-	return readOverride(c.system), nil
+	override := readOverride(c.system)
+	if settings := c.settings(); override.Target == bmc.BootNone && settings != "" {
+		// One that was written there shows there until the next boot.
+		if pending := readOverride(c.try(ctx, settings)); pending.Target != bmc.BootNone {
+			override = pending
+		}
+	}
+	return override, wrap("Read the boot override", c.ended(ctx))
 }
 
 // readOverride reads the override out of a system or its settings object. A target that is none of ours is returned as it is.

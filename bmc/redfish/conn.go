@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -27,7 +28,10 @@ type conn struct {
 	quirk   quirk
 	quirks  []string // names of the entries that quirk is made of
 	manager resource // nil until it is asked for
-	spent   int      // requests since the system was read
+	// What was spent since the system was read, and the error that ends every further request.
+	requests, bytes int
+	fatal           error
+	relogged        bool // since the last Rest
 }
 
 var (
@@ -39,7 +43,7 @@ var (
 )
 
 // Rest forgets what was read: the resources of real servers have tens of KiB, and are stale by the next job.
-func (c *conn) Rest() { c.system, c.manager = nil, nil }
+func (c *conn) Rest() { c.system, c.manager, c.relogged = nil, nil, false }
 
 // login connects, and logs in where sessions are asked for. gofish fetches the service root without credentials first.
 func (c *conn) login(ctx context.Context) error {
@@ -60,10 +64,17 @@ func (c *conn) login(ctx context.Context) error {
 	if err != nil && strings.Contains(err.Error(), "no target provided") { // gofish's words for a root without a link to sessions
 		return &bmc.Error{Kind: bmc.Unsupported, Op: "Log in", Err: errors.New("the BMC has no sessions: remove auth=session from the address")}
 	}
+	if statusOf(err) == http.StatusForbidden {
+		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Connect", Err: wrap("Log in", err)}
+	}
 	if err != nil {
 		return wrap("Connect", err)
 	}
 	c.api = api
+	if !config.BasicAuth && !c.hasSession() {
+		return &bmc.Error{Kind: bmc.Failed, Op: "Log in", Err: errors.New(
+			"the BMC opened a session and does not say which, so that it could not be closed: remove auth=session from the address")}
+	}
 	return nil
 }
 
@@ -80,20 +91,31 @@ const (
 	most503Wait = 5 * time.Second
 )
 
-// request sends one request and decodes the answer. A session that the BMC forgot is replaced once; a 401 to basic
-// authentication is final: every further one counts towards a locked account.
+// request sends one request and decodes the answer. A session that the BMC forgot is replaced once in a job. After that, and with
+// basic authentication, a 401 is final for this connection: every further one counts towards a locked account.
 func (c *conn) request(ctx context.Context, method, path string, body any, headers map[string]string) (resource, http.Header, error) {
-	relogged := false
+	if c.fatal != nil {
+		return nil, nil, c.fatal
+	}
+	r, header, err := c.attempt(ctx, method, path, body, headers)
+	if kind := bmc.KindOf(wrap(method, err)); err != nil && (kind == bmc.Unauthorized || kind == bmc.Unreachable) {
+		c.fatal = err
+	}
+	return r, header, err
+}
+
+func (c *conn) attempt(ctx context.Context, method, path string, body any, headers map[string]string) (resource, http.Header, error) {
 	for busy := 0; ; {
 		response, err := c.send(ctx, method, path, body, headers) //nolint:bodyclose // it is in memory: bounded.RoundTrip read it
 		var answer *schemas.Error
 		var full *busyError
 		switch {
 		case err == nil:
-			r, err := decode(response.Body)
+			r, err := c.read(response.Body)
 			return r, response.Header, err
-		case errors.As(err, &answer) && answer.HTTPReturnedStatusCode == http.StatusUnauthorized && c.hasSession() && !relogged:
-			relogged = true
+		case errors.As(err, &answer) && answer.HTTPReturnedStatusCode == http.StatusUnauthorized && c.hasSession() && !c.relogged:
+			c.relogged = true
+			_ = c.logout(ctx) // where it is only this resource that is refused, the session would stay open
 			if err := c.login(ctx); err != nil {
 				return nil, nil, err
 			}
@@ -110,6 +132,18 @@ func (c *conn) request(ctx context.Context, method, path string, body any, heade
 			return nil, nil, err
 		}
 	}
+}
+
+// read decodes an answer, as long as the BMC did not say more than a server has to say.
+func (c *conn) read(body io.Reader) (resource, error) {
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	if c.bytes += len(content); c.bytes > mostBytes {
+		return nil, errEndless
+	}
+	return decode(content)
 }
 
 func (c *conn) send(ctx context.Context, method, path string, body any, headers map[string]string) (*http.Response, error) {
@@ -132,19 +166,19 @@ func (c *conn) hasSession() bool {
 }
 
 // errEndless ends what would go on for ever in a tree whose links lead in circles.
-var errEndless = fmt.Errorf("the BMC has more than %d resources", mostRequests)
+var errEndless = fmt.Errorf("the BMC has more than %d resources, or more than %d MiB of them", mostRequests, mostBytes>>20)
 
 // get reads a resource.
 func (c *conn) get(ctx context.Context, path string) (resource, error) {
-	if c.spent++; c.spent > mostRequests {
+	if c.requests++; c.requests > mostRequests {
 		return nil, errEndless
 	}
 	r, _, err := c.request(ctx, http.MethodGet, path, nil, nil)
 	return r, err
 }
 
-// try reads a resource that may not be there: nil then, and wherever else the BMC has no sensible answer. The errors that
-// matter to the caller are the end of the context and a BMC that is gone, which the next request meets as well.
+// try reads a resource that may not be there: nil then, and wherever else the BMC has no sensible answer. Whether it was the BMC
+// that was gone, or the login that is refused by now, ended says.
 func (c *conn) try(ctx context.Context, path string) resource {
 	if path == "" {
 		return nil
@@ -161,6 +195,7 @@ const (
 	mostPages    = 50
 	mostMembers  = 512
 	mostRequests = 1000 // for one call; a server full of drives needs 200
+	mostBytes    = 8 << 20
 )
 
 // collection returns the members' paths. Members that are written out in full are returned as resources too.
@@ -198,7 +233,7 @@ func (c *conn) members(ctx context.Context, path string) []resource {
 func (c *conn) all(ctx context.Context, paths []string) []resource {
 	var all []resource
 	for _, path := range paths[:min(len(paths), mostMembers)] {
-		if ctx.Err() != nil || c.spent > mostRequests {
+		if c.ended(ctx) != nil || c.requests > mostRequests {
 			break
 		}
 		if r := c.try(ctx, path); r != nil {
@@ -254,15 +289,20 @@ func statusOf(err error) int {
 // refused is true for answers that say that the request is not to the BMC's liking, so that another one may be.
 func refused(err error) bool {
 	switch status := statusOf(err); status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable:
+	case http.StatusUnauthorized, http.StatusServiceUnavailable:
 		return false
 	default:
 		return status/100 == 4 || status == http.StatusInternalServerError || status == http.StatusNotImplemented
 	}
 }
 
+// ended is why nothing more can be read: what was not read then is not missing.
+func (c *conn) ended(ctx context.Context) error { return cmp.Or(c.fatal, ctx.Err()) }
+
 // Close ends the session, if there is one.
-func (c *conn) Close(ctx context.Context) error {
+func (c *conn) Close(ctx context.Context) error { return c.logout(ctx) }
+
+func (c *conn) logout(ctx context.Context) error {
 	session, err := c.api.GetSession()
 	if err != nil {
 		return nil //nolint:nilerr // basic authentication: there is no session to end

@@ -1,7 +1,10 @@
 package redfish
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,6 +13,36 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
+
+// testName is what docs call a test.
+var testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`")
+
+// TestDocsTests: the tests that the docs name are there.
+func TestDocsTests(t *testing.T) {
+	g := NewWithT(t)
+	page, err := os.ReadFile("../../docs/bmc.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	var tests strings.Builder
+	err = filepath.WalkDir("../..", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".." {
+			return fs.SkipDir // what was built
+		}
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		tests.Write(content)
+		return err
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	named := testName.FindAllStringSubmatch(string(page), -1)
+	g.Expect(named).NotTo(BeEmpty())
+	for _, name := range named {
+		if !strings.Contains(tests.String(), "func "+name[1]+"(") {
+			t.Errorf("docs/bmc.md names %s, and there is no such test", name[1])
+		}
+	}
+}
 
 // TestDocs: every fault, every entry of the table and every way stands in the docs.
 func TestDocs(t *testing.T) {

@@ -59,7 +59,7 @@ func saysID(err error, id string) bool {
 
 func kindOfStatus(status int) bmc.Kind {
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusUnauthorized:
 		return bmc.Unauthorized
 	case http.StatusNotFound, http.StatusGone:
 		return bmc.NotFound
@@ -84,6 +84,9 @@ func says(answer *schemas.Error) string {
 	}
 	text := strings.Join(strings.Fields(strings.Join(said, " ")), " ")
 	status := fmt.Sprintf("the BMC answered %d %s", answer.HTTPReturnedStatusCode, http.StatusText(answer.HTTPReturnedStatusCode))
+	if answer.HTTPReturnedStatusCode == http.StatusForbidden {
+		status += " (the account may lack the privilege, or the BMC a licence)"
+	}
 	if answer.HTTPReturnedStatusCode == 0 {
 		return "the BMC's answer could not be read"
 	}

@@ -119,6 +119,113 @@ func TestLinksElsewhere(t *testing.T) {
 	g.Expect(leaked.Load()).To(BeFalse())
 }
 
+// TestSessionElsewhere: neither can the place where sessions are made, or the place of one.
+func TestSessionElsewhere(t *testing.T) {
+	g := NewWithT(t)
+	var leaked atomic.Bool
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { leaked.Store(true) }))
+	t.Cleanup(elsewhere.Close)
+	host := "@" + strings.TrimPrefix(elsewhere.URL, "http://")
+	for _, where := range []struct{ sessions, location string }{{host + "/s", "/s/1"}, {"/s", host + "/s/1"}, {"/s", elsewhere.URL + "/s/1"}, {"/s", ""}} {
+		bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				w.Header().Set("X-Auth-Token", "token")
+				w.Header().Set("Location", where.location)
+				w.WriteHeader(http.StatusCreated)
+				return
+			}
+			_, _ = w.Write([]byte(`{"Links":{"Sessions":{"@odata.id":"` + where.sessions + `"}},"PowerState":"On"}`))
+		}))
+		endpoint := endpointOf(t, bad, redfish.SchemeInsecure)
+		endpoint.URL.RawQuery, endpoint.URL.Path = "auth=session", "/redfish/v1/Systems/1"
+		c, err := newDriver(t).Open(t.Context(), endpoint)
+		if err == nil {
+			_ = c.Close(t.Context()) // that it is refused is what is looked at
+		}
+		bad.Close()
+	}
+	g.Expect(leaked.Load()).To(BeFalse())
+}
+
+// TestRefusedInMidJob: a password that is changed in the middle of a job costs one refusal, and no inventory comes of it.
+func TestRefusedInMidJob(t *testing.T) {
+	for _, query := range []string{"", "auth=session"} {
+		g := NewWithT(t)
+		machine := bmctest.NewMachine(bmctest.Options{Name: "s", Username: "admin", Password: "secret"})
+		var asked atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) == 6 {
+				machine.SetPassword("changed")
+				if err := machine.Misbehave(bmctest.Unauthorized401, 1); err != nil {
+					t.Error(err)
+				}
+			}
+			machine.ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		endpoint := endpointOf(t, server, redfish.SchemeInsecure)
+		endpoint.URL.RawQuery = query
+		c := open(t, endpoint)
+		_, err := c.Inspect(t.Context())
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized), "%v", err)
+		_, err = c.PowerState(t.Context())
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized))
+		g.Expect(machine.Refused()).To(Equal(1))
+		g.Expect(machine.Sessions()).To(BeZero())
+	}
+}
+
+// TestGoneInMidJob: a BMC that goes away in the middle of an inventory leaves none behind that lacks half of it.
+func TestGoneInMidJob(t *testing.T) {
+	g := NewWithT(t)
+	machine := bmctest.NewMachine(bmctest.Options{Name: "s", Username: "admin", Password: "secret"})
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 8 {
+			panic(http.ErrAbortHandler)
+		}
+		machine.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	_, err := open(t, endpointOf(t, server, redfish.SchemeInsecure)).Inspect(t.Context())
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable), "%v", err)
+	g.Expect(asked.Load()).To(BeNumerically("<=", 10), "it is not asked for the rest")
+}
+
+// TestForbidden: an account that lacks a privilege is no refused login: the next request may be granted.
+func TestForbidden(t *testing.T) {
+	g := NewWithT(t)
+	machine, _ := newMachine(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		machine.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	c := open(t, endpointOf(t, server, redfish.SchemeInsecure))
+	err := c.PowerOn(t.Context())
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed))
+	g.Expect(err).To(MatchError(ContainSubstring("the account may lack the privilege")))
+	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOff))
+}
+
+// TestPendingOverride: an override that waits at the settings object is one.
+func TestPendingOverride(t *testing.T) {
+	g := NewWithT(t)
+	machine, endpoint := newMachine(t, bmctest.OverrideAtSettings)
+	c := open(t, endpoint)
+	_, err := c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}, "")
+	g.Expect(err).NotTo(HaveOccurred())
+	override, err := c.BootOverride(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(override.Target).To(Equal(bmc.BootPXE))
+	_, err = c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootNone}, "")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(machine.Override().Target).To(Equal(bmc.BootNone))
+}
+
 // TestSessions: a session is closed also when Open fails, and one that the BMC forgot is replaced, once for a request.
 func TestSessions(t *testing.T) {
 	g := NewWithT(t)

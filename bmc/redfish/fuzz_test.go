@@ -29,7 +29,7 @@ func FuzzResource(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		r, err := decode(strings.NewReader(body))
+		r, err := decode([]byte(body))
 		if err != nil {
 			return
 		}

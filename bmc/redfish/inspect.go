@@ -48,7 +48,7 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 		}
 	}
 	// A part that did not come in time is not missing.
-	if err := ctx.Err(); err != nil {
+	if err := c.ended(ctx); err != nil {
 		return bmc.Inventory{}, wrap("Inspect", err)
 	}
 	return i, nil

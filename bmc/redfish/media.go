@@ -20,7 +20,7 @@ func (c *conn) drives(ctx context.Context) ([]resource, error) {
 			drives = append(drives, c.members(ctx, manager.link("VirtualMedia"))...)
 		}
 	}
-	return drives, wrap("List the virtual drives", ctx.Err())
+	return drives, wrap("List the virtual drives", c.ended(ctx))
 }
 
 // isOptical is true for a drive that images can be booted from. One that does not tell may be.
@@ -153,6 +153,9 @@ func (c *conn) awaitDrive(ctx context.Context, op string, drive resource, insert
 		now, err := c.get(ctx, drive.link("@odata.id"))
 		if err == nil && isInserted(now) == inserted {
 			return nil
+		}
+		if c.fatal != nil {
+			return wrap(op, c.fatal)
 		}
 		select {
 		case <-ticker.C:

@@ -58,7 +58,7 @@ func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 		}
 		sensors = append(sensors, sensorsIn(source)...)
 	}
-	return sensors, wrap(op, ctx.Err())
+	return sensors, wrap(op, c.ended(ctx))
 }
 
 // sensorsIn picks the readings out of a Thermal or a Power resource.
@@ -153,7 +153,7 @@ func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
 		events = append(events, eventOf(e))
 	}
 	slices.SortStableFunc(events, func(a, b bmc.Event) int { return b.Time.Compare(a.Time) })
-	return events[:min(most, len(events))], wrap(op, ctx.Err())
+	return events[:min(most, len(events))], wrap(op, c.ended(ctx))
 }
 
 func eventOf(r resource) bmc.Event {
@@ -189,7 +189,7 @@ func (c *conn) Clock(ctx context.Context) (time.Time, error) {
 	}
 	c.manager = nil // it was read some time ago
 	text := c.readManager(ctx).text("DateTime")
-	if err := ctx.Err(); err != nil {
+	if err := c.ended(ctx); err != nil {
 		return time.Time{}, wrap(op, err)
 	}
 	if text == "" {

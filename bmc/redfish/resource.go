@@ -1,12 +1,10 @@
 package redfish
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,13 +15,9 @@ import (
 type resource map[string]any
 
 // decode reads a resource. An empty body is an empty resource.
-func decode(body io.Reader) (resource, error) {
-	content, err := io.ReadAll(body)
-	if err != nil {
-		return nil, err
-	}
+func decode(content []byte) (resource, error) {
 	var r resource
-	if len(strings.TrimSpace(string(content))) == 0 {
+	if len(bytes.TrimSpace(content)) == 0 {
 		return r, nil
 	}
 	if err := json.Unmarshal(content, &r); err != nil {
@@ -42,16 +36,25 @@ func (r resource) value(path ...string) any {
 		}
 		found, ok := object[name]
 		if !ok {
-			for _, key := range slices.Sorted(maps.Keys(object)) {
-				if strings.EqualFold(key, name) {
-					found = object[key]
-					break
-				}
-			}
+			found = alike(object, name)
 		}
 		v = found
 	}
 	return v
+}
+
+// alike returns the value whose name differs in case alone; of several, the one that is sorted first.
+func alike(object map[string]any, name string) any {
+	best := ""
+	for key := range object {
+		if len(key) == len(name) && strings.EqualFold(key, name) && (best == "" || key < best) {
+			best = key
+		}
+	}
+	if best == "" {
+		return nil
+	}
+	return object[best]
 }
 
 // text returns a string, or a number or a truth as one.

@@ -92,7 +92,10 @@ func isServer(system resource) bool {
 
 // refresh reads the system afresh.
 func (c *conn) refresh(ctx context.Context) error {
-	c.spent = 0
+	c.requests, c.bytes = 0, 0
+	if bmc.KindOf(wrap("", c.fatal)) != bmc.Unauthorized {
+		c.fatal = nil
+	}
 	system, err := c.get(ctx, c.path)
 	if err != nil {
 		return wrap("Read system "+c.path, err)
@@ -162,7 +165,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	add(bmc.CanEventLog, c.logEntries(ctx) != "")
 	add(bmc.CanClock, manager.text("DateTime") != "")
 	// A capability that was not looked at in time is not missing.
-	if err := ctx.Err(); err != nil {
+	if err := c.ended(ctx); err != nil {
 		return bmc.Description{}, wrap("Describe", err)
 	}
 	slices.Sort(description.Capabilities)

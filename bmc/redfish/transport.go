@@ -20,7 +20,10 @@ import (
 )
 
 // maxBody bounds what is read of one answer. The largest resources of real BMCs have some hundred KiB.
-const maxBody = 8 << 20
+const maxBody = 2 << 20
+
+// mostPolicies bounds the transports that are kept: there is one for each CA, and CAs are replaced.
+const mostPolicies = 256
 
 // transports holds one HTTP transport for each way to verify certificates, so that connections and TLS sessions are shared.
 type transports struct {
@@ -81,6 +84,13 @@ func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
 		// A kept-alive connection costs tens of KiB; a BMC at rest is asked every few minutes only.
 		MaxIdleConns: 256, MaxIdleConnsPerHost: 1, IdleConnTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 	}
+	if len(t.byPolicy) >= mostPolicies {
+		for old, transport := range t.byPolicy {
+			transport.CloseIdleConnections()
+			delete(t.byPolicy, old)
+			break
+		}
+	}
 	if t.byPolicy == nil {
 		t.byPolicy = map[policy]*http.Transport{}
 	}
@@ -96,6 +106,11 @@ type bounded struct {
 }
 
 func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	// gofish puts paths that the BMC gave, such as that of a session, behind the address as they are: "@evil.example/" there
+	// would be another host, and the credentials would go to it.
+	if request.URL.Host != b.endpoint.URL.Host || request.URL.User != nil {
+		return nil, errors.New("the BMC refers to another host")
+	}
 	if err := b.endpoint.Wait(request.Context()); err != nil {
 		return nil, err
 	}
