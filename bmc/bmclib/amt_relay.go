@@ -95,7 +95,10 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if err == nil {
 		// Messages name the address that they are sent to.
 		message = bytes.ReplaceAll(message, []byte("http://"+request.Host+"/wsman"), []byte(r.target))
-		message, err = r.post(r.ctx, message) //nolint:contextcheck // the call's, which has its deadline
+		err = guard(func() (err error) {
+			message, err = r.post(r.ctx, message)
+			return err
+		})
 	}
 	if err != nil {
 		r.wire.fail(err)

@@ -56,6 +56,8 @@ type soapSeen struct {
 //     sleeping server and one that is just being reset. An answer without the state, or with none of the list, is an error.
 //   - AvailableRequestedPowerStates are left out unless they are among the ways. nil leaves all.
 //
+// Both hold a number: elements in them are an error.
+//
 // A ReturnValue that is not 0 is an error: iamt does not look at that of a power command. So is deep nesting: iamt prints every
 // answer with an indentation.
 func normalize(body []byte, ways []int) ([]byte, soapSeen, error) {
@@ -105,6 +107,9 @@ func (n *normalizer) token(token xml.Token, from, to int64) error {
 	case xml.StartElement:
 		if len(n.stack) == maxDepth {
 			return errors.New("the answer is nested too deeply")
+		}
+		if n.within("PowerState") || n.within("AvailableRequestedPowerStates") {
+			return errors.New("the answer has an element where a power state is due") // which would be replaced with it, and before it
 		}
 		if t.Name.Local == powerService {
 			n.service, n.states = true, 0

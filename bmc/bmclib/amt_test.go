@@ -18,8 +18,11 @@ import (
 func TestAMTConforms(t *testing.T) {
 	bmctest.Test(t, bmctest.Subject{
 		Open: testDriver().OpenAMT, Endpoint: (&amtServer{}).endpoint(t),
-		Must:  []bmc.Capability{bmc.CanBootPXE, bmc.CanCycle, bmc.CanForceOff, bmc.CanPowerOn, bmc.CanReset, bmc.CanShutDown},
-		Known: map[string]string{"boots from the network always": "AMT overrides the next boot only"},
+		Must: []bmc.Capability{bmc.CanBootPXE, bmc.CanCycle, bmc.CanForceOff, bmc.CanPowerOn, bmc.CanReset, bmc.CanShutDown},
+		Known: map[string]bmctest.Known{
+			"boots from the network always":          {Error: "AMT overrides the next boot only", Why: "there is no other boot option"},
+			"a running server is asked to shut down": {Error: "the operating system runs no agent", Why: "so it was when the answers were recorded"},
+		},
 	})
 }
 
@@ -94,6 +97,47 @@ func TestAMTPowerStates(t *testing.T) {
 			g.Expect(c.PowerState(t.Context())).To(Equal(want))
 		})
 	}
+}
+
+// nestedStates are answers that change within what is changed.
+var nestedStates = []string{
+	"<g:PowerState>8<g:" + powerService + "><g:PowerState>8</g:PowerState></g:" + powerService + "></g:PowerState>",
+	"<g:PowerState>8</g:PowerState><g:AvailableRequestedPowerStates>99<g:" + powerService +
+		"><g:PowerState>8</g:PowerState></g:" + powerService + "></g:AvailableRequestedPowerStates>",
+}
+
+// TestAMTNestedStates: a hostile answer is an error, and no panic.
+func TestAMTNestedStates(t *testing.T) {
+	for _, nested := range nestedStates {
+		t.Run(nested, func(t *testing.T) {
+			g := NewWithT(t)
+			_, _, err := normalize([]byte("<g:"+powerService+` xmlns:g="g">`+nested+"</g:"+powerService+">"), []int{amtOn})
+			g.Expect(err).To(MatchError(ContainSubstring("where a power state is due")))
+			expectKind(t, testDriver().OpenAMT, (&amtServer{state: nested}).endpoint(t), bmc.Failed)
+		})
+	}
+}
+
+// TestRelayPanics: what panics in the relay is the error of the call, and not of the HTTP server's log.
+func TestRelayPanics(t *testing.T) {
+	g := NewWithT(t)
+	endpoint := (&amtServer{}).endpoint(t)
+	broken := false
+	endpoint.Pace = func(ctx context.Context) error {
+		if broken {
+			panic("a defect of ours")
+		}
+		return ctx.Err()
+	}
+	c, err := testDriver().OpenAMT(t.Context(), endpoint)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = c.Close(context.Background()) }()
+	broken = true
+	_, err = c.PowerState(t.Context())
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed))
+	g.Expect(err).To(MatchError(ContainSubstring("could not be read: a defect of ours")))
+	broken = false
+	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOff))
 }
 
 // TestAMTForce: iamt would ask the operating system, also where force is wanted.
@@ -318,7 +362,11 @@ func FuzzChallenge(f *testing.F) {
 // FuzzNormalize: what passes does not grow, and passes a second time as it is.
 func FuzzNormalize(f *testing.F) {
 	s := &amtServer{offers: []int{2, 8, 12}}
-	for _, body := range []string{s.service(f.Context()), output("CIM_BootService", "SetBootConfigRole", 1), "<a><b/></a>", strings.Repeat("<a>", 40)} {
+	bodies := []string{s.service(f.Context()), output("CIM_BootService", "SetBootConfigRole", 1), "<a><b/></a>", strings.Repeat("<a>", 40)}
+	for _, nested := range nestedStates {
+		bodies = append(bodies, (&amtServer{state: nested}).service(f.Context()))
+	}
+	for _, body := range bodies {
 		b := new(bytes.Buffer)
 		envelope(b, enumeration+"Pull", "<e:PullResponse><e:Items>"+body+"</e:Items></e:PullResponse>")
 		f.Add(b.Bytes(), true)

@@ -1,12 +1,14 @@
 package bmclib
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +31,8 @@ const defaultCipherSuite = "17"
 // The port defaults to 623, and the cipher suite to 17 (SHA-256, AES-128). 3 (SHA-1, AES-128) is the other one; the rest is refused.
 // The provider alone would try 3 and then 17, and so log in twice with a wrong password.
 //
+// The provider reads the power state and sets the boot device. Power commands and NMIs are run without it: see once.
+//
 // The password, at most 20 bytes, is handed over in the environment of the process, which only its user and root can read. The user
 // name stands on the command line. The end of a call's context kills the process. A missing program is Unsupported.
 //
@@ -49,21 +53,25 @@ func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.C
 	if !slices.Contains(cipherSuites, suite) {
 		return nil, unsupported(op, fmt.Sprintf("the cipher suite %q is not used here: %s", suite, strings.Join(cipherSuites, " or ")))
 	}
-	b := &ipmitoolBack{endpoint: endpoint, permit: d.Permit, suite: suite}
+	program, err := exec.LookPath(cmp.Or(d.Ipmitool, "ipmitool"))
+	if err != nil {
+		return nil, unsupported("Start ipmitool", "the program ipmitool is needed and not installed: "+err.Error())
+	}
+	b := &ipmitoolBack{program: program, endpoint: endpoint, permit: d.Permit, suite: suite, port: strconv.Itoa(port)}
 	c := &client{back: b, timeout: d.callTimeout()}
 	err = c.do(ctx, "Connect", func(ctx context.Context) error {
 		if b.ip, err = d.resolve(ctx, host); err != nil {
 			return err
 		}
-		b.address = net.JoinHostPort(b.ip, strconv.Itoa(port))
+		joined := b.ip
 		// The provider joins host and port, and forgets the host where that gives no address, as with an IPv6 one without brackets.
-		if strings.Contains(b.ip, ":") {
-			b.ip = "[" + b.ip + "]"
+		if strings.Contains(joined, ":") {
+			joined = "[" + joined + "]"
 		}
-		b.Conn, err = ipmitool.New(b.ip, endpoint.Username, endpoint.Password, ipmitool.WithPort(strconv.Itoa(port)),
-			ipmitool.WithCipherSuite(suite), ipmitool.WithIpmitoolPath(d.Ipmitool))
+		b.provider, err = ipmitool.New(joined, endpoint.Username, endpoint.Password,
+			ipmitool.WithPort(b.port), ipmitool.WithCipherSuite(suite), ipmitool.WithIpmitoolPath(program))
 		if err != nil {
-			return unsupported("Start ipmitool", "the program ipmitool is needed and not installed: "+err.Error())
+			return err
 		}
 		// A BMC that is down costs ipmitool almost a minute.
 		if err := b.probe(ctx); err != nil {
@@ -98,31 +106,20 @@ func (d *Driver) resolve(ctx context.Context, host string) (string, error) {
 }
 
 type ipmitoolBack struct {
-	*ipmitool.Conn
-
-	endpoint           bmc.Endpoint
-	permit             bmc.Permit
-	suite, ip, address string
+	provider                 *ipmitool.Conn
+	program, suite, ip, port string
+	endpoint                 bmc.Endpoint
+	permit                   bmc.Permit
 }
 
 func (*ipmitoolBack) close() {}
 
-// pace waits for so many processes: the provider runs them without asking in between.
-func (b *ipmitoolBack) pace(ctx context.Context, processes int) error {
-	for range processes {
-		if err := b.endpoint.Wait(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // PowerStateGet reads the power state. The provider returns what ipmitool printed.
 func (b *ipmitoolBack) PowerStateGet(ctx context.Context) (string, error) {
-	if err := b.pace(ctx, 1); err != nil {
+	if err := b.endpoint.Wait(ctx); err != nil {
 		return "", err
 	}
-	printed, err := b.Conn.PowerStateGet(ctx)
+	printed, err := b.provider.PowerStateGet(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -149,45 +146,72 @@ func chassisPower(printed string) (string, error) {
 	return state, nil
 }
 
-// ipmitoolCommands are the commands, with how many processes the provider runs for each and what ipmitool prints when the BMC took it.
-var ipmitoolCommands = map[string]struct {
-	processes int
-	says      string
-}{
-	"on":    {3, "Chassis Power Control: Up/On"},
-	"off":   {2, "Chassis Power Control: Down/Off"},
-	"soft":  {2, "Chassis Power Control: Soft"},
-	"cycle": {1, "Chassis Power Control: Cycle"},
-	"reset": {1, "Chassis Power Control: Reset"},
-}
-
-// PowerSet gives a command. Where ipmitool prints a warning first the provider calls it an error although the BMC obeyed.
-func (b *ipmitoolBack) PowerSet(ctx context.Context, state string) (bool, error) {
-	command := ipmitoolCommands[state]
-	if err := b.pace(ctx, command.processes); err != nil {
-		return false, err
-	}
-	ok, err := b.Conn.PowerSet(ctx, state)
-	if err != nil && command.says != "" && strings.Contains(err.Error(), command.says) {
-		return true, nil
-	}
-	return ok, err
-}
-
 // BootDeviceSet sets what is booted next.
 func (b *ipmitoolBack) BootDeviceSet(ctx context.Context, device string, persistent, efi bool) (bool, error) {
-	if err := b.pace(ctx, 1); err != nil {
+	if err := b.endpoint.Wait(ctx); err != nil {
 		return false, err
 	}
-	return b.Conn.BootDeviceSet(ctx, device, persistent, efi)
+	return b.provider.BootDeviceSet(ctx, device, persistent, efi)
 }
 
-// SendNMI sends an NMI ("chassis power diag").
-func (b *ipmitoolBack) SendNMI(ctx context.Context) error {
-	if err := b.pace(ctx, 1); err != nil {
+// PowerSet gives a command.
+func (b *ipmitoolBack) PowerSet(ctx context.Context, state string) (bool, error) {
+	err := b.once(ctx, state)
+	return err == nil, err
+}
+
+// SendNMI sends an NMI.
+func (b *ipmitoolBack) SendNMI(ctx context.Context) error { return b.once(ctx, "diag") }
+
+// ipmitoolConfirms are the commands of "chassis power", with what ipmitool prints when the BMC took one.
+var ipmitoolConfirms = map[string]string{"on": "Up/On", "off": "Down/Off", "soft": "Soft", "cycle": "Cycle", "reset": "Reset", "diag": "Diag"}
+
+// mostPrinted bounds what is kept of ipmitool's output. It prints some lines.
+const mostPrinted = 16 << 10
+
+// noSession is what ipmitool prints last where it could not open a session.
+const noSession = "Unable to establish"
+
+// once runs a command of "chassis power" and sends it to the BMC once. The provider cannot do that: it lets ipmitool repeat a request
+// whose answer was lost, and a server that is cycled or gets an NMI twice does not come up, or loses its crash dump. ipmitool counts
+// what it sends as retries: with 1 it sends once, and with 0 it takes its default, 4.
+//
+// The price is that one lost packet ends the login, which looks like a refused one. So a login that fails here is called Unreachable:
+// nothing was sent, and the next reading of the power state finds out what is wrong.
+func (b *ipmitoolBack) once(ctx context.Context, command string) error {
+	confirmation, known := ipmitoolConfirms[command]
+	if !known {
+		return unsupported("Command", "ipmitool has no command "+command)
+	}
+	if err := b.endpoint.Wait(ctx); err != nil {
 		return err
 	}
-	return b.Conn.SendNMI(ctx)
+	run := exec.CommandContext(ctx, b.program, "-I", "lanplus", "-U", b.endpoint.Username, "-E", "-N", "5", "-R", "1", //nolint:gosec // no shell
+		"-H", b.ip, "-p", b.port, "-C", b.suite, "chassis", "power", command)
+	run.Env = []string{"IPMITOOL_PASSWORD=" + b.endpoint.Password}
+	run.WaitDelay = time.Second
+	out := &head{}
+	run.Stdout, run.Stderr = out, out
+	err := run.Run()
+	printed := out.kept.String()
+	switch {
+	case err != nil && strings.Contains(printed, noSession):
+		return &bmc.Error{Kind: bmc.Unreachable, Op: "Log in", Err: errors.New("no session came about: " + brief(printed))}
+	case err != nil:
+		return fmt.Errorf("%s: %w", printed, err)
+	case !strings.Contains(printed, "Chassis Power Control: "+confirmation):
+		return fmt.Errorf("ipmitool says %q", brief(printed))
+	default:
+		return nil
+	}
+}
+
+// head keeps the beginning of what is written to it.
+type head struct{ kept bytes.Buffer }
+
+func (h *head) Write(p []byte) (int, error) {
+	_, _ = h.kept.Write(p[:min(len(p), mostPrinted-h.kept.Len())]) // never fails
+	return len(p), nil
 }
 
 func (*ipmitoolBack) device(override bmc.BootOverride) (string, error) {
@@ -212,16 +236,23 @@ var ipmitoolSays = []struct {
 	{"invalid confidentiality algorithm", bmc.Unsupported},
 	{"password is longer than", bmc.Unauthorized},
 	{"is too long", bmc.Unauthorized},
-	{"Set Session Privilege Level", bmc.Unauthorized},
-	{"nsufficient privilege", bmc.Unauthorized},
-	{"RAKP", bmc.Unauthorized},
 	{"Could not open socket", bmc.Unreachable},
+	{"nsufficient resources", bmc.Unreachable}, // all sessions are taken
 	{"Node busy", bmc.Unreachable},
 	{": Timeout", bmc.Unreachable},
+	{"nsufficient privilege", bmc.Unauthorized},
 	{"not supported in present state", bmc.Failed},
 	{"Invalid command", bmc.Unsupported},
 	{"Invalid data field", bmc.Unsupported},
 	{"arameter not supported", bmc.Unsupported},
+	// A refusal has its reason after "failed: ". What follows says that there was no answer, or a late one.
+	{"to ADMINISTRATOR failed: ", bmc.Unauthorized},
+	{"to ADMINISTRATOR failed", bmc.Unreachable},
+	{"no response from RAKP", bmc.Unreachable},
+	{"Unexpected RAKP", bmc.Unreachable},
+	{"Unable to set Chassis Power Control", bmc.Unreachable},
+	{"Unable to get Chassis Power Status", bmc.Unreachable},
+	{"Error setting Chassis Boot Parameter", bmc.Unreachable},
 }
 
 // explain finds the kind of an error in what ipmitool printed.
@@ -239,14 +270,14 @@ func (b *ipmitoolBack) explain(ctx context.Context, err error) error {
 			return &bmc.Error{Kind: s.kind, Op: "Ask", Err: errors.New(brief(err.Error()))}
 		}
 	}
-	if !strings.Contains(err.Error(), "Unable to establish") {
+	if !strings.Contains(err.Error(), noSession) {
 		return err
 	}
 	if silent := b.probe(ctx); silent != nil {
 		return bmc.Wrap("Ask", silent)
 	}
 	return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New(
-		"the BMC answers and lets nobody in: user name, password, privilege or cipher suite is wrong, or it has too many sessions")}
+		"the BMC answers and lets nobody in: user name, password, privilege or cipher suite is wrong")}
 }
 
 // The request Get Channel Authentication Capabilities, for this channel and the privilege Administrator (IPMI 2.0, 13.6 and 22.13),
@@ -259,7 +290,7 @@ const (
 
 // probe returns an error where no BMC answers. It needs no credentials.
 func (b *ipmitoolBack) probe(ctx context.Context) error {
-	conn, err := (&net.Dialer{ControlContext: b.permit.Control}).DialContext(ctx, "udp", b.address)
+	conn, err := (&net.Dialer{ControlContext: b.permit.Control}).DialContext(ctx, "udp", net.JoinHostPort(b.ip, b.port))
 	if err != nil {
 		return err
 	}

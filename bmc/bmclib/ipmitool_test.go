@@ -31,7 +31,9 @@ if [ "$IPMITOOL_PASSWORD" != "` + password + `" ]; then
 	exit 1
 fi
 case "$*" in
-"-I lanplus -U admin -E -N 5 -H 127.0.0.1 -p "*" -C 17 "*) ;;
+"-I lanplus -U admin -E -N 5 -R 1 -H 127.0.0.1 -p "*" -C 17 chassis power "*) ;;
+"-I lanplus -U admin -E -N 5 -H 127.0.0.1 -p "*" -C 17 chassis power status") ;;
+"-I lanplus -U admin -E -N 5 -H 127.0.0.1 -p "*" -C 17 chassis bootdev "*) ;;
 *) echo "unexpected: $*"; exit 1 ;;
 esac
 case "$*" in
@@ -128,15 +130,22 @@ func TestIpmitoolArguments(t *testing.T) {
 // TestIpmitoolKinds: ipmitool has one exit code and many words.
 func TestIpmitoolKinds(t *testing.T) {
 	for says, want := range map[string]bmc.Kind{
-		"Error in open session response message : no matching cipher suite\nError: Unable to establish IPMI v2 / RMCP+ session": bmc.Unsupported,
-		"Error: Unable to establish IPMI v2 / RMCP+ session":                                                                    bmc.Unauthorized, // it answers the probe
-		"Set Session Privilege Level to ADMINISTRATOR failed\nError: Unable to establish IPMI v2":                               bmc.Unauthorized,
-		"lanplus: password is longer than 20 bytes.":                                                                            bmc.Unauthorized,
-		"Set Chassis Power Control to Reset failed: Invalid command":                                                            bmc.Unsupported,
-		"Set Chassis Power Control to Reset failed: Command not supported in present state":                                     bmc.Failed,
-		"Set Chassis Power Control to Up/On failed: Node busy":                                                                  bmc.Unreachable,
-		"Chassis Power is unknown": bmc.Failed,
-		"":                         bmc.Failed,
+		"Error in open session response message : no matching cipher suite\nError: Unable to establish IPMI v2 / RMCP+ session":     bmc.Unsupported,
+		"Error: Unable to establish IPMI v2 / RMCP+ session":                                                                        bmc.Unauthorized, // it answers the probe
+		"Set Session Privilege Level to ADMINISTRATOR failed: Unknown (0x81)\nError: Unable to establish IPMI v2":                   bmc.Unauthorized,
+		"Set Session Privilege Level to ADMINISTRATOR failed: Node busy\nError: Unable to establish IPMI v2":                        bmc.Unreachable,
+		"Set Session Privilege Level to ADMINISTRATOR failed\nError: Unable to establish IPMI v2":                                   bmc.Unreachable,
+		"> Error: no response from RAKP 1 message\nError: Unable to establish IPMI v2 / RMCP+ session":                              bmc.Unreachable,
+		"> Error: no response from RAKP 3 message\nSet Session Privilege Level to ADMINISTRATOR failed\nError: Unable to establish": bmc.Unreachable,
+		"Error: Received an Unexpected RAKP 2 message\nError: Unable to establish IPMI v2 / RMCP+ session":                          bmc.Unreachable,
+		"Error in open session response message : insufficient resources for session\n\nError: Unable to establish IPMI v2":         bmc.Unreachable,
+		"Unable to get Chassis Power Status":                                                bmc.Unreachable,
+		"lanplus: password is longer than 20 bytes.":                                        bmc.Unauthorized,
+		"Set Chassis Power Control to Reset failed: Invalid command":                        bmc.Unsupported,
+		"Set Chassis Power Control to Reset failed: Command not supported in present state": bmc.Failed,
+		"Set Chassis Power Control to Up/On failed: Node busy":                              bmc.Unreachable,
+		"Chassis Power is unknown":                                                          bmc.Failed,
+		"":                                                                                  bmc.Failed,
 	} {
 		t.Run(says, func(t *testing.T) {
 			g := NewWithT(t)
@@ -145,6 +154,27 @@ func TestIpmitoolKinds(t *testing.T) {
 			expectKind(t, d.OpenIpmitool, endpoint, want)
 		})
 	}
+}
+
+// TestIpmitoolNoSession: a command is sent once, so that one lost packet looks like a refused login. It is not called one.
+func TestIpmitoolNoSession(t *testing.T) {
+	g := NewWithT(t)
+	d, folder, endpoint := fakeIpmitool(t)
+	c, err := d.OpenIpmitool(t.Context(), endpoint)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.WriteFile(filepath.Join(folder, "says"), []byte("Error: Unable to establish IPMI v2 / RMCP+ session"), 0o600)).To(Succeed())
+	g.Expect(bmc.KindOf(c.NMI(t.Context()))).To(Equal(bmc.Unreachable))
+	_, err = c.PowerState(t.Context())
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized)) // four times is no accident
+}
+
+func TestHead(t *testing.T) {
+	g := NewWithT(t)
+	h := &head{}
+	for _, size := range []int{10, mostPrinted, 0, 10} {
+		g.Expect(h.Write(make([]byte, size))).To(Equal(size))
+	}
+	g.Expect(h.kept.Len()).To(Equal(mostPrinted))
 }
 
 func TestIpmitoolFaults(t *testing.T) {
@@ -160,12 +190,16 @@ func TestIpmitoolFaults(t *testing.T) {
 		c, err := d.OpenIpmitool(t.Context(), endpoint)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(os.WriteFile(filepath.Join(folder, "hang"), nil, 0o600)).To(Succeed())
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		start := time.Now()
-		_, err = c.PowerState(ctx)
-		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable), "%v", err)
-		g.Expect(time.Since(start)).To(BeNumerically("<", 5*time.Second))
+		for _, call := range []func(context.Context) error{
+			func(ctx context.Context) error { _, err := c.PowerState(ctx); return err }, c.NMI,
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			start := time.Now()
+			err := call(ctx)
+			cancel()
+			g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable), "%v", err)
+			g.Expect(time.Since(start)).To(BeNumerically("<", 5*time.Second))
+		}
 	})
 	t.Run("silence", func(t *testing.T) {
 		conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -259,6 +293,50 @@ func TestRealIpmitoolOverride(t *testing.T) {
 	_, err = c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootNone}, "")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(m.Override().Target).To(Equal(bmc.BootNone))
+}
+
+// TestRealIpmitoolLostAnswer: a command whose answer was lost is not repeated.
+func TestRealIpmitoolLostAnswer(t *testing.T) {
+	needIpmitool(t)
+	for name, c := range map[string]struct {
+		off  bool
+		call func(bmc.Client, context.Context) error
+		want bmc.Kind // empty where the power state shows that the BMC obeyed
+	}{
+		"On":               {off: true, call: bmc.Client.PowerOn},
+		"ForceOff":         {call: bmc.Client.ForceOff},
+		"GracefulShutdown": {call: bmc.Client.ShutDown, want: bmc.Unreachable}, // no operating system hears it
+		"PowerCycle":       {call: bmc.Client.Cycle, want: bmc.Unreachable},
+		"ForceRestart":     {call: bmc.Client.Reset, want: bmc.Unreachable},
+		"Nmi":              {call: bmc.Client.NMI, want: bmc.Unreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // ipmitool waits 5 s for an answer
+			g := NewWithT(t)
+			m, endpoint := emulated(t)
+			m.SetPower(!c.off)
+			client, err := testDriver().OpenIpmitool(t.Context(), endpoint)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(m.Misbehave(bmctest.RebootMidCall, 1)).To(Succeed())
+			err = c.call(client, t.Context())
+			g.Expect(m.CommandNames()).To(Equal([]string{name}))
+			if c.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(bmc.KindOf(err)).To(Equal(c.want), "%v", err)
+		})
+	}
+}
+
+// TestRealIpmitoolSessionTableFull: no free session is no refused login.
+func TestRealIpmitoolSessionTableFull(t *testing.T) {
+	needIpmitool(t)
+	g := NewWithT(t)
+	m, endpoint := emulated(t)
+	g.Expect(m.Misbehave(bmctest.SessionTableFull, -1)).To(Succeed())
+	expectKind(t, testDriver().OpenIpmitool, endpoint, bmc.Unreachable)
 }
 
 // TestRealIpmitoolFaults runs the real program where nobody lets it in.
