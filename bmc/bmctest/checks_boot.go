@@ -9,12 +9,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-var bootCapabilities = []bmc.Capability{bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk, bmc.CanBootCD}
-
 var bootChecks = []check{
 	{"boots from the network once, and says so", bmc.CanBootPXE, overrides(bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI})},
 	{"boots from the network once, legacy", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
-		result, err := r.client.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootLegacy}, "")
+		result, err := r.setBoot(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootLegacy})
 		if bmc.KindOf(err) == bmc.Unsupported && err != nil {
 			r.notef("legacy boot is refused: %v", err)
 			return nil
@@ -23,11 +21,13 @@ var bootChecks = []check{
 		return err
 	}},
 	{"boots from the network always", bmc.CanBootPXE, overrides(bmc.BootOverride{Target: bmc.BootPXE, Continuous: true})},
-	{"boots from UEFI HTTP once", bmc.CanBootHTTP, overrides(bmc.BootOverride{Target: bmc.BootHTTP, Mode: bmc.BootUEFI, URI: "http://192.0.2.1/boot.efi"})},
+	{"boots from UEFI HTTP once", bmc.CanBootHTTP, func(ctx context.Context, r *round) error {
+		return overrides(bmc.BootOverride{Target: bmc.BootHTTP, Mode: bmc.BootUEFI, URI: r.BootURI})(ctx, r)
+	}},
 	{"boots from the disk once", bmc.CanBootDisk, overrides(bmc.BootOverride{Target: bmc.BootDisk})},
 	{"boots from the optical drive once", bmc.CanBootCD, overrides(bmc.BootOverride{Target: bmc.BootCD})},
-	{"an override can be taken back", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
-		_, err := r.client.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE}, "")
+	{takingBack, bmc.CanBootPXE, func(ctx context.Context, r *round) error {
+		_, err := r.setBoot(ctx, bmc.BootOverride{Target: bmc.BootPXE})
 		return errors.Join(err, overrides(bmc.BootOverride{Target: bmc.BootNone})(ctx, r))
 	}},
 	{"an override for one boot expires with it", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
@@ -38,7 +38,7 @@ var bootChecks = []check{
 		if err := r.to(ctx, bmc.PowerOff, r.client.ForceOff); err != nil {
 			return err
 		}
-		if _, err := r.client.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE}, ""); err != nil {
+		if _, err := r.setBoot(ctx, bmc.BootOverride{Target: bmc.BootPXE}); err != nil {
 			return err
 		}
 		if err := r.to(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
@@ -57,7 +57,7 @@ var bootChecks = []check{
 // overrides sets an override and expects it to be read back.
 func overrides(want bmc.BootOverride) func(ctx context.Context, r *round) error {
 	return func(ctx context.Context, r *round) error {
-		result, err := r.client.SetBootOverride(ctx, want, "")
+		result, err := r.setBoot(ctx, want)
 		if err != nil {
 			return err
 		}
@@ -65,12 +65,24 @@ func overrides(want bmc.BootOverride) func(ctx context.Context, r *round) error 
 		if result.Doubt != "" {
 			return errors.New(result.Doubt)
 		}
+		if result.ReadBack == nil {
+			r.hearsay = "it cannot be read back"
+			r.notef("taken; it cannot be read back")
+		}
 		again, err := r.client.SetBootOverride(ctx, want, result.Way)
 		if err == nil && again.Doubt != "" {
 			err = errors.New("the second time: " + again.Doubt)
 		}
 		return err
 	}
+}
+
+// setBoot sets an override in the driver's way, and takes the time.
+func (r *round) setBoot(ctx context.Context, want bmc.BootOverride) (bmc.BootResult, error) {
+	start := time.Now()
+	result, err := r.client.SetBootOverride(ctx, want, "")
+	took(&r.outcome.Latency.Boot, start, err)
+	return result, err
 }
 
 // until repeats a look until it is as it should be, or the time to settle is up.

@@ -1,10 +1,12 @@
 package bmctest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -15,6 +17,8 @@ type Subject struct {
 	// Open opens the BMC. Endpoint is where it is, with the right credentials.
 	Open     func(context.Context, bmc.Endpoint) (bmc.Client, error)
 	Endpoint bmc.Endpoint
+	// Timeout is how long the BMC may take to be opened, looked at or closed. Defaults to a minute.
+	Timeout time.Duration
 	// Settle is how long the server may take to obey a power command. Defaults to 10 s.
 	Settle time.Duration
 	// Poll is how often a state is read while it is waited for. Defaults to 50 ms.
@@ -23,12 +27,24 @@ type Subject struct {
 	Must []bmc.Capability
 	// Image is the URL of an image for the virtual drive. Without it the virtual media are not written.
 	Image string
+	// BootURI is written with UEFI HTTP boot. Without it none is, as by the provider: on some BMCs it would stay.
+	BootURI string
 	// Boots is true where a server that is switched on uses up a boot override, so that its expiry can be seen.
 	Boots bool
 	// SkipWrongPassword leaves out the check with a wrong password, which a BMC may count.
 	SkipWrongPassword bool
-	// Known are the checks that this BMC is known to fail, each with the observation. One that passes after all is an error.
-	Known map[string]string
+	// Known are the checks that this BMC is known to fail. One that passes after all, or fails in another way, is an error.
+	Known map[string]Known
+	// Found, where not nil, is told what the BMC says of itself before the first check.
+	Found func(bmc.Description)
+}
+
+// Known is how a BMC is known to fail a check.
+type Known struct {
+	// Error is a part of the error that the check ends with.
+	Error string
+	// Why is the observation.
+	Why string
 }
 
 // Verdict says how a check ended.
@@ -55,6 +71,8 @@ type Result struct {
 	// Error is why it failed. Notes are what was seen on the way.
 	Error string   `json:"error,omitempty"`
 	Notes []string `json:"notes,omitempty"`
+	// Hearsay says why a check that passed shows no more than the BMC's word, where it does not.
+	Hearsay string `json:"hearsay,omitempty"`
 	// Took is how long it took.
 	Took time.Duration `json:"took"`
 }
@@ -77,109 +95,166 @@ var spare = map[string]string{
 	"a reset of what is off is an error":       "the provider looks at the power first",
 }
 
+// Outcome is what a run of the suite found.
+type Outcome struct {
+	Description bmc.Description
+	// Inventory is nil where it was not read.
+	Inventory *bmc.Inventory
+	Latency   Latency
+	Results   []Result
+	// Restored is true when the server was left as it was found, and that was seen.
+	Restored bool
+}
+
+// Latency is how long the BMC took for what it did.
+type Latency struct{ Open, Power, Boot, Inventory []time.Duration }
+
+// took adds a time, unless what took it failed.
+func took(times *[]time.Duration, start time.Time, err error) {
+	if err == nil {
+		*times = append(*times, time.Since(start))
+	}
+}
+
+// suite is one run of the checks.
+type suite struct {
+	Subject
+
+	report  func(Result)
+	outcome Outcome
+	// power and boot are what was found before the checks.
+	power bmc.PowerState
+	boot  bmc.BootOverride
+	// pending is what the last power command leads to; empty once that was seen.
+	pending bmc.PowerState
+}
+
 // round is one check that runs.
 type round struct {
-	Subject
-	client bmc.Client
-	can    []bmc.Capability
-	notes  []string
+	*suite
+
+	client  bmc.Client
+	notes   []string
+	hearsay string
 }
 
 func (r *round) notef(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// Conform runs the suite, calls report before and after each check (before it, the Verdict is empty), and returns the results.
-// When it returns, the server is in the power state in which it was found and has no boot override and no virtual media.
-// The error says what kept the suite from running, or from cleaning up.
-func Conform(ctx context.Context, s Subject, report func(Result)) ([]Result, error) {
-	if s.Settle == 0 {
-		s.Settle = 10 * time.Second
+func (s *suite) can(c bmc.Capability) bool {
+	return slices.Contains(s.outcome.Description.Capabilities, c)
+}
+
+// Conform runs the suite, calls report before and after each check (before it, the Verdict is empty), and returns what it found.
+// When it returns, the server is in the power state and the boot mode in which it was found, and has no boot override and no virtual
+// media; also when ctx has ended. The error says what kept the suite from running, or from cleaning up.
+func Conform(ctx context.Context, subject Subject, report func(Result)) (Outcome, error) {
+	subject.Timeout = cmp.Or(subject.Timeout, time.Minute)
+	subject.Settle, subject.Poll = cmp.Or(subject.Settle, 10*time.Second), cmp.Or(subject.Poll, 50*time.Millisecond)
+	s := &suite{Subject: subject, report: report}
+	if err := s.prepare(ctx); err != nil {
+		return s.outcome, err
 	}
-	if s.Poll == 0 {
-		s.Poll = 50 * time.Millisecond
-	}
-	client, err := s.Open(ctx, s.Endpoint)
-	if err != nil {
-		return nil, fmt.Errorf("open the BMC: %w", err)
-	}
-	description, err := client.Describe(ctx)
-	found, stateErr := client.PowerState(ctx)
-	if err := errors.Join(err, stateErr, client.Close(ctx)); err != nil {
-		return nil, fmt.Errorf("look at the BMC: %w", err)
-	}
-	for _, must := range s.Must {
-		if !slices.Contains(description.Capabilities, must) {
-			return nil, fmt.Errorf("the BMC must have the capability %s, and has %v", must, description.Capabilities)
-		}
-	}
-	var results []Result
 	for _, c := range checks {
 		if ctx.Err() != nil {
 			break
 		}
 		report(Result{Check: c.name, Capability: c.needs})
-		result := s.run(ctx, c, description.Capabilities)
+		result := s.run(ctx, c)
 		report(result)
-		results = append(results, result)
+		s.outcome.Results = append(s.outcome.Results, result)
 	}
-	if err := s.restore(context.WithoutCancel(ctx), found, description.Capabilities); err != nil {
-		return results, fmt.Errorf("leave the server as it was found: %w", err)
+	if err := s.leaveAsFound(ctx); err != nil {
+		return s.outcome, fmt.Errorf("the server could not be left as it was found: %w", err)
 	}
-	return results, ctx.Err()
+	s.outcome.Restored = true
+	return s.outcome, ctx.Err()
+}
+
+// prepare looks at the server, so that it can be left as it was found, and at what the BMC says that it can do.
+func (s *suite) prepare(ctx context.Context) error {
+	for name, known := range s.Known {
+		if known.Error == "" || !slices.ContainsFunc(checks, func(c check) bool { return c.name == name }) {
+			return fmt.Errorf("%q is listed as known to fail: it must be the name of a check, and a part of its error is needed", name)
+		}
+	}
+	client, err := s.open(ctx, s.Endpoint)
+	if err != nil {
+		return fmt.Errorf("open the BMC: %w", err)
+	}
+	if err := errors.Join(s.look(ctx, client), s.leave(ctx, client)); err != nil {
+		return fmt.Errorf("look at the BMC: %w", err)
+	}
+	for _, must := range s.Must {
+		if !s.can(must) {
+			return fmt.Errorf("the BMC must have the capability %s, and has %v", must, s.outcome.Description.Capabilities)
+		}
+	}
+	if s.Found != nil {
+		s.Found(s.outcome.Description)
+	}
+	return nil
+}
+
+func (s *suite) look(ctx context.Context, client bmc.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	var err, powerErr, bootErr error
+	s.outcome.Description, err = client.Describe(ctx)
+	s.power, powerErr = client.PowerState(ctx)
+	s.boot, bootErr = client.BootOverride(ctx)
+	if kind := bmc.KindOf(bootErr); bootErr != nil && ctx.Err() == nil && (kind == bmc.Unsupported || kind == bmc.Failed) {
+		s.boot, bootErr = bmc.BootOverride{}, nil // it tells no mode to go back to
+	}
+	return errors.Join(err, powerErr, bootErr)
+}
+
+// open opens the BMC, and takes the time.
+func (s *suite) open(ctx context.Context, e bmc.Endpoint) (client bmc.Client, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	defer func(start time.Time) { took(&s.outcome.Latency.Open, start, err) }(time.Now())
+	return s.Open(ctx, e)
+}
+
+// leave closes a connection, also when ctx has ended: a session that stays behind is one less for others.
+func (s *suite) leave(ctx context.Context, client bmc.Client) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Timeout)
+	defer cancel()
+	return client.Close(ctx)
 }
 
 // run runs one check with a connection of its own.
-func (s Subject) run(ctx context.Context, c check, can []bmc.Capability) Result {
+func (s *suite) run(ctx context.Context, c check) Result {
 	result := Result{Check: c.name, Capability: c.needs, Spare: spare[c.name], Verdict: NotOffered}
-	if c.needs != "" && !slices.Contains(can, c.needs) {
+	if c.needs != "" && !s.can(c.needs) {
 		return result
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*s.Settle+time.Minute)
 	defer cancel()
 	start := time.Now()
-	r := &round{Subject: s, can: can}
-	client, err := s.Open(ctx, s.Endpoint)
+	r := &round{suite: s}
+	client, err := s.open(ctx, s.Endpoint)
 	if err == nil {
 		r.client = client
-		err = errors.Join(c.do(ctx, r), client.Close(context.WithoutCancel(ctx)))
+		err = errors.Join(c.do(ctx, r), s.leave(ctx, client))
 	}
 	result.Took, result.Notes = time.Since(start), r.notes
-	observation, known := s.Known[c.name]
+	known, isKnown := s.Known[c.name]
 	switch {
-	case err == nil && known:
-		result.Verdict, result.Error = Failed, "it passed, although it is listed as known to fail: "+observation
+	case err == nil && isKnown:
+		result.Verdict, result.Error = Failed, "it passed, although it is listed as known to fail: "+known.Why
 	case err == nil:
-		result.Verdict = Passed
-	case known:
-		result.Verdict, result.Error = KnownFailure, observation
+		result.Verdict, result.Hearsay = Passed, r.hearsay
+	case isKnown && strings.Contains(err.Error(), known.Error):
+		result.Verdict, result.Error = KnownFailure, known.Why
+	case isKnown:
+		result.Verdict, result.Error = Failed, fmt.Sprintf("it is known to fail with %q, and failed with: %v", known.Error, err)
 	default:
 		result.Verdict, result.Error = Failed, err.Error()
 	}
 	return result
-}
-
-// restore leaves the server as it was found.
-func (s Subject) restore(ctx context.Context, power bmc.PowerState, can []bmc.Capability) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.Settle+time.Minute)
-	defer cancel()
-	client, err := s.Open(ctx, s.Endpoint)
-	if err != nil {
-		return err
-	}
-	if media, ok := client.(bmc.VirtualMedia); ok && slices.Contains(can, bmc.CanVirtualMedia) && s.Image != "" {
-		err = media.EjectMedia(ctx)
-	}
-	if slices.ContainsFunc(can, func(c bmc.Capability) bool { return slices.Contains(bootCapabilities, c) }) {
-		_, bootErr := client.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, "")
-		err = errors.Join(err, bootErr)
-	}
-	if power == bmc.PowerOn {
-		err = errors.Join(err, client.PowerOn(ctx))
-	} else {
-		err = errors.Join(err, client.ForceOff(ctx))
-	}
-	return errors.Join(err, bmc.AwaitPower(ctx, client, power, s.Poll), client.Close(ctx))
 }
 
 // T is the part of testing.TB that Test needs.

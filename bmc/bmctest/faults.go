@@ -56,47 +56,55 @@ const (
 	SwappedGUID             Fault = "SwappedGUID"
 )
 
-// Faults lists every fault with what the BMC does then.
-var Faults = map[Fault]string{
-	Down:                    "drops every connection and packet",
-	Hang:                    "takes a request and never answers",
-	Slow:                    "answers each request after 300 ms",
-	Drip:                    "sends a byte a second",
-	EndlessBody:             "never ends its answer",
-	TruncatedJSON:           "ends each answer in its middle",
-	WrongTypes:              "writes numbers as strings, strings as numbers and null for lists",
-	LowerCaseNames:          "writes the names of properties in lower case",
-	TrailingSlashIs405:      "refuses paths that end with a slash",
-	DecoySystems:            "lists members in the Systems collection that are no servers",
-	PartsAre501:             "answers 501 for processors, storage, PCIe devices and power supplies",
-	OldSchema:               "is a service of Redfish 1.0: no Storage but SimpleStorage, no AllowableValues, LogServices under Managers only",
-	Unauthorized401:         "forgets every session: requests with its token are refused from then on",
-	SessionTableFull:        "refuses new sessions",
-	Busy503:                 "answers 503 with Retry-After: 1",
-	RedirectElsewhere:       "redirects every request to another host",
-	RebootMidCall:           "obeys the next command but drops its connection before it answers",
-	ClockSkew:               "is a BMC's clock that is a hundred days late",
-	PowerIgnored:            "acknowledges a power command and does nothing",
-	RedundantPowerIs4xx:     "answers 400 to a command that asks for what is so already",
-	RedundantPowerIs5xx:     "answers 500 to it",
-	ShutDownFails:           "answers a graceful shutdown with an error, as many do when nothing hears it",
-	NoGracefulShutdown:      "does not offer a graceful shutdown",
-	RefusesBootMode:         "refuses a boot override that names the mode",
-	IgnoresOverrideWithMode: "acknowledges a boot override that names the mode, and does nothing",
-	IgnoresOverride:         "acknowledges every boot override and does nothing",
-	IgnoresOnce:             "acknowledges an override for one boot and does nothing; continuous ones hold",
-	OnceReadsContinuous:     "reports an override for one boot as a continuous one",
-	OverrideNeverResets:     "leaves an override for one boot set",
-	OverrideReverts:         "shows the override that was set, and boots the disk",
-	OverrideAtSettings:      "takes overrides at the @Redfish.Settings object alone",
-	OverrideReadsInvalid:    "says that the boot flags are not valid when they are read back (IPMI)",
-	NoNetworkBoot:           "does not offer the network among the boot targets",
-	NeedsETag:               "refuses changes without If-Match",
-	ETagStorm:               "answers 412 to a change, whatever its If-Match",
-	MediaUnderSystems:       "has the virtual media under Systems, not under Managers",
-	MediaByPatch:            "has no actions to insert and eject: the Image property is written",
-	NoMedia:                 "has no virtual media",
-	SwappedGUID:             "sends the system GUID in the byte order of SMBIOS (IPMI)",
+// FaultInfo says what a fault is.
+type FaultInfo struct {
+	// What is what the BMC does.
+	What string
+	// Redfish and IPMI are true where BMCs of that protocol have it.
+	Redfish, IPMI bool
+}
+
+// Faults lists every fault.
+var Faults = map[Fault]FaultInfo{
+	Down:                    {What: "drops every connection and packet", Redfish: true, IPMI: true},
+	Hang:                    {What: "takes a request and never answers", Redfish: true, IPMI: true},
+	Slow:                    {What: "answers each request after 300 ms", Redfish: true, IPMI: true},
+	Drip:                    {What: "sends a byte a second", Redfish: true},
+	EndlessBody:             {What: "never ends its answer", Redfish: true},
+	TruncatedJSON:           {What: "ends each answer in its middle", Redfish: true, IPMI: true},
+	WrongTypes:              {What: "writes numbers as strings, strings as numbers and null for lists", Redfish: true},
+	LowerCaseNames:          {What: "writes the names of properties in lower case", Redfish: true},
+	TrailingSlashIs405:      {What: "refuses paths that end with a slash", Redfish: true},
+	DecoySystems:            {What: "lists members in the Systems collection that are no servers", Redfish: true},
+	PartsAre501:             {What: "answers 501 for processors, storage, PCIe devices and power supplies", Redfish: true, IPMI: true},
+	OldSchema:               {What: "is a service of Redfish 1.0: no Storage but SimpleStorage, no AllowableValues, LogServices under Managers only", Redfish: true},
+	Unauthorized401:         {What: "forgets every session: requests with its token are refused from then on", Redfish: true, IPMI: true},
+	SessionTableFull:        {What: "refuses new sessions", Redfish: true, IPMI: true},
+	Busy503:                 {What: "answers 503 with Retry-After: 1; node busy over IPMI", Redfish: true, IPMI: true},
+	RedirectElsewhere:       {What: "redirects every request to another host", Redfish: true},
+	RebootMidCall:           {What: "obeys the next command but drops its connection before it answers", Redfish: true, IPMI: true},
+	ClockSkew:               {What: "is a BMC's clock that is a hundred days late", Redfish: true, IPMI: true},
+	PowerIgnored:            {What: "acknowledges a power command and does nothing", Redfish: true, IPMI: true},
+	RedundantPowerIs4xx:     {What: "answers 400 to a command that asks for what is so already", Redfish: true, IPMI: true},
+	RedundantPowerIs5xx:     {What: "answers 500 to it", Redfish: true, IPMI: true},
+	ShutDownFails:           {What: "answers a graceful shutdown with an error, as many do when nothing hears it", Redfish: true, IPMI: true},
+	NoGracefulShutdown:      {What: "does not offer a graceful shutdown", Redfish: true, IPMI: true},
+	RefusesBootMode:         {What: "refuses a boot override that names the mode", Redfish: true, IPMI: true},
+	IgnoresOverrideWithMode: {What: "acknowledges a boot override that names the mode, and does nothing", Redfish: true, IPMI: true},
+	IgnoresOverride:         {What: "acknowledges every boot override and does nothing", Redfish: true, IPMI: true},
+	IgnoresOnce:             {What: "acknowledges an override for one boot and does nothing; continuous ones hold", Redfish: true, IPMI: true},
+	OnceReadsContinuous:     {What: "reports an override for one boot as a continuous one", Redfish: true, IPMI: true},
+	OverrideNeverResets:     {What: "leaves an override for one boot set", Redfish: true, IPMI: true},
+	OverrideReverts:         {What: "shows the override that was set, and boots the disk", Redfish: true, IPMI: true},
+	OverrideAtSettings:      {What: "takes overrides at the @Redfish.Settings object alone", Redfish: true},
+	OverrideReadsInvalid:    {What: "says that the boot flags are not valid when they are read back", IPMI: true},
+	NoNetworkBoot:           {What: "does not offer the network among the boot targets", Redfish: true},
+	NeedsETag:               {What: "refuses changes without If-Match", Redfish: true},
+	ETagStorm:               {What: "answers 412 to a change, whatever its If-Match", Redfish: true},
+	MediaUnderSystems:       {What: "has the virtual media under Systems, not under Managers", Redfish: true},
+	MediaByPatch:            {What: "has no actions to insert and eject: the Image property is written", Redfish: true},
+	NoMedia:                 {What: "has no virtual media", Redfish: true},
+	SwappedGUID:             {What: "sends the system GUID in the byte order of SMBIOS", IPMI: true},
 }
 
 // faults are the faults of a BMC that are switched on. The zero value has none.

@@ -19,7 +19,7 @@ import (
 )
 
 // ServeIPMI is the server's IPMI BMC, for one UDP socket. It returns when conn is closed, and leaves nothing behind. Of the faults
-// it has those that make sense without HTTP:
+// it has those that Faults says, which are not about HTTP:
 //
 //   - Down and Hang drop every packet, Slow answers late, TruncatedJSON cuts each answer in its middle;
 //   - Unauthorized401 forgets every session, whose packets are dropped from then on, as BMCs do;
@@ -161,6 +161,11 @@ func (c *ipmiConn) hears(packet []byte, from net.Addr) bool {
 // WriteTo sends an answer, as well as the BMC does at the moment.
 func (c *ipmiConn) WriteTo(packet []byte, to net.Addr) (int, error) {
 	faults := &c.state.machine.faults
+	if refusesLogin(packet) {
+		c.state.machine.mu.Lock()
+		c.state.machine.refused++
+		c.state.machine.mu.Unlock()
+	}
 	if c.state.mute.CompareAndSwap(true, false) {
 		return len(packet), nil
 	}
@@ -175,6 +180,22 @@ func (c *ipmiConn) WriteTo(packet []byte, to net.Addr) (int, error) {
 		packet = packet[:len(packet)/2]
 	}
 	return c.PacketConn.WriteTo(packet, to)
+}
+
+// refusesLogin is true for the one answer that ends a refused login. For a wrong password that is RAKP message 4: most clients notice in
+// message 2 and say so in message 3, whose status the answer repeats (IPMI 2.0, 13.22 and 13.23).
+func refusesLogin(packet []byte) bool {
+	session, _, kind, _, payload, ok := protocol.ParseRMCPPlusHeader(packet)
+	if !ok || session != 0 || len(payload) < 2 || kind != uint8(types.PayloadTypeRAKPMessage2) && kind != uint8(types.PayloadTypeRAKPMessage4) {
+		return false
+	}
+	switch types.RmcpStatusCode(payload[1]) {
+	case types.RmcpStatusCodeNoErrors,
+		types.RmcpStatusCodeInvalidSessionID, types.RmcpStatusCodeInactiveSessionID: // a repeat, for a session that is over or has begun
+		return false
+	default:
+		return true
+	}
 }
 
 // end ends what waits to answer.

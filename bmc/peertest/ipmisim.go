@@ -1,17 +1,12 @@
 package peertest
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bougou/go-ipmi/pkg/types"
 
@@ -22,7 +17,7 @@ import (
 // IPMISimUUID is the UUID that IPMISim's BMC sends, as IPMI means it, with the last byte first.
 const IPMISimUUID = "7d0f3a52-9c41-4b6e-a1d3-5e2f8c90b714"
 
-// lanConf is ipmi_sim's network side (ipmi_lan(5)). Its placeholders are the port, the reversed UUID and the script.
+// lanConf is ipmi_sim's network side (ipmi_lan(5)). Its placeholders are the port, the reversed UUID, the script and the credentials.
 const lanConf = `name "peer"
 set_working_mc 0x20
 startlan 1
@@ -35,7 +30,7 @@ startlan 1
   guid %s
 endlan
 chassis_control "%s 0x20"
-user 2 true "admin" "secret" admin 10 none md2 md5 straight
+user 2 true "%s" "%s" admin 10 none md2 md5 straight
 `
 
 // chassisScript keeps the power state and the boot device in files. Its placeholder is their folder.
@@ -66,39 +61,54 @@ set)
 esac
 `
 
-// IPMISim starts OpenIPMI's BMC emulator, ipmi_sim, as a process on a loopback port, with a sensor, a FRU and an event log, and returns
-// where it is. The process ends with the test.
+// Sim is a running ipmi_sim.
+type Sim struct {
+	// Subject is where it is.
+	Subject bmctest.Subject
+	dir     string
+}
+
+// IPMISim is StartIPMISim for who needs nothing but where it is.
 func IPMISim(tb testing.TB) bmctest.Subject {
 	tb.Helper()
-	path, err := exec.LookPath("ipmi_sim")
-	if err != nil {
-		tb.Fatal("ipmi_sim is not installed: apt-get install openipmi")
-	}
+	return StartIPMISim(tb).Subject
+}
+
+// StartIPMISim starts OpenIPMI's BMC emulator, ipmi_sim, as a process on a loopback port, with a sensor, a FRU and an event log. The
+// process ends with the test.
+func StartIPMISim(tb testing.TB) Sim {
+	tb.Helper()
 	dir := tb.TempDir()
-	port := freePort(tb)
-	script := filepath.Join(dir, "chassis")
-	write := func(name, content string, mode os.FileMode) {
-		tb.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), mode); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	write("power", "0", 0o600)
-	write("boot", "default", 0o600)
-	write("chassis", fmt.Sprintf(chassisScript, dir), 0o700)
-	write("lan.conf", fmt.Sprintf(lanConf, port, reversed(IPMISimUUID), script), 0o600)
-	write("sim.emu", emulation(tb), 0o600)
-	if err := os.Mkdir(filepath.Join(dir, "state"), 0o700); err != nil {
+	port := freeUDP(tb)
+	file := func(name string) string { return filepath.Join(dir, name) }
+	write(tb, file("power"), "0")
+	write(tb, file("boot"), "default")
+	if err := os.WriteFile(file("chassis"), fmt.Appendf(nil, chassisScript, dir), 0o700); err != nil { //nolint:gosec // it is run
 		tb.Fatal(err)
 	}
-	sim := start(tb, program{path: path, home: dir, args: []string{
-		"-n", "-c", filepath.Join(dir, "lan.conf"), "-f", filepath.Join(dir, "sim.emu"), "-s", filepath.Join(dir, "state"),
-	}})
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	if err := awaitPong(tb.Context(), address, sim.done); err != nil {
-		tb.Fatalf("ipmi_sim: %v: %s", err, sim.tail(20))
+	write(tb, file("lan.conf"), fmt.Sprintf(lanConf, port, reversed(IPMISimUUID), file("chassis"), Username, Password))
+	write(tb, file("sim.emu"), emulation(tb))
+	if err := os.Mkdir(file("state"), 0o700); err != nil {
+		tb.Fatal(err)
 	}
-	return bmctest.Subject{Endpoint: bmc.Endpoint{URL: &url.URL{Scheme: "ipmi", Host: address}, Username: "admin", Password: "secret"}}
+	p := start(tb, program{path: installed(tb, "/usr/bin/ipmi_sim"), home: dir, args: []string{
+		"-n", "-c", file("lan.conf"), "-f", file("sim.emu"), "-s", file("state"),
+	}})
+	await(tb, p, answersIPMI(port))
+	return Sim{dir: dir, Subject: bmctest.Subject{Endpoint: bmc.Endpoint{
+		URL: &url.URL{Scheme: "ipmi", Host: fmt.Sprintf("127.0.0.1:%d", port)}, Username: Username, Password: Password,
+	}}}
+}
+
+// BootDevice returns the boot device that the BMC gave the server last, as ipmi_sim names it: pxe, cdrom, default for the disk, none for
+// no override. It is what was obeyed, whatever the BMC says when the flags are read back.
+func (s Sim) BootDevice(tb testing.TB) string {
+	tb.Helper()
+	content, err := os.ReadFile(filepath.Join(s.dir, "boot"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.TrimSpace(string(content))
 }
 
 // emulation is what the BMC is (ipmi_sim_cmd(5)).
@@ -151,45 +161,4 @@ func reversed(uuid string) string {
 		i += 2
 	}
 	return text
-}
-
-// freePort finds a UDP port that nobody has.
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = socket.Close() }()
-	return socket.LocalAddr().(*net.UDPAddr).Port //nolint:forcetypeassert // it is of a UDP socket
-}
-
-// awaitPong sends RMCP presence pings (ASF 2.0, 3.2.4.1) until one is answered.
-func awaitPong(ctx context.Context, address string, ended <-chan struct{}) error {
-	socket, err := (&net.Dialer{}).DialContext(ctx, "udp", address)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = socket.Close() }()
-	ping := []byte{0x06, 0x00, 0xff, 0x06, 0x00, 0x00, 0x11, 0xbe, 0x80, 0x00, 0x00, 0x00}
-	pong := make([]byte, 64)
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	const most = 500
-	for range most {
-		if _, err := socket.Write(ping); err == nil {
-			_ = socket.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // the next try is soon
-			if _, err := socket.Read(pong); err == nil {
-				return nil
-			}
-		}
-		select {
-		case <-ticker.C: // a refused packet returns at once
-		case <-ended:
-			return errors.New("it ended")
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return fmt.Errorf("nobody answers at %s", address)
 }

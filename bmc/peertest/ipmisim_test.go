@@ -24,12 +24,13 @@ func TestIPMISim(t *testing.T) {
 		bmc.CanInventory, bmc.CanSensors, bmc.CanEventLog,
 	}
 	const invalid = "ipmi_sim obeys the boot flags, and marks them as not valid when they are read back"
-	subject.Known = map[string]string{
-		"boots from the network once, and says so": invalid,
-		"boots from the network always":            invalid,
-		"boots from the disk once":                 invalid,
-		"boots from the optical drive once":        invalid,
-		"an NMI is taken and leaves it on":         "ipmi_sim has no diagnostic interrupt: completion code CCh",
+	known := bmctest.Known{Error: "the BMC says that the boot flags are not valid", Why: invalid}
+	subject.Known = map[string]bmctest.Known{
+		"boots from the network once, and says so": known,
+		"boots from the network always":            known,
+		"boots from the disk once":                 known,
+		"boots from the optical drive once":        known,
+		"an NMI is taken and leaves it on":         {Error: "CCh", Why: "ipmi_sim has no diagnostic interrupt"},
 	}
 	bmctest.Test(t, subject)
 

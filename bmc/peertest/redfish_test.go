@@ -32,11 +32,11 @@ func TestSushyFake(t *testing.T) {
 			t.Parallel()
 			sushy := StartSushyFake(t, secure, fakes...)
 			bmctest.Test(t, bmctest.Subject{
-				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust, Image: serveImage(t),
+				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust, Image: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
 				Settle: 15 * time.Second, Poll: 200 * time.Millisecond,
-				Known: map[string]string{
-					"an NMI is taken and leaves it on": "Nmi is among the AllowableValues, and answered with 501",
-					"boots from UEFI HTTP once":        "a change with HttpBootUri is answered with 400: the fake driver has nowhere to put it",
+				Known: map[string]bmctest.Known{
+					"an NMI is taken and leaves it on": {Error: "501 Not Implemented", Why: "Nmi is among the AllowableValues, and answered with 501"},
+					"boots from UEFI HTTP once":        {Error: "400 Bad Request", Why: "a change with HttpBootUri is answered with 400: the fake driver has nowhere to put it"},
 				},
 			})
 		})
@@ -78,12 +78,12 @@ func TestSushyLibvirt(t *testing.T) {
 	libvirt := StartLibvirt(t, 2)
 	sushy := StartSushyLibvirt(t, libvirt)
 	bmctest.Test(t, bmctest.Subject{
-		Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(libvirt.Machines[1].UUID), Must: sushyMust, Image: serveImage(t),
+		Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(libvirt.Machines[1].UUID), Must: sushyMust, Image: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
 		Settle: 5 * time.Second, Boots: true,
-		Known: map[string]string{
-			"boots from UEFI HTTP once": "the image at HttpBootUri is fetched before the change is answered, with 400 where it cannot be " +
-				"had, and put into the optical drive: the target reads Cd then",
-			"an override for one boot expires with it": "Once is taken, read as Continuous, and never taken back",
+		Known: map[string]bmctest.Known{
+			"boots from UEFI HTTP once": {Error: "400 Bad Request", Why: "the image at HttpBootUri is fetched before the change is answered, with 400 where " +
+				"it cannot be had, and put into the optical drive: the target reads Cd then"},
+			"an override for one boot expires with it": {Error: "it still is {Target:PXE", Why: "Once is taken, read as Continuous, and never taken back"},
 		},
 	})
 }

@@ -16,11 +16,11 @@ func TestVirtualBMC(t *testing.T) {
 		Open: (&ipmi.Driver{Permit: Permit}).Open, Endpoint: StartVirtualBMC(t, libvirt, libvirt.Machines[0]),
 		Must:   []bmc.Capability{bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanReset, bmc.CanBootPXE, bmc.CanBootDisk, bmc.CanBootCD},
 		Settle: 5 * time.Second, Boots: true,
-		Known: map[string]string{
-			"a cycle leaves it on":                     "Chassis Control with Power Cycle is refused with CCh",
-			"boots from the network always":            "the flags always read as those for the next boot, whatever was set, and in legacy mode",
-			"an override can be taken back":            "the device No Override is answered with 00h, and the old one stays",
-			"an override for one boot expires with it": "what is set is the machine's own boot order from then on",
+		Known: map[string]bmctest.Known{
+			"a cycle leaves it on":                     {Error: "CCh", Why: "Chassis Control with Power Cycle is refused"},
+			"boots from the network always":            {Error: "the flags are for the next boot, not for every one", Why: "the flags always read as those for the next boot, whatever was set, and in legacy mode"},
+			"an override can be taken back":            {Error: `the device is "Force PXE"`, Why: "the device No Override is answered with 00h, and the old one stays"},
+			"an override for one boot expires with it": {Error: "it still is {Target:PXE", Why: "what is set is the machine's own boot order from then on"},
 		},
 	})
 }

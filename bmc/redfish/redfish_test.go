@@ -88,7 +88,7 @@ func TestConformance(t *testing.T) {
 		faults []bmctest.Fault
 		query  string
 		lacks  []bmc.Capability
-		known  map[string]string
+		known  map[string]bmctest.Known
 	}{
 		"well":                     {},
 		"sessions":                 {query: "auth=session"},
@@ -101,7 +101,7 @@ func TestConformance(t *testing.T) {
 		"redundant power is 4xx":   {faults: []bmctest.Fault{bmctest.RedundantPowerIs4xx}},
 		"redundant power is 5xx":   {faults: []bmctest.Fault{bmctest.RedundantPowerIs5xx}},
 		"no graceful shutdown":     {faults: []bmctest.Fault{bmctest.NoGracefulShutdown}, lacks: []bmc.Capability{bmc.CanShutDown}},
-		"shutdown fails":           {faults: []bmctest.Fault{bmctest.ShutDownFails}},
+		"shutdown fails":           {faults: []bmctest.Fault{bmctest.ShutDownFails}, known: shutDownFails},
 		"refuses the mode":         {faults: []bmctest.Fault{bmctest.RefusesBootMode}},
 		"ignores with the mode":    {faults: []bmctest.Fault{bmctest.IgnoresOverrideWithMode}},
 		"once reads continuous":    {faults: []bmctest.Fault{bmctest.OnceReadsContinuous}},
@@ -113,7 +113,7 @@ func TestConformance(t *testing.T) {
 		"no media":                 {faults: []bmctest.Fault{bmctest.NoMedia}, lacks: []bmc.Capability{bmc.CanVirtualMedia}},
 		"clock skew":               {faults: []bmctest.Fault{bmctest.ClockSkew}},
 		"override reverts":         {faults: []bmctest.Fault{bmctest.OverrideReverts}},
-		"override never resets":    {faults: []bmctest.Fault{bmctest.OverrideNeverResets}, known: map[string]string{"an override for one boot expires with it": "never"}},
+		"override never resets":    {faults: []bmctest.Fault{bmctest.OverrideNeverResets}, known: neverResets},
 		"once is silently ignored": {faults: []bmctest.Fault{bmctest.IgnoresOnce}, known: onceIgnored},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestConformance(t *testing.T) {
 			}
 			bmctest.Test(t, bmctest.Subject{
 				Open: newDriver(t).Open, Endpoint: endpoint, Must: must, Boots: true, Known: test.known,
-				Image: "http://192.0.2.1/image.iso", Settle: time.Second, Poll: time.Millisecond,
+				Image: "http://192.0.2.1/image.iso", BootURI: "http://192.0.2.1/boot.efi", Settle: time.Second, Poll: time.Millisecond,
 			})
 			g := NewWithT(t)
 			g.Expect(machine.Sessions()).To(BeZero(), "every session is logged out")
@@ -140,10 +140,17 @@ func TestConformance(t *testing.T) {
 }
 
 // onceIgnored: an override for one boot that is not shown may be pending. It is not turned into a lasting one.
-var onceIgnored = map[string]string{
-	"boots from the network once, and says so": "ignored", "boots from UEFI HTTP once": "ignored", "boots from the disk once": "ignored",
-	"boots from the optical drive once": "ignored",
+var onceIgnored = map[string]bmctest.Known{
+	"boots from the network once, and says so": {Error: "the BMC took the target PXE and says None", Why: "ignored"},
+	"boots from UEFI HTTP once":                {Error: "the BMC took the target HTTP and says PXE", Why: "ignored"},
+	"boots from the disk once":                 {Error: "the BMC took the target Disk and says PXE", Why: "ignored"},
+	"boots from the optical drive once":        {Error: "the BMC took the target CD and says PXE", Why: "ignored"},
 }
+
+var (
+	neverResets   = map[string]bmctest.Known{"an override for one boot expires with it": {Error: "it still is {Target:PXE", Why: "never"}}
+	shutDownFails = map[string]bmctest.Known{"a running server is asked to shut down": {Error: "The operating system does not answer", Why: "refused"}}
+)
 
 func TestPowerCommands(t *testing.T) {
 	g, ctx := NewWithT(t), t.Context()

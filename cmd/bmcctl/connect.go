@@ -61,7 +61,7 @@ func (f *connection) target(ctx context.Context, address string, c console) (*ta
 			return nil, misused("--ca: %v", err)
 		}
 	}
-	if t.Username = cmp.Or(f.username, c.getenv("BMC_USERNAME")); t.Username == "" {
+	if t.Username = cmp.Or(f.username, c.getenv("BMC_USERNAME")); t.Username == "" && drivers.NeedUsername(u.Scheme) {
 		return nil, misused("there is no user name: give --username, or set BMC_USERNAME")
 	}
 	t.Password, err = f.password(ctx, t.Username, c)
@@ -119,7 +119,7 @@ func (f *connection) password(ctx context.Context, username string, c console) (
 		return password, nil
 	}
 	if in, ok := c.in.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
-		return ask(ctx, in, fmt.Sprintf("Password of %s: ", username), c)
+		return ask(ctx, in, strings.TrimSuffix("Password of "+username, " of ")+": ", c)
 	}
 	return "", misused("there is no password: give --password-file, set BMC_PASSWORD, or run bmcctl at a terminal")
 }
@@ -160,6 +160,9 @@ func (t *target) explain(err error) error {
 	switch bmc.KindOf(err) {
 	case bmc.Unauthorized:
 		remedy = fmt.Sprintf("check the user name %q and the password; it is not tried again, since BMCs lock accounts", t.Username)
+		if !drivers.NeedUsername(t.URL.Scheme) {
+			remedy = "check the password; it is not tried again"
+		}
 	case bmc.BadCertificate:
 		remedy = "give the certificate that signed it with --ca FILE, or accept any with --insecure-skip-tls-verify"
 	case bmc.Unreachable:

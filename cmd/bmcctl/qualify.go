@@ -98,12 +98,9 @@ func qualify(ctx context.Context, args []string, c console) error {
 	if err != nil {
 		return err
 	}
+	name, keepErr := file.keep(q.report, r, newMasker(t, q, r.Inventory)) // before it is printed, which may fail
 	sayf(c.out, "\n")
-	if err := r.print(c.out); err != nil {
-		return err
-	}
-	name, err := file.keep(q.report, r, newMasker(t, q, r.inventory))
-	if err != nil {
+	if err := errors.Join(r.print(c.out), keepErr); err != nil {
 		return err
 	}
 	sayf(c.out, "Report: %s\n", name)
@@ -126,36 +123,36 @@ func (q *qualification) plan(address string) string {
 	if !q.skipWrongPassword {
 		logins += ", and once with a wrong password (--skip-wrong-password leaves that out)"
 	}
-	lines = append(lines, logins, "leaves it switched on or off as it was found, without a boot override")
+	lines = append(lines, logins, "leaves it switched on or off and in the boot mode as it was found, without a boot override")
 	return fmt.Sprintf("bmcctl qualify works on the server behind %s. Whatever runs there is lost. It\n  - %s\n", address, strings.Join(lines, "\n  - "))
 }
 
-// run measures the BMC, runs the conformance suite and judges.
+// run runs the conformance suite and judges.
 func (q *qualification) run(ctx context.Context, t *target, out io.Writer) (*result, error) {
 	r := &result{date: time.Now().UTC(), subject: *q}
-	open := r.latency.timed(t.open)
-	if err := r.measure(ctx, q.timeout, open, t.Endpoint); err != nil {
-		return nil, t.explain(err)
-	}
-	d := r.description
-	sayf(out, "\nIt is: %s, BMC firmware %s, %s\n\n", clean(d.Vendor+" "+d.Model), clean(d.FirmwareVersion), clean(d.Protocol))
 	p := &progress{out: out, verbose: q.verbose}
 	if file, ok := out.(*os.File); ok {
 		p.rewrite = term.IsTerminal(int(file.Fd()))
 	}
-	checks, err := bmctest.Conform(ctx, bmctest.Subject{
-		Open: open, Endpoint: t.Endpoint, Settle: q.settle, Poll: q.poll, Image: q.image, Boots: q.boots, SkipWrongPassword: q.skipWrongPassword,
+	var err error
+	r.Outcome, err = bmctest.Conform(ctx, bmctest.Subject{
+		Open: t.open, Endpoint: t.Endpoint, Timeout: q.timeout, Settle: q.settle, Poll: q.poll, Image: q.image, Boots: q.boots,
+		SkipWrongPassword: q.skipWrongPassword,
+		Found: func(d bmc.Description) {
+			sayf(out, "\nIt is: %s, BMC firmware %s, %s\n\n", clean(d.Vendor+" "+d.Model), clean(d.FirmwareVersion), clean(d.Protocol))
+		},
 	}, p.report)
-	if ctx.Err() != nil {
-		if errors.Is(err, ctx.Err()) {
-			return nil, errors.New("interrupted: there is no verdict; the server was left as it was found")
-		}
-		return nil, fmt.Errorf("interrupted, and %w: look after the server", err)
-	}
-	if err != nil && len(checks) == 0 {
+	switch {
+	case ctx.Err() != nil && r.Restored:
+		return nil, errors.New("interrupted: there is no verdict; the server was left as it was found")
+	case ctx.Err() != nil && len(r.Results) == 0:
+		return nil, errors.New("interrupted: there is no verdict; no check had begun")
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("interrupted, and %w: look after it", err)
+	case err != nil && len(r.Results) == 0:
 		return nil, t.explain(err)
 	}
-	r.checks, r.trouble = checks, err
+	r.trouble = err
 	r.judge()
 	return r, nil
 }

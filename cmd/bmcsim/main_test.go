@@ -101,6 +101,8 @@ func TestUsage(t *testing.T) {
 		"advertise":     {"--redfish 1 --advertise http://here", 2, "leave out scheme, port and brackets"},
 		"prefix":        {"--redfish 1 --prefix Rack_1", 2, "--prefix"},
 		"fault":         {"--redfish 1 --fault Slwo", 2, `there is no fault "Slwo": take one of Busy503, ClockSkew`},
+		"other fault":   {"--ipmi 1 --fault NeedsETag", 2, "NeedsETag is a fault of Redfish alone, and there is no such server: add --redfish N"},
+		"hosts":         {"--redfish 1 --listen 127.0.0.1:0 --control= --hosts /none/hosts.yaml", 1, "--hosts: open /none"},
 		"fault times":   {"--redfish 1 --fault Slow=x", 2, "write NAME, or NAME=N"},
 		"password file": {"--redfish 1 --password-file " + empty, 2, "is empty: write the password into it"},
 		"no file":       {"--redfish 1 --password-file /none", 2, "--password-file: open /none"},
@@ -177,12 +179,16 @@ func TestControl(t *testing.T) {
 	s.Must(http.MethodDelete, "/servers/*/faults")
 	g.Expect(s.Servers()[2].Faults).To(BeEmpty())
 
+	s.Must(http.MethodPut, "/servers/*/faults/NeedsETag")
+	g.Expect(s.Servers()[1].Faults).To(Equal(map[string]int{"NeedsETag": -1}))
+	g.Expect(s.Servers()[2].Faults).To(BeEmpty(), "IPMI has no ETags")
+	g.Expect(s.Must(http.MethodGet, "/faults")).To(MatchRegexp(`(?m)^Slow +Redfish, IPMI +answers.*\nSwappedGUID +IPMI +sends`))
 	g.Expect(strings.Fields(s.Must(http.MethodGet, "/faults"))).To(ContainElements("Down", "Slow", "NoMedia"))
 	g.Expect(s.Must(http.MethodGet, "/")).To(ContainSubstring("/servers/NAME/commands"))
 }
 
 func TestControlErrors(t *testing.T) {
-	s := simtest.Start(t, "--redfish", "1")
+	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1")
 	for _, test := range []struct {
 		method, path string
 		status       int
@@ -190,6 +196,9 @@ func TestControlErrors(t *testing.T) {
 	}{
 		{http.MethodGet, "/servers/x", 404, "GET /servers lists them"},
 		{http.MethodPut, "/servers/sim-redfish-1/faults/Slwo", 404, "take one of Busy503"},
+		{http.MethodPut, "/servers/*/faults/Slwo", 404, "take one of Busy503"},
+		{http.MethodPut, "/servers/sim-redfish-1/faults/SwappedGUID", 409, "SwappedGUID is a fault of IPMI alone, and sim-redfish-1 speaks Redfish: take one that speaks IPMI, or * for all that do"},
+		{http.MethodPut, "/servers/sim-ipmi-1/faults/NeedsETag", 409, "is a fault of Redfish alone"},
 		{http.MethodPut, "/servers/sim-redfish-1/faults/Slow?times=0", 400, "DELETE switches a fault off"},
 		{http.MethodPut, "/servers/sim-redfish-1/power/up", 400, "it is on or off"},
 		{http.MethodPost, "/servers", 405, ""},
@@ -205,6 +214,7 @@ func TestControlErrors(t *testing.T) {
 func TestHosts(t *testing.T) {
 	g := NewWithT(t)
 	folder := t.TempDir()
+	g.Expect(os.WriteFile(folder+"/hosts.yaml", []byte("former"), 0o644)).To(Succeed()) // everybody may read it, which must not stay so
 	s := simtest.Start(t, "--redfish", "2", "--ipmi", "1", "--tls-ca", folder+"/ca.crt", "--hosts", folder+"/hosts.yaml", "--advertise", "localhost")
 	manifests := s.Must(http.MethodGet, "/hosts.yaml")
 	file, err := os.ReadFile(folder + "/hosts.yaml")
@@ -234,6 +244,23 @@ func TestHosts(t *testing.T) {
 	ca, err := os.ReadFile(folder + "/ca.crt")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(secrets["sim-ca"]["ca.crt"]).To(Equal(string(ca)))
+}
+
+// TestRefusedLogins: a wrong password is one refused login, whatever the protocol and whoever notices it.
+func TestRefusedLogins(t *testing.T) {
+	g := NewWithT(t)
+	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1")
+	for i, server := range s.Servers() {
+		u, err := url.Parse(server.Address)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, user := range []string{simtest.Username, "nobody"} {
+			_, err = drivers.All(bmctest.Loopback)[u.Scheme].Open(t.Context(), bmc.Endpoint{URL: u, Username: user, Password: "wrong"})
+			g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized))
+		}
+		g.Eventually(func() int { return s.Servers()[i].RefusedLogins }).Should(Equal(2), server.Protocol)
+		open(t, server.Address, nil)
+		g.Expect(s.Servers()[i].RefusedLogins).To(Equal(2), server.Protocol)
+	}
 }
 
 // TestSameAfterRestart: hosts that are registered are the same ones when the simulator is started again.

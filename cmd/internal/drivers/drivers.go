@@ -21,6 +21,11 @@ func All(permit bmc.Permit) map[string]bmc.Driver {
 	return all
 }
 
+// NeedUsername is true for a URL scheme whose driver logs in with a user name. A webhook is shown to know the password, and no more.
+func NeedUsername(scheme string) bool {
+	return scheme != bmclib.SchemeRPC && scheme != bmclib.SchemeRPCInsecure
+}
+
 // Schemes lists the URL schemes of drivers as a person reads them: "ipmi://, redfish://".
 func Schemes(all map[string]bmc.Driver) string {
 	return strings.Join(slices.Sorted(maps.Keys(all)), "://, ") + "://"

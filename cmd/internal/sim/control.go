@@ -24,7 +24,7 @@ GET    /servers/NAME/commands                 the commands that its BMC was give
 PUT    /servers/NAME/power/on, .../off        switch it as a person at its front would
 PUT    /servers/NAME/faults/FAULT[?times=N]   let it misbehave, N times or for ever
 DELETE /servers/NAME/faults[/FAULT]           let it behave again
-GET    /faults                                the faults, each with what the BMC does then
+GET    /faults                                the faults, each with the protocols that have it and what the BMC does then
 GET    /hosts.yaml                            BareMetalHosts and Secrets of every server, for kubectl apply -f -
 
   curl -X PUT 'http://%s/servers/*/faults/Slow'
@@ -100,7 +100,8 @@ func (r *rack) controls() http.Handler {
 	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) {
 		var text strings.Builder
 		for _, name := range faultNames() {
-			fmt.Fprintf(&text, "%-24s %s\n", name, bmctest.Faults[bmctest.Fault(name)])
+			info := bmctest.Faults[bmctest.Fault(name)]
+			fmt.Fprintf(&text, "%-24s %-14s %s\n", name, strings.Join(protocolsOf(info), ", "), info.What)
 		}
 		writeText(w, text.String())
 	})
@@ -180,7 +181,34 @@ func putFault(w http.ResponseWriter, req *http.Request, servers []*server) {
 			return
 		}
 	}
-	misbehave(w, servers, times, bmctest.Fault(req.PathValue("fault")))
+	fault := bmctest.Fault(req.PathValue("fault"))
+	able := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return !s.has(fault) })
+	if info, ok := bmctest.Faults[fault]; ok && len(able) == 0 {
+		only := strings.Join(protocolsOf(info), " and ")
+		http.Error(w, fmt.Sprintf("%s is a fault of %s alone, and %s speaks %s: take one that speaks %s, or * for all that do; GET /faults lists them",
+			fault, only, servers[0].name, servers[0].protocol, only), http.StatusConflict)
+		return
+	}
+	if len(able) == 0 {
+		able = servers // which says that there is no such fault
+	}
+	misbehave(w, able, times, fault)
+}
+
+// has is true where BMCs of the server's protocol have the fault.
+func (s *server) has(fault bmctest.Fault) bool {
+	return slices.Contains(protocolsOf(bmctest.Faults[fault]), s.protocol)
+}
+
+func protocolsOf(info bmctest.FaultInfo) []string {
+	var names []string
+	if info.Redfish {
+		names = append(names, protocolRedfish)
+	}
+	if info.IPMI {
+		names = append(names, protocolIPMI)
+	}
+	return names
 }
 
 func misbehave(w http.ResponseWriter, servers []*server, times int, faults ...bmctest.Fault) {

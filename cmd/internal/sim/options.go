@@ -53,7 +53,7 @@ func (o *options) flags() *pflag.FlagSet {
 	set.BoolVar(&o.on, "on", false, "Start with the servers switched on.")
 	set.DurationVar(&o.powerDelay, "power-delay", 0, "How long a server takes to switch on or off.")
 	set.DurationVar(&o.bootDelay, "boot-delay", 0, "How long a server is on before its operating system hears a request to shut down.")
-	set.StringSliceVar(&o.faultFlags, "fault", nil, "Fault that every server begins with, NAME or NAME=TIMES; may be repeated.")
+	set.StringSliceVar(&o.faultFlags, "fault", nil, "Fault that every server whose protocol has it begins with, NAME or NAME=TIMES; may be repeated.")
 	return set
 }
 
@@ -137,6 +137,10 @@ func (o *options) completeFaults() error {
 		fault := bmctest.Fault(name)
 		if _, ok := bmctest.Faults[fault]; !ok {
 			return fmt.Errorf("--fault: %s", noFault(name))
+		}
+		if info := bmctest.Faults[fault]; (!info.Redfish || o.redfish == 0) && (!info.IPMI || o.ipmi == 0) {
+			return fmt.Errorf("--fault: %s is a fault of %s alone, and there is no such server: add --%s N", name,
+				strings.Join(protocolsOf(info), " and "), strings.ToLower(protocolsOf(info)[0]))
 		}
 		o.faults[fault] = forEver
 		if limited {

@@ -182,6 +182,9 @@ func (r *rack) add(protocol string, i int, u url.URL) *server {
 		PowerDelay: r.opts.powerDelay, On: r.opts.on, Run: boots(r.opts.bootDelay),
 	})
 	for fault, times := range r.opts.faults {
+		if !s.has(fault) {
+			continue
+		}
 		_ = s.machine.Misbehave(fault, times) // the flag was checked
 	}
 	r.servers = append(r.servers, s)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -82,7 +83,30 @@ func (r *rack) writeHosts(stdout io.Writer) error {
 		_, err := io.WriteString(stdout, r.manifests())
 		return err
 	}
-	return os.WriteFile(r.opts.hosts, []byte(r.manifests()), 0o600) // it holds the password
+	if err := writeSecret(r.opts.hosts, r.manifests()); err != nil {
+		return fmt.Errorf("--hosts: %w", err)
+	}
+	return nil
+}
+
+// writeSecret writes a file that nobody else may read, and nobody sees half of. One that is there may have been open to everybody:
+// it is replaced. What is no file, such as a pipe, is written to.
+func writeSecret(name, content string) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(name, []byte(content), 0o600)
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), ".bmcsim-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(content)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name()) // the error before it is the one to tell
+	}
+	return err
 }
 
 // summary says in one line what is where.
