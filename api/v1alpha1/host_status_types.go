@@ -86,14 +86,19 @@ type BareMetalHostStatus struct {
 type BMCStatus struct {
 	// protocol is what is spoken with the BMC, with its version.
 	// +optional
+	// +kubebuilder:validation:MaxLength=256
 	Protocol string `json:"protocol,omitempty"`
 	// capabilities are what the BMC says it can do.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=256
 	Capabilities []string `json:"capabilities,omitempty"`
 	// quirks name the known deviations of this model that the provider works around.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=256
 	Quirks []string `json:"quirks,omitempty"`
 	// bootOverride is how the server was last told to boot from the network.
 	// +optional
@@ -107,168 +112,22 @@ type BootOverrideStatus struct {
 	Attempt int32 `json:"attempt,omitempty"`
 	// target is what the server was told to boot from: PXE or HTTP.
 	// +optional
+	// +kubebuilder:validation:MaxLength=256
 	Target string `json:"target,omitempty"`
 	// way is how the BMC was told; what there is depends on the protocol.
 	// +optional
+	// +kubebuilder:validation:MaxLength=256
 	Way string `json:"way,omitempty"`
-	// doubt says how what the BMC read back differs from what it was told.
+	// doubt says how what the BMC read back differs from what it was told, or why it refused.
 	// +optional
+	// +kubebuilder:validation:MaxLength=256
 	Doubt string `json:"doubt,omitempty"`
-	// lasts is true while the override holds for every boot, and has yet to be taken back.
+	// lasts is true while the override holds for every boot: from when it was set until it was taken back.
 	// +optional
 	Lasts bool `json:"lasts,omitempty"`
-	// worked is true when the server came up on the network after it.
+	// worked is true when the server came up on the network after it. Such an override is used first the next time.
 	// +optional
 	Worked bool `json:"worked,omitempty"`
-}
-
-// Hardware is what a BMC told of its server.
-type Hardware struct {
-	// manufacturer is the maker of the server.
-	// +optional
-	Manufacturer string `json:"manufacturer,omitempty"`
-	// model is the model of the server.
-	// +optional
-	Model string `json:"model,omitempty"`
-	// serialNumber is the serial number of the server.
-	// +optional
-	SerialNumber string `json:"serialNumber,omitempty"`
-	// systemUUID is the UUID that the server's firmware reports, in lower case.
-	// +optional
-	SystemUUID string `json:"systemUUID,omitempty"`
-	// firmwareVersion is the version of the system firmware (BIOS).
-	// +optional
-	FirmwareVersion string `json:"firmwareVersion,omitempty"`
-	// bmcFirmwareVersion is the version of the BMC's firmware.
-	// +optional
-	BMCFirmwareVersion string `json:"bmcFirmwareVersion,omitempty"`
-	// cpu describes the processors.
-	// +optional
-	CPU CPU `json:"cpu,omitzero"`
-	// memoryMiB is the size of the memory in MiB.
-	// +optional
-	MemoryMiB int64 `json:"memoryMiB,omitempty"`
-	// architecture is that of the processors, named as Kubernetes names it, where the BMC tells.
-	// +optional
-	Architecture string `json:"architecture,omitempty"`
-	// health is that of the whole server: OK, Warning or Critical.
-	// +optional
-	Health string `json:"health,omitempty"`
-	// disks are the drives found.
-	// +optional
-	// +listType=atomic
-	Disks []Disk `json:"disks,omitempty"`
-	// nics are the network interfaces found.
-	// +optional
-	// +listType=atomic
-	NICs []NIC `json:"nics,omitempty"`
-	// devices are the GPUs and other PCIe devices found.
-	// +optional
-	// +listType=atomic
-	Devices []Device `json:"devices,omitempty"`
-	// powerSupplies are the power supplies found.
-	// +optional
-	// +listType=atomic
-	PowerSupplies []PowerSupply `json:"powerSupplies,omitempty"`
-	// missing names the parts of the inventory that the BMC did not give.
-	// +optional
-	// +listType=atomic
-	Missing []string `json:"missing,omitempty"`
-}
-
-// CPU describes the processors of a server.
-type CPU struct {
-	// model is the model of the processors.
-	// +optional
-	Model string `json:"model,omitempty"`
-	// sockets counts the processors.
-	// +optional
-	Sockets int32 `json:"sockets,omitempty"`
-	// threads counts the logical processors: what Kubernetes calls cpu.
-	// +optional
-	Threads int32 `json:"threads,omitempty"`
-}
-
-// Disk describes a drive.
-type Disk struct {
-	// name is the BMC's name of the drive.
-	// +optional
-	Name string `json:"name,omitempty"`
-	// sizeGiB is the capacity in GiB, rounded down.
-	// +optional
-	SizeGiB int64 `json:"sizeGiB,omitempty"`
-	// model is the model of the drive.
-	// +optional
-	Model string `json:"model,omitempty"`
-	// serialNumber is the serial number of the drive.
-	// +optional
-	SerialNumber string `json:"serialNumber,omitempty"`
-	// wwn is the World Wide Name of the drive, in lower case without a prefix.
-	// +optional
-	WWN string `json:"wwn,omitempty"`
-	// rotational is true for a hard disk, false for a solid state drive.
-	// +optional
-	Rotational bool `json:"rotational,omitempty"`
-	// health is OK, Warning or Critical, where the BMC tells.
-	// +optional
-	Health string `json:"health,omitempty"`
-}
-
-// Device describes a PCIe device.
-type Device struct {
-	// class is what the device is: GPU, or the class as Redfish names it.
-	// +optional
-	Class string `json:"class,omitempty"`
-	// name is the BMC's name of the device.
-	// +optional
-	Name string `json:"name,omitempty"`
-	// manufacturer is the maker of the device.
-	// +optional
-	Manufacturer string `json:"manufacturer,omitempty"`
-	// model is the model of the device.
-	// +optional
-	Model string `json:"model,omitempty"`
-	// serialNumber is the serial number of the device.
-	// +optional
-	SerialNumber string `json:"serialNumber,omitempty"`
-	// firmwareVersion is the version of the device's firmware.
-	// +optional
-	FirmwareVersion string `json:"firmwareVersion,omitempty"`
-	// health is OK, Warning or Critical, where the BMC tells.
-	// +optional
-	Health string `json:"health,omitempty"`
-}
-
-// PowerSupply describes a power supply.
-type PowerSupply struct {
-	// name is the BMC's name of the power supply.
-	// +optional
-	Name string `json:"name,omitempty"`
-	// model is the model of the power supply.
-	// +optional
-	Model string `json:"model,omitempty"`
-	// watts is the rated output.
-	// +optional
-	Watts int32 `json:"watts,omitempty"`
-	// health is OK, Warning or Critical, where the BMC tells.
-	// +optional
-	Health string `json:"health,omitempty"`
-}
-
-// NIC describes a network interface.
-type NIC struct {
-	// name is the BMC's name of the interface.
-	// +optional
-	Name string `json:"name,omitempty"`
-	// macAddress is the interface's MAC address, in lower case with colons.
-	// +optional
-	MACAddress string `json:"macAddress,omitempty"`
-	// speedMbps is the speed of the link, where the BMC tells.
-	// +optional
-	SpeedMbps int32 `json:"speedMbps,omitempty"`
-	// linkUp is true where the BMC reports a link.
-	// +optional
-	LinkUp bool `json:"linkUp,omitempty"`
 }
 
 // BootStage names how far a boot came.
@@ -347,6 +206,7 @@ const (
 type Operation struct {
 	// name is what was done.
 	// +required
+	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 	// startedAt is when it was begun.
 	// +required
@@ -359,5 +219,6 @@ type Operation struct {
 	Outcome OperationOutcome `json:"outcome,omitempty"`
 	// message says what went wrong.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }

@@ -85,6 +85,7 @@ func (o *options) flags() *pflag.FlagSet {
 	set.StringSliceVar(&o.bmcAllow, "bmc-allow-network", nil,
 		"Networks that BMCs may be in although their addresses are loopback or link-local. For try-outs.")
 	set.DurationVar(&o.settings.PollInterval, "power-poll-interval", o.settings.PollInterval, "How old the power state of a host at rest may be.")
+	set.DurationVar(&o.settings.InspectInterval, "inspect-interval", o.settings.InspectInterval, "How old the inventory of a host that may be asked for it may be.")
 	set.DurationVar(&o.settings.ActiveInterval, "power-active-interval", o.settings.ActiveInterval, "How old the power state may be while something is done with a host.")
 	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "How long an operating system may take to shut down before its server is switched off.")
 	set.DurationVar(&o.settings.BootTimeout, "boot-timeout", o.settings.BootTimeout, "How long a boot attempt may take.")

@@ -179,7 +179,7 @@ func TestBoot(t *testing.T) {
 		env.Gone(t, claim.BareMetalMachine)
 		g.Expect(s.On()).To(BeFalse())
 	}
-	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown", "Boot=PXE", "On", "GracefulShutdown"}))
+	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown", "Boot=None", "Boot=PXE", "On", "GracefulShutdown", "Boot=None"}))
 }
 
 // TestSecondRequester: when another address asks for the bootstrap data too, the attempt ends, and neither gets it any more.

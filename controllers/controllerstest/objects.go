@@ -26,7 +26,7 @@ const (
 func Settings() lifecycle.Settings {
 	return lifecycle.Settings{
 		PollInterval: 500 * time.Millisecond, ActiveInterval: 50 * time.Millisecond, PowerSettle: time.Second,
-		ShutDownTimeout: time.Second, BootTimeout: 20 * time.Second, BootAttempts: 2,
+		InspectInterval: 24 * time.Hour, ShutDownTimeout: time.Second, BootTimeout: 20 * time.Second, BootAttempts: 2,
 	}
 }
 

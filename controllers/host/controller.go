@@ -98,7 +98,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	step := lifecycle.Next(view, r.Settings)
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
-	if err := r.perform(ctx, host, view, step); err != nil {
+	wait, err := r.perform(ctx, host, view, step)
+	if err != nil {
 		return controllers.Result(err)
 	}
 	if step.Action == lifecycle.Forget {
@@ -107,10 +108,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.writeStatus(ctx, host, view, step); err != nil {
 		return controllers.Result(err)
 	}
-	if step.Again.IsZero() {
-		return ctrl.Result{}, nil
+	if !step.Again.IsZero() && (wait == 0 || step.Again.Before(view.Now.Add(wait))) {
+		wait = max(step.Again.Sub(view.Now), 10*time.Millisecond)
 	}
-	return ctrl.Result{RequeueAfter: max(step.Again.Sub(view.Now), 10*time.Millisecond)}, nil
+	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
 // observe gathers what is known of a host.
@@ -119,6 +120,8 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the machine that has the host: %w", err)
 	}
+	key := client.ObjectKeyFromObject(host)
+	r.facts.with(key, func(h *hostFacts) { h.seed(host.Status.BMC) })
 	problem, err := r.reconcileEndpoint(ctx, host)
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
@@ -144,13 +147,10 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) 
 			}
 		}
 	}
-	key := client.ObjectKeyFromObject(host)
-	learned := r.facts.get(key)
-	view.BMC = learned.bmc
-	if o := mergeBMC(host.Status.BMC, learned).BootOverride; learned.override == nil && o != nil {
-		view.BMC.OverrideLasts, view.BMC.OverrideNote = o.Lasts, noteOf(o) // this process did not set it
-	}
-	view.BMC.Busy = r.Pool.Busy(key.String())
+	r.facts.with(key, func(h *hostFacts) {
+		h.sawStages(view)
+		view.BMC = h.view(host.Spec.BootMode)
+	})
 	if problem != nil {
 		view.BMC.Problem = problem
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/url"
@@ -100,6 +101,12 @@ func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalH
 		want.to(value)
 	}
 	return endpoint, nil, nil
+}
+
+// sameEndpoint is true when both endpoints reach the same BMC with the same credentials.
+func sameEndpoint(a, b *bmc.Endpoint) bool {
+	return a.URL.String() == b.URL.String() && a.Username == b.Username && a.Password == b.Password && bytes.Equal(a.CA, b.CA) &&
+		a.InsecureSkipVerify == b.InsecureSkipVerify
 }
 
 // missing is a problem that a change of an object ends, which brings the host back.

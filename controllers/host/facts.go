@@ -13,22 +13,30 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// facts is what was learned of hosts through their BMCs since this process started. Nothing of it needs to survive.
+// facts is what was learned of hosts through their BMCs since this process started, and what their statuses told it then. Nothing
+// of it needs to survive.
 type facts struct {
 	mu    sync.Mutex
 	hosts map[types.NamespacedName]*hostFacts
 }
 
+// hostFacts are copied to be read: what its pointers point to is replaced, never changed.
 type hostFacts struct {
+	// bmc is what the lifecycle goes by, but for what follows from the fields below. Busy is true from when a job is submitted until its
+	// result stands here: the pool's word for it would leave a moment in which neither holds.
 	bmc      lifecycle.BMC
 	endpoint *bmc.Endpoint
 	secrets  string // the versions of the Secrets that endpoint was read from
 	failures int    // in a row
 	hardware *v1alpha1.Hardware
 
+	seeded      bool                         // the status was read
 	description *v1alpha1.BMCStatus          // without the override
-	override    *v1alpha1.BootOverrideStatus // as it was set by this process
+	override    *v1alpha1.BootOverrideStatus // how the server was last told to boot from the network
 	operation   *v1alpha1.Operation
+
+	unsure int       // commands in a row of which it could not be read whether they are still wanted
+	held   time.Time // until when none is tried because of that
 }
 
 func newFacts() *facts { return &facts{hosts: map[types.NamespacedName]*hostFacts{}} }
@@ -45,6 +53,15 @@ func (f *facts) with(key types.NamespacedName, do func(*hostFacts)) {
 	do(h)
 }
 
+// known is with for a host that is not forgotten.
+func (f *facts) known(key types.NamespacedName, do func(*hostFacts)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h := f.hosts[key]; h != nil {
+		do(h)
+	}
+}
+
 // get returns a copy of the facts of a host.
 func (f *facts) get(key types.NamespacedName) hostFacts {
 	var got hostFacts
@@ -58,14 +75,73 @@ func (f *facts) forget(key types.NamespacedName) {
 	delete(f.hosts, key)
 }
 
-// reach takes the endpoint that the BMC is reached at from now on. New credentials are tried at once; what was learned at
-// another address is forgotten, for it may have been another server.
+// seed takes over what the status says of the BMC, once: from then on this is what the status is written from. Whether the override
+// still stands is not in the status, so it may.
+func (h *hostFacts) seed(status *v1alpha1.BMCStatus) {
+	if h.seeded {
+		return
+	}
+	h.seeded = true
+	if status == nil {
+		return
+	}
+	h.description = status.DeepCopy()
+	h.override, h.description.BootOverride = h.description.BootOverride, nil
+	h.bmc.OverrideStands = h.override != nil
+}
+
+// reach takes the endpoint that the BMC is reached at from now on. New credentials are tried at once, and the same ones in a Secret that
+// was touched change nothing. What was learned at another address is forgotten, for it may have been another server.
 func (h *hostFacts) reach(endpoint *bmc.Endpoint, secrets string) {
+	h.secrets = secrets
+	if h.endpoint != nil && sameEndpoint(h.endpoint, endpoint) {
+		return
+	}
 	if h.endpoint != nil && h.endpoint.URL.String() != endpoint.URL.String() {
-		*h = hostFacts{}
+		*h = hostFacts{secrets: secrets, seeded: true, bmc: lifecycle.BMC{Busy: h.bmc.Busy}}
 	}
 	h.bmc.Problem, h.failures = nil, 0
-	h.endpoint, h.secrets = endpoint, secrets
+	h.endpoint = endpoint
+}
+
+// view returns what the lifecycle goes by.
+func (h *hostFacts) view(mode v1alpha1.BootMode) lifecycle.BMC {
+	view := h.bmc
+	if h.bmc.Inspected && h.description != nil {
+		view.Lacks = lacking(h.description.Capabilities, mode)
+	}
+	if h.override != nil {
+		view.OverrideNote = noteOf(h.override)
+	}
+	return view
+}
+
+// bmcStatus tells what is known of the BMC.
+func (h *hostFacts) bmcStatus() *v1alpha1.BMCStatus {
+	if h.description == nil && h.override == nil {
+		return nil
+	}
+	status := &v1alpha1.BMCStatus{}
+	if h.description != nil {
+		status = h.description.DeepCopy()
+	}
+	status.BootOverride = h.override.DeepCopy()
+	return status
+}
+
+// changeOverride changes what is known of the override, if there was one.
+func (h *hostFacts) changeOverride(change func(*v1alpha1.BootOverrideStatus)) {
+	if h.override != nil {
+		h.override = h.override.DeepCopy()
+		change(h.override)
+	}
+}
+
+// sawStages notes that the override did its work when the server was seen on the network in the attempt that it was for.
+func (h *hostFacts) sawStages(view lifecycle.View) {
+	if boot := view.Spec.Boot; boot != nil && view.Furthest != "" && h.override != nil && h.override.Attempt == boot.Attempt {
+		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Worked = true })
+	}
 }
 
 // sawPower notes a power state that was read.
@@ -115,6 +191,12 @@ func (h *hostFacts) operated(name string, start, end time.Time, err error) {
 	ended := metav1.NewTime(end)
 	h.operation = &v1alpha1.Operation{Name: name, StartedAt: metav1.NewTime(start), EndedAt: &ended, Outcome: v1alpha1.OperationSucceeded}
 	if err != nil {
-		h.operation.Outcome, h.operation.Message = v1alpha1.OperationFailed, err.Error()
+		h.operation.Outcome, h.operation.Message = v1alpha1.OperationFailed, controllers.Clip(err.Error(), controllers.MaxMessage)
 	}
+}
+
+// hold puts commands off, ever longer, while the API server does not tell whether they are still wanted.
+func (h *hostFacts) hold(now time.Time) {
+	h.held = now.Add(min(time.Second<<min(h.unsure, 10), time.Minute))
+	h.unsure++
 }

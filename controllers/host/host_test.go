@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"context"
-	"net/url"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -21,6 +19,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 var env *controllerstest.Env
@@ -30,10 +29,15 @@ func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 // start runs the host controller, and returns a function that stops it.
 func start(t *testing.T) func() {
 	t.Helper()
+	return startWith(t, controllerstest.Settings())
+}
+
+func startWith(t *testing.T, settings lifecycle.Settings) func() {
+	t.Helper()
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{Timeout: 5 * time.Second})
 	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		return (&host.Reconciler{
-			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: controllerstest.Settings(),
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: settings,
 		}).SetupWithManager(ctx, mgr, controller.Options{})
 	})
 	return func() {
@@ -129,83 +133,6 @@ func TestProblemsHeal(t *testing.T) {
 	})
 }
 
-// TestRefusedLoginIsNotRepeated: an account is not locked by trying, and a person can have it tried now.
-func TestRefusedLoginIsNotRepeated(t *testing.T) {
-	g := NewWithT(t)
-	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 11, bmctest.Options{})
-	server.SetPassword("changed at the BMC alone")
-	register(t, server)
-	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsRefused))
-	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BMCReadyCondition)).To(ContainSubstring(v1alpha1.RetryBMCAnnotation))
-	// Whatever brings the host back, the BMC is not asked.
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "rack-1" })
-	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))
-	})
-	g.Expect(server.Refused()).To(Equal(1))
-	server.SetPassword(controllerstest.Password)
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
-		h.Annotations = map[string]string{v1alpha1.RetryBMCAnnotation: "the night shift"}
-	})
-	wait(t, server, phase(v1alpha1.PhaseAvailable))
-	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.RetryBMCAnnotation))
-	})
-	g.Expect(server.Refused()).To(Equal(1))
-}
-
-// TestIncapableBMC: a host whose BMC cannot boot it from the network is not offered, and says why.
-func TestIncapableBMC(t *testing.T) {
-	g := NewWithT(t)
-	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 12, bmctest.Options{})
-	misbehave(t, server, bmctest.NoNetworkBoot, -1)
-	register(t, server)
-	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCapabilityMissing))
-	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonNotVerified))
-	g.Expect(conditions.GetMessage(server.Host, v1alpha1.VerifiedCondition)).To(ContainSubstring("BootPXE"))
-	g.Expect(server.Host.Status.BMC.Capabilities).To(ContainElement("PowerOn"))
-}
-
-// TestOverrideThatLasts: a BMC that turns an override for one boot into one for all gets it taken back once it did its work; and
-// a release leaves neither an override nor an image behind.
-func TestOverrideThatLasts(t *testing.T) {
-	g := NewWithT(t)
-	defer start(t)()
-	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", 13, bmctest.Options{})
-	misbehave(t, server, bmctest.OnceReadsContinuous, -1)
-	misbehave(t, server, bmctest.OverrideNeverResets, -1)
-	register(t, server)
-	wait(t, server, phase(v1alpha1.PhaseAvailable))
-	claim := env.NewClaim(t, namespace, "m")
-	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Finalizers = []string{v1alpha1.MachineFinalizer} })
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} })
-	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
-	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Attempt: 1, Target: "PXE", Way: "Plain", Lasts: true}))
-	})
-	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootedCondition)).To(ContainSubstring(`by way "Plain"`))
-	before := server.Host.DeepCopy()
-	server.Host.Status.Boot = &v1alpha1.BootStatus{Attempt: 1, Sightings: []v1alpha1.Sighting{{Stage: v1alpha1.StageScript, Time: metav1.Now()}}}
-	g.Expect(env.Client.Status().Patch(t.Context(), server.Host, client.MergeFrom(before))).To(Succeed())
-	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Attempt: 1, Target: "PXE", Way: "Plain", Worked: true}))
-	})
-	g.Expect(server.Override().Target).To(Equal(bmc.BootNone))
-
-	address, err := url.Parse(server.Host.Spec.BMC.Address)
-	g.Expect(err).NotTo(HaveOccurred())
-	person, err := (&redfish.Driver{Permit: bmctest.Loopback}).Open(t.Context(),
-		bmc.Endpoint{URL: address, Username: controllerstest.Username, Password: controllerstest.Password})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(person.(bmc.VirtualMedia).InsertMedia(t.Context(), "http://192.0.2.1/image.iso")).To(Succeed())
-	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
-	wait(t, server, phase(v1alpha1.PhaseAvailable))
-	g.Expect(server.Image()).To(BeEmpty())
-}
-
 // TestRunningServerIsNotTouched: a server that is registered while it runs may be somebody's.
 func TestRunningServerIsNotTouched(t *testing.T) {
 	g := NewWithT(t)
@@ -266,7 +193,7 @@ func TestBootAndRelease(t *testing.T) {
 		g.Expect(h.Status.Boot).To(BeNil())
 	})
 	g.Expect(server.On()).To(BeFalse())
-	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown"}))
+	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown", "Boot=None"}))
 }
 
 // TestShutDownRefused: a BMC that cannot shut the server down does not keep it from being switched off in the end.

@@ -2,10 +2,10 @@ package host
 
 import (
 	"context"
-	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
 // inspect reads what the BMC can do and what the server is made of.
@@ -18,71 +18,69 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	if err != nil {
 		return err
 	}
-	hardware := hardwareOf(inventory)
-	status := &v1alpha1.BMCStatus{Protocol: description.Protocol, Quirks: description.Quirks}
-	for _, capability := range description.Capabilities {
-		status.Capabilities = append(status.Capabilities, string(capability))
+	status := &v1alpha1.BMCStatus{
+		Protocol: controllers.Clip(description.Protocol, controllers.MaxText), Quirks: controllers.ClipAll(description.Quirks),
 	}
+	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
+		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
+	}
+	hardware := hardwareOf(inventory)
 	r.learn(j, func(h *hostFacts) {
-		h.bmc.Inspected, h.bmc.Lacks, h.hardware, h.description = true, lacks(description.Capabilities), hardware, status
+		h.bmc.Inspected, h.hardware, h.description = true, hardware, status
 	})
 	return nil
 }
 
-// lacks lists what a boot over the network needs and the BMC does not offer. Either kind of network boot will do.
-func lacks(can []bmc.Capability) []string {
-	var missing []string
-	for _, needed := range []bmc.Capability{bmc.CanPowerOn, bmc.CanForceOff, bmc.CanBootPXE} {
-		if !slices.Contains(can, needed) && (needed != bmc.CanBootPXE || !slices.Contains(can, bmc.CanBootHTTP)) {
-			missing = append(missing, string(needed))
+// lacking lists what a boot over the network in the host's mode needs and the BMC does not offer. Legacy firmware knows no HTTP boot.
+func lacking(capabilities []string, mode v1alpha1.BootMode) []string {
+	can := make([]bmc.Capability, 0, len(capabilities))
+	for _, capability := range capabilities {
+		if mode != v1alpha1.BootModeLegacy || capability != string(bmc.CanBootHTTP) {
+			can = append(can, bmc.Capability(capability))
 		}
 	}
-	return missing
+	return lacks(can)
 }
 
-// mergeBMC returns what is known of a BMC: what was learned since this process started and, where that is nothing, what the
-// status says.
-func mergeBMC(status *v1alpha1.BMCStatus, learned hostFacts) *v1alpha1.BMCStatus {
-	merged := status.DeepCopy()
-	if merged == nil {
-		merged = &v1alpha1.BMCStatus{}
+// lacks lists what a boot over the network needs and the BMC does not offer.
+func lacks(can []bmc.Capability) []string {
+	var names []string
+	for _, missing := range bmc.MissingForNetworkBoot(can) {
+		names = append(names, string(missing))
 	}
-	override := merged.BootOverride
-	if learned.description != nil {
-		merged = learned.description.DeepCopy()
-	}
-	merged.BootOverride = override
-	if learned.override != nil {
-		merged.BootOverride = learned.override.DeepCopy()
-	}
-	return merged
+	return names
 }
 
+// hardwareOf tells what the BMC says of its server, within the bounds of the status: a BMC may say anything.
 func hardwareOf(i bmc.Inventory) *v1alpha1.Hardware {
+	text := func(s string) string { return controllers.Clip(s, controllers.MaxText) }
 	hardware := &v1alpha1.Hardware{
-		Manufacturer: i.Manufacturer, Model: i.Model, SerialNumber: i.SerialNumber, SystemUUID: i.SystemUUID,
-		FirmwareVersion: i.FirmwareVersion, BMCFirmwareVersion: i.BMCFirmwareVersion, Architecture: i.Architecture, Health: string(i.Health),
-		CPU:       v1alpha1.CPU{Model: i.CPUModel, Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers bound them
-		MemoryMiB: i.MemoryMiB, Missing: i.Missing,
+		Manufacturer: text(i.Manufacturer), Model: text(i.Model), SerialNumber: text(i.SerialNumber), SystemUUID: text(i.SystemUUID),
+		FirmwareVersion: text(i.FirmwareVersion), BMCFirmwareVersion: text(i.BMCFirmwareVersion), Architecture: text(i.Architecture),
+		Health:    text(string(i.Health)),
+		CPU:       v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers bound them
+		MemoryMiB: i.MemoryMiB, Missing: controllers.ClipAll(i.Missing),
 	}
-	for _, d := range i.Disks {
+	for _, d := range i.Disks[:min(len(i.Disks), controllers.MaxItems)] {
 		hardware.Disks = append(hardware.Disks, v1alpha1.Disk{
-			Name: d.Name, Model: d.Model, SerialNumber: d.SerialNumber, WWN: d.WWN, SizeGiB: d.SizeBytes >> 30, Rotational: d.Rotational, Health: string(d.Health),
+			Name: text(d.Name), Model: text(d.Model), SerialNumber: text(d.SerialNumber), WWN: text(d.WWN), SizeGiB: d.SizeBytes >> 30,
+			Rotational: d.Rotational, Health: text(string(d.Health)),
 		})
 	}
-	for _, n := range i.NICs {
+	for _, n := range i.NICs[:min(len(i.NICs), controllers.MaxItems)] {
 		hardware.NICs = append(hardware.NICs, v1alpha1.NIC{
-			Name: n.Name, MACAddress: n.MACAddress, SpeedMbps: int32(n.SpeedMbps), LinkUp: n.LinkUp, //nolint:gosec // the drivers bound it
+			Name: text(n.Name), MACAddress: text(n.MACAddress), SpeedMbps: int32(n.SpeedMbps), LinkUp: n.LinkUp, //nolint:gosec // the drivers bound it
 		})
 	}
-	for _, d := range i.Devices {
+	for _, d := range i.Devices[:min(len(i.Devices), controllers.MaxItems)] {
 		hardware.Devices = append(hardware.Devices, v1alpha1.Device{
-			Class: d.Class, Name: d.Name, Manufacturer: d.Manufacturer, Model: d.Model, SerialNumber: d.Serial, FirmwareVersion: d.Firmware, Health: string(d.Health),
+			Class: text(d.Class), Name: text(d.Name), Manufacturer: text(d.Manufacturer), Model: text(d.Model), SerialNumber: text(d.Serial),
+			FirmwareVersion: text(d.Firmware), Health: text(string(d.Health)),
 		})
 	}
-	for _, p := range i.PowerSupplies {
+	for _, p := range i.PowerSupplies[:min(len(i.PowerSupplies), controllers.MaxItems)] {
 		hardware.PowerSupplies = append(hardware.PowerSupplies, v1alpha1.PowerSupply{
-			Name: p.Name, Model: p.Model, Watts: int32(p.Watts), Health: string(p.Health), //nolint:gosec // the drivers bound it
+			Name: text(p.Name), Model: text(p.Model), Watts: int32(p.Watts), Health: text(string(p.Health)), //nolint:gosec // the drivers bound it
 		})
 	}
 	return hardware

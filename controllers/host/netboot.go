@@ -1,13 +1,18 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
 // choice is one way to make a server boot from the network.
@@ -25,43 +30,63 @@ func choices(ways []bmc.Way, capabilities []string, mode bmc.BootMode) []choice 
 			list = append(list, choice{bmc.BootPXE, way})
 		}
 	}
-	if mode == bmc.BootUEFI && slices.Contains(capabilities, string(bmc.CanBootHTTP)) && len(ways) > 0 {
+	if mode != bmc.BootLegacy && slices.Contains(capabilities, string(bmc.CanBootHTTP)) && len(ways) > 0 {
 		list = slices.Insert(list, min(2, len(list)), choice{bmc.BootHTTP, ways[0]})
 	}
 	return list
 }
 
-// choose picks what to try in this attempt: what worked the last time, the same again for the same attempt, and otherwise what
-// comes after it.
-func choose(list []choice, last *v1alpha1.BootOverrideStatus, attempt int32) choice {
+// choose orders the choices for this attempt: first what worked the last time, the same again for the same attempt, and otherwise what
+// comes after it; then the others. HTTP boot is one choice, whatever way the driver came to.
+func choose(list []choice, last *v1alpha1.BootOverrideStatus, attempt int32) []choice {
 	if len(list) == 0 {
-		return choice{target: bmc.BootPXE}
+		return []choice{{target: bmc.BootPXE}}
 	}
 	if last == nil {
-		return list[0]
+		return list
 	}
-	i := slices.Index(list, choice{bmc.BootTarget(last.Target), bmc.Way(last.Way)})
-	if i >= 0 && !last.Worked && last.Attempt != attempt {
-		i++
+	before := choice{bmc.BootTarget(last.Target), bmc.Way(last.Way)}
+	i := slices.IndexFunc(list, func(c choice) bool {
+		return c.target == before.target && (c.way == before.way || c.target == bmc.BootHTTP)
+	})
+	switch {
+	case i < 0:
+		return list
+	case last.Worked || last.Attempt == attempt:
+		return slices.Concat([]choice{before}, list[i+1:], list[:i])
+	default:
+		return slices.Concat(list[i+1:], list[:i+1])
 	}
-	return list[max(i, 0)%len(list)]
 }
 
-// setNetworkBoot makes the network the next boot device.
+// setNetworkBoot makes the network the next boot device. A BMC that answers with an error is told in the next way at once, for nothing
+// was booted that could come to the network.
 func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
-	chosen := choose(choices(c.BootWays(), j.capabilities, j.mode), j.override, j.attempt)
-	result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.way)
-	if err != nil {
-		return err
+	var refused error
+	for _, chosen := range choose(choices(c.BootWays(), j.capabilities, j.mode), j.override, j.attempt) {
+		result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.way)
+		if err != nil && !answered(err) {
+			return err
+		}
+		tried := &v1alpha1.BootOverrideStatus{
+			Attempt: j.attempt, Target: string(chosen.target), Way: string(cmp.Or(result.Way, chosen.way)),
+			Doubt: controllers.Clip(result.Doubt, controllers.MaxText), Lasts: result.Lasts,
+		}
+		if err != nil {
+			tried.Doubt = controllers.Clip(err.Error(), controllers.MaxText)
+			refused = cmp.Or(refused, err)
+		}
+		r.learn(j, func(h *hostFacts) {
+			h.override, h.bmc.OverrideStands = tried, true // also an answer that is an error may have come after it was done
+			if err == nil {
+				h.bmc.NetworkBootSetAt = time.Now()
+			}
+		})
+		if err == nil {
+			return nil
+		}
 	}
-	override := &v1alpha1.BootOverrideStatus{
-		Attempt: j.attempt, Target: string(chosen.target), Way: string(result.Way), Doubt: result.Doubt, Lasts: result.Lasts,
-	}
-	r.learn(j, func(h *hostFacts) {
-		h.override = override
-		h.bmc.NetworkBootSetAt, h.bmc.OverrideLasts, h.bmc.OverrideNote = time.Now(), result.Lasts, noteOf(override)
-	})
-	return nil
+	return refused
 }
 
 // noteOf says how the override was set, for a person who waits for the boot.
@@ -73,55 +98,65 @@ func noteOf(o *v1alpha1.BootOverrideStatus) string {
 	return note
 }
 
-// clearBootOverride takes back an override that would hold for every boot. It is not tried for ever: what a host boots is
-// decided by the boot server as well.
-func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
-	_, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, bmc.Way(overrideWay(j.override)))
-	if err == nil || answered(err) {
-		r.learn(j, func(h *hostFacts) {
-			h.bmc.OverrideLasts = false
-			if h.override = j.override.DeepCopy(); h.override != nil {
-				h.override.Lasts = false
-			}
-		})
-	}
-	return err
-}
-
-func overrideWay(o *v1alpha1.BootOverrideStatus) string {
-	if o == nil {
-		return ""
-	}
-	return o.Way
-}
-
-// cleanUp brings a BMC back to what a free host's is: no override, nothing in the virtual drives. A BMC that refuses is not
-// asked for ever; the operation's outcome says that it did.
-func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
-	err := clearOverrideIfSet(ctx, c)
-	if media, ok := c.(bmc.VirtualMedia); ok && err == nil {
-		err = media.EjectMedia(ctx)
-	}
-	if err == nil || answered(err) {
-		r.learn(j, func(h *hostFacts) { h.bmc.CleanedAt, h.bmc.OverrideLasts = time.Now(), false })
-	}
-	if bmc.KindOf(err) == bmc.Unsupported {
+// takeBack takes a boot override back: one that shows, and one that may stand although it does not show. set is true when the provider
+// set one.
+func takeBack(ctx context.Context, c bmc.Client, way bmc.Way, set, mayHide bool) error {
+	const op = "Take the boot override back"
+	now, err := c.BootOverride(ctx)
+	switch {
+	case err == nil && now.Target == bmc.BootNone && !mayHide, bmc.KindOf(err) == bmc.Unsupported && err != nil && !set:
 		return nil
-	}
-	return err
-}
-
-// clearOverrideIfSet leaves a BMC that has no override alone, and one that cannot tell.
-func clearOverrideIfSet(ctx context.Context, c bmc.Client) error {
-	override, err := c.BootOverride(ctx)
-	if err != nil || override.Target == bmc.BootNone {
-		if bmc.KindOf(err) == bmc.Unsupported {
-			return nil
-		}
+	case err != nil && bmc.KindOf(err) != bmc.Unsupported:
 		return err
 	}
-	_, err = c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, "")
+	result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, way)
+	if err == nil && result.Doubt != "" {
+		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New(result.Doubt)}
+	}
 	return err
+}
+
+// clearBootOverride takes an override back that did its work, unless the BMC did so itself. What shows is believed, so that a BMC that
+// works is not written to while its server boots. It is not tried for ever: what a host boots is decided by the boot server as well.
+func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
+	o := ptr.Deref(j.override, v1alpha1.BootOverrideStatus{})
+	err := takeBack(ctx, c, bmc.Way(o.Way), true, o.Doubt != "")
+	if err != nil && !answered(err) {
+		return err
+	}
+	r.learn(j, func(h *hostFacts) { h.tookBack(err) })
+	return refuse(err)
+}
+
+// tookBack notes that an override is gone, or that the BMC will not have it so and is not asked again.
+func (h *hostFacts) tookBack(err error) {
+	h.bmc.OverrideStands = false
+	if err == nil {
+		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Lasts = false })
+	}
+}
+
+// cleanUp brings a BMC back to what a free host's is: no override, nothing in the virtual drives. One that the provider set is taken
+// back even if it does not show: it would hold for the next machine. A BMC that refuses is not asked for ever; the operation's outcome
+// says that it did.
+func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
+	set := j.override != nil
+	back := takeBack(ctx, c, bmc.Way(ptr.Deref(j.override, v1alpha1.BootOverrideStatus{}).Way), set, set)
+	var eject error
+	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(back) != bmc.Unauthorized { // one refused login is enough
+		eject = media.EjectMedia(ctx)
+	}
+	switch { // the first error tells the kind
+	case back != nil && !answered(back):
+		return errors.Join(back, eject)
+	case eject != nil && !answered(eject):
+		return errors.Join(eject, back)
+	}
+	r.learn(j, func(h *hostFacts) {
+		h.bmc.CleanedAt = time.Now()
+		h.tookBack(back)
+	})
+	return refuse(errors.Join(back, eject))
 }
 
 // answered is true for an error that is the BMC's answer: asking again gets the same.

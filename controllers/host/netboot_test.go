@@ -33,10 +33,17 @@ func TestChoose(t *testing.T) {
 		"it worked for another machine":       {both, bmc.BootUEFI, last("PXE", "Settings", 2, true), 1, choice{bmc.BootPXE, "Settings"}},
 		"no HTTP boot for legacy firmware":    {both, bmc.BootLegacy, last("PXE", "NoMode", 2, false), 3, choice{bmc.BootPXE, "Settings"}},
 		"HTTP alone":                          {[]string{"BootHTTP"}, bmc.BootUEFI, nil, 1, choice{bmc.BootHTTP, "Plain"}},
+		"HTTP worked in another way":          {both, bmc.BootUEFI, last("HTTP", "NoMode", 3, true), 1, choice{bmc.BootHTTP, "NoMode"}},
+		"HTTP was tried in another way":       {both, bmc.BootUEFI, last("HTTP", "NoMode", 3, false), 4, choice{bmc.BootPXE, "Settings"}},
+		"HTTP alone, and legacy firmware":     {[]string{"BootHTTP"}, bmc.BootLegacy, nil, 1, choice{target: bmc.BootPXE}},
 		"a way that the driver has no longer": {both, bmc.BootUEFI, last("PXE", "Old", 1, false), 2, choice{bmc.BootPXE, "Plain"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(choose(choices(ways, test.can, test.mode), test.last, test.attempt)).To(Equal(test.want))
+			g := NewWithT(t)
+			list := choices(ways, test.can, test.mode)
+			order := choose(list, test.last, test.attempt)
+			g.Expect(order[0]).To(Equal(test.want))
+			g.Expect(order).To(HaveLen(max(1, len(list))), "each once")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,9 +18,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// perform does a step. What it writes to the host's spec and metadata is one optimistic-lock patch: the step was chosen for
-// this version of the host and no other.
-func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
+// perform does a step, and returns how long to wait before it is tried again where it cannot be done now. What it writes to the host's
+// spec and metadata is one optimistic-lock patch: the step was chosen for this version of the host and no other.
+func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) (time.Duration, error) {
 	write := func(change func(*v1alpha1.BareMetalHost)) error {
 		changed := host.DeepCopy()
 		change(changed)
@@ -27,26 +28,44 @@ func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	}
 	switch step.Action {
 	case lifecycle.Nothing:
-		return nil
+		if !view.AskNow || view.BMC.Busy {
+			return 0, nil
+		}
+		// It must not take effect weeks later, when nobody remembers that it was meant.
+		ctrl.LoggerFrom(ctx).Info("The BMC is not asked, although the annotation wants it", "annotation", v1alpha1.RetryBMCAnnotation,
+			"state", step.State, "reason", step.Reason, "message", step.Message)
+		return 0, r.takeRetry(ctx, host)
 	case lifecycle.RecordBoot:
-		return write(func(h *v1alpha1.BareMetalHost) {
+		return 0, write(func(h *v1alpha1.BareMetalHost) {
 			h.Spec.Boot = step.Boot
 			if step.Boot.Failure == nil {
 				blockMove(h)
 			}
 		})
 	case lifecycle.AllowMove:
-		return write(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.BlockMoveAnnotation) })
+		return 0, write(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.BlockMoveAnnotation) })
 	case lifecycle.Release:
-		return write(func(h *v1alpha1.BareMetalHost) {
+		return 0, write(func(h *v1alpha1.BareMetalHost) {
 			h.Spec.ConsumerRef, h.Spec.Boot = nil, nil
 			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
 		})
 	case lifecycle.Forget:
-		return write(func(h *v1alpha1.BareMetalHost) { controllerutil.RemoveFinalizer(h, v1alpha1.HostFinalizer) })
+		return 0, write(func(h *v1alpha1.BareMetalHost) { controllerutil.RemoveFinalizer(h, v1alpha1.HostFinalizer) })
 	default:
 		return r.submit(ctx, host, view, step.Action)
 	}
+}
+
+// takeRetry removes the annotation that wants the BMC asked. It fails when the host is another by now, for one annotation is one
+// login: many would lock the account.
+func (r *Reconciler) takeRetry(ctx context.Context, host *v1alpha1.BareMetalHost) error {
+	changed := host.DeepCopy()
+	delete(changed.Annotations, v1alpha1.RetryBMCAnnotation)
+	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	host.ObjectMeta = changed.ObjectMeta
+	return nil
 }
 
 func blockMove(h *v1alpha1.BareMetalHost) {
@@ -56,8 +75,26 @@ func blockMove(h *v1alpha1.BareMetalHost) {
 	h.Annotations[v1alpha1.BlockMoveAnnotation] = "capbm: a boot is under way"
 }
 
-// errOutdated ends a job whose reason is gone. It says nothing of the BMC.
-var errOutdated = errors.New("the reason for the command is gone")
+// How a job ends for reasons that say nothing of the BMC.
+var (
+	// errOutdated means that the reason for the command is gone.
+	errOutdated = errors.New("the reason for the command is gone")
+	// errUnsure means that it could not be read whether the command is still wanted.
+	errUnsure = errors.New("it cannot be read whether the command is still wanted")
+)
+
+// refusal is an error that was the BMC's last word: the operation failed, is not tried again, and nothing waits for it.
+type refusal struct{ error }
+
+// refuse makes an error a refusal. It returns nil for nil.
+func refuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &refusal{err}
+}
+
+func (r *refusal) Unwrap() error { return r.error }
 
 // job is something that is done to a host through its BMC.
 type job struct {
@@ -68,61 +105,74 @@ type job struct {
 	mode     bmc.BootMode
 	decided  time.Time
 
-	// How the server was told to boot the last time, what its BMC can do, and which attempt this is.
+	// How the server was told to boot the last time, what its BMC can do, which attempt this is, and whether there is an inventory.
 	override     *v1alpha1.BootOverrideStatus
 	capabilities []string
 	attempt      int32
+	inspected    bool
 }
 
-// submit hands a step to the pool.
-func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) error {
+// soon is when a job is submitted again that the pool does not take yet.
+const soon = 100 * time.Millisecond
+
+// submit hands a step to the pool, or returns when to try again.
+func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
 	// The job must not share the host with the reconcile, which goes on.
 	j := job{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: bmc.BootMode(view.Spec.BootMode), decided: view.Now,
 	}
 	learned := r.facts.get(j.key)
-	if j.endpoint = learned.endpoint; j.endpoint == nil {
-		return fmt.Errorf("%s: it is not known how to reach the BMC", action)
+	if wait := time.Until(learned.held); action.Commands() && wait > 0 {
+		return wait, nil
 	}
-	known := mergeBMC(host.Status.BMC, learned).DeepCopy()
-	j.override, j.capabilities = known.BootOverride, known.Capabilities
+	if learned.endpoint == nil || r.Pool.Busy(j.key.String()) {
+		return soon, nil // the last job, of which all is noted, has not left the pool yet
+	}
+	j.endpoint, j.override, j.inspected = learned.endpoint, learned.override, learned.bmc.Inspected
+	if learned.description != nil {
+		j.capabilities = learned.description.Capabilities
+	}
 	if host.Spec.Boot != nil {
 		j.attempt = host.Spec.Boot.Attempt
+	}
+	log := ctrl.LoggerFrom(ctx)
+	if view.AskNow {
+		who := host.Annotations[v1alpha1.RetryBMCAnnotation]
+		if err := r.takeRetry(ctx, host); err != nil {
+			return 0, err
+		}
+		log.Info("Asking the BMC because a person wants it", "annotation", v1alpha1.RetryBMCAnnotation, "value", who)
 	}
 	timeout := time.Duration(0) // the pool's
 	if action == lifecycle.Inspect {
 		timeout = inspectTimeout
 	}
-	log := ctrl.LoggerFrom(ctx)
-	var start time.Time
-	submitted := r.Pool.Submit(bmc.Job{
+	var (
+		start   time.Time
+		outcome error
+	)
+	r.facts.with(j.key, func(h *hostFacts) { h.bmc.Busy = true })
+	if !r.Pool.Submit(bmc.Job{
 		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.AskNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = time.Now()
-			if action.PowerCommand() {
-				// The job may have waited for its turn: someone may have taken the host, or paused it, since.
-				if err := r.stillWanted(ctx, j); err != nil {
-					return err
-				}
-				log.Info("Commanding the BMC", "action", action)
+			outcome = r.run(ctrl.LoggerInto(ctx, log), j, c)
+			if errors.Is(outcome, errOutdated) || errors.Is(outcome, errUnsure) || errors.As(outcome, new(*refusal)) {
+				return nil // the BMC is well
 			}
-			return r.do(ctx, j, c)
+			return outcome
 		},
 		Done: func(err error) {
-			r.done(ctx, j, start, err)
-			select {
-			case r.results <- event.TypedGenericEvent[types.NamespacedName]{Object: j.key}:
-			case <-r.stopped:
+			if err == nil {
+				err = outcome
 			}
+			r.done(ctx, j, start, err)
 		},
-	})
-	if !submitted || !view.AskNow {
-		return nil
+	}) {
+		r.facts.with(j.key, func(h *hostFacts) { h.bmc.Busy = false })
+		return soon, nil
 	}
-	log.Info("Asking the BMC because a person wants it", "annotation", v1alpha1.RetryBMCAnnotation, "value", host.Annotations[v1alpha1.RetryBMCAnnotation])
-	changed := host.DeepCopy()
-	delete(changed.Annotations, v1alpha1.RetryBMCAnnotation)
-	return client.IgnoreNotFound(r.Client.Patch(ctx, changed, client.MergeFrom(host)))
+	return 0, nil
 }
 
 // inspectTimeout is how long an inventory may take: large servers have hundreds of resources, and slow BMCs a second for each.
@@ -130,38 +180,93 @@ const inspectTimeout = 5 * time.Minute
 
 // learn notes what a job learned, unless the BMC is reached elsewhere or with other credentials by now.
 func (r *Reconciler) learn(j job, note func(*hostFacts)) {
-	r.facts.with(j.key, func(h *hostFacts) {
+	r.facts.known(j.key, func(h *hostFacts) {
 		if h.endpoint == j.endpoint {
 			note(h)
 		}
 	})
 }
 
+// done notes how a job ended, and brings the host back. Up to that moment the BMC counts as busy, so that nothing is decided without it.
 func (r *Reconciler) done(ctx context.Context, j job, start time.Time, err error) {
 	now := time.Now()
-	if errors.Is(err, errOutdated) {
-		return
-	}
-	r.learn(j, func(h *hostFacts) {
-		h.ended(err, now)
-		if !start.IsZero() && j.action != lifecycle.ReadPower {
-			h.operated(string(j.action), start, now, err)
+	r.facts.known(j.key, func(h *hostFacts) {
+		h.bmc.Busy = false
+		if h.endpoint == j.endpoint {
+			h.note(j, start, now, err)
 		}
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errOutdated) {
 		ctrl.LoggerFrom(ctx).Info("The BMC did not do it", "action", j.action, "error", err.Error())
 	}
+	select {
+	case r.results <- event.TypedGenericEvent[types.NamespacedName]{Object: j.key}:
+	case <-r.stopped:
+	}
+}
+
+// note notes how a job ended.
+func (h *hostFacts) note(j job, start, now time.Time, err error) {
+	switch {
+	case errors.Is(err, errUnsure):
+		h.hold(now)
+		return
+	case errors.Is(err, errOutdated):
+		h.unsure = 0
+		return
+	case errors.As(err, new(*refusal)):
+		h.ended(nil, now)
+	default:
+		h.ended(err, now)
+	}
+	h.unsure = 0
+	if j.action == lifecycle.Inspect {
+		// One that failed is due: it is repeated when the BMC is asked again.
+		h.bmc.InspectedAt = time.Time{}
+		if h.bmc.Problem == nil {
+			h.bmc.InspectedAt = now
+		}
+	}
+	if !start.IsZero() && j.action != lifecycle.ReadPower {
+		h.operated(string(j.action), start, now, err)
+	}
+}
+
+// run does a job.
+func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
+	if j.action.Commands() {
+		// The job may have waited for its turn: someone may have taken the host, or paused it, since.
+		if err := r.stillWanted(ctx, j); err != nil {
+			return err
+		}
+		ctrl.LoggerFrom(ctx).Info("Commanding the BMC", "action", j.action)
+	}
+	err := r.do(ctx, j, c)
+	if err != nil && !errors.As(err, new(*refusal)) || j.action == lifecycle.SetNetworkBoot || j.action == lifecycle.ClearBootOverride {
+		return err
+	}
+	// Every power command is followed by a look at the power.
+	state, lookErr := c.PowerState(ctx)
+	if lookErr != nil {
+		return lookErr
+	}
+	r.learn(j, func(h *hostFacts) { h.sawPower(state, time.Now()) })
+	return err
 }
 
 // stillWanted reads the host from the API server and asks the lifecycle once more, with the BMC facts of the decision.
 func (r *Reconciler) stillWanted(ctx context.Context, j job) error {
 	var host v1alpha1.BareMetalHost
-	if err := r.APIReader.Get(ctx, j.key, &host); err != nil {
-		return errors.Join(errOutdated, err)
+	err := r.APIReader.Get(ctx, j.key, &host)
+	if apierrors.IsNotFound(err) {
+		return errOutdated
 	}
-	view, err := r.observe(ctx, &host)
+	var view lifecycle.View
+	if err == nil {
+		view, err = r.observe(ctx, &host)
+	}
 	if err != nil {
-		return errors.Join(errOutdated, err)
+		return fmt.Errorf("%w: %w", errUnsure, err)
 	}
 	view.Now, view.BMC.Busy = j.decided, false
 	if host.UID != j.uid || lifecycle.Next(view, r.Settings).Action != j.action {
@@ -170,43 +275,32 @@ func (r *Reconciler) stillWanted(ctx context.Context, j job) error {
 	return nil
 }
 
-// do speaks to the BMC. Every power command is followed by a look at the power.
+// do speaks to the BMC.
 func (r *Reconciler) do(ctx context.Context, j job, c bmc.Client) error {
 	switch j.action {
 	case lifecycle.ReadPower:
+		return nil
 	case lifecycle.Inspect:
-		if err := r.inspect(ctx, j, c); err != nil {
-			return err
+		err := r.inspect(ctx, j, c)
+		if j.inspected && bmc.KindOf(err) != bmc.Unauthorized {
+			return refuse(err) // what was read before still holds, as long as the BMC can be asked for the power
 		}
+		return err // also a refused login: the next request would be the next one
 	case lifecycle.SetNetworkBoot:
 		return r.setNetworkBoot(ctx, j, c)
 	case lifecycle.ClearBootOverride:
 		return r.clearBootOverride(ctx, j, c)
 	case lifecycle.CleanUp:
-		if err := r.cleanUp(ctx, j, c); err != nil {
-			return err
-		}
+		return r.cleanUp(ctx, j, c)
 	case lifecycle.PowerOn:
-		if err := r.command(j, lifecycle.CommandPowerOn, c.PowerOn(ctx)); err != nil {
-			return err
-		}
+		return r.command(j, lifecycle.CommandPowerOn, c.PowerOn(ctx))
 	case lifecycle.ForceOff:
-		if err := r.command(j, lifecycle.CommandForceOff, c.ForceOff(ctx)); err != nil {
-			return err
-		}
+		return r.command(j, lifecycle.CommandForceOff, c.ForceOff(ctx))
 	case lifecycle.ShutDown:
-		if err := r.shutDown(ctx, j, c); err != nil {
-			return err
-		}
+		return r.shutDown(ctx, j, c)
 	default:
 		return fmt.Errorf("%s is nothing for a BMC", j.action)
 	}
-	state, err := c.PowerState(ctx)
-	if err != nil {
-		return err
-	}
-	r.learn(j, func(h *hostFacts) { h.sawPower(state, time.Now()) })
-	return nil
 }
 
 // command notes a command that the BMC accepted.

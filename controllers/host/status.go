@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -34,7 +35,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 	if learned.hardware != nil {
 		status.Hardware = learned.hardware
 	}
-	status.BMC = bmcStatus(status.BMC, learned, view)
+	status.BMC = learned.bmcStatus()
 	if learned.operation != nil {
 		status.LastOperation = learned.operation
 	}
@@ -44,19 +45,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 		return nil
 	}
 	return r.Client.Status().Patch(ctx, host, client.MergeFrom(before))
-}
-
-// bmcStatus tells what is known of the BMC, and whether the boot override that was set last brought the server to the network.
-func bmcStatus(before *v1alpha1.BMCStatus, learned hostFacts, view lifecycle.View) *v1alpha1.BMCStatus {
-	if before == nil && learned.description == nil && learned.override == nil {
-		return nil
-	}
-	status := mergeBMC(before, learned)
-	o, boot := status.BootOverride, view.Spec.Boot
-	if o != nil && boot != nil && boot.Attempt == o.Attempt && view.Furthest != "" {
-		o.Worked = true
-	}
-	return status
 }
 
 // bootStatus keeps the sightings, which the boot server writes, to the attempt that they are of.
@@ -85,7 +73,9 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		if ok {
 			status = metav1.ConditionTrue
 		}
-		conditions.Set(host, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: host.Generation})
+		conditions.Set(host, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: controllers.Clip(message, controllers.MaxMessage), ObservedGeneration: host.Generation,
+		})
 	}
 	switch p := view.BMC.Problem; {
 	case p != nil:

@@ -18,14 +18,13 @@ func release(v View, s Settings) Step {
 		step.Action = Release
 		return step
 	}
-	if ask, wait := ask(v, s, s.ActiveInterval); wait {
-		ask.Phase = step.Phase
-		if ask.Reason == "" {
-			ask.Reason = step.Reason
-		}
-		ask.Message = "To be powered off. " + ask.Message
-		return ask
-	}
+	unknown := step
+	unknown.Message = "To be powered off. "
+	return first(v, s, s.ActiveInterval, unknown, released(v, s, step))
+}
+
+// released is release for a host whose power is known.
+func released(v View, s Settings, step Step) Step {
 	if v.BMC.Power == v1alpha1.PowerOff {
 		switch {
 		case !v.confirmedOff(s):
@@ -119,12 +118,18 @@ func stayFailed(v View, s Settings) Step {
 	return step
 }
 
-// awaitMachine waits for the machine to take its provider ID. A move may go on meanwhile: that the host reported in is
-// recorded in the spec.
+// awaitMachine waits for the machine to take its provider ID, from when on the server gets no command at all: a boot override that
+// still stands is taken back before, if the BMC can be asked. A move may go on meanwhile: that the host reported in is recorded in
+// the spec.
 func awaitMachine(v View, _ Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonWaitingForMachine, Message: "Reported in"}
-	if v.MoveBlocked {
+	switch {
+	case v.BMC.OverrideStands && !v.BMC.Busy && !v.bmcBlocked():
+		step.Action = ClearBootOverride
+	case v.MoveBlocked:
 		step.Action = AllowMove
+	case v.BMC.OverrideStands && v.bmcBlocked():
+		step.Again = v.BMC.Problem.RetryAt
 	}
 	return step
 }
@@ -140,19 +145,22 @@ func prepare(v View, s Settings) Step {
 		step.Reason, step.Message = v1alpha1.ReasonWaitingForBootstrapData, "Waiting for the bootstrap provider to write the bootstrap data"
 		return step
 	}
-	if ask, wait := ask(v, s, s.ActiveInterval); wait {
-		ask.Phase = step.Phase
-		if ask.Reason == "" {
-			ask.Reason = v1alpha1.ReasonPreparing
-		}
-		return ask
-	}
+	unknown := step
+	unknown.Reason = v1alpha1.ReasonPreparing
+	return first(v, s, s.ActiveInterval, unknown, prepared(v, s, step))
+}
+
+// prepared is prepare for a host whose power is known.
+func prepared(v View, s Settings, step Step) Step {
 	if len(v.SharesMACWith) > 0 {
 		step.Reason, step.Message = v1alpha1.ReasonMACConflict, MACConflict(v)
 		return step
 	}
 	if len(v.BMC.Lacks) > 0 {
-		step.Reason, step.Message = v1alpha1.ReasonCapabilityMissing, Incapable(v)
+		step.Reason, step.Message, step.Again = v1alpha1.ReasonCapabilityMissing, Incapable(v), v.nextInspection(s)
+		if v.inspectionDue(s) {
+			step.Action = Inspect
+		}
 		return step
 	}
 	if len(v.SharesConsumerWith) > 0 {
@@ -216,14 +224,11 @@ func bootStep(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
 		// The server is booting: its own requests tell how far it is, the power is read now and then.
 		maxAge = 6 * s.ActiveInterval
 	}
-	if ask, wait := ask(v, s, maxAge); wait {
-		if attempt.PoweredOffAt != nil && v.BMC.Power == v1alpha1.PowerOn && v.BMC.Problem == nil {
-			// That the power is read again is no news to anybody who waits for the boot.
-			known := progress(v, attempt)
-			ask.Reason, ask.Message = known.Reason, known.Message
-		}
-		return ask
-	}
+	return first(v, s, maxAge, Step{}, bootKnown(v, s, attempt, maxAge))
+}
+
+// bootKnown is bootStep for a host whose power is known.
+func bootKnown(v View, s Settings, attempt v1alpha1.BootAttempt, maxAge time.Duration) Step {
 	off := v.BMC.Power == v1alpha1.PowerOff
 	switch {
 	case attempt.PoweredOffAt == nil && !off:
@@ -234,11 +239,12 @@ func bootStep(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOffAt = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is off"}
-	case !off && v.BMC.OverrideLasts && bootedFromNetwork(v):
-		return Step{Action: ClearBootOverride, Message: "The boot override is being taken back"}
 	case !off:
 		step := progress(v, attempt)
 		step.Again = v.BMC.PowerAt.Add(maxAge)
+		if v.BMC.OverrideStands && (bootedFromNetwork(v) || attempt.SeededAt != nil) {
+			step.Action = ClearBootOverride
+		}
 		return step
 	case attempt.SeededAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.longOff():
 		return Step{Message: "The server reads as powered off, which is being confirmed", Again: v.Now.Add(s.ActiveInterval)}

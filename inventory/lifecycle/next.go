@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -144,22 +145,25 @@ func quarantine(v View, s Settings) Step {
 	return step
 }
 
-// offer makes a free host available, or says why it is not. While its power state is polled it stays what it was.
+// offer makes a free host available, or says why it is not.
 func offer(v View, s Settings) Step {
-	ask, wait := ask(v, s, s.PollInterval)
-	step := Step{Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonNotVerified, Again: v.BMC.PowerAt.Add(s.PollInterval)}
+	known := Step{Phase: v1alpha1.PhaseRegistering, Again: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch {
 	case v.BMC.Inspected && len(v.SharesMACWith) > 0:
-		step.Message = MACConflict(v)
+		known.Message = MACConflict(v)
 	case v.BMC.Inspected && len(v.BMC.Lacks) > 0:
-		step.Message = Incapable(v)
-	case v.BMC.Problem != nil || !v.BMC.Inspected || !v.BMC.PowerAt.After(v.BMC.LastPowerAt):
-		step.Message = ask.Message
+		known.Message = Incapable(v)
+	case v.BMC.Problem != nil:
+		known.Message = waitingForBMC(v)
 	default:
-		step = offered(v, s)
+		known = offered(v, s)
 	}
-	if wait {
-		step.Action, step.Again = ask.Action, ask.Again
+	if known.Action == "" && v.inspectionDue(s) {
+		known.Action = Inspect
+	}
+	step := first(v, s, s.PollInterval, Step{Phase: v1alpha1.PhaseRegistering}, known)
+	if step.Phase == v1alpha1.PhaseRegistering {
+		step.Reason = v1alpha1.ReasonNotVerified
 	}
 	return step
 }
@@ -196,8 +200,28 @@ func Incapable(v View) string {
 // look reads what the BMC tells, and does nothing else.
 func look(v View, s Settings) Step {
 	step, wait := ask(v, s, s.PollInterval)
-	if !wait {
+	switch {
+	case wait:
+	case v.inspectionDue(s):
+		step = Step{Action: Inspect}
+	default:
 		step.Again = v.BMC.PowerAt.Add(s.PollInterval)
+	}
+	return step
+}
+
+// first returns the step that asks the BMC, or waits for it, where that must come first, and otherwise the one that follows from what is
+// known. That the BMC is asked is news only while nothing is known that would do: else a host that waits would tell of every
+// look at its power. unknown is what people are told then, with what ask says.
+func first(v View, s Settings, maxAge time.Duration, unknown, known Step) Step {
+	step, wait := ask(v, s, maxAge)
+	switch {
+	case !wait:
+		return known
+	case v.usable() && known.Action != RecordBoot:
+		step.Phase, step.Reason, step.Message = known.Phase, known.Reason, known.Message
+	default:
+		step.Phase, step.Reason, step.Message = unknown.Phase, cmp.Or(step.Reason, unknown.Reason), unknown.Message+step.Message
 	}
 	return step
 }
@@ -208,9 +232,10 @@ func ask(v View, s Settings, maxAge time.Duration) (Step, bool) {
 	case v.BMC.Busy:
 		return Step{Message: "Waiting for the BMC's answer"}, true
 	case v.bmcBlocked():
-		return Step{Reason: v1alpha1.ReasonWaitingForBMC, Message: "Waiting for the BMC: " + v.BMC.Problem.Message, Again: v.BMC.Problem.RetryAt}, true
-	case v.AskNow && v.BMC.Inspected:
-		return Step{Action: ReadPower, Message: "Asking the BMC, as the annotation wants it"}, true
+		return Step{Reason: v1alpha1.ReasonWaitingForBMC, Message: waitingForBMC(v), Again: v.BMC.Problem.RetryAt}, true
+	case v.AskNow:
+		// Whatever is wrong, the inventory, which ends with a look at the power, tells whether it is over.
+		return Step{Action: Inspect, Message: "Asking the BMC, as the annotation wants it"}, true
 	case !v.BMC.Inspected:
 		return Step{Action: Inspect, Message: "Reading the inventory"}, true
 	case !v.powerKnown(maxAge):
@@ -223,6 +248,8 @@ func ask(v View, s Settings, maxAge time.Duration) (Step, bool) {
 		return Step{}, false
 	}
 }
+
+func waitingForBMC(v View) string { return "Waiting for the BMC: " + v.BMC.Problem.Message }
 
 // bringPower brings a server, whose power is known and different, to the power state wanted.
 func bringPower(v View, s Settings, want v1alpha1.PowerState) Step {

@@ -18,7 +18,7 @@ func freeView(changes ...func(*View)) View {
 		Now: noon, Namespace: "dc", Name: "host-1",
 		Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"},
 		BMC: BMC{
-			Inspected: true, Power: v1alpha1.PowerOff, PowerAt: noon.Add(-time.Second), PowerSince: noon.Add(-time.Hour),
+			Inspected: true, InspectedAt: noon.Add(-time.Hour), Power: v1alpha1.PowerOff, PowerAt: noon.Add(-time.Second), PowerSince: noon.Add(-time.Hour),
 		},
 	}
 	for _, change := range changes {
@@ -60,9 +60,17 @@ func notPoweredOff(v *View) { v.Spec.Boot.PoweredOffAt = nil }
 func stale(v *View)         { v.BMC.PowerAt = noon.Add(-time.Hour) }
 func justOff(v *View)       { v.BMC.PowerSince = v.BMC.PowerAt }
 func cleaned(v *View)       { v.BMC.CleanedAt = noon.Add(-time.Second) }
-func overrideLasts(v *View) { v.BMC.OverrideLasts = true }
-func lacking(v *View)       { v.BMC.Lacks = []string{"BootPXE"} }
+func overrideSet(v *View)   { v.BMC.OverrideStands = true }
+func lacking(v *View)       { v.BMC.Lacks, v.BMC.InspectedAt = []string{"BootPXE"}, noon.Add(-time.Minute) }
 func askNow(v *View)        { v.AskNow = true }
+func reported(v *View)      { v.MoveBlocked, v.Spec.Boot.ReportedAt = false, &metav1.Time{Time: noon} }
+func scriptSeen(v *View)    { v.Furthest = v1alpha1.StageScript }
+func noSecret(v *View) {
+	v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "x"}
+}
+func inspected(ago time.Duration) func(*View) {
+	return func(v *View) { v.BMC.InspectedAt = noon.Add(-ago) }
+}
 func bmcDown(v *View) {
 	v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonBMCUnreachable, Message: "no route", RetryAt: noon.Add(time.Minute)}
 }
@@ -192,21 +200,51 @@ func TestNext(t *testing.T) {
 		"release: off, but just switched on": {
 			bootingView(deleting, commanded(CommandPowerOn, 10*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
 		},
-		"booting: an override that lasts": {
-			bootingView(poweredOn, overrideLasts), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP,
+		"booting: an override that stands": {
+			bootingView(poweredOn, overrideSet), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP,
 		},
-		"booting: an override that lasts did its work": {
-			bootingView(poweredOn, overrideLasts, func(v *View) { v.Furthest = v1alpha1.StageScript }), StateBooting, ClearBootOverride,
-			v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		"booting: an override that did its work": {
+			bootingView(poweredOn, overrideSet, scriptSeen), StateBooting, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForKernel,
+		},
+		"booting: an override that is gone": {
+			bootingView(poweredOn, scriptSeen), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForKernel,
+		},
+		"booting: an override that did its work, status lost": {
+			bootingView(poweredOn, overrideSet, seeded), StateBooting, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
+		},
+		"reported in, an override stands": {
+			bootingView(poweredOn, overrideSet, reported), StateReported, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
+		},
+		"reported in, an override stands, and a move waits meanwhile": {
+			bootingView(poweredOn, overrideSet, reported, func(v *View) { v.MoveBlocked, v.BMC.Busy = true, true }), StateReported, AllowMove,
+			v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
+		},
+		"reported in, an override stands, BMC down": {
+			bootingView(poweredOn, overrideSet, reported, bmcDown), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
+		},
+		"provisioned, an override stands": {claimedView(provisioned, poweredOn, overrideSet), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+
+		"free, inspected yesterday":          {freeView(inspected(24 * time.Hour)), StateFree, Inspect, v1alpha1.PhaseAvailable, ""},
+		"provisioned, inspected yesterday":   {claimedView(provisioned, poweredOn, inspected(24*time.Hour)), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
+		"claimed, inspected yesterday":       {claimedView(inspected(24 * time.Hour)), StateWaiting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting, inspected yesterday":       {bootingView(inspected(24 * time.Hour)), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"releasing, inspected yesterday":     {claimedView(deleting, inspected(24*time.Hour)), StateReleasing, CleanUp, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"free, incapable ten minutes ago":    {freeView(lacking, inspected(10*time.Minute)), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"claimed, incapable ten minutes ago": {claimedView(lacking, inspected(10*time.Minute)), StateWaiting, Inspect, v1alpha1.PhaseClaimed, v1alpha1.ReasonCapabilityMissing},
+		"the Secret is missing, and a person wants the BMC asked": {
+			freeView(noSecret, askNow), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+		},
+		"claimed, and runs although nobody started it, polled": {
+			claimedView(poweredOn, stale), StateWaiting, ReadPower, v1alpha1.PhaseClaimed, v1alpha1.ReasonPoweredOn,
 		},
 		"free, and the BMC cannot boot it": {freeView(lacking), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 		"claimed, and the BMC cannot boot it": {
 			claimedView(lacking), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonCapabilityMissing,
 		},
 		"the BMC is down, and a person wants it asked": {
-			freeView(bmcDown, askNow), StateFree, ReadPower, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+			freeView(bmcDown, askNow), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
 		},
-		"a person wants the BMC of a running host asked": {claimedView(provisioned, poweredOn, askNow), StateProvisioned, ReadPower, v1alpha1.PhaseProvisioned, ""},
+		"a person wants the BMC of a running host asked": {claimedView(provisioned, poweredOn, askNow), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
 		"release: paused in mid-boot": {
 			bootingView(deleting, poweredOn, func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
 		},
@@ -240,33 +278,3 @@ func TestNext(t *testing.T) {
 }
 
 var visited = map[State]bool{}
-
-func TestBootFor(t *testing.T) {
-	for name, test := range map[string]struct {
-		view View
-		want Boot
-	}{
-		"free":                      {freeView(), BootNothing},
-		"claimed":                   {claimedView(), BootNothing},
-		"booting":                   {bootingView(), BootNetwork},
-		"booting, not switched off": {bootingView(notPoweredOff), BootNothing},
-		"booting, late":             {bootingView(expired), BootNothing},
-		"booting, paused":           {bootingView(func(v *View) { v.Consumer.Paused = true }), BootNetwork},
-		"booting, machine gone":     {bootingView(func(v *View) { v.Consumer.Found = false }), BootNothing},
-		"booting, machine deleted":  {bootingView(deleting), BootNothing},
-		"booting, maintenance":      {bootingView(maintenance), BootNothing},
-		"seeded, installed":         {bootingView(seeded), BootDisk},
-		"seeded, from memory":       {bootingView(seeded, ephemeral), BootNothing},
-		"provisioned, installed":    {claimedView(provisioned), BootDisk},
-		"provisioned, from memory":  {claimedView(provisioned, ephemeral, poweredOn), BootNothing},
-		"state lost":                {claimedView(provisioned, ephemeral), BootNothing},
-		"boot failed":               {bootingView(func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{} }), BootNothing},
-		"externally provisioned":    {freeView(external), BootNothing},
-		"reported in, from memory":  {bootingView(ephemeral, func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootNothing},
-		"reported in, installed":    {bootingView(func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootDisk},
-	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(BootFor(test.view, DefaultSettings())).To(Equal(test.want))
-		})
-	}
-}

@@ -33,7 +33,7 @@ func drawView(t *rapid.T) View {
 			PowerAt: ago("powerAt"), PowerSince: ago("powerSince"),
 			LastPower:   rapid.SampledFrom([]Command{"", CommandPowerOn, CommandShutDown, CommandForceOff}).Draw(t, "command"),
 			LastPowerAt: ago("commandAt"), NetworkBootSetAt: ago("netboot"), CleanedAt: ago("cleaned"),
-			OverrideLasts: flag("lasts"),
+			OverrideStands: flag("stands"), InspectedAt: ago("inspectedAt"),
 		},
 	}
 	v.Spec.Power = rapid.SampledFrom([]v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff}).Draw(t, "want")
@@ -94,7 +94,7 @@ func TestAbsenceNeverActs(t *testing.T) {
 		unknown := !v.Consumer.Found || !v.Consumer.ClusterFound
 		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.Spec.Boot == nil
 		step := Next(v, DefaultSettings())
-		if (unknown || unready) && (step.Action.PowerCommand() || step.Action == Release || step.Action == RecordBoot && step.State == StateWaiting) {
+		if (unknown || unready) && (step.Action.Commands() || step.Action == Release || step.Action == RecordBoot && step.State == StateWaiting) {
 			t.Fatalf("%s although something is missing: %+v", step.Action, v)
 		}
 	})
@@ -106,7 +106,7 @@ func TestRunningHostsAreLeftAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
-		if !step.Action.PowerCommand() {
+		if !step.Action.Commands() {
 			return
 		}
 		released := v.Consumer != nil && v.Consumer.Deleting && !v.Consumer.DeletedForMove && !v.Consumer.Paused && !v.Paused

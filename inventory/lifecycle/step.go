@@ -19,7 +19,7 @@ const (
 	ReadPower Action = "ReadPower"
 	// SetNetworkBoot makes the network the next boot device.
 	SetNetworkBoot Action = "SetNetworkBoot"
-	// ClearBootOverride takes back an override that would hold for every boot.
+	// ClearBootOverride takes back a boot override that did its work, where the BMC did not do so itself.
 	ClearBootOverride Action = "ClearBootOverride"
 	// CleanUp takes back a boot override and ejects virtual media, before the host is given back.
 	CleanUp Action = "CleanUp"
@@ -39,8 +39,8 @@ const (
 	Forget Action = "Forget"
 )
 
-// PowerCommand is true for the actions that change what a server does.
-func (a Action) PowerCommand() bool {
+// Commands is true for the actions that change something at the server or its BMC: power, boot override, virtual media.
+func (a Action) Commands() bool {
 	return a == SetNetworkBoot || a == ClearBootOverride || a == CleanUp || a == PowerOn || a == ShutDown || a == ForceOff
 }
 
@@ -67,6 +67,8 @@ type Settings struct {
 	PollInterval time.Duration
 	// ActiveInterval is how old the power state may be while something is done with the host.
 	ActiveInterval time.Duration
+	// InspectInterval is how old the inventory of a host at rest may be.
+	InspectInterval time.Duration
 	// PowerSettle is how long a server may take to obey a power command before it is repeated.
 	PowerSettle time.Duration
 	// ShutDownTimeout is how long an operating system may take to shut down before the server is switched off.
@@ -82,6 +84,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		PollInterval:    5 * time.Minute,
 		ActiveInterval:  5 * time.Second,
+		InspectInterval: 24 * time.Hour,
 		PowerSettle:     20 * time.Second,
 		ShutDownTimeout: 2 * time.Minute,
 		BootTimeout:     30 * time.Minute,

@@ -79,8 +79,9 @@ type BMC struct {
 	Problem *BMCProblem
 	// Busy is true while a request to the BMC is under way. Its end brings the host back to Next.
 	Busy bool
-	// Inspected is true when the inventory was read.
-	Inspected bool
+	// Inspected is true when the inventory was read, the last time at InspectedAt.
+	Inspected   bool
+	InspectedAt time.Time
 	// Power is the power state that was read last, at PowerAt; it has been the same since PowerSince.
 	Power               v1alpha1.PowerState
 	PowerAt             time.Time
@@ -90,7 +91,7 @@ type BMC struct {
 	NetworkBootSetAt    time.Time // NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
 	FirstShutDownAt     time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off.
 	ShutDownUnsupported bool      // ShutDownUnsupported is true when the BMC cannot shut down gracefully.
-	OverrideLasts       bool      // OverrideLasts is true when the override that was set holds for every boot.
+	OverrideStands      bool      // OverrideStands is true from when a boot override was set until it was seen, or made, to be gone.
 	OverrideNote        string    // OverrideNote says how the override was set, and what is doubtful about it.
 	CleanedAt           time.Time // CleanedAt is when the BMC was last brought back to what a free host's is.
 	Lacks               []string  // Lacks are the capabilities that a network boot needs and the BMC does not have.
@@ -130,13 +131,36 @@ func (v View) Verified() bool {
 	return v.BMC.Inspected && len(v.BMC.Lacks) == 0 && len(v.SharesMACWith) == 0
 }
 
-// bmcBlocked is true while it is no use to ask the BMC.
+// bmcBlocked is true while it is no use to ask the BMC. A person may want it asked before its time, but what waits for a change, such as
+// of a Secret, nobody can ask.
 func (v View) bmcBlocked() bool {
 	p := v.BMC.Problem
-	return p != nil && !v.AskNow && (p.RetryAt.IsZero() || v.Now.Before(p.RetryAt))
+	return p != nil && (p.RetryAt.IsZero() || !v.AskNow && v.Now.Before(p.RetryAt))
 }
 
 // powerKnown is true when the power was read after the last power command and no longer than maxAge ago.
 func (v View) powerKnown(maxAge time.Duration) bool {
 	return v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt) && v.Now.Sub(v.BMC.PowerAt) < maxAge
+}
+
+// usable is true when what was read last still tells where the host stands, even if it is old.
+func (v View) usable() bool {
+	return v.BMC.Problem == nil && v.BMC.Inspected && v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt)
+}
+
+// incapableInterval is how old the inventory of a host may be whose BMC cannot boot it: a licence or new firmware may mend that.
+const incapableInterval = 10 * time.Minute
+
+// nextInspection is when the inventory of a host at rest is to be read again.
+func (v View) nextInspection(s Settings) time.Time {
+	every := s.InspectInterval
+	if len(v.BMC.Lacks) > 0 {
+		every = min(every, incapableInterval)
+	}
+	return v.BMC.InspectedAt.Add(every)
+}
+
+// inspectionDue is true when the inventory of a host at rest is old.
+func (v View) inspectionDue(s Settings) bool {
+	return v.BMC.Inspected && !v.Now.Before(v.nextInspection(s))
 }

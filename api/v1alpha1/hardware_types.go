@@ -1,0 +1,182 @@
+package v1alpha1
+
+// Hardware is what a BMC told of its server.
+type Hardware struct {
+	// manufacturer is the maker of the server.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// model is the model of the server.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+	// serialNumber is the serial number of the server.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// systemUUID is the UUID that the server's firmware reports, in lower case.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	SystemUUID string `json:"systemUUID,omitempty"`
+	// firmwareVersion is the version of the system firmware (BIOS).
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	FirmwareVersion string `json:"firmwareVersion,omitempty"`
+	// bmcFirmwareVersion is the version of the BMC's firmware.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	BMCFirmwareVersion string `json:"bmcFirmwareVersion,omitempty"`
+	// cpu describes the processors.
+	// +optional
+	CPU CPU `json:"cpu,omitzero"`
+	// memoryMiB is the size of the memory in MiB.
+	// +optional
+	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+	// architecture is that of the processors, named as Kubernetes names it, where the BMC tells.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Architecture string `json:"architecture,omitempty"`
+	// health is that of the whole server: OK, Warning or Critical.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Health string `json:"health,omitempty"`
+	// disks are the drives found.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Disks []Disk `json:"disks,omitempty"`
+	// nics are the network interfaces found.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	NICs []NIC `json:"nics,omitempty"`
+	// devices are the GPUs and other PCIe devices found.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Devices []Device `json:"devices,omitempty"`
+	// powerSupplies are the power supplies found.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	PowerSupplies []PowerSupply `json:"powerSupplies,omitempty"`
+	// missing names the parts of the inventory that the BMC did not give.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=256
+	Missing []string `json:"missing,omitempty"`
+}
+
+// CPU describes the processors of a server.
+type CPU struct {
+	// model is the model of the processors.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+	// sockets counts the processors.
+	// +optional
+	Sockets int32 `json:"sockets,omitempty"`
+	// threads counts the logical processors: what Kubernetes calls cpu.
+	// +optional
+	Threads int32 `json:"threads,omitempty"`
+}
+
+// Disk describes a drive.
+type Disk struct {
+	// name is the BMC's name of the drive.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
+	// sizeGiB is the capacity in GiB, rounded down.
+	// +optional
+	SizeGiB int64 `json:"sizeGiB,omitempty"`
+	// model is the model of the drive.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+	// serialNumber is the serial number of the drive.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// wwn is the World Wide Name of the drive, in lower case without a prefix.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	WWN string `json:"wwn,omitempty"`
+	// rotational is true for a hard disk, false for a solid state drive.
+	// +optional
+	Rotational bool `json:"rotational,omitempty"`
+	// health is OK, Warning or Critical, where the BMC tells.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Health string `json:"health,omitempty"`
+}
+
+// Device describes a PCIe device.
+type Device struct {
+	// class is what the device is: GPU, or the class as Redfish names it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Class string `json:"class,omitempty"`
+	// name is the BMC's name of the device.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
+	// manufacturer is the maker of the device.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// model is the model of the device.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+	// serialNumber is the serial number of the device.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// firmwareVersion is the version of the device's firmware.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	FirmwareVersion string `json:"firmwareVersion,omitempty"`
+	// health is OK, Warning or Critical, where the BMC tells.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Health string `json:"health,omitempty"`
+}
+
+// PowerSupply describes a power supply.
+type PowerSupply struct {
+	// name is the BMC's name of the power supply.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
+	// model is the model of the power supply.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+	// watts is the rated output.
+	// +optional
+	Watts int32 `json:"watts,omitempty"`
+	// health is OK, Warning or Critical, where the BMC tells.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Health string `json:"health,omitempty"`
+}
+
+// NIC describes a network interface.
+type NIC struct {
+	// name is the BMC's name of the interface.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
+	// macAddress is the interface's MAC address, in lower case with colons.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	MACAddress string `json:"macAddress,omitempty"`
+	// speedMbps is the speed of the link, where the BMC tells.
+	// +optional
+	SpeedMbps int32 `json:"speedMbps,omitempty"`
+	// linkUp is true where the BMC reports a link.
+	// +optional
+	LinkUp bool `json:"linkUp,omitempty"`
+}

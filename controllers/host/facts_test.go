@@ -1,0 +1,103 @@
+package host
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// TestReach: a Secret that was touched is no new Secret.
+func TestReach(t *testing.T) {
+	g := NewWithT(t)
+	endpoint := func(host, password string) *bmc.Endpoint {
+		return &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: host}, Username: "u", Password: password, CA: []byte("ca")}
+	}
+	h := &hostFacts{}
+	first := endpoint("a", "wrong")
+	h.reach(first, "1")
+	h.ended(failed(bmc.Unauthorized, "refused"), time.Now())
+	h.reach(endpoint("a", "wrong"), "2")
+	g.Expect(h.secrets).To(Equal("2"), "it is not read again")
+	g.Expect(h.endpoint).To(BeIdenticalTo(first), "a job that runs is not lost")
+	g.Expect(h.bmc.Problem).NotTo(BeNil())
+	g.Expect(h.failures).To(Equal(1))
+
+	h.bmc.Inspected = true
+	h.reach(endpoint("a", "right"), "3")
+	g.Expect(h.bmc.Problem).To(BeNil())
+	g.Expect(h.bmc.Inspected).To(BeTrue())
+
+	h.bmc.Busy, h.seeded, h.override = true, true, &v1alpha1.BootOverrideStatus{}
+	h.reach(endpoint("b", "right"), "4")
+	g.Expect(h.bmc).To(Equal(lifecycle.BMC{Busy: true}), "another server, and the job at the old one is not over")
+	h.seed(&v1alpha1.BMCStatus{Protocol: "that of the other server"})
+	g.Expect(h.bmcStatus()).To(BeNil())
+}
+
+// TestSeed: the status is taken over once, and from then on written from what is known.
+func TestSeed(t *testing.T) {
+	g := NewWithT(t)
+	h := &hostFacts{}
+	status := &v1alpha1.BMCStatus{Protocol: "p", Capabilities: []string{"BootPXE"}, BootOverride: &v1alpha1.BootOverrideStatus{Attempt: 2, Target: "PXE"}}
+	h.seed(status)
+	g.Expect(h.bmcStatus()).To(Equal(status))
+	g.Expect(h.bmc.OverrideStands).To(BeTrue())
+	view := lifecycle.View{Furthest: v1alpha1.StageDHCP}
+	view.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1}
+	h.sawStages(view)
+	g.Expect(h.override.Worked).To(BeFalse(), "it was for another attempt")
+	view.Spec.Boot.Attempt = 2
+	h.sawStages(view)
+	g.Expect(h.override.Worked).To(BeTrue())
+	h.seed(status)
+	g.Expect(h.override.Worked).To(BeTrue())
+	g.Expect(status.BootOverride.Worked).To(BeFalse(), "it is the cache's")
+}
+
+// TestLacking: legacy firmware knows no HTTP boot.
+func TestLacking(t *testing.T) {
+	g := NewWithT(t)
+	can := []string{"PowerOn", "ForceOff", "BootHTTP"}
+	g.Expect(lacking(can, v1alpha1.BootModeUEFI)).To(BeEmpty())
+	g.Expect(lacking(can, v1alpha1.BootModeLegacy)).To(ConsistOf("BootPXE"))
+	g.Expect(lacking(append(can, "BootPXE"), v1alpha1.BootModeLegacy)).To(BeEmpty())
+}
+
+// verbose is what a BMC may say: more than anybody wants to read, and no text.
+var verbose = strings.Repeat("\xff\u00e4", 2000)
+
+// TestClip: whatever a BMC says, the API server takes the status.
+func TestClip(t *testing.T) {
+	g := NewWithT(t)
+	h := hardwareOf(bmc.Inventory{
+		Model: verbose, Missing: slices.Repeat([]string{verbose}, 1000), Disks: slices.Repeat([]bmc.Disk{{Name: verbose, Health: bmc.Health(verbose)}}, 1000),
+		NICs: make([]bmc.NIC, 1000), Devices: make([]bmc.Device, 1000), PowerSupplies: make([]bmc.PowerSupply, 1000),
+	})
+	for _, n := range []int{len(h.Missing), len(h.Disks), len(h.NICs), len(h.Devices), len(h.PowerSupplies)} {
+		g.Expect(n).To(Equal(256))
+	}
+	for _, text := range []string{h.Model, h.Missing[0], h.Disks[0].Name, h.Disks[0].Health} {
+		g.Expect(len(text)).To(And(BeNumerically("<=", 256), BeNumerically(">", 250)))
+	}
+	facts := &hostFacts{}
+	facts.operated("Inspect", time.Now(), time.Now(), failed(bmc.Failed, verbose))
+	g.Expect(len(facts.operation.Message)).To(BeNumerically("<=", 1024))
+	facts.ended(failed(bmc.Unauthorized, verbose), time.Now())
+	g.Expect(facts.bmc.Problem.Message).To(And(ContainSubstring(v1alpha1.RetryBMCAnnotation), Satisfy(func(s string) bool { return len(s) <= 1024 })))
+
+	host := &v1alpha1.BareMetalHost{}
+	host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	setConditions(host, lifecycle.View{Spec: host.Spec, BMC: lifecycle.BMC{Problem: &lifecycle.BMCProblem{Reason: "R", Message: verbose}}},
+		lifecycle.Step{Reason: "R", Message: verbose})
+	g.Expect(host.Status.Conditions).NotTo(BeEmpty())
+	g.Expect(host.Status.Conditions).To(HaveEach(Satisfy(func(c metav1.Condition) bool { return len(c.Message) <= 1024 })))
+}

@@ -1,0 +1,206 @@
+package host_test
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+// claimed gives the server to a new machine.
+func claimed(t *testing.T, server *controllerstest.Server, machine string) *controllerstest.Claim {
+	t.Helper()
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	claim := env.NewClaim(t, server.Host.Namespace, machine)
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Finalizers = []string{v1alpha1.MachineFinalizer} })
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: machine} })
+	return claim
+}
+
+// saw lets the server come to a stage of its boot.
+func saw(t *testing.T, server *controllerstest.Server, stage v1alpha1.BootStage) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Eventually(func() error {
+		if err := env.Client.Get(t.Context(), keyOf(server.Host), server.Host); err != nil {
+			return err
+		}
+		before := server.Host.DeepCopy()
+		server.Host.Status.Boot = &v1alpha1.BootStatus{
+			Attempt: server.Host.Spec.Boot.Attempt, Sightings: []v1alpha1.Sighting{{Stage: stage, Time: metav1.Now()}},
+		}
+		return env.Client.Status().Patch(t.Context(), server.Host, client.MergeFrom(before))
+	}).Should(Succeed())
+}
+
+// told waits until the server is told to boot in this attempt.
+func told(t *testing.T, server *controllerstest.Server, attempt int32) *v1alpha1.BootOverrideStatus {
+	t.Helper()
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.Boot).NotTo(BeNil())
+		g.Expect(h.Spec.Boot.Attempt).To(Equal(attempt))
+		g.Expect(h.Status.BMC.BootOverride).NotTo(BeNil())
+		g.Expect(h.Status.BMC.BootOverride.Attempt).To(Equal(attempt))
+		g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForDHCP))
+	})
+	return server.Host.Status.BMC.BootOverride
+}
+
+// TestOverrideThatLasts: a BMC that turns an override for one boot into one for all gets it taken back once it did its work; and
+// a release leaves neither an override nor an image behind.
+func TestOverrideThatLasts(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 13, bmctest.Options{})
+	misbehave(t, server, bmctest.OnceReadsContinuous, -1)
+	misbehave(t, server, bmctest.OverrideNeverResets, -1)
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	claim := claimed(t, server, "m")
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Attempt: 1, Target: "PXE", Way: "Plain", Lasts: true}))
+	})
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootedCondition)).To(ContainSubstring(`by way "Plain"`))
+	saw(t, server, v1alpha1.StageScript)
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Attempt: 1, Target: "PXE", Way: "Plain", Worked: true}))
+	})
+	g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 10*time.Second).Should(Equal(bmc.BootNone))
+
+	insert(t, server)
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	g.Expect(server.Image()).To(BeEmpty())
+	g.Expect(server.Override().Target).To(Equal(bmc.BootNone))
+}
+
+// TestOverrideThatNeverGoes: a BMC that keeps an override for one boot, and says nothing of it, gets it taken back once it did its work: also
+// where the first that is heard of the boot is that the system reported in.
+func TestOverrideThatNeverGoes(t *testing.T) {
+	number := byte(30)
+	for name, then := range map[string]func(*testing.T, *controllerstest.Server){
+		"script": func(t *testing.T, server *controllerstest.Server) { t.Helper(); saw(t, server, v1alpha1.StageScript) },
+		"reported": func(t *testing.T, server *controllerstest.Server) {
+			t.Helper()
+			controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+				h.Spec.Boot.SeedAddress, h.Spec.Boot.ReportedAt = "192.0.2.7", new(metav1.Now())
+			})
+		},
+	} {
+		number++ // of the MAC address
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			defer start(t)()
+			server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+			misbehave(t, server, bmctest.OverrideNeverResets, -1)
+			register(t, server)
+			claimed(t, server, "m")
+			told(t, server, 1)
+			g.Expect(server.Override()).To(Equal(bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}))
+			then(t, server)
+			g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 10*time.Second).Should(Equal(bmc.BootNone))
+			g.Consistently(server.CommandNames, 300*time.Millisecond).Should(Equal([]string{"Boot=PXE", "On", "Boot=None"}))
+		})
+	}
+}
+
+// TestEscalation: a server that does not come to the network is told in the next way in the next attempt.
+func TestEscalation(t *testing.T) {
+	g := NewWithT(t)
+	settings := controllerstest.Settings()
+	settings.BootTimeout, settings.BootAttempts = 2*time.Second, 3
+	defer startWith(t, settings)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 19, bmctest.Options{})
+	misbehave(t, server, bmctest.OverrideReverts, -1)
+	register(t, server)
+	claimed(t, server, "m")
+	for i, want := range []v1alpha1.BootOverrideStatus{{Target: "PXE", Way: "Plain"}, {Target: "PXE", Way: "NoMode"}, {Target: "HTTP", Way: "Plain"}} {
+		want.Attempt = int32(i) + 1
+		g.Expect(told(t, server, want.Attempt)).To(Equal(&want))
+	}
+}
+
+// TestWhatWorkedIsRemembered: the way that brought a server to the network is used in the next attempt, by the next machine, and
+// after a restart.
+func TestWhatWorkedIsRemembered(t *testing.T) {
+	g := NewWithT(t)
+	settings := controllerstest.Settings()
+	settings.BootTimeout, settings.BootAttempts = 3*time.Second, 2
+	stop := startWith(t, settings)
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 20, bmctest.Options{})
+	misbehave(t, server, bmctest.RefusesBootMode, -1)
+	register(t, server)
+	claim := claimed(t, server, "m1")
+	g.Expect(told(t, server, 1).Way).To(Equal("NoMode"))
+	saw(t, server, v1alpha1.StageDHCP)
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
+	g.Expect(told(t, server, 2).Way).To(Equal("NoMode"))
+	saw(t, server, v1alpha1.StageScript)
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
+
+	worked := &v1alpha1.BootOverrideStatus{Attempt: 2, Target: "PXE", Way: "NoMode", Worked: true}
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	g.Expect(server.Override().Target).To(Equal(bmc.BootNone))
+	g.Expect(server.Host.Status.BMC.BootOverride).To(Equal(worked))
+
+	claim = claimed(t, server, "m2")
+	g.Expect(told(t, server, 1).Way).To(Equal("NoMode"))
+	saw(t, server, v1alpha1.StageScript)
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
+	stop()
+	defer startWith(t, settings)()
+	g.Expect(told(t, server, 2).Way).To(Equal("NoMode"))
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+}
+
+// TestCleanUpRefused: a host whose BMC will not be cleaned up is given back all the same, and says so. The other half is done.
+func TestCleanUpRefused(t *testing.T) {
+	number := byte(40)
+	for name, fault := range map[string]bmctest.Fault{"with an error": bmctest.ETagStorm, "by doing nothing": bmctest.IgnoresOverride} {
+		number++ // of the MAC address
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			defer start(t)()
+			server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+			misbehave(t, server, bmctest.OverrideNeverResets, -1)
+			register(t, server)
+			claim := claimed(t, server, "m")
+			told(t, server, 1)
+			insert(t, server)
+			misbehave(t, server, fault, -1)
+			g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+			wait(t, server, phase(v1alpha1.PhaseAvailable))
+			g.Expect(server.Override().Target).To(Equal(bmc.BootPXE))
+			g.Expect(server.Image()).To(BeEmpty())
+			g.Expect(server.Host.Status.LastOperation.Name).To(Equal("CleanUp"))
+			g.Expect(server.Host.Status.LastOperation.Outcome).To(Equal(v1alpha1.OperationFailed))
+			g.Expect(server.Host.Status.LastOperation.Message).NotTo(BeEmpty())
+			g.Expect(conditions.IsTrue(server.Host, v1alpha1.BMCReadyCondition)).To(BeTrue())
+		})
+	}
+}
+
+// insert puts an image into the virtual drive, as a person would.
+func insert(t *testing.T, server *controllerstest.Server) {
+	t.Helper()
+	g := NewWithT(t)
+	address, err := url.Parse(server.Host.Spec.BMC.Address)
+	g.Expect(err).NotTo(HaveOccurred())
+	person, err := (&redfish.Driver{Permit: bmctest.Loopback}).Open(t.Context(),
+		bmc.Endpoint{URL: address, Username: controllerstest.Username, Password: controllerstest.Password})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(person.(bmc.VirtualMedia).InsertMedia(t.Context(), "http://192.0.2.1/image.iso")).To(Succeed())
+}

@@ -1,0 +1,109 @@
+package host_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+// TestRefusedLoginIsNotRepeated: an account is not locked by trying, and a person can have it tried now.
+func TestRefusedLoginIsNotRepeated(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 11, bmctest.Options{})
+	server.SetPassword("changed at the BMC alone")
+	register(t, server)
+	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsRefused))
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BMCReadyCondition)).To(ContainSubstring(v1alpha1.RetryBMCAnnotation))
+	// Whatever brings the host back, the BMC is not asked.
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "rack-1" })
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))
+	})
+	g.Expect(server.Refused()).To(Equal(1))
+	server.SetPassword(controllerstest.Password)
+	controllerstest.Modify(t, env, server.Host, annotated)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	wait(t, server, withoutAnnotation)
+	g.Expect(server.Refused()).To(Equal(1))
+}
+
+// TestRetryIsOneLogin: the annotation costs one login, however often the host is brought back before everybody knows that it is gone.
+func TestRetryIsOneLogin(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 14, bmctest.Options{})
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	server.SetPassword("changed at the BMC alone")
+	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsRefused))
+	for already := range 2 {
+		g.Expect(server.Refused()).To(Equal(1 + already))
+		controllerstest.Modify(t, env, server.Host, annotated)
+		wait(t, server, withoutAnnotation)
+		g.Eventually(server.Refused, 10*time.Second).Should(Equal(2 + already))
+		g.Consistently(server.Refused, 500*time.Millisecond).Should(Equal(2 + already))
+	}
+}
+
+// TestRetryWhereNothingIsAsked: the annotation does not wait for weeks until it takes effect.
+func TestRetryWhereNothingIsAsked(t *testing.T) {
+	defer start(t)()
+	namespace := env.Namespace(t)
+	t.Run("paused", func(t *testing.T) {
+		server := controllerstest.NewServer(t, namespace, "paused", 15, bmctest.Options{})
+		annotated(server.Host)
+		server.Host.Annotations[clusterv1.PausedAnnotation] = ""
+		register(t, server)
+		wait(t, server, withoutAnnotation)
+		wait(t, server, reason(clusterv1.PausedCondition, clusterv1.PausedReason))
+	})
+	t.Run("no Secret", func(t *testing.T) {
+		server := controllerstest.NewServer(t, namespace, "secret", 16, bmctest.Options{})
+		annotated(server.Host)
+		env.Create(t, server.Host)
+		wait(t, server, withoutAnnotation)
+		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsMissing))
+	})
+	t.Run("orphaned", func(t *testing.T) {
+		server := controllerstest.NewServer(t, namespace, "orphaned", 17, bmctest.Options{})
+		annotated(server.Host)
+		server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "nobody"}
+		register(t, server)
+		wait(t, server, withoutAnnotation)
+		wait(t, server, phase(v1alpha1.PhaseOrphaned))
+	})
+}
+
+func annotated(h *v1alpha1.BareMetalHost) {
+	h.Annotations = map[string]string{v1alpha1.RetryBMCAnnotation: "the night shift"}
+}
+
+func withoutAnnotation(g Gomega, h *v1alpha1.BareMetalHost) {
+	g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.RetryBMCAnnotation))
+}
+
+// TestIncapableBMC: a host whose BMC cannot boot it from the network is not offered, and says why, until it can.
+func TestIncapableBMC(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 12, bmctest.Options{})
+	misbehave(t, server, bmctest.NoNetworkBoot, -1)
+	register(t, server)
+	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCapabilityMissing))
+	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonNotVerified))
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.VerifiedCondition)).To(ContainSubstring("BootPXE"))
+	g.Expect(server.Host.Status.BMC.Capabilities).To(ContainElement("PowerOn"))
+
+	// With the licence that it lacked it is, and nothing is restarted.
+	misbehave(t, server, bmctest.NoNetworkBoot, 0)
+	controllerstest.Modify(t, env, server.Host, annotated)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+}

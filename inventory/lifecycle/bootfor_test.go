@@ -1,0 +1,40 @@
+package lifecycle
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+func TestBootFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		view View
+		want Boot
+	}{
+		"free":                      {freeView(), BootNothing},
+		"claimed":                   {claimedView(), BootNothing},
+		"booting":                   {bootingView(), BootNetwork},
+		"booting, not switched off": {bootingView(notPoweredOff), BootNothing},
+		"booting, late":             {bootingView(expired), BootNothing},
+		"booting, paused":           {bootingView(func(v *View) { v.Consumer.Paused = true }), BootNetwork},
+		"booting, machine gone":     {bootingView(func(v *View) { v.Consumer.Found = false }), BootNothing},
+		"booting, machine deleted":  {bootingView(deleting), BootNothing},
+		"booting, maintenance":      {bootingView(maintenance), BootNothing},
+		"seeded, installed":         {bootingView(seeded), BootDisk},
+		"seeded, from memory":       {bootingView(seeded, ephemeral), BootNothing},
+		"provisioned, installed":    {claimedView(provisioned), BootDisk},
+		"provisioned, from memory":  {claimedView(provisioned, ephemeral, poweredOn), BootNothing},
+		"state lost":                {claimedView(provisioned, ephemeral), BootNothing},
+		"boot failed":               {bootingView(func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{} }), BootNothing},
+		"externally provisioned":    {freeView(external), BootNothing},
+		"reported in, from memory":  {bootingView(ephemeral, func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootNothing},
+		"reported in, installed":    {bootingView(func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootDisk},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(BootFor(test.view, DefaultSettings())).To(Equal(test.want))
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestWaitingIsQuiet: a host that waits tells the same for the whole minute, however often its BMC is asked meanwhile.
+func TestWaitingIsQuiet(t *testing.T) {
+	for name, test := range map[string]struct {
+		view View
+		most int // changes
+	}{
+		"claimed, and runs although nobody started it":                 {claimedView(poweredOn), 0},
+		"released, and the BMC only says that it obeys":                {claimedView(provisioned, poweredOn, deleting), 0},
+		"booting, and the BMC only says that it obeys":                 {bootingView(netbootSet), 0},
+		"free, to be powered off, and the BMC only says that it obeys": {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), 0},
+		"booting":                              {bootingView(poweredOn), 0},
+		"available":                            {freeView(), 0},
+		"claimed, and the BMC was never asked": {claimedView(poweredOn, func(v *View) { v.BMC = BMC{} }), 2}, // to the answer, and what it says
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []string
+			asked := minute(test.view, func(step Step) {
+				now := string(step.Phase) + " " + step.Reason + ": " + step.Message
+				if len(told) == 0 || told[len(told)-1] != now {
+					told = append(told, now)
+				}
+			})
+			g := NewWithT(t)
+			g.Expect(len(told)-1).To(BeNumerically("<=", test.most), "%q", told)
+			if name != "available" {
+				g.Expect(asked).To(BeNumerically(">=", 1), "the minute shows nothing")
+			}
+		})
+	}
+}
+
+// minute plays a minute of a host whose BMC takes a second for each job and does nothing. It returns how many jobs there were.
+func minute(v View, tell func(Step)) (jobs int) {
+	for end := v.Now.Add(time.Minute); v.Now.Before(end); {
+		step := Next(v, DefaultSettings())
+		tell(step)
+		if step.Action == Nothing || step.Action == RecordBoot {
+			v.Now = step.Again
+			continue
+		}
+		jobs++
+		v.BMC.Busy = true
+		tell(Next(v, DefaultSettings()))
+		v.Now = v.Now.Add(time.Second)
+		v.BMC.Busy = false
+		command := map[Action]Command{PowerOn: CommandPowerOn, ShutDown: CommandShutDown, ForceOff: CommandForceOff}[step.Action]
+		if command != "" {
+			v.BMC.LastPower, v.BMC.LastPowerAt = command, v.Now.Add(-time.Millisecond)
+		}
+		if command == CommandShutDown && v.BMC.FirstShutDownAt.IsZero() {
+			v.BMC.FirstShutDownAt = v.Now
+		}
+		if step.Action == Inspect {
+			v.BMC.Inspected, v.BMC.InspectedAt, v.BMC.Power = true, v.Now, v1alpha1.PowerOn
+		}
+		v.BMC.PowerAt = v.Now
+	}
+	return jobs
+}
