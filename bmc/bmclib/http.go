@@ -1,12 +1,9 @@
 package bmclib
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -34,21 +31,11 @@ type answer struct {
 }
 
 func (d *Driver) newWire(endpoint bmc.Endpoint) (*wire, error) {
-	config := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: endpoint.InsecureSkipVerify, //nolint:gosec // only where the host's spec says so
+	transport, err := endpoint.Transport(d.Permit)
+	if err != nil {
+		return nil, err
 	}
-	if len(endpoint.CA) > 0 {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(endpoint.CA) {
-			return nil, &bmc.Error{Kind: bmc.BadCertificate, Op: "Read the CA certificates", Err: errors.New("ca.crt holds no PEM certificate")}
-		}
-	}
-	return &wire{endpoint: endpoint, transport: &http.Transport{
-		DialContext:     (&net.Dialer{Timeout: 10 * time.Second, ControlContext: d.Permit.Control}).DialContext,
-		TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second,
-		MaxIdleConnsPerHost: 1, IdleConnTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,
-	}}, nil
+	return &wire{endpoint: endpoint, transport: transport}, nil
 }
 
 // exchange sends a request and reads the answer, whatever its status. A redirect is an error: requests carry what proves who we

@@ -49,7 +49,7 @@ func (c *conn) Rest() { c.system, c.manager, c.relogged = nil, nil, false }
 func (c *conn) login(ctx context.Context) error {
 	client, err := c.driver.httpClient(c.endpoint)
 	if err != nil {
-		return &bmc.Error{Kind: bmc.BadCertificate, Op: "Read the CA certificates", Err: err}
+		return err
 	}
 	config := gofish.ClientConfig{
 		Endpoint: baseURL(c.endpoint.URL), Username: c.endpoint.Username, Password: c.endpoint.Password,

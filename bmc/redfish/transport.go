@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -68,21 +65,9 @@ func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
 	if transport := t.byPolicy[p]; transport != nil {
 		return transport, nil
 	}
-	config := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: endpoint.InsecureSkipVerify, //nolint:gosec // only where the host's spec says so
-	}
-	if len(endpoint.CA) > 0 {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(endpoint.CA) {
-			return nil, errors.New("ca.crt holds no PEM certificate")
-		}
-	}
-	transport := &http.Transport{
-		DialContext:     (&net.Dialer{Timeout: 10 * time.Second, ControlContext: d.Permit.Control}).DialContext,
-		TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, ForceAttemptHTTP2: true,
-		// A kept-alive connection costs tens of KiB; a BMC at rest is asked every few minutes only.
-		MaxIdleConns: 256, MaxIdleConnsPerHost: 1, IdleConnTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+	transport, err := endpoint.Transport(d.Permit)
+	if err != nil {
+		return nil, err
 	}
 	if len(t.byPolicy) >= mostPolicies {
 		for old, transport := range t.byPolicy {

@@ -1,0 +1,31 @@
+package bmc
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Transport returns an HTTP transport to the endpoint's BMC that verifies its certificate as the endpoint says, and makes no
+// connection that permit refuses. Callers bound the requests themselves. The error is BadCertificate where the CA is none.
+func (e Endpoint) Transport(permit Permit) (*http.Transport, error) {
+	config := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: e.InsecureSkipVerify, //nolint:gosec // only where the host's spec says so
+	}
+	if len(e.CA) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(e.CA) {
+			return nil, &Error{Kind: BadCertificate, Op: "Read the CA certificates", Err: errors.New("ca.crt holds no PEM certificate")}
+		}
+	}
+	return &http.Transport{
+		DialContext:     (&net.Dialer{Timeout: 10 * time.Second, ControlContext: permit.Control}).DialContext,
+		TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, ForceAttemptHTTP2: true,
+		// A kept-alive connection costs tens of KiB; a BMC at rest is asked every few minutes only.
+		MaxIdleConns: 256, MaxIdleConnsPerHost: 1, IdleConnTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+	}, nil
+}
