@@ -53,13 +53,15 @@ type Options struct {
 	RetryAfter time.Duration
 	// Timeout bounds the fetch of one file. Defaults to 15 minutes.
 	Timeout time.Duration
+	// Stall is how long an origin may send nothing. Defaults to 30 s.
+	Stall time.Duration
 }
 
 // Cache holds files by their checksums. It is safe for concurrent use.
 type Cache struct {
 	opts   Options
 	client *http.Client
-	lanes  chan struct{}
+	lanes  lanes
 
 	ctx    context.Context //nolint:containedctx // fetches outlive the requests that start them
 	cancel context.CancelFunc
@@ -67,6 +69,7 @@ type Cache struct {
 
 	mu      sync.Mutex
 	fetches map[string]*fetch // by path and URL
+	partial int64             // bytes of files that are not whole yet
 }
 
 type fetch struct {
@@ -86,6 +89,9 @@ func New(opts Options) (*Cache, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 15 * time.Minute
 	}
+	if opts.Stall == 0 {
+		opts.Stall = 30 * time.Second
+	}
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil { //nolint:gosec // kernels are no secret
 		return nil, err
 	}
@@ -100,7 +106,7 @@ func New(opts Options) (*Cache, error) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Cache{opts: opts, ctx: ctx, cancel: cancel, lanes: make(chan struct{}, 4), fetches: map[string]*fetch{}}
+	c := &Cache{opts: opts, ctx: ctx, cancel: cancel, lanes: newLanes(), fetches: map[string]*fetch{}}
 	dialer := &net.Dialer{Timeout: 30 * time.Second, ControlContext: c.checkAddress}
 	c.client = &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute}}
 	return c, nil
@@ -202,16 +208,15 @@ func (c *Cache) start(a Artifact, path string) error {
 func (c *Cache) fetch(a Artifact, path string) error {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opts.Timeout)
 	defer cancel()
-	select {
-	case c.lanes <- struct{}{}:
-		defer func() { <-c.lanes }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
 	if err != nil {
 		return err
 	}
+	leave, err := c.lanes.enter(ctx, request.URL.Host)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	origin := request.URL.Scheme + "://" + request.URL.Host + request.URL.Path // a query may hold a token
 	response, err := c.client.Do(request)
 	if err != nil {
@@ -232,12 +237,13 @@ func (c *Cache) fetch(a Artifact, path string) error {
 	defer func() { _ = os.Remove(file.Name()) }() // it is gone when it got its name
 	kind, want, _ := strings.Cut(a.Checksum, ":")
 	sum := newHash(kind)
-	n, err := io.Copy(io.MultiWriter(file, sum), io.LimitReader(response.Body, c.opts.MaxBytes+1))
-	if err := errors.Join(err, file.Close()); err != nil {
+	bounded := &bounded{cache: c}
+	defer bounded.release()
+	body := newStalling(response.Body, c.opts.Stall, cancel)
+	defer body.stop()
+	_, err = io.Copy(io.MultiWriter(bounded, file, sum), body)
+	if err := errors.Join(body.explain(err), file.Close()); err != nil {
 		return fmt.Errorf("fetch %s: %w", origin, err)
-	}
-	if n > c.opts.MaxBytes {
-		return fmt.Errorf("%s is larger than the whole cache may be (%d bytes)", origin, c.opts.MaxBytes)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != strings.ToLower(want) {
 		return fmt.Errorf("%w: %s is %s:%s and should be %s", ErrChecksum, origin, kind, got, a.Checksum)

@@ -126,3 +126,26 @@ func TestBound(t *testing.T) {
 	_, err = read(t, cache, Artifact{origin.URL + "/far-too-large", sum("/far-too-large")})
 	g.Expect(err).To(MatchError(ContainSubstring("larger than the whole cache")))
 }
+
+// TestSlowOrigins: an origin that stops sending is given up, and meanwhile the others are fetched.
+func TestSlowOrigins(t *testing.T) {
+	g := NewWithT(t)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte("ker"))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(slow.Close) // after the caches, which hang up
+	well := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("kernel")) }))
+	t.Cleanup(well.Close)
+	cache := newCache(t, Options{AllowNetworks: loopback, Stall: time.Hour})
+	for i := range 2 * mostFetches {
+		_, err := cache.Open(Artifact{slow.URL, sum(string(rune('a' + i)))})
+		g.Expect(err).To(MatchError(ErrNotYet))
+	}
+	g.Expect(read(t, cache, Artifact{well.URL, sum("kernel")})).To(Equal("kernel"), "while the slow ones hang")
+
+	impatient := newCache(t, Options{AllowNetworks: loopback, Stall: 20 * time.Millisecond})
+	_, err := read(t, impatient, Artifact{slow.URL, sum("kernel")})
+	g.Expect(err).To(MatchError(ContainSubstring("it sent nothing for 20ms")))
+}
