@@ -11,7 +11,7 @@ LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kubectl kubeadm holl
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ## Try it
 .PHONY: demo
@@ -29,7 +29,7 @@ test: ## All tests, with the race detector: unit, conformance and move.
 
 .PHONY: unit
 unit: lab-programs peers ## Unit tests, controllers against a real API server (envtest), and drivers against emulated BMCs.
-	go test -race -timeout 15m $$(go list ./... | grep -v -e /hack/lab$$ -e /bmc/peertest$$)
+	go test -race -timeout 15m $$(go list ./... | grep -v -e /hack/lab$$ -e /hack/e2e$$ -e /bmc/peertest$$)
 
 .PHONY: conformance
 conformance: peers ## The BMC conformance suite against software that we did not write: sushy-tools, virtualbmc, ipmi_sim.
@@ -38,6 +38,11 @@ conformance: peers ## The BMC conformance suite against software that we did not
 .PHONY: move
 move: lab-programs ## clusterctl move between two real management planes.
 	go test -race -timeout 15m ./hack/lab
+
+.PHONY: e2e
+e2e: ## Boot real firmware in QEMU; root.
+	@hack/firmware.sh
+	go test -race -count=1 -timeout 15m ./hack/e2e
 
 .PHONY: generate
 generate: ## Write what is generated: deep copies, CRDs, RBAC.
