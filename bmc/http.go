@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -28,4 +30,17 @@ func (e Endpoint) Transport(permit Permit) (*http.Transport, error) {
 		// A kept-alive connection costs tens of KiB; a BMC at rest is asked every few minutes only.
 		MaxIdleConns: 256, MaxIdleConnsPerHost: 1, IdleConnTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 	}, nil
+}
+
+// ReadBody reads the body of an answer, at most so many bytes, and closes it: a BMC is a stranger.
+func ReadBody(response *http.Response, most int64) ([]byte, error) {
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if int64(len(body)) > most {
+		return nil, fmt.Errorf("the BMC's answer is larger than %d KiB", most>>10)
+	}
+	return body, nil
 }

@@ -3,7 +3,6 @@ package bmclib
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -48,14 +47,11 @@ func (w *wire) exchange(request *http.Request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read the answer: %w", err)
-	case len(body) > maxBody:
-		return nil, fmt.Errorf("the answer is larger than %d KiB", maxBody>>10)
-	case response.StatusCode/100 == 3:
+	body, err := bmc.ReadBody(response, maxBody)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode/100 == 3 {
 		return nil, fmt.Errorf("the answer is a redirect (%d), which is not followed: give the address where it leads", response.StatusCode)
 	}
 	return &answer{status: response.StatusCode, header: response.Header, body: body}, nil

@@ -124,10 +124,6 @@ func webServerFaults(t *testing.T, scheme, suffix string, open func(*Driver) ope
 		serve http.HandlerFunc
 	}{
 		{"not found", bmc.NotFound, http.NotFound},
-		{"busy", bmc.Unreachable, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}},
 		{"redirect", bmc.Failed, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://192.0.2.1/", http.StatusTemporaryRedirect)
 		}},
@@ -155,7 +151,9 @@ func webServerFaults(t *testing.T, scheme, suffix string, open func(*Driver) ope
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}))
 		_, err := open(testDriver())(t.Context(), endpoint(host, ca))
-		NewWithT(t).Expect(bmc.RetryAfter(err)).To(Equal(7 * time.Second))
+		g := NewWithT(t)
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
+		g.Expect(bmc.RetryAfter(err)).To(Equal(7 * time.Second))
 	})
 }
 

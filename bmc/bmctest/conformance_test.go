@@ -46,10 +46,16 @@ func interrupt(t *testing.T, s bmctest.Subject, when func() bool) (bmctest.Outco
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for !when() && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
+		defer cancel()
+		look := time.NewTicker(time.Millisecond)
+		defer look.Stop()
+		for !when() {
+			select {
+			case <-look.C:
+			case <-ctx.Done():
+				return
+			}
 		}
-		cancel()
 	}()
 	return bmctest.Conform(ctx, s, func(bmctest.Result) {})
 }

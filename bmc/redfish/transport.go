@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -105,13 +104,9 @@ func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read the answer: %w", err)
-	case len(body) > maxBody:
-		return nil, fmt.Errorf("the BMC's answer is larger than %d MiB", maxBody>>20)
+	body, err := bmc.ReadBody(response, maxBody)
+	if err != nil {
+		return nil, err
 	}
 	if busy := busyOf(response); busy != nil {
 		return nil, busy
