@@ -32,9 +32,8 @@ func (e Endpoint) Transport(permit Permit) (*http.Transport, error) {
 	}, nil
 }
 
-// ReadBody reads the body of an answer, at most so many bytes, and closes it: a BMC is a stranger.
+// ReadBody reads the body of an answer, at most so many bytes: a BMC is a stranger. Closing it is the caller's.
 func ReadBody(response *http.Response, most int64) ([]byte, error) {
-	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)

@@ -47,6 +47,7 @@ func (w *wire) exchange(request *http.Request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = response.Body.Close() }()
 	body, err := bmc.ReadBody(response, maxBody)
 	if err != nil {
 		return nil, err

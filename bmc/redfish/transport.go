@@ -104,6 +104,7 @@ func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = response.Body.Close() }()
 	body, err := bmc.ReadBody(response, maxBody)
 	if err != nil {
 		return nil, err
