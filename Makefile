@@ -5,13 +5,17 @@ SHELL := /usr/bin/env bash -euo pipefail
 VERSION ?= v0.1.0
 IMAGE ?= ghcr.io/capbm-io/cluster-api-provider-baremetal:$(VERSION)
 BIN := .cache/bin
+ARCH ?= amd64
 OUT := out/infrastructure-baremetal/$(VERSION)
 LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kubectl kubeadm hollow-kubelet \
 	capi-core capi-kubeadm-bootstrap capi-kubeadm-control-plane clusterctl kustomize
 
+# What tests wait for may take its time on a busy machine.
+export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT ?= 30s
+
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ## Try it
 .PHONY: demo
@@ -22,41 +26,109 @@ demo: lab-programs ## Emulated servers become Running Machines. KEEP=1 leaves it
 
 ## Work on it
 .PHONY: test
-test: ## All tests, with the race detector: unit, conformance and move.
-	@for part in unit conformance move; do \
+test: ## All tests, with the race detector: unit, conformance, seedcheck, contract and crash.
+	@for part in unit conformance seedcheck contract crash; do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$part; echo "== $$part took $$((SECONDS - start)) s"; \
 	done
 
+# -count=1 where tests run other programs: Go's cache of test results sees what the test itself reads, and not what kustomize, clusterctl or
+# a manager that it starts are made of or read.
 .PHONY: unit
 unit: lab-programs peers ## Unit tests, controllers against a real API server (envtest), and drivers against emulated BMCs.
-	go test -race -timeout 15m $$(go list ./... | grep -v -e /hack/lab$$ -e /hack/e2e$$ -e /bmc/peertest$$)
+	@hack/promtool.sh
+	go test -race -timeout 15m $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
+	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager
+
+.PHONY: properties-full
+properties-full: ## The properties of the lifecycle over many more sequences, from a new SEED each time, and how often each state and transition was visited. CHECKS=5000
+	@seed=$${SEED:-$$(date +%s)}; echo "seed $$seed"; \
+	go test -count=1 -timeout 60m -v -run TestProperty ./inventory/lifecycle -rapid.seed=$$seed -rapid.checks=$(or $(CHECKS),5000)
+
+.PHONY: mutants-full
+mutants-full: ## Break the lifecycle in each way of the table of hack/mutants; its tests must notice every one.
+	MUTANTS=all go test -count=1 -timeout 60m -v ./hack/mutants
 
 .PHONY: conformance
 conformance: peers ## The BMC conformance suite against software that we did not write: sushy-tools, virtualbmc, ipmi_sim.
 	go test -race -timeout 15m ./bmc/peertest
 
-.PHONY: move
-move: lab-programs ## clusterctl move between two real management planes.
-	go test -race -timeout 15m ./hack/lab
+.PHONY: monitoring
+monitoring: ## Let promtool check and test the alerts, and compare them and the dashboard with what a manager shows; a part of unit.
+	@hack/build.sh etcd kube-apiserver kustomize
+	@hack/promtool.sh
+	go test -race -count=1 -timeout 10m -run '^(TestRules|TestDashboardQueries|TestWrong|TestLife)$$' -v ./cmd/manager | grep -v '^{'
+
+.PHONY: seedcheck
+seedcheck: ## Let cloud-init, netplan, systemd and NetworkManager of Debian 12 read what our seeds say.
+	@hack/seedtools.sh
+	go test -race -timeout 15m ./hack/seedcheck
+
+.PHONY: contract
+contract: lab-programs ## Cluster API's contract, beside its real managers and by the real clusterctl.
+	@hack/balancer.sh
+	go test -race -count=1 -p 2 -timeout 20m ./hack/contract/... # two suites at once: they wait more than they work
+
+# A run waits more than it works: several go at once.
+.PHONY: crash
+crash: lab-programs ## Halt the manager at some of its writes and BMC commands, and expect that a fresh one ends as if nothing had happened. CRASH_SEED=N.
+	CRASH_SAMPLE=$(or $(CRASH_SAMPLE),3) go test -race -count=1 -parallel 8 -timeout 15m ./hack/endure/crash
+
+.PHONY: crash-full
+crash-full: lab-programs ## The same at each of them, and print the report.
+	CRASH_SAMPLE=0 go test -count=1 -parallel 8 -timeout 60m -v ./hack/endure/crash | grep -v -e '^=== ' -e '-- PASS'
+
+.PHONY: imagecheck
+imagecheck: ## Build the image, let skopeo and umoci read it, and runc run it as the Deployment says; root, Debian.
+	@hack/build.sh etcd kube-apiserver kustomize
+	@hack/imagecheck.sh
+	@hack/image.sh $(IMAGE) amd64 .cache/image/first.tar # fetches and compiles what the test needs, which has no network
+	go test -race -count=1 -timeout 15m ./hack/imagecheck
 
 .PHONY: e2e
-e2e: ## Boot real firmware in QEMU; root.
-	@hack/firmware.sh
-	go test -race -count=1 -timeout 15m ./hack/e2e
+e2e: ## The whole provider boots real firmware in QEMU, by real BMC software, to a real cloud-init; root.
+	@hack/build.sh etcd kube-apiserver kubectl
+	@hack/e2e.sh
+	go test -race -count=1 -timeout 20m -parallel 2 ./hack/e2e
+
+.PHONY: matrix
+matrix: lab-programs ## A sample of the faults at the steps of a host's life, which MATRIX_SEED changes. MATRIX_CASE="clock,Down / boot" runs those that contain a part.
+	go test -race -count=1 -timeout 20m -parallel 16 ./hack/endure/matrix -v | grep -v -e '^=== ' -e '^ *--- PASS'
+
+.PHONY: matrix-full
+matrix-full: lab-programs ## Every fault at every step of a host's life; half an hour and more.
+	MATRIX=full go test -count=1 -timeout 120m -parallel 32 ./hack/endure/matrix -v | grep -v -e '^=== ' -e '^ *--- PASS'
+
+# What it decides follows from SEED; what comes of it depends on the machine, too.
+.PHONY: soak
+soak: lab-programs ## 230 hosts for DURATION (20m) under faults, people and crashes of the manager, held to what must be true. SEED=1, HOSTS=200, WHOLE=30.
+	@go build -o $(BIN)/soak ./hack/endure/soak
+	@$(BIN)/soak --duration=$(or $(DURATION),20m) --seed=$(or $(SEED),1) --direct=$(or $(HOSTS),200) --whole=$(or $(WHOLE),30)
+
+.PHONY: sigkill
+sigkill: lab-programs ## Kill the manager KILLS (20) times at random moments of machines' lives; each ends as one without a crash. SEED=1.
+	@go build -o $(BIN)/soak ./hack/endure/soak
+	@$(BIN)/soak --kills=$(or $(KILLS),20) --seed=$(or $(SEED),1) --direct=6 --whole=0
 
 .PHONY: generate
-generate: ## Write what is generated: deep copies, CRDs, RBAC.
+generate: ## Write what is generated: deep copies, CRDs, RBAC, webhooks.
 	@hack/build.sh controller-gen
 	$(BIN)/controller-gen object paths=./api/...
 	$(BIN)/controller-gen crd:crdVersions=v1 paths=./api/... output:crd:dir=config/crd/bases
-	$(BIN)/controller-gen rbac:roleName=capbm-manager paths="{./controllers/...,./cmd/...}" output:rbac:dir=config/rbac
+	$(BIN)/controller-gen rbac:roleName=capbm-manager,fileName=role.yaml \
+		$$(go list -f 'paths={{.ImportPath}}' ./controllers/... ./cmd/... | grep -v /controllers/boot$$) output:rbac:dir=config/rbac
+	$(BIN)/controller-gen rbac:roleName=capbm-boot,fileName=boot_role.yaml paths=./controllers/boot output:rbac:dir=config/rbac
+	$(BIN)/controller-gen webhook paths=./controllers/webhook output:webhook:dir=config/webhook
+	hack/monitoring.sh
 
 .PHONY: verify
 verify: generate ## Check that generated files are up to date, that the code is formatted and linted, and that go.mod is tidy.
-	@hack/build.sh golangci-lint
+	@hack/build.sh golangci-lint kustomize
+	@folder=$$(mktemp -d); hack/release.sh $$folder $(IMAGE); rm -r $$folder
 	go mod tidy
-	@test -z "$$(git status --porcelain -- api config go.mod go.sum)" || { git --no-pager diff -- api config go.mod go.sum; git status --short -- api config go.mod go.sum; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
+	go -C hack/image mod tidy # a module of its own, of Go code of ours
+	@files="api config go.mod go.sum hack/image/go.mod hack/image/go.sum"; test -z "$$(git status --porcelain -- $$files)" || { git --no-pager diff -- $$files; git status --short -- $$files; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
 	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(BIN)/golangci-lint run ./...
+	cd hack/image && GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(CURDIR)/$(BIN)/golangci-lint run ./...
 	go test . # the laws
 
 .PHONY: fuzz
@@ -68,21 +140,30 @@ peers: ## Install the BMC software that the conformance suite runs against: Debi
 	@hack/peers.sh
 
 .PHONY: bench
-bench: ## What BMCs cost: CPU, allocations and bytes for each poll and each idle BMC, 1,000 emulated BMCs.
+bench: ## What BMCs cost: CPU, allocations and bytes for each poll and each idle BMC, 1,000 emulated BMCs; and what decisions, answers and scripts cost.
 	go test -run '^$$' -bench PowerPoll -benchtime 5000x ./bmc/redfish
 	go test -run '^$$' -bench . -benchtime 3000x ./bmc/ipmi
+	go test -run '^$$' -bench 'Pick|Next|Answer|Network|^BenchmarkFile$$' ./inventory/claim ./inventory/lifecycle ./pxe/dhcp ./pxe/ipxe ./pxe/seed
+
+.PHONY: netbench
+netbench: ## DHCP, TFTP and HTTP under load, beside kea, dnsmasq, tftpd-hpa and nginx, on this machine; root.
+	@hack/build.sh etcd kube-apiserver
+	@hack/loaders.sh .cache/loaders
+	@hack/netbench.sh
+	go test -count=1 -timeout 20m -v ./hack/netbench | grep -e '^    [a-z_]*.go' -e '^---'
 
 .PHONY: build
 build: ## Build the manager, bmcsim and bmcctl.
 	CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/...
 
+.PHONY: image
+image: ## Write the image to out/image/ as an OCI archive, without a container engine; Debian. ARCH=arm64 for the other architecture.
+	@hack/image.sh $(IMAGE) $(ARCH) out/image/cluster-api-provider-baremetal-$(VERSION)-$(ARCH).tar
+
 .PHONY: release
-release: ## Write what clusterctl installs to out/.
+release: ## Write what clusterctl installs and generates from to out/, as VERSION and with IMAGE.
 	@hack/build.sh kustomize
-	@mkdir -p $(OUT)
-	@$(BIN)/kustomize build config/default | sed 's#ghcr.io/capbm-io/cluster-api-provider-baremetal:dev#$(IMAGE)#' > $(OUT)/infrastructure-components.yaml
-	@$(BIN)/kustomize build config/templates > $(OUT)/cluster-template.yaml
-	@cp metadata.yaml $(OUT)/metadata.yaml
+	@hack/release.sh $(OUT) $(IMAGE)
 	@ls $(OUT)
 
 .PHONY: lab-programs

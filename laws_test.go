@@ -70,7 +70,7 @@ func TestForbidden(t *testing.T) {
 	}{
 		{from: "cmd/manager", to: "controllers/host"},
 		{from: "cmd/manager", to: "bmc/redfish"},
-		{from: "cmd/emulator", to: "bmc/bmctest"},
+		{from: "cmd/bmcsim", to: "bmc/bmctest"},
 		{from: "hack/lab", to: "pxe/pxetest"},
 		{from: "cmd/manager", to: "hack/lab", forbidden: true},
 		{from: "controllers/host", to: "inventory/lifecycle"},

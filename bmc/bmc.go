@@ -20,7 +20,7 @@ type Client interface {
 	// Describe tells what the BMC says of itself: which model it is, what it can do, and which of its known deviations the
 	// driver works around. It changes nothing.
 	Describe(ctx context.Context) (Description, error)
-	// Close ends the connection and, where there is one, the session on the BMC.
+	// Close ends the connection and, where there is one, the session on the BMC. It may be called again where it failed.
 	Close(ctx context.Context) error
 }
 

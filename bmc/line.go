@@ -17,16 +17,18 @@ type line struct {
 	used      time.Time
 	proven    bool // the last job reached the BMC
 
-	client  Client
-	driver  *driverUse // of client
-	peer    string     // the URL and the identity that client was opened with
-	keep    time.Duration
-	limiter *rate.Limiter
-	faults  faults
+	client   Client
+	unclosed []Client   // their logout failed
+	driver   *driverUse // of client
+	peer     string     // the URL and the identity that client was opened with
+	keep     time.Duration
+	limiter  *rate.Limiter
+	faults   faults
+	observe  func(Call) // nil for none
 }
 
 func newLine(opts PoolOptions) *line {
-	return &line{limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate/2))), used: time.Now(), keep: opts.Idle}
+	return &line{limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate/2))), used: time.Now(), keep: opts.Idle, observe: opts.Observe}
 }
 
 // run runs a job with the connection that is there, or a new one.
@@ -42,7 +44,7 @@ func (l *line) run(ctx context.Context, driver *driverUse, job Job) error {
 	defer cancel()
 	err := l.connect(ctx, driver, job.Endpoint, id)
 	if err == nil {
-		err = job.Run(ctx, l.client)
+		err = job.Run(ctx, observe(l.client, driver.scheme, l.observe))
 		if rester, ok := l.client.(Rester); ok {
 			rester.Rest()
 		}
@@ -54,6 +56,7 @@ func (l *line) run(ctx context.Context, driver *driverUse, job Job) error {
 	if err == nil || e.Kind == Unsupported {
 		l.proven = true
 		l.faults.reached(id)
+		l.closeAgain(ctx)
 		return err
 	}
 	l.drop(ctx)
@@ -69,7 +72,11 @@ func (l *line) connect(ctx context.Context, driver *driverUse, e Endpoint, id id
 	}
 	l.drop(ctx)
 	e.Pace = l.limiter.Wait
+	start := time.Now()
 	client, err := driver.Open(ctx, e)
+	if l.observe != nil {
+		l.observe(Call{Scheme: driver.scheme, Operation: "Open", Took: time.Since(start), Err: err})
+	}
 	if err != nil {
 		return Wrap("Open", err)
 	}
@@ -80,14 +87,32 @@ func (l *line) connect(ctx context.Context, driver *driverUse, e Endpoint, id id
 	return nil
 }
 
+// mostUnclosed is how many sessions of a BMC are remembered that could not be ended. It is less than BMCs have, which is 4 to 16.
+const mostUnclosed = 3
+
+// logoutTimeout bounds what the end of sessions may take from who waits for the BMC.
+const logoutTimeout = 5 * time.Second
+
 // drop closes the connection, if there is one. A session that is not closed counts against the BMC's few: it is closed also
-// when the job's time is up. Where the BMC refuses, it ends the session by itself some time, and the job is not the worse for it.
+// when the job's time is up, and once more when the BMC is well again. The job is not the worse for it.
 func (l *line) drop(ctx context.Context) {
 	if l.client == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 	defer cancel()
-	_ = l.client.Close(ctx)
+	if l.client.Close(ctx) != nil && len(l.unclosed) < mostUnclosed {
+		l.unclosed = append(l.unclosed, l.client)
+	}
 	l.client, l.peer = nil, ""
+}
+
+// closeAgain tries once more to end the sessions whose logout failed. What the BMC does not let go of then it ends by itself some time.
+func (l *line) closeAgain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
+	defer cancel()
+	for _, client := range l.unclosed {
+		_ = client.Close(ctx)
+	}
+	l.unclosed = nil
 }

@@ -68,6 +68,8 @@ type PoolOptions struct {
 	Patience time.Duration
 	// MostStuck is how many jobs may have given their slot away. Defaults to 1024.
 	MostStuck int
+	// Observe, where not nil, is told of every call of a driver, by several jobs at once. It must not block.
+	Observe func(Call)
 }
 
 func (o PoolOptions) withDefaults() PoolOptions {
@@ -94,6 +96,7 @@ type class struct{ running, limit int }
 type driverUse struct {
 	Driver
 
+	scheme  string
 	running int
 }
 
@@ -118,7 +121,7 @@ func NewPool(drivers map[string]Driver, opts PoolOptions) *Pool {
 		busy: map[string]bool{}, lines: map[string]*line{},
 	}
 	for scheme, driver := range drivers {
-		p.drivers[scheme] = &driverUse{Driver: driver}
+		p.drivers[scheme] = &driverUse{Driver: driver, scheme: scheme}
 		p.lanes = append(p.lanes, &lane{driver: p.drivers[scheme], class: &p.proven}, &lane{driver: p.drivers[scheme], class: &p.others})
 	}
 	p.wg.Go(p.sweep)
@@ -135,11 +138,15 @@ func (p *Pool) Close() {
 	var logouts sync.WaitGroup
 	slots := make(chan struct{}, p.opts.Concurrency)
 	for _, l := range p.lines {
-		if l.client == nil {
+		if l.client == nil && l.unclosed == nil {
 			continue
 		}
 		slots <- struct{}{}
-		logouts.Go(func() { l.drop(context.Background()); <-slots })
+		logouts.Go(func() {
+			l.drop(context.Background())
+			l.closeAgain(context.Background())
+			<-slots
+		})
 	}
 	logouts.Wait()
 }

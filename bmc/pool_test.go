@@ -14,15 +14,15 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/leaktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
 // TestMain finds goroutines, and with them connections, that were left behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func endpoint(host string) bmc.Endpoint {
 	return bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: host}, Username: "admin", Password: "secret"}
@@ -166,6 +166,32 @@ func TestLogout(t *testing.T) {
 	for _, machine := range machines {
 		g.Expect(machine.Sessions()).To(BeZero())
 	}
+}
+
+// TestLogoutLater: a session that a BMC did not end because it was busy is ended once it is well, so that an outage leaves none.
+func TestLogoutLater(t *testing.T) {
+	g := NewWithT(t)
+	driver := &redfish.Driver{Permit: bmctest.Loopback}
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{})
+	t.Cleanup(pool.Close)
+	defer driver.CloseIdleConnections()
+	machine := bmctest.NewMachine(bmctest.Options{Username: "admin", Password: "secret"})
+	server := httptest.NewServer(machine)
+	defer server.Close()
+	u, err := url.Parse(server.URL)
+	g.Expect(err).NotTo(HaveOccurred())
+	u.Scheme, u.RawQuery = redfish.SchemeInsecure, "auth=session"
+	job := bmc.Job{Key: u.Host, Endpoint: bmc.Endpoint{URL: u, Username: "admin", Password: "secret"}}
+	g.Expect(result(t, pool, job, poll)).To(Succeed())
+	g.Expect(machine.Misbehave(bmctest.Busy503, -1)).To(Succeed())
+	g.Expect(result(t, pool, job, poll)).NotTo(Succeed())
+	g.Expect(machine.Misbehave(bmctest.Busy503, 0)).To(Succeed())
+	g.Expect(machine.Sessions()).To(Equal(1), "it could not be ended")
+	job.Now = true
+	g.Expect(result(t, pool, job, poll)).To(Succeed())
+	g.Expect(machine.Sessions()).To(Equal(1), "the old one is gone, and the new one is kept for the next job")
+	pool.Close()
+	g.Expect(machine.Sessions()).To(BeZero())
 }
 
 // TestRefusedLogin: a login that was refused is not repeated, whoever asks, but with other credentials or when a person says so.

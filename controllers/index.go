@@ -3,12 +3,17 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
@@ -20,12 +25,23 @@ const (
 	FreeIndex = "spec.consumerRef.free"
 	// MACIndex finds the hosts with a boot MAC address.
 	MACIndex = "spec.bootMACAddress"
+	// BMCIndex finds the hosts behind a BMC, by its BMCOf. See SameServer.
+	BMCIndex = "spec.bmc.address"
 	// SecretIndex finds the hosts that refer to a Secret, by its name.
 	SecretIndex = "spec.bmc.secrets"
+	// HardwareIndex finds the hosts whose BMC reported a UUID, by its inventory.HardwareID.
+	HardwareIndex = "status.hardware.systemUUID"
+	// AddressIndex finds the hosts that an IP address is reserved for, or that were seen with it.
+	AddressIndex = "addresses"
 )
 
 // AddIndexes adds the indexes of BareMetalHosts to the manager's cache.
 func AddIndexes(ctx context.Context, mgr manager.Manager) error {
+	return IndexHosts(ctx, mgr.GetFieldIndexer())
+}
+
+// IndexHosts adds the indexes of BareMetalHosts.
+func IndexHosts(ctx context.Context, indexer client.FieldIndexer) error {
 	for name, values := range map[string]func(*v1alpha1.BareMetalHost) []string{
 		ConsumerIndex: func(h *v1alpha1.BareMetalHost) []string {
 			if h.Spec.ConsumerRef == nil {
@@ -37,14 +53,118 @@ func AddIndexes(ctx context.Context, mgr manager.Manager) error {
 			return []string{strconv.FormatBool(h.Spec.ConsumerRef == nil)}
 		},
 		MACIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{h.Spec.BootMACAddress} },
+		BMCIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{BMCOf(h)} },
 		SecretIndex: func(h *v1alpha1.BareMetalHost) []string {
 			return []string{h.Spec.BMC.CredentialsSecretName, h.Spec.BMC.CASecretName}
 		},
+		HardwareIndex: func(h *v1alpha1.BareMetalHost) []string {
+			if h.Status.Hardware == nil || inventory.HardwareID(h.Status.Hardware.SystemUUID) == "" {
+				return nil
+			}
+			return []string{inventory.HardwareID(h.Status.Hardware.SystemUUID)}
+		},
+		AddressIndex: func(h *v1alpha1.BareMetalHost) []string {
+			return addressStrings(append(UsedAddresses(h), ReservedAddresses(h)...))
+		},
 	} {
 		extract := func(o client.Object) []string { return values(o.(*v1alpha1.BareMetalHost)) } //nolint:forcetypeassert // the index is of hosts
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalHost{}, name, extract); err != nil {
+		if err := indexer.IndexField(ctx, &v1alpha1.BareMetalHost{}, name, extract); err != nil {
 			return fmt.Errorf("index hosts by %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// BMCOf returns what the addresses of one BMC have in common, whatever protocol it is asked by: the host, with the port where that is none of the
+// protocols' own, for emulators and port forwards tell BMCs apart by it. Behind one webhook are many BMCs, which its query tells apart.
+func BMCOf(h *v1alpha1.BareMetalHost) string {
+	address, err := url.Parse(h.Spec.BMC.Address)
+	if err != nil {
+		return h.Spec.BMC.Address
+	}
+	if strings.HasPrefix(address.Scheme, "rpc+") {
+		return strings.ToLower(address.Host) + address.RequestURI()
+	}
+	if slices.Contains(ownPorts, address.Port()) {
+		return strings.ToLower(address.Hostname())
+	}
+	return strings.ToLower(address.Host)
+}
+
+// ownPorts are the ports of the protocols that BMCs are asked by: HTTPS, HTTP, IPMI (RMCP), AMT without and with TLS; and none, which stands for one of them.
+var ownPorts = []string{"", "443", "80", "623", "16992", "16993"}
+
+// SameServer tells whether the addresses of two hosts with one BMCOf may name one server: the path names the server behind a BMC of several, and an
+// address without one names whatever is behind it.
+func SameServer(a, b *v1alpha1.BareMetalHost) bool {
+	one, other := systemOf(a), systemOf(b)
+	return one == "" || other == "" || one == other
+}
+
+func systemOf(h *v1alpha1.BareMetalHost) string {
+	address, err := url.Parse(h.Spec.BMC.Address)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimRight(address.Path, "/")
+}
+
+// ReservedAddresses returns the addresses that DHCP keeps for a host.
+func ReservedAddresses(h *v1alpha1.BareMetalHost) []netip.Addr {
+	return parseAddresses(h.Spec.BootAddresses)
+}
+
+// UsedAddresses returns the addresses that a host was seen with, that of its operating system first, and those that it is told to have.
+func UsedAddresses(h *v1alpha1.BareMetalHost) []netip.Addr {
+	var seen []string
+	if boot := h.Spec.Boot; boot != nil {
+		seen = append(seen, boot.ReportAddress, boot.SeedAddress, boot.ScriptAddress)
+	}
+	for _, link := range links(h.Spec.Network) {
+		for _, a := range link.Addresses {
+			address, _, _ := strings.Cut(string(a), "/")
+			seen = append(seen, address)
+		}
+	}
+	for _, a := range h.Status.Addresses {
+		seen = append(seen, a.Address)
+	}
+	return parseAddresses(seen)
+}
+
+// links returns the settings of every link of a host.
+func links(network *v1alpha1.HostNetwork) []v1alpha1.LinkSettings {
+	if network == nil {
+		return nil
+	}
+	var all []v1alpha1.LinkSettings
+	for _, l := range network.Interfaces {
+		all = append(all, l.LinkSettings)
+	}
+	for _, l := range network.Bonds {
+		all = append(all, l.LinkSettings)
+	}
+	for _, l := range network.VLANs {
+		all = append(all, l.LinkSettings)
+	}
+	return all
+}
+
+// parseAddresses leaves out what is no IP address, such as a host name.
+func parseAddresses(all []string) []netip.Addr {
+	var out []netip.Addr
+	for _, s := range all {
+		if a, err := netip.ParseAddr(s); err == nil {
+			out = append(out, a.Unmap().WithZone(""))
+		}
+	}
+	return out
+}
+
+func addressStrings(all []netip.Addr) []string {
+	var out []string
+	for _, a := range all {
+		out = append(out, a.String())
+	}
+	return out
 }

@@ -1,10 +1,14 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -60,6 +64,18 @@ func (c *Consumer) BootstrapSecretName() string {
 	return ptr.Deref(c.Machine.Spec.Bootstrap.DataSecretName, "")
 }
 
+// Objects returns the Machine and the BareMetalMachine, those of them that are there.
+func (c *Consumer) Objects() []metav1.Object {
+	var objects []metav1.Object
+	if c != nil && c.Machine != nil {
+		objects = append(objects, c.Machine)
+	}
+	if c != nil && c.BareMetalMachine != nil {
+		objects = append(objects, c.BareMetalMachine)
+	}
+	return objects
+}
+
 func (c *Consumer) view() *lifecycle.Consumer {
 	if c == nil {
 		return nil
@@ -71,7 +87,9 @@ func (c *Consumer) view() *lifecycle.Consumer {
 	_, moved := m.Annotations[v1alpha1.DeleteForMoveAnnotation]
 	return &lifecycle.Consumer{
 		Found: true, Deleting: !m.DeletionTimestamp.IsZero(), DeletedForMove: moved && !m.DeletionTimestamp.IsZero(),
-		ClusterFound: c.Cluster != nil, Paused: c.Cluster != nil && annotations.IsPaused(c.Cluster, m),
+		DeletingSince: ptr.Deref(m.DeletionTimestamp, metav1.Time{}).Time,
+		OwnerDeleting: c.Machine != nil && !c.Machine.DeletionTimestamp.IsZero() || c.Cluster != nil && !c.Cluster.DeletionTimestamp.IsZero(),
+		ClusterFound:  c.Cluster != nil, Paused: c.Cluster != nil && annotations.IsPaused(c.Cluster, m),
 		ProviderID: m.Spec.ProviderID, BootstrapReady: c.BootstrapSecretName() != "", Persistence: m.Spec.Boot.Persistence,
 	}
 }
@@ -85,30 +103,71 @@ func View(host *v1alpha1.BareMetalHost, consumer *Consumer, now time.Time) lifec
 		Now: now, Namespace: host.Namespace, Name: host.Name, Spec: host.Spec,
 		Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: moved && !host.DeletionTimestamp.IsZero(),
 		Paused: annotations.HasPaused(host), AskNow: askNow, MoveBlocked: blocked, Consumer: consumer.view(),
+		Detached: said(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: said(host, v1alpha1.ReleaseUnfencedAnnotation), PowerRequests: powerRequests(host),
 	}
-	if boot, status := host.Spec.Boot, host.Status.Boot; boot != nil && status != nil {
-		latest := boot.StartedAt
-		for _, s := range status.Sightings {
-			if s.Time.Before(&boot.StartedAt) {
-				continue
-			}
-			if stageRank(s.Stage) > stageRank(view.Furthest) {
-				view.Furthest = s.Stage
-			}
-			if latest.Before(&s.Time) {
-				latest = s.Time
-			}
+	boot, status := host.Spec.Boot, host.Status.Boot
+	if boot == nil || status == nil {
+		return view
+	}
+	latest := boot.StartedAt
+	for i := range status.Sightings {
+		s := status.Sightings[i]
+		switch {
+		case !ofAttempt(s, boot):
+			continue
+		case s.Stage == v1alpha1.StageRestarted:
+			view.RestartedAt = s.Time.Time
+		case s.Stage == v1alpha1.StageNodeLost:
+			view.NodeLostAt = s.Time.Time
+		case stageRank(s.Stage) > stageRank(view.Furthest.Stage):
+			view.Furthest = s
 		}
-		// A problem is over when the boot went on.
-		if p := status.Problem; p != nil && !p.Time.Before(&latest) {
-			view.Problem = &p.BootFailure
+		if latest.Before(&s.Time) {
+			latest = s.Time
 		}
+	}
+	// A problem is over when the boot went on.
+	if p := status.Problem; p != nil && !p.Time.Before(&latest) {
+		view.Problem = &p.BootFailure
 	}
 	return view
 }
 
+// said returns what a person wrote into an annotation, in words also when that is nothing; empty without it.
+func said(host *v1alpha1.BareMetalHost, annotation string) string {
+	value, ok := host.Annotations[annotation]
+	if !ok {
+		return ""
+	}
+	return Clip(cmp.Or(strings.TrimSpace(value), "the annotation does not say who wants it, nor why"), MaxText)
+}
+
+// powerRequests returns what people want of a server's power, in the order of their annotations.
+func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
+	var r lifecycle.PowerRequests
+	for _, annotation := range slices.Sorted(maps.Keys(host.Annotations)) {
+		soft, isSoft := strings.CutPrefix(annotation, v1alpha1.HoldOffPrefix)
+		hard, isHard := strings.CutPrefix(annotation, v1alpha1.ForceHoldOffPrefix)
+		switch {
+		case isSoft:
+			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: soft, Reason: said(host, annotation)})
+		case isHard:
+			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: hard, Reason: said(host, annotation), Force: true})
+		case strings.HasPrefix(annotation, v1alpha1.PowerCyclePrefix):
+			r.Cycles = append(r.Cycles, annotation)
+		case strings.HasPrefix(annotation, v1alpha1.PowerOnPrefix):
+			r.On = append(r.On, annotation)
+		default:
+			continue
+		}
+		r.All = append(r.All, annotation)
+	}
+	return r
+}
+
 var stages = []v1alpha1.BootStage{
 	v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed, v1alpha1.StageReportedIn,
+	v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
 }
 
 // stageRank orders the stages of a boot. No stage ranks below the first.

@@ -1,9 +1,16 @@
 package controllers
 
 import (
+	"context"
+	"reflect"
+	"time"
+
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -15,3 +22,44 @@ func HasWatchFilter(o client.Object, filter string) bool {
 
 // Queue is the work queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Together is how long changes of hosts are gathered before what depends on many of them is looked at: a rack that registers is looked at
+// once, and not once for each server.
+const Together = time.Second
+
+// EnqueueTogether brings what an object's change is news for, by a function, Together later. The queue keeps one entry for each, with the
+// earliest of its times: so under lasting changes it is looked at once in this time, and not put off for ever.
+func EnqueueTogether(requests handler.MapFunc) handler.EventHandler {
+	add := func(ctx context.Context, o client.Object, q Queue) {
+		for _, request := range requests(ctx, o) {
+			q.AddAfter(request, Together)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q Queue) { add(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q Queue) { add(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q Queue) { add(ctx, e.Object, q) },
+	}
+}
+
+// EnqueueOwn brings an object at once when people or Cluster API changed it. A change of the status alone is our own, as a rule: it is looked
+// at Together later, for else every write would be followed by a look at what came meanwhile, and that by a write.
+var EnqueueOwn = handler.Funcs{
+	CreateFunc: func(_ context.Context, e event.CreateEvent, q Queue) {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+	},
+	UpdateFunc: func(_ context.Context, e event.UpdateEvent, q Queue) {
+		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)}
+		if asked.Update(e) {
+			q.Add(request)
+			return
+		}
+		q.AddAfter(request, Together)
+	},
+}
+
+// asked passes changes of what people and Cluster API write.
+var asked = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+	predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !reflect.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
+	}})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what hack/e2e boots: QEMU with the firmware of PCs, iPXE, what an initramfs is made of (Debian packages), and a kernel
-# in .cache/firmware. It does nothing when all of that is there.
+# Installs what hack/e2e boots: QEMU with the firmware of PCs, iPXE, what an initramfs is made of (Debian packages), boot loaders in
+# .cache/loaders, and a kernel in .cache/firmware. It does nothing when all of that is there.
 set -euo pipefail
 
 fail() {
@@ -26,6 +26,7 @@ missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
 done
+"$root/hack/loaders.sh" "$root/.cache/loaders"
 # A kernel that was unpacked whole has the stamp.
 stamp=$(sha256sum "$0" | cut -c1-16)
 stale=

@@ -12,3 +12,24 @@ const providerIDPrefix = "baremetal://"
 func ProviderID(namespace, host, machine string) string {
 	return providerIDPrefix + strings.Join([]string{namespace, host, machine}, "/")
 }
+
+// MachineOf returns the namespace and the name of the machine that a provider ID of this provider names, or two empty strings.
+func MachineOf(providerID string) (namespace, machine string) {
+	namespace, _, machine = parse(providerID)
+	return namespace, machine
+}
+
+// HostOf returns the namespace and the name of the host that a provider ID of this provider names, or two empty strings.
+func HostOf(providerID string) (namespace, host string) {
+	namespace, host, _ = parse(providerID)
+	return namespace, host
+}
+
+func parse(providerID string) (namespace, host, machine string) {
+	rest, ours := strings.CutPrefix(providerID, providerIDPrefix)
+	parts := strings.Split(rest, "/")
+	if !ours || len(parts) != 3 {
+		return "", "", ""
+	}
+	return parts[0], parts[1], parts[2]
+}

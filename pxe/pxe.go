@@ -36,6 +36,8 @@ const (
 	StageDHCP   Stage = "DHCP"
 	StageLoader Stage = "Loader"
 	StageKernel Stage = "Kernel"
+	// StageFirmware is a request of firmware for which there is nothing to boot. A server that runs its operating system sends none.
+	StageFirmware Stage = "Firmware"
 )
 
 // Answer is what the Booter knows of a server.
@@ -45,16 +47,67 @@ type Answer struct {
 	Boot  Boot
 	// Legacy is true for a server that boots with a BIOS.
 	Legacy bool
+	// SecureBoot is true for a server whose firmware runs signed programs only: it boots with shim and GRUB.
+	SecureBoot bool
 	// Files are what a network boot loads: the kernel, then the initrds.
 	Files []artifact.Artifact
+	// ScriptFor is the address that the script of the boot attempt under way was given to; invalid while nobody has it.
+	ScriptFor netip.Addr
 }
+
+// Range is a range of addresses, both ends among them.
+type Range struct{ First, Last netip.Addr }
+
+// Pool is where DHCP takes the addresses of a network from.
+type Pool struct {
+	// Network names the network. It stands in what people read, and may have to be the value of a Kubernetes label: at most 63
+	// letters, digits, '-', '_' and '.'.
+	Network string
+	// Prefix is the network. A reservation of a server counts when it lies within.
+	Prefix netip.Prefix
+	// Ranges are the addresses for servers without a reservation.
+	Ranges []Range
+}
+
+// LeaseRequest asks for the address that a server keeps.
+type LeaseRequest struct {
+	MAC  net.HardwareAddr
+	Pool Pool
+	// Wanted is the address that the server has, or asks for. It gets it if nobody else has it. Invalid for none.
+	Wanted netip.Addr
+}
+
+// Lease is the address that a server keeps.
+type Lease struct {
+	Address netip.Addr
+	// New is true when nobody was given the address lately: whoever gives it looks first whether somebody uses it unasked.
+	New bool
+}
+
+// Outcome is what a running system reports.
+type Outcome string
+
+// What a running system reports.
+const (
+	// Up means that the operating system is up.
+	Up Outcome = "up"
+	// Succeeded and Failed tell whether the bootstrap data was carried out. They come after Up, or never.
+	Succeeded Outcome = "succeeded"
+	Failed    Outcome = "failed"
+)
 
 // Script is what a boot script is made of.
 type Script struct {
-	// Title tells people whose script it is.
-	Title string
+	// Title tells people whose script it is, and Hostname is the name that its node gets.
+	Title, Hostname string
 	// CommandLine is the kernel command line, without where the seed is.
 	CommandLine string
+	// Format is the format of the bootstrap data: it says how the command line tells where the seed is.
+	Format seed.Format
+	// Network is the network of the operating system, which the command line tells. Nil leaves it to the image.
+	Network *seed.Network
+	// Template, where not empty, is the iPXE script itself, a text/template over ipxe.Values.
+	Template string
 	// Files are the kernel, then the initrds.
 	Files []artifact.Artifact
 	// SeedPath is the path of the seed on this server, with the token that opens it.
@@ -65,18 +118,26 @@ type Script struct {
 // somebody else was answered before. Its text is for the log, not for the requester.
 var ErrRefused = errors.New("refused")
 
+// ErrNotYet is returned for what cannot be answered now and may be soon: whoever asks for it is told to ask again.
+var ErrNotYet = errors.New("not yet")
+
+// ErrBootSource is why a script cannot be made of what the user said: only he mends it.
+var ErrBootSource = errors.New("the boot source is not usable")
+
 // Booter is what the boot server knows of the world. Every method is safe for concurrent use.
 type Booter interface {
 	// Lookup says what the server with a MAC address boots now. It answers from memory: any packet on the wire asks it.
 	Lookup(ctx context.Context, mac net.HardwareAddr) (Answer, error)
 	// Lease returns the address that the server keeps, in the authoritative mode of DHCP.
-	Lease(ctx context.Context, mac net.HardwareAddr) (netip.Addr, error)
-	// Script gives the script to the first who asks for it in a boot attempt, and to him again.
+	Lease(ctx context.Context, request LeaseRequest) (Lease, error)
+	// Decline notes that somebody else uses an address that was given to the server. It is given to nobody for a while.
+	Decline(ctx context.Context, mac net.HardwareAddr, address netip.Addr) error
+	// Script gives the script to the first who asks for it in a boot attempt, and to him again. When another asks the attempt ends.
 	Script(ctx context.Context, mac net.HardwareAddr, from netip.Addr) (Script, error)
 	// Seed gives the bootstrap data to the first who asks for it with the token, and to him again until he reported.
 	Seed(ctx context.Context, host, token string, from netip.Addr) (seed.Data, error)
-	// Report notes that the system with the token is up. The token is void from then on.
-	Report(ctx context.Context, host, token string, from netip.Addr) error
+	// Report notes what the system with the token says of itself. The bootstrap data is not given out any more from then on.
+	Report(ctx context.Context, host, token string, outcome Outcome, from netip.Addr) error
 	// Saw notes a stage of a boot. It must not block.
 	Saw(mac net.HardwareAddr, stage Stage, from netip.Addr, client string)
 	// Failed notes why a boot cannot be served. It must not block.

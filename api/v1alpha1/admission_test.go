@@ -1,12 +1,18 @@
 package v1alpha1_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -114,6 +120,7 @@ func TestHostRefused(t *testing.T) {
 	at := func(a string) func(host) { return func(h host) { h.Spec.BMC.Address = a } }
 	boots := func(m string) func(host) { return func(h host) { h.Spec.BootMACAddress = m } }
 	logsInWith := func(s string) func(host) { return func(h host) { h.Spec.BMC.CredentialsSecretName = s } }
+	reserves := func(a ...string) func(host) { return func(h host) { h.Spec.BootAddresses = a } }
 	refuse(t, validHost, []refused[host]{
 		{"address missing", at(""), address, "Required value"},
 		{"address is no URL", at("192.0.2.10"), address, "must be a URL with a host, like redfish://192.0.2.10"},
@@ -128,6 +135,18 @@ func TestHostRefused(t *testing.T) {
 		{"address with credentials", at("redfish://root:calvin@192.0.2.10"), address, "Secret that credentialsSecretName names"},
 		{"address with a user", at("redfish://root@192.0.2.10"), address, "Secret that credentialsSecretName names"},
 		{"address with a fragment", at("redfish://192.0.2.10/redfish/v1#1"), address, "must not hold a fragment"},
+		{"Redfish with a misspelt parameter", at("redfish://192.0.2.10?auht=session"), address, "it takes ?auth=session"},
+		{"Redfish with an unknown authentication", at("redfish+http://192.0.2.10/redfish/v1/Systems/1?auth=token"), address, "it takes ?auth=session"},
+		{"Redfish with a second parameter", at("redfish://192.0.2.10?auth=session&x=1"), address, "it takes ?auth=session"},
+		{"IPMI with a path", at("ipmi://192.0.2.10/system/1"), address, "is no address for IPMI: it has no path"},
+		{"IPMI without authentication", at("ipmi://192.0.2.10?cipherSuite=0"), address, "cipherSuite (17 or 3)"},
+		{"IPMI with an unknown privilege", at("ipmi://192.0.2.10?cipherSuite=3&privilege=root"), address, "privilege (user, operator or administrator)"},
+		{"IPMI with an unknown parameter", at("ipmi://192.0.2.10?suite=17"), address, "like ipmi://192.0.2.10?cipherSuite=17&privilege=operator"},
+		{"ipmitool with a privilege", at("ipmitool://192.0.2.10?privilege=operator"), address, "ipmitool takes cipherSuite (17 or 3)"},
+		{"ipmitool with a path", at("ipmitool://192.0.2.10/1"), address, "has a path or a parameter that is not known"},
+		{"AMT with a parameter", at("amt://192.0.2.10?cipherSuite=17"), address, "and AMT none"},
+		{"a webhook without a BMC", at("rpc+https://power.example.com/rpc"), address, "append ?host=NAME"},
+		{"a webhook with an empty BMC", at("rpc+http://power.example.com/rpc?signed=body&host="), address, "append ?host=NAME"},
 		{"address too long", at("redfish://192.0.2.10/" + strings.Repeat("a", 512)), address, "Too long"},
 
 		{"MAC missing", boots(""), mac, "Required value"},
@@ -148,9 +167,19 @@ func TestHostRefused(t *testing.T) {
 		{"CA with an underscore", func(h host) { h.Spec.BMC.CASecretName = "my_ca" }, "spec.bmc.caSecretName", "must be the name of a Secret"},
 		{"CA and no verification", func(h host) { h.Spec.BMC.CASecretName, h.Spec.BMC.InsecureSkipTLSVerify = "ca", true }, "spec.bmc", "set caSecretName or insecureSkipTLSVerify, not both"},
 
+		{"reservation with a prefix length", reserves("192.0.2.10/24"), "spec.bootAddresses[0]", "must be an IP address in its usual form and without a prefix length, like 192.0.2.10"},
+		{"reservation of a name", reserves("192.0.2.10", "server-1"), "spec.bootAddresses[1]", "must be an IP address"},
+		{"reservation with a zone", reserves("fe80::1%eth0"), "spec.bootAddresses[0]", "must be an IP address"},
+		{"reservation in an unusual form", reserves("2001:DB8:0::1"), "spec.bootAddresses[0]", "in its usual form"},
+		{"reservation of IPv4 as IPv6", reserves("::ffff:192.0.2.10"), "spec.bootAddresses[0]", "must be an IP address"},
+		{"reservation twice", reserves("192.0.2.10", "192.0.2.10"), "spec.bootAddresses[1]", "Duplicate value"},
+		{"too many reservations", reserves("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"), "spec.bootAddresses", "must have at most 4 items"},
+
 		{"boot mode unknown", func(h host) { h.Spec.BootMode = "BIOS" }, "spec.bootMode", `supported values: "UEFI", "Legacy"`},
 		{"architecture unknown", func(h host) { h.Spec.Architecture = "x86_64" }, "spec.architecture", `supported values: "amd64", "arm64"`},
 		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
+		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "PowerOff", "Manual"`},
+		{"unfenced at once", func(h host) { h.Spec.ReleaseUnfencedAfter = &metav1.Duration{Duration: 59 * time.Second} }, "spec.releaseUnfencedAfter", "must be at least one minute, like 2h"},
 		{"maintenance without a reason", func(h host) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }, "spec.maintenance.reason", "Required value"},
 	})
 }
@@ -159,12 +188,20 @@ func TestHostAccepted(t *testing.T) {
 	type host = *v1alpha1.BareMetalHost
 	at := func(a string) func(host) { return func(h host) { h.Spec.BMC.Address = a } }
 	accept(t, validHost, []accepted[host]{
+		{"reservations", func(h host) { h.Spec.BootAddresses = []string{"192.0.2.10", "2001:db8::10"} }},
 		{"IPv6", at("redfish://[2001:db8::1]:8443/redfish/v1/Systems/1")},
+		{"cleaning by hand", func(h host) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual }},
+		{"unfenced after two hours", func(h host) { h.Spec.ReleaseUnfencedAfter = &metav1.Duration{Duration: 2 * time.Hour} }},
+		{"unfenced after a minute", func(h host) { h.Spec.ReleaseUnfencedAfter = &metav1.Duration{Duration: time.Minute} }},
 		{"without a path", at("redfish://192.0.2.10")},
 		{"a name", at("redfish://bmc-1.example.com:443")},
 		{"without TLS", at("redfish+http://192.0.2.10:8000/redfish/v1/Systems/1")},
 		{"IPMI", at("ipmi://192.0.2.10:623?cipherSuite=17&privilege=operator")},
+		{"IPMI with a slash", at("ipmi://[2001:db8::1]/")},
+		{"IPMI with one parameter", at("ipmi://192.0.2.10?privilege=administrator")},
 		{"ipmitool", at("ipmitool://192.0.2.10")},
+		{"ipmitool with a cipher suite", at("ipmitool://192.0.2.10:6230?cipherSuite=3")},
+		{"basic authentication", at("redfish://192.0.2.10/redfish/v1/Systems/1?auth=basic")},
 		{"AMT", at("amt://192.0.2.10")},
 		{"AMT without TLS", at("amt+http://192.0.2.10:16992")},
 		{"a webhook", at("rpc+https://power.example.com/rpc?host=node-1&signed=body")},
@@ -185,6 +222,7 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 	type spec = *v1alpha1.BareMetalMachineSpec
 	kernel := func(url string) func(spec) { return func(s spec) { s.Boot.Kernel.URL = url } }
 	sum := func(c string) func(spec) { return func(s spec) { s.Boot.Kernel.Checksum = c } }
+	template := func(text string) func(spec) { return func(s spec) { s.Boot.IPXETemplate = text } }
 	line := func(l string) func(spec) { return func(s spec) { s.Boot.CommandLine = l } }
 	label := func(key, value string) func(spec) {
 		return func(s spec) {
@@ -214,7 +252,12 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		wantVals = "In and NotIn need values, Exists and DoesNotExist take none"
 	)
 	return []refused[spec]{
-		{"kernel missing", kernel(""), url, "Required value"},
+		{"kernel URL missing", kernel(""), url, "Required value"},
+		{"kernel missing", func(s spec) { s.Boot.Kernel, s.Boot.Initrds = v1alpha1.Artifact{}, nil }, "boot", "kernel is required, or ipxeTemplate"},
+		{"initrds without a kernel", func(s spec) { s.Boot.Kernel, s.Boot.IPXETemplate = v1alpha1.Artifact{}, "#!ipxe\n" }, "boot", "initrds need a kernel"},
+		{"iPXE template without its first line", template("echo\n#!ipxe\n"), "boot.ipxeTemplate", "the first line must be #!ipxe"},
+		{"iPXE template whose first line goes on", template("#!ipxe script\n"), "boot.ipxeTemplate", "the first line must be #!ipxe"},
+		{"iPXE template too long", template("#!ipxe\n" + strings.Repeat("#", 16<<10)), "boot.ipxeTemplate", "Too long"},
 		{"kernel is no URL", kernel("/srv/kernel"), url, wantURL},
 		{"kernel over FTP", kernel("ftp://192.0.2.1/kernel"), url, wantURL},
 		{"kernel from a file", kernel("file:///srv/kernel"), url, wantURL},
@@ -272,6 +315,9 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"Exists with values", expr("rack", "Exists", "a"), one, wantVals},
 		{"DoesNotExist with values", expr("rack", "DoesNotExist", "a"), one, wantVals},
 
+		{"memory of nothing", func(s spec) { s.Hardware.Memory = new(resource.MustParse("0")) }, "hardware.memory", "must be more than 0"},
+		{"memory below nothing", func(s spec) { s.Hardware.Memory = new(resource.MustParse("-64Gi")) }, "hardware.memory", "must be more than 0"},
+		{"disk of nothing", func(s spec) { s.Hardware.Disk = new(resource.MustParse("0Gi")) }, "hardware.disk", "must be more than 0"},
 		{"no processors", func(s spec) { s.Hardware.CPU = -1 }, "hardware.cpu", "should be greater than or equal to 1"},
 		{"hardware of an unknown architecture", func(s spec) { s.Hardware.Architecture = "x86_64" }, "hardware.architecture", `supported values: "amd64", "arm64"`},
 	}
@@ -301,9 +347,16 @@ func TestMachineAccepted(t *testing.T) {
 	kernel := func(url string) func(machine) { return func(m machine) { m.Spec.Boot.Kernel.URL = url } }
 	accept(t, validMachine, []accepted[machine]{
 		{"SHA-512", func(m machine) { m.Spec.Boot.Kernel.Checksum = sha512 }},
+		{"an iPXE template", func(m machine) { m.Spec.Boot.IPXETemplate = "#!ipxe\nchain {{ .SeedURL }}user-data\n" }},
+		{"an iPXE template and nothing else", func(m machine) {
+			m.Spec.Boot = v1alpha1.BootSource{IPXETemplate: "#!ipxe\r\nexit 1", Persistence: v1alpha1.PersistenceInstalled}
+		}},
 		{"kernel at an IPv6 address", kernel("http://[2001:db8::1]:8080/kernel")},
 		{"kernel with an @ in its path", kernel("https://images.example.com/kernel@6.12")},
 		{"kernel with a query", kernel("https://images.example.com/?file=kernel")},
+		{"sizes", func(m machine) {
+			m.Spec.Hardware.Memory, m.Spec.Hardware.Disk = new(resource.MustParse("64Gi")), new(resource.MustParse("400000000000"))
+		}},
 		{"no initrds and no command line", func(m machine) { m.Spec.Boot.Initrds, m.Spec.Boot.CommandLine = nil, "" }},
 		{"a command line with words that look alike", func(m machine) { m.Spec.Boot.CommandLine = "rounds=3 $ {x} a;b&&c||d e#f -- g" }},
 		{"ephemeral", func(m machine) { m.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral }},
@@ -352,6 +405,66 @@ func TestClusterRefused(t *testing.T) {
 	})
 }
 
+// clusterDomains sets the failure domains of a cluster.
+func clusterDomains(domains ...clusterv1.FailureDomain) func(*v1alpha1.BareMetalCluster) {
+	return func(c *v1alpha1.BareMetalCluster) { c.Spec.FailureDomains = domains }
+}
+
+func TestClusterFailureDomainsRefused(t *testing.T) {
+	type cluster = *v1alpha1.BareMetalCluster
+	const domains = "spec.failureDomains"
+	refuse(t, validCluster, []refused[cluster]{
+		{"failure domains that are there and none", func(c cluster) { c.Spec.FailureDomains = []clusterv1.FailureDomain{{}} }, domains + "[0].name", "Required value"},
+		{"two failure domains of one name", clusterDomains(clusterv1.FailureDomain{Name: "a"}, clusterv1.FailureDomain{Name: "a"}), domains + "[1]", "Duplicate value"},
+		{"a failure domain with a name too long", clusterDomains(clusterv1.FailureDomain{Name: strings.Repeat("a", 257)}), domains + "[0].name", "Too long"},
+		{"too many failure domains", func(c cluster) {
+			for i := range 101 {
+				c.Spec.FailureDomains = append(c.Spec.FailureDomains, clusterv1.FailureDomain{Name: fmt.Sprintf("rack-%d", i)})
+			}
+		}, domains, "must have at most 100 items"},
+	})
+}
+
+// TestEndpointStays: an endpoint can be given later, and neither be changed nor taken away.
+func TestEndpointStays(t *testing.T) {
+	g := NewWithT(t)
+	c := validCluster()
+	endpoint := c.Spec.ControlPlaneEndpoint
+	c.Namespace, c.Name, c.Spec.ControlPlaneEndpoint = env.Namespace(t), "c", v1alpha1.APIEndpoint{}
+	g.Expect(env.Client.Create(t.Context(), c)).To(Succeed())
+	c.Spec.ControlPlaneEndpoint = endpoint
+	g.Expect(env.Client.Update(t.Context(), c)).To(Succeed())
+	clusterDomains(clusterv1.FailureDomain{Name: "rack-1", ControlPlane: new(true)})(c)
+	g.Expect(env.Client.Update(t.Context(), c)).To(Succeed())
+	const remedy = "controlPlaneEndpoint cannot be changed once it is set: the certificates and kubeconfigs of the cluster name it. Make a new Cluster"
+	for _, other := range []v1alpha1.APIEndpoint{{Host: "192.0.2.21", Port: 6443}, {Host: "192.0.2.20", Port: 443}, {}} {
+		changed := c.DeepCopy()
+		changed.Spec.ControlPlaneEndpoint = other
+		expectRefused(t, env.Client.Update(t.Context(), changed), "spec", remedy)
+	}
+	bare := c.DeepCopy()
+	bare.Spec = v1alpha1.BareMetalClusterSpec{}
+	expectRefused(t, env.Client.Update(t.Context(), bare), "spec", remedy)
+	expectRefused(t, env.Client.Patch(t.Context(), c.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":null}`))), "spec", remedy)
+}
+
+// TestClusterTemplateRefused: a template is held to the rules of what is made from it.
+func TestClusterTemplateRefused(t *testing.T) {
+	type template = *v1alpha1.BareMetalClusterTemplate
+	valid := func() template {
+		return &v1alpha1.BareMetalClusterTemplate{Spec: v1alpha1.BareMetalClusterTemplateSpec{Template: v1alpha1.BareMetalClusterTemplateResource{Spec: validCluster().Spec}}}
+	}
+	accept(t, valid, []accepted[template]{
+		{"without an endpoint", func(c template) {
+			c.Spec.Template.Spec = v1alpha1.BareMetalClusterSpec{FailureDomains: []clusterv1.FailureDomain{{Name: "a"}}}
+		}},
+	})
+	refuse(t, valid, []refused[template]{
+		{"host without a port", func(c template) { c.Spec.Template.Spec.ControlPlaneEndpoint.Port = 0 }, "spec.template.spec.controlPlaneEndpoint", "set both host and port"},
+		{"host is a URL", func(c template) { c.Spec.Template.Spec.ControlPlaneEndpoint.Host = "https://a" }, "spec.template.spec.controlPlaneEndpoint.host", "not a URL"},
+	})
+}
+
 func TestClusterAccepted(t *testing.T) {
 	type cluster = *v1alpha1.BareMetalCluster
 	at := func(host string) func(cluster) { return func(c cluster) { c.Spec.ControlPlaneEndpoint.Host = host } }
@@ -371,10 +484,24 @@ func TestDefaults(t *testing.T) {
 	g.Expect(host.Spec.BootMode).To(Equal(v1alpha1.BootModeUEFI))
 	g.Expect(host.Spec.Architecture).To(Equal(v1alpha1.ArchitectureAMD64))
 	g.Expect(host.Spec.Power).To(BeEmpty(), "the power is left as it is found")
+	g.Expect(host.Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningPowerOff))
 
 	machine := validMachine()
 	machine.Namespace, machine.Name = namespace, "m"
 	machine.Spec.Hardware.CPU = 4
 	g.Expect(env.Client.Create(t.Context(), machine)).To(Succeed())
 	g.Expect(machine.Spec.Hardware.Architecture).To(Equal(v1alpha1.ArchitectureAMD64))
+
+	// A template has the defaults of what is made from it, so that they are no change later.
+	template := validMachineTemplate()
+	template.Namespace, template.Name = namespace, "t"
+	template.Spec.Template.Spec.Hardware.CPU = 4
+	template.Spec.Template.Spec.Tolerations = []v1alpha1.HostToleration{{Key: "gpu"}}
+	g.Expect(env.Client.Create(t.Context(), template)).To(Succeed())
+	g.Expect(template.Spec.Template.Spec.Hardware.Architecture).To(Equal(v1alpha1.ArchitectureAMD64))
+	g.Expect(template.Spec.Template.Spec.Tolerations[0].Operator).To(Equal(corev1.TolerationOpEqual))
+
+	cluster := &v1alpha1.BareMetalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}}
+	g.Expect(env.Client.Create(t.Context(), cluster)).To(Succeed())
+	g.Expect(cluster.Spec).To(BeZero(), "a cluster has no defaults")
 }

@@ -5,14 +5,39 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
+// FailureDomainsReadyCondition is True when every failure domain that a BareMetalCluster's spec names has hosts, and Cluster API takes all that
+// the hosts have. It does not count for Ready: machines of the other failure domains are not held up.
+const FailureDomainsReadyCondition = "FailureDomainsReady"
+
+// Reasons of FailureDomainsReady.
+const (
+	// ReasonFailureDomainsFound means that the hosts have failure domains, and that those of the spec are among them.
+	ReasonFailureDomainsFound = "FailureDomainsFound"
+	// ReasonNoFailureDomains means that neither a host nor the spec names a failure domain.
+	ReasonNoFailureDomains = "NoFailureDomains"
+	// ReasonFailureDomainWithoutHosts means that the spec names a failure domain that no host has; the message names those that hosts have.
+	ReasonFailureDomainWithoutHosts = "FailureDomainWithoutHosts"
+	// ReasonTooManyFailureDomains means that the hosts have more failure domains than Cluster API takes; the message tells what was left out.
+	ReasonTooManyFailureDomains = "TooManyFailureDomains"
+)
+
+// Reasons of ControlPlaneEndpointSet, besides EndpointSet and EndpointMissing.
+const (
+	// ReasonEndpointInvalid means that the endpoint of the Cluster has a host that is neither a hostname nor an IP address.
+	ReasonEndpointInvalid = "EndpointInvalid"
+	// ReasonEndpointMismatch means that the Cluster and the BareMetalCluster name different endpoints.
+	ReasonEndpointMismatch = "EndpointMismatch"
+)
+
 // BareMetalClusterSpec describes what the machines of a cluster share.
 type BareMetalClusterSpec struct {
 	// controlPlaneEndpoint is where the cluster's API server is reached: an address that a load balancer or kube-vip holds.
-	// The cluster waits until it is set here or in the Cluster's spec.controlPlaneEndpoint.
+	// The cluster waits until it is set here or in the Cluster's spec.controlPlaneEndpoint; what is set there is copied to here.
 	// +optional
 	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// failureDomains are the failure domains that the cluster may use. Each is the failureDomain of some hosts.
+	// failureDomains add to the failure domains that are found on the hosts of the namespace, and override those of the same name. One that is
+	// found is for workers only: set controlPlane: true here to let control plane machines be spread over it too.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -56,7 +81,7 @@ type BareMetalClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready, ControlPlaneEndpointSet and Paused.
+	// conditions say what is well and what is wrong: Ready, ControlPlaneEndpointSet, FailureDomainsReady and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -64,8 +89,12 @@ type BareMetalClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// That the endpoint stays is a rule of the whole BareMetalCluster: a rule of the spec is not asked when the spec is taken away, nor when it is
+// given anew after that.
+
 // BareMetalCluster is the infrastructure that the machines of a Cluster API Cluster share.
 //
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.controlPlaneEndpoint) || has(self.spec) && has(self.spec.controlPlaneEndpoint) && self.spec.controlPlaneEndpoint == oldSelf.spec.controlPlaneEndpoint",fieldPath=".spec",message="controlPlaneEndpoint cannot be changed once it is set: the certificates and kubeconfigs of the cluster name it. Make a new Cluster"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalclusters,scope=Namespaced,categories=cluster-api,shortName=bmcl

@@ -9,12 +9,15 @@ const (
 	// BMCReadyCondition is True when the BMC answered the last request.
 	BMCReadyCondition = "BMCReady"
 	// VerifiedCondition is True when the server's inventory was read, its BMC can do what a network boot needs, and its MAC address
-	// belongs to no other host.
+	// and its BMC belong to no other host.
 	VerifiedCondition = "Verified"
 	// AvailableCondition is True when a machine can claim the host.
 	AvailableCondition = "Available"
 	// BootedCondition is True when the host runs the machine that has it. It is absent while no machine has the host.
 	BootedCondition = "Booted"
+	// BootProgressCondition says what was last seen of a boot, what is awaited until when, and the likeliest cause if it does not come.
+	// It is True when the boot is complete, and absent before a boot began for the machine that has the host.
+	BootProgressCondition = "BootProgress"
 )
 
 // Conditions of a BareMetalMachine.
@@ -62,6 +65,8 @@ const (
 	ReasonInspecting = "Inspecting"
 	// ReasonMACConflict means that another host has the same boot MAC address.
 	ReasonMACConflict = "MACConflict"
+	// ReasonBMCConflict means that another host has the same BMC.
+	ReasonBMCConflict = "BMCConflict"
 	// ReasonAvailable means that a machine can claim the host.
 	ReasonAvailable = "Available"
 	// ReasonClaimed means that a machine has the host.
@@ -82,7 +87,7 @@ const (
 	ReasonDeleting = "Deleting"
 )
 
-// Reasons of Booted and HostBooted.
+// Reasons of Booted, BootProgress and HostBooted.
 const (
 	// ReasonBooted means that the host reported in.
 	ReasonBooted = "Booted"
@@ -118,14 +123,25 @@ const (
 	ReasonChecksumMismatch = "ChecksumMismatch"
 	// ReasonArtifactUnavailable means that a kernel or initrd cannot be fetched.
 	ReasonArtifactUnavailable = "ArtifactUnavailable"
-	// ReasonBootstrapDataUnavailable means that the bootstrap Secret is gone or has no value.
+	// ReasonCommandLineTooLong means that the kernel would cut off the command line.
+	ReasonCommandLineTooLong = "CommandLineTooLong"
+	// ReasonBootSourceInvalid means that no boot script can be made of the machine's spec.boot for its host.
+	ReasonBootSourceInvalid = "BootSourceInvalid"
+	// ReasonBootstrapDataUnavailable means that the bootstrap Secret is gone, has no value, or holds what the host cannot be given.
 	ReasonBootstrapDataUnavailable = "BootstrapDataUnavailable"
+	// ReasonNoAddress means that DHCP has no address for the server.
+	ReasonNoAddress = "NoAddress"
 	// ReasonSecondRequester means that two clients asked for the script or the bootstrap data of one attempt.
 	ReasonSecondRequester = "SecondRequester"
 	// ReasonBootTimedOut means that the last attempt came to its deadline.
 	ReasonBootTimedOut = "BootTimedOut"
-	// ReasonStateLost means that a machine that ran from memory was powered off.
+	// ReasonStateLost means that a machine that ran from memory was powered off or restarted.
 	ReasonStateLost = "StateLost"
+	// ReasonBootstrapFailed means that the operating system is up and told that its bootstrap data could not be carried out.
+	ReasonBootstrapFailed = "BootstrapFailed"
+	// ReasonRestarted means that firmware asked for a network boot although the machine runs from memory, while its Node is not known to
+	// be lost.
+	ReasonRestarted = "Restarted"
 	// ReasonReleasing means that the host is being powered off and cleaned.
 	ReasonReleasing = "Releasing"
 )
@@ -148,6 +164,14 @@ const (
 	ReasonEndpointSet = "EndpointSet"
 	// ReasonEndpointMissing means that neither the BareMetalCluster nor the Cluster has a control plane endpoint.
 	ReasonEndpointMissing = "EndpointMissing"
+)
+
+// Reasons of events on a host that are those of no condition.
+const (
+	// ReasonAddressConflict means that somebody else uses the address that DHCP gave the server.
+	ReasonAddressConflict = "AddressConflict"
+	// ReasonReservationUnused means that none of the host's bootAddresses is in the network that it asked for an address in.
+	ReasonReservationUnused = "ReservationUnused"
 )
 
 // MoveLabel on a CRD or an object makes `clusterctl move` take it along.

@@ -21,6 +21,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&BareMetalMachineTemplate{}, &BareMetalMachineTemplateList{},
 		&BareMetalCluster{}, &BareMetalClusterList{},
 		&BareMetalClusterTemplate{}, &BareMetalClusterTemplateList{},
+		&BareMetalRemediation{}, &BareMetalRemediationList{},
+		&BareMetalRemediationTemplate{}, &BareMetalRemediationTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -24,7 +24,7 @@ const (
 	PhaseProvisioned HostPhase = "Provisioned"
 	// PhaseBootFailed means that the host did not boot for its machine, and is not tried again.
 	PhaseBootFailed HostPhase = "BootFailed"
-	// PhaseStateLost means that the host ran its machine from memory and was powered off: what it was is gone.
+	// PhaseStateLost means that the host ran its machine from memory and was powered off or restarted: what it was is gone.
 	PhaseStateLost HostPhase = "StateLost"
 	// PhaseReleasing means that the machine is being deleted, and the host is powered off and cleaned.
 	PhaseReleasing HostPhase = "Releasing"
@@ -70,7 +70,8 @@ type BareMetalHostStatus struct {
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready, BMCReady, Verified, Available, Booted and Paused.
+	// conditions say what is well and what is wrong: Ready, BMCReady, Verified, Available, Booted, BootProgress
+	// and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -131,7 +132,7 @@ type BootOverrideStatus struct {
 }
 
 // BootStage names how far a boot came.
-// +kubebuilder:validation:Enum=DHCP;Loader;Script;Kernel;Seed;ReportedIn
+// +kubebuilder:validation:Enum=DHCP;Loader;Script;Kernel;Seed;ReportedIn;Node;BootstrapSucceeded;BootstrapFailed;Restarted;NodeLost
 type BootStage string
 
 // The stages of a boot, in their order.
@@ -148,6 +149,21 @@ const (
 	StageSeed BootStage = "Seed"
 	// StageReportedIn means that the operating system reported in.
 	StageReportedIn BootStage = "ReportedIn"
+	// StageNode means that the server's Node appeared in the workload cluster.
+	StageNode BootStage = "Node"
+	// StageBootstrapSucceeded means that the operating system told that its bootstrap data was carried out.
+	StageBootstrapSucceeded BootStage = "BootstrapSucceeded"
+	// StageBootstrapFailed means that the operating system told that its bootstrap data could not be carried out.
+	StageBootstrapFailed BootStage = "BootstrapFailed"
+)
+
+// What may be seen of a server after its boot.
+const (
+	// StageRestarted means that firmware asked for a network boot although the machine runs from memory and got its bootstrap data: the
+	// server restarted, or somebody else on its network asked with its MAC address.
+	StageRestarted BootStage = "Restarted"
+	// StageNodeLost means that, as the firmware asked, the server's Node was not Ready and did not become so: the server did restart.
+	StageNodeLost BootStage = "NodeLost"
 )
 
 // BootStatus is how far a boot came.
@@ -156,8 +172,8 @@ type BootStatus struct {
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// sightings are the stages that were seen, each when it was first seen. Those from before the attempt began are of an
-	// earlier one.
+	// sightings are the stages that were seen, each when it was first seen. Those with the number of another attempt, or from before
+	// the attempt began, are of an earlier one.
 	// +optional
 	// +listType=map
 	// +listMapKey=stage
@@ -181,15 +197,24 @@ type Sighting struct {
 	// stage is what was seen.
 	// +required
 	Stage BootStage `json:"stage,omitempty"`
-	// time is when it was first seen.
+	// attempt is the number of the boot attempt that it was seen in.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Attempt int32 `json:"attempt,omitempty"`
+	// time is when it was first seen. Restarted says when it was last seen.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
 	// address is the IP address of the client, where it had one.
 	// +optional
+	// +kubebuilder:validation:MaxLength=256
 	Address string `json:"address,omitempty"`
-	// client is what the client said it is: the firmware and its architecture, or the user agent.
+	// client is what the client said it is: the firmware and its architecture, the user agent, or the kubelet.
 	// +optional
+	// +kubebuilder:validation:MaxLength=256
 	Client string `json:"client,omitempty"`
+	// addresses are those that the Node says it has. They are kept up to date; other stages have none.
+	// +optional
+	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
 }
 
 // OperationOutcome is how an operation went.

@@ -36,6 +36,7 @@ const (
 )
 
 // BareMetalHostSpec describes a server and who has it.
+// +kubebuilder:validation:XValidation:rule="!(has(self.secureBoot) && self.secureBoot && has(self.bootMode) && self.bootMode == 'Legacy')",message="secureBoot is a feature of UEFI: set bootMode: UEFI, or leave secureBoot out"
 type BareMetalHostSpec struct {
 	// bmc tells how to reach the server's baseboard management controller (BMC).
 	// +required
@@ -50,10 +51,27 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]') && self != '00:00:00:00:00:00'",message="must be the address of one network interface: this one is a multicast or an empty address"
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 
+	// bootAddresses are the addresses that DHCP gives the server while it boots, one a network; without one it gets one of the
+	// network's ranges. They need not lie in a range. A change counts from the next boot on: a running server keeps the
+	// address that it has. Only a boot server in the mode authoritative gives addresses.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MinLength=2
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in its usual form and without a prefix length, like 192.0.2.10 or 2001:db8::10"
+	BootAddresses []string `json:"bootAddresses,omitempty"`
+
 	// bootMode is the firmware interface that the server boots with. Defaults to UEFI.
 	// +optional
 	// +kubebuilder:default=UEFI
 	BootMode BootMode `json:"bootMode,omitempty"`
+
+	// secureBoot says that the firmware runs signed programs only (UEFI Secure Boot): the server is given shim and GRUB, which are
+	// signed, in place of iPXE. Defaults to false.
+	// +optional
+	SecureBoot bool `json:"secureBoot,omitempty"`
 
 	// architecture is the server's CPU architecture. Defaults to amd64.
 	// +optional
@@ -66,7 +84,13 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// power is what the power of the server shall be while no machine has it. Without it the power is left as it is found,
+	// network is the network of the operating system that the host runs: addresses, bonds, VLANs, DNS. Without it the operating
+	// system does as its image says, which is DHCP as a rule.
+	// +optional
+	Network *HostNetwork `json:"network,omitempty"`
+
+	// power is what the power of the server shall be while no machine has it. A server that is on then boots its disk, with what the last
+	// machine left on it: set On only where disks are wiped (cleaningPolicy: Manual) or there are none. Without it the power is left as it is found,
 	// and a server that is found running is not offered to machines: it may be registered by mistake.
 	// +optional
 	Power PowerState `json:"power,omitempty"`
@@ -90,6 +114,55 @@ type BareMetalHostSpec struct {
 	// and a person removes it when the server is well again.
 	// +optional
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
+
+	// taints keep machines off the server that do not tolerate them.
+	// +optional
+	// +listType=map
+	// +listMapKey=key
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Taints []HostTaint `json:"taints,omitempty"`
+
+	// lastConsumer says whose machine had the server last. The provider writes it when it releases the server, and gives the server to
+	// machines of the same owner that ask for it (reuseHost).
+	// +optional
+	LastConsumer *LastConsumer `json:"lastConsumer,omitempty"`
+
+	// powerHolds keep a server that runs a machine switched off, each for its holder, as a remediation does. The provider switches
+	// the server off while there is one, and on again when the last one is removed.
+	// +optional
+	// +listType=map
+	// +listMapKey=holder
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	PowerHolds []PowerHold `json:"powerHolds,omitempty"`
+
+	// heldSince is when the provider began to switch the server off because of powerHolds. The provider writes it before the first command,
+	// and removes it when no hold is left and the server was seen on again: so it knows after a restart of its own what it owes the server.
+	// +optional
+	HeldSince *metav1.Time `json:"heldSince,omitempty"`
+
+	// heldOffAt is when the server was confirmed to be off because of powerHolds. It stands as long as that holds: the provider removes it
+	// before it switches the server on again, and when somebody else did.
+	// +optional
+	HeldOffAt *metav1.Time `json:"heldOffAt,omitempty"`
+
+	// cleaningPolicy says what is done before the server is offered again after a machine had it. Defaults to PowerOff.
+	// +optional
+	// +kubebuilder:default=PowerOff
+	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
+
+	// cleaningStartedAt is when the server, which is being released, was confirmed to be off and its cleaning began. The provider writes it,
+	// and removes it when the host is released, or the server was switched on meanwhile.
+	// +optional
+	CleaningStartedAt *metav1.Time `json:"cleaningStartedAt,omitempty"`
+
+	// releaseUnfencedAfter is how long the deletion of the machine that has the server waits for the server to be powered off and cleaned.
+	// After that the host is let go as it is, and put into quarantine: the server may still run the machine. Without it the release waits
+	// until the BMC answers, or a person sets the annotation baremetalhost.infrastructure.cluster.x-k8s.io/release-unfenced.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least one minute, like 2h"
+	ReleaseUnfencedAfter *metav1.Duration `json:"releaseUnfencedAfter,omitempty"`
 
 	// boot records the boot attempt that the provider began last for the machine that has this host. The provider writes it.
 	// It stands in the spec because it must survive where a status does not: it keeps a server from being started or handed
@@ -119,6 +192,10 @@ type BMC struct {
 	// +kubebuilder:validation:XValidation:rule="!isURL(self) || url(self).getScheme() in ['redfish', 'redfish+http', 'ipmi', 'ipmitool', 'amt', 'amt+http', 'rpc+https', 'rpc+http']",message="has an unknown scheme: use redfish://, ipmi://, amt://, rpc+https:// or ipmitool://; redfish+http://, amt+http:// and rpc+http:// do without TLS"
 	// +kubebuilder:validation:XValidation:rule="!self.contains('@')",message="must not hold credentials: put username and password into the Secret that credentialsSecretName names"
 	// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="must not hold a fragment (#...)"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^redfish([+]http)?:') || self.matches('^[^?]*([?]auth=(session|basic))?$')",message="has a parameter that Redfish does not have: it takes ?auth=session, or ?auth=basic, which is the default"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^ipmi:') || self.matches('^ipmi://[^/?]*/?([?](cipherSuite=(17|3)|privilege=(user|operator|administrator))(&(cipherSuite=(17|3)|privilege=(user|operator|administrator)))?)?$')",message="is no address for IPMI: it has no path, and takes cipherSuite (17 or 3) and privilege (user, operator or administrator), like ipmi://192.0.2.10?cipherSuite=17&privilege=operator"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(ipmitool|amt|amt[+]http):') || self.matches('^ipmitool://[^/?]*/?([?]cipherSuite=(17|3))?$') || self.matches('^amt([+]http)?://[^/?]*/?$')",message="has a path or a parameter that is not known: ipmitool takes cipherSuite (17 or 3), like ipmitool://192.0.2.10?cipherSuite=17, and AMT none"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^rpc[+]') || self.matches('[?&]host=[^&]')",message="names no BMC to the webhook: append ?host=NAME"
 	Address string `json:"address,omitempty"`
 
 	// credentialsSecretName names a Secret, in the host's namespace, with the keys "username" and "password".
@@ -178,61 +255,53 @@ type Quarantine struct {
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
-// BootAttempt is one try to boot a server over the network for the machine that has it.
-type BootAttempt struct {
-	// attempt counts the attempts for this machine, from 1.
+// TaintEffect says what a taint of a host does to machines that do not tolerate it.
+// +kubebuilder:validation:Enum=NoClaim;PreferNoClaim
+type TaintEffect string
+
+// The effects of taints.
+const (
+	// TaintNoClaim keeps machines from claiming the host.
+	TaintNoClaim TaintEffect = "NoClaim"
+	// TaintPreferNoClaim lets machines claim the host only where no other fits.
+	TaintPreferNoClaim TaintEffect = "PreferNoClaim"
+)
+
+// HostTaint keeps machines off a host that do not tolerate it. A machine that has the host keeps it.
+type HostTaint struct {
+	// key names the taint, as a label key: gpu or example.com/gpu.
 	// +required
-	// +kubebuilder:validation:Minimum=1
-	Attempt int32 `json:"attempt,omitempty"`
-
-	// startedAt is when the attempt began. Its deadline counts from here.
-	// +required
-	StartedAt metav1.Time `json:"startedAt,omitzero"`
-
-	// poweredOffAt is when the server was seen powered off in this attempt. Before it the server is powered off, after it
-	// powered on: so a provider that restarts in between does not power-cycle a server that is booting.
-	// +optional
-	PoweredOffAt *metav1.Time `json:"poweredOffAt,omitempty"`
-
-	// scriptAddress is the IP address that the boot script, and with it the attempt's token, was given to. No other gets it.
-	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
-	ScriptAddress string `json:"scriptAddress,omitempty"`
-
-	// seedAddress is the IP address that the bootstrap data was given to. No other gets it.
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="a taint key has at most 253 characters before the slash"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a label key, like gpu or example.com/gpu, with at most 63 characters after the slash"
+	Key string `json:"key,omitempty"`
+	// value is compared with that of a toleration.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
-	SeedAddress string `json:"seedAddress,omitempty"`
-
-	// seededAt is when the bootstrap data was first given out. From then on the attempt is not repeated: running, say,
-	// `kubeadm init` a second time would fork a cluster.
+	Value LabelValue `json:"value,omitempty"`
+	// effect is NoClaim (machines that do not tolerate the taint never claim the host) or PreferNoClaim (only where no other fits).
+	// Defaults to NoClaim.
 	// +optional
-	SeededAt *metav1.Time `json:"seededAt,omitempty"`
-
-	// reportedAt is when the server's operating system reported in. It ends the attempt.
-	// +optional
-	ReportedAt *metav1.Time `json:"reportedAt,omitempty"`
-
-	// failure says why the attempt was given up. It ends the attempt.
-	// +optional
-	Failure *BootFailure `json:"failure,omitempty"`
+	// +kubebuilder:default=NoClaim
+	Effect TaintEffect `json:"effect,omitempty"`
 }
 
-// BootFailure says why a boot attempt was given up.
-type BootFailure struct {
-	// reason is a word in CamelCase.
+// LastConsumer says whose machine had a host last.
+type LastConsumer struct {
+	// name is the name of the BareMetalMachine.
 	// +required
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Reason string `json:"reason,omitempty"`
-
-	// message tells a person what was seen and what to look at.
-	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// owner is who the machine belonged to, as kind/name of the KubeadmControlPlane, MachineDeployment or MachineSet; empty for a Machine that
+	// stood alone.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=4096
-	Message string `json:"message,omitempty"`
+	// +kubebuilder:validation:MaxLength=512
+	Owner string `json:"owner,omitempty"`
+	// releasedAt is when the host was released.
+	// +required
+	ReleasedAt metav1.Time `json:"releasedAt,omitzero"`
 }
 
 // BareMetalHost is a physical server of the inventory.
@@ -252,6 +321,7 @@ type BootFailure struct {
 // +kubebuilder:printcolumn:name="Domain",type=string,priority=1,JSONPath=`.spec.failureDomain`,description="Failure domain"
 // +kubebuilder:printcolumn:name="Model",type=string,priority=1,JSONPath=`.status.hardware.model`,description="Model of the server"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong"
+// +kubebuilder:printcolumn:name="Boot",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="BootProgress")].message`,description="How far the boot is, and what is awaited"
 type BareMetalHost struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.

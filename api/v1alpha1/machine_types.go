@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -25,6 +26,26 @@ type BareMetalMachineSpec struct {
 	// hardware is the least that a host must have.
 	// +optional
 	Hardware HardwareRequirements `json:"hardware,omitzero"`
+
+	// preferences choose among the hosts that fit: the one with the greatest sum of the weights of those that it meets is claimed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Preferences []HostPreference `json:"preferences,omitempty"`
+
+	// tolerations let the machine claim hosts with the taints that they name.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Tolerations []HostToleration `json:"tolerations,omitempty"`
+
+	// reuseHost claims a host that a machine of the same owner (control plane, MachineDeployment, or a MachineSet that stands alone) had
+	// last, before any other. While a Machine of that owner is being deleted the machine waits for its host, unless the host is
+	// in maintenance, quarantined, or none for the machine. Defaults to false.
+	// +optional
+	ReuseHost bool `json:"reuseHost,omitempty"`
 
 	// boot is what the host boots over the network.
 	// +required
@@ -74,6 +95,38 @@ type HostSelectorRequirement struct {
 	Values []LabelValue `json:"values,omitempty"`
 }
 
+// HostPreference makes some of the hosts that fit better than others.
+type HostPreference struct {
+	// weight is what a host counts for that hostSelector picks. The weights of all preferences that a host meets add up.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Weight int32 `json:"weight,omitempty"`
+	// hostSelector picks the hosts by their labels.
+	// +required
+	HostSelector HostSelector `json:"hostSelector,omitzero"`
+}
+
+// HostToleration lets a machine claim hosts with a taint.
+// +kubebuilder:validation:XValidation:rule="!(has(self.operator) && self.operator == 'Exists' && has(self.value) && size(self.value) > 0)",message="value is not compared with operator Exists: leave it out, or set operator: Equal"
+type HostToleration struct {
+	// key is that of the taint.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="a taint key has at most 253 characters before the slash"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a label key, like gpu or example.com/gpu, with at most 63 characters after the slash"
+	Key string `json:"key,omitempty"`
+	// operator is Equal (the taint's value must be value) or Exists (it may be any). Defaults to Equal.
+	// +optional
+	// +kubebuilder:validation:Enum=Equal;Exists
+	// +kubebuilder:default=Equal
+	Operator corev1.TolerationOperator `json:"operator,omitempty"`
+	// value is compared with the taint's.
+	// +optional
+	Value LabelValue `json:"value,omitempty"`
+}
+
 // HardwareRequirements are the least that a host must have to be claimed. A host whose BMC does not tell is not claimed for
 // what it does not tell.
 type HardwareRequirements struct {
@@ -83,9 +136,11 @@ type HardwareRequirements struct {
 	CPU int32 `json:"cpu,omitempty"`
 	// memory is the least memory, like 64Gi.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))",message="must be more than 0: leave it out if any size will do"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 	// disk is the least size of the largest disk, like 400Gi.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))",message="must be more than 0: leave it out if any size will do"
 	Disk *resource.Quantity `json:"disk,omitempty"`
 	// architecture is the architecture that the host must have. Defaults to amd64.
 	// +optional
@@ -106,10 +161,23 @@ const (
 )
 
 // BootSource is what a host boots over the network.
+// +kubebuilder:validation:XValidation:rule="has(self.kernel) || has(self.ipxeTemplate)",message="kernel is required, or ipxeTemplate for a system that boots in its own way"
+// +kubebuilder:validation:XValidation:rule="has(self.kernel) || !has(self.initrds) || size(self.initrds) == 0",message="initrds need a kernel"
 type BootSource struct {
-	// kernel is the kernel.
-	// +required
+	// kernel is the kernel. It is required unless ipxeTemplate is set.
+	// +optional
 	Kernel Artifact `json:"kernel,omitzero"`
+
+	// ipxeTemplate is an iPXE script for systems that boot in their own way, as a Go text/template. Its first line is #!ipxe. It may name
+	// .Kernel and .Initrds (the URLs of the provider's checked copies), .CommandLine (commandLine and where the bootstrap data
+	// is), .SeedURL (the folder with the bootstrap data: with user-data behind it, the URL of the data itself), .Hostname, .MAC, .Title
+	// and .SelfURL (the script's own URL), and use if, with, range over .Initrds, and, or, not, eq, ne, len and index. Hosts with
+	// Secure Boot cannot run it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16384
+	// +kubebuilder:validation:XValidation:rule="self.matches('^#!ipxe\\r?\\n')",message="the first line must be #!ipxe"
+	IPXETemplate string `json:"ipxeTemplate,omitempty"`
 
 	// initrds are the initial RAM disks, in the order in which they are loaded.
 	// +optional
@@ -117,7 +185,8 @@ type BootSource struct {
 	// +kubebuilder:validation:MaxItems=8
 	Initrds []Artifact `json:"initrds,omitempty"`
 
-	// commandLine is the kernel command line. The provider adds where the bootstrap data is: ds=nocloud;s=URL.
+	// commandLine is the kernel command line. The provider adds where the bootstrap data is (ds=nocloud;... or
+	// ignition.config.url=...) and, for hosts with a spec.network, that network.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1536
@@ -125,12 +194,18 @@ type BootSource struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[$][{]')",message="must not hold a dollar sign before a brace: the boot loader would replace it"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )(#|(;|&&|[|][|])( |$))')",message="must not hold the words ; && || nor one that begins with #: the boot loader would end the command there"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )ds=')",message="must not hold ds=...: the provider sets it"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )(ignition[.]config[.]url|network-config)=')",message="must not hold ignition.config.url=... or network-config=...: the provider sets them"
 	CommandLine string `json:"commandLine,omitempty"`
 
 	// persistence says what a later reboot means: Installed (the operating system puts itself on the disk) or Ephemeral (it
 	// runs from memory; once powered off, the machine is lost and must be replaced).
 	// +required
 	Persistence BootPersistence `json:"persistence,omitempty"`
+
+	// reportBootstrap makes the operating system report whether its bootstrap data was carried out, by the file that Cluster API's
+	// bootstrap providers write at their end. It needs curl, wget or python3 in the image. Defaults to false.
+	// +optional
+	ReportBootstrap bool `json:"reportBootstrap,omitempty"`
 }
 
 // Artifact is a file with the checksum that it must have.
@@ -160,7 +235,8 @@ type BareMetalMachineStatus struct {
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 
-	// addresses are the addresses of the running machine.
+	// addresses are the addresses of the running machine: its name, the address that it reported in from (or else got its bootstrap
+	// data at), and what its Node says it has.
 	// +optional
 	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
 
@@ -174,11 +250,12 @@ type BareMetalMachineStatus struct {
 	// +optional
 	HostRef *HostReference `json:"hostRef,omitempty"`
 
-	// failureReason mirrors a failure that only a replacement mends, for readers of the v1beta1 contract.
+	// failureReason mirrors the reason of a failure that nothing but a replacement mends, as a rule, for readers of the v1beta1 contract. It
+	// goes when the failure does.
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
 
-	// failureMessage mirrors a failure that only a replacement mends, for readers of the v1beta1 contract.
+	// failureMessage mirrors the message of such a failure.
 	// +optional
 	FailureMessage string `json:"failureMessage,omitempty"`
 
@@ -250,47 +327,4 @@ type BareMetalMachineList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
 	Items           []BareMetalMachine `json:"items"`
-}
-
-// BareMetalMachineTemplateSpec holds the template.
-type BareMetalMachineTemplateSpec struct {
-	// template is what BareMetalMachines are made from.
-	// +required
-	Template BareMetalMachineTemplateResource `json:"template,omitzero"`
-}
-
-// BareMetalMachineTemplateResource is what BareMetalMachines are made from.
-type BareMetalMachineTemplateResource struct {
-	// metadata is the metadata that the machines get.
-	// +optional
-	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec is the spec that the machines get.
-	// +required
-	Spec BareMetalMachineSpec `json:"spec,omitzero"`
-}
-
-// BareMetalMachineTemplate is what Cluster API makes BareMetalMachines from.
-//
-// +kubebuilder:object:root=true
-// +kubebuilder:resource:path=baremetalmachinetemplates,scope=Namespaced,categories=cluster-api,shortName=bmmt
-// +kubebuilder:printcolumn:name="Kernel",type=string,JSONPath=`.spec.template.spec.boot.kernel.url`,description="Kernel that the machines boot"
-// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-type BareMetalMachineTemplate struct {
-	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object's metadata.
-	// +optional
-	metav1.ObjectMeta `json:"metadata,omitzero"`
-
-	// spec holds the template.
-	// +required
-	Spec BareMetalMachineTemplateSpec `json:"spec,omitzero"`
-}
-
-// BareMetalMachineTemplateList is a list of BareMetalMachineTemplates.
-//
-// +kubebuilder:object:root=true
-type BareMetalMachineTemplateList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitzero"`
-	Items           []BareMetalMachineTemplate `json:"items"`
 }

@@ -315,7 +315,9 @@ func TestRealIpmitoolLostAnswer(t *testing.T) {
 			g := NewWithT(t)
 			m, endpoint := emulated(t)
 			m.SetPower(!c.off)
-			client, err := testDriver().OpenIpmitool(t.Context(), endpoint)
+			driver := testDriver()
+			driver.CallTimeout = time.Minute // ipmitool's own 5 s are what ends the call
+			client, err := driver.OpenIpmitool(t.Context(), endpoint)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(m.Misbehave(bmctest.RebootMidCall, 1)).To(Succeed())
 			err = c.call(client, t.Context())

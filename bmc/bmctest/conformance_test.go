@@ -79,7 +79,7 @@ func TestInterruptedPower(t *testing.T) {
 func TestLatePower(t *testing.T) {
 	g := NewWithT(t)
 	machine, subject := emulated(t, bmctest.Options{}, "")
-	subject.Poll = 20 * time.Millisecond
+	subject.Poll = 200 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := bmctest.Conform(ctx, subject, func(r bmctest.Result) {
 		cancel()

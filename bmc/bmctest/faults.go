@@ -53,6 +53,7 @@ const (
 	MediaUnderSystems       Fault = "MediaUnderSystems"
 	MediaByPatch            Fault = "MediaByPatch"
 	NoMedia                 Fault = "NoMedia"
+	EjectFails              Fault = "EjectFails"
 	SwappedGUID             Fault = "SwappedGUID"
 )
 
@@ -104,6 +105,7 @@ var Faults = map[Fault]FaultInfo{
 	MediaUnderSystems:       {What: "has the virtual media under Systems, not under Managers", Redfish: true},
 	MediaByPatch:            {What: "has no actions to insert and eject: the Image property is written", Redfish: true},
 	NoMedia:                 {What: "has no virtual media", Redfish: true},
+	EjectFails:              {What: "answers an error when an image is to be ejected, and keeps it in its drive", Redfish: true},
 	SwappedGUID:             {What: "sends the system GUID in the byte order of SMBIOS", IPMI: true},
 }
 

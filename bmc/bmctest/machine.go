@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -40,8 +41,9 @@ type Options struct {
 
 // Machine is an emulated server. Its Redfish BMC is an http.Handler, and ServeIPMI is its IPMI BMC; both may be used at once.
 type Machine struct {
-	opts   Options
-	faults faults
+	opts     Options
+	faults   faults
+	requests atomic.Int64 // over Redfish
 
 	mu        sync.Mutex
 	on        bool
@@ -139,6 +141,9 @@ func (m *Machine) Refused() int {
 	defer m.mu.Unlock()
 	return m.refused
 }
+
+// Requests counts the requests over Redfish, whatever became of them.
+func (m *Machine) Requests() int { return int(m.requests.Load()) }
 
 // SetPassword changes the BMC's password.
 func (m *Machine) SetPassword(password string) {

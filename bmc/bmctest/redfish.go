@@ -2,6 +2,7 @@ package bmctest
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ func collection(members ...string) object {
 //
 //nolint:contextcheck // the server runs on when the request that switched it on has ended
 func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.requests.Add(1)
 	if m.unwell(w, r) {
 		return
 	}
@@ -89,6 +91,7 @@ func (m *Machine) unwell(w http.ResponseWriter, r *http.Request) bool {
 	case m.faults.on(Down):
 		panic(http.ErrAbortHandler)
 	case m.faults.on(Hang):
+		_, _ = io.Copy(io.Discard, r.Body) // only then net/http sees that the client is gone
 		<-r.Context().Done()
 		return true
 	case m.faults.on(Drip):

@@ -18,6 +18,10 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	drive := m.mediaPath() + "/CD"
 	image, _ := body["Image"].(string)
+	if image == "" && strings.HasPrefix(path, drive) && m.faults.take(EjectFails) {
+		refuse(w, http.StatusInternalServerError, "InternalError", "The virtual drive is locked")
+		return
+	}
 	switch r.Method + " " + path {
 	case "POST " + resetPath:
 		kind, _ := body["ResetType"].(string)

@@ -16,9 +16,14 @@ import (
 // withFault opens an emulated BMC, and switches a fault on.
 func withFault(t *testing.T, fault bmctest.Fault, opts bmctest.Options) (*WithT, *bmctest.Machine, bmc.Client, bmc.Endpoint) {
 	t.Helper()
+	return withFaultBy(t, driver, fault, opts)
+}
+
+func withFaultBy(t *testing.T, d *ipmi.Driver, fault bmctest.Fault, opts bmctest.Options) (*WithT, *bmctest.Machine, bmc.Client, bmc.Endpoint) {
+	t.Helper()
 	g := NewWithT(t)
 	machine, endpoint := newMachine(t, opts)
-	client := open(t, endpoint)
+	client := openBy(t, d, endpoint)
 	g.Expect(machine.Misbehave(fault, -1)).To(Succeed())
 	return g, machine, client, endpoint
 }
@@ -28,10 +33,10 @@ func withFault(t *testing.T, fault bmctest.Fault, opts bmctest.Options) (*WithT,
 func TestNoAnswer(t *testing.T) {
 	for _, fault := range []bmctest.Fault{bmctest.Down, bmctest.Hang, bmctest.TruncatedJSON} {
 		t.Run(string(fault), func(t *testing.T) {
-			g, machine, client, endpoint := withFault(t, fault, options())
+			g, machine, client, endpoint := withFaultBy(t, hasty, fault, options())
 			_, err := client.PowerState(t.Context())
 			g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable), "%v", err)
-			_, err = driver.Open(t.Context(), endpoint)
+			_, err = hasty.Open(t.Context(), endpoint)
 			g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable), "%v", err)
 			g.Expect(machine.Misbehave(fault, 0)).To(Succeed())
 			g.Expect(client.PowerState(t.Context())).To(Equal(bmc.PowerOff))
@@ -54,7 +59,7 @@ func TestSlow(t *testing.T) {
 // TestForgottenSession: a BMC that restarted drops the packets of its former sessions. The connection is Unreachable, for the Pool to
 // open another.
 func TestForgottenSession(t *testing.T) {
-	g, machine, client, endpoint := withFault(t, bmctest.Unauthorized401, options())
+	g, machine, client, endpoint := withFaultBy(t, hasty, bmctest.Unauthorized401, options())
 	_, err := client.PowerState(t.Context())
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
 	g.Expect(machine.Misbehave(bmctest.Unauthorized401, 0)).To(Succeed())
@@ -84,7 +89,7 @@ func TestBusy(t *testing.T) {
 
 // TestRebootMidCall: the answer to a command is lost. One that may be repeated is; one that would act twice is not.
 func TestRebootMidCall(t *testing.T) {
-	g, machine, client, _ := withFault(t, bmctest.RebootMidCall, options())
+	g, machine, client, _ := withFaultBy(t, hasty, bmctest.RebootMidCall, options())
 	g.Expect(machine.Misbehave(bmctest.RebootMidCall, 1)).To(Succeed())
 	g.Expect(client.PowerOn(t.Context())).To(Succeed())
 	g.Expect(machine.CommandNames()).To(And(HaveEach("On"), ContainElements("On", "On")), "the repeat")

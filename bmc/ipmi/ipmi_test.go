@@ -12,23 +12,26 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/ipmi"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/leaktest"
 )
 
 // TestMain: no test leaves a goroutine behind, whatever it did to the BMC.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // systemUUID is of version 4, as most are.
 const systemUUID = "7d0f3a52-9c41-4b6e-a1d3-5e2f8c90b714"
 
 var loopback = bmc.Permit{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// driver is quick to give up.
-var driver = &ipmi.Driver{Permit: loopback, RequestTimeout: 400 * time.Millisecond, RepeatAfter: 80 * time.Millisecond}
+// driver repeats soon, and has time enough for a machine that is busy.
+var driver = &ipmi.Driver{Permit: loopback, RepeatAfter: 80 * time.Millisecond}
+
+// hasty gives up soon, for tests where no answer comes.
+var hasty = &ipmi.Driver{Permit: loopback, RequestTimeout: time.Second, RepeatAfter: 80 * time.Millisecond}
 
 // calm does not repeat because the machine is busy, for tests that count packets.
 var calm = &ipmi.Driver{Permit: loopback, RequestTimeout: time.Minute, RepeatAfter: time.Minute}
@@ -60,7 +63,12 @@ func newMachine(tb testing.TB, opts bmctest.Options, wires ...func(net.PacketCon
 
 func open(tb testing.TB, endpoint bmc.Endpoint) bmc.Client {
 	tb.Helper()
-	client, err := driver.Open(tb.Context(), endpoint)
+	return openBy(tb, driver, endpoint)
+}
+
+func openBy(tb testing.TB, d *ipmi.Driver, endpoint bmc.Endpoint) bmc.Client {
+	tb.Helper()
+	client, err := d.Open(tb.Context(), endpoint)
 	NewWithT(tb).Expect(err).NotTo(HaveOccurred())
 	tb.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
@@ -345,10 +353,10 @@ func TestSockets(t *testing.T) {
 		_, err = driver.Open(t.Context(), wrong)
 		g.Expect(err).To(HaveOccurred())
 	}
-	client, err := driver.Open(t.Context(), endpoint)
+	client, err := hasty.Open(t.Context(), endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(machine.Misbehave(bmctest.Down, -1)).To(Succeed())
-	_, err = driver.Open(t.Context(), endpoint)
+	_, err = hasty.Open(t.Context(), endpoint)
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
 	g.Expect(client.Close(t.Context())).NotTo(Succeed())
 	g.Expect(sockets()).To(Equal(before))

@@ -31,7 +31,7 @@ func FuzzPackets(f *testing.F) {
 	f.Add(uint8(3), []byte{14, 0xff, 15, 0xff})
 	f.Add(uint8(4), []byte{14, 0x10, 5, 0x80})
 	f.Add(uint8(2), []byte{255, 3})
-	hasty := &ipmi.Driver{Permit: loopback, RequestTimeout: 60 * time.Millisecond, RepeatAfter: 30 * time.Millisecond}
+	hastier := &ipmi.Driver{Permit: loopback, RequestTimeout: 60 * time.Millisecond, RepeatAfter: 30 * time.Millisecond}
 	f.Fuzz(func(t *testing.T, which uint8, changes []byte) {
 		var sent atomic.Int32
 		_, endpoint := newMachine(t, options(), saying(func(packet []byte) [][]byte {
@@ -40,9 +40,9 @@ func FuzzPackets(f *testing.F) {
 			}
 			return [][]byte{mutated(packet, changes)}
 		}))
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		client, err := hasty.Open(ctx, endpoint)
+		client, err := hastier.Open(ctx, endpoint)
 		if err == nil {
 			_, err = client.Describe(ctx)
 			closeErr := client.Close(ctx)

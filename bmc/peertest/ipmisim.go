@@ -33,9 +33,16 @@ chassis_control "%s 0x20"
 user 2 true "%s" "%s" admin 10 none md2 md5 straight
 `
 
-// chassisScript keeps the power state and the boot device in files. Its placeholder is their folder.
+// chassisScript keeps the power state and the boot device in files. With a control program the power is that of a server: the program is
+// run with "on" and the boot device, with "off", or with "status", when it prints 1 or 0. Its placeholders are their folder and the
+// program.
 const chassisScript = `#!/bin/sh
 cd '%s' || exit 1
+control='%s'
+switch() {
+	echo "$1" >power
+	[ -z "$control" ] || if [ "$1" = 1 ]; then "$control" on "$(cat boot)"; else "$control" off; fi
+}
 shift
 op=$1
 shift
@@ -43,7 +50,7 @@ case $op in
 get)
 	for what; do
 		case $what in
-		power) echo "power:$(cat power)" ;;
+		power) if [ -z "$control" ]; then echo "power:$(cat power)"; else echo "power:$("$control" status)"; fi ;;
 		boot) echo "boot:$(cat boot)" ;;
 		esac
 	done
@@ -51,8 +58,8 @@ get)
 set)
 	while [ $# -gt 1 ]; do
 		case $1 in
-		power) echo "$2" >power ;;
-		shutdown) echo 0 >power ;;
+		power) switch "$2" ;;
+		shutdown) switch 0 ;;
 		boot) echo "$2" >boot ;;
 		esac
 		shift 2
@@ -71,19 +78,20 @@ type Sim struct {
 // IPMISim is StartIPMISim for who needs nothing but where it is.
 func IPMISim(tb testing.TB) bmctest.Subject {
 	tb.Helper()
-	return StartIPMISim(tb).Subject
+	return StartIPMISim(tb, "").Subject
 }
 
 // StartIPMISim starts OpenIPMI's BMC emulator, ipmi_sim, as a process on a loopback port, with a sensor, a FRU and an event log. The
-// process ends with the test.
-func StartIPMISim(tb testing.TB) Sim {
+// server that it switches is the one that the program control switches, or with an empty name one that is not there. The process ends
+// with the test.
+func StartIPMISim(tb testing.TB, control string) Sim {
 	tb.Helper()
 	dir := tb.TempDir()
 	port := freeUDP(tb)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	write(tb, file("power"), "0")
 	write(tb, file("boot"), "default")
-	if err := os.WriteFile(file("chassis"), fmt.Appendf(nil, chassisScript, dir), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(file("chassis"), fmt.Appendf(nil, chassisScript, dir, control), 0o700); err != nil { //nolint:gosec // it is run
 		tb.Fatal(err)
 	}
 	write(tb, file("lan.conf"), fmt.Sprintf(lanConf, port, reversed(IPMISimUUID), file("chassis"), Username, Password))

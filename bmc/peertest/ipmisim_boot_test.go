@@ -13,7 +13,7 @@ import (
 // TestIPMISimObeys: ipmi_sim calls every boot flag invalid when it is read back, so what it did is looked at behind its back.
 func TestIPMISimObeys(t *testing.T) {
 	g := NewWithT(t)
-	sim := peertest.StartIPMISim(t)
+	sim := peertest.StartIPMISim(t, "")
 	client, err := (&ipmi.Driver{Permit: peertest.Permit}).Open(t.Context(), sim.Subject.Endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { g.Expect(client.Close(t.Context())).To(Succeed()) }()

@@ -31,11 +31,31 @@ type Libvirt struct {
 }
 
 // Machine is a QEMU machine. It has a disk without anything on it, an optical drive and a network card.
-type Machine struct{ Name, UUID, MAC string }
+type Machine struct {
+	Name, UUID, MAC string
+	// Tap is the network interface of this machine that its network card is behind. It must belong to the user TapOwner. Without one
+	// the network is QEMU's own, which leads nowhere that a firmware would boot from.
+	Tap string
+	// Console is the file that its serial line is written to.
+	Console string
+}
 
-// StartLibvirt starts a libvirtd with so many machines, which are off. It is libvirt's session daemon with all its folders in a
-// temporary one, so that it knows nothing of the system's and the system's knows nothing of it.
+// TapOwner is the user that the machines run as when root starts libvirtd.
+const TapOwner = "nobody"
+
+// StartLibvirt starts a libvirtd with so many machines, which are off.
 func StartLibvirt(tb testing.TB, machines int) *Libvirt {
+	tb.Helper()
+	made := make([]Machine, machines)
+	for i := range made {
+		made[i] = Machine{Name: fmt.Sprintf("m%d", i), UUID: fmt.Sprintf("27946b59-9e44-4fa7-8e91-f3527a1ef0%02x", i), MAC: fmt.Sprintf("52:54:00:00:00:%02x", i)}
+	}
+	return StartLibvirtWith(tb, made...)
+}
+
+// StartLibvirtWith starts a libvirtd with machines, which are off. It is libvirt's session daemon with all its folders in a temporary
+// one, so that it knows nothing of the system's and the system's knows nothing of it.
+func StartLibvirtWith(tb testing.TB, machines ...Machine) *Libvirt {
 	tb.Helper()
 	path := installed(tb, "/usr/sbin/libvirtd")
 	for _, needed := range []string{"/usr/bin/virsh", "/usr/bin/qemu-system-x86_64", firmware, firmwareVars, firmwareVarsSecure} {
@@ -55,8 +75,8 @@ func StartLibvirt(tb testing.TB, machines int) *Libvirt {
 	await(tb, p, func(ctx context.Context) error { return l.virsh(ctx, "list") })
 	// sushy-tools puts images into this pool.
 	l.define(tb, "pool-create", home, poolXML, Machine{})
-	for i := range machines {
-		m := Machine{Name: fmt.Sprintf("m%d", i), UUID: fmt.Sprintf("27946b59-9e44-4fa7-8e91-f3527a1ef0%02x", i), MAC: fmt.Sprintf("52:54:00:00:00:%02x", i)}
+	for _, m := range machines {
+		m.Console = home + "/" + m.Name + ".console"
 		l.Machines = append(l.Machines, m)
 		l.define(tb, "define", home, machineXML, m)
 	}
@@ -64,7 +84,7 @@ func StartLibvirt(tb testing.TB, machines int) *Libvirt {
 }
 
 // libvirtHome makes the folder, and sees to it that it is gone after the test with whatever still runs in it.
-func libvirtHome(tb testing.TB, owner *syscall.Credential, machines int) string {
+func libvirtHome(tb testing.TB, owner *syscall.Credential, machines []Machine) string {
 	tb.Helper()
 	// The folder of the test would be too long: the path of a socket has 107 bytes at most.
 	home, err := os.MkdirTemp("", "peer") //nolint:usetesting // see above
@@ -82,8 +102,8 @@ func libvirtHome(tb testing.TB, owner *syscall.Credential, machines int) string 
 	// Without these libvirtd would start a daemon for the machines' logs, and look for AppArmor.
 	write(tb, home+"/config/libvirt/qemu.conf", "stdio_handler = \"file\"\nsecurity_driver = \"none\"\n")
 	files := []string{home + "/config/libvirt/qemu.conf"}
-	for i := range machines {
-		disk := fmt.Sprintf("%s/pool/m%d.raw", home, i)
+	for _, m := range machines {
+		disk := home + "/pool/" + m.Name + ".raw"
 		write(tb, disk, strings.Repeat("\x00", 1<<20))
 		files = append(files, disk)
 	}
@@ -130,7 +150,7 @@ func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // whoever runs the test is unprivileged
 	}
-	nobody, err := user.Lookup("nobody")
+	nobody, err := user.Lookup(TapOwner)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +172,11 @@ func (l *Libvirt) virsh(ctx context.Context, args ...string) error {
 func (l *Libvirt) define(tb testing.TB, command, home, description string, m Machine) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "description.xml")
-	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC).Replace(description))
+	network := "<interface type='user'>"
+	if m.Tap != "" {
+		network = "<interface type='ethernet'><target dev='" + m.Tap + "' managed='no'/>"
+	}
+	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC, "NETWORK", network).Replace(description))
 	if err := l.virsh(tb.Context(), command, path); err != nil {
 		tb.Fatal(err)
 	}
@@ -161,8 +185,8 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 // poolXML describes the folder of the disks and images.
 const poolXML = `<pool type='dir'><name>default</name><target><path>HOME/pool</path></target></pool>`
 
-// machineXML describes a machine (libvirt.org/formatdomain.html). type='qemu' needs no virtualisation by the processor. The
-// network is QEMU's own, which leads nowhere that a firmware would boot from.
+// machineXML describes a machine (libvirt.org/formatdomain.html). type='qemu' needs no virtualisation by the processor. Without a ROM
+// on its network card the firmware's own network boot is used.
 const machineXML = `<domain type='qemu'>
   <name>NAME</name>
   <uuid>UUID</uuid>
@@ -182,7 +206,8 @@ const machineXML = `<domain type='qemu'>
       <target dev='sda' bus='sata'/>
     </disk>
     <disk type='file' device='cdrom'><target dev='sdb' bus='sata'/><readonly/></disk>
-    <interface type='user'><mac address='MAC'/><model type='virtio'/></interface>
+    NETWORK<mac address='MAC'/><model type='virtio'/><rom enabled='no'/></interface>
+    <serial type='file'><source path='HOME/NAME.console'/></serial>
     <video><model type='none'/></video>
     <memballoon model='none'/>
   </devices>

@@ -85,7 +85,7 @@ func (p *process) stop(tb testing.TB) {
 	}
 	select {
 	case <-p.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		_ = syscall.Kill(-p.pid, syscall.SIGKILL) // it was not waited for yet, so its ID is nobody else's
 		<-p.done
 		tb.Errorf("%s had to be killed", p.name)

@@ -33,7 +33,7 @@ func TestSushyFake(t *testing.T) {
 			sushy := StartSushyFake(t, secure, fakes...)
 			bmctest.Test(t, bmctest.Subject{
 				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust, Image: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
-				Settle: 15 * time.Second, Poll: 200 * time.Millisecond,
+				Settle: 30 * time.Second, Poll: 200 * time.Millisecond,
 				Known: map[string]bmctest.Known{
 					"an NMI is taken and leaves it on": {Error: "501 Not Implemented", Why: "Nmi is among the AllowableValues, and answered with 501"},
 					"boots from UEFI HTTP once":        {Error: "400 Bad Request", Why: "a change with HttpBootUri is answered with 400: the fake driver has nowhere to put it"},
@@ -79,7 +79,7 @@ func TestSushyLibvirt(t *testing.T) {
 	sushy := StartSushyLibvirt(t, libvirt)
 	bmctest.Test(t, bmctest.Subject{
 		Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(libvirt.Machines[1].UUID), Must: sushyMust, Image: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
-		Settle: 5 * time.Second, Boots: true,
+		Settle: 20 * time.Second, Boots: true,
 		Known: map[string]bmctest.Known{
 			"boots from UEFI HTTP once": {Error: "400 Bad Request", Why: "the image at HttpBootUri is fetched before the change is answered, with 400 where " +
 				"it cannot be had, and put into the optical drive: the target reads Cd then"},

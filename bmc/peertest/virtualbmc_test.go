@@ -15,7 +15,7 @@ func TestVirtualBMC(t *testing.T) {
 	bmctest.Test(t, bmctest.Subject{
 		Open: (&ipmi.Driver{Permit: Permit}).Open, Endpoint: StartVirtualBMC(t, libvirt, libvirt.Machines[0]),
 		Must:   []bmc.Capability{bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanReset, bmc.CanBootPXE, bmc.CanBootDisk, bmc.CanBootCD},
-		Settle: 5 * time.Second, Boots: true,
+		Settle: 20 * time.Second, Boots: true,
 		Known: map[string]bmctest.Known{
 			"a cycle leaves it on":                     {Error: "CCh", Why: "Chassis Control with Power Cycle is refused"},
 			"boots from the network always":            {Error: "the flags are for the next boot, not for every one", Why: "the flags always read as those for the next boot, whatever was set, and in legacy mode"},

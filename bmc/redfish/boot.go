@@ -117,7 +117,8 @@ func readOverride(system resource) bmc.BootOverride {
 	return override
 }
 
-// SetBootOverride sets the override in the way given, and where the BMC refuses or ignores that, in the next one.
+// SetBootOverride sets the override in the way given, and where the BMC refuses or ignores that, in the next one. Where it seems to
+// ignore all of them, the result is that of the last one: it is what may stand unseen, and what comes after it is to be tried next.
 func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
 	const op = "Set the boot override"
 	if err := c.refresh(ctx); err != nil {
@@ -133,11 +134,11 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 		ways = slices.Concat(ways[i:], ways[:i])
 	}
 	var (
-		best    *bmc.BootResult
+		doubted *bmc.BootResult
 		refusal error
 	)
 	for i, way := range ways {
-		if way == wayContinuous && i > 0 && best != nil {
+		if way == wayContinuous && i > 0 && doubted != nil {
 			break // an override that is not shown may be pending all the same: it must not become one for ever
 		}
 		result, err := c.setOverride(ctx, want, name, way)
@@ -150,12 +151,12 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 			refusal = cmp.Or(refusal, err)
 		case result.Doubt == "":
 			return result, nil
-		case best == nil:
-			best = &result
+		default:
+			doubted = &result
 		}
 	}
-	if best != nil {
-		return *best, nil
+	if doubted != nil {
+		return *doubted, nil
 	}
 	return bmc.BootResult{}, wrap(op, refusal)
 }

@@ -3,7 +3,9 @@ package redfish
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +38,9 @@ func wrap(op string, err error) error {
 		return &bmc.Error{Kind: bmc.Unreachable, Op: op, Err: errors.New(says(answer)), RetryAfter: 30 * time.Second}
 	case errors.As(err, &answer):
 		return &bmc.Error{Kind: kindOfStatus(answer.HTTPReturnedStatusCode), Op: op, Err: errors.New(says(answer))}
+	case errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, new(*url.Error)):
+		// It is gofish's decoder that came to the end of an answer, which is in memory: the network brought all of it.
+		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New("the BMC's answer is no JSON object: it ends too early")}
 	default:
 		return bmc.Wrap(op, err)
 	}

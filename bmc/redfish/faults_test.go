@@ -42,9 +42,9 @@ func TestUnwell(t *testing.T) {
 			g := NewWithT(t)
 			machine, endpoint := newMachine(t)
 			driver := newDriver(t)
-			driver.RequestTimeout = 500 * time.Millisecond
-			if fault == bmctest.EndlessBody {
-				driver.RequestTimeout = time.Minute // it is the size that ends it
+			driver.RequestTimeout = time.Minute
+			if fault == bmctest.Hang || fault == bmctest.Drip {
+				driver.RequestTimeout = 3 * time.Second // only time ends these
 			}
 			opened, err := driver.Open(t.Context(), endpoint)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -56,6 +56,7 @@ func TestUnwell(t *testing.T) {
 			g.Expect(errors.As(err, &typed)).To(BeTrue(), "every error says what it is: %v", err)
 			_, err = driver.Open(t.Context(), endpoint)
 			g.Expect(err).To(HaveOccurred())
+			g.Expect(bmc.KindOf(err)).To(Equal(kind), "%v", err)
 			g.Expect(err.Error()).NotTo(ContainSubstring("secret"))
 		})
 	}

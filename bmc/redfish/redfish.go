@@ -5,6 +5,7 @@ package redfish
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ type Driver struct {
 	Permit bmc.Permit
 	// RequestTimeout bounds each request with its answer. Defaults to 30 s.
 	RequestTimeout time.Duration
+	// Wrap, where not nil, wraps what sends the requests, for tests that look at them or hold them back.
+	Wrap func(http.RoundTripper) http.RoundTripper
 
 	transports transports
 }

@@ -41,8 +41,12 @@ func (d *Driver) httpClient(endpoint bmc.Endpoint) (*http.Client, error) {
 	if timeout == 0 {
 		timeout = 30 * time.Second
 	}
+	next := http.RoundTripper(transport)
+	if d.Wrap != nil {
+		next = d.Wrap(next)
+	}
 	return &http.Client{
-		Transport: &bounded{next: transport, endpoint: endpoint, timeout: timeout},
+		Transport: &bounded{next: next, endpoint: endpoint, timeout: timeout},
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {
 			// The credentials go along with a redirect: it must not lead elsewhere.
 			if next.URL.Host != via[0].URL.Host || next.URL.Scheme != via[0].URL.Scheme {

@@ -1,5 +1,5 @@
 // Command bmcctl is for the operator who has to decide whether to trust a BMC: it shows what a BMC is and what it can do, and
-// tries out whether that is true.
+// tries out whether that is true. For whoever has a rack of them it registers all at once.
 package main
 
 import (
@@ -50,7 +50,7 @@ func misused(format string, args ...any) error { return &usageError{fmt.Sprintf(
 
 // run runs a command and returns the exit code.
 func run(ctx context.Context, args []string, c console) int {
-	commands := map[string]func(context.Context, []string, console) error{"probe": probe, "qualify": qualify}
+	commands := map[string]func(context.Context, []string, console) error{"probe": probe, "qualify": qualify, "inventory": inventory}
 	if len(args) == 0 {
 		sayf(c.err, usage)
 		return exitUsage
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, c console) int {
 		sayf(c.out, usage)
 		return exitOK
 	default:
-		return exitCode(misused("there is no command %q: use bmcctl probe or bmcctl qualify", args[0]), c)
+		return exitCode(misused("there is no command %q: use bmcctl probe, bmcctl qualify or bmcctl inventory", args[0]), c)
 	}
 }
 
@@ -119,10 +119,11 @@ func clean(text string) string {
 	return strings.Join(strings.Fields(printable), " ")
 }
 
-const usage = `bmcctl shows what a BMC is and can do, and tries out whether that is true.
+const usage = `bmcctl shows what a BMC is and can do, tries out whether that is true, and registers servers.
 
-  bmcctl probe URL      look at a BMC; nothing is changed
-  bmcctl qualify URL    try everything out on a server that nobody uses: it is switched off and on several times
+  bmcctl probe URL       look at a BMC; nothing is changed
+  bmcctl qualify URL     try everything out on a server that nobody uses: it is switched off and on several times
+  bmcctl inventory FILE register the servers that a CSV file lists with a management cluster
 
 The user name and the password come from --username and --password-file, or from BMC_USERNAME and BMC_PASSWORD in the environment;
 at a terminal, bmcctl asks for the password.
@@ -133,6 +134,7 @@ at a terminal, bmcctl asks for the password.
   bmcctl probe ipmi://192.0.2.10 -o json --password-file pass | jq .inventory
   bmcctl qualify redfish://192.0.2.10 --insecure-skip-tls-verify --yes
   bmcctl qualify redfish://192.0.2.10 --yes --image http://images.example/boot.iso --must VirtualMedia,SecureBoot
+  bmcctl inventory rack.csv --dry-run
 
 The exit code is 0 when all is well (qualify: the BMC is fit), 1 when it is not, and 2 when the command line is wrong.
 bmcctl COMMAND --help lists the flags.

@@ -16,13 +16,13 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/leaktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/sim"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	// The connections of clients that these tests use are closed by the simulator: their ends may be a moment behind.
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // TestSignals: the program says in one line what is where, and a signal ends it well, also while a request hangs.

@@ -8,8 +8,8 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -18,26 +18,33 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	capiflags "sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
+	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/cluster"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/node"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/remediation"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/template"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/webhook"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch;delete,namespace=capbm-system
-// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update,namespace=capbm-system
+// +kubebuilder:rbac:groups="",resources=events,verbs=create,namespace=capbm-system
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
@@ -57,6 +64,14 @@ func run(ctx context.Context, args []string) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
+	if o.printDHCP != "" {
+		text, err := dhcp.OperatorConfig(o.printDHCP, o.boot.Networks)
+		if err != nil {
+			return fmt.Errorf("--print-dhcp-config: %w", err)
+		}
+		fmt.Print(text)
+		return nil
+	}
 	if err := logsv1.ValidateAndApply(o.logs, nil); err != nil {
 		return err
 	}
@@ -72,10 +87,9 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if o.has(componentControllers) {
-		// The only place where drivers are chosen.
-		pool := bmc.NewPool(drivers.All(o.bmcPermit), bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate})
+		pool := bmc.NewPool(drivers.All(o.bmcPermit), bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate, Observe: metrics.BMCCall})
 		defer pool.Close() //nolint:contextcheck // it logs out everywhere after the context has ended
-		if err := addControllers(ctx, mgr, o, pool); err != nil {
+		if err := errors.Join(addControllers(ctx, mgr, o, pool), addWebhooks(mgr, o), addMetrics(mgr, pool)); err != nil {
 			return err
 		}
 	}
@@ -101,18 +115,21 @@ func newManager(o *options) (ctrl.Manager, error) {
 	}
 	rest.QPS, rest.Burst = o.qps, o.burst
 	rest.UserAgent = "cluster-api-provider-baremetal"
-	_, metrics, err := capiflags.GetManagerOptions(o.manager)
-	if err != nil {
-		return nil, err
-	}
-	cacheOptions := cache.Options{SyncPeriod: &o.syncPeriod}
+	cacheOptions := cache.Options{SyncPeriod: &o.syncPeriod, ByObject: map[client.Object]cache.ByObject{
+		// Of the Leases only those of addresses: the provider's namespace has some of leader elections, too.
+		&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{o.podNamespace: {LabelSelector: boot.LeaseSelector()}}},
+	}}
 	if o.namespace != "" {
 		cacheOptions.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
 	}
 	return ctrl.NewManager(rest, ctrl.Options{
-		Scheme: scheme, Metrics: *metrics, HealthProbeBindAddress: o.healthAddress, Cache: cacheOptions,
-		LeaderElection: o.leaderElect && o.has(componentControllers), LeaderElectionID: "capbm-controllers",
+		Scheme: scheme, Metrics: *o.metrics, HealthProbeBindAddress: o.healthAddress, PprofBindAddress: o.profiler, Cache: cacheOptions,
+		WebhookServer: webhookserver.NewServer(webhookserver.Options{
+			Host: o.webhooks.host, Port: o.webhooks.port, CertDir: o.webhooks.certDir, CertName: o.webhooks.certName, KeyName: o.webhooks.keyName, TLSOpts: o.tls,
+		}),
+		LeaderElection: o.leader.enabled && o.has(componentControllers), LeaderElectionID: o.leaseName(),
 		LeaderElectionNamespace: o.podNamespace, LeaderElectionReleaseOnCancel: true,
+		LeaseDuration: &o.leader.leaseDuration, RenewDeadline: &o.leader.renewDeadline, RetryPeriod: &o.leader.retryPeriod,
 		// controller-runtime v0.24's priority queue can hold its lock for ever when it shuts down: it sends an item under the lock
 		// to workers that have left. The manager then ends 30 s late, and so does its lease.
 		Controller: config.Controller{UsePriorityQueue: new(false)},
@@ -122,16 +139,44 @@ func newManager(o *options) (ctrl.Manager, error) {
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, pool *bmc.Pool) error {
-	options := controller.Options{MaxConcurrentReconciles: o.concurrency}
+	options := func(concurrency int) controller.Options {
+		return controller.Options{MaxConcurrentReconciles: concurrency}
+	}
 	c, reader := mgr.GetClient(), mgr.GetAPIReader()
+	clusters, err := node.NewClusterCache(ctx, mgr, o.watchFilter, options(o.concurrency.clusterCache))
+	if err != nil {
+		return fmt.Errorf("set up the connections to the workload clusters: %w", err)
+	}
 	return errors.Join(
-		(&host.Reconciler{Client: c, APIReader: reader, Pool: pool, Settings: o.settings, WatchFilter: o.watchFilter}).SetupWithManager(ctx, mgr, options),
-		(&machine.Reconciler{Client: c, APIReader: reader, WatchFilter: o.watchFilter}).SetupWithManager(ctx, mgr, options),
-		(&cluster.Reconciler{Client: c, WatchFilter: o.watchFilter}).SetupWithManager(ctx, mgr, options),
+		(&host.Reconciler{
+			Client: c, APIReader: reader, Pool: pool, Recorder: mgr.GetEventRecorder("capbm-host"), Settings: o.settings, WatchFilter: o.watchFilter,
+		}).SetupWithManager(ctx, mgr, options(o.concurrency.host)),
+		(&machine.Reconciler{
+			Client: c, APIReader: reader, Recorder: mgr.GetEventRecorder("capbm-machine"), WatchFilter: o.watchFilter,
+		}).SetupWithManager(ctx, mgr, options(o.concurrency.machine)),
+		(&cluster.Reconciler{Client: c, WatchFilter: o.watchFilter}).SetupWithManager(ctx, mgr, options(o.concurrency.cluster)),
+		(&template.Reconciler{Client: c, WatchFilter: o.watchFilter}).SetupWithManager(ctx, mgr, options(o.concurrency.template)),
+		(&node.Reconciler{
+			Client: c, APIReader: reader, Clusters: clusters, Recorder: mgr.GetEventRecorder("capbm-node"), WatchFilter: o.watchFilter,
+		}).SetupWithManager(ctx, mgr, options(o.concurrency.node)),
+		(&remediation.Reconciler{
+			Client: c, APIReader: reader, Clusters: clusters, Recorder: mgr.GetEventRecorder("capbm-remediation"), WatchFilter: o.watchFilter,
+		}).SetupWithManager(ctx, mgr, options(o.concurrency.remediation)),
 	)
 }
 
-// secretMeta is the metadata of a Secret of the provider's own.
-func secretMeta(o *options, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: o.podNamespace, Name: name}
+// addMetrics counts hosts and machines when somebody reads the metrics.
+func addMetrics(mgr ctrl.Manager, pool *bmc.Pool) error {
+	return registry.Registry.Register(&metrics.Inventory{Client: mgr.GetCache(), Leads: mgr.Elected(), Pool: pool, Log: mgr.GetLogger().WithName("metrics")})
+}
+
+// addWebhooks serves the webhooks. Every process with the controllers does, whether it leads or not.
+func addWebhooks(mgr ctrl.Manager, o *options) error {
+	if o.webhooks.port == 0 {
+		return nil
+	}
+	if err := o.webhooks.checkFiles(); err != nil {
+		return err
+	}
+	return errors.Join(webhook.SetupWithManager(mgr), mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker()))
 }

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -30,8 +30,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
@@ -48,12 +49,30 @@ type lab struct {
 	namespace string
 	dhcp      netip.AddrPort
 	tftp      uint16
+	http      string // the URL of the boot server
 	origin    *httptest.Server
+}
+
+// network127 is the network of the tests, with HTTP at a URL.
+func network127(url string) bootconfig.Network {
+	return bootconfig.Network{
+		Name: "test", Mode: bootconfig.Authoritative, Address: address, URL: url, Subnet: netip.MustParsePrefix("127.0.81.0/24"), LeaseTime: time.Hour,
+		Ranges: []pxe.Range{{First: netip.MustParseAddr("127.0.81.10"), Last: netip.MustParseAddr("127.0.81.250")}},
+	}
 }
 
 var address = netip.MustParseAddr("127.0.81.1")
 
 func start(t *testing.T) *lab {
+	t.Helper()
+	return startWith(t, logr.Discard())
+}
+
+// labKey makes the tokens of the lab.
+const labKey = "the key of the lab's tokens: nobody may see it"
+
+// startWith starts a lab that logs.
+func startWith(t *testing.T, log logr.Logger) *lab {
 	t.Helper()
 	g := NewWithT(t)
 	l := &lab{t: t, namespace: env.Namespace(t)}
@@ -61,33 +80,43 @@ func start(t *testing.T) *lab {
 	t.Cleanup(l.origin.Close)
 	var ports [3]uint16
 	for i := range ports {
-		conn, err := net.ListenPacket("udp4", address.String()+":0") //nolint:noctx // returns at once
+		var err error
+		ports[i], err = pxetest.FreePort(address)
 		g.Expect(err).NotTo(HaveOccurred())
-		ports[i] = conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-		g.Expect(conn.Close()).To(Succeed())
 	}
 	at := func(i int) string { return netip.AddrPortFrom(address, ports[i]).String() }
+	l.http = "http://" + at(2)
 	l.dhcp, l.tftp = netip.AddrPortFrom(address, ports[0]), ports[1]
 	loaders := t.TempDir()
-	g.Expect(os.WriteFile(filepath.Join(loaders, "undionly.kpxe"), []byte("loader"), 0o600)).To(Succeed())
+	g.Expect(pxetest.WriteLoaders(loaders, "undionly.kpxe")).To(Succeed())
 
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	t.Cleanup(pool.Close)
-	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
+	logging := *env
+	logging.Log = log
+	logging.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
+		if err := boot.IndexLeases(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
 		settings := controllerstest.Settings()
-		booter := boot.New(boot.Booter{
-			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Settings: settings, Key: []byte("key"), Log: logr.Discard(),
-			Leases: &boot.Leases{First: netip.MustParseAddr("127.0.81.10"), Last: netip.MustParseAddr("127.0.81.250")},
+		settings.BootTimeout = time.Minute // no test waits for it, and a busy machine takes its time
+		booter := boot.New(&boot.Booter{
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Settings: settings, Key: []byte(labKey), Namespace: l.namespace, Log: log,
+			Recorder: mgr.GetEventRecorder("capbm-boot"),
 		})
 		for _, add := range []error{
 			mgr.Add(booter),
-			mgr.Add(&server.Server{Booter: booter, Log: logr.Discard(), Config: server.Config{
-				DHCP:        dhcp.Config{Mode: dhcp.Authoritative, Address: address, BaseURL: "http://" + at(2), Network: netip.MustParsePrefix("127.0.81.0/24")},
-				DHCPAddress: at(0), TFTPAddress: at(1), HTTPAddress: at(2), LoaderDir: loaders,
+			mgr.Add(&server.Server{Booter: booter, Log: log, Config: server.Config{
+				Networks:    []bootconfig.Network{network127(l.http)},
+				DHCPAddress: at(0), TFTPAddress: at(1), HTTPAddress: at(2), LoaderDirs: []string{loaders},
 				Artifacts: artifact.Options{Dir: t.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: time.Millisecond},
 			}}),
-			(&host.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: settings}).SetupWithManager(ctx, mgr, controller.Options{}),
-			(&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, controller.Options{}),
+			(&host.Reconciler{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Recorder: mgr.GetEventRecorder("capbm-host"), Settings: settings,
+			}).SetupWithManager(ctx, mgr, controller.Options{}),
+			(&machine.Reconciler{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capbm-machine"),
+			}).SetupWithManager(ctx, mgr, controller.Options{}),
 		} {
 			if add != nil {
 				return add
@@ -95,6 +124,13 @@ func start(t *testing.T) *lab {
 		}
 		return nil
 	})
+	g.Eventually(func() error {
+		conn, err := net.Dial("tcp4", at(2)) //nolint:noctx // returns at once
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}, "30s").Should(Succeed())
 	return l
 }
 
@@ -106,34 +142,45 @@ func (l *lab) firmware(mac string) *pxetest.Firmware {
 
 // server registers a server that boots over the network when it is told to. What it booted comes out of the channel.
 func (l *lab) server(name string, number byte, then func(context.Context, *pxetest.System)) *controllerstest.Server {
-	var s *controllerstest.Server
-	s = controllerstest.NewServer(l.t, l.namespace, name, number, bmctest.Options{
+	return l.machine(name, number, func(ctx context.Context, firmware *pxetest.Firmware, booted func()) {
+		if system, err := firmware.Boot(ctx); err == nil {
+			booted()
+			then(ctx, system)
+		}
+	})
+}
+
+// machine registers a server that runs something when it is powered on to boot over the network.
+func (l *lab) machine(name string, number byte, run func(context.Context, *pxetest.Firmware, func())) *controllerstest.Server {
+	var mac string
+	s := controllerstest.NewServer(l.t, l.namespace, name, number, bmctest.Options{
 		PowerDelay: 20 * time.Millisecond,
 		Run: func(ctx context.Context, device bmc.BootTarget, booted func()) {
-			if device != bmc.BootPXE {
-				<-ctx.Done()
-				return
-			}
-			system, err := l.firmware(s.Host.Spec.BootMACAddress).Boot(ctx)
-			if err == nil {
-				booted()
-				then(ctx, system)
+			if device == bmc.BootPXE {
+				run(ctx, l.firmware(mac), booted)
 			}
 			<-ctx.Done()
 		},
 	})
+	mac = s.Host.Spec.BootMACAddress // the host itself may still be written to when the server is switched on
 	env.Create(l.t, s.Secret, s.Host)
 	return s
 }
 
 func (l *lab) claim(name, content string) *controllerstest.Claim {
 	c := env.NewClaim(l.t, l.namespace, name)
+	l.boots(c, content, func(*v1alpha1.BootSource) {})
+	return c
+}
+
+// boots tells a machine what it boots.
+func (l *lab) boots(c *controllerstest.Claim, content string, change func(*v1alpha1.BootSource)) {
 	sum := sha256.Sum256([]byte(content))
 	controllerstest.Modify(l.t, env, c.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
 		m.Spec.Boot.Kernel = v1alpha1.Artifact{URL: l.origin.URL, Checksum: "sha256:" + hex.EncodeToString(sum[:])}
 		m.Spec.Boot.CommandLine = "console=ttyS0"
+		change(&m.Spec.Boot)
 	})
-	return c
 }
 
 // TestBoot is the whole slice: a server is registered, claimed, started, booted over the network, reports in, is released, and
@@ -166,7 +213,10 @@ func TestBoot(t *testing.T) {
 			}
 			g.Expect(stages).To(ConsistOf(v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed, v1alpha1.StageReportedIn))
 			g.Expect(h.Spec.Boot.SeedAddress).To(Equal(system.Address.String()))
-			g.Expect(h.Annotations).To(HaveKeyWithValue(boot.LeaseAnnotation, system.Address.String()))
+			var lease coordinationv1.Lease
+			key := client.ObjectKey{Namespace: l.namespace, Name: "dhcp-" + strings.ReplaceAll(system.Address.String(), ".", "-")}
+			g.Expect(env.Client.Get(t.Context(), key, &lease)).To(Succeed())
+			g.Expect(*lease.Spec.HolderIdentity).To(HavePrefix(l.namespace + "/h/" + h.Spec.BootMACAddress + "/"))
 		})
 		url, err := system.SeedURL()
 		g.Expect(err).NotTo(HaveOccurred())

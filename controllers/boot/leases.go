@@ -1,100 +1,231 @@
 package boot
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"net/netip"
-	"sync"
+	"slices"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// LeaseAnnotation holds the address that a host keeps, in the authoritative mode of DHCP.
-const LeaseAnnotation = "infrastructure.cluster.x-k8s.io/lease"
+const (
+	// declineTime is how long an address is given to nobody after it was declined.
+	declineTime = 10 * time.Minute
+	// giveUpTime is how long one is given to nobody that its server left for a reservation. It is longer than a server uses an
+	// address without asking again.
+	giveUpTime = 24 * time.Hour
+	// maxWithheld is how many addresses are withheld on account of one host at a time. One that declines them all would empty
+	// the pool otherwise.
+	maxWithheld = 8
+)
 
-// Leases are the addresses that the authoritative mode of DHCP gives, from First to Last. A host keeps its address for good: it
-// stands in an annotation of the host.
-type Leases struct {
-	First, Last netip.Addr
-
-	mu    sync.Mutex
-	given map[netip.Addr]string // by this process, to the host with the MAC address; the cache may not show them yet
-}
-
-// contains is true for an address of the range.
-func (l *Leases) contains(a netip.Addr) bool {
-	return a.IsValid() && a.Compare(l.First) >= 0 && a.Compare(l.Last) <= 0
-}
-
-// Lease returns the address that the server keeps.
-func (b *Booter) Lease(ctx context.Context, mac net.HardwareAddr) (netip.Addr, error) {
-	if b.Leases == nil {
-		return netip.Addr{}, errors.New("this boot server gives no addresses")
-	}
-	host, err := b.hostOf(ctx, mac)
-	if err != nil || host == nil {
-		return netip.Addr{}, fmt.Errorf("%s is not a server of the inventory: %w", mac, err)
-	}
-	if kept, err := netip.ParseAddr(host.Annotations[LeaseAnnotation]); err == nil && b.Leases.contains(kept) {
-		return kept, nil
-	}
-	b.Leases.mu.Lock()
-	defer b.Leases.mu.Unlock()
-	address, err := b.freeAddress(ctx, mac)
+// Lease returns the address that a server keeps. In the order of preference it is
+//
+//   - the one that it has, as long as its host exists with its MAC address. Nothing is renewed and nothing expires;
+//   - one of the host's bootAddresses, also before one that it has, unless a running server asks for that. It gets this address
+//     or none: another one would be a surprise;
+//   - one that it had: that it asks for, or was seen with. `clusterctl move` takes hosts along, and leaves Lease objects behind;
+//   - one that nobody ever had, beginning at a place that follows from the MAC address;
+//   - when there is none, the one whose holder is gone longest.
+//
+// The object of an address is created, or updated as it was read: so of any number of boot servers one gives it. What a server
+// has is known from the cache: no packet of a server with an address asks the API server.
+func (b *Booter) Lease(ctx context.Context, request pxe.LeaseRequest) (pxe.Lease, error) {
+	host, err := b.known(ctx, request.MAC)
 	if err != nil {
-		return netip.Addr{}, err
+		return pxe.Lease{}, err
 	}
-	leased := host.DeepCopy()
-	if leased.Annotations == nil {
-		leased.Annotations = map[string]string{}
+	a := allocation{Booter: b, host: host, me: holderOf(host), pool: request.Pool, mac: request.MAC, wanted: plain(request.Wanted)}
+	lease, err := a.choose(ctx)
+	if isAddressError(err) {
+		b.failed(host, v1alpha1.ReasonNoAddress, err)
+		b.warnf(host, v1alpha1.ReasonNoAddress, "Lease", "%v", err)
 	}
-	leased.Annotations[LeaseAnnotation] = address.String()
-	if err := b.Client.Patch(ctx, leased, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{})); err != nil {
-		return netip.Addr{}, err
-	}
-	if b.Leases.given == nil {
-		b.Leases.given = map[netip.Addr]string{}
-	}
-	b.Leases.given[address] = mac.String()
-	return address, nil
+	return lease, err
 }
 
-// freeAddress returns an address that no host has. It begins to look at a place that follows from the MAC address, so that two
-// boot servers that look at once rarely find the same one.
-func (b *Booter) freeAddress(ctx context.Context, mac net.HardwareAddr) (netip.Addr, error) {
-	var hosts v1alpha1.BareMetalHostList
-	if err := b.Client.List(ctx, &hosts); err != nil {
-		return netip.Addr{}, err
+// Decline takes an address from the server, since somebody else uses it, and gives it to nobody for ten minutes. A server with
+// a reservation gets nothing else meanwhile, one without gets another address.
+func (b *Booter) Decline(ctx context.Context, mac net.HardwareAddr, address netip.Addr) error {
+	host, err := b.known(ctx, mac)
+	if err != nil {
+		return err
 	}
-	taken := map[netip.Addr]bool{}
-	for i := range hosts.Items {
-		if a, err := netip.ParseAddr(hosts.Items[i].Annotations[LeaseAnnotation]); err == nil {
-			taken[a] = true
-			delete(b.Leases.given, a) // the cache shows it from now on
+	address = plain(address)
+	var network string
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		var lease coordinationv1.Lease
+		if err := b.APIReader.Get(ctx, b.leaseKey(address), &lease); err != nil {
+			return fmt.Errorf("decline %s: %w", address, err)
+		}
+		if ptr.Deref(lease.Spec.HolderIdentity, "") != holderOf(host).String() || withheld(&lease) {
+			return fmt.Errorf("decline %s: %s/%s does not have it", address, host.Namespace, host.Name)
+		}
+		network = lease.Labels[NetworkLabel]
+		withhold(&lease, declineTime)
+		return b.Client.Update(ctx, &lease)
+	})
+	if err != nil {
+		return err
+	}
+	b.warnf(host, v1alpha1.ReasonAddressConflict, "Decline",
+		"Somebody else uses %s, which this server got in network %s. Nobody gets it for %s: find who uses it, or take it out of the network's ranges",
+		address, network, declineTime)
+	return nil
+}
+
+// known returns the host with a MAC address. Of several it is the one that has an address already: its server may be running, and keeps
+// it whatever somebody else registered.
+func (b *Booter) known(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
+	hosts, err := b.hostsOf(ctx, mac)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(hosts) == 0:
+		return nil, fmt.Errorf("%s is not a server of the inventory", mac)
+	case len(hosts) == 1:
+		return &hosts[0], nil
+	}
+	var leases coordinationv1.LeaseList
+	if err := b.Client.List(ctx, &leases, client.InNamespace(b.Namespace), client.MatchingFields{leaseIndex: mac.String()}); err != nil {
+		return nil, err
+	}
+	for i := range leases.Items {
+		for h := range hosts {
+			if ptr.Deref(leases.Items[i].Spec.HolderIdentity, "") == holderOf(&hosts[h]).String() {
+				return &hosts[h], nil
+			}
 		}
 	}
-	first, size := number(b.Leases.First), number(b.Leases.Last)-number(b.Leases.First)+1
-	hash := fnv.New32a()
-	_, _ = hash.Write(mac)
-	for i := range size {
-		a := address(first + (hash.Sum32()%size+i)%size)
-		if owner, ok := b.Leases.given[a]; !taken[a] && (!ok || owner == mac.String()) {
-			return a, nil
+	return nil, fmt.Errorf("%s is that of %d hosts, and none of them has an address yet: correct one of them", mac, len(hosts))
+}
+
+func (b *Booter) leaseKey(a netip.Addr) client.ObjectKey {
+	return client.ObjectKey{Namespace: b.Namespace, Name: leaseName(a)}
+}
+
+// warnf puts an event on a host.
+func (b *Booter) warnf(host *v1alpha1.BareMetalHost, reason, action, format string, args ...any) {
+	if b.Recorder != nil {
+		b.Recorder.Eventf(host, nil, corev1.EventTypeWarning, reason, action, format, args...)
+	}
+}
+
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// allocation finds an address for a host.
+type allocation struct {
+	*Booter
+
+	host   *v1alpha1.BareMetalHost
+	me     holder
+	pool   pxe.Pool
+	mac    net.HardwareAddr
+	wanted netip.Addr
+}
+
+// choose keeps to the order that Lease tells.
+func (a *allocation) choose(ctx context.Context) (pxe.Lease, error) {
+	held, had, err := a.mine(ctx)
+	if err != nil {
+		return pxe.Lease{}, err
+	}
+	if i := slices.IndexFunc(held, func(l *coordinationv1.Lease) bool { return leaseAddress(l.Name) == a.wanted }); i > 0 {
+		held[0], held[i] = held[i], held[0]
+	}
+	reserved := a.reservation()
+	switch {
+	case !reserved.IsValid() && len(held) == 0:
+		return a.find(ctx, had)
+	case !reserved.IsValid(), len(held) > 0 && leaseAddress(held[0].Name) == a.wanted:
+		return pxe.Lease{Address: leaseAddress(held[0].Name)}, nil
+	}
+	lease, err := a.reserve(ctx, reserved, held)
+	if err == nil && lease.New {
+		a.giveUp(ctx, held)
+	}
+	return lease, err
+}
+
+// mine returns the Lease objects of the host in the pool, the oldest first: those that it has, and others of its MAC address,
+// which it declined, gave up, or had as another host.
+func (a *allocation) mine(ctx context.Context) (held, had []*coordinationv1.Lease, err error) {
+	var leases coordinationv1.LeaseList
+	if err := a.Client.List(ctx, &leases, client.InNamespace(a.Namespace), client.MatchingFields{leaseIndex: a.me.mac}); err != nil {
+		return nil, nil, err
+	}
+	for i := range leases.Items {
+		l := &leases.Items[i]
+		switch {
+		case !a.pool.Prefix.Contains(leaseAddress(l.Name)):
+		case a.has(l):
+			held = append(held, l)
+		default:
+			had = append(had, l)
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("all %d addresses from %s to %s are taken", size, b.Leases.First, b.Leases.Last)
+	slices.SortFunc(held, older)
+	return held, had, nil
 }
 
-func number(a netip.Addr) uint32 {
-	b := a.As4()
-	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+func older(x, y *coordinationv1.Lease) int {
+	return cmp.Or(ptr.Deref(x.Spec.AcquireTime, metav1.MicroTime{}).Compare(ptr.Deref(y.Spec.AcquireTime, metav1.MicroTime{}).Time), cmp.Compare(x.Name, y.Name))
 }
 
-func address(n uint32) netip.Addr {
-	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}) //nolint:gosec // the bytes of n
+// reservation returns the address in the pool's network that the host's spec names. It is invalid if there is none.
+func (a *allocation) reservation() netip.Addr {
+	for _, reserved := range controllers.ReservedAddresses(a.host) {
+		if a.pool.Prefix.Contains(reserved) {
+			return reserved
+		}
+	}
+	return netip.Addr{}
+}
+
+// reserve returns the address that is reserved for the host, or an error that says why it cannot have it.
+func (a *allocation) reserve(ctx context.Context, reserved netip.Addr, held []*coordinationv1.Lease) (pxe.Lease, error) {
+	for _, l := range held {
+		if leaseAddress(l.Name) == reserved {
+			return pxe.Lease{Address: reserved}, nil
+		}
+	}
+	others, err := a.others(ctx, reserved)
+	if err != nil {
+		return pxe.Lease{}, err
+	}
+	for _, other := range others {
+		key := client.ObjectKeyFromObject(other).String()
+		switch {
+		case slices.Contains(controllers.UsedAddresses(other), reserved):
+			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is used by %s: reserve another one", reserved, a.me.host, key))
+		case key < a.me.host.String():
+			return pxe.Lease{}, addressError(fmt.Sprintf("bootAddresses of %s and of %s both name %s: the first by name gets it, reserve another one for the other",
+				key, a.me.host, reserved))
+		}
+	}
+	return a.acquire(ctx, reserved, true)
+}
+
+// giveUp withholds the addresses that the host had before it got the one that is reserved for it: others may have them once
+// no boot server remembers that they were this host's. One that cannot be given up stays with the host, which harms nobody.
+func (a *allocation) giveUp(ctx context.Context, held []*coordinationv1.Lease) {
+	for _, l := range held {
+		withhold(l, giveUpTime)
+		if err := a.Client.Update(ctx, l); err != nil {
+			a.Log.Error(err, "Give an address up for a reservation", "host", a.me.host, "lease", l.Name)
+		}
+	}
 }

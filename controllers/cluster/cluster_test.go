@@ -2,13 +2,19 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -20,37 +26,287 @@ var env *controllerstest.Env
 
 func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 
-func TestCluster(t *testing.T) {
+type infraCluster = *v1alpha1.BareMetalCluster
+
+// start starts the controller.
+func start(t *testing.T) {
+	t.Helper()
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		return (&cluster.Reconciler{Client: mgr.GetClient()}).SetupWithManager(ctx, mgr, controller.Options{})
 	})
-	namespace := env.Namespace(t)
+}
+
+// create creates a BareMetalCluster, as change leaves it, and then its Cluster, and makes the one own the other as Cluster API does.
+func create(t *testing.T, namespace, name string, change ...func(*clusterv1.Cluster, infraCluster)) (*clusterv1.Cluster, infraCluster) {
+	t.Helper()
 	owner := &clusterv1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
-			APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalCluster", Name: "c",
+			APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalCluster", Name: name,
 		}},
 	}
-	env.Create(t, owner)
-	infra := &v1alpha1.BareMetalCluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"},
-		Spec:       v1alpha1.BareMetalClusterSpec{FailureDomains: []clusterv1.FailureDomain{{Name: "rack-1", ControlPlane: new(true)}}},
+	infra := &v1alpha1.BareMetalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	for _, f := range change {
+		f(owner, infra)
 	}
+	env.Create(t, owner)
+	infra.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: owner.UID}}
 	env.Create(t, infra)
-	controllerstest.Modify(t, env, infra, func(c *v1alpha1.BareMetalCluster) {
-		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: owner.UID}}
+	return owner, infra
+}
+
+// at sets the endpoint of a BareMetalCluster.
+func at(host string) func(*clusterv1.Cluster, infraCluster) {
+	return func(_ *clusterv1.Cluster, c infraCluster) {
+		c.Spec.ControlPlaneEndpoint = v1alpha1.APIEndpoint{Host: host, Port: 6443}
+	}
+}
+
+// ownerAt sets the endpoint of a Cluster.
+func ownerAt(host string) func(*clusterv1.Cluster, infraCluster) {
+	return func(c *clusterv1.Cluster, _ infraCluster) {
+		c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 6443}
+	}
+}
+
+func newHost(namespace, name, domain string) *v1alpha1.BareMetalHost {
+	return &v1alpha1.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: v1alpha1.BareMetalHostSpec{
+			BMC:            v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "bmc"},
+			BootMACAddress: "52:54:00:12:34:56", FailureDomain: domain,
+		},
+	}
+}
+
+// TestEndpoint: the cluster waits for its endpoint, says so, and is provisioned from then on.
+func TestEndpoint(t *testing.T) {
+	start(t)
+	_, infra := create(t, env.Namespace(t), "c")
+	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
+		for _, kind := range []string{v1alpha1.ReadyCondition, v1alpha1.ControlPlaneEndpointSetCondition} {
+			g.Expect(conditions.IsFalse(c, kind)).To(BeTrue())
+			g.Expect(conditions.GetReason(c, kind)).To(Equal(v1alpha1.ReasonEndpointMissing))
+			g.Expect(conditions.GetMessage(c, kind)).To(ContainSubstring("Set spec.controlPlaneEndpoint"))
+		}
+		g.Expect(c.Status.Initialization.Provisioned).To(BeNil())
+		g.Expect(c.Status.Ready).To(BeFalse())
+		g.Expect(conditions.GetReason(c, clusterv1.PausedCondition)).To(Equal(clusterv1.NotPausedReason))
 	})
-	controllerstest.Wait(t, env, infra, func(g Gomega, c *v1alpha1.BareMetalCluster) {
-		g.Expect(conditions.GetReason(c, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonEndpointMissing))
-		g.Expect(c.Status.FailureDomains).To(HaveLen(1))
+	controllerstest.Modify(t, env, infra, func(c infraCluster) { at("192.0.2.1")(nil, c) })
+	controllerstest.Wait(t, env, infra, provisioned)
+	NewWithT(t).Expect(infra.Finalizers).To(BeEmpty(), "nothing is made outside the cluster")
+}
+
+func provisioned(g Gomega, c infraCluster) {
+	g.Expect(conditions.IsTrue(c, v1alpha1.ReadyCondition)).To(BeTrue())
+	g.Expect(conditions.IsTrue(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(BeTrue())
+	g.Expect(c.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	g.Expect(c.Status.Ready).To(BeTrue(), "the mirror for readers of v1beta1")
+}
+
+// TestEndpointOfCluster: an endpoint that the Cluster has is taken over, and stands in the spec from then on.
+func TestEndpointOfCluster(t *testing.T) {
+	start(t)
+	_, infra := create(t, env.Namespace(t), "c", ownerAt("api.example.com"))
+	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
+		provisioned(g, c)
+		g.Expect(c.Spec.ControlPlaneEndpoint).To(Equal(v1alpha1.APIEndpoint{Host: "api.example.com", Port: 6443}))
+	})
+	change := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"controlPlaneEndpoint":{"host":"other.example.com"}}}`))
+	NewWithT(t).Expect(env.Client.Patch(t.Context(), infra, change)).To(MatchError(ContainSubstring("controlPlaneEndpoint cannot be changed once it is set")))
+}
+
+// TestEndpointInvalid: what a Cluster has for an endpoint and cannot be one is told, and mended there.
+func TestEndpointInvalid(t *testing.T) {
+	start(t)
+	owner, infra := create(t, env.Namespace(t), "c", ownerAt("https://api.example.com"))
+	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
+		g.Expect(conditions.GetReason(c, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonEndpointInvalid))
+		g.Expect(conditions.GetMessage(c, v1alpha1.ReadyCondition)).To(ContainSubstring(`spec.controlPlaneEndpoint.host "https://api.example.com" is neither a hostname nor an IP address: correct it there`))
 		g.Expect(c.Status.Initialization.Provisioned).To(BeNil())
 	})
-	controllerstest.Modify(t, env, infra, func(c *v1alpha1.BareMetalCluster) {
-		c.Spec.ControlPlaneEndpoint = v1alpha1.APIEndpoint{Host: "192.0.2.1", Port: 6443}
+	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { ownerAt("2001:db8::1")(c, nil) })
+	controllerstest.Wait(t, env, infra, provisioned)
+}
+
+// TestEndpointMismatch: two endpoints are told, with the remedy; one is enough again.
+func TestEndpointMismatch(t *testing.T) {
+	start(t)
+	owner, infra := create(t, env.Namespace(t), "c", at("192.0.2.1"), ownerAt("192.0.2.2"))
+	mismatch := func(g Gomega, c infraCluster) {
+		g.Expect(conditions.GetReason(c, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonEndpointMismatch))
+		g.Expect(conditions.IsFalse(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(BeTrue())
+		g.Expect(conditions.GetMessage(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(Equal("The Cluster's spec.controlPlaneEndpoint is 192.0.2.2:6443, and that " +
+			"of this BareMetalCluster is 192.0.2.1:6443, which cannot be changed: set the Cluster's to 192.0.2.1:6443, or make a new Cluster"))
+	}
+	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
+		mismatch(g, c)
+		g.Expect(c.Status.Initialization.Provisioned).To(BeNil())
 	})
-	controllerstest.Wait(t, env, infra, func(g Gomega, c *v1alpha1.BareMetalCluster) {
-		g.Expect(conditions.IsTrue(c, v1alpha1.ReadyCondition)).To(BeTrue())
-		g.Expect(c.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-		g.Expect(c.Status.Ready).To(BeTrue())
+	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { ownerAt("192.0.2.1")(c, nil) })
+	controllerstest.Wait(t, env, infra, provisioned)
+	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { ownerAt("192.0.2.2")(c, nil) })
+	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
+		mismatch(g, c)
+		g.Expect(c.Status.Initialization.Provisioned).To(HaveValue(BeTrue()), "it was provisioned, and stays so")
 	})
+}
+
+// TestFailureDomains: the hosts' failure domains are listed, for workers only but where the spec says otherwise, and follow the hosts.
+func TestFailureDomains(t *testing.T) {
+	start(t)
+	namespace, elsewhere := env.Namespace(t), env.Namespace(t)
+	leaving := newHost(namespace, "leaving", "rack-4")
+	leaving.Finalizers = []string{"example.com/held"}
+	hosts := []*v1alpha1.BareMetalHost{newHost(namespace, "h1", "rack-2"), newHost(namespace, "h2", "rack-1"), newHost(namespace, "h3", "rack-1"), newHost(namespace, "h4", "")}
+	for _, h := range append(hosts, leaving, newHost(elsewhere, "h5", "rack-5")) {
+		env.Create(t, h)
+	}
+	_, infra := create(t, namespace, "c", at("192.0.2.1"))
+	names := func(want ...clusterv1.FailureDomain) {
+		t.Helper()
+		controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
+			g.Expect(c.Status.FailureDomains).To(HaveExactElements(want))
+			g.Expect(conditions.IsTrue(c, v1alpha1.ReadyCondition)).To(BeTrue())
+		})
+	}
+	workers := func(name string) clusterv1.FailureDomain {
+		return clusterv1.FailureDomain{Name: name, ControlPlane: new(false)}
+	}
+	names(workers("rack-1"), workers("rack-2"), workers("rack-4"))
+	NewWithT(t).Expect(conditions.GetReason(infra, v1alpha1.FailureDomainsReadyCondition)).To(Equal(v1alpha1.ReasonFailureDomainsFound))
+
+	NewWithT(t).Expect(env.Client.Delete(t.Context(), leaving)).To(Succeed())
+	names(workers("rack-1"), workers("rack-2"))
+	controllerstest.Modify(t, env, hosts[0], func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "rack-3" })
+	names(workers("rack-1"), workers("rack-3"))
+	env.Create(t, newHost(namespace, "h6", "rack-6"))
+	names(workers("rack-1"), workers("rack-3"), workers("rack-6"))
+	NewWithT(t).Expect(env.Client.Delete(t.Context(), newHost(namespace, "h6", ""))).To(Succeed())
+	names(workers("rack-1"), workers("rack-3"))
+
+	opted := clusterv1.FailureDomain{Name: "rack-1", ControlPlane: new(true), Attributes: map[string]string{"row": "a"}}
+	controllerstest.Modify(t, env, infra, func(c infraCluster) { c.Spec.FailureDomains = []clusterv1.FailureDomain{opted, {Name: "rack-9"}} })
+	names(opted, workers("rack-3"), workers("rack-9"))
+	NewWithT(t).Expect(conditions.GetReason(infra, v1alpha1.FailureDomainsReadyCondition)).To(Equal(v1alpha1.ReasonFailureDomainWithoutHosts))
+	NewWithT(t).Expect(conditions.GetMessage(infra, v1alpha1.FailureDomainsReadyCondition)).To(Equal("spec.failureDomains: no host of the namespace is in rack-9 " +
+		"(they are in rack-1, rack-3): machines that are placed there wait for a host. Correct the name, or set spec.failureDomain of the hosts"))
+	env.Create(t, newHost(namespace, "h9", "rack-9"))
+	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
+		g.Expect(conditions.IsTrue(c, v1alpha1.FailureDomainsReadyCondition)).To(BeTrue())
+	})
+
+	controllerstest.Modify(t, env, leaving, func(h *v1alpha1.BareMetalHost) { h.Finalizers = nil })
+	env.Gone(t, leaving)
+}
+
+// TestExternallyManaged: not one write goes to a cluster that something else takes care of, whichever way it is marked, nor before nor after.
+func TestExternallyManaged(t *testing.T) {
+	start(t)
+	g := NewWithT(t)
+	namespace := env.Namespace(t)
+	marked := map[string]infraCluster{}
+	_, marked["annotation"] = create(t, namespace, "by-annotation", ownerAt("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
+		c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "somebody"}
+	})
+	_, marked["label"] = create(t, namespace, "by-label", ownerAt("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
+		c.Labels = map[string]string{clusterv1.ManagedByAnnotation: "somebody"}
+	})
+	_, marked["no value"] = create(t, namespace, "no-value", ownerAt("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
+		c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "", clusterv1.PausedAnnotation: ""}
+	})
+	env.Create(t, newHost(namespace, "h", "rack-1")) // brings each of them to the queue
+	// One that is ours and comes last is done when they had their turn.
+	_, ours := create(t, namespace, "ours", ownerAt("192.0.2.1"))
+	controllerstest.Wait(t, env, ours, provisioned)
+	for name, infra := range marked {
+		was := infra.ResourceVersion
+		controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
+			g.Expect(c.ResourceVersion).To(Equal(was), "marked by %s", name)
+		})
+		g.Expect(infra.Status).To(BeZero())
+	}
+	controllerstest.Modify(t, env, marked["annotation"], func(c infraCluster) { c.Annotations = nil })
+	controllerstest.Wait(t, env, marked["annotation"], provisioned)
+}
+
+// TestPaused: a cluster that is paused, by itself or with its Cluster, is left as it is but for the condition.
+func TestPaused(t *testing.T) {
+	start(t)
+	namespace := env.Namespace(t)
+	_, alone := create(t, namespace, "alone", ownerAt("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
+		c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	})
+	owner, infra := create(t, namespace, "with-cluster", ownerAt("192.0.2.1"), func(c *clusterv1.Cluster, _ infraCluster) { c.Spec.Paused = new(true) })
+	for _, c := range []infraCluster{alone, infra} {
+		controllerstest.Wait(t, env, c, func(g Gomega, c infraCluster) {
+			g.Expect(c.Status.Conditions).To(HaveLen(1))
+			g.Expect(conditions.GetReason(c, clusterv1.PausedCondition)).To(Equal(clusterv1.PausedReason))
+			g.Expect(c.Spec.ControlPlaneEndpoint).To(BeZero())
+		})
+	}
+	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) })
+	controllerstest.Wait(t, env, infra, provisioned)
+	controllerstest.Modify(t, env, alone, func(c infraCluster) { c.Annotations = nil })
+	controllerstest.Wait(t, env, alone, provisioned)
+}
+
+// TestWithoutOwner: nothing is done before Cluster API made the Cluster the owner.
+func TestWithoutOwner(t *testing.T) {
+	start(t)
+	namespace := env.Namespace(t)
+	infra := &v1alpha1.BareMetalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "alone"}}
+	at("192.0.2.1")(nil, infra)
+	env.Create(t, infra)
+	_, other := create(t, namespace, "other", at("192.0.2.2"))
+	controllerstest.Wait(t, env, other, provisioned)
+	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) { g.Expect(c.Status).To(BeZero()) })
+}
+
+// TestDeletion: a cluster that somebody else holds back says that it goes.
+func TestDeletion(t *testing.T) {
+	start(t)
+	_, infra := create(t, env.Namespace(t), "c", at("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) { c.Finalizers = []string{"example.com/held"} })
+	controllerstest.Wait(t, env, infra, provisioned)
+	NewWithT(t).Expect(env.Client.Delete(t.Context(), infra)).To(Succeed())
+	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
+		g.Expect(conditions.GetReason(c, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonDeleting))
+	})
+	controllerstest.Modify(t, env, infra, func(c infraCluster) { c.Finalizers = nil })
+	env.Gone(t, infra)
+}
+
+// TestNoStorm: hosts that register at once are looked at together, and not once for each of them.
+func TestNoStorm(t *testing.T) {
+	const rack = 60
+	g := NewWithT(t)
+	var looks atomic.Int32
+	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
+		c, err := client.NewWithWatch(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Cache: &client.CacheOptions{Reader: mgr.GetCache()}})
+		if err != nil {
+			return err
+		}
+		counting := interceptor.NewClient(c, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if _, ok := list.(*v1alpha1.BareMetalHostList); ok {
+					looks.Add(1)
+				}
+				return c.List(ctx, list, opts...)
+			},
+		})
+		return (&cluster.Reconciler{Client: counting}).SetupWithManager(ctx, mgr, controller.Options{})
+	})
+	namespace := env.Namespace(t)
+	_, infra := create(t, namespace, "c", at("192.0.2.1"))
+	controllerstest.Wait(t, env, infra, provisioned)
+	before, began := looks.Load(), time.Now()
+	for i := range rack {
+		env.Create(t, newHost(namespace, fmt.Sprintf("h-%02d", i), fmt.Sprintf("rack-%02d", i)))
+	}
+	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) { g.Expect(c.Status.FailureDomains).To(HaveLen(rack)) })
+	seconds := int(time.Since(began)/time.Second) + 1
+	t.Logf("%d hosts in %d s: looked %d times", rack, seconds, looks.Load()-before)
+	// Once a second, and once more after each write, for the status and for the conditions.
+	g.Expect(looks.Load() - before).To(BeNumerically("<=", 3*seconds+3))
 }

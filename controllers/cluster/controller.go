@@ -1,5 +1,5 @@
-// Package cluster reconciles BareMetalClusters: it waits for the control plane endpoint and passes on the failure domains. It
-// makes nothing outside the cluster, so its objects need no finalizer.
+// Package cluster reconciles BareMetalClusters: it waits for the control plane endpoint, and tells Cluster API which failure domains there are.
+// It makes nothing outside the cluster, so its objects need no finalizer.
 package cluster
 
 import (
@@ -9,6 +9,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
@@ -23,9 +24,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalclusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalclusters,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalclusters/status,verbs=patch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 
 // Reconciler reconciles BareMetalClusters.
 type Reconciler struct {
@@ -39,13 +41,11 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
 	kind := v1alpha1.GroupVersion.WithKind("BareMetalCluster")
-	return ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.BareMetalCluster{}, builder.WithPredicates(
-			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter),
-			predicates.ResourceIsNotExternallyManaged(mgr.GetScheme(), log),
-		)).
+	return ctrl.NewControllerManagedBy(mgr).Named("baremetalcluster").
+		Watches(&v1alpha1.BareMetalCluster{}, controllers.EnqueueOwn, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(
 			util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &v1alpha1.BareMetalCluster{}))).
+		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueTogether(r.clustersOfHost), builder.WithPredicates(domainsChanged())).
 		WithOptions(options).
 		Complete(r)
 }
@@ -56,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	if err := r.Client.Get(ctx, request.NamespacedName, infra); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !controllers.HasWatchFilter(infra, r.WatchFilter) {
+	if !controllers.HasWatchFilter(infra, r.WatchFilter) || externallyManaged(infra) {
 		return ctrl.Result{}, nil
 	}
 	cluster, err := util.GetOwnerCluster(ctx, r.Client, infra.ObjectMeta)
@@ -70,37 +70,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, infra); err != nil || isPaused || requeue {
 		return controllers.Result(err)
 	}
-	if !infra.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
-	}
 	helper, err := patch.NewHelper(infra, r.Client)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	defer func() {
 		err := helper.Patch(ctx, infra, patch.WithOwnedConditions{Conditions: []string{
-			v1alpha1.ReadyCondition, v1alpha1.ControlPlaneEndpointSetCondition,
+			v1alpha1.ReadyCondition, v1alpha1.ControlPlaneEndpointSetCondition, v1alpha1.FailureDomainsReadyCondition,
 		}})
 		if client.IgnoreNotFound(err) != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, err})
 		}
 	}()
+	if !infra.DeletionTimestamp.IsZero() {
+		// Whoever holds it with a finalizer sees that it goes. There is nothing of ours to take away.
+		conditions.Set(infra, metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting})
+		return ctrl.Result{}, nil
+	}
 	reconcileEndpoint(infra, cluster)
-	infra.Status.FailureDomains = infra.Spec.FailureDomains
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, r.reconcileFailureDomains(ctx, infra)
 }
 
-// reconcileEndpoint waits for somebody to say where the API server is reached. Once provisioned a cluster stays so.
-func reconcileEndpoint(infra *v1alpha1.BareMetalCluster, cluster *clusterv1.Cluster) {
-	endpoint := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEndpointSet}
-	if infra.Spec.ControlPlaneEndpoint.Host != "" || cluster.Spec.ControlPlaneEndpoint.IsValid() {
-		infra.Status.Initialization.Provisioned, infra.Status.Ready = new(true), true
-	} else {
-		endpoint.Status, endpoint.Reason = metav1.ConditionFalse, v1alpha1.ReasonEndpointMissing
-		endpoint.Message = "Set spec.controlPlaneEndpoint to the address that a load balancer or kube-vip holds for the API server"
-	}
-	for _, kind := range []string{v1alpha1.ControlPlaneEndpointSetCondition, v1alpha1.ReadyCondition} {
-		endpoint.Type = kind
-		conditions.Set(infra, endpoint)
-	}
+// externallyManaged is true for a cluster that something else takes care of. Cluster API's code looks for an annotation, and its contract
+// speaks of a label: both are taken, since not one write may go to such an object.
+func externallyManaged(infra *v1alpha1.BareMetalCluster) bool {
+	_, labelled := infra.Labels[clusterv1.ManagedByAnnotation]
+	return labelled || annotations.IsExternallyManaged(infra)
 }

@@ -4,6 +4,7 @@ package controllerstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,7 +41,14 @@ type Env struct {
 	Scheme *k8sruntime.Scheme
 	// Client reads from the API server.
 	Client client.Client
+	// Log is what managers log to. They log nothing without it.
+	Log logr.Logger
+
+	plane *envtest.Environment
 }
+
+// longWait is how long something is waited for that takes a moment: a busy machine takes many times as long.
+const longWait = 2 * time.Minute
 
 // Scheme returns a scheme with every type that the controllers use.
 func Scheme() *k8sruntime.Scheme {
@@ -69,17 +77,35 @@ func Main(m *testing.M, env **Env) {
 }
 
 func run(m *testing.M, env **Env) (int, error) {
+	started, err := Start()
+	if err != nil {
+		return 0, err
+	}
+	defer started.Stop()
+	*env = started
+	return m.Run(), nil
+}
+
+// Start starts an API server, for tests that need several. Stop it.
+func Start() (*Env, error) {
 	module := exec.CommandContext(context.Background(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
 	module.Dir = Root()
 	capi, err := module.Output()
 	if err != nil {
-		return 0, fmt.Errorf("find the module of Cluster API: %w", err)
+		return nil, fmt.Errorf("find the module of Cluster API: %w", err)
 	}
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = filepath.Join(Root(), ".cache", "bin")
 	}
+	data, err := os.MkdirTemp("", "capbm-etcd-")
+	if err != nil {
+		return nil, err
+	}
 	plane := &envtest.Environment{
+		ControlPlane:             envtest.ControlPlane{Etcd: &envtest.Etcd{DataDir: data}},
+		ControlPlaneStartTimeout: longWait, ControlPlaneStopTimeout: longWait,
+		CRDInstallOptions:     envtest.CRDInstallOptions{MaxTime: longWait},
 		BinaryAssetsDirectory: assets,
 		CRDDirectoryPaths: []string{
 			filepath.Join(Root(), "config", "crd", "bases"),
@@ -87,22 +113,50 @@ func run(m *testing.M, env **Env) (int, error) {
 		},
 		ErrorIfCRDPathMissing: true,
 	}
+	// Without it the API server looks for a default route, which a network namespace need not have.
+	plane.ControlPlane.GetAPIServer().Configure().Set("advertise-address", "127.0.0.1")
 	cfg, err := plane.Start()
 	if err != nil {
-		return 0, fmt.Errorf("start the API server (make test builds it): %w", err)
+		return nil, fmt.Errorf("start the API server (make test builds it): %w", err)
 	}
-	defer func() {
-		if err := plane.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the API server:", err)
-		}
-	}()
-	scheme := Scheme()
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return 0, err
+	e := &Env{Config: cfg, Scheme: Scheme(), plane: plane}
+	if e.Client, err = client.New(cfg, client.Options{Scheme: e.Scheme}); err != nil {
+		e.Stop()
+		return nil, err
 	}
-	*env = &Env{Config: cfg, Scheme: scheme, Client: c}
-	return m.Run(), nil
+	return e, nil
+}
+
+// Stop stops the API server.
+func (e *Env) Stop() {
+	if err := errors.Join(e.plane.Stop(), os.RemoveAll(e.plane.ControlPlane.Etcd.DataDir)); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the API server:", err)
+	}
+}
+
+// RestartEtcd stops etcd, does something meanwhile, and starts it again with its data.
+func (e *Env) RestartEtcd(meanwhile func()) error {
+	etcd := e.plane.ControlPlane.Etcd
+	if err := etcd.Stop(); err != nil {
+		return fmt.Errorf("stop etcd: %w", err)
+	}
+	meanwhile()
+	if err := etcd.Start(); err != nil {
+		return fmt.Errorf("start etcd again: %w", err)
+	}
+	return nil
+}
+
+// User makes a user who may do nothing until a role is bound to him, and returns how he logs in: as a client's configuration and as
+// the content of a kubeconfig.
+func (e *Env) User(t *testing.T, name string) (*rest.Config, []byte) {
+	t.Helper()
+	g := NewWithT(t)
+	user, err := e.plane.AddUser(envtest.User{Name: name}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	kubeconfig, err := user.KubeConfig()
+	g.Expect(err).NotTo(HaveOccurred())
+	return user.Config(), kubeconfig
 }
 
 // StartManager starts a manager with the controllers that setup adds, and stops it at the end of the test or by the function
@@ -112,7 +166,7 @@ func (e *Env) StartManager(t *testing.T, setup func(context.Context, ctrl.Manage
 	g := NewWithT(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := ctrl.NewManager(e.Config, ctrl.Options{
-		Scheme: e.Scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
+		Scheme: e.Scheme, Logger: e.Log, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -134,6 +188,19 @@ func (e *Env) StartManager(t *testing.T, setup func(context.Context, ctrl.Manage
 	}
 	t.Cleanup(stop)
 	return stop
+}
+
+// Kubeconfig writes a file with the credentials of a user, for a program that runs under its own RBAC, and returns its path.
+func (e *Env) Kubeconfig(t *testing.T, name string, groups ...string) string {
+	t.Helper()
+	g := NewWithT(t)
+	user, err := e.plane.AddUser(envtest.User{Name: name, Groups: groups}, e.Config)
+	g.Expect(err).NotTo(HaveOccurred())
+	content, err := user.KubeConfig()
+	g.Expect(err).NotTo(HaveOccurred())
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(os.WriteFile(path, content, 0o600)).To(Succeed())
+	return path
 }
 
 // Namespace creates a namespace for a test.
@@ -162,7 +229,7 @@ func Modify[T client.Object](t *testing.T, e *Env, o T, change func(T)) {
 		}
 		change(o)
 		return e.Client.Update(t.Context(), o)
-	}, 10*time.Second).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // Wait waits until an object is as it shall be.
@@ -171,7 +238,7 @@ func Wait[T client.Object](t *testing.T, e *Env, o T, until func(g Gomega, o T))
 	NewWithT(t).Eventually(func(g Gomega) {
 		g.Expect(e.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
 		until(g, o)
-	}, 30*time.Second, 20*time.Millisecond).Should(Succeed())
+	}, longWait, 20*time.Millisecond).Should(Succeed())
 }
 
 // Gone waits until an object is gone.
@@ -179,5 +246,5 @@ func (e *Env) Gone(t *testing.T, o client.Object) {
 	t.Helper()
 	NewWithT(t).Eventually(func() bool {
 		return apierrors.IsNotFound(e.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
-	}, 30*time.Second, 20*time.Millisecond).Should(BeTrue())
+	}, longWait, 20*time.Millisecond).Should(BeTrue())
 }

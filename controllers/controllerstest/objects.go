@@ -1,6 +1,8 @@
 package controllerstest
 
 import (
+	"fmt"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -22,11 +24,11 @@ const (
 	Password = "a secret"
 )
 
-// Settings are the lifecycle's times for tests: what takes minutes in a rack takes a moment.
+// Settings are the lifecycle's times for tests: what takes minutes in a rack takes a moment, but for what no test waits for by the wall clock.
 func Settings() lifecycle.Settings {
 	return lifecycle.Settings{
 		PollInterval: 500 * time.Millisecond, ActiveInterval: 50 * time.Millisecond, PowerSettle: time.Second,
-		InspectInterval: 24 * time.Hour, ShutDownTimeout: time.Second, BootTimeout: 20 * time.Second, BootAttempts: 2,
+		InspectInterval: 24 * time.Hour, ShutDownTimeout: time.Second, CleaningTimeout: 10 * time.Second, BootTimeout: 2 * time.Minute, BootAttempts: 2,
 	}
 }
 
@@ -37,13 +39,19 @@ type Server struct {
 	Secret *corev1.Secret
 }
 
-// NewServer starts an emulated server. Nothing is created in the API server.
+// NewServer starts an emulated server. Nothing is created in the API server. Its BMC has an address that follows from the number, as its MAC address
+// does: ports are given again, and hosts of tests that ended are still there, so two of them would have one BMC.
 func NewServer(t *testing.T, namespace, name string, number byte, opts bmctest.Options) *Server {
 	t.Helper()
 	opts.Name, opts.Username, opts.Password = name, Username, Password
 	opts.MAC = "52:54:00:00:00:" + string("0123456789abcdef"[number>>4]) + string("0123456789abcdef"[number&15])
 	machine := bmctest.NewMachine(opts)
-	server := httptest.NewServer(machine)
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.77.1.%d:0", number)) //nolint:noctx // returns at once
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	server := httptest.NewUnstartedServer(machine)
+	NewWithT(t).Expect(server.Listener.Close()).To(Succeed())
+	server.Listener = listener
+	server.Start()
 	t.Cleanup(func() {
 		server.Close()
 		machine.Close()
@@ -74,13 +82,29 @@ type Claim struct {
 	Bootstrap        *corev1.Secret
 }
 
-// NewClaim creates a Cluster, whose infrastructure is ready, with a Machine, its BareMetalMachine and its bootstrap data.
-func (e *Env) NewClaim(t *testing.T, namespace, name string) *Claim {
+// NewClaim creates a Cluster, whose infrastructure is ready, with a Machine, its BareMetalMachine and its bootstrap data. They are
+// created as change leaves them.
+func (e *Env) NewClaim(t *testing.T, namespace, name string, change ...func(*Claim)) *Claim {
 	t.Helper()
 	g := NewWithT(t)
+	c := newClaim(namespace, name)
+	for _, f := range change {
+		f(c)
+	}
+	e.Create(t, c.Cluster, c.Machine, c.Bootstrap)
+	c.Cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	g.Expect(e.Client.Status().Update(t.Context(), c.Cluster)).To(Succeed())
+	c.BareMetalMachine.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: c.Machine.UID,
+	}}
+	e.Create(t, c.BareMetalMachine)
+	return c
+}
+
+func newClaim(namespace, name string) *Claim {
 	labels := map[string]string{clusterv1.ClusterNameLabel: name}
 	infra := clusterv1.ContractVersionedObjectReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalMachine", Name: name}
-	c := &Claim{
+	return &Claim{
 		Cluster: &clusterv1.Cluster{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 			Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
@@ -95,20 +119,12 @@ func (e *Env) NewClaim(t *testing.T, namespace, name string) *Claim {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 			StringData: map[string]string{"value": "#cloud-config\n", "format": "cloud-config"},
 		},
-	}
-	e.Create(t, c.Cluster, c.Machine, c.Bootstrap)
-	c.Cluster.Status.Initialization.InfrastructureProvisioned = new(true)
-	g.Expect(e.Client.Status().Update(t.Context(), c.Cluster)).To(Succeed())
-	c.BareMetalMachine = &v1alpha1.BareMetalMachine{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, Labels: labels,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: c.Machine.UID}},
+		BareMetalMachine: &v1alpha1.BareMetalMachine{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+			Spec: v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{
+				Kernel:      v1alpha1.Artifact{URL: "http://192.0.2.1/kernel", Checksum: "sha256:" + strings.Repeat("0", 64)},
+				Persistence: v1alpha1.PersistenceInstalled,
+			}},
 		},
-		Spec: v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{
-			Kernel:      v1alpha1.Artifact{URL: "http://192.0.2.1/kernel", Checksum: "sha256:" + strings.Repeat("0", 64)},
-			Persistence: v1alpha1.PersistenceInstalled,
-		}},
 	}
-	e.Create(t, c.BareMetalMachine)
-	return c
 }

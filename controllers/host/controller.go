@@ -5,11 +5,14 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -31,9 +34,10 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines,verbs=get;list;watch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines,verbs=list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // Reconciler reconciles BareMetalHosts.
 type Reconciler struct {
@@ -43,19 +47,30 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Pool does the BMC work.
 	Pool *bmc.Pool
+	// Recorder takes the events of hosts. Nil takes none.
+	Recorder events.EventRecorder
 	// Settings are the times that the lifecycle keeps.
 	Settings lifecycle.Settings
+	// Clock tells the time. Defaults to the real one.
+	Clock clock.PassiveClock
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
 	WatchFilter string
 
-	facts   *facts
-	results chan event.TypedGenericEvent[types.NamespacedName]
-	stopped <-chan struct{}
+	facts    *facts
+	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
+	results  chan event.TypedGenericEvent[types.NamespacedName]
+	stopped  <-chan struct{}
 }
 
 // SetupWithManager adds the controller to the manager. ctx is the one that the manager runs with.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	r.facts, r.stopped = newFacts(), ctx.Done()
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, saidHostIndex, saidHost); err != nil {
+		return fmt.Errorf("index machines by the host of their provider ID: %w", err)
+	}
+	r.facts, r.metadata, r.stopped = newFacts(), mgr.GetCache(), ctx.Done()
 	r.results = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
 	results := source.TypedChannel(r.results, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
@@ -64,17 +79,25 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.BareMetalHost{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
-		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostsWithSameMAC), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfMachine)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwner)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfCluster),
 			builder.WithPredicates(predicates.Any(mgr.GetScheme(), ctrl.LoggerFrom(ctx),
 				predicates.ClusterCreateNotPaused(mgr.GetScheme(), ctrl.LoggerFrom(ctx)),
-				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx))))).
+				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deletions))).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfSecret)).
 		WatchesRawSource(results).
 		WithOptions(options).
 		Complete(r)
+}
+
+// deletions are the events of objects that are gone.
+var deletions = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	DeleteFunc:  func(event.DeleteEvent) bool { return true }, // CAPI's Any calls each
 }
 
 // Reconcile brings a host one step further.
@@ -97,11 +120,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	step := lifecycle.Next(view, r.Settings)
+	r.facts.with(request.NamespacedName, func(h *hostFacts) { h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
+	r.tellRelease(host, view, step)
 	wait, err := r.perform(ctx, host, view, step)
 	if err != nil {
 		return controllers.Result(err)
 	}
+	r.tellStep(ctx, host, view, step)
 	if step.Action == lifecycle.Forget {
 		return ctrl.Result{}, nil
 	}
@@ -126,26 +152,19 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
 	}
-	var same v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &same, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}); err != nil {
-		return lifecycle.View{}, fmt.Errorf("look for hosts with the same MAC address: %w", err)
-	}
-	view := controllers.View(host, consumer, time.Now())
-	for _, other := range same.Items {
-		if other.UID != host.UID {
-			view.SharesMACWith = append(view.SharesMACWith, other.Namespace+"/"+other.Name)
+	view := controllers.View(host, consumer, r.Clock.Now())
+	if view.Deleting && view.Claimed() {
+		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
+			return lifecycle.View{}, err
 		}
 	}
-	if ref := host.Spec.ConsumerRef; ref != nil {
-		var held v1alpha1.BareMetalHostList
-		if err := r.Client.List(ctx, &held, client.InNamespace(host.Namespace), client.MatchingFields{controllers.ConsumerIndex: ref.Name}); err != nil {
-			return lifecycle.View{}, fmt.Errorf("look for other hosts of the same machine: %w", err)
+	for what, shared := range map[string]*[]string{controllers.MACIndex: &view.SharesMACWith, controllers.BMCIndex: &view.SharesBMCWith} {
+		if *shared, err = r.sharing(ctx, host, what); err != nil {
+			return lifecycle.View{}, err
 		}
-		for _, other := range held.Items {
-			if other.UID != host.UID {
-				view.SharesConsumerWith = append(view.SharesConsumerWith, other.Name)
-			}
-		}
+	}
+	if err := r.observeClaims(ctx, host, &view); err != nil {
+		return lifecycle.View{}, err
 	}
 	r.facts.with(key, func(h *hostFacts) {
 		h.sawStages(view)
@@ -155,6 +174,27 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) 
 		view.BMC.Problem = problem
 	}
 	return view, nil
+}
+
+// sharing names the other hosts that have the same boot MAC address or the same BMC. The cache lists in an order that changes, and what people are
+// told must not: each change is a write, which brings the host back here.
+func (r *Reconciler) sharing(ctx context.Context, host *v1alpha1.BareMetalHost, index string) ([]string, error) {
+	value := host.Spec.BootMACAddress
+	if index == controllers.BMCIndex {
+		value = controllers.BMCOf(host)
+	}
+	var same v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &same, client.MatchingFields{index: value}); err != nil {
+		return nil, fmt.Errorf("look for hosts with the same %s: %w", index, err)
+	}
+	var names []string
+	for i := range same.Items {
+		if other := &same.Items[i]; other.UID != host.UID && (index != controllers.BMCIndex || controllers.SameServer(host, other)) {
+			names = append(names, other.Namespace+"/"+other.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
@@ -171,16 +211,24 @@ func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []
 	return requests
 }
 
-func (r *Reconciler) hostsWithSameMAC(ctx context.Context, o client.Object) []reconcile.Request {
+func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*v1alpha1.BareMetalHost)
 	if !ok {
 		return nil
 	}
-	return r.requests(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress})
+	return append(r.requests(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
+		r.requests(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})...)
 }
 
+// hostsOfMachine returns the hosts that a machine has, and the one that its provider ID names.
 func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
+	requests := r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
+	for _, host := range saidHost(o) {
+		if request := (reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: host}}); !slices.Contains(requests, request) {
+			requests = append(requests, request)
+		}
+	}
+	return requests
 }
 
 func (r *Reconciler) hostsOfOwner(ctx context.Context, o client.Object) []reconcile.Request {

@@ -31,7 +31,7 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 	for _, name := range names {
 		secret := &metav1.PartialObjectMetadata{}
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		err := r.Client.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, secret)
+		err := r.metadata.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, secret)
 		if apierrors.IsNotFound(err) {
 			return missing("Secret %q is not there", name), nil
 		}

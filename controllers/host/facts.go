@@ -35,6 +35,9 @@ type hostFacts struct {
 	override    *v1alpha1.BootOverrideStatus // how the server was last told to boot from the network
 	operation   *v1alpha1.Operation
 
+	told        standing  // what people were told of the status
+	releaseTold time.Time // when the machine was deleted for which it was told that the release begins
+
 	unsure int       // commands in a row of which it could not be read whether they are still wanted
 	held   time.Time // until when none is tried because of that
 }
@@ -139,7 +142,7 @@ func (h *hostFacts) changeOverride(change func(*v1alpha1.BootOverrideStatus)) {
 
 // sawStages notes that the override did its work when the server was seen on the network in the attempt that it was for.
 func (h *hostFacts) sawStages(view lifecycle.View) {
-	if boot := view.Spec.Boot; boot != nil && view.Furthest != "" && h.override != nil && h.override.Attempt == boot.Attempt {
+	if boot := view.Spec.Boot; boot != nil && view.Furthest.Stage != "" && h.override != nil && h.override.Attempt == boot.Attempt {
 		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Worked = true })
 	}
 }
@@ -150,10 +153,15 @@ func (h *hostFacts) sawPower(state bmc.PowerState, now time.Time) {
 	if h.bmc.Power != power {
 		h.bmc.Power, h.bmc.PowerSince = power, now
 	}
-	h.bmc.PowerAt = now
+	h.bmc.PowerAt, h.bmc.PowerNew = now, true
 	if power == v1alpha1.PowerOff {
-		h.bmc.FirstShutDownAt = time.Time{}
+		h.nothingOwed()
 	}
+}
+
+// nothingOwed notes that no command to switch the server off can take effect any more.
+func (h *hostFacts) nothingOwed() {
+	h.bmc.FirstShutDownAt, h.bmc.OffUnheardAt = time.Time{}, time.Time{}
 }
 
 // commanded notes a power command that the BMC accepted.
@@ -161,7 +169,7 @@ func (h *hostFacts) commanded(command lifecycle.Command, now time.Time) {
 	h.bmc.LastPower, h.bmc.LastPowerAt = command, now
 	switch command {
 	case lifecycle.CommandPowerOn:
-		h.bmc.FirstShutDownAt = time.Time{}
+		h.nothingOwed()
 	case lifecycle.CommandShutDown:
 		h.shutDownTried(now)
 	case lifecycle.CommandForceOff:
@@ -184,6 +192,11 @@ func (h *hostFacts) ended(err error, now time.Time) {
 	h.failures++
 	problem := controllers.BMCProblem(err, h.failures, now)
 	h.bmc.Problem = &problem
+}
+
+// soil notes that a cleaning begins: none before it counts for it.
+func (h *hostFacts) soil() {
+	h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = time.Time{}, 0, ""
 }
 
 // operated notes what was done to the server.

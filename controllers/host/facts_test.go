@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func TestSeed(t *testing.T) {
 	h.seed(status)
 	g.Expect(h.bmcStatus()).To(Equal(status))
 	g.Expect(h.bmc.OverrideStands).To(BeTrue())
-	view := lifecycle.View{Furthest: v1alpha1.StageDHCP}
+	view := lifecycle.View{Furthest: v1alpha1.Sighting{Stage: v1alpha1.StageDHCP}}
 	view.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1}
 	h.sawStages(view)
 	g.Expect(h.override.Worked).To(BeFalse(), "it was for another attempt")
@@ -100,4 +101,39 @@ func TestClip(t *testing.T) {
 		lifecycle.Step{Reason: "R", Message: verbose})
 	g.Expect(host.Status.Conditions).NotTo(BeEmpty())
 	g.Expect(host.Status.Conditions).To(HaveEach(Satisfy(func(c metav1.Condition) bool { return len(c.Message) <= 1024 })))
+}
+
+// TestCommandUnheard: a command counts, whose answer was lost or an error, for as much as it may have done: a server that was to be switched on is no
+// server that is off, and one that was to be switched off is owed its power until it was seen off, or long enough on.
+func TestCommandUnheard(t *testing.T) {
+	lost, refused := failed(bmc.Unreachable, "no answer"), failed(bmc.Failed, "no")
+	for name, test := range map[string]struct {
+		command lifecycle.Command
+		err     error
+		last    lifecycle.Command
+		unheard bool
+	}{
+		"on":           {lifecycle.CommandPowerOn, nil, lifecycle.CommandPowerOn, false},
+		"on, lost":     {lifecycle.CommandPowerOn, lost, lifecycle.CommandPowerOn, false},
+		"on, refused":  {lifecycle.CommandPowerOn, refused, lifecycle.CommandPowerOn, false},
+		"off":          {lifecycle.CommandForceOff, nil, lifecycle.CommandForceOff, false},
+		"off, lost":    {lifecycle.CommandForceOff, lost, "", true},
+		"off, refused": {lifecycle.CommandForceOff, refused, "", false},
+		"down":         {lifecycle.CommandShutDown, nil, lifecycle.CommandShutDown, false},
+		"down, lost":   {lifecycle.CommandShutDown, lost, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r, j := bench(t)
+			renewed := *j.endpoint
+			renewed.Password = "new" // it was rotated meanwhile: the server is the same
+			r.facts.with(j.key, func(h *hostFacts) { h.reach(&renewed, "2") })
+			g.Expect(errors.Is(r.command(j, test.command, test.err), test.err)).To(BeTrue())
+			learned := r.facts.get(j.key).bmc
+			g.Expect(learned.LastPower).To(Equal(test.last))
+			g.Expect(!learned.OffUnheardAt.IsZero()).To(Equal(test.unheard))
+			r.facts.with(j.key, func(h *hostFacts) { h.sawPower(bmc.PowerOff, r.Clock.Now()) })
+			g.Expect(r.facts.get(j.key).bmc.OffUnheardAt).To(BeZero())
+		})
+	}
 }

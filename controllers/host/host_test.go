@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -34,10 +35,16 @@ func start(t *testing.T) func() {
 
 func startWith(t *testing.T, settings lifecycle.Settings) func() {
 	t.Helper()
-	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{Timeout: 5 * time.Second})
+	return startAt(t, settings, &shifted{})
+}
+
+// startAt is startWith by a clock of the test's.
+func startAt(t *testing.T, settings lifecycle.Settings, clock *shifted) func() {
+	t.Helper()
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		return (&host.Reconciler{
-			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: settings,
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: settings, Clock: clock,
 		}).SetupWithManager(ctx, mgr, controller.Options{})
 	})
 	return func() {
@@ -57,7 +64,9 @@ func wait(t *testing.T, server *controllerstest.Server, until func(Gomega, *v1al
 }
 
 func phase(want v1alpha1.HostPhase) func(Gomega, *v1alpha1.BareMetalHost) {
-	return func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.Phase).To(Equal(want)) }
+	return func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.Phase).To(Equal(want), "%+v", h.Status)
+	}
 }
 
 func reason(condition, want string) func(Gomega, *v1alpha1.BareMetalHost) {
@@ -131,6 +140,21 @@ func TestProblemsHeal(t *testing.T) {
 		wait(t, one, phase(v1alpha1.PhaseAvailable))
 		wait(t, two, phase(v1alpha1.PhaseAvailable))
 	})
+	t.Run("the BMC's address", func(t *testing.T) {
+		one := controllerstest.NewServer(t, namespace, "bmc-1", 5, bmctest.Options{})
+		two := controllerstest.NewServer(t, namespace, "bmc-2", 6, bmctest.Options{})
+		one.Host.Spec.BootMACAddress, two.Host.Spec.BootMACAddress = "52:54:00:01:00:05", "52:54:00:01:00:06"
+		own := two.Host.Spec.BMC.Address
+		two.Host.Spec.BMC.Address = one.Host.Spec.BMC.Address + "/?auth=session" // as somebody else would write it
+		register(t, one)
+		wait(t, one, phase(v1alpha1.PhaseAvailable))
+		register(t, two)
+		wait(t, one, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonBMCConflict))
+		wait(t, two, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonBMCConflict))
+		controllerstest.Modify(t, env, two.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = own })
+		wait(t, one, phase(v1alpha1.PhaseAvailable))
+		wait(t, two, phase(v1alpha1.PhaseAvailable))
+	})
 }
 
 // TestRunningServerIsNotTouched: a server that is registered while it runs may be somebody's.
@@ -157,7 +181,7 @@ func TestBootAndRelease(t *testing.T) {
 	})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
-	claim := env.NewClaim(t, namespace, "m")
+	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) { c.Machine.Labels[clusterv1.MachineDeploymentNameLabel] = "md" })
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Finalizers = []string{v1alpha1.MachineFinalizer} })
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
@@ -185,9 +209,12 @@ func TestBootAndRelease(t *testing.T) {
 	g.Expect(conditions.IsTrue(server.Host, v1alpha1.ReadyCondition)).To(BeTrue())
 	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 
+	g.Expect(server.Host.Spec.LastConsumer).To(BeNil())
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
+		g.Expect(h.Spec.LastConsumer).To(HaveValue(And(HaveField("Name", "m"), HaveField("Owner", "MachineDeployment/md"))))
+		g.Expect(h.Spec.LastConsumer.ReleasedAt.Time).To(BeTemporally("~", time.Now(), time.Minute))
 		g.Expect(h.Spec.Boot).To(BeNil())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
 		g.Expect(h.Status.Boot).To(BeNil())

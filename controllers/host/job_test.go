@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -55,7 +56,7 @@ func failed(kind bmc.Kind, what string) error {
 // bench is a reconciler that knows one host and has no API server.
 func bench(t *testing.T) (*Reconciler, job) {
 	t.Helper()
-	r := &Reconciler{facts: newFacts(), results: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{})}
+	r := &Reconciler{Client: present{}, Clock: clock.RealClock{}, facts: newFacts(), results: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{})}
 	endpoint := &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: "a"}, Username: "u", Password: "p"}
 	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, attempt: 1, capabilities: []string{"BootHTTP", "BootPXE"}}
 	r.facts.with(j.key, func(h *hostFacts) { h.reach(endpoint, "1") })
@@ -97,6 +98,13 @@ func TestRefusedOverride(t *testing.T) {
 	g.Expect(c.asked).To(HaveLen(1), "no answer says nothing of the way")
 }
 
+// present is a cache in which every host is there, with nothing in it.
+type present struct{ client.Client }
+
+func (present) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
 // TestTakeBack: an override is taken back unless there is none, and what came of it is told.
 func TestTakeBack(t *testing.T) {
 	pxe, none := bmc.BootOverride{Target: bmc.BootPXE}, bmc.BootOverride{Target: bmc.BootNone}
@@ -131,6 +139,7 @@ func TestTakeBack(t *testing.T) {
 		"clean up: the BMC refuses":               {true, set, &scripted{read: pxe, set: refuses}, 1, "never", false},
 		"clean up: the BMC does not do it":        {true, set, &scripted{read: pxe, set: doubts}, 1, "the BMC says PXE", false},
 		"clean up: the image stays":               {true, set, &scripted{read: pxe, eject: failed(bmc.NotFound, "no drive")}, 1, "no drive", false},
+		"clean up: it has no drive":               {true, nil, &scripted{read: none, eject: failed(bmc.Unsupported, "no drive")}, 0, "", false},
 		"clean up: refuses, and then is gone":     {true, set, &scripted{read: pxe, set: refuses, eject: failed(bmc.Unreachable, "gone")}, 1, "gone", true},
 		"clean up: the reading fails and is told": {true, set, &scripted{cannot: failed(bmc.Failed, "nonsense")}, 0, "nonsense", false},
 	} {
@@ -156,7 +165,14 @@ func TestTakeBack(t *testing.T) {
 				g.Expect(got.operation.Message).To(ContainSubstring(test.fails))
 			}
 			g.Expect(got.bmc.OverrideStands).To(Equal(test.again))
-			g.Expect(got.bmc.CleanedAt.IsZero()).To(Equal(test.again || !test.clean))
+			kept := test.clean && test.bmc.eject != nil && bmc.KindOf(test.bmc.eject) == bmc.NotFound
+			g.Expect(got.bmc.CleanedAt.IsZero()).To(Equal(test.again || !test.clean || kept), "an override that stays is tolerated, an image is not")
+			g.Expect(got.bmc.CleanUpFailures).To(Equal(map[bool]int{true: 1}[kept]))
+			if kept {
+				g.Expect(got.bmc.CleanUpError).To(ContainSubstring(test.fails))
+			} else {
+				g.Expect(got.bmc.CleanUpError).To(BeEmpty())
+			}
 			g.Expect(got.bmc.Problem != nil).To(Equal(test.again), "what the BMC answers is not waited for")
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -79,7 +78,7 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 		r.learn(j, func(h *hostFacts) {
 			h.override, h.bmc.OverrideStands = tried, true // also an answer that is an error may have come after it was done
 			if err == nil {
-				h.bmc.NetworkBootSetAt = time.Now()
+				h.bmc.NetworkBootSetAt = r.Clock.Now()
 			}
 		})
 		if err == nil {
@@ -137,14 +136,17 @@ func (h *hostFacts) tookBack(err error) {
 }
 
 // cleanUp brings a BMC back to what a free host's is: no override, nothing in the virtual drives. One that the provider set is taken
-// back even if it does not show: it would hold for the next machine. A BMC that refuses is not asked for ever; the operation's outcome
-// says that it did.
+// back even if it does not show: it would hold for the next machine. A BMC that does not take the
+// override back is not asked for ever, and the operation's outcome says so: what stands makes the server ask the boot server, which gives it nothing. An
+// image that stays in a drive is another matter: it may hold what the last machine knew. How often a BMC refuses to eject it is counted.
 func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 	set := j.override != nil
 	back := takeBack(ctx, c, bmc.Way(ptr.Deref(j.override, v1alpha1.BootOverrideStatus{}).Way), set, set)
 	var eject error
 	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(back) != bmc.Unauthorized { // one refused login is enough
-		eject = media.EjectMedia(ctx)
+		if eject = media.EjectMedia(ctx); bmc.KindOf(eject) == bmc.Unsupported {
+			eject = nil // where there is no virtual drive nothing is in it
+		}
 	}
 	switch { // the first error tells the kind
 	case back != nil && !answered(back):
@@ -153,9 +155,18 @@ func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 		return errors.Join(eject, back)
 	}
 	r.learn(j, func(h *hostFacts) {
-		h.bmc.CleanedAt = time.Now()
 		h.tookBack(back)
+		if eject == nil {
+			h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = r.Clock.Now(), 0, ""
+			return
+		}
+		h.bmc.CleanUpFailures++
+		h.bmc.CleanUpTriedAt = r.Clock.Now()
+		h.bmc.CleanUpError = controllers.Clip(eject.Error(), controllers.MaxText)
 	})
+	if eject == nil {
+		r.tellJob(j, controllers.EventCleaned, "Release", "The boot override is taken back, and the virtual drives are empty")
+	}
 	return refuse(errors.Join(back, eject))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -37,7 +38,7 @@ func saw(t *testing.T, server *controllerstest.Server, stage v1alpha1.BootStage)
 		}
 		before := server.Host.DeepCopy()
 		server.Host.Status.Boot = &v1alpha1.BootStatus{
-			Attempt: server.Host.Spec.Boot.Attempt, Sightings: []v1alpha1.Sighting{{Stage: stage, Time: metav1.Now()}},
+			Attempt: server.Host.Spec.Boot.Attempt, Sightings: []v1alpha1.Sighting{controllers.NewSighting(server.Host, stage)},
 		}
 		return env.Client.Status().Patch(t.Context(), server.Host, client.MergeFrom(before))
 	}).Should(Succeed())
@@ -76,7 +77,7 @@ func TestOverrideThatLasts(t *testing.T) {
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Attempt: 1, Target: "PXE", Way: "Plain", Worked: true}))
 	})
-	g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 10*time.Second).Should(Equal(bmc.BootNone))
+	g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 30*time.Second).Should(Equal(bmc.BootNone))
 
 	insert(t, server)
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
@@ -109,7 +110,7 @@ func TestOverrideThatNeverGoes(t *testing.T) {
 			told(t, server, 1)
 			g.Expect(server.Override()).To(Equal(bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}))
 			then(t, server)
-			g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 10*time.Second).Should(Equal(bmc.BootNone))
+			g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 30*time.Second).Should(Equal(bmc.BootNone))
 			g.Consistently(server.CommandNames, 300*time.Millisecond).Should(Equal([]string{"Boot=PXE", "On", "Boot=None"}))
 		})
 	}
@@ -119,8 +120,9 @@ func TestOverrideThatNeverGoes(t *testing.T) {
 func TestEscalation(t *testing.T) {
 	g := NewWithT(t)
 	settings := controllerstest.Settings()
-	settings.BootTimeout, settings.BootAttempts = 2*time.Second, 3
-	defer startWith(t, settings)()
+	settings.BootAttempts = 3
+	clock := &shifted{}
+	defer startAt(t, settings, clock)()
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", 19, bmctest.Options{})
 	misbehave(t, server, bmctest.OverrideReverts, -1)
 	register(t, server)
@@ -128,6 +130,7 @@ func TestEscalation(t *testing.T) {
 	for i, want := range []v1alpha1.BootOverrideStatus{{Target: "PXE", Way: "Plain"}, {Target: "PXE", Way: "NoMode"}, {Target: "HTTP", Way: "Plain"}} {
 		want.Attempt = int32(i) + 1
 		g.Expect(told(t, server, want.Attempt)).To(Equal(&want))
+		clock.forward(settings.BootTimeout)
 	}
 }
 
@@ -136,8 +139,8 @@ func TestEscalation(t *testing.T) {
 func TestWhatWorkedIsRemembered(t *testing.T) {
 	g := NewWithT(t)
 	settings := controllerstest.Settings()
-	settings.BootTimeout, settings.BootAttempts = 3*time.Second, 2
-	stop := startWith(t, settings)
+	clock := &shifted{}
+	stop := startAt(t, settings, clock)
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", 20, bmctest.Options{})
 	misbehave(t, server, bmctest.RefusesBootMode, -1)
 	register(t, server)
@@ -145,6 +148,7 @@ func TestWhatWorkedIsRemembered(t *testing.T) {
 	g.Expect(told(t, server, 1).Way).To(Equal("NoMode"))
 	saw(t, server, v1alpha1.StageDHCP)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
+	clock.forward(settings.BootTimeout)
 	g.Expect(told(t, server, 2).Way).To(Equal("NoMode"))
 	saw(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
@@ -160,7 +164,8 @@ func TestWhatWorkedIsRemembered(t *testing.T) {
 	saw(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
 	stop()
-	defer startWith(t, settings)()
+	clock.forward(settings.BootTimeout)
+	defer startAt(t, settings, clock)()
 	g.Expect(told(t, server, 2).Way).To(Equal("NoMode"))
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, phase(v1alpha1.PhaseAvailable))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -24,6 +26,9 @@ func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	write := func(change func(*v1alpha1.BareMetalHost)) error {
 		changed := host.DeepCopy()
 		change(changed)
+		for _, annotation := range step.Drop {
+			delete(changed.Annotations, annotation)
+		}
 		return r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 	}
 	switch step.Action {
@@ -34,19 +39,36 @@ func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		// It must not take effect weeks later, when nobody remembers that it was meant.
 		ctrl.LoggerFrom(ctx).Info("The BMC is not asked, although the annotation wants it", "annotation", v1alpha1.RetryBMCAnnotation,
 			"state", step.State, "reason", step.Reason, "message", step.Message)
-		return 0, r.takeRetry(ctx, host)
+		asked := asksOf(host, v1alpha1.RetryBMCAnnotation)
+		err := r.takeRetry(ctx, host)
+		if err == nil {
+			r.notDone(host, view, step, string(lifecycle.Inspect), asked)
+		}
+		return 0, err
 	case lifecycle.RecordBoot:
-		return 0, write(func(h *v1alpha1.BareMetalHost) {
-			h.Spec.Boot = step.Boot
-			if step.Boot.Failure == nil {
-				blockMove(h)
-			}
-		})
+		err := write(func(h *v1alpha1.BareMetalHost) { recordBoot(h, step.Boot) })
+		if err == nil {
+			ctrl.LoggerFrom(ctx).Info("Recorded how the boot goes", "attempt", step.Boot.Attempt, "reason", step.Reason, "message", step.Message)
+		}
+		return 0, err
+	case lifecycle.RecordHold:
+		return 0, r.recordHold(ctx, host, step, write)
+	case lifecycle.RecordCleaning:
+		r.facts.with(client.ObjectKeyFromObject(host), (*hostFacts).soil)
+		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = step.CleaningStartedAt })
+	case lifecycle.DropRequests:
+		return 0, r.dropRequests(ctx, host, view, step, write)
 	case lifecycle.AllowMove:
 		return 0, write(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.BlockMoveAnnotation) })
 	case lifecycle.Release:
+		last, err := r.lastConsumer(ctx, host, view.Now)
+		if err != nil {
+			return 0, err
+		}
 		return 0, write(func(h *v1alpha1.BareMetalHost) {
-			h.Spec.ConsumerRef, h.Spec.Boot = nil, nil
+			h.Spec.ConsumerRef, h.Spec.Boot, h.Spec.LastConsumer = nil, nil, last
+			h.Spec.PowerHolds, h.Spec.HeldSince, h.Spec.HeldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they were of this machine
+			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
 			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
 		})
 	case lifecycle.Forget:
@@ -56,19 +78,26 @@ func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	}
 }
 
-// takeRetry removes the annotation that wants the BMC asked. It fails when the host is another by now, for one annotation is one
-// login: many would lock the account.
-func (r *Reconciler) takeRetry(ctx context.Context, host *v1alpha1.BareMetalHost) error {
-	changed := host.DeepCopy()
-	delete(changed.Annotations, v1alpha1.RetryBMCAnnotation)
-	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{})); err != nil {
+// recordHold records where a hold stands. When it is over no command that was given for it can take effect any more.
+func (r *Reconciler) recordHold(
+	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
+) error {
+	if err := write(func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince, h.Spec.HeldOffAt = step.Held.Since, step.Held.OffAt }); err != nil {
 		return err
 	}
-	host.ObjectMeta = changed.ObjectMeta
+	if step.Held.Since == nil {
+		r.facts.with(client.ObjectKeyFromObject(host), (*hostFacts).nothingOwed)
+	}
+	ctrl.LoggerFrom(ctx).Info("Recorded that the server is held off, or not any more", "since", step.Held.Since, "offAt", step.Held.OffAt, "message", step.Message)
 	return nil
 }
 
-func blockMove(h *v1alpha1.BareMetalHost) {
+// recordBoot records an attempt. One that is under way keeps a move waiting.
+func recordBoot(h *v1alpha1.BareMetalHost, attempt *v1alpha1.BootAttempt) {
+	h.Spec.Boot = attempt
+	if attempt.Failure != nil {
+		return
+	}
 	if h.Annotations == nil {
 		h.Annotations = map[string]string{}
 	}
@@ -104,6 +133,7 @@ type job struct {
 	action   lifecycle.Action
 	mode     bmc.BootMode
 	decided  time.Time
+	powerNew bool // it was decided with a new reading of the power
 
 	// How the server was told to boot the last time, what its BMC can do, which attempt this is, and whether there is an inventory.
 	override     *v1alpha1.BootOverrideStatus
@@ -119,10 +149,10 @@ const soon = 100 * time.Millisecond
 func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
 	// The job must not share the host with the reconcile, which goes on.
 	j := job{
-		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: bmc.BootMode(view.Spec.BootMode), decided: view.Now,
+		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: bmc.BootMode(view.Spec.BootMode), decided: view.Now, powerNew: view.BMC.PowerNew,
 	}
 	learned := r.facts.get(j.key)
-	if wait := time.Until(learned.held); action.Commands() && wait > 0 {
+	if wait := learned.held.Sub(r.Clock.Now()); action.Commands() && wait > 0 {
 		return wait, nil
 	}
 	if learned.endpoint == nil || r.Pool.Busy(j.key.String()) {
@@ -142,6 +172,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 			return 0, err
 		}
 		log.Info("Asking the BMC because a person wants it", "annotation", v1alpha1.RetryBMCAnnotation, "value", who)
+		r.tell(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Ask", "The BMC is asked now, since the annotation %s wants it: %s", v1alpha1.RetryBMCAnnotation, who)
 	}
 	timeout := time.Duration(0) // the pool's
 	if action == lifecycle.Inspect {
@@ -155,7 +186,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	if !r.Pool.Submit(bmc.Job{
 		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.AskNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
-			start = time.Now()
+			start = r.Clock.Now()
 			outcome = r.run(ctrl.LoggerInto(ctx, log), j, c)
 			if errors.Is(outcome, errOutdated) || errors.Is(outcome, errUnsure) || errors.As(outcome, new(*refusal)) {
 				return nil // the BMC is well
@@ -187,9 +218,18 @@ func (r *Reconciler) learn(j job, note func(*hostFacts)) {
 	})
 }
 
+// learnOfServer notes what was done to the server, also when the BMC has other credentials by now. At another address it may be another server.
+func (r *Reconciler) learnOfServer(j job, note func(*hostFacts)) {
+	r.facts.known(j.key, func(h *hostFacts) {
+		if h.endpoint != nil && h.endpoint.URL.String() == j.endpoint.URL.String() {
+			note(h)
+		}
+	})
+}
+
 // done notes how a job ended, and brings the host back. Up to that moment the BMC counts as busy, so that nothing is decided without it.
 func (r *Reconciler) done(ctx context.Context, j job, start time.Time, err error) {
-	now := time.Now()
+	now := r.Clock.Now()
 	r.facts.known(j.key, func(h *hostFacts) {
 		h.bmc.Busy = false
 		if h.endpoint == j.endpoint {
@@ -240,6 +280,8 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 			return err
 		}
 		ctrl.LoggerFrom(ctx).Info("Commanding the BMC", "action", j.action)
+	} else if r.handsOff(ctx, j) {
+		return errOutdated
 	}
 	err := r.do(ctx, j, c)
 	if err != nil && !errors.As(err, new(*refusal)) || j.action == lifecycle.SetNetworkBoot || j.action == lifecycle.ClearBootOverride {
@@ -250,8 +292,18 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 	if lookErr != nil {
 		return lookErr
 	}
-	r.learn(j, func(h *hostFacts) { h.sawPower(state, time.Now()) })
+	r.learn(j, func(h *hostFacts) { h.sawPower(state, r.Clock.Now()) })
 	return err
+}
+
+// handsOff is true when somebody detached the host, or its object went, while the job waited for its turn.
+func (r *Reconciler) handsOff(ctx context.Context, j job) bool {
+	var host v1alpha1.BareMetalHost
+	if err := r.Client.Get(ctx, j.key, &host); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	_, detached := host.Annotations[v1alpha1.DetachedAnnotation]
+	return detached
 }
 
 // stillWanted reads the host from the API server and asks the lifecycle once more, with the BMC facts of the decision.
@@ -268,8 +320,9 @@ func (r *Reconciler) stillWanted(ctx context.Context, j job) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnsure, err)
 	}
-	view.Now, view.BMC.Busy = j.decided, false
-	if host.UID != j.uid || lifecycle.Next(view, r.Settings).Action != j.action {
+	view.Now, view.BMC.Busy, view.BMC.PowerNew = j.decided, false, j.powerNew
+	reachedElsewhere := r.facts.get(j.key).endpoint != j.endpoint
+	if host.UID != j.uid || reachedElsewhere || lifecycle.Next(view, r.Settings).Action != j.action {
 		return errOutdated
 	}
 	return nil
@@ -303,27 +356,34 @@ func (r *Reconciler) do(ctx context.Context, j job, c bmc.Client) error {
 	}
 }
 
-// command notes a command that the BMC accepted.
+// command notes a command that the BMC accepted, or may have heard although its answer was lost or was an error: a server that was to be switched on
+// must not count as off because it still reads so, nor one that was to be switched off as on.
 func (r *Reconciler) command(j job, command lifecycle.Command, err error) error {
-	if err != nil {
-		return err
+	kind := bmc.KindOf(err)
+	switch {
+	case err == nil:
+		r.learnOfServer(j, func(h *hostFacts) { h.commanded(command, r.Clock.Now()) })
+		r.tellJob(j, commands[command].reason, "Power", commands[command].note)
+	case command == lifecycle.CommandPowerOn && (kind == bmc.Unreachable || kind == bmc.Failed):
+		r.learnOfServer(j, func(h *hostFacts) { h.commanded(command, r.Clock.Now()) })
+	case command != lifecycle.CommandPowerOn && kind == bmc.Unreachable:
+		r.learnOfServer(j, func(h *hostFacts) { h.bmc.OffUnheardAt = r.Clock.Now() })
 	}
-	r.learn(j, func(h *hostFacts) { h.commanded(command, time.Now()) })
-	return nil
+	return err
 }
 
 // shutDown asks the operating system to shut down. Its time runs also when the BMC answers with an error, as many do while the
 // system hangs: at its end the server is switched off.
 func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
 	err := c.ShutDown(ctx)
-	switch {
-	case err == nil:
-		return r.command(j, lifecycle.CommandShutDown, nil)
-	case bmc.KindOf(err) == bmc.Unsupported:
+	switch kind := bmc.KindOf(err); {
+	case err != nil && kind == bmc.Unsupported:
 		r.learn(j, func(h *hostFacts) { h.bmc.ShutDownUnsupported = true })
 		return nil
-	case bmc.KindOf(err) == bmc.Failed:
-		r.learn(j, func(h *hostFacts) { h.shutDownTried(time.Now()) })
+	case err != nil && kind == bmc.Failed:
+		r.learnOfServer(j, func(h *hostFacts) { h.shutDownTried(r.Clock.Now()) })
+		return err
+	default:
+		return r.command(j, lifecycle.CommandShutDown, err)
 	}
-	return err
 }

@@ -48,7 +48,7 @@ func TestRetryIsOneLogin(t *testing.T) {
 		g.Expect(server.Refused()).To(Equal(1 + already))
 		controllerstest.Modify(t, env, server.Host, annotated)
 		wait(t, server, withoutAnnotation)
-		g.Eventually(server.Refused, 10*time.Second).Should(Equal(2 + already))
+		g.Eventually(server.Refused, 30*time.Second).Should(Equal(2 + already))
 		g.Consistently(server.Refused, 500*time.Millisecond).Should(Equal(2 + already))
 	}
 }

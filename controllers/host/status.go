@@ -1,10 +1,12 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -41,10 +43,17 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 	}
 	bootStatus(host, step)
 	setConditions(host, view, step)
-	if equality.Semantic.DeepEqual(before.Status, host.Status) {
-		return nil
+	setProgress(host, lifecycle.BootProgress(view, r.Settings, step))
+	patch := client.MergeFrom(before)
+	// Compared is what would be sent: the times that are known here are finer than those that the API server keeps.
+	if change, err := patch.Data(host); err != nil || string(change) == "{}" {
+		return err
 	}
-	return r.Client.Status().Patch(ctx, host, client.MergeFrom(before))
+	if err := r.Client.Status().Patch(ctx, host, patch); err != nil {
+		return err
+	}
+	r.tellStatus(before, host, view.Now, step.Message)
+	return nil
 }
 
 // bootStatus keeps the sightings, which the boot server writes, to the attempt that they are of.
@@ -62,7 +71,9 @@ func bootStatus(host *v1alpha1.BareMetalHost, step lifecycle.Step) {
 		host.Status.Boot.Attempt = attempt.Attempt
 	}
 	if attempt != nil && attempt.ReportedAt != nil {
-		host.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: attempt.SeedAddress}}
+		host.Status.Addresses = clusterv1.MachineAddresses{{
+			Type: clusterv1.MachineInternalIP, Address: cmp.Or(attempt.ReportAddress, attempt.SeedAddress),
+		}}
 	}
 }
 
@@ -87,13 +98,14 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	default:
 		set(v1alpha1.BMCReadyCondition, true, v1alpha1.ReasonBMCReachable, "")
 	}
+	doubt, whose := lifecycle.Conflict(view)
 	switch {
-	case !view.BMC.Inspected && len(view.SharesMACWith) == 0 && conditions.IsTrue(host, v1alpha1.VerifiedCondition):
+	case !view.BMC.Inspected && doubt == "" && conditions.IsTrue(host, v1alpha1.VerifiedCondition):
 		// It was verified before this process started, and is not asked in this state.
 	case view.Verified():
 		set(v1alpha1.VerifiedCondition, true, v1alpha1.ReasonVerified, "")
-	case len(view.SharesMACWith) > 0:
-		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonMACConflict, lifecycle.MACConflict(view))
+	case doubt != "":
+		set(v1alpha1.VerifiedCondition, false, doubt, whose)
 	case len(view.BMC.Lacks) > 0:
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.Incapable(view))
 	default:
@@ -101,8 +113,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	}
 	setAvailable(set, view, step)
 	if view.Claimed() {
-		booted := view.Provisioned() && step.State != lifecycle.StateLost
-		if booted {
+		if view.Provisioned() && !slices.Contains(notBooted, step.State) {
 			set(v1alpha1.BootedCondition, true, v1alpha1.ReasonBooted, "")
 		} else {
 			set(v1alpha1.BootedCondition, false, step.Reason, step.Message)
@@ -110,13 +121,32 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	} else {
 		conditions.Delete(host, v1alpha1.BootedCondition)
 	}
-	pausedReason := clusterv1.NotPausedReason
+	pausedReason, pausedMessage := clusterv1.NotPausedReason, ""
 	if step.State == lifecycle.StatePaused {
-		pausedReason = clusterv1.PausedReason
+		pausedReason, pausedMessage = clusterv1.PausedReason, step.Message
 	}
-	set(clusterv1.PausedCondition, step.State == lifecycle.StatePaused, pausedReason, "")
+	set(clusterv1.PausedCondition, step.State == lifecycle.StatePaused, pausedReason, pausedMessage)
 	setReady(host, view, step)
 }
+
+// setProgress sets the condition BootProgress. It is no part of Ready: Booted is, and what Booted says too would stand there twice.
+func setProgress(host *v1alpha1.BareMetalHost, progress *lifecycle.Progress) {
+	if progress == nil {
+		conditions.Delete(host, v1alpha1.BootProgressCondition)
+		return
+	}
+	status := metav1.ConditionFalse
+	if progress.Complete {
+		status = metav1.ConditionTrue
+	}
+	conditions.Set(host, metav1.Condition{
+		Type: v1alpha1.BootProgressCondition, Status: status, Reason: progress.Reason,
+		Message: controllers.Clip(progress.Message, controllers.MaxMessage), ObservedGeneration: host.Generation,
+	})
+}
+
+// notBooted are the states in which the server of a machine that booted once is, or will be, off.
+var notBooted = []lifecycle.State{lifecycle.StateLost, lifecycle.StateHeld, lifecycle.StateReleasing, lifecycle.StateCleaning}
 
 func setAvailable(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {
 	switch {
@@ -146,9 +176,32 @@ func setReady(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.
 			ready.Status, ready.Reason, ready.Message = c.Status, c.Reason, c.Message
 		}
 	}
-	if view.Deleting && view.Claimed() {
-		ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonDeleting
-		ready.Message = fmt.Sprintf("The host goes when the Machine of BareMetalMachine %q is deleted and has released it", view.Spec.ConsumerRef.Name)
+	switch {
+	case step.State == lifecycle.StateDetached, // what is known of its BMC is old
+		step.State == lifecycle.StateOrphaned, // a server that runs is booted, whatever became of its machine
+		step.State == lifecycle.StateMaintenance && ready.Status != metav1.ConditionFalse:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, step.Reason, controllers.Clip(step.Message, controllers.MaxMessage)
 	}
+	setDeletion(&ready, view, step)
 	conditions.Set(host, ready)
+}
+
+// setDeletion says in Ready what the deletion of the host's machine, or of the host itself, waits for, and what ends that.
+func setDeletion(ready *metav1.Condition, view lifecycle.View, step lifecycle.Step) {
+	if c := view.Consumer; c != nil && c.Deleting {
+		if ready.Status != metav1.ConditionFalse {
+			ready.Status, ready.Reason = metav1.ConditionFalse, cmp.Or(step.Reason, v1alpha1.ReasonReleasing)
+		}
+		ready.Message = controllers.Clip(step.Message, controllers.MaxMessage)
+	}
+	if !view.Deleting {
+		return
+	}
+	waits := "The object goes when the host is not paused any more"
+	if view.Claimed() {
+		waits = fmt.Sprintf("The object goes when BareMetalMachine %q is deleted and has released the host", view.Spec.ConsumerRef.Name)
+	}
+	ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonDeleting
+	ready.Message = controllers.Clip(strings.TrimSuffix(fmt.Sprintf("%s. The annotation %s=\"who and why\" lets it go at once, without a touch of the server. %s",
+		waits, v1alpha1.DetachedAnnotation, step.Message), " "), controllers.MaxMessage)
 }

@@ -5,11 +5,14 @@ package machine
 import (
 	"context"
 	"fmt"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
@@ -20,17 +23,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
 
 // Reconciler reconciles BareMetalMachines.
 type Reconciler struct {
@@ -38,10 +40,14 @@ type Reconciler struct {
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
+	// Recorder takes the events of machines and of the hosts that they claim. Nil takes none.
+	Recorder events.EventRecorder
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
 	WatchFilter string
 
-	assumed claim.Assumed
+	assumed  claim.Assumed
+	tellings tellings
+	once     *lru.Cache // onceKeys, of what was told; nil tells all
 }
 
 // scope is what one reconcile works on.
@@ -49,12 +55,17 @@ type scope struct {
 	machine *v1alpha1.BareMetalMachine
 	owner   *clusterv1.Machine
 	cluster *clusterv1.Cluster
-	host    *v1alpha1.BareMetalHost // the host that the machine has, once reconcileHost found it
+	host    *v1alpha1.BareMetalHost // the host that the machine has, once reconcileHeld found it
+	again   time.Duration           // when to look again if nothing happens; zero for what an event ends
 }
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
+	r.once = lru.New(4096)
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	ofCluster, err := util.ClusterToTypedObjectsMapper(mgr.GetClient(), &v1alpha1.BareMetalMachineList{}, mgr.GetScheme())
 	if err != nil {
 		return fmt.Errorf("map clusters to machines: %w", err)
@@ -65,42 +76,18 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			util.MachineToInfrastructureMapFunc(v1alpha1.GroupVersion.WithKind("BareMetalMachine")))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log))).
-		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfHost)).
+		Watches(&v1alpha1.BareMetalHost{}, r.onHost()).
 		WithOptions(options).
 		Complete(r)
-}
-
-// machinesOfHost returns the machine that has a host, or for a host that can be claimed every machine that waits for one.
-func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reconcile.Request {
-	host, ok := o.(*v1alpha1.BareMetalHost)
-	if !ok {
-		return nil
-	}
-	if ref := host.Spec.ConsumerRef; ref != nil {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: ref.Name}}}
-	}
-	var machines v1alpha1.BareMetalMachineList
-	if err := r.Client.List(ctx, &machines, client.InNamespace(host.Namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the machines that wait for a host")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range machines.Items {
-		m := &machines.Items[i]
-		// A machine whose host was just released sees to its own deletion here too.
-		waits := m.Spec.ProviderID == "" && m.Status.HostRef == nil && conditions.IsTrue(host, v1alpha1.AvailableCondition)
-		had := m.Status.HostRef != nil && m.Status.HostRef.Name == host.Name
-		if waits || had {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
-		}
-	}
-	return requests
 }
 
 // Reconcile brings a machine one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
 	s := &scope{machine: &v1alpha1.BareMetalMachine{}}
 	if err := r.Client.Get(ctx, request.NamespacedName, s.machine); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.tellings.forget(request.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !controllers.HasWatchFilter(s.machine, r.WatchFilter) {
@@ -110,9 +97,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		return controllers.Result(r.removeFinalizer(ctx, s.machine))
 	}
 	if found, err := r.readOwners(ctx, s); err != nil || !found {
-		return ctrl.Result{}, err
+		return controllers.Result(err)
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, s.machine); err != nil || isPaused || requeue {
+		if err == nil && isPaused && !s.machine.DeletionTimestamp.IsZero() {
+			err = r.tellDeleting(ctx, s.machine, "The machine or its Cluster is paused: nothing is done until the machine's annotation cluster.x-k8s.io/paused or "+
+				"the Cluster's spec.paused is removed")
+		}
 		return controllers.Result(err)
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, s.machine, v1alpha1.MachineFinalizer); err != nil || added {
@@ -122,23 +113,44 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	before := s.machine.DeepCopy()
 	defer func() {
 		setReady(s.machine)
 		if err := patchMachine(ctx, helper, s.machine); client.IgnoreNotFound(err) != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, err})
+			return
+		}
+		r.tellWritten(before, s)
+	}()
+	healLabels(s.machine, s.owner)
+	if err := r.advance(ctx, s); err != nil {
+		return controllers.Result(err)
+	}
+	return ctrl.Result{RequeueAfter: s.again}, nil
+}
+
+// advance goes through the phases. A failure is found again on every look, so one that is over blocks nothing; a look that ends in an error
+// found out nothing, and what was told stands.
+func (r *Reconciler) advance(ctx context.Context, s *scope) (err error) {
+	status := &s.machine.Status
+	reason, message := status.FailureReason, status.FailureMessage
+	s.failed("", "")
+	defer func() {
+		if err != nil {
+			s.failed(reason, message)
 		}
 	}()
 	if !s.machine.DeletionTimestamp.IsZero() {
-		return controllers.Result(r.reconcileDelete(ctx, s))
+		return r.reconcileDelete(ctx, s)
 	}
 	for _, phase := range []func(context.Context, *scope) (bool, error){
 		r.reconcileHeld, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
 	} {
 		if done, err := phase(ctx, s); err != nil || done {
-			return controllers.Result(err)
+			return err
 		}
 	}
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // readOwners finds the Machine and the Cluster. Without either nothing is done, but that a machine which is deleted and has no
@@ -163,8 +175,11 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 		return false, nil
 	}
 	held, err := claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
-	if err != nil || len(held) > 0 {
+	if err != nil {
 		return false, err
+	}
+	if len(held) > 0 {
+		return false, r.tellDeleting(ctx, s.machine, waitsForRelease(firstOf(held)))
 	}
 	return false, client.IgnoreNotFound(r.removeFinalizer(ctx, s.machine))
 }

@@ -49,6 +49,7 @@ func newHost(t *testing.T, namespace, name string, number int, labels map[string
 func setAvailable(t *testing.T, h *v1alpha1.BareMetalHost) {
 	t.Helper()
 	before := h.DeepCopy()
+	conditions.Set(h, metav1.Condition{Type: v1alpha1.VerifiedCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonVerified})
 	conditions.Set(h, metav1.Condition{Type: v1alpha1.AvailableCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAvailable})
 	NewWithT(t).Expect(env.Client.Status().Patch(t.Context(), h, client.MergeFrom(before))).To(Succeed())
 }
@@ -94,6 +95,16 @@ func TestLife(t *testing.T) {
 		))
 	})
 
+	before := h.DeepCopy()
+	conditions.Set(h, metav1.Condition{
+		Type: v1alpha1.BootProgressCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBootstrapFailed, Message: "look at its console",
+	})
+	g.Expect(env.Client.Status().Patch(t.Context(), h, client.MergeFrom(before))).To(Succeed())
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(conditions.IsTrue(m, v1alpha1.HostBootedCondition)).To(BeTrue(), "its operating system is up; its Node tells whether it is of use")
+		g.Expect(conditions.GetMessage(m, v1alpha1.HostBootedCondition)).To(Equal("look at its console"))
+	})
+
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonWaitingForRelease))
 	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.Boot = nil, nil })
@@ -122,6 +133,30 @@ func TestPrerequisites(t *testing.T) {
 	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonWaitingForBootstrapData))
 	controllerstest.Modify(t, env, claim.Machine, func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = new("m") })
 	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
+}
+
+// TestLeaving: a machine whose Machine or Cluster is being deleted, and which Cluster API keeps for a while, claims no host.
+func TestLeaving(t *testing.T) {
+	for name, part := range map[string]func(*controllerstest.Claim) client.Object{
+		"machine": func(c *controllerstest.Claim) client.Object { return c.Machine },
+		"cluster": func(c *controllerstest.Claim) client.Object { return c.Cluster },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			start(t)
+			namespace := env.Namespace(t)
+			leaving := env.NewClaim(t, namespace, "leaving", func(c *controllerstest.Claim) {
+				part(c).SetFinalizers([]string{"example.com/hook"})
+			})
+			wait(t, leaving, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonNoHostFits))
+			g.Expect(env.Client.Delete(t.Context(), part(leaving))).To(Succeed())
+			h := newHost(t, namespace, "h", 9, nil)
+			wait(t, leaving, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonDeleting))
+			wait(t, env.NewClaim(t, namespace, "later"), has("h"))
+			g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
+			g.Expect(h.Spec.ConsumerRef.Name).To(Equal("later"))
+		})
+	}
 }
 
 // TestSelection: the machine's failure domain and selector are obeyed, and the machine says what excluded how many hosts.
@@ -229,4 +264,25 @@ func TestWatchFilter(t *testing.T) {
 	wait(t, mine, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs.BareMetalMachine), theirs.BareMetalMachine)).To(Succeed())
 	g.Expect(theirs.BareMetalMachine.Finalizers).To(BeEmpty())
+}
+
+// TestHostsOutOfService: hosts that people keep back by annotations are not claimed, the machine counts them, and gets one at once when its annotation
+// is removed.
+func TestHostsOutOfService(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	held := newHost(t, namespace, "held", 10, nil)
+	annotate := func(annotation string) func(*v1alpha1.BareMetalHost) {
+		return func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{annotation: "anna: new fan"} }
+	}
+	controllerstest.Modify(t, env, held, annotate(v1alpha1.HoldOffPrefix+"anna"))
+	controllerstest.Modify(t, env, newHost(t, namespace, "detached", 11, nil), annotate(v1alpha1.DetachedAnnotation))
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonNoHostFits))
+	g.Expect(conditions.GetMessage(claim.BareMetalMachine, v1alpha1.HostClaimedCondition)).To(ContainSubstring("None of 2 hosts fits: 1 detached, 1 held off"))
+	controllerstest.Modify(t, env, held, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(m.Status.HostRef).To(HaveValue(Equal(v1alpha1.HostReference{Name: "held"})))
+	})
 }

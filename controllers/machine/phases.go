@@ -3,18 +3,14 @@ package machine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -26,13 +22,20 @@ import (
 
 // A phase returns true when the rest has to wait.
 
-// reconcileHeld finds the host that the machine has. The cache may be behind when it knows of none: reconcileClaim asks the API
-// server then.
+// reconcileHeld finds the host that the machine has. The cache may be behind when it knows of none: a machine that had one asks the API
+// server, and so does whoever is about to claim one.
 func (r *Reconciler) reconcileHeld(ctx context.Context, s *scope) (bool, error) {
 	var held v1alpha1.BareMetalHostList
 	if err := r.Client.List(ctx, &held, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.ConsumerIndex: s.machine.Name}); err != nil {
 		return false, err
 	}
+	if len(held.Items) == 0 && (s.machine.Spec.ProviderID != "" || s.machine.Status.HostRef != nil) {
+		var err error
+		if held.Items, err = claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil {
+			return false, err
+		}
+	}
+	s.machine.Status.HostRef, s.machine.Status.FailureDomain, s.machine.Status.Addresses = nil, "", nil
 	s.hold(held.Items)
 	return false, nil
 }
@@ -42,7 +45,7 @@ func (s *scope) hold(hosts []v1alpha1.BareMetalHost) {
 	if len(hosts) == 0 {
 		return
 	}
-	s.host = new(slices.MinFunc(hosts, func(a, b v1alpha1.BareMetalHost) int { return cmp.Compare(a.Name, b.Name) }))
+	s.host = firstOf(hosts)
 	s.machine.Status.HostRef = &v1alpha1.HostReference{Name: s.host.Name}
 	s.machine.Status.FailureDomain = s.host.Spec.FailureDomain
 	s.claimed(metav1.ConditionTrue, v1alpha1.ReasonHostClaimed, "")
@@ -56,16 +59,25 @@ func (s *scope) booted(status metav1.ConditionStatus, reason, message string) {
 	conditions.Set(s.machine, metav1.Condition{Type: v1alpha1.HostBootedCondition, Status: status, Reason: reason, Message: message})
 }
 
-// reconcilePrerequisites waits for what Cluster API makes first: the cluster's infrastructure, then the bootstrap data.
+// failed mirrors a failure that nothing but a replacement mends, as a rule, for readers of the v1beta1 contract.
+func (s *scope) failed(reason, message string) {
+	s.machine.Status.FailureReason, s.machine.Status.FailureMessage = reason, message
+}
+
+// reconcilePrerequisites waits for what Cluster API makes first: the cluster's infrastructure, then the bootstrap data. A machine whose
+// Machine or Cluster is being deleted gets no host: Cluster API deletes the machine only when hooks have run, and meanwhile it would boot and join.
 func (r *Reconciler) reconcilePrerequisites(_ context.Context, s *scope) (bool, error) {
 	switch {
 	case s.host != nil:
 		return false, nil
 	case s.machine.Spec.ProviderID != "":
 		// Without its host the machine is not provisioned anew: it would be another machine.
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonHostLost,
-			"The machine was provisioned, and no BareMetalHost names it in spec.consumerRef. Restore the host, or delete the Machine")
+		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonHostLost, "The machine was provisioned, and no BareMetalHost names it in spec.consumerRef. "+
+			"Restore the host, or delete the Machine to have it replaced")
+		s.failed(v1alpha1.ReasonHostLost, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition))
 		return true, nil
+	case !s.owner.DeletionTimestamp.IsZero(), !s.cluster.DeletionTimestamp.IsZero():
+		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonDeleting, "The Machine or its Cluster is being deleted: no host is claimed")
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
 		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonWaitingForCluster, "Waiting for the cluster's infrastructure")
 	case s.owner.Spec.Bootstrap.DataSecretName == nil:
@@ -77,107 +89,31 @@ func (r *Reconciler) reconcilePrerequisites(_ context.Context, s *scope) (bool, 
 	return true, nil
 }
 
-// reconcileClaim claims a host.
-func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error) {
-	if s.host != nil {
-		return false, nil
-	}
-	held, err := claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
-	if err != nil {
-		return true, err
-	}
-	if len(held) > 0 {
-		s.hold(held)
-		return false, nil
-	}
-	s.machine.Status.HostRef, s.machine.Status.FailureDomain = nil, ""
-	host, why, err := r.pick(ctx, s)
-	if err != nil {
-		return true, err
-	}
-	if host == nil {
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonNoHostFits, why)
-		s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
-		return true, nil
-	}
-	if !r.assumed.Take(host, s.machine.Name) {
-		return true, conflict(host)
-	}
-	if err := claim.Claim(ctx, r.Client, host, s.machine.Name); err != nil {
-		r.assumed.Drop(host)
-		return true, err
-	}
-	ctrl.LoggerFrom(ctx).Info("Claimed a host", "BareMetalHost", client.ObjectKeyFromObject(host))
-	s.hold([]v1alpha1.BareMetalHost{*host})
-	s.booted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "The host was just claimed")
-	return true, nil // the host's own event goes on from here
-}
-
-// pick chooses among the free hosts. If none fits it looks at all, to say what excluded how many.
-func (r *Reconciler) pick(ctx context.Context, s *scope) (host *v1alpha1.BareMetalHost, why string, err error) {
-	want, err := wantOf(s)
-	if err != nil {
-		return nil, "", err
-	}
-	var tally claim.Tally
-	here := client.InNamespace(s.machine.Namespace)
-	for _, which := range [][]client.ListOption{{here, client.MatchingFields{controllers.FreeIndex: "true"}}, {here}} {
-		var hosts v1alpha1.BareMetalHostList
-		if err := r.Client.List(ctx, &hosts, which...); err != nil {
-			return nil, "", err
-		}
-		host, tally = claim.Pick(hosts.Items, want, func(h *v1alpha1.BareMetalHost) bool { return r.assumed.Taken(h, s.machine.Name) })
-		if host != nil {
-			return host, "", nil
-		}
-	}
-	return nil, tally.String(), nil
-}
-
-// conflict is the error of a claim that another reconcile was faster with.
-func conflict(host *v1alpha1.BareMetalHost) error {
-	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource(), host.Name, errors.New("claimed by another machine"))
-}
-
-func wantOf(s *scope) (claim.Want, error) {
-	want := claim.Want{Selector: labels.Everything(), FailureDomain: s.owner.Spec.FailureDomain, Hardware: s.machine.Spec.Hardware}
-	selector := s.machine.Spec.HostSelector
-	if selector == nil {
-		return want, nil
-	}
-	converted := &metav1.LabelSelector{MatchLabels: map[string]string{}}
-	for key, value := range selector.MatchLabels {
-		converted.MatchLabels[key] = string(value)
-	}
-	for _, e := range selector.MatchExpressions {
-		requirement := metav1.LabelSelectorRequirement{Key: e.Key, Operator: e.Operator}
-		for _, value := range e.Values {
-			requirement.Values = append(requirement.Values, string(value))
-		}
-		converted.MatchExpressions = append(converted.MatchExpressions, requirement)
-	}
-	var err error
-	want.Selector, err = metav1.LabelSelectorAsSelector(converted)
-	return want, err
-}
-
 // reconcileBoot tells how far the host is, and takes the provider ID once it reported in.
-func (r *Reconciler) reconcileBoot(_ context.Context, s *scope) (bool, error) {
+func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) {
 	m, attempt := s.machine, s.host.Spec.Boot
 	id := inventory.ProviderID(s.host.Namespace, s.host.Name, m.Name)
-	if m.Spec.ProviderID == "" && attempt != nil && attempt.ReportedAt != nil {
+	if m.Spec.ProviderID == "" && reportedIn(s.host, m.Name) {
+		// It is written for good, and the cache may be behind: the host that it shows may be that of a machine of the same name, which is gone.
+		var live v1alpha1.BareMetalHost
+		if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.host), &live); err != nil {
+			return false, err
+		}
+		if !reportedIn(&live, m.Name) {
+			return true, nil // the cache is on its way there, and brings the machine
+		}
 		m.Spec.ProviderID = id
 	}
-	m.Status.FailureReason, m.Status.FailureMessage = "", ""
 	switch {
 	case attempt != nil && attempt.Failure != nil:
-		m.Status.FailureReason, m.Status.FailureMessage = attempt.Failure.Reason, attempt.Failure.Message
+		s.failed(attempt.Failure.Reason, attempt.Failure.Message)
 		s.booted(metav1.ConditionFalse, attempt.Failure.Reason, attempt.Failure.Message)
 	case m.Spec.ProviderID == id:
-		s.booted(metav1.ConditionTrue, v1alpha1.ReasonBooted, "")
+		// That the operating system is up stays true whatever became of it since; what is wrong with it is said beside.
+		s.booted(metav1.ConditionTrue, v1alpha1.ReasonBooted, progressOf(s.host, v1alpha1.ReasonBootstrapFailed, v1alpha1.ReasonRestarted))
 	default:
 		if c := conditions.Get(s.host, v1alpha1.BootedCondition); c != nil {
-			s.booted(metav1.ConditionFalse, c.Reason, c.Message)
+			s.booted(metav1.ConditionFalse, c.Reason, cmp.Or(progressOf(s.host, c.Reason), c.Message))
 		} else {
 			s.booted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "")
 		}
@@ -186,11 +122,22 @@ func (r *Reconciler) reconcileBoot(_ context.Context, s *scope) (bool, error) {
 		return false, nil
 	}
 	m.Status.Initialization.Provisioned, m.Status.Ready = new(true), true
-	m.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineHostName, Address: m.Name}}
-	if attempt != nil && attempt.SeedAddress != "" {
-		m.Status.Addresses = append(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: attempt.SeedAddress})
-	}
+	m.Status.Addresses = addressesOf(m.Name, s.host)
 	return false, nil
+}
+
+// reportedIn is true for a host whose operating system reported in as that of a machine.
+func reportedIn(host *v1alpha1.BareMetalHost, machine string) bool {
+	ref, attempt := host.Spec.ConsumerRef, host.Spec.Boot
+	return ref != nil && ref.Name == machine && attempt != nil && attempt.ReportedAt != nil
+}
+
+// progressOf returns what the host's condition BootProgress says if it does so for one of the reasons.
+func progressOf(host *v1alpha1.BareMetalHost, reasons ...string) string {
+	if c := conditions.Get(host, v1alpha1.BootProgressCondition); c != nil && c.Status != metav1.ConditionTrue && slices.Contains(reasons, c.Reason) {
+		return c.Message
+	}
+	return ""
 }
 
 // reconcileDelete waits until the host controller has released the host: what starts it is the machine's deletion. Whether a
@@ -205,15 +152,41 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		return nil
 	}
 	s.hold(held)
-	message := fmt.Sprintf("Waiting for BareMetalHost %q to be released", s.host.Name)
-	if c := conditions.Get(s.host, v1alpha1.BootedCondition); c != nil && c.Status != metav1.ConditionTrue {
-		message += ": " + strings.TrimSpace(c.Message)
-	}
-	conditions.Set(s.machine, metav1.Condition{
-		Type: v1alpha1.DeletingCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaitingForRelease, Message: message,
-	})
+	message := waitsForRelease(s.host)
+	setDeleting(s.machine, message)
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonReleasing, message)
 	return nil
+}
+
+// firstOf returns the first by name of hosts.
+func firstOf(hosts []v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
+	return new(slices.MinFunc(hosts, func(a, b v1alpha1.BareMetalHost) int { return cmp.Compare(a.Name, b.Name) }))
+}
+
+// waitsForRelease tells what a machine that is being deleted waits for. The host's Ready says what its release waits for, and what ends that.
+func waitsForRelease(host *v1alpha1.BareMetalHost) string {
+	message := fmt.Sprintf("Waiting for BareMetalHost %q to be released", host.Name)
+	if c := conditions.Get(host, v1alpha1.ReadyCondition); c != nil && c.Status != metav1.ConditionTrue && c.Message != "" {
+		message += ": " + strings.TrimSpace(c.Message)
+	}
+	return controllers.Clip(message, controllers.MaxMessage)
+}
+
+func setDeleting(m *v1alpha1.BareMetalMachine, message string) {
+	conditions.Set(m, metav1.Condition{
+		Type: v1alpha1.DeletingCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaitingForRelease, Message: message,
+	})
+}
+
+// tellDeleting says what the deletion of a machine waits for of which nothing else is done now.
+func (r *Reconciler) tellDeleting(ctx context.Context, m *v1alpha1.BareMetalMachine, message string) error {
+	helper, err := patch.NewHelper(m, r.Client)
+	if err != nil {
+		return err
+	}
+	setDeleting(m, message)
+	setReady(m)
+	return patchMachine(ctx, helper, m)
 }
 
 // setReady summarises, in the order in which things happen.

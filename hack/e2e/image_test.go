@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,19 +13,30 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
 // image is a Linux that is booted: Debian's kernel for clouds, and an initramfs with busybox.
 type image struct {
-	// files are the kernel and the initramfs, at an origin on this machine.
-	files []artifact.Artifact
-	// dir holds them.
-	dir string
+	// kernel and initramfs are at an origin on this machine.
+	kernel, initramfs v1alpha1.Artifact
+}
+
+// commandLine is what every kernel here is told: its output goes to the serial line, and a panic ends the machine. The kernel must not
+// check the timer: it counts its ticks against the clock, and panics where QEMU did not run for some milliseconds.
+const commandLine = "console=ttyS0 panic=1 no_timer_check"
+
+// source is what a machine boots.
+func (i *image) source() v1alpha1.BootSource {
+	return v1alpha1.BootSource{
+		Kernel: i.kernel, Initrds: []v1alpha1.Artifact{i.initramfs}, CommandLine: commandLine, Persistence: v1alpha1.PersistenceInstalled,
+	}
 }
 
 // initScript is the first program. It does what cloud-init does, as far as the boot server can tell: it reads the seed that
-// the kernel command line names, and reports to where vendor-data says.
+// the kernel command line names, and reports to where vendor-data says. Its address is DHCP's, unless e2e.address=ADDRESS/BITS on the
+// command line is another: busybox knows no DHCPv6.
 const initScript = `#!/bin/busybox sh
 export PATH=/bin
 /bin/busybox --install -s /bin
@@ -33,9 +45,15 @@ mount -t sysfs none /sys
 mount -t devtmpfs none /dev
 for module in $(cat /modules/order); do insmod /modules/$module; done
 report() {
+  echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad
   ip link set eth0 up
-  udhcpc -q -n -f -t 20 -T 1 -i eth0 -s /bin/lease || return
-  seed=$(sed -n 's/.*ds=nocloud;s=\([^ ]*\).*/\1/p' /proc/cmdline)
+  address=$(sed -n 's/.* e2e.address=\([^ ]*\).*/\1/p' /proc/cmdline)
+  if [ -n "$address" ]; then
+    ip address add $address dev eth0
+  else
+    udhcpc -q -n -f -t 20 -T 1 -i eth0 -s /bin/lease || return
+  fi
+  seed=$(sed -n 's/.*;s=\(http[^ ;]*\).*/\1/p' /proc/cmdline)
   for file in meta-data user-data vendor-data; do
     wget -q -O /$file ${seed}$file || return
   done
@@ -44,34 +62,41 @@ report() {
   wget -q -O /dev/null --post-data "instance_id=$id" $(sed -n 's/^ *url: //p' /vendor-data) || return
   echo "e2e: reported in"
 }
-report || echo "e2e: failed"
-poweroff -f
+report || { echo "e2e: failed"; poweroff -f; }
+while :; do sleep 60; done
 `
 
 // leaseScript is what udhcpc calls when it has an address.
 const leaseScript = `#!/bin/busybox sh
-[ "$1" = bound ] && ip address add $ip/$mask dev $interface
-exit 0
+[ "$1" = bound ] || exit 0
+ip address add $ip/$mask dev $interface
+[ -z "$router" ] || ip route add default via $router
 `
 
 func makeImage(t *testing.T) *image {
 	t.Helper()
-	g := NewWithT(t)
-	i := &image{dir: t.TempDir()}
-	kernel, err := os.ReadFile(filepath.Join(root(t), ".cache/firmware/vmlinuz"))
-	g.Expect(err).NotTo(HaveOccurred(), "hack/firmware.sh installs the kernel")
-	g.Expect(os.WriteFile(filepath.Join(i.dir, "vmlinuz"), kernel, 0o600)).To(Succeed())
-	makeInitramfs(t, filepath.Join(i.dir, "initramfs"))
-	origin := httptest.NewServer(http.FileServer(http.Dir(i.dir)))
-	t.Cleanup(origin.Close)
-	for _, name := range []string{"vmlinuz", "initramfs"} {
-		content, err := os.ReadFile(filepath.Join(i.dir, name))
-		g.Expect(err).NotTo(HaveOccurred())
-		sum := sha256.Sum256(content)
-		i.files = append(i.files, artifact.Artifact{URL: origin.URL + "/" + name, Checksum: "sha256:" + hex.EncodeToString(sum[:])})
-	}
-	return i
+	initramfs := filepath.Join(t.TempDir(), "initramfs")
+	makeInitramfs(t, initramfs)
+	return &image{kernel: serve(t, filepath.Join(firmware(), "vmlinuz"), "hack/firmware.sh unpacks the kernel"), initramfs: serve(t, initramfs, "")}
 }
+
+// serve makes a file an artifact, at an origin on this machine. It ends with the test.
+func serve(t *testing.T, path, remedy string) v1alpha1.Artifact {
+	t.Helper()
+	g := NewWithT(t)
+	file, err := os.Open(path)
+	g.Expect(err).NotTo(HaveOccurred(), remedy)
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	_, err = io.Copy(sum, file)
+	g.Expect(err).NotTo(HaveOccurred())
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) }))
+	t.Cleanup(origin.Close)
+	return v1alpha1.Artifact{URL: origin.URL + "/" + filepath.Base(path), Checksum: "sha256:" + hex.EncodeToString(sum.Sum(nil))}
+}
+
+// firmware is the folder that hack/firmware.sh puts the kernel into.
+func firmware() string { return filepath.Join(controllerstest.Root(), ".cache", "firmware") }
 
 // makeInitramfs writes an archive of busybox, the drivers of virtio's network card and the two scripts.
 func makeInitramfs(t *testing.T, to string) {
@@ -103,7 +128,7 @@ func makeInitramfs(t *testing.T, to string) {
 // modules returns the files of kernel modules and of what they need, in the order in which they can be loaded.
 func modules(t *testing.T, names ...string) []string {
 	t.Helper()
-	kernel := filepath.Join(root(t), ".cache/firmware")
+	kernel := firmware()
 	version, err := os.ReadFile(filepath.Join(kernel, "version"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "hack/firmware.sh installs the kernel")
 	var paths []string

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -34,6 +35,7 @@ func Claim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, m
 	claimed := host.DeepCopy()
 	claimed.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: machine}
 	claimed.Spec.Boot = nil
+	claimed.Spec.HeldSince, claimed.Spec.HeldOffAt = nil, nil // what stands there is of a machine before, whose server this was
 	return c.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 }
 
@@ -46,37 +48,42 @@ type Assumed struct {
 
 type assumption struct{ machine, resourceVersion string }
 
-// Take assumes that a machine gets the host as it was read, and returns false if another machine is assumed to get it.
-func (a *Assumed) Take(host *v1alpha1.BareMetalHost, machine string) bool {
+// Pick picks a host for a machine, as the function Pick does, and assumes in the same moment that the machine gets it. The host is
+// one of the list.
+func (a *Assumed) Pick(hosts []v1alpha1.BareMetalHost, want Want, machine string) (*v1alpha1.BareMetalHost, *Tally) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
-	if held, ok := a.hosts[key]; ok && held.machine != machine && held.resourceVersion == host.ResourceVersion {
-		return false
+	host, tally := Pick(hosts, want, func(h *v1alpha1.BareMetalHost) bool { return a.taken(h, machine) })
+	if host != nil {
+		if a.hosts == nil {
+			a.hosts = map[types.NamespacedName]assumption{}
+		}
+		a.hosts[client.ObjectKeyFromObject(host)] = assumption{machine, host.ResourceVersion}
 	}
-	if a.hosts == nil {
-		a.hosts = map[types.NamespacedName]assumption{}
-	}
-	a.hosts[key] = assumption{machine, host.ResourceVersion}
-	return true
+	return host, tally
 }
 
-// Taken is true for a host that another machine is assumed to get. It ends when the host is seen in a newer version.
-func (a *Assumed) Taken(host *v1alpha1.BareMetalHost, machine string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
+// taken is true for a host that another machine is assumed to get. That ends when the host is seen free in a newer version than the one
+// that was claimed: the claim failed then, or the host was released since. An older version, as of a list that was made before
+// the claim, tells nothing.
+func (a *Assumed) taken(host *v1alpha1.BareMetalHost, machine string) bool {
+	key := client.ObjectKeyFromObject(host)
 	held, ok := a.hosts[key]
-	if ok && held.resourceVersion != host.ResourceVersion {
+	if !ok || held.machine == machine {
+		return false
+	}
+	if order, err := resourceversion.CompareResourceVersion(host.ResourceVersion, held.resourceVersion); err != nil || order > 0 {
 		delete(a.hosts, key)
 		return false
 	}
-	return ok && held.machine != machine
+	return true
 }
 
-// Drop ends the assumption about a host whose claim failed.
-func (a *Assumed) Drop(host *v1alpha1.BareMetalHost) {
+// Drop ends the assumption that a machine gets a host, whose claim failed. What was assumed of the host for another machine since stays.
+func (a *Assumed) Drop(host *v1alpha1.BareMetalHost, machine string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.hosts, types.NamespacedName{Namespace: host.Namespace, Name: host.Name})
+	if key := client.ObjectKeyFromObject(host); a.hosts[key].machine == machine {
+		delete(a.hosts, key)
+	}
 }

@@ -4,57 +4,50 @@ package claim
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// Want is what a machine needs of a host.
+// Want is what a machine needs of a host, and what it would rather have.
 type Want struct {
 	// Selector picks hosts by their labels. It is never nil: labels.Everything() picks all.
 	Selector labels.Selector
 	// FailureDomain is the failure domain that the host must stand in; empty for any.
 	FailureDomain string
-	// Hardware is the least that the host must have.
+	// Hardware is the least that the host must have. An empty architecture stands for amd64, as in the API.
 	Hardware v1alpha1.HardwareRequirements
+	// Tolerations are the taints of hosts that the machine does not mind.
+	Tolerations []v1alpha1.HostToleration
+	// Preferences choose among the hosts that fit.
+	Preferences []Preference
+	// Reuse is the owner (Owner) whose former hosts come before all others; empty to make no difference.
+	Reuse string
 }
 
-// Tally counts the hosts that were looked at and, for each reason, those that it excluded. A host is counted once, for the
-// first reason that excluded it.
-type Tally struct {
-	Total    int
-	excluded map[string]int
+// Preference makes the hosts that it picks better by its weight.
+type Preference struct {
+	Weight   int32
+	Selector labels.Selector
 }
 
-// String tells a person what excluded how many hosts.
-func (t Tally) String() string {
-	if t.Total == 0 {
-		return "There is no BareMetalHost in this namespace"
-	}
-	reasons := make([]string, 0, len(t.excluded))
-	for reason := range t.excluded {
-		reasons = append(reasons, reason)
-	}
-	slices.SortFunc(reasons, func(a, b string) int {
-		return cmp.Or(cmp.Compare(t.excluded[b], t.excluded[a]), strings.Compare(a, b))
-	})
-	for i, reason := range reasons {
-		reasons[i] = fmt.Sprintf("%d %s", t.excluded[reason], reason)
-	}
-	return fmt.Sprintf("None of %d hosts fits: %s", t.Total, strings.Join(reasons, ", "))
-}
-
-// Pick returns the host that fits best, or nil and what excluded the hosts. Among those that fit it takes the smallest, so
-// that big hosts stay free for those who need them; then one of the failure domain with the most free hosts that fit; then
-// the first by name. taken excludes hosts that were just claimed and that the list does not show so yet.
-func Pick(hosts []v1alpha1.BareMetalHost, want Want, taken func(*v1alpha1.BareMetalHost) bool) (*v1alpha1.BareMetalHost, Tally) {
-	tally := Tally{Total: len(hosts), excluded: map[string]int{}}
-	var fits []*v1alpha1.BareMetalHost
+// Pick returns the host that fits best, or nil and what excluded the hosts. No host is picked that breaks a hard rule (exclusion).
+// Among the others these decide, the first that makes a difference:
+//
+//   - a host that a machine of the same owner had last, where the machine asks for it;
+//   - the fewest taints PreferNoClaim that the machine does not tolerate;
+//   - the greatest sum of the weights of the preferences that the host meets;
+//   - the smallest, so that big hosts stay free for those who need them: memory, then CPUs, then the largest disk;
+//   - the failure domain with the most free hosts that fit;
+//   - the name.
+//
+// taken excludes hosts that were just claimed and that the list does not show so yet.
+func Pick(hosts []v1alpha1.BareMetalHost, want Want, taken func(*v1alpha1.BareMetalHost) bool) (*v1alpha1.BareMetalHost, *Tally) {
+	tally := newTally(want)
+	var fits []candidate
 	inDomain := map[string]int{}
 	for i := range hosts {
 		host := &hosts[i]
@@ -62,89 +55,70 @@ func Pick(hosts []v1alpha1.BareMetalHost, want Want, taken func(*v1alpha1.BareMe
 		if reason == "" && taken(host) {
 			reason = excludedClaimed
 		}
-		if reason != "" {
-			tally.excluded[reason]++
-			continue
+		tally.count(host, reason)
+		if reason == "" {
+			fits = append(fits, rate(host, want))
+			inDomain[host.Spec.FailureDomain]++
 		}
-		fits = append(fits, host)
-		inDomain[host.Spec.FailureDomain]++
 	}
 	if len(fits) == 0 {
 		return nil, tally
 	}
-	return slices.MinFunc(fits, func(a, b *v1alpha1.BareMetalHost) int {
+	return slices.MinFunc(fits, func(a, b candidate) int {
 		return cmp.Or(
-			compareSize(a, b),
-			cmp.Compare(inDomain[b.Spec.FailureDomain], inDomain[a.Spec.FailureDomain]),
-			strings.Compare(a.Name, b.Name),
+			cmp.Compare(b.reuse, a.reuse),
+			cmp.Compare(a.taints, b.taints),
+			cmp.Compare(b.weight, a.weight),
+			compareSize(a.host, b.host),
+			cmp.Compare(inDomain[b.host.Spec.FailureDomain], inDomain[a.host.Spec.FailureDomain]),
+			strings.Compare(a.host.Name, b.host.Name),
 		)
-	}), tally
+	}).host, tally
 }
 
-const (
-	excludedClaimed = "claimed by another machine"
-	gibibyte        = int64(1) << 30
-	mebibyte        = int64(1) << 20
-)
-
-// exclusion returns why a host does not fit, for a sentence that begins with a number of hosts; empty if it fits.
-func exclusion(host *v1alpha1.BareMetalHost, want Want) string {
-	switch need := want.Hardware; {
-	case host.Spec.ConsumerRef != nil:
-		return excludedClaimed
-	case !host.DeletionTimestamp.IsZero():
-		return "being deleted"
-	case host.Spec.ExternallyProvisioned:
-		return "externally provisioned"
-	case host.Spec.Maintenance != nil:
-		return "in maintenance"
-	case host.Spec.Quarantine != nil:
-		return "quarantined"
-	case !meta.IsStatusConditionTrue(host.Status.Conditions, v1alpha1.AvailableCondition):
-		return "not available (their condition Available says why)"
-	case !want.Selector.Matches(labels.Set(host.Labels)):
-		return fmt.Sprintf("not matched by hostSelector %q", want.Selector)
-	case want.FailureDomain != "" && host.Spec.FailureDomain != want.FailureDomain:
-		return fmt.Sprintf("not in failure domain %q", want.FailureDomain)
-	case need.Architecture != "" && host.Spec.Architecture != need.Architecture:
-		return fmt.Sprintf("of another architecture than %s", need.Architecture)
-	case threads(host) < need.CPU:
-		return fmt.Sprintf("with less than %d CPUs", need.CPU)
-	case need.Memory != nil && memory(host) < need.Memory.Value():
-		return fmt.Sprintf("with less than %s memory", need.Memory)
-	case need.Disk != nil && largestDisk(host) < need.Disk.Value():
-		return fmt.Sprintf("without a disk of %s", need.Disk)
-	default:
-		return ""
+// Match returns the hosts that a machine may have, whoever has them now (Suits), and what excluded the others.
+func Match(hosts []v1alpha1.BareMetalHost, want Want) ([]*v1alpha1.BareMetalHost, *Tally) {
+	tally := newTally(want)
+	var matching []*v1alpha1.BareMetalHost
+	for i := range hosts {
+		reason := Suits(&hosts[i], want)
+		tally.count(&hosts[i], reason)
+		if reason == "" {
+			matching = append(matching, &hosts[i])
+		}
 	}
+	return matching, tally
+}
+
+// candidate is a host that fits, with what speaks for it and against it.
+type candidate struct {
+	host                  *v1alpha1.BareMetalHost
+	reuse, taints, weight int
+}
+
+func rate(host *v1alpha1.BareMetalHost, want Want) candidate {
+	c := candidate{host: host}
+	if Had(host, want.Reuse) {
+		c.reuse = 1
+	}
+	for _, taint := range host.Spec.Taints {
+		if taint.Effect == v1alpha1.TaintPreferNoClaim && !tolerated(taint, want.Tolerations) {
+			c.taints++
+		}
+	}
+	for _, p := range want.Preferences {
+		if p.Selector.Matches(labels.Set(host.Labels)) {
+			c.weight += int(p.Weight)
+		}
+	}
+	return c
+}
+
+// Had is true for a host that a machine of the owner had last. Nobody has the empty owner.
+func Had(host *v1alpha1.BareMetalHost, owner string) bool {
+	return owner != "" && host.Spec.LastConsumer != nil && host.Spec.LastConsumer.Owner == owner
 }
 
 func compareSize(a, b *v1alpha1.BareMetalHost) int {
 	return cmp.Or(cmp.Compare(memory(a), memory(b)), cmp.Compare(threads(a), threads(b)), cmp.Compare(largestDisk(a), largestDisk(b)))
-}
-
-func threads(host *v1alpha1.BareMetalHost) int32 {
-	if host.Status.Hardware == nil {
-		return 0
-	}
-	return host.Status.Hardware.CPU.Threads
-}
-
-// memory is in bytes.
-func memory(host *v1alpha1.BareMetalHost) int64 {
-	if host.Status.Hardware == nil {
-		return 0
-	}
-	return host.Status.Hardware.MemoryMiB * mebibyte
-}
-
-// largestDisk is in bytes.
-func largestDisk(host *v1alpha1.BareMetalHost) int64 {
-	var largest int64
-	if host.Status.Hardware != nil {
-		for _, disk := range host.Status.Hardware.Disks {
-			largest = max(largest, disk.SizeGiB*gibibyte)
-		}
-	}
-	return largest
 }

@@ -27,7 +27,7 @@ func BootFor(v View, s Settings) Boot {
 		case b.SeededAt == nil:
 			return BootNetwork
 		}
-	case StateReported, StateProvisioned:
+	case StateReported, StateProvisioned, StateHeld:
 	default:
 		return BootNothing
 	}

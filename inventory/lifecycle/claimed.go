@@ -10,57 +10,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// release powers the host off and, once that is confirmed, gives it back. A server whose operating system never came up is
-// not asked to shut down: it would not hear.
-func release(v View, s Settings) Step {
-	step := Step{Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing}
-	if v.Spec.ExternallyProvisioned {
-		step.Action = Release
-		return step
-	}
-	unknown := step
-	unknown.Message = "To be powered off. "
-	return first(v, s, s.ActiveInterval, unknown, released(v, s, step))
-}
-
-// released is release for a host whose power is known.
-func released(v View, s Settings, step Step) Step {
-	if v.BMC.Power == v1alpha1.PowerOff {
-		switch {
-		case !v.confirmedOff(s):
-		case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt), !v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):
-			step.Action, step.Message = CleanUp, "The boot override is being taken back and virtual media ejected"
-			return step
-		default:
-			step.Action = Release
-			return step
-		}
-		step.Message, step.Again = "The server is off, which is being confirmed", v.Now.Add(s.ActiveInterval)
-		return step
-	}
-	change := bringPower(v, s, v1alpha1.PowerOff)
-	if !v.Provisioned() && change.Action == ShutDown {
-		change = command(v, s, ForceOff, CommandForceOff)
-	}
-	step.Action, step.Again = change.Action, change.Again
-	step.Message = "The server is being powered off"
-	return step
-}
-
-// confirmedOff is true when a server that was read as powered off is so: after a command that switches it off, or when it was
-// read so twice. One reading is not enough: BMCs answer nonsense while they restart, and "off" for some seconds after "on".
-func (v View) confirmedOff(s Settings) bool {
-	switch v.BMC.LastPower {
-	case CommandForceOff, CommandShutDown:
-		return true
-	case CommandPowerOn:
-		if v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) {
-			return false
-		}
-	}
-	return v.BMC.PowerAt.Sub(v.BMC.PowerSince) >= s.ActiveInterval
-}
-
 // run leaves a provisioned host alone. One that should run from memory and is off is looked at more often.
 func run(v View, s Settings) Step {
 	if v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.BMC.Power == v1alpha1.PowerOff {
@@ -78,22 +27,50 @@ func run(v View, s Settings) Step {
 // nonsense while they restart.
 const lostAfter = 30 * time.Second
 
-// lost is true when a machine that ran from memory was powered off.
+// lost is true when a machine that ran from memory was powered off, or restarted. A request of firmware alone is no proof of the latter,
+// since anybody on the network can send it: the server's Node must have been lost with it.
 func (v View) lost() bool {
 	if v.Spec.Boot != nil && v.Spec.Boot.Failure != nil {
 		return true
 	}
-	return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.longOff()
+	return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.longOff() || v.restarted() && !v.NodeLostAt.IsZero())
 }
 
-// longOff is true when the server was read as powered off for so long that it is.
+// restartMargin is how much later than the report a request of firmware must be to mean that the server restarted: the two may be timed
+// by different clocks.
+const restartMargin = 30 * time.Second
+
+// restarted is true when firmware asked for a network boot after the machine, which runs from memory, had reported in.
+func (v View) restarted() bool {
+	b := v.Spec.Boot
+	return b != nil && b.ReportedAt != nil && v.restartedAfter(b.ReportedAt.Time)
+}
+
+// restartedAfter is restarted for what happened at a time.
+func (v View) restartedAfter(then time.Time) bool {
+	return v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.RestartedAt.After(then.Add(restartMargin))
+}
+
+// longOff is true when the server was read as powered off for so long that it is. Only readings count that are newer than the last command, and than the
+// bootstrap data that it fetched: it ran then, whatever the BMC said before.
 func (v View) longOff() bool {
-	return v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOff && !v.BMC.PowerSince.IsZero() && v.BMC.PowerAt.Sub(v.BMC.PowerSince) >= lostAfter
+	since := latest(v.BMC.PowerSince, v.BMC.LastPowerAt)
+	if b := v.Spec.Boot; b != nil && b.SeededAt != nil && !v.recordedAhead(b.SeededAt) {
+		since = latest(since, b.SeededAt.Time)
+	}
+	return v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOff && !v.BMC.PowerSince.IsZero() && v.BMC.PowerAt.Sub(since) >= lostAfter
 }
 
 // lose records that what the machine was is gone. It is recorded because the server may be switched on again.
 func lose(v View, s Settings) Step {
-	const message = "The machine ran from memory and its server was powered off: delete the Machine to have it replaced"
+	how := "powered off"
+	if !v.longOff() && v.restarted() {
+		how = "restarted"
+	}
+	message := fmt.Sprintf("The machine ran from memory and its server was %s: delete the Machine to have it replaced", how)
+	if v.Spec.Boot != nil && v.Spec.Boot.Failure != nil {
+		message = v.Spec.Boot.Failure.Message
+	}
 	step := look(v, s)
 	switch {
 	case v.Spec.Boot == nil || v.Spec.Boot.Failure == nil:
@@ -134,11 +111,16 @@ func awaitMachine(v View, _ Settings) Step {
 	return step
 }
 
-// prepare begins the first boot attempt when everything that it needs is there.
+// prepare begins the first boot attempt when everything that it needs is there. It begins none for a machine that is about to go: it would
+// join its cluster only to be drained again.
 func prepare(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseClaimed}
 	if v.Deleting {
 		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The host is being deleted: it is not booted"
+		return step
+	}
+	if v.Consumer.OwnerDeleting {
+		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The Machine or its Cluster is being deleted: the host is not booted for it"
 		return step
 	}
 	if !v.Consumer.BootstrapReady {
@@ -152,8 +134,8 @@ func prepare(v View, s Settings) Step {
 
 // prepared is prepare for a host whose power is known.
 func prepared(v View, s Settings, step Step) Step {
-	if len(v.SharesMACWith) > 0 {
-		step.Reason, step.Message = v1alpha1.ReasonMACConflict, MACConflict(v)
+	if v.doubled() {
+		step.Reason, step.Message = Conflict(v)
 		return step
 	}
 	if len(v.BMC.Lacks) > 0 {
@@ -164,7 +146,7 @@ func prepared(v View, s Settings, step Step) Step {
 		return step
 	}
 	if len(v.SharesConsumerWith) > 0 {
-		step.Reason = v1alpha1.ReasonConsumerConflict
+		step.Reason, step.Again = v1alpha1.ReasonConsumerConflict, v.Now.Add(s.PollInterval)
 		step.Message = fmt.Sprintf("The machine has host %s too: neither is booted. Remove spec.consumerRef from one of them",
 			strings.Join(v.SharesConsumerWith, ", "))
 		return step
@@ -251,7 +233,7 @@ func bootKnown(v View, s Settings, attempt v1alpha1.BootAttempt, maxAge time.Dur
 	case attempt.SeededAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
 		return fail(attempt, v1alpha1.ReasonStateLost,
 			"The server was powered off after it got its bootstrap data and before it reported in: delete the Machine to have it replaced")
-	case attempt.SeededAt == nil && v.BMC.NetworkBootSetAt.Before(attempt.PoweredOffAt.Time):
+	case attempt.SeededAt == nil && !v.networkBootStands(attempt):
 		return Step{Action: SetNetworkBoot, Message: "The network is being made the next boot device"}
 	default:
 		step := command(v, s, PowerOn, CommandPowerOn)
@@ -260,47 +242,59 @@ func bootKnown(v View, s Settings, attempt v1alpha1.BootAttempt, maxAge time.Dur
 	}
 }
 
+// networkBootStands is true when the network was made the next boot device for the next power-on of an attempt. A server that came on
+// since, and went off by itself, used it up: it would boot its disk.
+func (v View) networkBootStands(attempt v1alpha1.BootAttempt) bool {
+	set := v.BMC.NetworkBootSetAt
+	if set.IsZero() || set.Before(attempt.PoweredOffAt.Time) && !v.recordedAhead(attempt.PoweredOffAt) {
+		return false
+	}
+	// It may have lost its power again before that was read; then the boot server saw it. A sighting has whole seconds, and must be older than the reading:
+	// a server that boots may read as off for a while.
+	at := v.Furthest.Time.Time
+	seen := v.Furthest.Stage != "" && !at.Before(set.Truncate(time.Second)) && v.BMC.PowerAt.After(at.Add(time.Second)) && !at.After(v.Now)
+	usedUp := v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(set) && (seen || v.BMC.PowerSince.After(v.BMC.LastPowerAt))
+	return !usedUp
+}
+
+// recordedAhead is true for a time in the spec that is still to come: the clock was set back since. No fact would be later than that for as long
+// as it was set back by, so facts are not compared with it.
+func (v View) recordedAhead(t *metav1.Time) bool { return t != nil && t.After(v.Now.Add(time.Second)) }
+
 // bootedFromNetwork is true when the boot loader runs: the override did what it was for.
 func bootedFromNetwork(v View) bool {
-	return v.Furthest != "" && v.Furthest != v1alpha1.StageDHCP && v.Furthest != v1alpha1.StageLoader
+	return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageDHCP && v.Furthest.Stage != v1alpha1.StageLoader
 }
 
 // giveUp ends an attempt that came to its deadline. Once bootstrap data was given out the boot is not tried again.
 func giveUp(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
-	waited := progress(v, attempt)
-	after := fmt.Sprintf("%s after boot attempt %d began: %s", s.BootTimeout, attempt.Attempt, waited.Message)
+	after := fmt.Sprintf("%s after boot attempt %d began: %s", s.BootTimeout, attempt.Attempt, progress(v, attempt).Message)
+	if v.Problem == nil {
+		after += ". The likeliest cause: " + v.awaitingOf(attempt).cause
+	}
 	switch {
 	case attempt.SeededAt != nil:
 		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+
 			". It got its bootstrap data, so it is not booted again: look at its console, then delete the Machine to have it replaced")
 	case attempt.Attempt >= s.BootAttempts:
 		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+". It was the last attempt: delete the Machine to have it replaced")
+	case v.Paused || v.Consumer.Paused:
+		return v.awaitUnpaused(s, after)
 	default:
-		return begin(v, attempt.Attempt+1)
+		step := begin(v, attempt.Attempt+1)
+		step.Message += ". " + after
+		return step
 	}
 }
 
-// progress says what a booting server was last seen to do, and so what it is waited for.
-func progress(v View, attempt v1alpha1.BootAttempt) Step {
-	if v.Problem != nil {
-		return Step{Reason: v.Problem.Reason, Message: v.Problem.Message}
+// awaitUnpaused begins no attempt while the host, its machine or their Cluster is paused: only what was under way is brought to its end then.
+func (v View) awaitUnpaused(s Settings, after string) Step {
+	step := Step{
+		Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPaused, Again: v.Now.Add(s.PollInterval),
+		Message: after + ". The next attempt begins when the host, its machine and their Cluster are not paused any more",
 	}
-	stage := v.Furthest
-	if attempt.SeededAt != nil && stage != v1alpha1.StageReportedIn {
-		stage = v1alpha1.StageSeed
+	if v.MoveBlocked {
+		step.Action = AllowMove
 	}
-	switch stage {
-	case v1alpha1.StageDHCP:
-		return Step{Reason: v1alpha1.ReasonWaitingForLoader, Message: "The server asked for its boot file and has not fetched it"}
-	case v1alpha1.StageLoader:
-		return Step{Reason: v1alpha1.ReasonWaitingForScript, Message: "The server fetched its boot loader, which has not asked for its script"}
-	case v1alpha1.StageScript:
-		return Step{Reason: v1alpha1.ReasonWaitingForKernel, Message: "The boot loader has its script and has not fetched the kernel"}
-	case v1alpha1.StageKernel:
-		return Step{Reason: v1alpha1.ReasonWaitingForSeed, Message: "The kernel was fetched, and the operating system has not asked for its bootstrap data"}
-	case v1alpha1.StageSeed, v1alpha1.StageReportedIn:
-		return Step{Reason: v1alpha1.ReasonWaitingForReport, Message: "The operating system has its bootstrap data and has not reported in"}
-	default:
-		return Step{Reason: v1alpha1.ReasonWaitingForDHCP, Message: "The server was powered on and has not asked for its boot file" + v.BMC.OverrideNote}
-	}
+	return step
 }

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,12 +18,15 @@ const (
 	StateLeaving     State = "Leaving"
 	StatePaused      State = "Paused"
 	StateOrphaned    State = "Orphaned"
+	StateDetached    State = "Detached"
 	StateMaintenance State = "Maintenance"
 	StateExternal    State = "External"
 	StateReleasing   State = "Releasing"
+	StateCleaning    State = "Cleaning"
 	StateQuarantined State = "Quarantined"
 	StateFree        State = "Free"
 	StateLost        State = "Lost"
+	StateHeld        State = "Held"
 	StateProvisioned State = "Provisioned"
 	StateBootFailed  State = "BootFailed"
 	StateReported    State = "Reported"
@@ -41,21 +45,42 @@ type transition struct {
 // do something with it.
 var table = []transition{
 	{StateLeaving, func(v View) bool { return v.Deleting && v.DeletedForMove }, forget},
+	{StateLeaving, func(v View) bool { return v.Deleting && v.Detached != "" }, forget},
 	{StatePaused, paused, rest},
 	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, forget},
+	{StateLeaving, View.abandoned, forget},
+	{StateDetached, func(v View) bool { return v.Detached != "" }, detach},
+	{StateReleasing, View.letGo, releaseUnfenced},
 	{StateOrphaned, orphaned, orphan},
 	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, maintain},
 	{StateExternal, func(v View) bool { return v.Spec.ExternallyProvisioned && !v.releasing() }, watch},
+	{StateCleaning, func(v View) bool {
+		return v.releasing() && !v.Spec.ExternallyProvisioned && v.Spec.CleaningStartedAt != nil
+	}, clean},
 	{StateReleasing, View.releasing, release},
 	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, quarantine},
 	{StateFree, func(v View) bool { return !v.Claimed() }, offer},
 	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},
+	{StateHeld, View.held, hold},
 	{StateProvisioned, View.Provisioned, run},
 	{StateBootFailed, func(v View) bool { return v.Spec.Boot != nil && v.Spec.Boot.Failure != nil }, stayFailed},
 	{StateReported, func(v View) bool { return v.Spec.Boot != nil && v.Spec.Boot.ReportedAt != nil }, awaitMachine},
 	{StateBooting, View.InFlight, boot},
 	{StateWaiting, func(View) bool { return true }, prepare},
 }
+
+// unblocked are the states in which a host that does not boot lets a move go on before anything else. The states of a claimed host choose the
+// moment by themselves. Paused is among them: a move that waits has paused the Cluster, so it would wait for ever.
+var unblocked = []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternal, StateQuarantined, StateFree}
+
+// powerless are the states in which nobody can ask for a power cycle, nor for the power. Such a wish is dropped there: it must not take effect
+// weeks later, when nobody remembers that it was meant.
+var powerless = []State{
+	StateExternal, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootFailed, StateReported, StateBooting, StateWaiting,
+}
+
+// untouched are the states in which not even an annotation is taken away.
+var untouched = []State{StateLeaving, StatePaused, StateDetached}
 
 // StateOf returns where the host stands.
 func StateOf(v View) State { return lineFor(v).state }
@@ -65,9 +90,33 @@ func Next(v View, s Settings) Step {
 	line := lineFor(v)
 	step := line.do(v, s)
 	step.State = line.state
+	step.Message += v.deletionWaits(line.state)
+	switch once := v.PowerRequests.Once(); {
+	case v.MoveBlocked && slices.Contains(unblocked, line.state):
+		step = v.allowMove(step, s)
+	case v.unfencedEarly() && !slices.Contains(untouched, line.state):
+		step.Action, step.Drop = DropRequests, []string{v1alpha1.ReleaseUnfencedAnnotation}
+	case len(once) > 0 && step.Action != Release && slices.Contains(powerless, line.state):
+		step.Action, step.Drop = DropRequests, once
+	}
 	if step.Action == "" {
 		step.Action = Nothing
 	}
+	return step
+}
+
+// allowMove lets a move go on. A boot in flight that nobody drives now, as in maintenance, may still end well: it keeps the move waiting until its
+// deadline, and no longer.
+func (v View) allowMove(step Step, s Settings) Step {
+	if v.InFlight() {
+		if deadline := v.Spec.Boot.StartedAt.Add(s.BootTimeout); v.Now.Before(deadline) {
+			if step.Again.IsZero() || deadline.Before(step.Again) {
+				step.Again = deadline
+			}
+			return step
+		}
+	}
+	step.Action = AllowMove
 	return step
 }
 
@@ -102,13 +151,36 @@ func (v View) releasing() bool {
 	return v.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.Deleting
 }
 
-func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.PhaseDeleting} }
-
-func rest(View, Settings) Step {
-	return Step{Reason: v1alpha1.ReasonPaused, Message: "The host, its machine or its Cluster is paused: nothing is done"}
+// abandoned is true when a host goes with its whole namespace, and what its release needs went first: the machine, its Cluster, or the Secret of
+// its BMC. Nobody is left who could be asked, and nobody who could claim the server.
+func (v View) abandoned() bool {
+	return v.Deleting && v.NamespaceDeleting && (orphaned(v) || v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing)
 }
 
-func orphan(v View, _ Settings) Step {
+func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.PhaseDeleting} }
+
+func detach(v View, _ Settings) Step {
+	return Step{
+		Phase: v1alpha1.PhaseDetached, Reason: v1alpha1.ReasonDetached,
+		Message: fmt.Sprintf("Detached: %s. Nothing is done to the server, and its BMC is not asked, until the annotation %s is removed", v.Detached, v1alpha1.DetachedAnnotation),
+	}
+}
+
+// rest leaves a host alone that is paused, and says what ends that.
+func rest(v View, _ Settings) Step {
+	step := Step{Reason: v1alpha1.ReasonPaused, Message: "The host is paused: nothing is done until its annotation cluster.x-k8s.io/paused is removed"}
+	switch {
+	case v.Paused:
+	case v.Consumer.DeletedForMove:
+		step.Message = fmt.Sprintf("BareMetalMachine %q is being moved to another cluster: nothing is done", v.Spec.ConsumerRef.Name)
+	default:
+		step.Message = fmt.Sprintf("BareMetalMachine %q or its Cluster is paused: nothing is done until the machine's annotation cluster.x-k8s.io/paused "+
+			"or the Cluster's spec.paused is removed", v.Spec.ConsumerRef.Name)
+	}
+	return step
+}
+
+func orphan(v View, s Settings) Step {
 	name := v.Spec.ConsumerRef.Name
 	step := Step{Phase: v1alpha1.PhaseOrphaned, Reason: v1alpha1.ReasonConsumerNotFound}
 	switch c := v.Consumer; {
@@ -120,6 +192,11 @@ func orphan(v View, _ Settings) Step {
 	default:
 		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID %q of another claim: nothing is done to the host", name, c.ProviderID)
 	}
+	if v.Deleting {
+		step.Again = v.Now.Add(s.PollInterval) // its namespace may be deleted too, which is not watched
+	}
+	step.Message += fmt.Sprintf(". If the machine will not come back, the annotation %s=\"who and why\" lets the host go as it is, into quarantine",
+		v1alpha1.ReleaseUnfencedAnnotation)
 	return step
 }
 
@@ -149,8 +226,8 @@ func quarantine(v View, s Settings) Step {
 func offer(v View, s Settings) Step {
 	known := Step{Phase: v1alpha1.PhaseRegistering, Again: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch {
-	case v.BMC.Inspected && len(v.SharesMACWith) > 0:
-		known.Message = MACConflict(v)
+	case v.BMC.Inspected && v.doubled():
+		_, known.Message = Conflict(v)
 	case v.BMC.Inspected && len(v.BMC.Lacks) > 0:
 		known.Message = Incapable(v)
 	case v.BMC.Problem != nil:
@@ -161,7 +238,11 @@ func offer(v View, s Settings) Step {
 	if known.Action == "" && v.inspectionDue(s) {
 		known.Action = Inspect
 	}
-	step := first(v, s, s.PollInterval, Step{Phase: v1alpha1.PhaseRegistering}, known)
+	maxAge := s.PollInterval
+	if known.Reason == v1alpha1.ReasonPowerChanging {
+		maxAge = s.ActiveInterval
+	}
+	step := first(v, s, maxAge, Step{Phase: v1alpha1.PhaseRegistering}, known)
 	if step.Phase == v1alpha1.PhaseRegistering {
 		step.Reason = v1alpha1.ReasonNotVerified
 	}
@@ -172,6 +253,10 @@ func offer(v View, s Settings) Step {
 func offered(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseAvailable, Again: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch want := v.Spec.Power; {
+	case v.SaidToRun != "":
+		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing
+		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set spec.consumerRef.name: %s to give the host "+
+			"back to it, or delete that machine", v.SaidToRun, v.SaidToRun)
 	case want == "" && v.BMC.Power == v1alpha1.PowerOn:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn
 		step.Message = "The server runs, so it may be in use. Set spec.power: Off to have it powered off and offered, " +
@@ -185,10 +270,17 @@ func offered(v View, s Settings) Step {
 	return step
 }
 
-// MACConflict says which hosts have the same boot MAC address.
-func MACConflict(v View) string {
-	return fmt.Sprintf("spec.bootMACAddress %s is also that of host %s: correct one of them",
-		v.Spec.BootMACAddress, strings.Join(v.SharesMACWith, ", "))
+// Conflict says which hosts have the same boot MAC address or the same BMC, and by which reason it is told. Both are empty when there is none.
+func Conflict(v View) (reason, message string) {
+	const also = "%s %s is also that of host %s: correct one of them"
+	switch {
+	case len(v.SharesMACWith) > 0:
+		return v1alpha1.ReasonMACConflict, fmt.Sprintf(also, "spec.bootMACAddress", v.Spec.BootMACAddress, strings.Join(v.SharesMACWith, ", "))
+	case len(v.SharesBMCWith) > 0:
+		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(also, "spec.bmc.address", v.Spec.BMC.Address, strings.Join(v.SharesBMCWith, ", "))
+	default:
+		return "", ""
+	}
 }
 
 // Incapable says what the BMC lacks.

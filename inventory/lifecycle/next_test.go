@@ -38,6 +38,12 @@ func claimedView(changes ...func(*View)) View {
 	return v
 }
 
+// clockSetBack puts what the spec records into the future.
+func clockSetBack(v *View) {
+	later := metav1.NewTime(noon.Add(time.Hour))
+	v.Spec.Boot.StartedAt, v.Spec.Boot.PoweredOffAt = later, &later
+}
+
 func bootingView(changes ...func(*View)) View {
 	return claimedView(append([]func(*View){func(v *View) {
 		v.MoveBlocked = true
@@ -49,7 +55,9 @@ func bootingView(changes ...func(*View)) View {
 func poweredOn(v *View)     { v.BMC.Power = v1alpha1.PowerOn }
 func ephemeral(v *View)     { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
 func seeded(v *View)        { v.Spec.Boot.SeededAt = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
+func seededLongAgo(v *View) { v.Spec.Boot.SeededAt = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
 func deleting(v *View)      { v.Consumer.Deleting = true }
+func ownerDeleting(v *View) { v.Consumer.OwnerDeleting = true }
 func provisioned(v *View)   { v.Consumer.ProviderID = "baremetal://dc/host-1/m" }
 func netbootSet(v *View)    { v.BMC.NetworkBootSetAt = noon.Add(-10 * time.Second) }
 func maintenance(v *View)   { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }
@@ -59,12 +67,34 @@ func expired(v *View)       { v.Spec.Boot.StartedAt = metav1.NewTime(noon.Add(-3
 func notPoweredOff(v *View) { v.Spec.Boot.PoweredOffAt = nil }
 func stale(v *View)         { v.BMC.PowerAt = noon.Add(-time.Hour) }
 func justOff(v *View)       { v.BMC.PowerSince = v.BMC.PowerAt }
+func cleaning(v *View)      { v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-5 * time.Second)} }
 func cleaned(v *View)       { v.BMC.CleanedAt = noon.Add(-time.Second) }
 func overrideSet(v *View)   { v.BMC.OverrideStands = true }
 func lacking(v *View)       { v.BMC.Lacks, v.BMC.InspectedAt = []string{"BootPXE"}, noon.Add(-time.Minute) }
 func askNow(v *View)        { v.AskNow = true }
 func reported(v *View)      { v.MoveBlocked, v.Spec.Boot.ReportedAt = false, &metav1.Time{Time: noon} }
-func scriptSeen(v *View)    { v.Furthest = v1alpha1.StageScript }
+func scriptSeen(v *View)    { v.Furthest.Stage = v1alpha1.StageScript }
+func restarted(v *View)     { v.RestartedAt = noon.Add(time.Minute) }
+func nodeLost(v *View)      { v.NodeLostAt = noon.Add(2 * time.Minute) }
+func heldBy(v *View)        { v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}} }
+func heldHard(v *View)      { heldBy(v); v.Spec.PowerHolds[0].Force = true }
+func heldSince(v *View)     { v.Spec.HeldSince = &metav1.Time{Time: noon.Add(-time.Minute)} }
+func heldOff(v *View) {
+	heldSince(v)
+	v.Spec.HeldOffAt = &metav1.Time{Time: noon.Add(-30 * time.Second)}
+}
+func letGo(v *View)    { v.ReleaseUnfenced = "anna: burnt" }
+func detached(v *View) { v.Detached = "anna: moves racks" }
+func cycle(v *View) {
+	v.PowerRequests = PowerRequests{Cycles: []string{"cycle/anna"}, All: []string{"cycle/anna"}}
+}
+func wantedOn(v *View) {
+	v.PowerRequests = PowerRequests{On: []string{"on/anna"}, All: []string{"on/anna"}}
+}
+func waitsAnHour(v *View) {
+	v.Spec.ReleaseUnfencedAfter, v.Consumer.DeletingSince = &metav1.Duration{Duration: time.Hour}, noon.Add(-time.Hour)
+}
+func namespaceGone(v *View) { v.Deleting, v.NamespaceDeleting = true, true }
 func noSecret(v *View) {
 	v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "x"}
 }
@@ -99,9 +129,36 @@ func TestNext(t *testing.T) {
 		"a claimed host waits with its deletion": {
 			claimedView(func(v *View) { v.Deleting = true }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonDeleting,
 		},
+		"a claimed host whose Machine is about to go": {
+			claimedView(ownerDeleting), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonDeleting,
+		},
+		"a boot under way for a Machine that is about to go": {
+			bootingView(netbootSet, ownerDeleting), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
 		"the cluster is paused": {claimedView(func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
 		"the cluster is paused in mid-boot": {
 			bootingView(netbootSet, func(v *View) { v.Consumer.Paused = true }), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
+		"the cluster is paused after the boot, by a move that waits": {
+			bootingView(poweredOn, func(v *View) {
+				v.Consumer.Paused, v.Spec.Boot.ReportedAt = true, &metav1.Time{Time: noon}
+			}), StatePaused, AllowMove, "", v1alpha1.ReasonPaused,
+		},
+		"in maintenance after the boot, and a move waits": {
+			bootingView(provisioned, poweredOn, func(v *View) { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "fan"} }),
+			StateMaintenance, AllowMove, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance,
+		},
+		"in maintenance in mid-boot: a move waits": {
+			bootingView(poweredOn, func(v *View) { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "fan"} }),
+			StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance,
+		},
+		"quarantined, and a move waits": {
+			freeView(func(v *View) { v.MoveBlocked, v.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"} }),
+			StateQuarantined, AllowMove, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,
+		},
+		"free, and a move waits": {freeView(func(v *View) { v.MoveBlocked = true }), StateFree, AllowMove, v1alpha1.PhaseAvailable, ""},
+		"nobody is there: a move waits": {
+			bootingView(poweredOn, func(v *View) { v.Consumer.Found = false }), StateOrphaned, Nothing, v1alpha1.PhaseOrphaned, v1alpha1.ReasonConsumerNotFound,
 		},
 		"the machine is deleted by a move": {
 			claimedView(deleting, poweredOn, func(v *View) { v.Consumer.DeletedForMove = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
@@ -133,6 +190,7 @@ func TestNext(t *testing.T) {
 		"the BMC is down":          {freeView(bmcDown), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 		"the BMC is tried again":   {freeView(bmcDown, stale, func(v *View) { v.Now = v.Now.Add(time.Hour) }), StateFree, ReadPower, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 		"two hosts have one MAC":   {freeView(func(v *View) { v.SharesMACWith = []string{"host-2"} }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"two hosts have one BMC":   {freeView(func(v *View) { v.SharesBMCWith = []string{"host-2"} }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 		"available":                {freeView(), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 		"available while polled":   {freeView(stale), StateFree, ReadPower, v1alpha1.PhaseAvailable, ""},
 		"found running":            {freeView(poweredOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn},
@@ -145,30 +203,65 @@ func TestNext(t *testing.T) {
 		"claimed, BMC down":        {claimedView(bmcDown), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
 		"claimed, never inspected": {claimedView(func(v *View) { v.BMC = BMC{} }), StateWaiting, Inspect, v1alpha1.PhaseClaimed, v1alpha1.ReasonPreparing},
 		"claimed, MAC conflict":    {claimedView(func(v *View) { v.SharesMACWith = []string{"host-2"} }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonMACConflict},
+		"claimed, BMC conflict":    {claimedView(func(v *View) { v.SharesBMCWith = []string{"host-2"} }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonBMCConflict},
 		"a boot begins":            {claimedView(), StateWaiting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 
-		"booting: switch off":          {bootingView(poweredOn, notPoweredOff), StateBooting, ForceOff, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"booting: being switched off":  {bootingView(poweredOn, notPoweredOff, commanded(CommandForceOff, 5*time.Second)), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"booting: is off":              {bootingView(notPoweredOff), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"booting: set the override":    {bootingView(), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"booting: switch on":           {bootingView(netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: switch off":         {bootingView(poweredOn, notPoweredOff), StateBooting, ForceOff, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: being switched off": {bootingView(poweredOn, notPoweredOff, commanded(CommandForceOff, 5*time.Second)), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: is off":             {bootingView(notPoweredOff), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: set the override":   {bootingView(), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: switch on":          {bootingView(netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: clock set back":     {bootingView(clockSetBack), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: and override set":   {bootingView(clockSetBack, netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: seen, and off again": {
+			bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
+				v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-time.Second), noon.Add(-time.Hour)
+				v.Furthest = v1alpha1.Sighting{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
+			}),
+			StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
+		"booting: seen in the second in which the override was set, and off again": {
+			bootingView(commanded(CommandPowerOn, 5*time.Second), func(v *View) {
+				v.BMC.NetworkBootSetAt, v.BMC.PowerSince = noon.Add(-5500*time.Millisecond), noon.Add(-time.Hour)
+				v.Furthest = v1alpha1.Sighting{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-6 * time.Second))}
+			}),
+			StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
+		"booting: seen since it was read as off": {
+			bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
+				v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-2*time.Second), noon.Add(-time.Hour)
+				v.Furthest = v1alpha1.Sighting{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
+			}),
+			StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
 		"booting: power read after it": {bootingView(netbootSet, commanded(CommandPowerOn, 0)), StateBooting, ReadPower, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 		"booting: being switched on":   {bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second)), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 		"booting: does not switch on":  {bootingView(netbootSet, commanded(CommandPowerOn, 25*time.Second)), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"booting: after a restart":     {bootingView(poweredOn), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP},
-		"booting: DHCP":                {bootingView(poweredOn, func(v *View) { v.Furthest = v1alpha1.StageDHCP }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForLoader},
-		"booting: loader":              {bootingView(poweredOn, func(v *View) { v.Furthest = v1alpha1.StageLoader }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForScript},
-		"booting: script":              {bootingView(poweredOn, func(v *View) { v.Furthest = v1alpha1.StageScript }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForKernel},
-		"booting: kernel":              {bootingView(poweredOn, func(v *View) { v.Furthest = v1alpha1.StageKernel }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForSeed},
-		"booting: seed, status lost":   {bootingView(poweredOn, seeded), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport},
+		"booting: went off by itself": {
+			bootingView(commanded(CommandPowerOn, 40*time.Second), func(v *View) { v.BMC.NetworkBootSetAt = noon.Add(-50 * time.Second) }, justOff),
+			StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
+		"booting: never came on": {
+			bootingView(commanded(CommandPowerOn, 40*time.Second), func(v *View) { v.BMC.NetworkBootSetAt = noon.Add(-50 * time.Second) }),
+			StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
+		"booting: after a restart":   {bootingView(poweredOn), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP},
+		"booting: DHCP":              {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageDHCP }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForLoader},
+		"booting: loader":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageLoader }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForScript},
+		"booting: script":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageScript }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForKernel},
+		"booting: kernel":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageKernel }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForSeed},
+		"booting: seed, status lost": {bootingView(poweredOn, seeded), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport},
 		"booting: wrong kernel": {bootingView(poweredOn, func(v *View) {
 			v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonChecksumMismatch, Message: "x"}
 		}), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonChecksumMismatch},
-		"booting: BMC down":               {bootingView(bmcDown), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBMC},
-		"booting: late":                   {bootingView(poweredOn, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"booting: late, last attempt":     {bootingView(poweredOn, expired, func(v *View) { v.Spec.Boot.Attempt = 3 }), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
-		"booting: late after the seed":    {bootingView(poweredOn, expired, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
-		"booting: off after the seed":     {bootingView(ephemeral, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonStateLost},
+		"booting: BMC down":            {bootingView(bmcDown), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBMC},
+		"booting: late":                {bootingView(poweredOn, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: late, last attempt":  {bootingView(poweredOn, expired, func(v *View) { v.Spec.Boot.Attempt = 3 }), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
+		"booting: late after the seed": {bootingView(poweredOn, expired, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
+		"booting: read as off before the seed": {
+			bootingView(ephemeral, func(v *View) { v.Spec.Boot.SeededAt = &metav1.Time{Time: noon.Add(-3 * time.Second)} }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
+		"booting: off after the seed":     {bootingView(ephemeral, seededLongAgo), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonStateLost},
 		"booting: installed and off":      {bootingView(seeded), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 		"boot failed lets a move go on":   {bootingView(poweredOn, func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, AllowMove, v1alpha1.PhaseBootFailed, "R"},
 		"boot failed":                     {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Spec.Boot.Failure = false, &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, "R"},
@@ -184,6 +277,25 @@ func TestNext(t *testing.T) {
 			bootingView(provisioned, ephemeral, poweredOn, func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost} }),
 			StateLost, AllowMove, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost,
 		},
+		"firmware asks, and the Node is well": {
+			bootingView(provisioned, ephemeral, poweredOn, reported, restarted), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
+		},
+		"firmware asks, and the Node is lost": {
+			bootingView(provisioned, ephemeral, poweredOn, reported, restarted, nodeLost), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost,
+		},
+		"firmware of an installed machine asks": {
+			bootingView(provisioned, poweredOn, reported, restarted, nodeLost), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
+		},
+		"firmware asked as the report came": {
+			bootingView(provisioned, ephemeral, poweredOn, reported, nodeLost, func(v *View) { v.RestartedAt = noon.Add(restartMargin) }),
+			StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
+		},
+		"the Node is lost, and firmware did not ask": {
+			bootingView(provisioned, ephemeral, poweredOn, reported, nodeLost), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
+		},
+		"firmware asks before the report": {
+			bootingView(ephemeral, poweredOn, seeded, restarted, nodeLost), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
+		},
 
 		"release: shut down":                {claimedView(provisioned, poweredOn, deleting), StateReleasing, ShutDown, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"release: shutting down":            {claimedView(provisioned, poweredOn, deleting, commanded(CommandShutDown, 10*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
@@ -192,14 +304,62 @@ func TestNext(t *testing.T) {
 		"release: never came up":            {bootingView(poweredOn, deleting), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"release: never came up, commanded": {bootingView(poweredOn, deleting, commanded(CommandForceOff, 5*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"release: off, but read long ago":   {claimedView(provisioned, deleting, stale), StateReleasing, ReadPower, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-		"release: off, to be cleaned up":    {claimedView(provisioned, deleting), StateReleasing, CleanUp, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-		"release: off":                      {claimedView(provisioned, deleting, cleaned), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-		"release: off, read once":           {claimedView(provisioned, deleting, justOff), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-		"release: override set, then off":   {claimedView(deleting, cleaned, func(v *View) { v.BMC.NetworkBootSetAt = noon }), StateReleasing, CleanUp, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-		"release: off after our command":    {claimedView(provisioned, deleting, justOff, cleaned, commanded(CommandForceOff, 5*time.Second)), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: off, read a while ago, and looked at for the first time": {
+			claimedView(provisioned, deleting, func(v *View) { v.BMC.PowerAt, v.BMC.PowerNew = noon.Add(-50*time.Second), true }), StateReleasing, RecordCleaning,
+			v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+		},
+		"release: off, cleaning begins":   {claimedView(provisioned, deleting), StateReleasing, RecordCleaning, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: off, to be cleaned up":  {claimedView(provisioned, deleting, cleaning), StateCleaning, CleanUp, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+		"release: off":                    {claimedView(provisioned, deleting, cleaning, cleaned), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+		"release: off, read once":         {claimedView(provisioned, deleting, justOff), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: override set, then off": {claimedView(deleting, cleaning, cleaned, func(v *View) { v.BMC.NetworkBootSetAt = noon }), StateCleaning, CleanUp, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+		"release: off after our command":  {claimedView(provisioned, deleting, justOff, cleaning, cleaned, commanded(CommandForceOff, 5*time.Second)), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+		"release: off, but the former process may have switched it on": {
+			claimedView(deleting, func(v *View) { v.BMC.PowerSince = v.BMC.PowerAt.Add(-10 * time.Second) }), StateReleasing, Nothing,
+			v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+		},
 		"release: off, but just switched on": {
 			bootingView(deleting, commanded(CommandPowerOn, 10*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
 		},
+		"release: media cannot be ejected": {
+			claimedView(provisioned, deleting, cleaning, func(v *View) { v.BMC.CleanUpFailures = 4 }), StateCleaning, CleanUp, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+		},
+		"release: media cannot be ejected at all": {
+			claimedView(provisioned, deleting, cleaning, func(v *View) { v.BMC.CleanUpFailures = 5 }), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+		},
+		"release: switched on while it is cleaned": {
+			claimedView(provisioned, deleting, cleaning, poweredOn), StateCleaning, RecordCleaning, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+		},
+		"release: cleaning, BMC down": {claimedView(provisioned, deleting, cleaning, bmcDown), StateCleaning, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonWaitingForBMC},
+		"release: let go":             {claimedView(provisioned, deleting, poweredOn, bmcDown, letGo), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"not released, let go":        {claimedView(provisioned, poweredOn, letGo), StateProvisioned, DropRequests, v1alpha1.PhaseProvisioned, ""},
+		"about to be deleted, let go": {claimedView(provisioned, poweredOn, letGo, func(v *View) { v.Consumer.OwnerDeleting = true }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+		"detached, let go":            {claimedView(provisioned, poweredOn, letGo, func(v *View) { v.Detached = "anna" }), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
+		"orphaned: let go":            {claimedView(poweredOn, letGo, func(v *View) { v.Consumer.Found = false }), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: overdue":            {claimedView(provisioned, deleting, poweredOn, bmcDown, waitsAnHour), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"release: not overdue": {
+			claimedView(provisioned, deleting, poweredOn, bmcDown, waitsAnHour, func(v *View) { v.Consumer.DeletingSince = noon }), StateReleasing, Nothing,
+			v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC,
+		},
+		"detached":              {claimedView(provisioned, poweredOn, detached), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
+		"detached and released": {claimedView(provisioned, poweredOn, detached, deleting), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
+		"detached and deleted":  {claimedView(provisioned, poweredOn, detached, func(v *View) { v.Deleting = true }), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
+		"goes with its namespace, its Secret went first": {
+			claimedView(provisioned, poweredOn, deleting, noSecret, namespaceGone), StateLeaving, Forget, v1alpha1.PhaseDeleting, "",
+		},
+		"goes with its namespace, its machine went first": {
+			claimedView(poweredOn, namespaceGone, func(v *View) { v.Consumer.Found = false }), StateLeaving, Forget, v1alpha1.PhaseDeleting, "",
+		},
+		"goes with its namespace": {claimedView(provisioned, poweredOn, deleting, namespaceGone), StateReleasing, ShutDown, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+
+		"a power cycle is recorded first":      {claimedView(provisioned, poweredOn, cycle), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"a power cycle of what is held off":    {claimedView(provisioned, heldBy, heldOff, cycle), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"a power cycle of a free host":         {freeView(cycle), StateFree, DropRequests, v1alpha1.PhaseAvailable, ""},
+		"a power cycle in maintenance":         {claimedView(provisioned, poweredOn, cycle, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
+		"a machine that is off is wanted on":   {claimedView(provisioned, wantedOn), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"a machine that is on is wanted on":    {claimedView(provisioned, poweredOn, wantedOn), StateHeld, DropRequests, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"a machine is held off, and wanted on": {claimedView(provisioned, heldBy, heldOff, wantedOn), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+
 		"booting: an override that stands": {
 			bootingView(poweredOn, overrideSet), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP,
 		},
@@ -224,11 +384,53 @@ func TestNext(t *testing.T) {
 		},
 		"provisioned, an override stands": {claimedView(provisioned, poweredOn, overrideSet), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 
+		"a hold is recorded first":                {claimedView(provisioned, poweredOn, heldBy), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: lets a move go on":                 {bootingView(provisioned, poweredOn, heldBy), StateHeld, AllowMove, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: shut down":                         {claimedView(provisioned, poweredOn, heldBy, heldSince), StateHeld, ShutDown, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: at once":                           {claimedView(provisioned, poweredOn, heldHard, heldSince), StateHeld, ForceOff, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: shutting down":                     {claimedView(provisioned, poweredOn, heldBy, heldSince, commanded(CommandShutDown, 10*time.Second)), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: does not shut down":                {claimedView(provisioned, poweredOn, heldBy, heldSince, commanded(CommandShutDown, 3*time.Minute)), StateHeld, ForceOff, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: at once, while it shuts down":      {claimedView(provisioned, poweredOn, heldHard, heldSince, commanded(CommandShutDown, 10*time.Second)), StateHeld, ForceOff, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: off, read once":                    {claimedView(provisioned, heldHard, heldSince, justOff, commanded(CommandForceOff, 9*time.Second)), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: off":                               {claimedView(provisioned, heldHard, heldSince, commanded(CommandForceOff, 9*time.Second)), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: found off":                         {claimedView(provisioned, heldHard, heldSince), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: just switched on, not off":         {claimedView(provisioned, heldHard, heldSince, commanded(CommandPowerOn, 9*time.Second)), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held: BMC down":                          {claimedView(provisioned, heldHard, heldSince, bmcDown), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held off":                                {claimedView(provisioned, heldBy, heldOff), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held off, after a restart":               {claimedView(provisioned, heldBy, heldOff, func(v *View) { v.BMC = BMC{} }), StateHeld, Inspect, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"held off, and somebody switched it on":   {claimedView(provisioned, poweredOn, heldBy, heldOff), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"no hold is left: it is not off for good": {claimedView(provisioned, heldOff), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"no hold is left: switch on":              {claimedView(provisioned, heldSince), StateHeld, PowerOn, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"no hold is left, and from memory":        {claimedView(provisioned, ephemeral, heldSince, justOff), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"no hold is left: being switched on":      {claimedView(provisioned, heldSince, commanded(CommandPowerOn, 9*time.Second)), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"no hold is left: on":                     {claimedView(provisioned, poweredOn, heldSince, commanded(CommandPowerOn, 9*time.Second)), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"no hold is left: it still shuts down":    {claimedView(provisioned, poweredOn, heldSince, commanded(CommandShutDown, 9*time.Second)), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"no hold is left: it may shut down unheard": {
+			claimedView(provisioned, poweredOn, heldSince, func(v *View) { v.BMC.OffUnheardAt = noon.Add(-time.Minute) }), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff,
+		},
+		"no hold is left: asked long ago, and switched off just now": {
+			claimedView(provisioned, poweredOn, heldSince, func(v *View) {
+				v.BMC.FirstShutDownAt, v.BMC.LastPower, v.BMC.LastPowerAt = noon.Add(-time.Hour), CommandForceOff, noon.Add(-2*time.Second)
+			}), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff,
+		},
+		"wanted on, by an old reading it is": {
+			claimedView(provisioned, poweredOn, wantedOn, func(v *View) { v.BMC.PowerAt = noon.Add(-4 * time.Minute) }), StateHeld, ReadPower, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff,
+		},
+		"no hold is left: never off": {claimedView(provisioned, poweredOn, heldSince), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+		"no hold is left: on, after a restart": {
+			claimedView(provisioned, poweredOn, heldSince, func(v *View) { v.BMC.PowerSince = noon.Add(-time.Minute) }), StateHeld, Nothing, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff,
+		},
+		"held, and from memory":              {claimedView(provisioned, ephemeral, heldBy, heldOff), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
+		"held, and in maintenance":           {claimedView(provisioned, poweredOn, heldHard, heldSince, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
+		"held, and released":                 {claimedView(provisioned, deleting, heldHard, heldOff, cleaning, cleaned), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+		"held, and paused":                   {claimedView(provisioned, poweredOn, heldHard, func(v *View) { v.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
+		"held, and free":                     {freeView(heldHard), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+		"held, and booting":                  {bootingView(heldHard, netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 		"free, inspected yesterday":          {freeView(inspected(24 * time.Hour)), StateFree, Inspect, v1alpha1.PhaseAvailable, ""},
 		"provisioned, inspected yesterday":   {claimedView(provisioned, poweredOn, inspected(24*time.Hour)), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
 		"claimed, inspected yesterday":       {claimedView(inspected(24 * time.Hour)), StateWaiting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 		"booting, inspected yesterday":       {bootingView(inspected(24 * time.Hour)), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"releasing, inspected yesterday":     {claimedView(deleting, inspected(24*time.Hour)), StateReleasing, CleanUp, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"releasing, inspected yesterday":     {claimedView(deleting, inspected(24*time.Hour)), StateReleasing, RecordCleaning, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 		"free, incapable ten minutes ago":    {freeView(lacking, inspected(10*time.Minute)), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 		"claimed, incapable ten minutes ago": {claimedView(lacking, inspected(10*time.Minute)), StateWaiting, Inspect, v1alpha1.PhaseClaimed, v1alpha1.ReasonCapabilityMissing},
 		"the Secret is missing, and a person wants the BMC asked": {
@@ -258,7 +460,13 @@ func TestNext(t *testing.T) {
 			claimedView(func(v *View) { v.SharesConsumerWith = []string{"host-2"} }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonConsumerConflict,
 		},
 		"booting: off after the seed, read once": {bootingView(ephemeral, seeded, justOff), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"release: BMC down":                      {claimedView(provisioned, deleting, bmcDown), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
+		"booting: the next attempt waits for the end of a pause": {
+			bootingView(expired, func(v *View) { v.Consumer.Paused, v.MoveBlocked = true, false }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPaused,
+		},
+		"booting: a move does not wait for the next attempt": {
+			bootingView(expired, func(v *View) { v.Paused, v.MoveBlocked = true, true }), StateBooting, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonPaused,
+		},
+		"release: BMC down": {claimedView(provisioned, deleting, bmcDown), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

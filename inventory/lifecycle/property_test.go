@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,85 +12,183 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
+// draw draws facts.
+type draw struct{ *rapid.T }
+
+func (d draw) flag(name string) bool { return rapid.Bool().Draw(d.T, name) }
+
+func (d draw) ago(name string) time.Time {
+	return noon.Add(-time.Duration(rapid.IntRange(0, 4000).Draw(d.T, name)) * time.Second)
+}
+
+func (d draw) moment(name string) *metav1.Time {
+	if d.flag(name) {
+		return nil
+	}
+	return &metav1.Time{Time: d.ago(name)}
+}
+
+// pick draws one of several values: the likelier ones stand there more than once.
+func pick[T any](d draw, name string, of ...T) T { return rapid.SampledFrom(of).Draw(d.T, name) }
+
 // drawView draws any combination of facts, likely and unlikely.
 func drawView(t *rapid.T) View {
-	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
-	ago := func(name string) time.Time {
-		return noon.Add(-time.Duration(rapid.IntRange(0, 4000).Draw(t, name)) * time.Second)
-	}
-	moment := func(name string) *metav1.Time {
-		if flag(name) {
-			return nil
-		}
-		return &metav1.Time{Time: ago(name)}
-	}
+	d := draw{t}
 	v := View{
 		Now: noon, Namespace: "dc", Name: "host-1",
-		Deleting: flag("deleting"), DeletedForMove: flag("deletedForMove"), Paused: flag("paused"), MoveBlocked: flag("moveBlocked"),
-		Furthest: rapid.SampledFrom([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageReportedIn}).Draw(t, "stage"),
-		BMC: BMC{
-			Busy: flag("busy"), Inspected: flag("inspected"),
-			Power:   rapid.SampledFrom([]v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff}).Draw(t, "power"),
-			PowerAt: ago("powerAt"), PowerSince: ago("powerSince"),
-			LastPower:   rapid.SampledFrom([]Command{"", CommandPowerOn, CommandShutDown, CommandForceOff}).Draw(t, "command"),
-			LastPowerAt: ago("commandAt"), NetworkBootSetAt: ago("netboot"), CleanedAt: ago("cleaned"),
-			OverrideStands: flag("stands"), InspectedAt: ago("inspectedAt"),
-		},
+		Deleting: d.flag("deleting"), DeletedForMove: d.flag("deletedForMove"), NamespaceDeleting: d.flag("namespace"),
+		Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"),
+		SharesMACWith:      pick(d, "sharesMAC", nil, nil, nil, []string{"host-2"}),
+		SharesBMCWith:      pick(d, "sharesBMC", nil, nil, nil, []string{"host-3"}),
+		SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}),
+		SaidToRun:          pick(d, "saidToRun", "", "", "m-0"),
+		BMC:                d.bmc(), Spec: d.spec(), Consumer: d.consumer(),
+		Furthest: v1alpha1.Sighting{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
+			"", v1alpha1.StageDHCP, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
+		Problem:     pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
+		RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
+		NodeLostAt:  pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
 	}
-	v.Spec.Power = rapid.SampledFrom([]v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff}).Draw(t, "want")
-	v.Spec.ExternallyProvisioned = flag("external")
-	v.AskNow = flag("askNow")
-	if flag("lacks") {
-		v.BMC.Lacks = []string{"BootPXE"}
-	}
-	if flag("maintenance") {
-		v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "r"}
-	}
-	if flag("quarantine") {
-		v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "r"}
-	}
-	if flag("conflict") {
-		v.SharesMACWith = []string{"host-2"}
-	}
-	if flag("problem") {
-		v.BMC.Problem = &BMCProblem{Reason: "r", RetryAt: noon.Add(time.Duration(rapid.IntRange(-60, 60).Draw(t, "retry")) * time.Second)}
-	}
-	if flag("claimed") {
+	if v.Consumer != nil {
 		v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
-		v.Consumer = &Consumer{
-			Found: flag("found"), Deleting: flag("machineDeleting"), DeletedForMove: flag("machineMoved"), ClusterFound: flag("cluster"),
-			Paused: flag("clusterPaused"), BootstrapReady: flag("bootstrap"),
-			ProviderID:  rapid.SampledFrom([]string{"", "baremetal://dc/host-1/m", "baremetal://dc/other/m"}).Draw(t, "providerID"),
-			Persistence: rapid.SampledFrom([]v1alpha1.BootPersistence{v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral}).Draw(t, "persistence"),
-		}
 	}
-	if flag("attempt") {
-		v.Spec.Boot = &v1alpha1.BootAttempt{
-			Attempt: rapid.Int32Range(1, 4).Draw(t, "number"), StartedAt: metav1.NewTime(ago("started")),
-			PoweredOffAt: moment("off"), SeededAt: moment("seeded"), ReportedAt: moment("reported"),
-		}
-		if flag("failed") {
-			v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"}
-		}
-	}
+	d.wishes(&v)
 	return v
 }
 
-func TestNextIsPure(t *testing.T) {
+// bmc draws what is known through the BMC.
+func (d draw) bmc() BMC {
+	b := BMC{
+		Busy: d.flag("busy"), Inspected: d.flag("inspected"), InspectedAt: d.ago("inspectedAt"),
+		Power:   pick(d, "power", "", v1alpha1.PowerOn, v1alpha1.PowerOff),
+		PowerAt: d.ago("powerAt"), PowerSince: d.ago("powerSince"), PowerNew: d.flag("powerNew"),
+		LastPower: pick(d, "command", "", CommandPowerOn, CommandShutDown, CommandForceOff), LastPowerAt: d.ago("commandAt"),
+		FirstShutDownAt:     pick(d, "shutDown", time.Time{}, d.ago("shutDownAt")),
+		OffUnheardAt:        pick(d, "offUnheard", time.Time{}, d.ago("offUnheardAt")),
+		ShutDownUnsupported: d.flag("shutDownUnsupported"),
+		NetworkBootSetAt:    d.ago("netboot"), OverrideStands: d.flag("stands"), CleanedAt: d.ago("cleaned"),
+		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
+		Lacks: pick(d, "lacks", nil, []string{"BootPXE"}),
+	}
+	if d.flag("problem") {
+		b.Problem = &BMCProblem{Reason: "r", RetryAt: pick(d, "retry", time.Time{}, noon.Add(-time.Minute), noon, noon.Add(time.Minute))}
+	}
+	return b
+}
+
+// spec draws the host's spec, but for its consumer.
+func (d draw) spec() v1alpha1.BareMetalHostSpec {
+	s := v1alpha1.BareMetalHostSpec{
+		Power: pick(d, "want", "", v1alpha1.PowerOn, v1alpha1.PowerOff), ExternallyProvisioned: d.flag("external"),
+		Maintenance: pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
+		Quarantine:  pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
+		HeldSince:   d.moment("heldSince"), HeldOffAt: d.moment("heldOffAt"), CleaningStartedAt: d.moment("cleaning"),
+		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningPowerOff, v1alpha1.CleaningManual),
+	}
+	if d.flag("unfencedAfter") {
+		s.ReleaseUnfencedAfter = &metav1.Duration{Duration: time.Duration(rapid.IntRange(60, 8000).Draw(d.T, "after")) * time.Second}
+	}
+	if d.flag("held") {
+		s.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r", Force: d.flag("force")}}
+	}
+	if d.flag("attempt") {
+		s.Boot = &v1alpha1.BootAttempt{
+			Attempt: rapid.Int32Range(1, 4).Draw(d.T, "number"), StartedAt: metav1.NewTime(d.ago("started")),
+			PoweredOffAt: d.moment("off"), SeededAt: d.moment("seeded"), ReportedAt: d.moment("reported"),
+			Failure: pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
+		}
+	}
+	return s
+}
+
+// consumer draws the machine that has the host, nil for none. Of one that is not there nothing is known, and one that is not being deleted has no
+// time of that.
+func (d draw) consumer() *Consumer {
+	if d.flag("free") {
+		return nil
+	}
+	c := &Consumer{
+		Found: d.flag("found"), Deleting: d.flag("machineDeleting"), DeletedForMove: d.flag("machineMoved"), ClusterFound: d.flag("cluster"),
+		OwnerDeleting: d.flag("ownerDeleting"), Paused: d.flag("clusterPaused"), BootstrapReady: d.flag("bootstrap"),
+		ProviderID:  pick(d, "providerID", "", "baremetal://dc/host-1/m", "baremetal://dc/other/m"),
+		Persistence: pick(d, "persistence", v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),
+	}
+	switch since := d.ago("deletingSince"); {
+	case !c.Found:
+		return &Consumer{}
+	case c.Deleting:
+		c.DeletingSince = since
+	}
+	return c
+}
+
+// wishes draws what people want, by annotations.
+func (d draw) wishes(v *View) {
+	v.AskNow = d.flag("askNow")
+	v.Detached = pick(d, "detached", "", "", "", "anna")
+	v.ReleaseUnfenced = pick(d, "unfenced", "", "", "", "anna")
+	v.PowerRequests = PowerRequests{
+		Cycles: pick(d, "cycle", nil, []string{"cycle/anna"}), On: pick(d, "on", nil, []string{"on/anna"}),
+		Holds: pick(d, "heldByAnnotation", nil, []v1alpha1.PowerHold{{Holder: "y", Reason: "r"}}),
+	}
+	v.PowerRequests.All = v.PowerRequests.Once()
+}
+
+// TestDraw: every fact that the lifecycle decides by is drawn.
+func TestDraw(t *testing.T) {
+	drawn := map[string]bool{}
+	var look func(name string, v reflect.Value)
+	look = func(name string, v reflect.Value) {
+		drawn[name] = drawn[name] || !v.IsZero()
+		if v.Kind() == reflect.Pointer && !v.IsNil() {
+			v = v.Elem()
+		}
+		switch v.Type() {
+		case reflect.TypeFor[View](), reflect.TypeFor[BMC](), reflect.TypeFor[Consumer](), reflect.TypeFor[PowerRequests]():
+			for i := range v.NumField() {
+				look(name+"."+v.Type().Field(i).Name, v.Field(i))
+			}
+		default:
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) { look("View", reflect.ValueOf(drawView(t))) })
+	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError"} // nothing is decided by them
+	for name, was := range drawn {
+		if was == slices.Contains(words, name) {
+			t.Errorf("%s: drawn %t", name, was)
+		}
+	}
+}
+
+// TestPropertyTheSameFactsGiveTheSameStep: and the facts stay as they are.
+func TestPropertyTheSameFactsGiveTheSameStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
+		before := v
+		before.Spec = *v.Spec.DeepCopy()
+		if v.Consumer != nil {
+			consumer := *v.Consumer
+			before.Consumer = &consumer
+		}
+		before.PowerRequests.All = slices.Clone(v.PowerRequests.All)
 		if a, b := Next(v, DefaultSettings()), Next(v, DefaultSettings()); !reflect.DeepEqual(a, b) {
 			t.Fatalf("the same facts gave %+v and %+v", a, b)
+		}
+		if !reflect.DeepEqual(v, before) {
+			t.Fatalf("the facts were changed: %+v instead of %+v", v, before)
 		}
 	})
 }
 
-// TestAbsenceNeverActs: without the machine, its Cluster or its bootstrap data nothing is done to a claimed host.
-func TestAbsenceNeverActs(t *testing.T) {
+// TestPropertyFactsThatAreMissingNeverCauseAnAction: without the machine, its Cluster or its bootstrap data nothing is done to a claimed host.
+func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
-		if v.Consumer == nil {
-			return
+		if wrong := wrongWithAbsence(v, Next(v, DefaultSettings())); wrong != "" {
+			t.Fatalf("%s: %+v", wrong, v)
+		}
+		if v.Consumer == nil || v.letGo() {
+			return // letting go is what a person asked for
 		}
 		unknown := !v.Consumer.Found || !v.Consumer.ClusterFound
 		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.Spec.Boot == nil
@@ -100,9 +199,34 @@ func TestAbsenceNeverActs(t *testing.T) {
 	})
 }
 
-// TestRunningHostsAreLeftAlone: no facts lead to a command to a host that runs its machine, that something else runs, that a
-// person works on, or that is paused or being moved, but for the release that the machine's deletion started.
-func TestRunningHostsAreLeftAlone(t *testing.T) {
+// TestPropertyNoBootForTheLeaving: no boot begins for a machine that is about to go; one that is under way goes on as it would otherwise.
+func TestPropertyNoBootForTheLeaving(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		if v.Consumer == nil {
+			return
+		}
+		v.ReleaseUnfenced = "" // that counts from when the owner is being deleted, and is taken away before
+		stays, leaves := *v.Consumer, *v.Consumer
+		stays.OwnerDeleting, leaves.OwnerDeleting = false, true
+		v.Consumer = &leaves
+		step := Next(v, DefaultSettings())
+		if step.State == StateWaiting {
+			if step.Action == RecordBoot || step.Action.Commands() {
+				t.Fatalf("%s for a machine that is about to go: %+v", step.Action, v)
+			}
+			return
+		}
+		v.Consumer = &stays
+		if want := Next(v, DefaultSettings()); !reflect.DeepEqual(step, want) {
+			t.Fatalf("%+v instead of %+v because the machine is about to go: %+v", step, want, v)
+		}
+	})
+}
+
+// TestPropertyRunningHostsAreLeftAlone: no facts lead to a command to a host that runs its machine, that something else runs, that a
+// person works on, or that is paused or being moved, but for the release that the machine's deletion started and for what power holds want.
+func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
@@ -111,8 +235,10 @@ func TestRunningHostsAreLeftAlone(t *testing.T) {
 		}
 		released := v.Consumer != nil && v.Consumer.Deleting && !v.Consumer.DeletedForMove && !v.Consumer.Paused && !v.Paused
 		switch {
-		case v.Spec.Maintenance != nil, v.Spec.ExternallyProvisioned, v.DeletedForMove && v.Deleting:
+		case v.Detached != "", v.Spec.Maintenance != nil, v.Spec.ExternallyProvisioned, v.DeletedForMove && v.Deleting:
 			t.Fatalf("%s to a host that is not ours to touch: %+v", step.Action, v)
+		case v.Provisioned() && !released && len(v.holds()) > 0 && (step.Action == ShutDown || step.Action == ForceOff):
+		case v.Provisioned() && !released && len(v.holds()) == 0 && v.Spec.HeldSince != nil && step.Action == PowerOn:
 		case v.Provisioned() && !released:
 			t.Fatalf("%s to a running host: %+v", step.Action, v)
 		case v.Paused && !v.InFlight():
@@ -121,12 +247,13 @@ func TestRunningHostsAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestUnclaimedIsClean: a host is given back only after it was seen powered off, later than any power command, and after its BMC
+// TestPropertyUnclaimedIsClean: a host is given back only after it was seen powered off, later than any power command, and after its BMC
 // was cleaned up, later than anything that was done with it.
-func TestUnclaimedIsClean(t *testing.T) {
+func TestPropertyUnclaimedIsClean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
-		if Next(v, DefaultSettings()).Action != Release || v.Spec.ExternallyProvisioned {
+		step := Next(v, DefaultSettings())
+		if step.Action != Release || v.Spec.ExternallyProvisioned || step.Quarantine != nil {
 			return
 		}
 		if v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || !v.Consumer.Deleting {
@@ -138,8 +265,8 @@ func TestUnclaimedIsClean(t *testing.T) {
 	})
 }
 
-// TestSeededOnce: no host that was given bootstrap data gets a network boot for the same machine again.
-func TestSeededOnce(t *testing.T) {
+// TestPropertySeededOnce: no host that was given bootstrap data gets a network boot for the same machine again.
+func TestPropertySeededOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		if v.Spec.Boot == nil || v.Spec.Boot.SeededAt == nil || !v.Claimed() {
@@ -155,10 +282,53 @@ func TestSeededOnce(t *testing.T) {
 	})
 }
 
-// TestWaitsEnd: whoever waits has a moment to look again, or waits for a change that brings the host back by itself.
-func TestWaitsEnd(t *testing.T) {
+// TestPropertyLostNeedsProof: a machine counts as lost only when its server was powered off for long, or when firmware asked and its Node was lost
+// with it; never when it is installed; and whatever firmware asks leads to no command.
+func TestPropertyLostNeedsProof(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		step := Next(v, DefaultSettings())
+		if b := step.Boot; b != nil && b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonStateLost && b.SeededAt != nil && b.ReportedAt == nil &&
+			v.BMC.PowerAt.Sub(latest(b.SeededAt.Time, v.BMC.LastPowerAt)) < lostAfter {
+			t.Fatalf("lost in mid-boot by readings from before it got its bootstrap data, or was switched on: %+v", v)
+		}
+		if step.State != StateLost || v.Spec.Boot != nil && v.Spec.Boot.Failure != nil {
+			return
+		}
+		restarted := v.Spec.Boot != nil && v.Spec.Boot.ReportedAt != nil && v.RestartedAt.After(v.Spec.Boot.ReportedAt.Time) && !v.NodeLostAt.IsZero()
+		switch {
+		case v.Consumer.Persistence != v1alpha1.PersistenceEphemeral:
+			t.Fatalf("an installed machine is lost: %+v", v)
+		case v.BMC.Power != v1alpha1.PowerOff && !restarted:
+			t.Fatalf("lost without proof: %+v", v)
+		case step.Action.Commands():
+			t.Fatalf("%s to a machine that is lost: %+v", step.Action, v)
+		}
+	})
+}
+
+// TestPropertyProgressIsSteady: what people are told of a boot does not change with the time, and says something wherever a boot began.
+func TestPropertyProgressIsSteady(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		step := Next(v, DefaultSettings())
+		progress := BootProgress(v, DefaultSettings(), step)
+		if v.Claimed() && v.Spec.Boot != nil && step.State != StateLeaving && (progress == nil || progress.Reason == "" || progress.Message == "") {
+			t.Fatalf("nothing is told in %s of %+v: %+v", step.State, v, progress)
+		}
+		later := v
+		later.Now = v.Now.Add(time.Second)
+		if after := Next(later, DefaultSettings()); after.State == step.State && after.Action == step.Action && step.Action != RecordBoot &&
+			after.Reason == step.Reason && after.Message == step.Message && !reflect.DeepEqual(BootProgress(later, DefaultSettings(), after), progress) {
+			t.Fatalf("a second later it tells something else: %+v", v)
+		}
+	})
+}
+
+// TestPropertyWaitsEnd: whoever waits has a moment to look again, or waits for a change that brings the host back by itself.
+func TestPropertyWaitsEnd(t *testing.T) {
 	events := map[State]bool{ // a write to an object, which is watched
-		StatePaused: true, StateOrphaned: true, StateReported: true, StateWaiting: true,
+		StatePaused: true, StateOrphaned: true, StateDetached: true, StateReported: true, StateWaiting: true,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)

@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
@@ -31,9 +33,15 @@ const (
 	ForceOff Action = "ForceOff"
 	// RecordBoot writes Step.Boot to spec.boot, and keeps `clusterctl move` waiting while the attempt is in flight.
 	RecordBoot Action = "RecordBoot"
+	// RecordHold writes Step.Held to spec.heldSince and spec.heldOffAt.
+	RecordHold Action = "RecordHold"
+	// RecordCleaning writes Step.CleaningStartedAt to spec.cleaningStartedAt.
+	RecordCleaning Action = "RecordCleaning"
+	// DropRequests removes the annotations in Step.Drop, which ask for what cannot be done, or is so already.
+	DropRequests Action = "DropRequests"
 	// AllowMove lets `clusterctl move` go on.
 	AllowMove Action = "AllowMove"
-	// Release clears spec.consumerRef: the host is powered off and clean.
+	// Release clears spec.consumerRef: the host is powered off and clean, or Step.Quarantine says what is wrong with it.
 	Release Action = "Release"
 	// Forget lets the host object go, without one request to the BMC.
 	Forget Action = "Forget"
@@ -57,6 +65,14 @@ type Step struct {
 	Reason, Message string
 	// Boot is what RecordBoot writes.
 	Boot *v1alpha1.BootAttempt
+	// Held is what RecordHold writes.
+	Held *Held
+	// CleaningStartedAt is what RecordCleaning writes.
+	CleaningStartedAt *metav1.Time
+	// Quarantine is what Release puts the host into, which tells of the one that it was in already; nil for none.
+	Quarantine *v1alpha1.Quarantine
+	// Drop are the annotations that the action removes with what else it writes.
+	Drop []string
 	// Again is when to look again even if nothing happens. The zero time rests until a fact changes.
 	Again time.Time
 }
@@ -73,6 +89,8 @@ type Settings struct {
 	PowerSettle time.Duration
 	// ShutDownTimeout is how long an operating system may take to shut down before the server is switched off.
 	ShutDownTimeout time.Duration
+	// CleaningTimeout is how long a cleaning may take whose BMC answers.
+	CleaningTimeout time.Duration
 	// BootTimeout is how long a boot attempt may take.
 	BootTimeout time.Duration
 	// BootAttempts is how often a boot is tried, as long as no bootstrap data was given out.
@@ -87,6 +105,7 @@ func DefaultSettings() Settings {
 		InspectInterval: 24 * time.Hour,
 		PowerSettle:     20 * time.Second,
 		ShutDownTimeout: 2 * time.Minute,
+		CleaningTimeout: 10 * time.Minute,
 		BootTimeout:     30 * time.Minute,
 		BootAttempts:    3,
 	}

@@ -22,6 +22,15 @@ type View struct {
 	Deleting bool
 	// DeletedForMove is true when `clusterctl move` deletes the host object: the host lives on in another cluster.
 	DeletedForMove bool
+	// NamespaceDeleting is true when the host's namespace is being deleted with all that is in it. It is looked up only for a host that is
+	// being deleted while a machine has it.
+	NamespaceDeleting bool
+	// Detached says who wants the hands off the host, and why; empty when nobody does.
+	Detached string
+	// ReleaseUnfenced says who wants the host let go without a power-off, and why; empty when nobody does.
+	ReleaseUnfenced string
+	// PowerRequests are what people want of the server's power, by annotations.
+	PowerRequests PowerRequests
 	// Paused is true when the host itself is paused.
 	Paused bool
 	// AskNow is true when a person wants the BMC to be asked now, whatever happened before.
@@ -30,14 +39,23 @@ type View struct {
 	MoveBlocked bool
 	// SharesMACWith names the other hosts that have the same boot MAC address.
 	SharesMACWith []string
+	// SharesBMCWith names the other hosts that have the same BMC: a command to one would be obeyed by the server of both.
+	SharesBMCWith []string
 	// SharesConsumerWith names the other hosts that the same machine has. There are none, unless someone wrote it by hand.
 	SharesConsumerWith []string
+	// SaidToRun names the machine whose provider ID says that it runs on this host, although nobody has the host; empty without one.
+	SaidToRun string
 	// Consumer is the machine that spec.consumerRef names; nil without one.
 	Consumer *Consumer
 	// BMC is what is known through the BMC.
 	BMC BMC
-	// Furthest is the last stage that was seen of the boot attempt in spec.boot.
-	Furthest v1alpha1.BootStage
+	// Furthest is the last stage that was seen of the boot attempt in spec.boot. Its stage is empty when none was.
+	Furthest v1alpha1.Sighting
+	// RestartedAt is when firmware last asked for a network boot although the attempt's bootstrap data had been given out and the
+	// machine runs from memory; zero if it did not.
+	RestartedAt time.Time
+	// NodeLostAt is when the server's Node was seen to be lost with that; zero if it was not.
+	NodeLostAt time.Time
 	// Problem is what kept the boot server from serving the attempt in spec.boot.
 	Problem *v1alpha1.BootFailure
 }
@@ -48,8 +66,12 @@ type Consumer struct {
 	Found bool
 	// Deleting is true when the machine is being deleted: the host shall be released.
 	Deleting bool
+	// DeletingSince is when it began to be deleted; zero if it is not.
+	DeletingSince time.Time
 	// DeletedForMove is true when `clusterctl move` deletes the machine: it lives on in another cluster.
 	DeletedForMove bool
+	// OwnerDeleting is true when the Machine that owns it, or its Cluster, is being deleted: the machine's own deletion follows.
+	OwnerDeleting bool
 	// ClusterFound is false when the machine's Cluster is not there.
 	ClusterFound bool
 	// Paused is true when the machine or its Cluster is paused.
@@ -86,14 +108,19 @@ type BMC struct {
 	Power               v1alpha1.PowerState
 	PowerAt             time.Time
 	PowerSince          time.Time
-	LastPower           Command   // LastPower is the last power command that the BMC accepted.
+	PowerNew            bool      // PowerNew is true when nothing was decided with that reading yet.
+	LastPower           Command   // LastPower is the last power command that the BMC accepted. "On" counts too when its answer was lost, or an error.
 	LastPowerAt         time.Time // LastPowerAt is when it did.
 	NetworkBootSetAt    time.Time // NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
-	FirstShutDownAt     time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off.
+	FirstShutDownAt     time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off, or last owed its power.
+	OffUnheardAt        time.Time // OffUnheardAt is when a command to switch it off was last given whose answer was lost, since the same.
 	ShutDownUnsupported bool      // ShutDownUnsupported is true when the BMC cannot shut down gracefully.
 	OverrideStands      bool      // OverrideStands is true from when a boot override was set until it was seen, or made, to be gone.
 	OverrideNote        string    // OverrideNote says how the override was set, and what is doubtful about it.
-	CleanedAt           time.Time // CleanedAt is when the BMC was last brought back to what a free host's is.
+	CleanedAt           time.Time // CleanedAt is when the BMC was brought back to what a free host's is, in the cleaning that RecordCleaning began last.
+	CleanUpFailures     int       // CleanUpFailures is how often in a row the BMC answered that it cannot be cleaned.
+	CleanUpTriedAt      time.Time // CleanUpTriedAt is when it last did.
+	CleanUpError        string    // CleanUpError is what it answered.
 	Lacks               []string  // Lacks are the capabilities that a network boot needs and the BMC does not have.
 }
 
@@ -125,11 +152,14 @@ func (v View) InFlight() bool {
 	return v.Claimed() && b != nil && b.ReportedAt == nil && b.Failure == nil && !v.Provisioned()
 }
 
-// Verified is true when the host can be booted: its inventory was read, its BMC can do what that needs, and its MAC address is
-// its own.
+// Verified is true when the host can be booted: its inventory was read, its BMC can do what that needs, and its MAC address and
+// its BMC are its own.
 func (v View) Verified() bool {
-	return v.BMC.Inspected && len(v.BMC.Lacks) == 0 && len(v.SharesMACWith) == 0
+	return v.BMC.Inspected && len(v.BMC.Lacks) == 0 && !v.doubled()
 }
+
+// doubled is true when another host has what identifies the server of this one.
+func (v View) doubled() bool { return len(v.SharesMACWith) > 0 || len(v.SharesBMCWith) > 0 }
 
 // bmcBlocked is true while it is no use to ask the BMC. A person may want it asked before its time, but what waits for a change, such as
 // of a Secret, nobody can ask.
@@ -138,8 +168,15 @@ func (v View) bmcBlocked() bool {
 	return p != nil && (p.RetryAt.IsZero() || !v.AskNow && v.Now.Before(p.RetryAt))
 }
 
-// powerKnown is true when the power was read after the last power command and no longer than maxAge ago.
+// newsLast is how old a reading of the power may be that nobody looked at yet.
+const newsLast = time.Minute
+
+// powerKnown is true when the power was read after the last power command and no longer than maxAge ago. A reading that nobody looked at yet may be
+// older: else a provider that has much to do, and looks late, would read again and again and come to nothing.
 func (v View) powerKnown(maxAge time.Duration) bool {
+	if v.BMC.PowerNew {
+		maxAge = max(maxAge, newsLast)
+	}
 	return v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt) && v.Now.Sub(v.BMC.PowerAt) < maxAge
 }
 

@@ -9,12 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,8 +44,11 @@ var ErrNotYet = errors.New("being fetched")
 type Options struct {
 	// Dir is the folder. It is made, and holds nothing that cannot be fetched again.
 	Dir string
-	// MaxBytes is the size that the cache may have; the files used longest ago go first. Defaults to 20 GiB.
+	// MaxBytes is the size that the cache may have, with what is being fetched; the files used longest ago go first. Defaults to 20 GiB.
 	MaxBytes int64
+	// Hold is how long a file stays that was asked for, whatever else wants its room: a server that was told to boot it comes for it.
+	// Defaults to 15 minutes.
+	Hold time.Duration
 	// AllowNetworks are networks that files may come from although their addresses are loopback or link-local.
 	AllowNetworks []netip.Prefix
 	// RetryAfter is how long an error is remembered before the file is asked for again. Defaults to 10 s.
@@ -69,7 +71,17 @@ type Cache struct {
 
 	mu      sync.Mutex
 	fetches map[string]*fetch // by path and URL
+	files   map[string]*file  // by path
+	whole   int64             // bytes of the files
 	partial int64             // bytes of files that are not whole yet
+}
+
+// file is a file that the cache has.
+type file struct {
+	size int64
+	used time.Time
+	// checked is true for a file that this process saw to have its checksum. What it finds when it starts may have suffered.
+	checked bool
 }
 
 type fetch struct {
@@ -92,21 +104,18 @@ func New(opts Options) (*Cache, error) {
 	if opts.Stall == 0 {
 		opts.Stall = 30 * time.Second
 	}
+	if opts.Hold == 0 {
+		opts.Hold = 15 * time.Minute
+	}
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil { //nolint:gosec // kernels are no secret
 		return nil, err
 	}
-	// What a process that died was fetching is of no use.
-	leftovers, err := filepath.Glob(filepath.Join(opts.Dir, partial+"*"))
-	if err != nil {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Cache{opts: opts, ctx: ctx, cancel: cancel, lanes: newLanes(), fetches: map[string]*fetch{}, files: map[string]*file{}}
+	if err := c.find(); err != nil {
+		cancel()
 		return nil, err
 	}
-	for _, path := range leftovers {
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &Cache{opts: opts, ctx: ctx, cancel: cancel, lanes: newLanes(), fetches: map[string]*fetch{}}
 	dialer := &net.Dialer{Timeout: 30 * time.Second, ControlContext: c.checkAddress}
 	c.client = &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute}}
 	return c, nil
@@ -135,22 +144,32 @@ func (c *Cache) checkAddress(_ context.Context, _, address string, _ syscall.Raw
 	return nil
 }
 
-// Open returns a file. While it is being fetched, which Open starts, the error is ErrNotYet; one that could not be fetched is
-// tried again after a while.
+// Open returns a file. While it is being fetched or checked, which Open starts, the error is ErrNotYet; one that could not be
+// fetched is tried again after a while. A file that is open stays readable, also when the cache does without it.
 func (c *Cache) Open(a Artifact) (*os.File, error) {
 	path, err := c.path(a)
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.Open(path) //nolint:gosec // made of a checked checksum
-	if err == nil {
-		now := time.Now()
-		return file, os.Chtimes(path, now, now) // the time of the last use
+	if !c.use(path) {
+		return nil, c.start(a, path)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	opened, err := os.Open(path) //nolint:gosec // made of a checked checksum
+	if err != nil {
+		// The folder may be emptied at any time.
+		c.forget(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return nil, c.start(a, path)
 	}
-	return nil, c.start(a, path)
+	if info, err := opened.Stat(); err != nil || !c.has(path, info.Size()) {
+		c.forget(path)
+		return nil, errors.Join(opened.Close(), c.start(a, path))
+	}
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // the time of the last use, for the next process; it may be gone already
+	return opened, nil
 }
 
 func (c *Cache) path(a Artifact) (string, error) {
@@ -189,8 +208,9 @@ func (c *Cache) start(a Artifact, path string) error {
 	}
 	last := f.err
 	f.running = true
+	c.forgetErrors()
 	c.wg.Go(func() {
-		err := c.fetch(a, path)
+		err := c.get(a, path)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		f.running, f.err, f.endedAt = false, err, time.Now()
@@ -204,82 +224,12 @@ func (c *Cache) start(a Artifact, path string) error {
 	return ErrNotYet
 }
 
-// fetch gets a file, checks it, and only then gives it its name: what has the name is whole.
-func (c *Cache) fetch(a Artifact, path string) error {
-	ctx, cancel := context.WithTimeout(c.ctx, c.opts.Timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
-	if err != nil {
-		return err
-	}
-	leave, err := c.lanes.enter(ctx, request.URL.Host)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	origin := request.URL.Scheme + "://" + request.URL.Host + request.URL.Path // a query may hold a token
-	response, err := c.client.Do(request)
-	if err != nil {
-		var withURL *url.Error
-		if errors.As(err, &withURL) {
-			err = withURL.Err
-		}
-		return fmt.Errorf("fetch %s: %w", origin, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", origin, response.Status)
-	}
-	file, err := os.CreateTemp(c.opts.Dir, partial)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // it is gone when it got its name
-	kind, want, _ := strings.Cut(a.Checksum, ":")
-	sum := newHash(kind)
-	bounded := &bounded{cache: c}
-	defer bounded.release()
-	body := newStalling(response.Body, c.opts.Stall, cancel)
-	defer body.stop()
-	_, err = io.Copy(io.MultiWriter(bounded, file, sum), body)
-	if err := errors.Join(body.explain(err), file.Close()); err != nil {
-		return fmt.Errorf("fetch %s: %w", origin, err)
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != strings.ToLower(want) {
-		return fmt.Errorf("%w: %s is %s:%s and should be %s", ErrChecksum, origin, kind, got, a.Checksum)
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	return c.evict(path)
-}
+// maxErrors is how many errors are remembered before old ones are dropped: users name what they like.
+const maxErrors = 1000
 
-// evict removes the files used longest ago until the cache has its size again. keep stays.
-func (c *Cache) evict(keep string) error {
-	entries, err := os.ReadDir(c.opts.Dir)
-	if err != nil {
-		return err
+// forgetErrors drops what failed long ago when there is much of it. c.mu is held.
+func (c *Cache) forgetErrors() {
+	if len(c.fetches) > maxErrors {
+		maps.DeleteFunc(c.fetches, func(_ string, f *fetch) bool { return !f.running && time.Since(f.endedAt) > c.opts.RetryAfter })
 	}
-	var files []fs.FileInfo
-	var total int64
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil || strings.HasPrefix(entry.Name(), partial) {
-			continue // removed meanwhile, or not whole yet
-		}
-		files = append(files, info)
-		total += info.Size()
-	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	for _, file := range files {
-		path := filepath.Join(c.opts.Dir, file.Name())
-		if total <= c.opts.MaxBytes || path == keep {
-			continue
-		}
-		if err := os.Remove(path); err != nil {
-			return err
-		}
-		total -= file.Size()
-	}
-	return nil
 }

@@ -62,30 +62,6 @@ func (l lanes) enter(ctx context.Context, host string) (leave func(), err error)
 	return leave, nil
 }
 
-// bounded counts what is written to files that are not whole yet: together they may be as large as the cache.
-type bounded struct {
-	cache   *Cache
-	written int64
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	c := b.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.partial+int64(len(p)) > c.opts.MaxBytes {
-		return 0, fmt.Errorf("the files that are being fetched are larger than the whole cache may be (%d bytes)", c.opts.MaxBytes)
-	}
-	c.partial += int64(len(p))
-	b.written += int64(len(p))
-	return len(p), nil
-}
-
-func (b *bounded) release() {
-	b.cache.mu.Lock()
-	defer b.cache.mu.Unlock()
-	b.cache.partial -= b.written
-}
-
 // stalling reads a body, and gives up when it brings nothing for a while.
 type stalling struct {
 	body    io.Reader

@@ -9,21 +9,25 @@ import (
 	"text/template"
 )
 
-// Script is what a boot script is made of.
-type Script struct {
+// Values are what a boot script is made of, and what a template of a user's own may name.
+type Values struct {
 	// Title tells people at the console whose script it is.
 	Title string
-	// Kernel and Initrds are URLs.
+	// MAC is the server's MAC address, with colons, and Hostname the name that its node gets.
+	MAC, Hostname string
+	// Kernel and Initrds are the URLs of the checked copies on the boot server. Kernel is empty where the boot source has none.
 	Kernel  string
 	Initrds []string
-	// CommandLine is the kernel command line.
+	// CommandLine is the kernel command line. It says where the bootstrap data is.
 	CommandLine string
-	// Self is the script's own URL: it is asked for again when something cannot be loaded.
-	Self string
+	// SeedURL is where the bootstrap data is, with a slash at its end: SeedURL and user-data make the URL of the data as it is.
+	SeedURL string
+	// SelfURL is the script's own URL: it is asked for again when something cannot be loaded.
+	SelfURL string
 }
 
 var (
-	network = parse(`#!ipxe
+	network = must(`#!ipxe
 echo {{ .Title }}
 kernel --name kernel {{ .Kernel }}{{ range $i, $url := .Initrds }} initrd=initrd{{ $i }}{{ end }} {{ .CommandLine }} || goto failed
 {{- range $i, $url := .Initrds }}
@@ -34,33 +38,43 @@ boot || goto failed
 echo The boot files could not be loaded, trying again in 10 seconds
 sleep 10
 imgfree
-chain --replace {{ .Self }}
+chain --replace {{ .SelfURL }}
 `)
 	// A BIOS takes an exit from iPXE for a failed boot and may try the network for ever; sanboot starts the disk itself.
-	diskBIOS = parse("#!ipxe\necho {{ . }}: booting from disk\nsanboot --no-describe --drive 0x80 || exit\n")
-	diskUEFI = parse("#!ipxe\necho {{ . }}: booting from disk\nexit\n")
-	again    = parse("#!ipxe\necho {{ .Why }}, asking again in {{ .Seconds }} seconds\nsleep {{ .Seconds }}\nchain --replace {{ .URL }}\n")
+	diskBIOS = must("#!ipxe\necho {{ . }}: booting from disk\nsanboot --no-describe --drive 0x80 || exit\n")
+	// UEFI firmware goes on with its next device when iPXE fails. When it ends well, some firmware shows its menu and waits.
+	diskUEFI = must("#!ipxe\necho {{ . }}: booting from disk\nexit 1\n")
+	again    = must("#!ipxe\necho {{ .Why }}, asking again in {{ .Seconds }} seconds\nsleep {{ .Seconds }}\nchain --replace {{ .URL }}\n")
 )
 
-func parse(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
+func must(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
 
 // Network boots a kernel.
-func Network(s Script) ([]byte, error) {
-	s.Title = line(s.Title)
-	for _, word := range append([]string{s.Kernel, s.CommandLine, s.Self}, s.Initrds...) {
-		if strings.ContainsAny(word, "\r\n") || strings.Contains(word, "${") || endsCommand(word) {
-			return nil, fmt.Errorf("%q cannot stand in a script", word)
+func Network(v Values) ([]byte, error) {
+	v, err := v.checked()
+	if err != nil {
+		return nil, err
+	}
+	return render(network, v)
+}
+
+// checked returns the values with a title that can be echoed, or an error for those that cannot stand in a script.
+func (v Values) checked() (Values, error) {
+	v.Title = Line(v.Title)
+	for _, word := range append([]string{v.MAC, v.Hostname, v.Kernel, v.CommandLine, v.SeedURL, v.SelfURL}, v.Initrds...) {
+		if strings.ContainsFunc(word, unprintable) || strings.Contains(word, "${") || endsCommand(word) {
+			return v, fmt.Errorf("%q cannot stand in a script", word)
 		}
 	}
-	return render(network, s)
+	return v, nil
 }
 
 // Disk boots what is installed.
 func Disk(title string, legacy bool) ([]byte, error) {
 	if legacy {
-		return render(diskBIOS, line(title))
+		return render(diskBIOS, Line(title))
 	}
-	return render(diskUEFI, line(title))
+	return render(diskUEFI, Line(title))
 }
 
 // Again asks for the script at url again after so many seconds.
@@ -69,7 +83,7 @@ func Again(why string, seconds int, url string) ([]byte, error) {
 		Why     string
 		Seconds int
 		URL     string
-	}{line(why), seconds, url})
+	}{Line(why), seconds, url})
 }
 
 // endsCommand is true for a text in which iPXE would end the command and begin the next, or a comment. It looks at whole
@@ -80,15 +94,18 @@ func endsCommand(text string) bool {
 	})
 }
 
-// line makes a text safe to be echoed: iPXE would replace settings, end a command at ||, && and ;, and take a new line for a
-// new command.
-func line(text string) string {
+func unprintable(r rune) bool { return r < ' ' || r > '~' }
+
+// Line makes a text safe to be echoed: a boot loader would replace settings, end a command at ||, && and ;, take a new line for
+// a new command, a backslash at the end for a line that goes on, and a dash at the beginning for an option.
+func Line(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' || strings.ContainsRune("$|&;#", r) {
+		if unprintable(r) || strings.ContainsRune(`$|&;#\`, r) {
 			return ' '
 		}
 		return r
 	}, text)
+	text = strings.TrimLeft(text, " -")
 	return text[:min(len(text), 200)]
 }
 

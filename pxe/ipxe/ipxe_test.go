@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,15 +14,44 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
+func values(initrds int, seed string) Values {
+	v := Values{
+		Title: "dc/host-1 for m-1, boot attempt 1", MAC: "52:54:00:00:00:01", Hostname: "m-1", Kernel: "http://192.0.2.1:8480/boot/52-54-00-00-00-01/0",
+		CommandLine: "console=ttyS0 " + seed, SeedURL: "http://192.0.2.1:8480/seed/dc/host-1/token/", SelfURL: "http://192.0.2.1:8480/ipxe/52-54-00-00-00-01",
+	}
+	for i := range initrds {
+		v.Initrds = append(v.Initrds, "http://192.0.2.1:8480/boot/52-54-00-00-00-01/"+string(rune('1'+i)))
+	}
+	return v
+}
+
+const (
+	noCloud  = "ds=nocloud;s=http://192.0.2.1:8480/seed/dc/host-1/token/"
+	ignition = "ignition.firstboot ignition.platform.id=metal ignition.config.url=http://192.0.2.1:8480/seed/dc/host-1/token/ignition"
+)
+
+// installer is a template of a user's own, for a system that has its own words.
+const installer = `#!ipxe
+# {{ .Hostname }} at {{ .MAC }}
+:retry
+kernel {{ .Kernel }} {{ range $i, $url := .Initrds }}{{ if $i }} {{ end }}initrd=initrd{{ $i }}{{ end }} talos.platform=metal talos.config={{ .SeedURL }}user-data {{ .CommandLine }} || goto again
+{{- range $i, $url := .Initrds }}
+initrd --name initrd{{ $i }} {{ $url }} || goto again
+{{- end }}
+boot
+:again
+sleep 5
+chain --replace {{ .SelfURL }}
+`
+
 // TestGolden keeps the scripts as they are: real firmware was seen to boot them.
 func TestGolden(t *testing.T) {
 	for name, script := range map[string]func() ([]byte, error){
-		"network.ipxe": func() ([]byte, error) {
-			return Network(Script{
-				Title: "dc/host-1 for m-1, boot attempt 1", Kernel: "http://192.0.2.1:8080/boot/52-54-00-00-00-01/0",
-				Initrds:     []string{"http://192.0.2.1:8080/boot/52-54-00-00-00-01/1", "http://192.0.2.1:8080/boot/52-54-00-00-00-01/2"},
-				CommandLine: "console=ttyS0 ds=nocloud;s=http://192.0.2.1:8080/seed/dc/host-1/token/", Self: "http://192.0.2.1:8080/ipxe/52-54-00-00-00-01",
-			})
+		"network.ipxe":          func() ([]byte, error) { return Network(values(2, noCloud)) },
+		"network-ignition.ipxe": func() ([]byte, error) { return Network(values(1, ignition)) },
+		"template.ipxe":         func() ([]byte, error) { return Template(installer, values(2, noCloud)) },
+		"template-bare.ipxe": func() ([]byte, error) {
+			return Template("#!ipxe\nchain http://images.example.com/menu.ipxe?host={{ .Hostname }}&user-data={{ .SeedURL }}user-data\n", Values{Hostname: "m-1", SeedURL: "http://h/s/"})
 		},
 		"disk-uefi.ipxe":   func() ([]byte, error) { return Disk("52:54:00:00:00:01", false) },
 		"disk-legacy.ipxe": func() ([]byte, error) { return Disk("52:54:00:00:00:01", true) },
@@ -42,16 +72,83 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestNoCommandIsInjected: whatever the texts are, the script has the lines that the template has.
-func TestNoCommandIsInjected(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.String().Draw(t, "text")
-		again, err := Again(text, 1, "http://h/")
-		if err != nil || strings.Count(string(again), "\n") != 4 || strings.ContainsAny(strings.SplitN(string(again), "\n", 3)[1], "$|&;#") {
+// commands returns what iPXE takes a script for: its commands with their arguments. It joins lines at backslashes, splits at
+// white space, ends commands at || && and ;, and drops what follows a #, as iPXE's script.c and exec.c do.
+func commands(script []byte) [][]string {
+	text := strings.ReplaceAll(strings.ReplaceAll(string(script), "\r\n", "\n"), "\\\n", "")
+	var all [][]string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "\x00")
+		var command []string
+		for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(" \t\n\v\f\r", r) }) {
+			switch {
+			case word == "||" || word == "&&" || word == ";":
+				all = append(all, command)
+				command = nil
+				continue
+			case word[0] != '#':
+				command = append(command, word)
+				continue
+			}
+			break
+		}
+		all = append(all, command)
+	}
+	return slices.DeleteFunc(all, func(c []string) bool { return len(c) == 0 })
+}
+
+func names(commands [][]string) string {
+	var out []string
+	for _, c := range commands {
+		out = append(out, c[0])
+	}
+	return strings.Join(out, " ")
+}
+
+// FuzzScripts: whatever the texts are, a script that is given out has the commands that it should have, with nothing for iPXE to
+// replace in them, and the kernel has all of its command line.
+func FuzzScripts(f *testing.F) {
+	for _, s := range []string{"quiet", "a ; shell", "a && shell", "|| shell", "#", "${net0/mac}", "a\\", "-x", "a\nshell", "a\x00b", "\v||\v", "a\\\n", "ds=nocloud;s=x", "é"} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, title, commandLine string) {
+		again, err := Again(title, 1, "http://h/")
+		if err != nil || names(commands(again)) != "echo sleep chain" || strings.Contains(string(again), "${") {
 			t.Fatalf("%q (%v)", again, err)
 		}
-		script, err := Network(Script{Title: text, Kernel: "http://h/k", CommandLine: text})
-		if err == nil && (strings.Count(string(script), "\n") != 9 || strings.Contains(string(script), "${")) {
+		disk, err := Disk(title, true)
+		if err != nil || names(commands(disk)) != "echo sanboot exit" {
+			t.Fatalf("%q (%v)", disk, err)
+		}
+		v := values(1, commandLine)
+		v.Title = title
+		script, err := Network(v)
+		if err != nil {
+			return
+		}
+		all := commands(script)
+		if names(all) != "echo kernel goto initrd goto boot goto :failed echo sleep imgfree chain" || strings.Contains(string(script), "${") {
+			t.Fatalf("%q", script)
+		}
+		if got := strings.Join(all[1][5:], " "); got != strings.Join(strings.Fields(v.CommandLine), " ") {
+			t.Fatalf("the kernel gets %q of %q", got, v.CommandLine)
+		}
+	})
+}
+
+// TestScripts draws what the fuzzer would find by and by.
+func TestScripts(t *testing.T) {
+	words := rapid.SampledFrom([]string{" ", "\n", "\\", "|", "&", ";", "#", "$", "{", "}", "-", "\x00", "\t", "\v", "\r", "\"", "'", "a", "goto", "shell", "é", "\u00a0", "\u2028"})
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(words, 0, 12).Draw(t, "words"), "")
+		again, err := Again(text, 1, "http://h/")
+		if err != nil || names(commands(again)) != "echo sleep chain" {
+			t.Fatalf("%q (%v)", again, err)
+		}
+		v := values(0, text)
+		v.Title = text
+		script, err := Network(v)
+		if err == nil && (names(commands(script)) != "echo kernel goto boot goto :failed echo sleep imgfree chain" || strings.Contains(string(script), "${")) {
 			t.Fatalf("%q", script)
 		}
 	})
@@ -61,9 +158,51 @@ func TestNoCommandIsInjected(t *testing.T) {
 func TestCommandLineThatEndsTheCommand(t *testing.T) {
 	for commandLine, ok := range map[string]bool{
 		"quiet ; shell": false, "quiet && shell": false, "|| shell": false, "quiet #1": false, "quiet ;": false,
-		"a=b;c #": false, "a=b;c&&d||e f#g": true,
+		"a=b;c #": false, "a=b;c&&d||e f#g": true, "a\x00b": false, "a\tb": false, "é": false, `a\ b`: true,
 	} {
-		_, err := Network(Script{Kernel: "http://h/k", CommandLine: commandLine})
+		_, err := Network(Values{Kernel: "http://h/k", CommandLine: commandLine})
 		NewWithT(t).Expect(err == nil).To(Equal(ok), commandLine)
 	}
+}
+
+func TestTemplates(t *testing.T) {
+	g := NewWithT(t)
+	for text, want := range map[string]string{
+		"echo\n":                "first line",
+		"#!ipxex\n":             "first line",
+		"#!ipxe\n{{ .Kernel":    "unclosed action",
+		"#!ipxe\n{{ .Secret }}": "can't evaluate field Secret",
+		"#!ipxe\n{{ printf \"%1000000000d\" 1 }}":                             "the function printf is not there: only and, eq, index, len, ne, not, or are",
+		"#!ipxe\n{{ .Kernel | html }}":                                        "the function html is not there",
+		"#!ipxe\n{{ if (print 1) }}{{ end }}":                                 "the function print is not there",
+		"#!ipxe\n{{ range 1000000000 }}{{ end }}":                             "it may range over .Initrds only",
+		"#!ipxe\n{{ range .Initrds }}{{ range $.Initrds }}{{ end }}{{ end }}": "it may range over .Initrds only, and once",
+		"#!ipxe\n{{ define \"a\" }}{{ end }}":                                 "must not define others",
+		"#!ipxe\n{{ template \"a\" }}":                                        "cannot stand in it",
+		"#!ipxe\n{{ index .Initrds 9 }}":                                      "out of range",
+		"#!ipxe\n" + strings.Repeat("#", 16<<10):                              "it has 16391 bytes, and may have 16384",
+		"#!ipxe\n" + strings.Repeat("{{ .CommandLine }}", 900):                "the script has more than 65536 bytes",
+		"#!ipxe\n{{ if .Kernel }}{{ .SetTitle }}{{ end }}":                    "can't evaluate field SetTitle",
+		"#!ipxe\n{{ with .Kernel }}{{ else }}{{ nope }}{{ end }}":             "function \"nope\" not defined",
+	} {
+		_, err := Template(text, values(2, strings.Repeat("x", 200)))
+		g.Expect(err).To(MatchError(ContainSubstring(want)), text)
+		g.Expect(err).To(MatchError(HavePrefix("iPXE template: ")), text)
+	}
+	_, err := Template("#!ipxe\n{{ .CommandLine }}", Values{CommandLine: "a ; shell"})
+	g.Expect(err).To(MatchError(ContainSubstring("cannot stand in a script")), "the values are as in any other script")
+	g.Expect(Check(installer)).To(Succeed())
+	g.Expect(Check("#!ipxe\r\n{{ if and (eq .Hostname \"a\") (ne (len .Initrds) 0) }}x{{ else if not .Kernel }}y{{ end }}")).To(Succeed())
+}
+
+// FuzzTemplate: no template takes for ever, or makes more than a script may have.
+func FuzzTemplate(f *testing.F) {
+	f.Add(installer)
+	f.Add("#!ipxe\n{{ range .Initrds }}{{ . }}{{ else }}{{ .Title }}{{ end }}")
+	f.Fuzz(func(t *testing.T, text string) {
+		script, err := Template(text, values(8, noCloud))
+		if err == nil && (len(script) > maxScript || !strings.HasPrefix(string(script), "#!ipxe")) {
+			t.Fatalf("%d bytes: %.100q", len(script), script)
+		}
+	})
 }

@@ -17,12 +17,15 @@ type Booter struct {
 	Address netip.Addr
 	Token   string
 	Data    seed.Data
+	// Leases, where not nil, answers Lease.
+	Leases func(request pxe.LeaseRequest) (pxe.Lease, error)
 	// Err is returned by every method that returns an error.
 	Err error
 
 	mu       sync.Mutex
 	stages   []pxe.Stage
 	failures []error
+	declined []netip.Addr
 	reports  int
 }
 
@@ -63,9 +66,27 @@ func (b *Booter) Lookup(_ context.Context, mac net.HardwareAddr) (pxe.Answer, er
 	return b.Answer, b.Err
 }
 
-// Lease returns Address.
-func (b *Booter) Lease(context.Context, net.HardwareAddr) (netip.Addr, error) {
-	return b.Address, b.Err
+// Lease returns what Leases says, or Address.
+func (b *Booter) Lease(_ context.Context, request pxe.LeaseRequest) (pxe.Lease, error) {
+	if b.Leases != nil {
+		return b.Leases(request)
+	}
+	return pxe.Lease{Address: b.Address}, b.Err
+}
+
+// Decline records the address.
+func (b *Booter) Decline(_ context.Context, _ net.HardwareAddr, address netip.Addr) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.declined = append(b.declined, address)
+	return b.Err
+}
+
+// Declined returns the addresses that were declined.
+func (b *Booter) Declined() []netip.Addr {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]netip.Addr(nil), b.declined...)
 }
 
 // Script returns a script of the answer's files.
@@ -82,7 +103,7 @@ func (b *Booter) Seed(_ context.Context, host, token string, _ netip.Addr) (seed
 }
 
 // Report counts.
-func (b *Booter) Report(_ context.Context, host, token string, _ netip.Addr) error {
+func (b *Booter) Report(_ context.Context, host, token string, _ pxe.Outcome, _ netip.Addr) error {
 	if host != "dc/h" || token != b.Token {
 		return pxe.ErrRefused
 	}

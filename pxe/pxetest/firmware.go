@@ -37,6 +37,9 @@ type Firmware struct {
 	// Patience is how long an answer is waited for, and Tries how often it is asked for. Default to 1 s and 10.
 	Patience time.Duration
 	Tries    int
+	// Persist is how long what is fetched over HTTP, from the script on, is asked for again while nobody answers, or the answer is "not now". It
+	// holds for the operating system too. Zero asks once.
+	Persist time.Duration
 	// Stage, where not nil, is called when a stage is done.
 	Stage func(stage string)
 }
@@ -51,10 +54,13 @@ type System struct {
 	Files []string
 	// Disk is true when the script said to boot from the disk. Nothing else is set then.
 	Disk bool
-	// MetaData, UserData and VendorData are the seed.
-	MetaData   map[string]string
-	UserData   []byte
-	VendorData []byte
+	// MetaData, of which the plain values are kept, UserData, VendorData and NetworkConfig are the seed.
+	MetaData      map[string]string
+	UserData      []byte
+	VendorData    []byte
+	NetworkConfig []byte
+	// Ignition is the config of a system that starts with Ignition. It has no other files.
+	Ignition []byte
 
 	client *http.Client
 }
@@ -87,7 +93,7 @@ func (f *Firmware) Boot(ctx context.Context) (*System, error) {
 	if !ok || address.IsUnspecified() {
 		return nil, errors.New("DHCP gave no address")
 	}
-	s := &System{Address: address, client: clientFrom(address)}
+	s := &System{Address: address, client: clientFrom(address, f.Persist)}
 	if err := f.runScript(ctx, s, ack.BootFileName); err != nil || s.Disk {
 		return s, err
 	}
@@ -100,9 +106,10 @@ func (f *Firmware) Boot(ctx context.Context) (*System, error) {
 }
 
 // clientFrom returns an HTTP client that speaks from an address, as a server's operating system does.
-func clientFrom(address netip.Addr) *http.Client {
+func clientFrom(address netip.Addr, persist time.Duration) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: address.AsSlice()}, Timeout: 10 * time.Second}
-	return &http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	transport := &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
+	return &http.Client{Timeout: 5 * time.Minute, Transport: &persistent{transport, persist}}
 }
 
 // loadLoader fetches the boot loader over TFTP or HTTP.
@@ -156,8 +163,15 @@ func get(ctx context.Context, client *http.Client, address string) ([]byte, erro
 	return content, err
 }
 
-// readSeed does what cloud-init's NoCloud source does.
+// readSeed does what cloud-init's NoCloud source does, or Ignition.
 func (s *System) readSeed(ctx context.Context) error {
+	for word := range strings.FieldsSeq(s.CommandLine) {
+		if url, ok := strings.CutPrefix(word, "ignition.config.url="); ok {
+			var err error
+			s.Ignition, err = get(ctx, s.client, url)
+			return err
+		}
+	}
 	base, err := s.SeedURL()
 	if err != nil {
 		return err
@@ -166,21 +180,35 @@ func (s *System) readSeed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := yaml.Unmarshal(meta, &s.MetaData); err != nil {
+	var values map[string]any
+	if err := yaml.Unmarshal(meta, &values); err != nil {
 		return fmt.Errorf("meta-data: %w", err)
+	}
+	s.MetaData = map[string]string{}
+	for key, value := range values {
+		if text, ok := value.(string); ok {
+			s.MetaData[key] = text
+		}
 	}
 	if s.UserData, err = get(ctx, s.client, base+"user-data"); err != nil {
 		return err
 	}
-	s.VendorData, err = get(ctx, s.client, base+"vendor-data")
+	if s.VendorData, err = get(ctx, s.client, base+"vendor-data"); err != nil {
+		return err
+	}
+	s.NetworkConfig, err = get(ctx, s.client, base+"network-config")
 	return err
 }
 
 // SeedURL returns where the kernel command line says that the seed is.
 func (s *System) SeedURL() (string, error) {
 	for word := range strings.FieldsSeq(s.CommandLine) {
-		if rest, ok := strings.CutPrefix(word, "ds=nocloud;s="); ok {
-			return rest, nil
+		if rest, ok := strings.CutPrefix(word, "ds=nocloud;"); ok {
+			for option := range strings.SplitSeq(rest, ";") {
+				if url, ok := strings.CutPrefix(option, "s="); ok {
+					return url, nil
+				}
+			}
 		}
 	}
 	return "", errors.New("the command line names no seed")
@@ -188,14 +216,16 @@ func (s *System) SeedURL() (string, error) {
 
 // Report does what cloud-init's phone_home does with the vendor-data.
 func (s *System) Report(ctx context.Context) error {
-	var vendor struct {
-		PhoneHome struct{ URL string } `json:"phone_home"`
-	}
-	if err := yaml.Unmarshal(s.VendorData, &vendor); err != nil {
+	home, err := s.ReportURL()
+	if err != nil {
 		return fmt.Errorf("vendor-data: %w", err)
 	}
-	form := url.Values{"hostname": {s.MetaData["hostname"]}, "instance_id": {s.MetaData["instance-id"]}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, vendor.PhoneHome.URL, strings.NewReader(form.Encode()))
+	return s.Post(ctx, home, url.Values{"hostname": {s.MetaData["hostname"]}, "instance_id": {s.MetaData["instance-id"]}})
+}
+
+// Post posts a form from the system's address, as the scripts of a seed do.
+func (s *System) Post(ctx context.Context, address string, form url.Values) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		return err
 	}
@@ -205,9 +235,39 @@ func (s *System) Report(ctx context.Context) error {
 		return err
 	}
 	if response.StatusCode/100 != 2 {
-		err = fmt.Errorf("report in: %s", response.Status)
+		err = fmt.Errorf("report: %s", response.Status)
 	}
 	return errors.Join(err, response.Body.Close())
+}
+
+// Get fetches something from the system's address. The caller closes the body.
+func (s *System) Get(ctx context.Context, address string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.client.Do(request)
+}
+
+// ReportURL returns the URL to report to: the vendor-data is a cloud-config, or an archive with one.
+func (s *System) ReportURL() (string, error) {
+	config := s.VendorData
+	if bytes.HasPrefix(config, []byte("#cloud-config-archive\n")) {
+		var parts []struct{ Type, Content string }
+		if err := yaml.Unmarshal(config, &parts); err != nil {
+			return "", err
+		}
+		for _, part := range parts {
+			if part.Type == "text/cloud-config" {
+				config = []byte(part.Content)
+			}
+		}
+	}
+	var vendor struct {
+		PhoneHome struct{ URL string } `json:"phone_home"`
+	}
+	err := yaml.Unmarshal(config, &vendor)
+	return vendor.PhoneHome.URL, err
 }
 
 func checksum(content []byte) string {

@@ -1,20 +1,43 @@
-// Package seed renders bootstrap data as a cloud-init NoCloud seed: meta-data, user-data and vendor-data
-// (https://docs.cloud-init.io, "NoCloud").
+// Package seed renders bootstrap data for the operating system that asks for it: as a cloud-init NoCloud seed (meta-data, user-data,
+// vendor-data, network-config; https://docs.cloud-init.io, "NoCloud") or as an Ignition config
+// (https://coreos.github.io/ignition). docs/seeds.md says what is in them.
 package seed
 
 import (
+	"cmp"
 	"fmt"
-	"path"
-
-	"sigs.k8s.io/yaml"
+	"maps"
+	"slices"
 )
 
-// The files of a seed.
+// The files of a seed: the first four are cloud-init's, the last is Ignition's.
 const (
-	MetaData   = "meta-data"
-	UserData   = "user-data"
-	VendorData = "vendor-data"
+	MetaData      = "meta-data"
+	UserData      = "user-data"
+	VendorData    = "vendor-data"
+	NetworkConfig = "network-config"
+	IgnitionFile  = "ignition"
 )
+
+// Format is the format of bootstrap data, as the key "format" of a bootstrap Secret names it.
+type Format string
+
+// The formats of bootstrap data.
+const (
+	// CloudConfig is cloud-init's. It is the default.
+	CloudConfig Format = "cloud-config"
+	// Ignition is Ignition's.
+	Ignition Format = "ignition"
+)
+
+// Formats are all formats of bootstrap data.
+func Formats() []Format { return []Format{CloudConfig, Ignition} }
+
+func (f Format) orDefault() Format { return cmp.Or(f, CloudConfig) }
+
+func (f Format) unknown() error {
+	return fmt.Errorf("bootstrap data of the format %.50q cannot be served: %q can", string(f), Formats())
+}
 
 // Data is what a seed is made of.
 type Data struct {
@@ -24,32 +47,58 @@ type Data struct {
 	Hostname string
 	// ProviderID is the node's provider ID.
 	ProviderID string
+	// FailureDomain is where the server stands. Empty when nobody said.
+	FailureDomain string
+	// Labels are the server's.
+	Labels map[string]string
+	// Network is the network that the operating system shall have. Nil leaves it to the image.
+	Network *Network
 	// UserData is the bootstrap data, as it is.
 	UserData []byte
+	// Format is the format of UserData. Empty is CloudConfig.
+	Format Format
 	// ReportPath is where the running system reports in, on the server that serves the seed.
 	ReportPath string
+	// SucceededPath and FailedPath are where it reports whether the bootstrap data was carried out. Empty when nobody wants to know.
+	SucceededPath, FailedPath string
 }
 
-// File renders a file of the seed, for a server with the URL base. It returns false for files that a seed does not have.
+// File renders a file of the seed, for a server with the URL base. It returns false for files that a seed of its format does not have.
 func File(d Data, name, base string) ([]byte, bool, error) {
-	switch name {
-	case MetaData:
-		// provider_id is what a template can name ({{ ds.meta_data.provider_id }}); a dash would be a minus there.
-		content, err := yaml.Marshal(map[string]string{
-			"instance-id": d.InstanceID, "local-hostname": d.Hostname, "hostname": d.Hostname, "provider_id": d.ProviderID, "provider-id": d.ProviderID,
-		})
-		return content, true, err
-	case UserData:
-		return d.UserData, true, nil
-	case VendorData:
-		content, err := yaml.Marshal(map[string]any{"phone_home": map[string]any{
-			"url": base + path.Clean("/"+d.ReportPath), "post": []string{"instance_id", "hostname"}, "tries": 10,
-		}})
-		return append([]byte("#cloud-config\n"), content...), true, err
-	default:
+	known, ok := files[d.Format.orDefault()]
+	if !ok {
+		return nil, false, d.Format.unknown()
+	}
+	render, ok := known[name]
+	if !ok {
 		return nil, false, nil
+	}
+	content, err := render(d, base)
+	return content, err == nil, err
+}
+
+// Check is an error when user data cannot be served in a format that it claims to have. The error quotes nothing of it.
+func Check(f Format, userData []byte) error {
+	switch f.orDefault() {
+	case CloudConfig:
+		return nil // any text is user data for cloud-init
+	case Ignition:
+		_, err := versionOf(userData)
+		return err
+	default:
+		return f.unknown()
 	}
 }
 
-// CommandLine is the kernel argument that tells cloud-init where the seed is.
-func CommandLine(url string) string { return fmt.Sprintf("ds=nocloud;s=%s/", url) }
+// FileNames returns the names of the files of a format, sorted.
+func FileNames(f Format) []string { return slices.Sorted(maps.Keys(files[f.orDefault()])) }
+
+var files = map[Format]map[string]func(d Data, base string) ([]byte, error){
+	CloudConfig: {
+		MetaData:      metaData,
+		UserData:      userData,
+		VendorData:    vendorData,
+		NetworkConfig: networkConfig,
+	},
+	Ignition: {IgnitionFile: ignition},
+}

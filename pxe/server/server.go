@@ -1,4 +1,4 @@
-// Package server wires the listeners of the boot server: DHCP, TFTP and HTTP.
+// Package server wires the listeners of the boot server: DHCP, DHCPv6, TFTP and HTTP.
 package server
 
 import (
@@ -8,32 +8,70 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"time"
+	"slices"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp6"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/loader"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/tftp"
 )
 
 // Config says where the boot server listens and what it serves.
 type Config struct {
-	// DHCP is the mode of DHCP and what its answers are made of. Its BaseURL is that of HTTP.
-	DHCP dhcp.Config
+	// Networks are those whose servers boot. There is at least one.
+	Networks []bootconfig.Network
 	// DHCPAddress and ProxyAddress are where DHCP is listened for: port 67, and port 4011 for PXE clients that ask a proxy once
-	// more. Neither is used in the mode off, and ProxyAddress only in the mode proxy.
+	// more. Neither is used when the mode of every network is off. An empty ProxyAddress is not listened at.
 	DHCPAddress, ProxyAddress string
+	// DHCP6Address and DHCP6ProxyAddress are the same for DHCPv6, with port 547 in place of 67.
+	DHCP6Address, DHCP6ProxyAddress string
 	// TFTPAddress is where boot loaders are served: port 69. Empty serves none.
 	TFTPAddress string
 	// HTTPAddress is where everything else is served.
 	HTTPAddress string
-	// LoaderDir is the folder with the boot loaders.
-	LoaderDir string
+	// HTTPSAddress, where not empty, is where everything is served over TLS too. Bootstrap data and reports go this way only then.
+	// CertFile and KeyFile hold the certificate, and are read again when they change. HTTPSBaseURL is where servers find it, without a slash
+	// at its end, with a name that the certificate has.
+	HTTPSAddress, CertFile, KeyFile, HTTPSBaseURL string
+	// LoaderDirs are the folders with the boot loaders, each with its list of checksums. A loader of a later folder takes the
+	// place of one with the same name in an earlier one.
+	LoaderDirs []string
 	// Artifacts bound the cache of kernels and initrds.
 	Artifacts artifact.Options
+}
+
+// FromFile returns what a configuration file says. Listeners take all addresses, since DHCP of servers without an address comes as a
+// broadcast; only where the networks have but one address and it is a loopback address, as in a try-out, they take that one.
+func FromFile(c bootconfig.Config) Config {
+	host := ""
+	if first := c.Networks[0].Address; first.IsLoopback() &&
+		!slices.ContainsFunc(c.Networks, func(n bootconfig.Network) bool { return n.Address != first }) {
+		host = first.String()
+	}
+	at := func(port uint16) string {
+		if port == 0 {
+			return ""
+		}
+		return net.JoinHostPort(host, strconv.Itoa(int(port)))
+	}
+	config := Config{
+		Networks: c.Networks, DHCPAddress: at(c.DHCPPort), ProxyAddress: at(c.DHCPProxyPort), TFTPAddress: at(c.TFTPPort), HTTPAddress: at(c.HTTP.Port),
+		DHCP6Address: at(c.DHCPPort6), DHCP6ProxyAddress: at(c.DHCPProxyPort),
+		LoaderDirs: c.Loaders,
+		Artifacts:  artifact.Options{Dir: c.Artifacts.Dir, MaxBytes: c.Artifacts.MaxBytes, AllowNetworks: c.Artifacts.AllowNetworks},
+	}
+	if tls := c.HTTP.TLS; tls != nil {
+		config.HTTPSAddress, config.CertFile, config.KeyFile, config.HTTPSBaseURL = at(tls.Port), tls.CertFile, tls.KeyFile, tls.URL
+	}
+	return config
 }
 
 // Server is the boot server. It needs no leader: any number may run.
@@ -41,6 +79,11 @@ type Server struct {
 	Config Config
 	Booter pxe.Booter
 	Log    logr.Logger
+	// DHCPMetrics and DHCP6Metrics count what becomes of requests. Nil counts nothing.
+	DHCPMetrics  *dhcp.Metrics
+	DHCP6Metrics *dhcp6.Metrics
+
+	problem atomic.Pointer[error] // what keeps it from being ready, nil before it started
 }
 
 // NeedLeaderElection is false: boot servers answer from what they see, and write with optimistic locks.
@@ -53,11 +96,28 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("open the cache of boot files: %w", err)
 	}
 	defer cache.Close()
+	loaders, problem := loader.Load(s.Config.LoaderDirs...)
+	if problem != nil {
+		// The others are served: a fleet that has no use for the loader that is missing goes on.
+		s.Log.Error(problem, "Boot loaders are missing")
+	}
+	for _, file := range loaders.All() {
+		s.Log.Info("Serving a boot loader", "name", file.Name, "folder", file.Dir, "source", file.Source, "sha256", file.SHA256)
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	if err := s.start(ctx, group, cache); err != nil {
+	if err := s.start(ctx, group, cache, loaders); err != nil {
 		return errors.Join(err, s.stop(group))
 	}
+	s.problem.Store(&problem)
 	return group.Wait()
+}
+
+// Ready is nil when all listeners are there and every boot loader is as its list says. It is a check of /readyz.
+func (s *Server) Ready(*http.Request) error {
+	if problem := s.problem.Load(); problem != nil {
+		return *problem
+	}
+	return errors.New("the boot server does not listen yet")
 }
 
 var errStopped = errors.New("stopped")
@@ -71,9 +131,9 @@ func (s *Server) stop(group *errgroup.Group) error {
 	return nil
 }
 
-func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifact.Cache) error {
-	listen := func(name, address string, serve func(context.Context, net.PacketConn) error) error {
-		conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp4", address)
+func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifact.Cache, loaders *loader.Set) error {
+	listen := func(name, network, address string, serve func(context.Context, net.PacketConn) error) error {
+		conn, err := (&net.ListenConfig{}).ListenPacket(ctx, network, address)
 		if err != nil {
 			return fmt.Errorf("listen for %s: %w", name, err)
 		}
@@ -81,56 +141,52 @@ func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifa
 		group.Go(func() error { return serve(ctx, conn) })
 		return nil
 	}
-	answers := &dhcp.Server{Config: s.Config.DHCP, Booter: s.Booter, Log: s.Log.WithName("dhcp")}
-	if s.Config.DHCP.Mode != dhcp.Off {
-		if err := listen("DHCP", s.Config.DHCPAddress, answers.Serve); err != nil {
+	answers := &dhcp.Server{Networks: s.Config.Networks, Booter: s.Booter, Log: s.Log.WithName("dhcp"), Metrics: s.DHCPMetrics}
+	if slices.ContainsFunc(s.Config.Networks, func(n bootconfig.Network) bool { return n.Address.Is4() && n.Mode != bootconfig.Off }) {
+		if err := listen("DHCP", "udp4", s.Config.DHCPAddress, answers.Serve); err != nil {
 			return err
+		}
+		if s.Config.ProxyAddress != "" {
+			if err := listen("proxy DHCP", "udp4", s.Config.ProxyAddress, answers.ServeProxy); err != nil {
+				return err
+			}
 		}
 	}
-	if s.Config.DHCP.Mode == dhcp.Proxy && s.Config.ProxyAddress != "" {
-		if err := listen("proxy DHCP", s.Config.ProxyAddress, answers.Serve); err != nil {
-			return err
-		}
+	if err := s.startDHCP6(listen); err != nil {
+		return err
 	}
 	if s.Config.TFTPAddress != "" {
-		loaders := &tftp.Server{Dir: s.Config.LoaderDir, Fetched: func(mac net.HardwareAddr, from netip.Addr, file string) {
-			s.Booter.Saw(mac, pxe.StageLoader, from, "TFTP "+file)
-		}}
-		if err := listen("TFTP", s.Config.TFTPAddress, loaders.Serve); err != nil {
+		// Without an address the socket hears IPv4 and IPv6.
+		if err := listen("TFTP", "udp", s.Config.TFTPAddress, s.tftp(loaders).Serve); err != nil {
 			return err
 		}
 	}
-	return s.startHTTP(ctx, group, cache)
+	return s.startHTTP(ctx, group, &pxe.Handler{
+		Booter: s.Booter, Artifacts: cache, Loaders: loaders, Log: s.Log.WithName("http"), BaseURL: s.baseURL, SecureURL: s.secureURL(),
+	})
 }
 
-func (s *Server) startHTTP(ctx context.Context, group *errgroup.Group, cache *artifact.Cache) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Config.HTTPAddress)
-	if err != nil {
-		return fmt.Errorf("listen for HTTP: %w", err)
+// baseURL returns where a server finds HTTP that reached this one at a local address.
+func (s *Server) baseURL(local netip.Addr) string {
+	return bootconfig.BaseURL(s.Config.Networks, local)
+}
+
+// tftp serves the boot loaders, and what GRUB asks for first.
+func (s *Server) tftp(loaders *loader.Set) *tftp.Server {
+	return &tftp.Server{
+		Log: s.Log.WithName("tftp"),
+		Open: func(name string, local netip.Addr) ([]byte, bool) {
+			if "/"+name == pxe.GRUBFirst {
+				content, err := pxe.GRUBConfig(s.baseURL(local))
+				return content, err == nil
+			}
+			if file := loaders.Get(name); file != nil {
+				return file.Content, true
+			}
+			return nil, false
+		},
+		Fetched: func(mac net.HardwareAddr, from netip.Addr, file string) {
+			s.Booter.Saw(mac, pxe.StageLoader, from, "TFTP "+file)
+		},
 	}
-	s.Log.Info("Listening", "protocol", "HTTP", "address", listener.Addr().String())
-	handler := &pxe.Handler{
-		Booter: s.Booter, Artifacts: cache, LoaderDir: s.Config.LoaderDir, BaseURL: s.Config.DHCP.BaseURL, Log: s.Log.WithName("http"),
-	}
-	web := &http.Server{
-		Handler: handler.Mux(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		// Kernels and initrds of some GiB cross slow networks.
-		WriteTimeout: time.Hour,
-	}
-	group.Go(func() error {
-		if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := web.Shutdown(grace); err != nil {
-			return web.Close() // who still loads asks again elsewhere
-		}
-		return nil
-	})
-	return nil
 }

@@ -10,10 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/insomniacslk/dhcp/iana"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
@@ -35,37 +36,33 @@ var (
 	clientAddress = netip.MustParseAddr("127.0.80.77")
 )
 
-func freePort(t *testing.T, network string) uint16 {
+func freePort(t *testing.T) uint16 {
 	t.Helper()
-	g := NewWithT(t)
-	if network == "udp4" {
-		conn, err := net.ListenPacket(network, bootAddress.String()+":0") //nolint:noctx // returns at once
-		g.Expect(err).NotTo(HaveOccurred())
-		defer func() { _ = conn.Close() }()
-		return conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-	}
-	conn, err := net.Listen(network, bootAddress.String()+":0") //nolint:noctx // returns at once
-	g.Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = conn.Close() }()
-	return conn.Addr().(*net.TCPAddr).AddrPort().Port()
+	port, err := pxetest.FreePort(bootAddress)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return port
 }
 
 // lab is a boot server with the firmware of one client.
 func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 	t.Helper()
 	g := NewWithT(t)
-	dhcpPort, tftpPort, httpPort := freePort(t, "udp4"), freePort(t, "udp4"), freePort(t, "tcp4")
+	dhcpPort, tftpPort, httpPort := freePort(t), freePort(t), freePort(t)
 	loaders := t.TempDir()
-	for _, name := range []string{"undionly.kpxe", "snponly.efi", "snponly-arm64.efi"} {
-		g.Expect(os.WriteFile(filepath.Join(loaders, name), []byte("loader"), 0o600)).To(Succeed())
+	var names []string
+	for _, named := range dhcp.AllNamed() {
+		names = append(names, named.Loader)
 	}
+	slices.Sort(names) // some kinds of clients load the same
+	g.Expect(pxetest.WriteLoaders(loaders, append(slices.Compact(names), "grubx64.efi", "grubaa64.efi")...)).To(Succeed())
 	address := func(port uint16) string { return netip.AddrPortFrom(bootAddress, port).String() }
 	s := &server.Server{
 		Config: server.Config{
-			DHCP: dhcp.Config{
-				Mode: dhcp.Authoritative, Address: bootAddress, BaseURL: "http://" + address(httpPort), Network: netip.MustParsePrefix("127.0.80.0/24"),
-			},
-			DHCPAddress: address(dhcpPort), TFTPAddress: address(tftpPort), HTTPAddress: address(httpPort), LoaderDir: loaders,
+			Networks: []bootconfig.Network{{
+				Name: "test", Mode: bootconfig.Authoritative, Address: bootAddress, URL: "http://" + address(httpPort), Subnet: netip.MustParsePrefix("127.0.80.0/24"),
+				LeaseTime: time.Hour,
+			}},
+			DHCPAddress: address(dhcpPort), TFTPAddress: address(tftpPort), HTTPAddress: address(httpPort), LoaderDirs: []string{loaders},
 			Artifacts: artifact.Options{Dir: t.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: 1},
 		},
 		Booter: booter, Log: logr.Discard(),
@@ -84,7 +81,7 @@ func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 		}
 		return conn.Close()
 	}).Should(Succeed())
-	return &pxetest.Firmware{MAC: booter.MAC, DHCPServer: netip.AddrPortFrom(bootAddress, dhcpPort), Relay: relayAddress, TFTPPort: tftpPort, Tries: 2}
+	return &pxetest.Firmware{MAC: booter.MAC, DHCPServer: netip.AddrPortFrom(bootAddress, dhcpPort), Relay: relayAddress, TFTPPort: tftpPort}
 }
 
 func hexSum(content string) string {
@@ -103,7 +100,7 @@ func newBooter(t *testing.T, content *atomic.Value) *pxetest.Booter {
 		Answer: pxe.Answer{Known: true, Boot: pxe.Network, Files: []artifact.Artifact{
 			{URL: origin.URL + "/kernel", Checksum: "sha256:" + hexSum("good/kernel")}, {URL: origin.URL + "/initrd", Checksum: "sha256:" + hexSum("good/initrd")},
 		}},
-		Data: seed.Data{InstanceID: "i", Hostname: "m", ProviderID: "baremetal://dc/h/m", UserData: []byte("#cloud-config\n"), ReportPath: pxe.ReportPath("dc/h", "token")},
+		Data: seed.Data{InstanceID: "i", Hostname: "m", ProviderID: "baremetal://dc/h/m", UserData: []byte("#cloud-config\n"), ReportPath: pxe.ReportPath("dc/h", "token", pxe.Up)},
 	}
 }
 
@@ -121,7 +118,7 @@ func TestBoot(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(system.Address).To(Equal(clientAddress))
 			g.Expect(system.Files).To(Equal([]string{hexSum("good/kernel"), hexSum("good/initrd")}))
-			g.Expect(system.CommandLine).To(HavePrefix("initrd=initrd0 quiet ds=nocloud;s=http://"))
+			g.Expect(system.CommandLine).To(HavePrefix("initrd=initrd0 quiet ds=nocloud;dsmode=net;s=http://"))
 			g.Expect(string(system.UserData)).To(Equal("#cloud-config\n"))
 			g.Expect(system.MetaData).To(HaveKeyWithValue("provider-id", "baremetal://dc/h/m"))
 			g.Expect(system.Report(t.Context())).To(Succeed())
@@ -144,9 +141,9 @@ func TestWrongKernel(t *testing.T) {
 		_, err := firmware.Boot(t.Context())
 		done <- err
 	}()
-	g.Eventually(booter.Failures, "10s").Should(ContainElement(MatchError(artifact.ErrChecksum)))
+	g.Eventually(booter.Failures, "30s").Should(ContainElement(MatchError(artifact.ErrChecksum)))
 	content.Store("good")
-	g.Eventually(done, "30s").Should(Receive(Succeed()))
+	g.Eventually(done, "2m").Should(Receive(Succeed()))
 }
 
 func TestNoBoot(t *testing.T) {
@@ -155,9 +152,10 @@ func TestNoBoot(t *testing.T) {
 	booter := newBooter(t, &content)
 	booter.Answer = pxe.Answer{Known: true}
 	firmware := lab(t, booter)
+	firmware.Tries = 2 // nothing answers
 	_, err := firmware.Boot(t.Context())
 	g.Expect(err).To(MatchError(pxetest.ErrNothingToBoot))
-	g.Expect(booter.Stages()).To(BeEmpty())
+	g.Expect(booter.Stages()).To(Equal([]pxe.Stage{pxe.StageFirmware}), "that it asked is seen all the same")
 }
 
 // TestRefusals: without the token there is no seed, and errors tell a stranger nothing.
@@ -167,7 +165,7 @@ func TestRefusals(t *testing.T) {
 	content.Store("good")
 	booter := newBooter(t, &content)
 	booter.Err = nil
-	handler := &pxe.Handler{Booter: booter, Log: logr.Discard()}
+	handler := &pxe.Handler{BaseURL: func(netip.Addr) string { return "http://192.0.2.1" }, Booter: booter, Log: logr.Discard()}
 	status := func(method, path string) (int, string) {
 		recorder := httptest.NewRecorder()
 		handler.Mux().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), method, path, nil))
@@ -175,8 +173,8 @@ func TestRefusals(t *testing.T) {
 	}
 	for path, want := range map[string]int{
 		"/seed/dc/h/guess/user-data": http.StatusForbidden, "/seed/dc/other/token/user-data": http.StatusForbidden,
-		"/seed/dc/h/token/nothing": http.StatusNotFound, "/ipxe/garbage": http.StatusNotFound, "/boot/52-54-00-00-00-01/9": http.StatusForbidden,
-		"/boot/52-54-00-00-00-02/0": http.StatusForbidden, "/": http.StatusNotFound,
+		"/seed/dc/h/token/nothing": http.StatusForbidden, "/ipxe/garbage": http.StatusForbidden, "/boot/52-54-00-00-00-01/9": http.StatusForbidden,
+		"/boot/52-54-00-00-00-02/0": http.StatusForbidden, "/": http.StatusForbidden,
 	} {
 		code, _ := status(http.MethodGet, path)
 		g.Expect(code).To(Equal(want), path)
@@ -185,6 +183,6 @@ func TestRefusals(t *testing.T) {
 	code, body := status(http.MethodGet, "/seed/dc/h/token/user-data")
 	g.Expect(code).To(Equal(http.StatusServiceUnavailable))
 	g.Expect(body).NotTo(ContainSubstring("secret"))
-	code, _ = status(http.MethodPost, "/report/dc/h/guess")
+	code, _ = status(http.MethodPost, "/report/dc/h/guess/up")
 	g.Expect(code).To(Equal(http.StatusForbidden))
 }

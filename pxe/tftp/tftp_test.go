@@ -3,55 +3,412 @@ package tftp
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	client "github.com/pin/tftp/v3"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
+
+// lab is a server with one boot loader.
+type lab struct {
+	*Server
+
+	t       *testing.T
+	address netip.AddrPort
+	loader  []byte
+	fetched chan string
+}
+
+func start(t *testing.T, size int) *lab {
+	t.Helper()
+	g := NewWithT(t)
+	l := &lab{t: t, loader: make([]byte, size), fetched: make(chan string, 1000)}
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(l.loader)
+	l.Server = &Server{
+		Log: logr.Discard(),
+		Open: func(name string, local netip.Addr) ([]byte, bool) {
+			if local.String() != "127.0.0.1" {
+				t.Errorf("asked at %s", local)
+			}
+			return l.loader, name == "snponly.efi"
+		},
+		Fetched: func(mac net.HardwareAddr, from netip.Addr, file string) {
+			l.fetched <- mac.String() + " " + from.String() + " " + file
+		},
+	}
+	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp4", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	l.address = conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- l.Serve(ctx, conn) }()
+	t.Cleanup(func() {
+		cancel()
+		NewWithT(t).Expect(<-done).To(Succeed())
+	})
+	return l
+}
+
+// receive fetches a file with a client that is not ours.
+func (l *lab) receive(address, name string, blockSize int, size bool) ([]byte, error) {
+	c, err := client.NewClient(address)
+	if err != nil {
+		return nil, err
+	}
+	c.SetTimeout(500 * time.Millisecond)
+	c.SetRetries(20)
+	c.SetBackoff(func(int) time.Duration { return 0 })
+	if blockSize != 0 {
+		c.SetBlockSize(blockSize)
+	}
+	c.RequestTSize(size)
+	from, err := c.Receive(name, "octet")
+	if err != nil {
+		return nil, err
+	}
+	if told, ok := from.(client.IncomingTransfer).Size(); size && (!ok || int(told) != len(l.loader)) {
+		return nil, fmt.Errorf("the size that was told is %d", told)
+	}
+	var content bytes.Buffer
+	_, err = from.WriteTo(&content)
+	return content.Bytes(), err
+}
 
 func TestServe(t *testing.T) {
 	g := NewWithT(t)
-	dir := t.TempDir()
-	loader := bytes.Repeat([]byte("loader"), 1000)
-	g.Expect(os.WriteFile(filepath.Join(dir, "snponly.efi"), loader, 0o600)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(filepath.Dir(dir), "secret"), []byte("secret"), 0o600)).To(Succeed())
-	g.Expect(os.Symlink("/etc/passwd", filepath.Join(dir, "link"))).To(Succeed())
+	for _, size := range []int{0, 1, 511, 512, 513, 1024, 1448, 1449, 100_000} {
+		l := start(t, size)
+		for _, blockSize := range []int{0, 512, 1024, 1448, 65464} {
+			content, err := l.receive(l.address.String(), JoinName(net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, "snponly.efi"), blockSize, size > 0)
+			g.Expect(err).NotTo(HaveOccurred(), "%d bytes in blocks of %d", size, blockSize)
+			g.Expect(bytes.Equal(content, l.loader)).To(BeTrue(), "%d bytes in blocks of %d", size, blockSize)
+			g.Expect(<-l.fetched).To(Equal("52:54:00:00:00:01 127.0.0.1 snponly.efi"))
+		}
+		g.Expect(l.receive(l.address.String(), `\snponly.efi`, 0, false)).To(Equal(l.loader), "a loader needs no MAC address")
+	}
+}
 
-	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp4", "127.0.0.1:0")
+// TestBothFamilies: one socket serves IPv4 and IPv6, each from the address that was asked.
+func TestBothFamilies(t *testing.T) {
+	g := NewWithT(t)
+	l := &lab{t: t, loader: []byte("loader"), fetched: make(chan string, 2)}
+	l.Server = &Server{
+		Log: logr.Discard(),
+		Open: func(name string, local netip.Addr) ([]byte, bool) {
+			return l.loader, name == "at-"+strings.ReplaceAll(local.String(), ":", "-")
+		},
+		Fetched: func(_ net.HardwareAddr, from netip.Addr, file string) { l.fetched <- from.String() + " " + file },
+	}
+	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", ":0")
 	g.Expect(err).NotTo(HaveOccurred())
-	fetched := make(chan string, 1)
-	server := &Server{Dir: dir, Fetched: func(mac net.HardwareAddr, from netip.Addr, file string) {
-		fetched <- mac.String() + " " + from.String() + " " + file
-	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, conn) }()
-
-	receive := func(name string) ([]byte, error) {
-		c, err := client.NewClient(conn.LocalAddr().String())
-		g.Expect(err).NotTo(HaveOccurred())
-		from, err := c.Receive(name, "octet")
-		if err != nil {
-			return nil, err
-		}
-		var content bytes.Buffer
-		_, err = from.WriteTo(&content)
-		return content.Bytes(), err
-	}
-	g.Expect(receive(JoinName(net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, "snponly.efi"))).To(Equal(loader))
-	g.Expect(<-fetched).To(Equal("52:54:00:00:00:01 127.0.0.1 snponly.efi"))
-	g.Expect(receive("/snponly.efi")).To(Equal(loader), "a loader needs no MAC address")
-	for _, name := range []string{"../secret", `..\secret`, "/etc/passwd", "link", ".", "", "52-54-00-00-00-01/../../secret", "no.efi"} {
-		_, err := receive(name)
-		g.Expect(err).To(MatchError(ContainSubstring("no such boot loader")), name)
+	go func() { done <- l.Serve(ctx, conn) }()
+	port := strconv.FormatUint(uint64(conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()), 10)
+	for _, address := range []string{"127.0.0.1", "127.0.0.9", "::1"} {
+		name := "at-" + strings.ReplaceAll(address, ":", "-")
+		g.Expect(l.receive(net.JoinHostPort(address, port), "52-54-00-00-00-01/"+name, 0, false)).To(Equal(l.loader), address)
+		g.Expect(<-l.fetched).To(HaveSuffix(" " + name))
 	}
 	cancel()
 	g.Expect(<-done).To(Succeed())
+}
+
+// TestManyBlocks: the numbers of blocks have 16 bits, and begin again.
+func TestManyBlocks(t *testing.T) {
+	g := NewWithT(t)
+	l := start(t, 65537*512+1)
+	content, err := l.receive(l.address.String(), "snponly.efi", 512, false)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(bytes.Equal(content, l.loader)).To(BeTrue())
+}
+
+func TestNames(t *testing.T) {
+	g := NewWithT(t)
+	l := start(t, 10)
+	for _, name := range []string{
+		"../secret", `..\secret`, "/etc/passwd", ".", "", "/", "52-54-00-00-00-01/../../secret", "no.efi", "SNPONLY.EFI", "x/snponly.efi",
+		strings.Repeat("a/", 150),
+	} {
+		_, err := l.receive(l.address.String(), name, 0, false)
+		g.Expect(err).To(MatchError(ContainSubstring("no such boot loader")), name)
+	}
+}
+
+// peer is a client that says what the test says.
+type peer struct {
+	g    Gomega
+	conn *net.UDPConn
+	from *net.UDPAddr // who answered
+}
+
+func (l *lab) peer() *peer {
+	g := NewWithT(l.t)
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	g.Expect(err).NotTo(HaveOccurred())
+	l.t.Cleanup(func() { _ = conn.Close() })
+	return &peer{g: g, conn: conn, from: net.UDPAddrFromAddrPort(l.address)}
+}
+
+func (p *peer) send(op uint16, rest ...string) {
+	packet := binary.BigEndian.AppendUint16(nil, op)
+	packet = append(packet, strings.Join(rest, "\x00")...)
+	_, err := p.conn.WriteToUDP(append(packet, 0), p.from)
+	p.g.Expect(err).NotTo(HaveOccurred())
+}
+
+func (p *peer) ack(block uint16) {
+	packet := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, opAck), block)
+	_, err := p.conn.WriteToUDP(packet, p.from)
+	p.g.Expect(err).NotTo(HaveOccurred())
+}
+
+func (p *peer) read() []byte {
+	buffer := make([]byte, 2000)
+	p.g.Expect(p.conn.SetReadDeadline(time.Now().Add(20 * time.Second))).To(Succeed())
+	n, from, err := p.conn.ReadFromUDP(buffer)
+	p.g.Expect(err).NotTo(HaveOccurred())
+	p.from = from
+	return buffer[:n]
+}
+
+// silent is true when nothing comes for a while.
+func (p *peer) silent(d time.Duration) bool {
+	p.g.Expect(p.conn.SetReadDeadline(time.Now().Add(d))).To(Succeed())
+	_, _, err := p.conn.ReadFromUDP(make([]byte, 2000))
+	return err != nil
+}
+
+func data(block uint16, content []byte) []byte {
+	return append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, opData), block), content...)
+}
+
+// TestOptions is RFC 2347 to 2349 and 7440: what is understood is acknowledged, the rest is as if it were not there.
+func TestOptions(t *testing.T) {
+	l := start(t, 5000)
+	for options, want := range map[string]string{
+		"blksize 1448 tsize 0":              "blksize 1448 tsize 5000",
+		"BLKSIZE 9000 windowsize 4":         "blksize 1448 windowsize 4",
+		"timeout 2 rollover 0 windowsize 0": "timeout 2",
+		"tsize 0 tsize 0 windowsize 1000":   "tsize 5000 windowsize 16",
+		"timeout 255 tsize 0 odd":           "tsize 5000",
+	} {
+		p := l.peer()
+		p.send(opRead, append([]string{"snponly.efi", "OCTET"}, strings.Fields(options)...)...)
+		answer := p.read()
+		p.g.Expect(binary.BigEndian.Uint16(answer)).To(Equal(opOptionAck))
+		p.g.Expect(strings.Join(strings.Split(strings.TrimRight(string(answer[2:]), "\x00"), "\x00"), " ")).To(Equal(want), options)
+		p.send(opError, "\x00\x00over")
+	}
+	p := l.peer()
+	p.send(opRead, "snponly.efi", "octet", "blksize", "8", "tsize", "x")
+	p.g.Expect(p.read()).To(Equal(data(1, l.loader[:512])), "no option was understood: there is nothing to acknowledge")
+	p.send(opError, "\x00\x00over")
+}
+
+// TestWindow: so many blocks are sent at once, and after a loss it goes on behind the last that came.
+func TestWindow(t *testing.T) {
+	l := start(t, 512*6)
+	p := l.peer()
+	// With the timeout that a client asks for, the server does not send again because this machine is slow.
+	p.send(opRead, "snponly.efi", "octet", "windowsize", "3", "timeout", "10")
+	p.g.Expect(binary.BigEndian.Uint16(p.read())).To(Equal(opOptionAck))
+	p.ack(0)
+	for _, block := range []uint16{1, 2, 3} {
+		p.g.Expect(p.read()).To(Equal(data(block, l.loader[(block-1)*512:block*512])))
+	}
+	p.ack(2)
+	for _, block := range []uint16{3, 4, 5} {
+		p.g.Expect(p.read()).To(Equal(data(block, l.loader[(block-1)*512:block*512])))
+	}
+	p.ack(5)
+	p.g.Expect(p.read()).To(Equal(data(6, l.loader[5*512:])))
+	p.g.Expect(p.read()).To(Equal(data(7, nil)), "a full last block is followed by an empty one")
+	p.ack(7)
+	p.g.Eventually(l.idle).Should(BeTrue())
+}
+
+func (l *lab) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.running) == 0 && len(l.clients) == 0
+}
+
+// TestDuplicates: an acknowledgement that comes twice brings no block twice, or every packet would come twice from then on
+// (the Sorcerer's Apprentice, RFC 1123).
+func TestDuplicates(t *testing.T) {
+	l := start(t, 3000)
+	p := l.peer()
+	p.send(opRead, "snponly.efi", "octet", "timeout", "5")
+	p.g.Expect(binary.BigEndian.Uint16(p.read())).To(Equal(opOptionAck))
+	p.ack(0)
+	p.g.Expect(p.read()).To(Equal(data(1, l.loader[:512])))
+	p.ack(1)
+	p.g.Expect(p.read()).To(Equal(data(2, l.loader[512:1024])))
+	p.ack(1)
+	p.ack(1)
+	p.ack(7)
+	p.g.Expect(p.silent(200 * time.Millisecond)).To(BeTrue())
+	p.g.Expect(p.read()).To(Equal(data(2, l.loader[512:1024])), "it is sent again when time is up")
+	p.send(opError, "\x00\x00over")
+	p.g.Eventually(l.idle).Should(BeTrue())
+}
+
+// TestReadOnly: a request to write is refused with the code of RFC 1350 for that.
+func TestReadOnly(t *testing.T) {
+	l := start(t, 10)
+	p := l.peer()
+	p.send(opWrite, "snponly.efi", "octet")
+	p.g.Expect(p.read()).To(Equal([]byte("\x00\x05\x00\x02read only\x00")))
+	p = l.peer()
+	p.send(opRead, "snponly.efi", "netascii")
+	p.g.Expect(p.read()).To(Equal([]byte("\x00\x05\x00\x04octet only\x00")))
+}
+
+// TestSizeOnly: UEFI firmware asks for the size, ends that transfer with error 8, and asks again. Nothing is wrong with that.
+func TestSizeOnly(t *testing.T) {
+	l := start(t, 10)
+	sized, aborted := testutil.ToFloat64(requests.WithLabelValues(outcomeSize)), testutil.ToFloat64(requests.WithLabelValues(outcomeAborted))
+	p := l.peer()
+	p.send(opRead, "snponly.efi", "octet", "tsize", "0", "timeout", "10")
+	p.g.Expect(string(p.read())).To(Equal("\x00\x06tsize\x0010\x00timeout\x0010\x00"))
+	p.send(opError, "\x00\x08User aborted the transfer")
+	p.g.Eventually(l.idle).Should(BeTrue())
+	p.g.Expect(testutil.ToFloat64(requests.WithLabelValues(outcomeSize))).To(Equal(sized + 1))
+	p.g.Expect(testutil.ToFloat64(requests.WithLabelValues(outcomeAborted))).To(Equal(aborted))
+	p.g.Expect(p.silent(100*time.Millisecond)).To(BeTrue(), "an error is not answered")
+	p.g.Expect(l.fetched).To(BeEmpty())
+}
+
+// TestLastAcknowledgement: a client that has all and goes without a word has fetched its boot loader.
+func TestLastAcknowledgement(t *testing.T) {
+	l := start(t, 600)
+	p := l.peer()
+	p.send(opRead, "52-54-00-00-00-01/snponly.efi", "octet", "timeout", "5")
+	p.g.Expect(binary.BigEndian.Uint16(p.read())).To(Equal(opOptionAck))
+	p.ack(0)
+	p.g.Expect(p.read()).To(Equal(data(1, l.loader[:512])))
+	p.g.Expect(l.fetched).To(BeEmpty())
+	p.ack(1)
+	p.g.Expect(p.read()).To(Equal(data(2, l.loader[512:])))
+	p.g.Eventually(l.fetched).Should(Receive(Equal("52:54:00:00:00:01 127.0.0.1 snponly.efi")))
+	p.g.Expect(p.conn.Close()).To(Succeed())
+	p.g.Eventually(l.idle, "30s").Should(BeTrue())
+	p.g.Expect(l.fetched).To(BeEmpty(), "it is told once")
+}
+
+// TestBounds: a client that asks and does not answer keeps a few places for a few seconds, and others are served meanwhile.
+func TestBounds(t *testing.T) {
+	g := NewWithT(t)
+	l := start(t, 10)
+	l.mu.Lock()
+	l.perClient = 4
+	l.mu.Unlock()
+	before := testutil.ToFloat64(requests.WithLabelValues(outcomeBusy))
+	for range 10 {
+		l.peer().send(opRead, "snponly.efi", "octet", "timeout", "1")
+	}
+	g.Eventually(func() float64 { return testutil.ToFloat64(requests.WithLabelValues(outcomeBusy)) }).Should(Equal(before + 6))
+	l.mu.Lock()
+	g.Expect(l.running).To(HaveLen(4))
+	l.mu.Unlock()
+	g.Eventually(l.idle, "30s").Should(BeTrue(), "who never answered is given up soon")
+
+	p := l.peer()
+	for range 3 {
+		p.send(opRead, "snponly.efi", "octet", "timeout", "10")
+	}
+	p.g.Expect(binary.BigEndian.Uint16(p.read())).To(Equal(opOptionAck))
+	p.ack(0)
+	p.g.Expect(p.read()).To(Equal(data(1, l.loader)))
+	p.g.Expect(p.silent(300*time.Millisecond)).To(BeTrue(), "a request that is repeated is one")
+	p.ack(1)
+	g.Eventually(l.idle).Should(BeTrue())
+}
+
+// TestStops: the server ends with its context, whatever is under way.
+func TestStops(t *testing.T) {
+	l := start(t, 10)
+	l.peer().send(opRead, "snponly.efi", "octet")
+	NewWithT(t).Eventually(l.idle).Should(BeFalse())
+}
+
+// TestLoss: over a wire that loses packets both ways, clients have their loaders in the end.
+func TestLoss(t *testing.T) {
+	l := start(t, 60_000)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			g := NewWithT(t)
+			relay := newLossy(t, l.address, 5+i)
+			content, err := l.receive(relay, "snponly.efi", 1448, true)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(bytes.Equal(content, l.loader)).To(BeTrue())
+		})
+	}
+	wg.Wait()
+}
+
+// newLossy returns the address of a relay between one client and the server that drops every n-th packet.
+func newLossy(t *testing.T, server netip.AddrPort, n int) string {
+	t.Helper()
+	g := NewWithT(t)
+	outer, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	g.Expect(err).NotTo(HaveOccurred())
+	inner, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _, _ = outer.Close(), inner.Close() })
+	var packets atomic.Int64
+	var client, transfer atomic.Pointer[net.UDPAddr]
+	transfer.Store(net.UDPAddrFromAddrPort(server))
+	copyPackets := func(from, to *net.UDPConn, seen, target *atomic.Pointer[net.UDPAddr]) {
+		buffer := make([]byte, 2000)
+		for {
+			size, sender, err := from.ReadFromUDP(buffer)
+			if err != nil {
+				return
+			}
+			seen.Store(sender) // the server answers from a port of the transfer's own
+			if packets.Add(1)%int64(n) != 0 {
+				_, _ = to.WriteToUDP(buffer[:size], target.Load())
+			}
+		}
+	}
+	go copyPackets(outer, inner, &client, &transfer)
+	go copyPackets(inner, outer, &transfer, &client)
+	return outer.LocalAddr().String()
+}
+
+// FuzzRequest: whatever comes in a packet, what comes out of it is within its bounds.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte("\x00\x01snponly.efi\x00octet\x00blksize\x001468\x00tsize\x000\x00"))
+	f.Add([]byte("\x00\x02x\x00octet\x00"))
+	f.Add([]byte("\x00\x01x\x00netascii\x00timeout\x00-1\x00windowsize\x0099999999999999999999\x00"))
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		r, err := parseRequest(packet)
+		if err != nil {
+			return
+		}
+		if r.block < defaultBlock || r.block > largestBlock || r.window < 1 || r.window > largestWindow || r.timeout < 0 || r.timeout > longestTimeout {
+			t.Fatalf("%+v", r)
+		}
+		if len(r.options) > 4 || len(r.optionAck(1<<30)) > longestRequest || strings.Contains(r.name, "\x00") {
+			t.Fatalf("%+v", r)
+		}
+	})
 }
 
 // FuzzSplitName: every name that DHCP gives out is taken apart again, and no name brings the server down.

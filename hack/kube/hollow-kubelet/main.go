@@ -20,6 +20,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/version"
 	remote "k8s.io/cri-client/pkg"
 	fakeremote "k8s.io/cri-client/pkg/fake"
 	"k8s.io/klog/v2"
@@ -35,6 +36,7 @@ import (
 type options struct {
 	name, address, providerID, root, manifests string
 	joinConfig, kubeconfig, taints             string
+	version                                    string
 	port                                       int
 }
 
@@ -50,6 +52,8 @@ func main() {
 	flag.StringVar(&o.joinConfig, "join-config", "", "kubeadm JoinConfiguration to join with.")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a Node that is a member already.")
 	flag.StringVar(&o.taints, "taints", "", "Taints that the Node registers with, like KEY=VALUE:EFFECT,..., where no JoinConfiguration says so.")
+	flag.StringVar(&o.version, "kubernetes-version", "", "Version that the Node reports, where it is another than the one that this was built of; "+
+		"it may differ in what is behind the patch version, like v1.36.3+2.")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -60,6 +64,11 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
+	if o.version != "" {
+		if err := version.SetDynamicVersion(o.version); err != nil {
+			return fmt.Errorf("--kubernetes-version: %w", err)
+		}
+	}
 	config, nodeTaints, err := credentials(ctx, o)
 	if err != nil {
 		return err

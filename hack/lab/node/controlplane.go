@@ -14,15 +14,22 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 const (
 	// initConfig is where kubeadm's bootstrap provider writes the configuration of the first control plane server.
 	initConfig = "/run/kubeadm/kubeadm.yaml"
-	pki        = "/etc/kubernetes/pki"
+	// uploadConfig is the same with the paths that it came with: they go into the cluster, for those who join.
+	uploadConfig = "/run/kubeadm/upload.yaml"
+	pki          = "/etc/kubernetes/pki"
+	manifests    = "/etc/kubernetes/manifests"
 	// advertised is what kubeadm is told of the API server's own address: it refuses a loopback address, and nobody asks there.
 	advertised = "192.0.2.1"
 )
+
+// APIPort is where the API server of a control plane server behind a balancer listens, at the server's own address.
+const APIPort = 6443
 
 // clusterConfig is the part of kubeadm's configuration that is needed here.
 type clusterConfig struct {
@@ -39,16 +46,18 @@ func (n *Node) prepareInit() (*clusterConfig, error) {
 		return nil, err
 	}
 	config := &clusterConfig{}
-	var out [][]byte
+	var out, upload [][]byte
 	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
 		var parsed map[string]any
 		if err := yaml.Unmarshal(document, &parsed); err != nil {
 			return nil, err
 		}
+		original := document
 		switch parsed["kind"] {
 		case "ClusterConfiguration":
 			err = n.prepareCluster(parsed, document, config)
 		case "InitConfiguration":
+			original = nil
 			parsed["localAPIEndpoint"] = map[string]any{"advertiseAddress": advertised, "bindPort": 6443}
 			register, ok := parsed["nodeRegistration"].(map[string]any)
 			if !ok {
@@ -69,8 +78,13 @@ func (n *Node) prepareInit() (*clusterConfig, error) {
 			return nil, err
 		}
 		out = append(out, changed)
+		if original == nil {
+			original = changed
+		}
+		upload = append(upload, original)
 	}
-	return config, os.WriteFile(n.path(initConfig), bytes.Join(out, []byte("---\n")), 0o600)
+	return config, errors.Join(os.WriteFile(n.path(initConfig), bytes.Join(out, []byte("\n---\n")), 0o600),
+		os.WriteFile(n.path(uploadConfig), bytes.Join(upload, []byte("\n---\n")), 0o600))
 }
 
 func (n *Node) prepareCluster(parsed map[string]any, document []byte, config *clusterConfig) error {
@@ -98,54 +112,84 @@ func (n *Node) prepareCluster(parsed map[string]any, document []byte, config *cl
 	parsed["etcd"] = map[string]any{"external": map[string]any{
 		"endpoints": external.Endpoints, "caFile": n.path(external.CAFile), "certFile": n.path(external.CertFile), "keyFile": n.path(external.KeyFile),
 	}}
+	// The server's own components speak to its own API server.
+	apiServer, _ := parsed["apiServer"].(map[string]any)
+	if apiServer == nil {
+		apiServer = map[string]any{}
+	}
+	sans, _ := apiServer["certSANs"].([]any)
+	apiServer["certSANs"] = append(sans, n.address.String())
+	parsed["apiServer"] = apiServer
 	return nil
 }
 
-func (n *Node) kubeadm(ctx context.Context, phase ...string) error {
+func (n *Node) kubeadm(ctx context.Context, config string, phase ...string) error {
 	args := append([]string{"init", "phase"}, phase...)
-	_, err := proc.Run(ctx, nil, filepath.Join(n.Bin, "kubeadm"), append(args, "--config="+n.path(initConfig))...)
+	_, err := proc.Run(ctx, nil, filepath.Join(n.Bin, "kubeadm"), append(args, "--config="+n.path(config))...)
 	return err
 }
 
+// listens returns where the server's API server listens.
+func (n *Node) listens(config *clusterConfig) string {
+	if n.Balanced {
+		return netip.AddrPortFrom(n.address, APIPort).String()
+	}
+	return config.endpoint
+}
+
+// runControlPlane brings the first control plane server up.
 func (n *Node) runControlPlane(ctx context.Context) error {
-	config, err := n.prepareInit()
+	config, err := n.startControlPlane(ctx)
 	if err != nil {
-		return fmt.Errorf("prepare kubeadm's configuration: %w", err)
+		return err
 	}
 	etc := n.path("/etc/kubernetes")
 	admin := filepath.Join(etc, "super-admin.conf")
-	if err := errors.Join(n.kubeadm(ctx, "certs", "all"), n.kubeadm(ctx, "kubeconfig", "all", "--kubeconfig-dir="+etc)); err != nil {
-		return err
-	}
-	if err := n.pointTo(etc, config.endpoint); err != nil {
-		return err
-	}
-	if err := n.startAPIServer(ctx, config); err != nil {
-		return err
-	}
-	if err := n.startControllerManager(ctx); err != nil {
-		return err
-	}
-	if err := n.writeStaticPods(); err != nil {
-		return err
-	}
 	if err := n.startKubelet(ctx, "--kubeconfig="+filepath.Join(etc, "kubelet.conf"), "--provider-id="+config.register.arg("provider-id"),
-		"--manifests="+n.path("/etc/kubernetes/manifests"), "--taints=node-role.kubernetes.io/control-plane:NoSchedule"); err != nil {
+		"--manifests="+n.path(manifests), "--taints=node-role.kubernetes.io/control-plane:NoSchedule"); err != nil {
 		return err
 	}
-	if err := errors.Join(n.kubeadm(ctx, "upload-config", "all", "--kubeconfig="+admin), n.kubeadm(ctx, "bootstrap-token", "--kubeconfig="+admin)); err != nil {
+	if err := errors.Join(n.kubeadm(ctx, uploadConfig, "upload-config", "all", "--kubeconfig="+admin),
+		n.kubeadm(ctx, initConfig, "bootstrap-token", "--kubeconfig="+admin)); err != nil {
 		return err
 	}
-	// What `kubeadm init` does beside its phases: the administrators' binding, and the role of the node.
-	kubectl := filepath.Join(n.Bin, "kubectl")
-	if _, err := proc.Run(ctx, nil, kubectl, "--kubeconfig="+admin, "create", "clusterrolebinding", "kubeadm:cluster-admins",
+	// What `kubeadm init` does beside its phases: the administrators' binding.
+	if _, err := proc.Run(ctx, nil, filepath.Join(n.Bin, "kubectl"), "--kubeconfig="+admin, "create", "clusterrolebinding", "kubeadm:cluster-admins",
 		"--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins"); err != nil {
 		return err
 	}
+	return n.markControlPlane(ctx, admin)
+}
+
+// startControlPlane starts an API server and a controller manager on certificates that kubeadm makes of the cluster's CAs.
+func (n *Node) startControlPlane(ctx context.Context) (*clusterConfig, error) {
+	config, err := n.prepareInit()
+	if err != nil {
+		return nil, fmt.Errorf("prepare kubeadm's configuration: %w", err)
+	}
+	etc := n.path("/etc/kubernetes")
+	if err := errors.Join(n.kubeadm(ctx, initConfig, "certs", "all"), n.kubeadm(ctx, initConfig, "kubeconfig", "all", "--kubeconfig-dir="+etc)); err != nil {
+		return nil, err
+	}
+	if err := n.pointTo(etc, n.listens(config)); err != nil {
+		return nil, err
+	}
+	if err := n.startAPIServer(ctx, config); err != nil {
+		return nil, err
+	}
+	if err := n.startControllerManager(ctx); err != nil {
+		return nil, err
+	}
+	return config, n.writeStaticPods()
+}
+
+// markControlPlane gives the server's Node the role, as kubeadm does.
+func (n *Node) markControlPlane(ctx context.Context, admin string) error {
+	kubectl := filepath.Join(n.Bin, "kubectl")
 	if _, err := proc.Run(ctx, nil, kubectl, "--kubeconfig="+admin, "wait", "--for=create", "--timeout=60s", "node/"+n.name); err != nil {
 		return err
 	}
-	_, err = proc.Run(ctx, nil, kubectl, "--kubeconfig="+admin, "label", "node", n.name, "node-role.kubernetes.io/control-plane=")
+	_, err := proc.Run(ctx, nil, kubectl, "--kubeconfig="+admin, "label", "node", n.name, "node-role.kubernetes.io/control-plane=")
 	return err
 }
 
@@ -166,12 +210,12 @@ func (n *Node) pointTo(dir, endpoint string) error {
 }
 
 func (n *Node) startAPIServer(ctx context.Context, config *clusterConfig) error {
-	host, port, err := net.SplitHostPort(config.endpoint)
+	host, port, err := net.SplitHostPort(n.listens(config))
 	if err != nil {
 		return fmt.Errorf("control plane endpoint: %w", err)
 	}
 	file := func(name string) string { return filepath.Join(n.path(pki), name) }
-	return n.start(ctx, "kube-apiserver", proc.Healthy("https://"+config.endpoint+"/readyz"),
+	return n.start(ctx, "kube-apiserver", proc.Healthy("https://"+n.listens(config)+"/readyz"),
 		"--bind-address="+host, "--secure-port="+port, "--advertise-address="+advertised, "--endpoint-reconciler-type=none",
 		"--etcd-servers="+strings.Join(config.etcd.endpoints, ","), "--etcd-cafile="+file("etcd/ca.crt"),
 		"--etcd-certfile="+file("apiserver-etcd-client.crt"), "--etcd-keyfile="+file("apiserver-etcd-client.key"),
@@ -187,7 +231,7 @@ func (n *Node) startAPIServer(ctx context.Context, config *clusterConfig) error 
 }
 
 func (n *Node) startControllerManager(ctx context.Context) error {
-	port, err := proc.FreePort(n.address)
+	port, err := pxetest.FreePort(n.address)
 	if err != nil {
 		return err
 	}
@@ -195,10 +239,14 @@ func (n *Node) startControllerManager(ctx context.Context) error {
 	file := func(name string) string { return filepath.Join(n.path(pki), name) }
 	return n.start(ctx, "kube-controller-manager", proc.Healthy("https://"+netip.AddrPortFrom(n.address, port).String()+"/healthz"),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
-		"--bind-address="+n.address.String(), fmt.Sprintf("--secure-port=%d", port), "--leader-elect=false",
+		"--bind-address="+n.address.String(), fmt.Sprintf("--secure-port=%d", port), fmt.Sprintf("--leader-elect=%t", n.Balanced),
 		"--cluster-signing-cert-file="+file("ca.crt"), "--cluster-signing-key-file="+file("ca.key"), "--root-ca-file="+file("ca.crt"),
 		"--service-account-private-key-file="+file("sa.key"), "--use-service-account-credentials",
 		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
+		// With a server that is switched off its leader goes at once, not after the lease. Nobody starts one again that lost its lease on a busy
+		// machine.
+		"--leader-elect-lease-duration=20s", "--leader-elect-renew-deadline=15s",
+		"--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit=true",
 	)
 }
 
@@ -219,7 +267,7 @@ spec:
 // writeStaticPods writes the Pods that the kubelet shows for the control plane. It runs them in memory: the programs run beside
 // it, or not at all (nothing here is to be scheduled).
 func (n *Node) writeStaticPods() error {
-	dir := n.path("/etc/kubernetes/manifests")
+	dir := n.path(manifests)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

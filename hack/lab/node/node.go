@@ -29,6 +29,11 @@ const patience = 2 * time.Minute
 type Node struct {
 	// Dir is the server's disk, Bin the folder with the programs.
 	Dir, Bin string
+	// Version is the version of Kubernetes that the image says it has: that of the programs if it is empty.
+	Version string
+	// Balanced says that a balancer has the endpoint of the control plane: a control plane server serves at its own address then, at APIPort,
+	// and others may join it.
+	Balanced bool
 
 	name    string
 	address netip.Addr
@@ -49,7 +54,7 @@ func (n *Node) Run(ctx context.Context, system *pxetest.System, stage func(strin
 	if n.exists(initConfig) {
 		err = n.runControlPlane(ctx)
 	} else {
-		err = n.runWorker(ctx)
+		err = n.join(ctx)
 	}
 	if err != nil {
 		return err
@@ -136,26 +141,12 @@ func (n *Node) startKubelet(ctx context.Context, args ...string) error {
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return err
 	}
+	if n.Version != "" {
+		args = append(args, "--kubernetes-version="+n.Version)
+	}
 	const port = 10250 // kubemark's kubelet serves it without TLS
 	return n.start(ctx, "hollow-kubelet", proc.Healthy(fmt.Sprintf("http://%s/healthz", netip.AddrPortFrom(n.address, port))),
 		append([]string{"--name=" + n.name, "--address=" + n.address.String(), fmt.Sprintf("--port=%d", port), "--root=" + root}, args...)...)
-}
-
-// joinConfig is where kubeadm's bootstrap provider writes the JoinConfiguration of a worker.
-const joinConfig = "/run/kubeadm/kubeadm-join-config.yaml"
-
-func (n *Node) runWorker(ctx context.Context) error {
-	content, err := os.ReadFile(n.path(joinConfig))
-	if err != nil {
-		return fmt.Errorf("the bootstrap data has neither a kubeadm InitConfiguration nor a JoinConfiguration: %w", err)
-	}
-	var join struct {
-		NodeRegistration registration `json:"nodeRegistration"`
-	}
-	if err := yaml.Unmarshal(content, &join); err != nil {
-		return err
-	}
-	return n.startKubelet(ctx, "--join-config="+n.path(joinConfig), "--provider-id="+join.NodeRegistration.arg("provider-id"))
 }
 
 // registration is how kubeadm is told to register a Node.

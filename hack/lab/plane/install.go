@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 // The versions that the lab installs.
@@ -23,6 +25,9 @@ const (
 	capiVersion     = "v1.14.2"
 	providerVersion = "v0.1.0"
 )
+
+// NextVersion is a later version of this provider in the repository, which a suite may upgrade to.
+const NextVersion = "v0.1.1"
 
 var clusterctlEnv = []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true", "CAPBM_BOOT_ADDRESS=192.0.2.1"}
 
@@ -32,8 +37,11 @@ type Repository struct {
 	Config string
 }
 
-// NewRepository makes a repository in dir, of the components that kustomize builds from Cluster API's module and from this
-// project.
+// labTemplates are the flavours that only the lab has, by the folder of the project that each is built from.
+var labTemplates = map[string]string{"lab": "hack/lab/template"}
+
+// NewRepository makes a repository in dir, of the components that kustomize builds from Cluster API's module, and of this project's
+// release, in the version that the lab installs and in the next one.
 func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, error) {
 	module, err := proc.Run(ctx, nil, "go", "-C", root, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
 	if err != nil {
@@ -42,44 +50,55 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 	capi := filepath.Clean(module[:len(module)-1])
 	var config strings.Builder
 	config.WriteString("providers:\n")
-	for _, p := range []struct{ name, kind, version, source, components, metadata string }{
-		{"cluster-api", "CoreProvider", capiVersion, filepath.Join(capi, "core", "config", "default"), "core-components.yaml", filepath.Join(capi, "metadata.yaml")},
-		{"kubeadm", "BootstrapProvider", capiVersion, filepath.Join(capi, "bootstrap", "kubeadm", "config", "default"), "bootstrap-components.yaml", filepath.Join(capi, "metadata.yaml")},
-		{"kubeadm", "ControlPlaneProvider", capiVersion, filepath.Join(capi, "controlplane", "kubeadm", "config", "default"), "control-plane-components.yaml", filepath.Join(capi, "metadata.yaml")},
-		{"baremetal", "InfrastructureProvider", providerVersion, filepath.Join(root, "config", "default"), "infrastructure-components.yaml", filepath.Join(root, "metadata.yaml")},
+	for _, p := range []struct{ name, kind, label, source, components string }{
+		{"cluster-api", "CoreProvider", "cluster-api", "core", "core-components.yaml"},
+		{"kubeadm", "BootstrapProvider", "bootstrap-kubeadm", "bootstrap/kubeadm", "bootstrap-components.yaml"},
+		{"kubeadm", "ControlPlaneProvider", "control-plane-kubeadm", "controlplane/kubeadm", "control-plane-components.yaml"},
 	} {
-		label := map[string]string{
-			"CoreProvider": "cluster-api", "BootstrapProvider": "bootstrap-kubeadm", "ControlPlaneProvider": "control-plane-kubeadm",
-			"InfrastructureProvider": "infrastructure-baremetal",
-		}[p.kind]
-		folder := filepath.Join(dir, label, p.version)
+		folder := filepath.Join(dir, p.label, capiVersion)
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return nil, err
 		}
 		path := filepath.Join(folder, p.components)
-		if err := build(ctx, bin, p.source, path); err != nil {
+		if err := build(ctx, bin, filepath.Join(capi, p.source, "config", "default"), path); err != nil {
 			return nil, err
 		}
-		metadata, err := os.ReadFile(p.metadata)
-		if err != nil {
+		if err := copyFile(filepath.Join(capi, "metadata.yaml"), filepath.Join(folder, "metadata.yaml")); err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(folder, "metadata.yaml"), metadata, 0o600); err != nil { //nolint:gosec // in the lab's own folder
-			return nil, err
-		}
-		fmt.Fprintf(&config, "- name: %s\n  type: %s\n  url: %s\n", p.name, p.kind, path)
+		fmt.Fprintf(&config, "- {name: %s, type: %s, url: %q}\n", p.name, p.kind, path)
 	}
-	templates := filepath.Join(dir, "infrastructure-baremetal", providerVersion)
-	for source, file := range map[string]string{
-		filepath.Join(root, "config", "templates"):     "cluster-template.yaml",
-		filepath.Join(root, "hack", "lab", "template"): "cluster-template-lab.yaml",
-	} {
-		if err := build(ctx, bin, source, filepath.Join(templates, file)); err != nil {
+	for _, version := range []string{providerVersion, NextVersion} {
+		folder := filepath.Join(dir, "infrastructure-baremetal", version)
+		if err := release(ctx, root, bin, folder, version); err != nil {
 			return nil, err
 		}
 	}
+	fmt.Fprintf(&config, "- {name: baremetal, type: InfrastructureProvider, url: %q}\n",
+		filepath.Join(dir, "infrastructure-baremetal", providerVersion, "infrastructure-components.yaml"))
 	r := &Repository{Config: filepath.Join(dir, "clusterctl.yaml")}
 	return r, os.WriteFile(r.Config, []byte(config.String()), 0o600)
+}
+
+// release writes what `make release` does to a folder, and the lab's own flavours.
+func release(ctx context.Context, root, bin, folder, version string) error {
+	if _, err := proc.Run(ctx, nil, filepath.Join(root, "hack", "release.sh"), folder, "capbm.example/manager:"+version); err != nil {
+		return err
+	}
+	for flavor, source := range labTemplates {
+		if err := build(ctx, bin, filepath.Join(root, source), filepath.Join(folder, "cluster-template-"+flavor+".yaml")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from) //nolint:gosec // of a module
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o600) //nolint:gosec // in the lab's own folder
 }
 
 func build(ctx context.Context, bin, source, target string) error {
@@ -116,7 +135,7 @@ func (p *Plane) install(ctx context.Context) error {
 		"--control-plane", "kubeadm:"+capiVersion, "--infrastructure", "baremetal:"+providerVersion); err != nil {
 		return err
 	}
-	for _, m := range managers {
+	for _, m := range append(slices.Clone(managers), provider) {
 		if err := p.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(m.namespace)); err != nil {
 			return err
 		}
@@ -124,29 +143,50 @@ func (p *Plane) install(ctx context.Context) error {
 	return nil
 }
 
-// serveWebhooks makes a certificate for a manager's webhooks, and lets the API server call them at a port of this machine.
-func (p *Plane) serveWebhooks(ctx context.Context, m manager) (port uint16, dir string, err error) {
-	if port, err = proc.FreePort(loopback); err != nil {
-		return 0, "", err
+// serving is where a manager serves its webhooks, with the certificate that is in a folder.
+type serving struct {
+	port        uint16
+	dir         string
+	certificate []byte
+}
+
+// serveWebhooks makes a certificate for a manager's webhooks, and lets the API server call them at a port of this machine. A manager that is
+// started again keeps both: the API server knows them, or is told once more after clusterctl has installed another version.
+func (p *Plane) serveWebhooks(ctx context.Context, m manager) (serving, error) {
+	s, again := p.serving[m.program]
+	if !again {
+		var err error
+		if s, err = p.newServing(m); err != nil {
+			return s, err
+		}
+		p.serving[m.program] = s
+	}
+	base := fmt.Sprintf("https://127.0.0.1:%d", s.port)
+	if err := p.redirectConversion(ctx, m.namespace, base, s.certificate); err != nil {
+		return s, err
+	}
+	return s, p.redirectAdmission(ctx, m.namespace, base, s.certificate)
+}
+
+func (p *Plane) newServing(m manager) (serving, error) {
+	port, err := pxetest.FreePort(loopback)
+	if err != nil {
+		return serving{}, err
 	}
 	crt, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{loopback.AsSlice()}, nil)
 	if err != nil {
-		return 0, "", err
+		return serving{}, err
 	}
-	dir = filepath.Join(p.opts.Dir, m.program+"-certs")
+	dir := filepath.Join(p.opts.Dir, m.program+"-certs")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, "", err
+		return serving{}, err
 	}
 	for name, content := range map[string][]byte{"tls.crt": crt, "tls.key": key} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			return 0, "", err
+			return serving{}, err
 		}
 	}
-	base := fmt.Sprintf("https://127.0.0.1:%d", port)
-	if err := p.redirectConversion(ctx, m.namespace, base, crt); err != nil {
-		return 0, "", err
-	}
-	return port, dir, p.redirectAdmission(ctx, m.namespace, base, crt)
+	return serving{port, dir, crt}, nil
 }
 
 func (p *Plane) redirectAdmission(ctx context.Context, namespace, base string, ca []byte) error {

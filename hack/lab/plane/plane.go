@@ -4,6 +4,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -25,6 +27,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 var loopback = netip.MustParseAddr("127.0.0.1")
@@ -35,10 +38,16 @@ type Options struct {
 	Dir string
 	// Bin is the folder with the programs.
 	Bin string
+	// Manager is this provider's manager.
+	Manager string
 	// Repository is a folder that clusterctl installs from; NewRepository makes it.
 	Repository *Repository
 	// ManagerArgs are the flags of this provider's manager, besides those that every manager gets.
 	ManagerArgs []string
+	// ManagerEnv is the environment of this provider's manager, besides that of the lab.
+	ManagerEnv []string
+	// APIServerArgs are further flags of kube-apiserver, as name=value.
+	APIServerArgs []string
 	// Log tells people how far it is.
 	Log func(format string, args ...any)
 }
@@ -52,7 +61,12 @@ type Plane struct {
 
 	opts      Options
 	env       *envtest.Environment
+	config    *rest.Config // the administrator's
 	processes []*proc.Process
+	provider  *proc.Process
+	health    string                   // the URL of the provider's
+	store     map[string]*storeProcess // kube-apiserver and etcd
+	serving   map[string]serving       // by program
 }
 
 // Scheme has every type that the lab reads and writes.
@@ -68,14 +82,23 @@ func Scheme() *runtime.Scheme {
 
 // Start brings the plane up. Stop it, also after an error.
 func Start(ctx context.Context, opts Options) (*Plane, error) {
-	p := &Plane{opts: opts, env: &envtest.Environment{BinaryAssetsDirectory: opts.Bin}}
+	p := &Plane{opts: opts, serving: map[string]serving{}, env: &envtest.Environment{
+		BinaryAssetsDirectory: opts.Bin, ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: 2 * time.Minute,
+	}}
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return p, err
 	}
+	for _, arg := range opts.APIServerArgs {
+		name, value, _ := strings.Cut(arg, "=")
+		p.env.ControlPlane.GetAPIServer().Configure().Append(name, value)
+	}
+	before := children()
 	config, err := p.env.Start()
 	if err != nil {
 		return p, fmt.Errorf("start kube-apiserver and etcd: %w", err)
 	}
+	p.findStore(before)
+	p.config = config
 	config.QPS, config.Burst = 200, 400
 	if p.Client, err = client.New(config, client.Options{Scheme: Scheme()}); err != nil {
 		return p, err
@@ -92,9 +115,12 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 	}
 	opts.Log("clusterctl installed Cluster API and this provider")
 	for _, m := range managers {
-		if err := p.startManager(ctx, config, m); err != nil {
+		if _, err := p.startManager(ctx, m, "", capiFeatureGates); err != nil {
 			return p, err
 		}
+	}
+	if err := p.StartProvider(ctx, opts.Manager); err != nil {
+		return p, err
 	}
 	opts.Log("the managers are up: %s", "Cluster API core, kubeadm bootstrap, kubeadm control plane, bare metal")
 	return p, nil
@@ -104,6 +130,9 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 func (p *Plane) Stop() error {
 	for _, process := range slices.Backward(p.processes) {
 		process.Stop()
+	}
+	for _, process := range p.store {
+		process.stop()
 	}
 	return p.env.Stop()
 }
@@ -122,13 +151,13 @@ func (p *Plane) user(config *rest.Config, name string, groups ...string) (string
 	return path, os.WriteFile(path, kubeconfig, 0o600)
 }
 
-func (p *Plane) start(ctx context.Context, name string, env []string, healthy string, args ...string) error {
-	process, err := proc.Start(ctx, p.opts.Dir, name, env, filepath.Join(p.opts.Bin, name), args...)
+func (p *Plane) start(ctx context.Context, program string, env []string, healthy string, args ...string) (*proc.Process, error) {
+	process, err := proc.Start(ctx, p.opts.Dir, filepath.Base(program), env, program, args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.processes = append(p.processes, process)
-	return process.Wait(ctx, 2*time.Minute, proc.Healthy(healthy))
+	return process, process.Wait(ctx, 2*time.Minute, proc.Healthy(healthy))
 }
 
 func (p *Plane) startControllerManager(ctx context.Context, config *rest.Config) error {
@@ -136,16 +165,17 @@ func (p *Plane) startControllerManager(ctx context.Context, config *rest.Config)
 	if err != nil {
 		return err
 	}
-	port, err := proc.FreePort(loopback)
+	port, err := pxetest.FreePort(loopback)
 	if err != nil {
 		return err
 	}
-	return p.start(ctx, "kube-controller-manager", nil, fmt.Sprintf("https://127.0.0.1:%d/healthz", port),
+	_, err = p.start(ctx, filepath.Join(p.opts.Bin, "kube-controller-manager"), nil, fmt.Sprintf("https://127.0.0.1:%d/healthz", port),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--leader-elect=false",
 		// Roles that are put together of others, objects whose owner is gone, and namespaces that are deleted.
 		"--controllers=clusterrole-aggregation-controller,garbage-collector-controller,namespace-controller",
 	)
+	return err
 }
 
 // manager is a manager of the plane.
@@ -154,39 +184,58 @@ type manager struct {
 	webhooks                           bool
 }
 
+// capiFeatureGates lets Cluster API's managers serve ClusterClasses, and bootstrap data that is Ignition.
+const capiFeatureGates = "--feature-gates=ClusterTopology=true,KubeadmBootstrapFormatIgnition=true"
+
+// managers are those of Cluster API.
 var managers = []manager{
 	{"capi-core", "capi-system", "capi-manager", true},
 	{"capi-kubeadm-bootstrap", "capi-kubeadm-bootstrap-system", "capi-kubeadm-bootstrap-manager", true},
 	{"capi-kubeadm-control-plane", "capi-kubeadm-control-plane-system", "capi-kubeadm-control-plane-manager", true},
-	{"manager", "capbm-system", "capbm-manager", false},
 }
 
-// startManager runs a manager as its service account, so that a rule which is missing from its RBAC shows.
-func (p *Plane) startManager(ctx context.Context, config *rest.Config, m manager) error {
-	kubeconfig, err := p.user(config, "system:serviceaccount:"+m.namespace+":"+m.serviceAccount,
+// provider is this project's.
+var provider = manager{"manager", "capbm-system", "capbm-manager", true}
+
+// StartProvider starts this provider's manager, which is a program, with the plane's flags and further ones. The plane runs one at a time.
+func (p *Plane) StartProvider(ctx context.Context, program string, args ...string) error {
+	var err error
+	p.provider, err = p.startManager(ctx, provider, program, slices.Concat([]string{"--webhook-host=127.0.0.1"}, p.opts.ManagerArgs, args)...)
+	return err
+}
+
+// StopProvider ends this provider's manager.
+func (p *Plane) StopProvider() { p.provider.Stop() }
+
+// startManager runs a manager as its service account, so that a rule which is missing from its RBAC shows. program is where it is, if
+// not among the lab's own.
+func (p *Plane) startManager(ctx context.Context, m manager, program string, args ...string) (*proc.Process, error) {
+	kubeconfig, err := p.user(p.config, "system:serviceaccount:"+m.namespace+":"+m.serviceAccount,
 		"system:serviceaccounts", "system:serviceaccounts:"+m.namespace, "system:authenticated")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	health, err := proc.FreePort(loopback)
+	health, err := pxetest.FreePort(loopback)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	args := []string{
+	args = append([]string{
 		"--kubeconfig=" + kubeconfig, "--leader-elect=false", fmt.Sprintf("--health-addr=127.0.0.1:%d", health),
 		"--diagnostics-address=0", "--insecure-diagnostics",
-	}
+	}, args...)
 	if m.webhooks {
-		port, dir, err := p.serveWebhooks(ctx, m)
+		s, err := p.serveWebhooks(ctx, m)
 		if err != nil {
-			return fmt.Errorf("set up the webhooks of %s: %w", m.program, err)
+			return nil, fmt.Errorf("set up the webhooks of %s: %w", m.program, err)
 		}
-		args = append(args, fmt.Sprintf("--webhook-port=%d", port), "--webhook-cert-dir="+dir)
-	} else {
-		args = append(args, p.opts.ManagerArgs...)
+		args = append(args, fmt.Sprintf("--webhook-port=%d", s.port), "--webhook-cert-dir="+s.dir)
 	}
-	return p.start(ctx, m.program, []string{"POD_NAMESPACE=" + m.namespace, "POD_NAME=" + m.program, "POD_UID=lab"},
-		fmt.Sprintf("http://127.0.0.1:%d/readyz", health), args...)
+	env := []string{"POD_NAMESPACE=" + m.namespace, "POD_NAME=" + m.program, "POD_UID=lab"}
+	ready := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
+	if m == provider {
+		env, p.health = append(env, p.opts.ManagerEnv...), ready
+	}
+	return p.start(ctx, cmp.Or(program, filepath.Join(p.opts.Bin, m.program)), env, ready, args...)
 }
 
 // Clusterctl runs clusterctl against the plane, and returns what it printed.

@@ -6,9 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,10 +24,10 @@ type Process struct {
 	cmd  *exec.Cmd
 }
 
-// Start runs a program in the background until ctx ends or Stop is called. It writes to NAME.log in the folder dir.
+// Start runs a program in the background until ctx ends or Stop is called. It appends to NAME.log in the folder dir.
 func Start(ctx context.Context, dir, name string, env []string, program string, args ...string) (*Process, error) {
 	path := filepath.Join(dir, name+".log")
-	log, err := os.Create(path) //nolint:gosec // in the lab's own folder
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // in the lab's own folder
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +58,26 @@ func (p *Process) Stop() {
 		<-p.done
 	}
 }
+
+// Again starts a program that has ended once more, as it was started before.
+func (p *Process) Again(ctx context.Context) (*Process, error) {
+	return Start(ctx, filepath.Dir(p.log), p.name, p.cmd.Env, p.cmd.Path, p.cmd.Args[1:]...)
+}
+
+// Kill ends the program as a crash does, without a chance to clean up, and waits for its end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.done
+}
+
+// Signal sends the program a signal.
+func (p *Process) Signal(signal syscall.Signal) error { return p.cmd.Process.Signal(signal) }
+
+// Pid returns the program's process ID.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Done is closed when the program has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait waits until ready is nil. It returns an error when the program ends before, or when it takes too long.
 func (p *Process) Wait(ctx context.Context, patience time.Duration, ready func(context.Context) error) error {
@@ -120,22 +138,4 @@ func Healthy(url string) func(context.Context) error {
 		}
 		return errors.Join(err, response.Body.Close())
 	}
-}
-
-// FreePort returns a port that nothing listens on, neither for TCP nor for UDP.
-func FreePort(address netip.Addr) (uint16, error) {
-	for range 100 {
-		tcp, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(address, 0)))
-		if err != nil {
-			return 0, err
-		}
-		port := tcp.Addr().(*net.TCPAddr).AddrPort().Port() //nolint:forcetypeassert // of a TCP listener
-		udp, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, port)))
-		if err != nil {
-			_ = tcp.Close()
-			continue
-		}
-		return port, errors.Join(tcp.Close(), udp.Close())
-	}
-	return 0, errors.New("no port is free for both TCP and UDP")
 }

@@ -33,20 +33,26 @@ const (
 	Password = "emulated"
 )
 
-// files are what the servers boot. The firmware checks what it gets and runs none of it.
-var files = map[string]string{"/kernel": "an emulated kernel", "/initrd": "an emulated initrd"}
-
 // Rack is a rack of emulated servers.
 type Rack struct {
 	Dir, Bin string
 	// Event, where not nil, is told what a server does: "powered on", a stage of its boot, "powered off", or what went wrong.
 	Event func(server, what string)
+	// Seeded, where not nil, is told what a server was given when it has its bootstrap data.
+	Seeded func(server string, system *pxetest.System)
+	// Persist, where not zero, is how long what a server runs repeats a request that is not answered; and its firmware begins again where it could
+	// not boot, as that of servers does.
+	Persist time.Duration
 
 	network [2]byte
+	taken   net.Listener // marks the network as taken
 	ports   map[string]uint16
 	etcd    *etcd
 	origin  *http.Server
 	servers []*Server
+	// images has the version of Kubernetes on an image by the checksum of its initrd.
+	images   sync.Map
+	balancer *proc.Process // nil without one
 }
 
 // Server is an emulated server.
@@ -56,17 +62,22 @@ type Server struct {
 	// BMC is the address of its BMC, for a host's spec.
 	BMC string
 
-	bmc io.Closer
-	mu  sync.Mutex
-	ran int
+	bmc   io.Closer
+	light bool
+	mu    sync.Mutex
+	ran   int
+	disk  *disk              // nil while it is empty
+	crash context.CancelFunc // ends the operating system
 }
 
 // New makes a rack without servers: its network, the origin of the boot files, and the etcd of the clusters to come.
 func New(ctx context.Context, dir, bin string, event func(server, what string)) (*Rack, error) {
-	// Labs that run at once have networks of their own.
-	r := &Rack{Dir: dir, Bin: bin, Event: event, network: [2]byte{127, byte(64 + os.Getpid()%128)}, ports: map[string]uint16{}}
+	r := &Rack{Dir: dir, Bin: bin, Event: event, ports: map[string]uint16{}}
+	if err := r.takeNetwork(ctx); err != nil {
+		return r, err
+	}
 	for _, name := range []string{"dhcp", "tftp", "http", "etcd", "etcd-peer", "api"} {
-		port, err := proc.FreePort(r.address(0, 1))
+		port, err := pxetest.FreePort(r.address(0, 1))
 		if err != nil {
 			return r, err
 		}
@@ -76,9 +87,13 @@ func New(ctx context.Context, dir, bin string, event func(server, what string)) 
 	if err := os.MkdirAll(loaders, 0o700); err != nil {
 		return r, err
 	}
-	// The firmware is emulated, and so is the boot loader: it is fetched and not run.
-	if err := os.WriteFile(filepath.Join(loaders, "snponly.efi"), []byte("an emulated boot loader"), 0o600); err != nil {
+	if err := pxetest.WriteLoaders(loaders, "snponly.efi"); err != nil {
 		return r, err
+	}
+	for name, address := range map[string]netip.Addr{bootConfig: r.address(0, 1), otherBootConfig: r.address(0, 4)} {
+		if err := r.writeBootConfig(name, address); err != nil {
+			return r, err
+		}
 	}
 	if err := r.serveFiles(ctx); err != nil {
 		return r, err
@@ -86,6 +101,20 @@ func New(ctx context.Context, dir, bin string, event func(server, what string)) 
 	var err error
 	r.etcd, err = startEtcd(ctx, r)
 	return r, err
+}
+
+// takeNetwork takes 127.64.0.0/16 or one of the 127 networks after it: labs that run at once have networks of their own. A port that is
+// listened on marks a network as taken.
+func (r *Rack) takeNetwork(ctx context.Context) error {
+	const networks, mark = 128, 47999
+	var err error
+	for i := range networks {
+		r.network = [2]byte{127, byte(64 + (os.Getpid()+i)%networks)}
+		if r.taken, err = (&net.ListenConfig{}).Listen(ctx, "tcp4", netip.AddrPortFrom(r.address(0, 1), mark).String()); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("no network is free for the rack: %w", err)
 }
 
 // Close switches every server off.
@@ -96,6 +125,12 @@ func (r *Rack) Close() {
 	}
 	if r.origin != nil {
 		_ = r.origin.Close()
+	}
+	if r.taken != nil {
+		_ = r.taken.Close()
+	}
+	if r.balancer != nil {
+		r.balancer.Stop()
 	}
 	if r.etcd != nil {
 		r.etcd.process.Stop()
@@ -114,36 +149,50 @@ func (r *Rack) Endpoint() (host string, port uint16) {
 // ManagerArgs are the flags of a manager whose boot server serves the rack.
 func (r *Rack) ManagerArgs() []string {
 	return []string{
-		"--boot-address=" + r.address(0, 1).String(), fmt.Sprintf("--boot-http-port=%d", r.ports["http"]),
-		"--dhcp-mode=authoritative", "--dhcp-network=" + r.address(0, 0).String() + "/16",
-		fmt.Sprintf("--dhcp-range=%s-%s", r.address(1, 1), r.address(1, 250)),
-		fmt.Sprintf("--dhcp-port=%d", r.ports["dhcp"]), fmt.Sprintf("--tftp-port=%d", r.ports["tftp"]),
-		"--loader-dir=" + filepath.Join(r.Dir, "loaders"), "--artifact-dir=" + filepath.Join(r.Dir, "artifacts"),
-		"--artifact-allow-network=127.0.0.0/8", "--bmc-allow-network=127.0.0.0/8", "--boot-timeout=5m", "--power-active-interval=1s", "--power-poll-interval=5s",
+		"--boot-config=" + filepath.Join(r.Dir, bootConfig), "--bmc-allow-network=127.0.0.0/8", "--boot-timeout=5m", "--power-active-interval=1s", "--power-poll-interval=5s",
 	}
 }
 
 // OtherManagerArgs are the flags of a second manager, whose boot server stands on the network too and serves nobody.
 func (r *Rack) OtherManagerArgs() []string {
 	args := slices.Clone(r.ManagerArgs())
-	args[0] = "--boot-address=" + r.address(0, 4).String()
+	args[0] = "--boot-config=" + filepath.Join(r.Dir, otherBootConfig)
 	return args
+}
+
+// The configuration files of the two boot servers.
+const bootConfig, otherBootConfig = "boot.yaml", "other-boot.yaml"
+
+// writeBootConfig writes the configuration file of a boot server at an address.
+func (r *Rack) writeBootConfig(name string, address netip.Addr) error {
+	content := fmt.Sprintf(`http: {port: %d}
+tftp: {port: %d}
+dhcp: {port: %d, proxyPort: 0}
+loaders: [%q]
+artifacts: {dir: %q, allowNetworks: [127.0.0.0/8]}
+networks:
+- name: rack
+  mode: authoritative
+  address: %s
+  subnet: %s/16
+  ranges: [%s-%s]
+`, r.ports["http"], r.ports["tftp"], r.ports["dhcp"], filepath.Join(r.Dir, "loaders"), filepath.Join(r.Dir, "artifacts"),
+		address, r.address(0, 0), r.address(1, firstLease), r.address(1, lastLease))
+	return os.WriteFile(filepath.Join(r.Dir, name), []byte(content), 0o600)
 }
 
 // Servers are the servers of the rack.
 func (r *Rack) Servers() []*Server { return r.servers }
 
-// TemplateVariables are those of the cluster template "lab".
+// TemplateVariables are those of the cluster templates "lab" and "topology".
 func (r *Rack) TemplateVariables() []string {
 	host, port := r.Endpoint()
 	vars := []string{
 		"CONTROL_PLANE_ENDPOINT_HOST=" + host, fmt.Sprintf("CONTROL_PLANE_ENDPOINT_PORT=%d", port),
-		"BOOT_PERSISTENCE=Ephemeral", "ETCD_ENDPOINT=" + r.etcd.endpoint,
+		"BOOT_PERSISTENCE=Ephemeral", "ETCD_ENDPOINT=" + r.etcd.endpoint, fmt.Sprintf("EXTERNAL_ETCD_ENDPOINTS=[%q]", r.etcd.endpoint), "KUBE_VIP_ENABLED=false",
 	}
-	for name, path := range map[string]string{"KERNEL": "/kernel", "INITRD": "/initrd"} {
-		vars = append(vars, name+"_URL=http://"+r.origin.Addr+path, name+"_CHECKSUM=sha256:"+sum(files[path]))
-	}
-	return vars
+	image := r.Image("")
+	return append(vars, "KERNEL_URL="+image.Kernel, "KERNEL_CHECKSUM="+image.KernelChecksum, "INITRD_URL="+image.Initrd, "INITRD_CHECKSUM="+image.InitrdChecksum)
 }
 
 func sum(content string) string {
@@ -154,9 +203,8 @@ func sum(content string) string {
 // serveFiles is the origin of the boot files.
 func (r *Rack) serveFiles(ctx context.Context) error {
 	mux := http.NewServeMux()
-	for path, content := range files {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(content)) })
-	}
+	mux.HandleFunc("GET /kernel", serveKernel)
+	mux.HandleFunc("GET /initrd", serveInitrd)
 	var err error
 	r.origin, err = serve(ctx, r.address(0, 3), mux)
 	return err
@@ -182,23 +230,33 @@ func serveIPMI(ctx context.Context, address netip.Addr, machine *bmctest.Machine
 	return conn, nil
 }
 
+// Option changes how a server of the rack is.
+type Option func(*Server)
+
+// Light makes a server whose operating system does nothing but report in: many of them cost little.
+func Light(s *Server) { s.light = true }
+
 // Add puts a server into the rack, switched off. Every third one has a BMC that speaks IPMI, the others speak Redfish.
-func (r *Rack) Add(ctx context.Context, name string) (*Server, error) {
-	number := byte(len(r.servers) + 1) //nolint:gosec // a lab has a handful of servers
-	s := &Server{Name: name, MAC: fmt.Sprintf("52:54:00:ca:fe:%02x", number)}
+func (r *Rack) Add(ctx context.Context, name string, options ...Option) (*Server, error) {
+	number := len(r.servers) + 1
+	s := &Server{Name: name, MAC: fmt.Sprintf("52:54:00:ca:%02x:%02x", byte(0xfe-number>>8), byte(number))} //nolint:gosec // the halves of the number
+	for _, option := range options {
+		option(s)
+	}
 	s.Machine = bmctest.NewMachine(bmctest.Options{
 		Name: name, MAC: s.MAC, UUID: fmt.Sprintf("00000000-0000-4000-8000-%012x", number), Username: Username, Password: Password,
 		PowerDelay: time.Second,
 		Run:        func(ctx context.Context, boot bmc.BootTarget, booted func()) { r.run(ctx, s, boot, booted) },
 	})
+	address := r.address(byte(2+number>>8), byte(number)) //nolint:gosec // a rack has some hundred servers
 	if number%3 == 0 {
-		conn, err := serveIPMI(ctx, r.address(2, number), s.Machine)
+		conn, err := serveIPMI(ctx, address, s.Machine)
 		if err != nil {
 			return nil, err
 		}
 		s.bmc, s.BMC = conn, "ipmi://"+conn.LocalAddr().String()
 	} else {
-		web, err := serve(ctx, r.address(2, number), s.Machine)
+		web, err := serve(ctx, address, s.Machine)
 		if err != nil {
 			return nil, err
 		}
@@ -218,13 +276,31 @@ func (r *Rack) event(s *Server, what string) {
 func (r *Rack) run(ctx context.Context, s *Server, device bmc.BootTarget, booted func()) {
 	r.event(s, "powered on")
 	defer r.event(s, "powered off")
+	boot := r.bootDisk
 	if device == bmc.BootPXE {
-		if err := r.boot(ctx, s, booted); err != nil && ctx.Err() == nil {
+		boot = r.boot
+	}
+	for {
+		err := boot(ctx, s, booted)
+		if err != nil && ctx.Err() == nil {
 			r.event(s, "failed: "+err.Error())
+		}
+		if err == nil || r.Persist == 0 || device != bmc.BootPXE || errors.Is(err, errRan) {
+			break
+		}
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
 	<-ctx.Done()
 }
+
+// errRan means that an operating system was booted: firmware does not begin again after it.
+var errRan = errors.New("the operating system ended")
 
 func (r *Rack) boot(ctx context.Context, s *Server, booted func()) error {
 	mac, err := net.ParseMAC(s.MAC)
@@ -233,19 +309,36 @@ func (r *Rack) boot(ctx context.Context, s *Server, booted func()) error {
 	}
 	firmware := &pxetest.Firmware{
 		MAC: mac, Arch: iana.EFI_X86_64, DHCPServer: netip.AddrPortFrom(r.address(0, 1), r.ports["dhcp"]), Relay: r.address(0, 2), TFTPPort: r.ports["tftp"],
-		Stage: func(stage string) { r.event(s, stage) },
+		Persist: r.Persist,
+		Stage:   func(stage string) { r.event(s, stage) },
 	}
 	system, err := firmware.Boot(ctx)
 	if err != nil {
 		return err
 	}
 	if system.Disk {
-		return errors.New("told to boot from a disk that is empty")
+		return r.bootDisk(ctx, s, booted)
 	}
-	if len(system.Files) != 2 || system.Files[0] != sum(files["/kernel"]) || system.Files[1] != sum(files["/initrd"]) {
-		return fmt.Errorf("the kernel or the initrd is not what it should be: %v", system.Files)
+	if r.Seeded != nil {
+		r.Seeded(s.Name, system)
+	}
+	if err := r.runSystem(ctx, s, system, booted); err != nil {
+		return fmt.Errorf("%w: %w", errRan, err)
+	}
+	return nil
+}
+
+// runSystem runs what was booted, until ctx ends.
+func (r *Rack) runSystem(ctx context.Context, s *Server, system *pxetest.System, booted func()) error {
+	version, err := r.versionOf(system.Files)
+	if err != nil {
+		return err
 	}
 	booted()
+	if s.light {
+		s.install(node.Node{}, system)
+		return system.Report(ctx)
+	}
 	s.mu.Lock()
 	s.ran++
 	dir := filepath.Join(r.Dir, s.Name, fmt.Sprintf("life-%d", s.ran))
@@ -253,5 +346,9 @@ func (r *Rack) boot(ctx context.Context, s *Server, booted func()) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return (&node.Node{Dir: dir, Bin: r.Bin}).Run(ctx, system, func(stage string) { r.event(s, stage) })
+	n := node.Node{Dir: dir, Bin: r.Bin, Version: version, Balanced: r.balancer != nil}
+	s.install(n, system)
+	ctx, cancel := s.running(ctx)
+	defer cancel()
+	return n.Run(ctx, system, func(stage string) { r.event(s, stage) })
 }

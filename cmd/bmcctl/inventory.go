@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/rackfile"
+)
+
+const aboutInventory = `bmcctl inventory FILE registers the servers that a CSV file lists: a BareMetalHost for each, and a Secret with the credentials of its BMC.
+Either all lines are well and all are applied, or every bad line is named and nothing is. Run it again whenever the file changes.
+FILE may be - for the standard input. docs/inventory.md describes the columns.
+
+  bmcctl inventory rack.csv --dry-run
+  bmcctl inventory rack.csv --namespace rack1
+  bmcctl inventory rack.csv -o yaml          # print the objects, without the Secrets, and ask no cluster
+
+`
+
+// How the API server is asked: by that many at once, that often a second, with so much time for an answer.
+const (
+	inventoryWorkers = 8
+	inventoryQPS     = 100
+	requestTimeout   = 30 * time.Second
+)
+
+// registration is a run of bmcctl inventory.
+type registration struct {
+	kubeconfig, context, namespace, output, file string
+	dryRun, withPasswords                        bool
+	forceConflicts, replaceBMC                   bool
+	console                                      console
+	client                                       client.Client
+	servers                                      []rackfile.Server
+	problems                                     []rackfile.Problem
+	// live are the hosts of the namespace that there are, by name.
+	live map[string]*v1alpha1.BareMetalHost
+}
+
+func (r *registration) flags(set *pflag.FlagSet) {
+	set.StringVarP(&r.namespace, "namespace", "n", "", "Namespace of the hosts. Defaults to that of the kubeconfig's context.")
+	set.BoolVar(&r.dryRun, "dry-run", false, "Have the API server check everything, say what would be done, and do nothing.")
+	set.StringVarP(&r.output, "output", "o", "", "yaml prints the objects and asks no cluster.")
+	set.BoolVar(&r.withPasswords, "with-passwords", false, "With --output yaml: print the Secrets too.")
+	set.BoolVar(&r.replaceBMC, "replace-bmc", false, "Give hosts that exist the BMC address that the file says. Without it a line that would do so is refused: "+
+		"it may be another server that has the name of this one.")
+	set.BoolVar(&r.forceConflicts, "force-conflicts", false, "Take over fields that something else set, as kubectl or GitOps do, to another value.")
+	set.StringVar(&r.kubeconfig, "kubeconfig", "", "Path of the kubeconfig. Defaults to KUBECONFIG and ~/.kube/config.")
+	set.StringVar(&r.context, "context", "", "Context of the kubeconfig.")
+}
+
+func inventory(ctx context.Context, args []string, c console) error {
+	r := &registration{console: c}
+	set := pflag.NewFlagSet("inventory", pflag.ContinueOnError)
+	set.SortFlags = false
+	set.Usage = func() {}
+	r.flags(set)
+	switch err := set.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		sayf(c.out, "%s%s", aboutInventory, set.FlagUsagesWrapped(120))
+		return err
+	case err != nil:
+		return misused("%v", err)
+	case set.NArg() != 1:
+		return misused("bmcctl inventory takes one file, and was given %d: write bmcctl inventory rack.csv", set.NArg())
+	case r.output != "" && r.output != "yaml":
+		return misused("--output: %q is not yaml, the only form there is", r.output)
+	case r.withPasswords && r.output == "":
+		return misused("--with-passwords belongs to --output yaml")
+	case r.output != "" && r.dryRun:
+		return misused("--output yaml asks no cluster, and --dry-run does: give one of them")
+	}
+	r.file = set.Arg(0)
+	if r.output == "yaml" {
+		if err := r.read(); err != nil {
+			return err
+		}
+		return r.print()
+	}
+	if err := r.connect(); err != nil {
+		return err
+	}
+	if err := r.read(); err != nil {
+		return err
+	}
+	return r.register(ctx)
+}
+
+// connect reads the kubeconfig. No request is made.
+func (r *registration) connect() error {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = r.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: r.context})
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return misused("the kubeconfig: %v: give --kubeconfig FILE, or set KUBECONFIG", err)
+	}
+	if r.namespace == "" {
+		if r.namespace, _, err = loader.Namespace(); err != nil {
+			return misused("the kubeconfig: %v: give --namespace", err)
+		}
+	}
+	r.client, err = newClient(config)
+	return err
+}
+
+func newClient(config *rest.Config) (client.Client, error) {
+	config.Timeout, config.QPS, config.Burst = requestTimeout, inventoryQPS, 2*inventoryQPS
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{Scheme: scheme})
+}
+
+// read reads the file.
+func (r *registration) read() error {
+	in := r.console.in
+	if r.file == "-" {
+		r.file = "standard input"
+	} else {
+		file, err := os.Open(r.file)
+		if err != nil {
+			return misused("%v", err)
+		}
+		defer file.Close() //nolint:errcheck // it is read only
+		if info, err := file.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 {
+			sayf(r.console.err, "bmcctl: others on this machine may read %s: chmod 600 it if passwords are in it\n", clean(r.file))
+		}
+		in = file
+	}
+	var err error
+	r.servers, r.problems, err = rackfile.Read(in, r.namespace)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", r.file, err)
+	}
+	if len(r.servers)+len(r.problems) == 0 {
+		return fmt.Errorf("%s lists no server: nothing is done", r.file)
+	}
+	return nil
+}
+
+// report names what is wrong, line by line, and is nil where nothing is.
+func (r *registration) report() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.problems, func(a, b rackfile.Problem) int { return a.Line - b.Line })
+	for _, p := range r.problems {
+		sayf(r.console.err, "%s: %s\n", clean(p.Place(r.file)), clean(p.Text))
+	}
+	sayf(r.console.err, "bmcctl: nothing was applied: correct what is named above (%d), and run it again\n", len(r.problems))
+	return errReported
+}
+
+// print prints the objects as YAML.
+func (r *registration) print() error {
+	if err := r.report(); err != nil {
+		return err
+	}
+	left := 0
+	for _, s := range r.servers {
+		objects := s.Objects()
+		if s.Secret != nil && !r.withPasswords {
+			objects = objects[1:]
+			left++
+		}
+		for _, o := range objects {
+			u, err := applied(o)
+			if err != nil {
+				return err
+			}
+			content, err := yaml.Marshal(u.Object)
+			if err != nil {
+				return err
+			}
+			if _, err := io.WriteString(r.console.out, "---\n"+string(content)); err != nil {
+				return err
+			}
+		}
+	}
+	if left > 0 {
+		sayf(r.console.err, "bmcctl: %d Secrets were left out: --with-passwords prints them\n", left)
+	}
+	return nil
+}
+
+// applied returns what is applied of an object: nothing that it does not say, and no status.
+func applied(o client.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	delete(content, "status")
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	return u, nil
+}

@@ -1,0 +1,352 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/rackfile"
+)
+
+// inventoryOwner is who the fields belong to that a file says. What the provider writes (consumerRef, boot, quarantine) is never among
+// them, so a file can neither set nor clear it.
+const inventoryOwner = client.FieldOwner("bmcctl-inventory")
+
+// The outcomes of a line.
+const (
+	lineUntouched = iota
+	lineUnsure    // a request had no answer
+	lineSecret    // the Secret is there, the host is not
+	lineDone
+)
+
+// What happens to a host.
+const (
+	hostCreated   = "created"
+	hostChanged   = "changed"
+	hostUnchanged = "unchanged"
+)
+
+// register checks every line and applies all of them, or none.
+func (r *registration) register(ctx context.Context) error {
+	if err := r.checkNamespace(ctx); err != nil {
+		return err
+	}
+	if err := r.checkLive(ctx); err != nil {
+		return err
+	}
+	verdicts, err := r.tryAll(ctx)
+	if err != nil {
+		return fmt.Errorf("nothing was applied: %w", err)
+	}
+	if err := r.report(); err != nil {
+		return err
+	}
+	if !r.dryRun {
+		if err := r.applyAll(ctx); err != nil {
+			return err
+		}
+	}
+	r.summarize(verdicts)
+	return nil
+}
+
+// checkNamespace: without it each line would fail for the same reason.
+func (r *registration) checkNamespace(ctx context.Context) error {
+	err := r.client.Get(ctx, client.ObjectKey{Name: r.namespace}, &corev1.Namespace{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no namespace %q: kubectl create namespace %[1]s, or give --namespace", r.namespace)
+	case apierrors.IsForbidden(err):
+		return nil // one may write into a namespace and not see it
+	default:
+		return err
+	}
+}
+
+// checkLive compares the file with the hosts that there are, in all namespaces where those may be listed: a MAC address and a BMC belong to
+// one host of the cluster.
+func (r *registration) checkLive(ctx context.Context) error {
+	var hosts v1alpha1.BareMetalHostList
+	err := r.client.List(ctx, &hosts)
+	if apierrors.IsForbidden(err) {
+		sayf(r.console.err, "bmcctl: the hosts of other namespaces may not be listed: only those of %s are compared with the file\n", clean(r.namespace))
+		err = r.client.List(ctx, &hosts, client.InNamespace(r.namespace))
+	}
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return errors.New("the cluster has no BareMetalHosts: install the provider first (clusterctl init --infrastructure baremetal), or give --context")
+	}
+	if err != nil {
+		return err
+	}
+	r.live = map[string]*v1alpha1.BareMetalHost{}
+	taken := map[string]*v1alpha1.BareMetalHost{}
+	for i := range hosts.Items {
+		h := &hosts.Items[i]
+		if h.Namespace == r.namespace {
+			r.live[h.Name] = h
+		}
+		for _, id := range rackfile.Hardware(h) {
+			taken[id.Key] = h
+		}
+	}
+	for _, s := range r.servers {
+		r.compare(s, taken)
+	}
+	return r.checkSecrets(ctx)
+}
+
+// compare compares a line with the hosts that there are.
+func (r *registration) compare(s rackfile.Server, taken map[string]*v1alpha1.BareMetalHost) {
+	for _, id := range rackfile.Hardware(s.Host) {
+		other := taken[id.Key]
+		if other != nil && (other.Namespace != s.Host.Namespace || other.Name != s.Host.Name) {
+			r.problemf(s, id.Column, "%s is that of the host %s/%s: correct it, or delete that host first", id.Text, other.Namespace, other.Name)
+		}
+	}
+	live := r.live[s.Host.Name]
+	switch {
+	case live == nil:
+	case !live.DeletionTimestamp.IsZero():
+		r.problemf(s, "name", "the host %s is being deleted: wait until it is gone", live.Name)
+	case !r.replaceBMC && !rackfile.SameBMC(live.Spec.BMC.Address, s.Host.Spec.BMC.Address):
+		r.problemf(s, "bmcAddress", "the host %s exists with the BMC %s: give this server another name, or --replace-bmc if the BMC of that server has a new address",
+			live.Name, live.Spec.BMC.Address)
+	}
+}
+
+func (r *registration) problemf(s rackfile.Server, column, format string, args ...any) {
+	r.problems = append(r.problems, rackfile.Problem{Line: s.Line, Column: column, Text: fmt.Sprintf(format, args...)})
+}
+
+// checkSecrets looks for the Secrets that the file only names. Of these the metadata suffice.
+func (r *registration) checkSecrets(ctx context.Context) error {
+	known := map[string]error{}
+	for _, s := range r.servers {
+		named := map[string]string{"caSecretName": s.Host.Spec.BMC.CASecretName}
+		if s.Secret == nil {
+			named["credentialsSecretName"] = s.Host.Spec.BMC.CredentialsSecretName
+		}
+		for column, name := range named {
+			if name == "" {
+				continue
+			}
+			if _, asked := known[name]; !asked {
+				secret := &metav1.PartialObjectMetadata{}
+				secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+				known[name] = r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, secret)
+			}
+			switch err := known[name]; {
+			case apierrors.IsNotFound(err):
+				r.problemf(s, column, "there is no Secret %s/%s: create it first", r.namespace, name)
+			case err != nil && !apierrors.IsForbidden(err): // one may name a Secret and not see it
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// each does something for every line, several at once, until it fails for one. What has begun by then is finished.
+func (r *registration) each(ctx context.Context, do func(context.Context, int, rackfile.Server) error) error {
+	goOn, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range inventoryWorkers {
+		wg.Go(func() {
+			for i := range next {
+				if goOn.Err() != nil {
+					continue
+				}
+				if err := do(ctx, i, r.servers[i]); err != nil {
+					stop(err) // the first one stands
+				}
+			}
+		})
+	}
+	for i := range r.servers {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return context.Cause(goOn)
+}
+
+// tryAll lets the API server check every line: its schema, the rules in it, and the webhooks. It returns what happens to each host.
+func (r *registration) tryAll(ctx context.Context) ([]string, error) {
+	verdicts := make([]string, len(r.servers))
+	var mu sync.Mutex
+	err := r.each(ctx, func(ctx context.Context, i int, s rackfile.Server) error {
+		for _, o := range s.Objects() {
+			result, err := r.apply(ctx, o, client.DryRunAll)
+			if err == nil {
+				if o == client.Object(s.Host) {
+					verdicts[i], err = r.verdict(s, result)
+				}
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			text, isLines := refusal(err)
+			if !isLines {
+				return err
+			}
+			mu.Lock()
+			r.problemf(s, "", "%s", text)
+			mu.Unlock()
+		}
+		return nil
+	})
+	return verdicts, err
+}
+
+// verdict says what becomes of a host.
+func (r *registration) verdict(s rackfile.Server, result map[string]any) (string, error) {
+	live := r.live[s.Host.Name]
+	if live == nil {
+		return hostCreated, nil
+	}
+	var after v1alpha1.BareMetalHost
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(result, &after); err != nil {
+		return "", err
+	}
+	if reflect.DeepEqual(after.Spec, live.Spec) && reflect.DeepEqual(after.Labels, live.Labels) {
+		return hostUnchanged, nil
+	}
+	return hostChanged, nil
+}
+
+// refusal returns what the API server said about an object, and false where it said nothing about it: then it is of no use to ask for the
+// other lines.
+func refusal(err error) (string, bool) {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsConflict(err) && errors.As(err, &status):
+		var fields []string
+		if details := status.Status().Details; details != nil {
+			for _, cause := range details.Causes {
+				fields = append(fields, cause.Field+" ("+cause.Message+")")
+			}
+		}
+		return "something else set fields of it to other values: " + strings.Join(fields, ", ") +
+			": write the same into the file, leave the column out, or give --force-conflicts to have the file decide", true
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), strings.Contains(err.Error(), "admission webhook") && !apierrors.IsInternalError(err):
+		return err.Error(), true
+	default:
+		return "", false
+	}
+}
+
+// apply applies an object, and returns what the API server made of it.
+func (r *registration) apply(ctx context.Context, o client.Object, options ...client.ApplyOption) (map[string]any, error) {
+	u, err := applied(o)
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, inventoryOwner)
+	if r.forceConflicts {
+		options = append(options, client.ForceOwnership)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), options...)
+	return u.Object, err
+}
+
+// applyAll applies every line. When that breaks off it says how far it came.
+func (r *registration) applyAll(ctx context.Context) error {
+	outcomes := make([]int, len(r.servers))
+	err := r.each(ctx, func(ctx context.Context, i int, s rackfile.Server) error {
+		for _, o := range s.Objects() {
+			if _, err := r.apply(ctx, o); err != nil {
+				var status apierrors.APIStatus
+				if !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError {
+					outcomes[i] = lineUnsure // it may have been written all the same
+				}
+				return fmt.Errorf("line %d: %w", s.Line, err)
+			}
+			outcomes[i] = lineSecret
+		}
+		outcomes[i] = lineDone
+		return nil
+	})
+	if err == nil {
+		return nil
+	}
+	lines := map[int][]int{}
+	for i, outcome := range outcomes {
+		lines[outcome] = append(lines[outcome], r.servers[i].Line)
+	}
+	sayf(r.console.err, "bmcctl: it was broken off: %s\n", clean(err.Error()))
+	for _, part := range []struct {
+		outcome int
+		text    string
+	}{
+		{lineDone, "applied: %s\n"},
+		{lineSecret, "only the Secret was applied: %s\n"},
+		{lineUnsure, "asked for without an answer, so it may be applied or not: %s\n"},
+		{lineUntouched, "not applied: %s\n"},
+	} {
+		if len(lines[part.outcome]) > 0 {
+			sayf(r.console.err, part.text, ranges(lines[part.outcome]))
+		}
+	}
+	sayf(r.console.err, "bmcctl: run it again with the same file: that completes it\n")
+	return errReported
+}
+
+// ranges writes the numbers of lines, which ascend: "lines 2-5, 7".
+func ranges(lines []int) string {
+	var out []string
+	for i := 0; i < len(lines); {
+		j := i
+		for j+1 < len(lines) && lines[j+1] == lines[j]+1 {
+			j++
+		}
+		text := strconv.Itoa(lines[i])
+		if j > i {
+			text += "-" + strconv.Itoa(lines[j])
+		}
+		out = append(out, text)
+		i = j + 1
+	}
+	if len(lines) == 1 {
+		return "line " + out[0]
+	}
+	return "lines " + strings.Join(out, ", ")
+}
+
+// summarize says what was done, or would be.
+func (r *registration) summarize(verdicts []string) {
+	counts, secrets := map[string]int{}, 0
+	for i, s := range r.servers {
+		counts[verdicts[i]]++
+		if s.Secret != nil {
+			secrets++
+		}
+		if verdicts[i] != hostUnchanged {
+			sayf(r.console.out, "%s/%s %s\n", clean(s.Host.Namespace), clean(s.Host.Name), verdicts[i])
+		}
+	}
+	how := "are there"
+	if r.dryRun {
+		how = "would be there; nothing was applied"
+	}
+	sayf(r.console.out, "%d hosts with %d Secrets %s: %d created, %d changed, %d unchanged\n",
+		len(r.servers), secrets, how, counts[hostCreated], counts[hostChanged], counts[hostUnchanged])
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// TestBootKeys: the key is made once and read from then on, the previous one is read where there is one, and short ones are refused.
+func TestBootKeys(t *testing.T) {
+	g := NewWithT(t)
+	o := &options{podNamespace: "capbm-system"}
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+	key, previous, err := bootKeys(t.Context(), c, o)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(key).To(HaveLen(keyLength))
+	g.Expect(previous).To(BeEmpty())
+	again, _, err := bootKeys(t.Context(), c, o)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(again).To(Equal(key))
+
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: o.podNamespace, Name: keySecret}}
+	put := func(data map[string][]byte) {
+		g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+		secret.Data = data
+		g.Expect(c.Update(t.Context(), secret)).To(Succeed())
+	}
+	another := bytes.Repeat([]byte("b"), keyLength)
+	put(map[string][]byte{"key": another, "previous": key})
+	now, before, err := bootKeys(t.Context(), c, o)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(now).To(Equal(another))
+	g.Expect(before).To(Equal(key))
+	put(map[string][]byte{"key": another, "previous": []byte("short")})
+	_, _, err = bootKeys(t.Context(), c, o)
+	g.Expect(err).To(MatchError(And(ContainSubstring("previous"), ContainSubstring("delete that key"))))
+	put(map[string][]byte{"key": []byte("short")})
+	_, _, err = bootKeys(t.Context(), c, o)
+	g.Expect(err).To(MatchError(ContainSubstring("less than 32 bytes")))
+}
+
+// TestVerbosity: nobody makes the manager log Secrets.
+func TestVerbosity(t *testing.T) {
+	g := NewWithT(t)
+	parse := func(args ...string) error {
+		o := newOptions()
+		g.Expect(o.flags().Parse(append(args, "--components=controllers"))).To(Succeed())
+		return o.complete()
+	}
+	g.Expect(parse("-v=7")).To(Succeed())
+	g.Expect(parse("-v=8")).To(MatchError(ContainSubstring("7 is the most")))
+	g.Expect(parse("-v=10")).NotTo(Succeed())
+	g.Expect(parse("--vmodule=host=7")).To(Succeed())
+	g.Expect(parse("--vmodule=host=7,request=8")).NotTo(Succeed())
+}

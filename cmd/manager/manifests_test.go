@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+// manifests are what kustomize makes of a folder of config, with the defaults of clusterctl's variables.
+type manifests []unstructured.Unstructured
+
+func build(t *testing.T, folder string) manifests {
+	t.Helper()
+	g := NewWithT(t)
+	root := controllerstest.Root()
+	content, err := exec.CommandContext(t.Context(), filepath.Join(root, ".cache", "bin", "kustomize"), "build", filepath.Join(root, "config", folder)).Output()
+	g.Expect(err).NotTo(HaveOccurred(), "make test builds kustomize")
+	content = regexp.MustCompile(`\$\{[A-Z_]+:=([^}]*)\}`).ReplaceAll(content, []byte("$1"))
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	var all manifests
+	for {
+		var o unstructured.Unstructured
+		err := decoder.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		all = append(all, o)
+	}
+}
+
+// get returns the one object of a kind.
+func (all manifests) get(t *testing.T, kind string, into any) {
+	t.Helper()
+	g := NewWithT(t)
+	var found []unstructured.Unstructured
+	for _, o := range all {
+		if o.GetKind() == kind {
+			found = append(found, o)
+		}
+	}
+	g.Expect(found).To(HaveLen(1), kind)
+	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(found[0].Object, into)).To(Succeed())
+}
+
+// flagsOf parses the args of a Deployment.
+func flagsOf(t *testing.T, d *appsv1.Deployment) *options {
+	t.Helper()
+	g := NewWithT(t)
+	args := strings.Split(strings.ReplaceAll(strings.Join(d.Spec.Template.Spec.Containers[0].Args, "\n"), "$(POD_IP)", "192.0.2.1"), "\n")
+	o := newOptions()
+	g.Expect(o.flags().Parse(args)).To(Succeed())
+	g.Expect(errors.Join(o.webhooks.check(), o.leader.check(), o.concurrency.check(), o.completeServing())).To(Succeed())
+	return o
+}
+
+func ports(d *appsv1.Deployment) map[string]int {
+	byName := map[string]int{}
+	for _, p := range d.Spec.Template.Spec.Containers[0].Ports {
+		byName[p.Name] = int(p.ContainerPort)
+	}
+	return byName
+}
+
+// TestWebhookManifests: the webhooks' configuration, Service, certificate and flags speak of the same things.
+func TestWebhookManifests(t *testing.T) {
+	g := NewWithT(t)
+	all := build(t, "default")
+	var deployment appsv1.Deployment
+	var service corev1.Service
+	var certificate struct {
+		Metadata struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+		Spec struct {
+			DNSNames   []string `json:"dnsNames"`
+			SecretName string   `json:"secretName"`
+		} `json:"spec"`
+	}
+	all.get(t, "Deployment", &deployment)
+	all.get(t, "Service", &service)
+	all.get(t, "Certificate", &certificate)
+	o := flagsOf(t, &deployment)
+	pod := deployment.Spec.Template
+	g.Expect(pod.Spec.Containers[0].Args).To(ContainElement("--webhook-host=$(POD_IP)"))
+	g.Expect(ports(&deployment)).To(HaveKeyWithValue("webhook-server", o.webhooks.port))
+	g.Expect(o.webhooks.port).NotTo(BeElementOf(9440, 9441, 8443, 8444), "the other ports of the node's network")
+	g.Expect(labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels))).To(BeTrue())
+	g.Expect(service.Spec.Ports[0].TargetPort.StrVal).To(Equal("webhook-server"))
+	g.Expect(certificate.Spec.DNSNames).To(ContainElement(service.Name + "." + service.Namespace + ".svc"))
+	mounted := map[string]string{}
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		mounted[m.Name] = m.MountPath
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Secret != nil && v.Secret.SecretName == certificate.Spec.SecretName {
+			g.Expect(mounted).To(HaveKeyWithValue(v.Name, o.webhooks.certDir))
+			g.Expect(v.Secret.Optional).To(BeNil(), "the Pod waits for its certificate")
+			delete(mounted, v.Name)
+		}
+	}
+	g.Expect(mounted).NotTo(ContainElement(o.webhooks.certDir))
+	for _, configuration := range all {
+		if configuration.GetKind() == "ValidatingWebhookConfiguration" {
+			g.Expect(configuration.GetAnnotations()).To(HaveKeyWithValue("cert-manager.io/inject-ca-from",
+				certificate.Metadata.Namespace+"/"+certificate.Metadata.Name))
+			hooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(hooks).To(HaveEach(HaveKeyWithValue("clientConfig", HaveKeyWithValue("service", And(
+				HaveKeyWithValue("name", service.Name), HaveKeyWithValue("namespace", service.Namespace))))))
+		}
+	}
+}
+
+// TestBootManifests: a boot server that runs apart has no webhooks, and is nobody whom their Service leads to.
+func TestBootManifests(t *testing.T) {
+	g := NewWithT(t)
+	var boot appsv1.Deployment
+	var service corev1.Service
+	build(t, "boot").get(t, "Deployment", &boot)
+	build(t, "default").get(t, "Service", &service)
+	g.Expect(flagsOf(t, &boot).components).To(Equal([]string{componentBoot}))
+	g.Expect(ports(&boot)).NotTo(HaveKey("webhook-server"))
+	g.Expect(boot.Spec.Template.Spec.Containers[0].Args).NotTo(ContainElement(ContainSubstring("webhook")))
+	g.Expect(labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(boot.Spec.Template.Labels))).To(BeFalse())
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+)
+
+// write writes a configuration file of the boot server.
+func write(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "boot.yaml")
+	NewWithT(t).Expect(os.WriteFile(path, []byte(content), 0o600)).To(Succeed())
+	return path
+}
+
+func parse(args ...string) (*options, error) {
+	o := newOptions()
+	if err := o.flags().Parse(args); err != nil {
+		return o, err
+	}
+	return o, o.complete()
+}
+
+func TestFlagErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a component":               {[]string{"--components=boots"}, `--components: "boots" is neither controllers nor boot`},
+		"no boot configuration":     {nil, "--boot-config: give the boot server's configuration file, or leave boot out of --components"},
+		"no such file":              {[]string{"--boot-config=/nowhere/boot.yaml"}, "--boot-config: open /nowhere/boot.yaml: no such file"},
+		"a wrong file":              {[]string{"--boot-config=" + write(t, "networks: [{name: a, mode: proxy}]")}, "networks[0].address: Required value"},
+		"no configuration to print": {[]string{"--components=controllers", "--print-dhcp-config=kea"}, "--boot-config: give"},
+		"a lease too short":         {[]string{"--components=controllers", "--leader-elect-lease-duration=10s"}, "--leader-elect-lease-duration: 10s lets two hold the lease: give more than --leader-elect-renew-deadline (10s)"},
+		"a deadline too short":      {[]string{"--components=controllers", "--leader-elect-renew-deadline=2s"}, "--leader-elect-renew-deadline: 2s leaves no second try"},
+		"no retry period":           {[]string{"--components=controllers", "--leader-elect-retry-period=0"}, "--leader-elect-retry-period: must be more than 0"},
+		"no concurrency":            {[]string{"--components=controllers", "--baremetalhost-concurrency=0"}, "--baremetalhost-concurrency: 0: give at least 1"},
+		"two without":               {[]string{"--components=controllers", "--node-concurrency=0", "--clustercache-concurrency=-1"}, "--clustercache-concurrency: -1: give at least 1"},
+		"a port":                    {[]string{"--components=controllers", "--webhook-port=70000"}, "--webhook-port: 70000 is no port"},
+		"an address":                {[]string{"--components=controllers", "--webhook-host=localhost"}, `--webhook-host: "localhost" is no IP address`},
+		"a TLS version":             {[]string{"--components=controllers", "--tls-min-version=1.2"}, `--tls-min-version, --tls-cipher-suites, --tls-curve-preferences: unknown tls version "1.2"`},
+		"a cipher suite":            {[]string{"--components=controllers", "--tls-cipher-suites=ROT13"}, "Cipher suite ROT13 not supported"},
+		"a watch filter":            {[]string{"--components=controllers", "--watch-filter=a b"}, `--watch-filter: "a b" is no label value`},
+		"a network of BMCs":         {[]string{"--components=controllers", "--bmc-allow-network=127.0.0.1"}, "--bmc-allow-network"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(test.args...)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(test.want)))
+		})
+	}
+}
+
+func TestFlags(t *testing.T) {
+	g := NewWithT(t)
+	t.Setenv("POD_NAMESPACE", "")
+	o, err := parse("--components=controllers", "--bmc-allow-network=none")
+	g.Expect(err).NotTo(HaveOccurred(), "controllers alone need no boot configuration")
+	g.Expect(o.bmcPermit).To(BeEmpty())
+	g.Expect(o.podNamespace).To(Equal("capbm-system"))
+
+	o, err = parse("--boot-config="+write(t, "networks: [{name: a, mode: proxy, address: 192.0.2.5}]"), "--bmc-allow-network=127.0.0.0/8")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.boot.Networks[0].Mode).To(Equal(bootconfig.Proxy))
+	g.Expect(o.bmcPermit).To(HaveLen(1))
+}
+
+// TestPrint: the configuration for another DHCP server is printed without an API server.
+func TestPrint(t *testing.T) {
+	off := write(t, "networks: [{name: a, mode: off, address: 192.0.2.5}]")
+	g := NewWithT(t)
+	g.Expect(run(t.Context(), []string{"--boot-config=" + off, "--print-dhcp-config=dnsmasq"})).To(Succeed())
+	g.Expect(run(t.Context(), []string{"--boot-config=" + off, "--print-dhcp-config=bind"})).To(MatchError(`--print-dhcp-config: "bind" is none of dnsmasq, isc, kea`))
+}
+
+// TestCertificateMissing: a manager without a certificate for its webhooks says which flag wants one.
+func TestCertificateMissing(t *testing.T) {
+	g := NewWithT(t)
+	o, err := parse("--components=controllers", "--webhook-cert-dir="+t.TempDir())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(addWebhooks(nil, o)).To(MatchError(And(HavePrefix("--webhook-cert-dir: stat "), ContainSubstring("tls.crt: no such file"), HaveSuffix("--webhook-port=0"))))
+	o.webhooks.port = 0
+	g.Expect(addWebhooks(nil, o)).To(Succeed())
+}
+
+// TestLeaseNames: managers that look after different objects take different leases, and those that look after the same the same.
+func TestLeaseNames(t *testing.T) {
+	g := NewWithT(t)
+	names := map[string]bool{}
+	for _, o := range []options{{}, {namespace: "a"}, {watchFilter: "a"}, {namespace: "b"}, {namespace: "a", watchFilter: "b"}, {namespace: "b", watchFilter: "a"}} {
+		g.Expect(o.leaseName()).To(MatchRegexp("^capbm-controllers(-[0-9a-f]{8})?$"))
+		g.Expect(names).NotTo(HaveKey(o.leaseName()))
+		names[o.leaseName()] = true
+	}
+	g.Expect((&options{}).leaseName()).To(Equal("capbm-controllers"))
+	g.Expect((&options{watchFilter: "a"}).leaseName()).To(Equal((&options{watchFilter: "a"}).leaseName()))
+}

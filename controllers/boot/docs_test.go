@@ -1,0 +1,49 @@
+package boot_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+)
+
+var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// TestDocs: the API server takes every network of docs/seeds.md, and it is rendered as the page says.
+func TestDocs(t *testing.T) {
+	g := NewWithT(t)
+	page, err := os.ReadFile("../../docs/seeds.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	namespace := env.Namespace(t)
+	blocks := yamlBlock.FindAllStringSubmatch(string(page), -1)
+	networks := 0
+	for i, block := range blocks {
+		if !strings.HasPrefix(block[1], "network:") {
+			continue
+		}
+		networks++
+		host := &v1alpha1.BareMetalHost{}
+		host.Namespace, host.GenerateName = namespace, "docs-"
+		g.Expect(yaml.UnmarshalStrict([]byte(block[1]), &host.Spec)).To(Succeed())
+		host.Spec.BMC = v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "bmc"}
+		host.Spec.BootMACAddress = "52:54:00:12:34:56"
+		g.Expect(env.Client.Create(t.Context(), host)).To(Succeed())
+		network, err := boot.Network(host.Spec.Network)
+		g.Expect(err).NotTo(HaveOccurred())
+		rendered, ok, err := seed.File(seed.Data{Network: network}, seed.NetworkConfig, "")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(ok).To(BeTrue())
+		g.Expect(len(blocks)).To(BeNumerically(">", i+1))
+		g.Expect(blocks[i+1][1]).To(HavePrefix("# network-config\n"))
+		g.Expect(rendered).To(MatchYAML(blocks[i+1][1]))
+		g.Expect(seed.CommandLine(seed.Ignition, network, "http://192.0.2.1")).NotTo(BeEmpty())
+	}
+	g.Expect(networks).To(Equal(2))
+}

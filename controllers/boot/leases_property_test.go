@@ -1,0 +1,303 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+)
+
+// lagging reads hosts and Leases as they were when it was told to look, each kind for itself, and writes to the API server.
+type lagging struct {
+	client.Client // the API server
+
+	hosts  []v1alpha1.BareMetalHost
+	leases []coordinationv1.Lease
+}
+
+func (l *lagging) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	for i := range l.leases {
+		if client.ObjectKeyFromObject(&l.leases[i]) == key {
+			l.leases[i].DeepCopyInto(o.(*coordinationv1.Lease))
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(coordinationv1.Resource("leases"), key.Name)
+}
+
+func (l *lagging) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	match := func(o client.Object) bool {
+		options := (&client.ListOptions{}).ApplyOptions(opts)
+		if options.FieldSelector == nil {
+			return true
+		}
+		by := options.FieldSelector.Requirements()[0]
+		return slices.Contains(extractors[by.Field](o), by.Value)
+	}
+	switch list := list.(type) {
+	case *v1alpha1.BareMetalHostList:
+		for i := range l.hosts {
+			if match(&l.hosts[i]) {
+				list.Items = append(list.Items, *l.hosts[i].DeepCopy())
+			}
+		}
+	case *coordinationv1.LeaseList:
+		for i := range l.leases {
+			if match(&l.leases[i]) {
+				list.Items = append(list.Items, *l.leases[i].DeepCopy())
+			}
+		}
+	}
+	return nil
+}
+
+// fields are the indexes of a cache by their name.
+type fields map[string]client.IndexerFunc
+
+func (f fields) IndexField(_ context.Context, _ client.Object, field string, extract client.IndexerFunc) error {
+	f[field] = extract
+	return nil
+}
+
+var extractors = func() fields {
+	f := fields{}
+	if err := errors.Join(controllers.IndexHosts(context.Background(), f), IndexLeases(context.Background(), f)); err != nil {
+		panic(err)
+	}
+	return f
+}()
+
+// world is an API server with some boot servers, each with a cache of its own.
+type world struct {
+	t       *rapid.T
+	api     client.Client
+	boots   []*Booter
+	caches  []*lagging
+	pool    pxe.Pool
+	created int
+	// has is what each host, by its UID and MAC address, was told last that it has.
+	has map[string]netip.Addr
+	// busy is true while something is done between the steps of something else.
+	busy bool
+}
+
+func newWorld(t *rapid.T) *world {
+	// Two addresses for up to five hosts: most runs come to where something must be taken over.
+	w := &world{t: t, pool: pool("192.0.2.0/24", "192.0.2.10-192.0.2.11"), has: map[string]netip.Addr{}}
+	w.api = interceptor.NewClient(newFake(), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			w.between() //nolint:contextcheck // what happens between is no part of the request
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			w.between() //nolint:contextcheck // what happens between is no part of the request
+			return c.Update(ctx, o, opts...)
+		},
+	})
+	for range 3 {
+		cache := &lagging{Client: w.api}
+		w.caches = append(w.caches, cache)
+		w.boots = append(w.boots, New(&Booter{Client: cache, APIReader: w.api, Namespace: "capbm-system", Log: logr.Discard()}))
+	}
+	return w
+}
+
+// between lets another boot server act just before a write.
+func (w *world) between() {
+	if !w.busy && rapid.Bool().Draw(w.t, "between") {
+		w.busy = true
+		w.ask(w.t)
+		w.busy = false
+	}
+}
+
+func (w *world) must(err error) {
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) liveHosts() []v1alpha1.BareMetalHost {
+	var hosts v1alpha1.BareMetalHostList
+	w.must(w.api.List(context.Background(), &hosts))
+	return hosts.Items
+}
+
+func identity(h *v1alpha1.BareMetalHost) string { return string(h.UID) + " " + h.Spec.BootMACAddress }
+
+func (w *world) drawHost(t *rapid.T) *v1alpha1.BareMetalHost {
+	hosts := w.liveHosts()
+	if len(hosts) == 0 {
+		t.Skip("no hosts") // rapid draws another step
+	}
+	return &hosts[rapid.IntRange(0, len(hosts)-1).Draw(t, "host")]
+}
+
+// look brings what a boot server sees of a kind up to date.
+func (w *world) look(t *rapid.T) {
+	cache := w.caches[rapid.IntRange(0, len(w.caches)-1).Draw(t, "cache")]
+	if rapid.Bool().Draw(t, "hosts") {
+		w.lookAtHosts(cache)
+	} else {
+		w.lookAtLeases(cache)
+	}
+}
+
+func (w *world) lookAtHosts(cache *lagging) { cache.hosts = w.liveHosts() }
+
+func (w *world) lookAtLeases(cache *lagging) {
+	var leases coordinationv1.LeaseList
+	w.must(w.api.List(context.Background(), &leases))
+	cache.leases = leases.Items
+}
+
+// create registers a server, under the name of an earlier one or another, with a MAC address that stays with the name, or a new one.
+func (w *world) create(t *rapid.T) {
+	number := rapid.IntRange(1, 5).Draw(t, "number")
+	if slices.ContainsFunc(w.liveHosts(), func(h v1alpha1.BareMetalHost) bool { return h.Name == fmt.Sprint("h", number) }) {
+		t.Skip("it is there") // rapid draws another step
+	}
+	w.created++
+	h := aHost(fmt.Sprint("h", number), byte(number))
+	h.UID = types.UID(strconv.Itoa(w.created))
+	w.reserve(t, h)
+	w.must(w.api.Create(context.Background(), h))
+}
+
+func (w *world) reserve(t *rapid.T, h *v1alpha1.BareMetalHost) {
+	h.Spec.BootAddresses = nil
+	if n := rapid.IntRange(0, 9).Draw(t, "reserved"); n < 3 {
+		h.Spec.BootAddresses = []string{fmt.Sprintf("192.0.2.%d", 10+n)} // the last is in no range
+	}
+}
+
+func (w *world) remove(t *rapid.T) { w.must(w.api.Delete(context.Background(), w.drawHost(t))) }
+
+func (w *world) changeReservation(t *rapid.T) {
+	h := w.drawHost(t)
+	w.reserve(t, h)
+	w.must(w.api.Update(context.Background(), h))
+}
+
+// changeMAC gives a host another network interface, which no host ever had.
+func (w *world) changeMAC(t *rapid.T) {
+	h := w.drawHost(t)
+	w.created++
+	h.Spec.BootMACAddress = net.HardwareAddr{0x52, 0x54, 1, 0, byte(w.created >> 8), byte(w.created)}.String()
+	w.must(w.api.Update(context.Background(), h))
+}
+
+// ask lets a server ask a boot server for an address: for the one that it has, for another, or for any.
+func (w *world) ask(t *rapid.T) {
+	hosts := w.liveHosts()
+	if len(hosts) == 0 {
+		return
+	}
+	h := &hosts[rapid.IntRange(0, len(hosts)-1).Draw(t, "host")]
+	wanted := w.has[identity(h)]
+	switch rapid.IntRange(0, 3).Draw(t, "wanted") {
+	case 0:
+		wanted = netip.Addr{}
+	case 1:
+		wanted = netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", rapid.IntRange(9, 12).Draw(t, "address")))
+	}
+	w.askFor(rapid.IntRange(0, len(w.boots)-1).Draw(t, "boot"), h, wanted)
+}
+
+func (w *world) askFor(boot int, h *v1alpha1.BareMetalHost, wanted netip.Addr) bool {
+	mac, err := net.ParseMAC(h.Spec.BootMACAddress)
+	w.must(err)
+	known, err := w.boots[boot].hostOf(context.Background(), mac)
+	w.must(err)
+	lease, err := w.boots[boot].Lease(context.Background(), pxe.LeaseRequest{MAC: mac, Pool: w.pool, Wanted: wanted})
+	if err != nil {
+		return false
+	}
+	w.t.Logf("boot server %d gives %s to %s (new: %v)", boot, lease.Address, identity(h), lease.New)
+	// A boot server that still sees a host that is gone answers for that one.
+	if identity(known) == identity(h) {
+		w.has[identity(h)] = lease.Address
+	}
+	w.check()
+	return true
+}
+
+// decline lets a server that found its address in use tell a boot server.
+func (w *world) decline(t *rapid.T) {
+	h := w.drawHost(t)
+	mac, err := net.ParseMAC(h.Spec.BootMACAddress)
+	w.must(err)
+	boot := w.boots[rapid.IntRange(0, len(w.boots)-1).Draw(t, "boot")]
+	if address := w.has[identity(h)]; address.IsValid() && boot.Decline(context.Background(), mac, address) == nil {
+		delete(w.has, identity(h))
+	}
+}
+
+// pass lets so much time pass that nothing is withheld any more. By then every boot server sees what there is, and every server
+// has asked again for what it has, and left what it was refused.
+func (w *world) pass(*rapid.T) {
+	w.busy = true
+	defer func() { w.busy = false }()
+	for i, cache := range w.caches {
+		w.lookAtHosts(cache)
+		w.lookAtLeases(cache)
+		for _, h := range w.liveHosts() {
+			if has := w.has[identity(&h)]; has.IsValid() && !w.askFor(i, &h, has) {
+				delete(w.has, identity(&h))
+			}
+		}
+	}
+	age(w.t, w.api, giveUpTime+time.Minute)
+	for _, cache := range w.caches {
+		w.lookAtLeases(cache)
+	}
+}
+
+// check is the property: no two hosts have one address.
+func (w *world) check() {
+	owner := map[netip.Addr]string{}
+	for _, h := range w.liveHosts() {
+		address, ok := w.has[identity(&h)]
+		if !ok {
+			continue
+		}
+		if other := owner[address]; other != "" {
+			w.t.Fatalf("%s is given to %s and to %s", address, other, identity(&h))
+		}
+		owner[address] = identity(&h)
+	}
+}
+
+// TestOneAddressOneHost: whatever boot servers with caches that lag do in whatever order, no address is given to two hosts.
+func TestOneAddressOneHost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		for range 3 {
+			w.create(t)
+		}
+		for _, cache := range w.caches {
+			w.lookAtHosts(cache)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"create": w.create, "remove": w.remove, "reserve": w.changeReservation, "MAC": w.changeMAC, "look": w.look, "look again": w.look,
+			"ask": w.ask, "ask again": w.ask, "ask once more": w.ask, "decline": w.decline, "pass": w.pass,
+		})
+	})
+}

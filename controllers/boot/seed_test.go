@@ -1,0 +1,86 @@
+package boot_test
+
+import (
+	"context"
+	"regexp"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
+)
+
+// TestSeed: what stands in a host's spec and labels reaches its operating system, and what that reports of its bootstrap is seen.
+func TestSeed(t *testing.T) {
+	g := NewWithT(t)
+	l := start(t)
+	systems := make(chan *pxetest.System, 1)
+	s := l.server("h", 4, func(ctx context.Context, system *pxetest.System) {
+		NewWithT(t).Expect(system.Report(ctx)).To(Succeed())
+		systems <- system
+	})
+	controllerstest.Modify(t, env, s.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Labels = map[string]string{"example.com/rack": "r-1"}
+		h.Spec.FailureDomain = "room-1"
+		h.Spec.Network = &v1alpha1.HostNetwork{Interfaces: []v1alpha1.NetworkInterface{{
+			Name: "lan0", MACAddress: h.Spec.BootMACAddress, LinkSettings: v1alpha1.LinkSettings{
+				Addresses: []v1alpha1.IPPrefix{"192.0.2.10/24"}, Routes: []v1alpha1.NetworkRoute{{To: "default", Via: "192.0.2.1"}},
+			},
+		}}}
+	})
+	claim := env.NewClaim(t, l.namespace, "m")
+	l.boots(claim, kernel, func(b *v1alpha1.BootSource) { b.ReportBootstrap = true })
+	system := <-systems
+	g.Expect(system.CommandLine).To(And(ContainSubstring("console=ttyS0 network-config="), ContainSubstring(" ds=nocloud;dsmode=net;s=http://")))
+	g.Expect(system.MetaData).To(HaveKeyWithValue("failure-domain", "room-1"))
+	g.Expect(system.NetworkConfig).To(MatchYAML(`{version: 2, ethernets: {lan0: {match: {macaddress: "` + s.Host.Spec.BootMACAddress + `"}, set-name: lan0,
+		addresses: [192.0.2.10/24], routes: [{to: 0.0.0.0/0, via: 192.0.2.1}]}}}`))
+	g.Expect(system.VendorData).To(HavePrefix("#cloud-config-archive\n"))
+
+	// The emulated system has no shell: what the script would post is posted here.
+	script := regexp.MustCompile(`send '(http://[^']+/succeeded)'`).FindSubmatch(system.VendorData)
+	g.Expect(script).To(HaveLen(2))
+	g.Expect(system.Post(t.Context(), string(script[1]), nil)).To(Succeed())
+	controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.Boot).NotTo(BeNil())
+		var stages []v1alpha1.BootStage
+		for _, sighting := range h.Status.Boot.Sightings {
+			stages = append(stages, sighting.Stage)
+		}
+		g.Expect(stages).To(ContainElements(v1alpha1.StageReportedIn, v1alpha1.StageBootstrapSucceeded))
+		g.Expect(stages).NotTo(ContainElement(v1alpha1.StageBootstrapFailed))
+	})
+}
+
+// TestFormats: a format that no host can be given is said before anything boots; Ignition is served when the Secret says Ignition.
+func TestFormats(t *testing.T) {
+	g := NewWithT(t)
+	l := start(t)
+	systems := make(chan *pxetest.System, 1)
+	l.server("h", 5, func(_ context.Context, system *pxetest.System) { systems <- system })
+	claim := env.NewClaim(t, l.namespace, "m")
+	says := func(format, value string) {
+		controllerstest.Modify(t, env, claim.Bootstrap, func(s *corev1.Secret) {
+			s.Data = map[string][]byte{"format": []byte(format), "value": []byte(value)}
+		})
+	}
+	says("powershell", "#ps1_sysnative\n")
+	l.boots(claim, kernel, func(*v1alpha1.BootSource) {})
+	problem := func(message string) {
+		controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+			g.Expect(conditions.GetReason(m, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonBootstrapDataUnavailable))
+			g.Expect(conditions.GetMessage(m, v1alpha1.ReadyCondition)).To(ContainSubstring(message))
+		})
+	}
+	problem(`has the format "powershell", which no host can be given: set the format of the bootstrap config to one of ["cloud-config" "ignition"]`)
+	says("ignition", `{"ignition":{"version":"1.0.0"}}`)
+	problem(`is Ignition of version "1.0.0"`)
+	says("ignition", `{"ignition":{"version":"3.4.0"}}`)
+	system := <-systems
+	g.Expect(system.CommandLine).To(HavePrefix("console=ttyS0 ignition.firstboot "))
+	g.Expect(string(system.Ignition)).To(HavePrefix(`{"ignition":{"version":"3.4.0","config":{"merge":[`))
+}

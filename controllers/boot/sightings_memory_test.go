@@ -1,0 +1,31 @@
+package boot
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestSightingsForget: what was written stays in memory as long as the cache may not show it, and no longer.
+func TestSightingsForget(t *testing.T) {
+	g := NewWithT(t)
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	first, second := metav1.NewTime(noon.Add(-time.Hour)), metav1.NewTime(noon)
+	s := &sightings{written: map[sightingKey]writing{}}
+	key := func(host int) sightingKey {
+		return sightingKey{types.NamespacedName{Namespace: "dc", Name: strconv.Itoa(host)}, "DHCP"}
+	}
+	g.Expect(s.take(key(0), first, noon)).To(BeTrue())
+	g.Expect(s.take(key(0), first, noon.Add(time.Second))).To(BeFalse())
+	g.Expect(s.take(key(0), second, noon.Add(2*time.Second))).To(BeTrue(), "it is another attempt")
+	s.forget(key(0))
+	g.Expect(s.take(key(0), second, noon.Add(3*time.Second))).To(BeTrue(), "its write failed")
+	for host := range 10000 {
+		s.take(key(host), second, noon.Add(time.Duration(host)*100*time.Millisecond))
+	}
+	g.Expect(len(s.written)).To(BeNumerically("<=", 1201), "two minutes of them")
+}

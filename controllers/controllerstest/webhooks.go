@@ -1,0 +1,71 @@
+package controllerstest
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// InstallWebhooks installs the webhook configurations of config/webhook for as long as the test runs, and returns where the API server calls
+// them, and the folder with the certificate that it trusts. Nobody serves them yet.
+func (e *Env) InstallWebhooks(t *testing.T) *envtest.WebhookInstallOptions {
+	t.Helper()
+	g := NewWithT(t)
+	manifests := filepath.Join(t.TempDir(), "webhooks.yaml")
+	kustomize := exec.CommandContext(t.Context(), filepath.Join(Root(), ".cache", "bin", "kustomize"), //nolint:gosec // one of the lab's programs
+		"build", filepath.Join(Root(), "config", "webhook"), "-o", manifests)
+	out, err := kustomize.CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), "%s (make test builds it)", out)
+	options := &envtest.WebhookInstallOptions{Paths: []string{manifests}, LocalServingHost: "127.0.0.1", MaxTime: longWait}
+	g.Expect(options.Install(e.Config)).To(Succeed())
+	g.Expect(options.ValidatingWebhooks).NotTo(BeEmpty())
+	// The API server takes a moment to heed a configuration, and to forget it.
+	probe := func() error {
+		machine := newClaim(metav1.NamespaceDefault, "webhook-probe").BareMetalMachine
+		return e.Client.Create(context.Background(), machine, client.DryRunAll)
+	}
+	t.Cleanup(func() {
+		g := NewWithT(t)
+		for _, c := range options.ValidatingWebhooks {
+			g.Expect(e.Client.Delete(context.Background(), c)).To(Succeed())
+		}
+		g.Expect(options.Cleanup()).To(Succeed())
+		g.Eventually(probe, longWait, 20*time.Millisecond).Should(Succeed())
+	})
+	g.Eventually(probe, longWait, 20*time.Millisecond).Should(MatchError(ContainSubstring("failed calling webhook")))
+	return options
+}
+
+// StartWebhooks installs the webhooks and serves those that setup adds, until the end of the test.
+func (e *Env) StartWebhooks(t *testing.T, setup func(ctrl.Manager) error) {
+	t.Helper()
+	g := NewWithT(t)
+	installed := e.InstallWebhooks(t)
+	serving := webhook.NewServer(webhook.Options{
+		Host: installed.LocalServingHost, Port: installed.LocalServingPort, CertDir: installed.LocalServingCertDir,
+	})
+	mgr, err := ctrl.NewManager(e.Config, ctrl.Options{
+		Scheme: e.Scheme, Logger: e.Log, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{UsePriorityQueue: new(false)}, WebhookServer: serving,
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(setup(mgr)).To(Succeed())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		NewWithT(t).Expect(<-done).To(Succeed())
+	})
+	g.Eventually(func() error { return serving.StartedChecker()(nil) }, longWait, 20*time.Millisecond).Should(Succeed())
+}

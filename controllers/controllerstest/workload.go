@@ -1,0 +1,27 @@
+package controllerstest
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Workload writes the kubeconfig Secret of a cluster: the API server of the tests is its own workload cluster.
+func (e *Env) Workload(t *testing.T, namespace, cluster string) {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: e.Config.Host, CertificateAuthorityData: e.Config.CAData}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: e.Config.CertData, ClientKeyData: e.Config.KeyData}
+	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "x"
+	content, err := clientcmd.Write(*config)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	secret := kubeconfig.GenerateSecretWithOwner(client.ObjectKey{Namespace: namespace, Name: cluster}, content, metav1.OwnerReference{})
+	secret.OwnerReferences = nil
+	e.Create(t, secret)
+}

@@ -1,0 +1,58 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// saidHostIndex finds the machines whose provider ID names a host, by the host's name.
+const saidHostIndex = "spec.providerID.host"
+
+func saidHost(o client.Object) []string {
+	m, ok := o.(*v1alpha1.BareMetalMachine)
+	if !ok || m.Spec.ProviderID == "" {
+		return nil
+	}
+	if namespace, host := inventory.HostOf(m.Spec.ProviderID); namespace == m.Namespace && host != "" {
+		return []string{host}
+	}
+	return nil
+}
+
+// observeClaims finds out who else is in it: the other hosts of the machine that has this one, or, where nobody has it, the machine whose provider ID
+// says that it runs here. The latter is so where a host object was made anew without its spec.consumerRef.
+func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+	here := client.InNamespace(host.Namespace)
+	if ref := host.Spec.ConsumerRef; ref != nil {
+		var held v1alpha1.BareMetalHostList
+		if err := r.Client.List(ctx, &held, here, client.MatchingFields{controllers.ConsumerIndex: ref.Name}); err != nil {
+			return fmt.Errorf("look for other hosts of the same machine: %w", err)
+		}
+		for _, other := range held.Items {
+			if other.UID != host.UID {
+				view.SharesConsumerWith = append(view.SharesConsumerWith, other.Name)
+			}
+		}
+		slices.Sort(view.SharesConsumerWith)
+		return nil
+	}
+	var machines v1alpha1.BareMetalMachineList
+	if err := r.Client.List(ctx, &machines, here, client.MatchingFields{saidHostIndex: host.Name}); err != nil {
+		return fmt.Errorf("look for a machine that says that it runs on the host: %w", err)
+	}
+	for _, m := range machines.Items {
+		// One that is being deleted just gave the host back.
+		if m.DeletionTimestamp.IsZero() && m.Spec.ProviderID == inventory.ProviderID(host.Namespace, host.Name, m.Name) {
+			view.SaidToRun = max(view.SaidToRun, m.Name)
+		}
+	}
+	return nil
+}

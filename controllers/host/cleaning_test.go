@@ -1,0 +1,138 @@
+package host_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// beingCleaned is a server whose machine was deleted, and whose cleaning goes on for as long as its virtual drive is locked.
+func beingCleaned(t *testing.T, number byte) *controllerstest.Server {
+	t.Helper()
+	server, claim := running(t, number)
+	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	insert(t, server)
+	misbehave(t, server, bmctest.EjectFails, -1)
+	NewWithT(t).Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseCleaning))
+		g.Expect(h.Spec.CleaningStartedAt).NotTo(BeNil())
+		g.Expect(h.Spec.ConsumerRef).NotTo(BeNil())
+		g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonCleaning))
+		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(ContainSubstring("The virtual drive is locked"))
+	})
+	NewWithT(t).Expect(server.On()).To(BeFalse(), "only a server that is off is cleaned")
+	return server
+}
+
+// clean is a host that was released clean.
+func clean(g Gomega, h *v1alpha1.BareMetalHost) {
+	g.Expect(h.Spec.ConsumerRef).To(BeNil())
+	g.Expect(h.Spec.CleaningStartedAt).To(BeNil())
+	g.Expect(h.Spec.Quarantine).To(BeNil())
+	g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
+	g.Expect(h.Spec.LastConsumer).To(HaveValue(HaveField("Name", "m")))
+}
+
+// patient are times with which a cleaning outlives what the tests do meanwhile.
+func patient() lifecycle.Settings {
+	settings := controllerstest.Settings()
+	settings.PowerSettle = 3 * time.Second
+	return settings
+}
+
+// TestCleaning: a release goes through the cleaning, which the API tells, and ends when the server is off and its drive empty; it goes on in a
+// manager that starts in its midst, without a second power command.
+func TestCleaning(t *testing.T) {
+	g := NewWithT(t)
+	stop := startWith(t, patient())
+	server := beingCleaned(t, 0xa0)
+	commands := server.CommandNames()
+	stop()
+	misbehave(t, server, bmctest.EjectFails, 0)
+	defer start(t)()
+	wait(t, server, clean)
+	g.Expect(server.Image()).To(BeEmpty())
+	g.Expect(server.CommandNames()).To(Equal(append(commands, "Media=")))
+}
+
+// TestCleaningByHand: with the policy Manual a person says when the disks are wiped.
+func TestCleaningByHand(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server, claim := running(t, 0xa1)
+	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual })
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, phase(v1alpha1.PhaseQuarantined))
+	g.Expect(server.Host.Spec.ConsumerRef).To(BeNil())
+	g.Expect(server.Host.Spec.Quarantine.Reason).To(Equal(v1alpha1.ReasonCleaningByHand))
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(And(ContainSubstring("Wipe them"), ContainSubstring("Remove spec.quarantine")))
+	g.Expect(server.On()).To(BeFalse())
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
+	wait(t, server, clean)
+}
+
+// TestCleaningFails: an image that cannot be ejected, and may hold what the machine knew, is given to nobody.
+func TestCleaningFails(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := beingCleaned(t, 0xa2)
+	wait(t, server, phase(v1alpha1.PhaseQuarantined))
+	g.Expect(server.Host.Spec.ConsumerRef).To(BeNil())
+	g.Expect(server.Host.Spec.CleaningStartedAt).To(BeNil())
+	g.Expect(server.Host.Spec.Quarantine).To(HaveValue(And(
+		HaveField("Reason", v1alpha1.ReasonCleaningFailed), HaveField("Message", ContainSubstring("The virtual drive is locked")))))
+	g.Expect(server.Image()).NotTo(BeEmpty())
+}
+
+// TestCleaningWithoutDrive: where there is no virtual drive nothing is in it.
+func TestCleaningWithoutDrive(t *testing.T) {
+	defer start(t)()
+	server, claim := running(t, 0xa3)
+	misbehave(t, server, bmctest.NoMedia, -1)
+	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	NewWithT(t).Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, clean)
+}
+
+// TestCleaningWaitsForTheBMC: a BMC that goes away in the midst of a cleaning is waited for, which the host says with what ends it.
+func TestCleaningWaitsForTheBMC(t *testing.T) {
+	g := NewWithT(t)
+	defer startWith(t, patient())()
+	server := beingCleaned(t, 0xa4)
+	misbehave(t, server, bmctest.Down, -1)
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(
+			HavePrefix("To be cleaned. Waiting for the BMC"), ContainSubstring(v1alpha1.ReleaseUnfencedAnnotation)))
+		g.Expect(h.Spec.ConsumerRef).NotTo(BeNil())
+	})
+	misbehave(t, server, bmctest.EjectFails, 0)
+	misbehave(t, server, bmctest.Down, 0)
+	wait(t, server, clean)
+	g.Expect(server.Image()).To(BeEmpty())
+}
+
+// TestSwitchedOnInTheCleaning: who switches a server on while it is cleaned does not get it cleaned while it runs: it is powered off again.
+func TestSwitchedOnInTheCleaning(t *testing.T) {
+	g := NewWithT(t)
+	defer startWith(t, patient())()
+	server := beingCleaned(t, 0xa5)
+	commands := len(server.CommandNames())
+	server.SetPower(true)
+	wait(t, server, func(g Gomega, _ *v1alpha1.BareMetalHost) {
+		g.Expect(server.CommandNames()[commands:]).To(ContainElement(BeElementOf("GracefulShutdown", "ForceOff")))
+		g.Expect(server.On()).To(BeFalse())
+	})
+	misbehave(t, server, bmctest.EjectFails, 0)
+	wait(t, server, clean)
+	g.Expect(server.On()).To(BeFalse())
+	g.Expect(server.Image()).To(BeEmpty())
+}

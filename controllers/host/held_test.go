@@ -1,0 +1,86 @@
+package host_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// running is a server that runs a machine.
+func running(t *testing.T, number byte) (*controllerstest.Server, *controllerstest.Claim) {
+	t.Helper()
+	namespace := env.Namespace(t)
+	server := controllerstest.NewServer(t, namespace, "h", number, bmctest.Options{On: true})
+	server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
+		c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, "h", "m")
+	})
+	register(t, server)
+	return server, claim
+}
+
+func holds(holds ...v1alpha1.PowerHold) func(*v1alpha1.BareMetalHost) {
+	return func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = holds }
+}
+
+// TestPowerHolds: a server is off while anybody holds it, says who does, and is switched on when nobody does, also by a manager that started
+// in between: one power cycle in all.
+func TestPowerHolds(t *testing.T) {
+	g := NewWithT(t)
+	stop := start(t)
+	server, _ := running(t, 0x61)
+	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	anna, otto := v1alpha1.PowerHold{Holder: "anna", Reason: "a new disk"}, v1alpha1.PowerHold{Holder: "otto", Reason: "a new fan", Force: true}
+	controllerstest.Modify(t, env, server.Host, holds(anna, otto))
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.HeldOffAt).NotTo(BeNil())
+		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseHeldOff))
+		g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOff))
+		g.Expect(conditions.GetReason(h, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonHeldOff))
+		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(ContainSubstring("Held off by anna (a new disk), otto (a new fan)"))
+	})
+	g.Expect(server.On()).To(BeFalse())
+	controllerstest.Modify(t, env, server.Host, holds(anna))
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(HavePrefix("Held off by anna (a new disk)"))
+		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).NotTo(ContainSubstring("otto"))
+	})
+	g.Expect(server.CommandNames()).To(Equal([]string{"ForceOff"}))
+
+	stop()
+	controllerstest.Modify(t, env, server.Host, holds())
+	defer start(t)()
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.HeldSince).To(BeNil())
+		g.Expect(h.Spec.HeldOffAt).To(BeNil())
+		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
+		g.Expect(conditions.IsTrue(h, v1alpha1.ReadyCondition)).To(BeTrue())
+	})
+	g.Expect(server.On()).To(BeTrue())
+	g.Expect(server.CommandNames()).To(Equal([]string{"ForceOff", "On"}))
+}
+
+// TestPowerHoldEndsWithTheClaim: the release wins over holds, and they are gone with it: the next machine is not held off.
+func TestPowerHoldEndsWithTheClaim(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server, claim := running(t, 0x62)
+	controllerstest.Modify(t, env, server.Host, holds(v1alpha1.PowerHold{Holder: "anna", Reason: "a new disk"}))
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.HeldOffAt).NotTo(BeNil()) })
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ConsumerRef).To(BeNil())
+		g.Expect(h.Spec.PowerHolds).To(BeEmpty())
+		g.Expect(h.Spec.HeldSince).To(BeNil())
+		g.Expect(h.Spec.HeldOffAt).To(BeNil())
+		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
+	})
+	g.Expect(server.CommandNames()).NotTo(ContainElement("On"))
+}

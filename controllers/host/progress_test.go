@@ -1,0 +1,86 @@
+package host_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+// apply lets the boot server, or the node controller, see something.
+func apply(t *testing.T, server *controllerstest.Server, seen v1alpha1.Sighting) {
+	t.Helper()
+	NewWithT(t).Expect(controllers.ApplySighting(t.Context(), env.Client, keyOf(server.Host), seen)).To(Succeed())
+}
+
+// TestProgress follows the condition BootProgress from the begin of a boot to the release; and a machine that runs from memory, whose
+// firmware asks again, is lost when its Node is, and its server gets no command.
+func TestProgress(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 40, bmctest.Options{})
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	g.Expect(conditions.Has(server.Host, v1alpha1.BootProgressCondition)).To(BeFalse())
+	claim := claimed(t, server, "m")
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral })
+
+	progress := func(reason, part string) {
+		t.Helper()
+		wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(conditions.GetReason(h, v1alpha1.BootProgressCondition)).To(Equal(reason))
+			g.Expect(conditions.GetMessage(h, v1alpha1.BootProgressCondition)).To(ContainSubstring(part))
+		})
+	}
+	progress(v1alpha1.ReasonWaitingForDHCP, "Boot attempt 1. The server was powered on. Awaited until ")
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootProgressCondition)).To(ContainSubstring(
+		server.Host.Spec.Boot.StartedAt.Add(controllerstest.Settings().BootTimeout).UTC().Format(time.RFC3339) + ": the request for a boot file (DHCP)"))
+	seen := controllers.NewSighting(server.Host, v1alpha1.StageDHCP)
+	seen.Address, seen.Client = "192.0.2.7", "PXE, EFI x86-64"
+	apply(t, server, seen)
+	progress(v1alpha1.ReasonWaitingForLoader, "(192.0.2.7, PXE, EFI x86-64). Awaited until ")
+	g.Expect(conditions.GetReason(server.Host, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForLoader))
+	other := controllers.NewSighting(server.Host, v1alpha1.StageScript)
+	other.Attempt = 7
+	apply(t, server, other) // of another attempt: it says nothing of this one
+	seen.Stage = v1alpha1.StageLoader
+	apply(t, server, seen)
+	progress(v1alpha1.ReasonWaitingForScript, "The server fetched the boot loader at ")
+
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Boot.SeedAddress, h.Spec.Boot.SeededAt, h.Spec.Boot.ReportedAt = "192.0.2.7", new(metav1.Now()), new(metav1.Now())
+	})
+	progress(v1alpha1.ReasonBooted, "Boot attempt 1 is complete")
+	g.Expect(conditions.IsTrue(server.Host, v1alpha1.BootProgressCondition)).To(BeTrue())
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
+		m.Spec.ProviderID = "baremetal://" + server.Host.Namespace + "/h/m"
+	})
+	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	commands := server.CommandNames()
+
+	seen.Stage, seen.Time = v1alpha1.StageRestarted, metav1.NewTime(time.Now().Add(time.Minute))
+	apply(t, server, seen)
+	progress(v1alpha1.ReasonRestarted, "Firmware asked for a network boot at ")
+	g.Expect(server.Host.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
+	g.Expect(conditions.IsTrue(server.Host, v1alpha1.BootedCondition)).To(BeTrue())
+	seen.Stage = v1alpha1.StageNodeLost
+	apply(t, server, seen)
+	wait(t, server, phase(v1alpha1.PhaseStateLost))
+	progress(v1alpha1.ReasonStateLost, "its server was restarted: delete the Machine")
+	g.Expect(server.Host.Spec.Boot.Failure.Reason).To(Equal(v1alpha1.ReasonStateLost))
+	g.Expect(server.CommandNames()).To(Equal(commands))
+
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
+		g.Expect(conditions.Has(h, v1alpha1.BootProgressCondition)).To(BeFalse())
+		g.Expect(h.Status.Boot).To(BeNil())
+	})
+}

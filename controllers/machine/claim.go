@@ -1,0 +1,174 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+)
+
+// reconcileClaim claims a host. Just before it does so it asks the API server whether the machine has one: the cache may be behind.
+func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error) {
+	if s.host != nil {
+		return false, nil
+	}
+	host, why, err := r.pick(ctx, s)
+	if err != nil {
+		return true, err
+	}
+	if host == nil {
+		s.claimed(metav1.ConditionFalse, why.reason, why.message)
+		s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
+		return true, nil
+	}
+	held, err := claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
+	if err == nil && len(held) == 0 {
+		err = claim.Claim(ctx, r.Client, host, s.machine.Name)
+		countNotClaimed(err)
+	}
+	if err != nil || len(held) > 0 {
+		r.assumed.Drop(host, s.machine.Name)
+		s.hold(held)
+		return err != nil, err
+	}
+	r.tellings.forget(client.ObjectKeyFromObject(s.machine))
+	ctrl.LoggerFrom(ctx).Info("Claimed a host", "BareMetalHost", client.ObjectKeyFromObject(host))
+	r.tellClaimed(s.machine, host)
+	s.hold([]v1alpha1.BareMetalHost{*host})
+	s.booted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "The host was just claimed")
+	return true, nil // the host's own event goes on from here
+}
+
+// waiting is why a machine gets no host now.
+type waiting struct{ reason, message string }
+
+// pick chooses among the free hosts, and returns why there is none. The host that it returns is assumed to be the machine's until it is
+// dropped.
+func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHost, waiting, error) {
+	want, err := claim.WantOf(&s.machine.Spec)
+	if err != nil {
+		return nil, waiting{}, err
+	}
+	want.FailureDomain = s.owner.Spec.FailureDomain
+	if s.machine.Spec.ReuseHost {
+		want.Reuse = claim.Owner(s.owner, s.machine)
+	}
+	former, err := r.comingBack(ctx, s, want)
+	if err != nil {
+		return nil, waiting{}, err
+	}
+	// Nothing is written to what these lists hold: they are the cache's own objects.
+	var free v1alpha1.BareMetalHostList
+	here := client.InNamespace(s.machine.Namespace)
+	if err := r.Client.List(ctx, &free, here, client.MatchingFields{controllers.FreeIndex: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, waiting{}, err
+	}
+	if former != "" {
+		free.Items = slices.DeleteFunc(free.Items, func(h v1alpha1.BareMetalHost) bool { return !claim.Had(&h, want.Reuse) })
+	}
+	if host, _ := r.assumed.Pick(free.Items, want, s.machine.Name); host != nil {
+		return host.DeepCopy(), waiting{}, nil
+	}
+	if former != "" {
+		s.again = lookAgain // what ends the wait may be the time alone
+		return nil, waiting{v1alpha1.ReasonWaitingForFormerHost, fmt.Sprintf(
+			"Waiting for BareMetalHost %q, which a machine of %s gives back, as reuseHost wants it", former, want.Reuse)}, nil
+	}
+	// None fits: look at all, to say what excluded how many. The cache tells of hosts that fit by their events, so to look again is for what it
+	// tells, and for a host that another machine was about to claim and did not.
+	due, again := r.tellings.due(s.machine, want.FailureDomain, time.Now())
+	s.again = again
+	if !due {
+		return nil, waiting{v1alpha1.ReasonNoHostFits, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition)}, nil
+	}
+	var all v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &all, here, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, waiting{}, err
+	}
+	_, tally := claim.Pick(all.Items, want, func(*v1alpha1.BareMetalHost) bool { return true })
+	return nil, waiting{v1alpha1.ReasonNoHostFits, tally.String()}, nil
+}
+
+// How long a machine waits for its owner's host, and how often it looks at the time.
+const (
+	// backWithin is how long after its release a host is expected to be offered, and how long its BMC may be silent in the midst of it.
+	backWithin = 5 * time.Minute
+	lookAgain  = time.Minute
+)
+
+// comingBack returns the name of a host that is being given back by a machine of the owner whose hosts the machine wants again, empty if
+// there is none. A host that it could not claim then, such as one in maintenance or in quarantine, is none to wait for; nor is one whose BMC
+// has been silent for long, since nobody knows when it is back.
+func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) (string, error) {
+	if want.Reuse == "" {
+		return "", nil
+	}
+	var machines clusterv1.MachineList
+	if err := r.Client.List(ctx, &machines, client.InNamespace(s.machine.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return "", err
+	}
+	var names []string
+	now := time.Now()
+	note := func(host *v1alpha1.BareMetalHost) {
+		if claim.Suits(host, want) == "" && !silent(host, now) {
+			names = append(names, host.Name)
+		}
+	}
+	for i := range machines.Items {
+		m := &machines.Items[i]
+		if m.DeletionTimestamp.IsZero() || claim.Owner(m) != want.Reuse {
+			continue
+		}
+		var held v1alpha1.BareMetalHostList
+		if err := r.Client.List(ctx, &held, client.InNamespace(m.Namespace), client.MatchingFields{controllers.ConsumerIndex: m.Spec.InfrastructureRef.Name}); err != nil {
+			return "", err
+		}
+		for j := range held.Items {
+			note(&held.Items[j])
+		}
+	}
+	var free v1alpha1.BareMetalHostList
+	err := r.Client.List(ctx, &free, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.FreeIndex: "true"}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return "", err
+	}
+	for i := range free.Items {
+		if claim.Had(&free.Items[i], want.Reuse) && justReleased(&free.Items[i], now) {
+			note(&free.Items[i])
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	return slices.Min(names), nil
+}
+
+// justReleased is true for a free host that is on its way to be offered: its status has not followed its release yet, or its power is
+// being brought to what the spec says, which a server need not obey.
+func justReleased(host *v1alpha1.BareMetalHost, now time.Time) bool {
+	if last := host.Spec.LastConsumer; last == nil || now.Sub(last.ReleasedAt.Time) >= backWithin {
+		return false
+	}
+	switch conditions.GetReason(host, v1alpha1.AvailableCondition) {
+	case v1alpha1.ReasonClaimed, v1alpha1.ReasonPowerChanging:
+		return true
+	default:
+		return false
+	}
+}
+
+// silent is true for a host whose BMC could not be used for long.
+func silent(host *v1alpha1.BareMetalHost, now time.Time) bool {
+	c := conditions.Get(host, v1alpha1.BMCReadyCondition)
+	return c != nil && c.Status == metav1.ConditionFalse && now.Sub(c.LastTransitionTime.Time) >= backWithin
+}

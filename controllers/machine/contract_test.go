@@ -1,0 +1,233 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
+)
+
+// TestNowhere: a failure domain that no host has, and a selector that matches nothing, are said in HostClaimed with what to do.
+func TestNowhere(t *testing.T) {
+	start(t)
+	namespace := env.Namespace(t)
+	newHost(t, namespace, "h", 30, nil)
+	lost := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
+		c.Machine.Spec.FailureDomain = "rack-9"
+		c.BareMetalMachine.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"disk": "nvme"}}
+	})
+	wait(t, lost, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonNoHostFits)(g, m)
+		reason(v1alpha1.HostBootedCondition, v1alpha1.ReasonWaitingForHost)(g, m)
+		g.Expect(conditions.GetMessage(m, v1alpha1.HostClaimedCondition)).To(And(
+			ContainSubstring(`hostSelector "disk=nvme" matches no host: correct it, or label the hosts that it is meant for`),
+			ContainSubstring(`No host is in failure domain "rack-9", which the Machine asks for: the hosts are in rack-1`)))
+		g.Expect(m.Status.FailureReason).To(BeEmpty(), "it is no failure to wait for a host")
+	})
+	right := env.NewClaim(t, namespace, "right", func(c *controllerstest.Claim) { c.Machine.Spec.FailureDomain = "rack-1" })
+	wait(t, right, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		has("h")(g, m)
+		g.Expect(m.Status.FailureDomain).To(Equal("rack-1"))
+	})
+}
+
+// TestHeals: what others remove of the machine's metadata comes back, but for the owner reference, which is Cluster API's: without it the
+// machine is left alone.
+func TestHeals(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	newHost(t, namespace, "h", 31, nil)
+	labels := map[string]string{
+		clusterv1.ClusterNameLabel: "m", clusterv1.MachineControlPlaneLabel: "", clusterv1.MachineControlPlaneNameLabel: "kcp",
+		clusterv1.MachineDeploymentNameLabel: "md", clusterv1.MachineSetNameLabel: "ms",
+	}
+	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) { c.Machine.Labels, c.BareMetalMachine.Labels = labels, nil })
+	whole := func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		has("h")(g, m)
+		g.Expect(m.Labels).To(And(HaveLen(len(labels)), HaveKeyWithValue(clusterv1.ClusterNameLabel, "m"), Equal(labels)))
+		g.Expect(m.Finalizers).To(ConsistOf(v1alpha1.MachineFinalizer))
+	}
+	wait(t, claim, whole)
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Labels, m.Finalizers = nil, nil })
+	wait(t, claim, whole)
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Labels[clusterv1.ClusterNameLabel] = "another" })
+	wait(t, claim, whole)
+
+	owners := claim.BareMetalMachine.OwnerReferences
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.OwnerReferences, m.Labels = nil, nil })
+	newHost(t, namespace, "h2", 32, nil)
+	wait(t, env.NewClaim(t, namespace, "later"), has("h2")) // shows that the machine was looked at meanwhile
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim.BareMetalMachine), claim.BareMetalMachine)).To(Succeed())
+	g.Expect(claim.BareMetalMachine.Labels).To(BeEmpty())
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.OwnerReferences = owners })
+	wait(t, claim, whole)
+}
+
+// TestFailureHeals: a boot that failed is told as such, in the conditions and for readers of the v1beta1 contract; when it is over, so is
+// what was told, and the machine goes on.
+func TestFailureHeals(t *testing.T) {
+	start(t)
+	namespace := env.Namespace(t)
+	h := newHost(t, namespace, "h", 33, nil)
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, has("h"))
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Boot = &v1alpha1.BootAttempt{
+			Attempt: 3, StartedAt: metav1.Now(), Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "no request came"},
+		}
+	})
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed)(g, m)
+		for _, kind := range []string{v1alpha1.HostBootedCondition, v1alpha1.ReadyCondition} {
+			reason(kind, v1alpha1.ReasonBootTimedOut)(g, m)
+			g.Expect(conditions.GetMessage(m, kind)).To(Equal("no request came"))
+		}
+		g.Expect(m.Status.FailureReason).To(Equal(v1alpha1.ReasonBootTimedOut))
+		g.Expect(m.Status.FailureMessage).To(Equal("no request came"))
+		g.Expect(m.Status.Initialization.Provisioned).To(BeNil())
+	})
+	well := func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(m.Status.FailureReason).To(BeEmpty())
+		g.Expect(m.Status.FailureMessage).To(BeEmpty())
+	}
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = nil })
+	wait(t, claim, well)
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.Now(), SeedAddress: "192.0.2.9", ReportedAt: new(metav1.Now())}
+	})
+	ready := func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		well(g, m)
+		g.Expect(conditions.IsTrue(m, v1alpha1.ReadyCondition)).To(BeTrue())
+	}
+	wait(t, claim, ready)
+
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostLost)(g, m)
+		g.Expect(m.Status.FailureReason).To(Equal(v1alpha1.ReasonHostLost))
+		g.Expect(m.Status.FailureMessage).To(ContainSubstring("Restore the host"))
+		g.Expect(m.Status.Initialization.Provisioned).To(HaveValue(BeTrue()), "that holds for good")
+	})
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} })
+	wait(t, claim, ready)
+}
+
+// TestAddresses: a machine has the addresses of its running system, and none of what the BMC told of its network interfaces.
+func TestAddresses(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	h := newHost(t, namespace, "h", 34, nil)
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, has("h"))
+	address := func(kind clusterv1.MachineAddressType, a string) clusterv1.MachineAddress {
+		return clusterv1.MachineAddress{Type: kind, Address: a}
+	}
+	addresses := func(want ...clusterv1.MachineAddress) func(Gomega, *v1alpha1.BareMetalMachine) {
+		return func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.Addresses).To(BeEquivalentTo(want)) }
+	}
+	name := address(clusterv1.MachineHostName, "m")
+	ip := func(a string) clusterv1.MachineAddress { return address(clusterv1.MachineInternalIP, a) }
+	attempt := &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.Now(), SeedAddress: "192.0.2.9", SeededAt: new(metav1.Now())}
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = attempt })
+	wait(t, claim, addresses())
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.ReportedAt = new(metav1.Now()) })
+	wait(t, claim, addresses(name, ip("192.0.2.9")))
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.ReportAddress = "192.0.2.10" })
+	wait(t, claim, addresses(name, ip("192.0.2.10")))
+
+	before := h.DeepCopy()
+	h.Status.Hardware = &v1alpha1.Hardware{NICs: []v1alpha1.NIC{{Name: "eth0", MACAddress: "52:54:00:00:01:22"}}}
+	g.Expect(env.Client.Status().Patch(t.Context(), h, client.MergeFrom(before))).To(Succeed())
+	seen := controllers.NewSighting(h, v1alpha1.StageNode)
+	seen.Addresses = clusterv1.MachineAddresses{
+		name, ip("192.0.2.10"), ip("2001:db8::10"), address(clusterv1.MachineHostName, "other"), address(clusterv1.MachineExternalIP, "198.51.100.10"),
+	}
+	g.Expect(controllers.ApplySighting(t.Context(), env.Client, client.ObjectKeyFromObject(h), seen)).To(Succeed())
+	wait(t, claim, addresses(name, ip("192.0.2.10"), ip("2001:db8::10"), address(clusterv1.MachineHostName, "other"), address(clusterv1.MachineExternalIP, "198.51.100.10")))
+}
+
+// TestNamesake: a machine with the name of one that is gone takes no provider ID from what the cache still shows of that one's host.
+func TestNamesake(t *testing.T) {
+	g := NewWithT(t)
+	namespace := env.Namespace(t)
+	h := newHost(t, namespace, "h", 35, nil)
+	cached := h.DeepCopy()
+	cached.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	cached.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.Now(), SeedAddress: "192.0.2.9", ReportedAt: new(metav1.Now())}
+	r := &machine.Reconciler{APIReader: env.Client}
+	m := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}}
+	untouched := func() {
+		t.Helper()
+		g.Expect(r.BootOn(t.Context(), m, cached)).To(Succeed())
+		g.Expect(m.Spec.ProviderID).To(BeEmpty())
+		g.Expect(m.Status.Initialization.Provisioned).To(BeNil())
+	}
+	untouched()
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = cached.Spec.ConsumerRef }) // claimed anew
+	untouched()
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = cached.Spec.Boot })
+	g.Expect(r.BootOn(t.Context(), m, cached)).To(Succeed())
+	g.Expect(m.Spec.ProviderID).To(Equal("baremetal://" + namespace + "/h/m"))
+}
+
+// TestFailureStands: a failure that was told stands while the API server gives no answer, and goes when it is over.
+func TestFailureStands(t *testing.T) {
+	g := NewWithT(t)
+	var broken atomic.Bool
+	var refused atomic.Int32
+	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
+		c, err := client.NewWithWatch(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Cache: &client.CacheOptions{Reader: mgr.GetCache()}})
+		if err != nil {
+			return err
+		}
+		faulty := interceptor.NewClient(c, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if _, ok := list.(*v1alpha1.BareMetalHostList); ok && broken.Load() {
+					refused.Add(1)
+					return errors.New("no answer")
+				}
+				return c.List(ctx, list, opts...)
+			},
+		})
+		return (&machine.Reconciler{Client: faulty, APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, controller.Options{})
+	})
+	namespace := env.Namespace(t)
+	h := newHost(t, namespace, "h", 36, nil)
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, has("h"))
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Boot = &v1alpha1.BootAttempt{
+			Attempt: 3, StartedAt: metav1.Now(), Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "no request came"},
+		}
+	})
+	failed := func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(m.Status.FailureReason).To(Equal(v1alpha1.ReasonBootTimedOut))
+		g.Expect(m.Status.FailureMessage).To(Equal("no request came"))
+	}
+	wait(t, claim, failed)
+	broken.Store(true)
+	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Annotations = map[string]string{"look": "again"} })
+	g.Eventually(refused.Load, 30*time.Second, time.Millisecond).Should(BeNumerically(">=", 3), "the first look ended, with what it wrote")
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim.BareMetalMachine), claim.BareMetalMachine)).To(Succeed())
+	failed(g, claim.BareMetalMachine)
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = nil })
+	broken.Store(false)
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.FailureReason).To(BeEmpty()) })
+}

@@ -1,0 +1,83 @@
+package machine
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+)
+
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// tellClaimed tells of a claim, on the machine and on the host.
+func (r *Reconciler) tellClaimed(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
+	metrics.Claimed()
+	controllers.Tell(r.Recorder, m, host, corev1.EventTypeNormal, controllers.EventClaimed, "Claim", "Claimed BareMetalHost %s", host.Name)
+	controllers.Tell(r.Recorder, host, m, corev1.EventTypeNormal, controllers.EventClaimed, "Claim", "Claimed by BareMetalMachine %s", m.Name)
+}
+
+// countNotClaimed counts a claim that failed.
+func countNotClaimed(err error) {
+	if err != nil {
+		metrics.NotClaimed(apierrors.IsConflict(err))
+	}
+}
+
+// onceKey is an event that a machine has once in its life.
+type onceKey struct {
+	machine types.UID
+	event   string
+}
+
+// first is true the first time. The cache may show a machine as it was before the last write, so that what was written is written again.
+func (r *Reconciler) first(m *v1alpha1.BareMetalMachine, event string) bool {
+	if r.once == nil {
+		return true
+	}
+	key := onceKey{m.UID, event}
+	_, told := r.once.Get(key)
+	r.once.Add(key, nil)
+	return !told
+}
+
+// tellWritten tells what changed with what was just written to a machine.
+func (r *Reconciler) tellWritten(before *v1alpha1.BareMetalMachine, s *scope) {
+	m := s.machine
+	tell := func(kind, reason, action, note string, args ...any) {
+		controllers.Tell(r.Recorder, m, nil, kind, reason, action, note, args...)
+	}
+	if before.Spec.ProviderID == "" && m.Spec.ProviderID != "" && s.host != nil && r.first(m, controllers.EventProvisioned) {
+		// The condition of before: this very write may be the first that shows it, where a status was lost.
+		if c := conditions.Get(before, v1alpha1.HostClaimedCondition); c != nil && c.Status == metav1.ConditionTrue {
+			metrics.Provisioned(time.Since(c.LastTransitionTime.Time))
+		}
+		controllers.Tell(r.Recorder, m, s.host, corev1.EventTypeNormal, controllers.EventProvisioned, "Provision", "BareMetalHost %s runs the machine", s.host.Name)
+		controllers.Tell(r.Recorder, s.host, m, corev1.EventTypeNormal, controllers.EventProvisioned, "Provision", "The host runs BareMetalMachine %s", m.Name)
+	}
+	const waits = v1alpha1.ReasonNoHostFits
+	if c := conditions.Get(m, v1alpha1.HostClaimedCondition); c != nil && c.Reason == waits && conditions.GetReason(before, v1alpha1.HostClaimedCondition) != waits {
+		tell(corev1.EventTypeWarning, controllers.EventNoHostFits, "Claim", "%s", c.Message)
+	}
+	if reason := m.Status.FailureReason; reason != "" && reason != before.Status.FailureReason {
+		kind := controllers.EventBootFailed
+		if reason == v1alpha1.ReasonHostLost {
+			kind = controllers.EventHostLost
+		}
+		tell(corev1.EventTypeWarning, kind, "Boot", "%s: %s", reason, m.Status.FailureMessage)
+	}
+	const finalizer = v1alpha1.MachineFinalizer
+	switch gone := controllerutil.ContainsFinalizer(before, finalizer) && !controllerutil.ContainsFinalizer(m, finalizer); {
+	case gone && conditions.IsTrue(before, v1alpha1.DeletingCondition) && r.first(m, controllers.EventReleased):
+		tell(corev1.EventTypeNormal, controllers.EventReleased, "Release", "The machine's host is released")
+	case !conditions.IsTrue(before, v1alpha1.DeletingCondition) && conditions.IsTrue(m, v1alpha1.DeletingCondition) && r.first(m, controllers.EventReleaseStarted):
+		tell(corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release", "%s", conditions.GetMessage(m, v1alpha1.DeletingCondition))
+	}
+}

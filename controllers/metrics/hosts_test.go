@@ -1,0 +1,180 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	all "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+)
+
+// store is a cache: it hands out its own objects, as controller-runtime's does when it is told to copy nothing.
+type store struct {
+	client.Reader
+
+	t               *testing.T
+	hosts, machines []runtime.Object
+	err             error
+}
+
+func (s *store) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	NewWithT(s.t).Expect(opts).To(ContainElement(client.UnsafeDisableDeepCopy), "a scrape copies nothing")
+	if _, ok := list.(*v1alpha1.BareMetalHostList); ok {
+		return errors.Join(s.err, apimeta.SetList(list, s.hosts))
+	}
+	return errors.Join(s.err, apimeta.SetList(list, s.machines))
+}
+
+func host(n int, phase v1alpha1.HostPhase, bmcReason, quarantine string) runtime.Object {
+	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: fmt.Sprintf("host-%d", n)}}
+	h.Status.Phase = phase
+	status := metav1.ConditionTrue
+	if bmcReason != "" {
+		status = metav1.ConditionFalse
+	}
+	h.Status.Conditions = []metav1.Condition{{Type: v1alpha1.BMCReadyCondition, Status: status, Reason: bmcReason}}
+	if quarantine != "" {
+		h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: quarantine}
+	}
+	return h
+}
+
+func waiting(reason string, deleted time.Duration) runtime.Object {
+	m := &v1alpha1.BareMetalMachine{}
+	m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.HostClaimedCondition, Status: metav1.ConditionFalse, Reason: reason}}
+	if deleted > 0 {
+		m.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-deleted)}
+	}
+	return m
+}
+
+func inventory(t *testing.T, s *store, leads bool) *metrics.Inventory {
+	t.Helper()
+	pool := bmc.NewPool(nil, bmc.PoolOptions{})
+	t.Cleanup(pool.Close)
+	elected := make(chan struct{})
+	if leads {
+		close(elected)
+	}
+	return &metrics.Inventory{Client: s, Leads: elected, Pool: pool, Log: logr.Discard()}
+}
+
+// TestInventory: hosts and machines are counted by what is known of them, and what a person made up counts as Other.
+func TestInventory(t *testing.T) {
+	g := NewWithT(t)
+	s := &store{t: t, hosts: []runtime.Object{
+		host(1, v1alpha1.PhaseAvailable, "", ""), host(2, v1alpha1.PhaseAvailable, v1alpha1.ReasonBMCUnreachable, ""), host(3, "", v1alpha1.ReasonBMCUnreachable, ""),
+		host(4, v1alpha1.PhaseQuarantined, "", v1alpha1.ReasonReleasedUnfenced), host(5, v1alpha1.PhaseQuarantined, "", "anna's word"),
+	}, machines: []runtime.Object{
+		waiting(v1alpha1.ReasonNoHostFits, 0), waiting(v1alpha1.ReasonNoHostFits, 0), waiting(v1alpha1.ReasonNoHostFits, time.Hour), waiting(v1alpha1.ReasonHostLost, time.Minute),
+	}}
+	g.Expect(prometheus.NewRegistry().Register(inventory(t, s, true))).To(Succeed())
+	text, err := testutil.CollectAndFormat(inventory(t, s, true), expfmt.TypeTextPlain, "capbm_hosts", "capbm_hosts_bmc_not_ready", "capbm_hosts_quarantined",
+		"capbm_machines_without_host", "capbm_machines_deleting_oldest_seconds", "capbm_bmc_jobs")
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, line := range []string{
+		`capbm_hosts{phase="Available"} 2`, `capbm_hosts{phase="Registering"} 1`, `capbm_hosts{phase="Quarantined"} 2`, `capbm_hosts{phase="Booting"} 0`,
+		`capbm_hosts_bmc_not_ready{reason="Unreachable"} 2`, `capbm_hosts_bmc_not_ready{reason="CredentialsRefused"} 0`,
+		`capbm_hosts_quarantined{reason="ReleasedUnfenced"} 1`, `capbm_hosts_quarantined{reason="Other"} 1`,
+		`capbm_machines_without_host{reason="NoHostFits"} 2`, `capbm_machines_without_host{reason="HostLost"} 0`, `capbm_machines_deleting_oldest_seconds 360`,
+		`capbm_bmc_jobs{state="waiting"} 0`,
+	} {
+		g.Expect("\n" + string(text)).To(ContainSubstring("\n" + line))
+	}
+	g.Expect(string(text)).NotTo(Or(ContainSubstring("anna"), ContainSubstring("host-")))
+
+	problems, err := testutil.CollectAndLint(inventory(t, s, true))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(problems).To(BeEmpty())
+	g.Expect(testutil.CollectAndCount(inventory(t, s, false))).To(BeZero(), "one that does not lead tells nothing")
+	s.err = errors.New("no cache")
+	g.Expect(testutil.CollectAndCount(inventory(t, s, true))).To(BeZero(), "what is not known is not told, and the other metrics are")
+}
+
+// TestPhases: every phase that a host may have is one of the metric's.
+func TestPhases(t *testing.T) {
+	g := NewWithT(t)
+	for _, phase := range []v1alpha1.HostPhase{
+		v1alpha1.PhaseRegistering, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseBooting, v1alpha1.PhaseProvisioned,
+		v1alpha1.PhaseBootFailed, v1alpha1.PhaseStateLost, v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning, v1alpha1.PhaseExternallyProvisioned,
+		v1alpha1.PhaseMaintenance, v1alpha1.PhaseQuarantined, v1alpha1.PhaseOrphaned, v1alpha1.PhaseDeleting, v1alpha1.PhaseDetached, v1alpha1.PhaseHeldOff,
+	} {
+		text, err := testutil.CollectAndFormat(inventory(t, &store{t: t, hosts: []runtime.Object{host(1, phase, "", "")}}, true), expfmt.TypeTextPlain, "capbm_hosts")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(text)).To(ContainSubstring(fmt.Sprintf("capbm_hosts{phase=%q} 1", phase)))
+	}
+}
+
+// TestReasons: what is none of the provider's own reasons adds no series, and every reason is shown before it was first needed.
+func TestReasons(t *testing.T) {
+	g := NewWithT(t)
+	series := func() int {
+		n, err := testutil.GatherAndCount(all.Registry, "capbm_boot_failures_total", "capbm_boot_problems_total", "capbm_quarantines_total", "capbm_boot_stage_duration_seconds",
+			"capbm_claims_total", "capbm_tokens_refused_total", "capbm_host_release_duration_seconds", "capbm_remediation_power_cycle_duration_seconds")
+		g.Expect(err).NotTo(HaveOccurred())
+		return n
+	}
+	before := series()
+	g.Expect(before).To(BeNumerically(">", 30))
+	metrics.BootFailed("anna's word")
+	metrics.BootProblem(strings.Repeat("x", 99))
+	metrics.Quarantined("bob's word")
+	metrics.BootStage("Restarted", time.Second)
+	metrics.BootStage(v1alpha1.StageSeed, -time.Second)
+	metrics.NotClaimed(true)
+	metrics.Released(metrics.ReleasedUnfenced, time.Second)
+	g.Expect(series()).To(Equal(before))
+	families, err := all.Registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	var text strings.Builder
+	for _, family := range families {
+		_, err := expfmt.MetricFamilyToText(&text, family)
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Expect(text.String()).To(ContainSubstring(`capbm_boot_failures_total{reason="Other"} 1`))
+	g.Expect(text.String()).To(ContainSubstring(`capbm_boot_stage_duration_seconds_sum{stage="Seed"} 0`), "clocks may differ: no duration is negative")
+}
+
+// TestScrapeOfMany: a scrape of 10,000 hosts takes moments.
+func TestScrapeOfMany(t *testing.T) {
+	const n = 10_000
+	s := &store{t: t}
+	for i := range n {
+		s.hosts = append(s.hosts, host(i, v1alpha1.PhaseProvisioned, "", ""))
+	}
+	for range n / 2 {
+		s.machines = append(s.machines, waiting(v1alpha1.ReasonNoHostFits, 0))
+	}
+	i := inventory(t, s, true)
+	best := time.Hour
+	for range 5 {
+		start := time.Now()
+		testutil.CollectAndCount(i)
+		best = min(best, time.Since(start))
+	}
+	allocations := testing.Benchmark(func(b *testing.B) {
+		b.Helper()
+		b.ReportAllocs()
+		for b.Loop() {
+			testutil.CollectAndCount(i)
+		}
+	})
+	t.Logf("%d hosts and %d machines: %s a scrape, %d KiB, %d allocations", n, n/2, best, allocations.AllocedBytesPerOp()>>10, allocations.AllocsPerOp())
+	NewWithT(t).Expect(best).To(BeNumerically("<", 2*time.Second))
+}

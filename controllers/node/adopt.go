@@ -1,0 +1,160 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+)
+
+// adopt looks for the host's Node, and when it is there notes that the host booted, gives the Node its provider ID, and tells people, in
+// this order: each is done again if the next one fails, and what is done last says that all is done.
+func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
+	node, err := r.liveNode(ctx, s)
+	if err != nil || node == nil {
+		return err
+	}
+	current, err := r.report(ctx, s.host)
+	if err != nil || !current {
+		return err
+	}
+	if node.Spec.ProviderID == "" {
+		if s.paused {
+			return nil // the end of the pause brings it back
+		}
+		if err := r.setProviderID(ctx, s, node); err != nil {
+			return err
+		}
+	}
+	seen := controllers.NewSighting(s.host, v1alpha1.StageNode)
+	seen.Client = controllers.Clip("kubelet "+node.Status.NodeInfo.KubeletVersion, controllers.MaxText)
+	noteAddresses(&seen, node)
+	if err := controllers.ApplySighting(ctx, r.Client, client.ObjectKeyFromObject(s.host), seen); err != nil {
+		return err
+	}
+	if controllers.Seen(s.host, v1alpha1.StageNode) == nil {
+		metrics.BootStage(seen.Stage, seen.Time.Sub(s.host.Spec.Boot.StartedAt.Time))
+		controllers.Tell(r.Recorder, s.host, nil, corev1.EventTypeNormal, controllers.EventBootStage+string(seen.Stage), "Boot",
+			"Boot attempt %d: the Node appeared (%s)", seen.Attempt, seen.Client)
+	}
+	return nil
+}
+
+// refresh writes the addresses of a Node that was seen before to its host's status, where they changed. A Node that is gone, or has none
+// for now, leaves them as they were.
+func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
+	if s.paused {
+		return nil // the end of the pause brings it back
+	}
+	cached, err := r.Clusters.GetReader(ctx, s.cluster)
+	if err != nil {
+		return err
+	}
+	node, err := r.find(ctx, cached, s.host)
+	if err != nil || node == nil {
+		return err
+	}
+	before := controllers.Seen(s.host, v1alpha1.StageNode)
+	seen := *before.DeepCopy()
+	noteAddresses(&seen, node)
+	if len(seen.Addresses) == 0 || equality.Semantic.DeepEqual(seen, *before) {
+		return nil
+	}
+	return controllers.ApplySighting(ctx, r.Client, client.ObjectKeyFromObject(s.host), seen)
+}
+
+// mostAddresses is how many addresses of a Node are noted: one with more has those of its containers among them.
+const mostAddresses = 32
+
+// noteAddresses notes the addresses that a Node says it has, those that Cluster API knows the type of. Whoever has the cluster can make them
+// say anything: nothing trusts them.
+func noteAddresses(seen *v1alpha1.Sighting, node *corev1.Node) {
+	seen.Address, seen.Addresses = "", nil
+	for _, a := range node.Status.Addresses {
+		kind := clusterv1.MachineAddressType(a.Type)
+		if !slices.Contains(addressTypes, kind) || a.Address == "" || len(a.Address) > controllers.MaxText || len(seen.Addresses) == mostAddresses {
+			continue
+		}
+		seen.Addresses = append(seen.Addresses, clusterv1.MachineAddress{Type: kind, Address: a.Address})
+		if kind == clusterv1.MachineInternalIP {
+			seen.Address = cmp.Or(seen.Address, a.Address)
+		}
+	}
+}
+
+var addressTypes = []clusterv1.MachineAddressType{
+	clusterv1.MachineHostName, clusterv1.MachineInternalIP, clusterv1.MachineExternalIP, clusterv1.MachineInternalDNS, clusterv1.MachineExternalDNS,
+}
+
+// liveNode returns the host's Node as the workload cluster's API server has it, nil if there is none. The cache tells where to look.
+func (r *Reconciler) liveNode(ctx context.Context, s *scope) (*corev1.Node, error) {
+	cached, err := r.Clusters.GetReader(ctx, s.cluster)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.find(ctx, cached, s.host)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	direct, err := r.Clusters.GetUncachedClient(ctx, s.cluster)
+	if err != nil {
+		return nil, err
+	}
+	node := &corev1.Node{}
+	if err := direct.Get(ctx, client.ObjectKeyFromObject(found), node); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if same, err := r.matches(ctx, node, s.host); err != nil || !same {
+		return nil, err // it is another by now, and that brings the machine back
+	}
+	return node, nil
+}
+
+// report notes that the host booted, unless it reported in itself. It returns false when the host is not what the cache showed: it was
+// released, or its attempt ended.
+func (r *Reconciler) report(ctx context.Context, cached *v1alpha1.BareMetalHost) (bool, error) {
+	var host v1alpha1.BareMetalHost
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(cached), &host); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	was, now := cached.Spec.Boot, host.Spec.Boot
+	if host.UID != cached.UID || host.Spec.ConsumerRef == nil || *host.Spec.ConsumerRef != *cached.Spec.ConsumerRef ||
+		now == nil || now.Failure != nil || now.SeededAt == nil || now.Attempt != was.Attempt || !now.StartedAt.Equal(&was.StartedAt) {
+		return false, nil
+	}
+	if now.ReportedAt != nil {
+		return true, nil
+	}
+	before := host.DeepCopy()
+	now.ReportedAt = new(metav1.Now())
+	if err := r.Client.Patch(ctx, &host, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return false, err
+	}
+	ctrl.LoggerFrom(ctx).Info("The host booted: its Node appeared", "BareMetalHost", client.ObjectKeyFromObject(&host))
+	return true, nil
+}
+
+// setProviderID gives a Node its provider ID, which holds for good: so the Node must still be what it was matched as.
+func (r *Reconciler) setProviderID(ctx context.Context, s *scope, node *corev1.Node) error {
+	workload, err := r.Clusters.GetUncachedClient(ctx, s.cluster)
+	if err != nil {
+		return err
+	}
+	before := node.DeepCopy()
+	node.Spec.ProviderID = providerID(s.host)
+	if err := workload.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Gave the Node its provider ID", "Cluster", s.cluster, "Node", node.Name, "providerID", node.Spec.ProviderID)
+	return nil
+}

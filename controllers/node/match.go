@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/index"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// find looks for the Node of a host among the Nodes of its cluster: by provider ID, then by hardware, then by name. What finds
+// several finds none.
+func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alpha1.BareMetalHost) (*corev1.Node, error) {
+	lookups := []client.MatchingFields{{index.NodeProviderIDField: providerID(host)}}
+	if hardware := host.Status.Hardware; hardware != nil {
+		if id := inventory.HardwareID(hardware.SystemUUID); id != "" {
+			lookups = append(lookups, client.MatchingFields{hardwareIndex: id})
+		}
+	}
+	for _, lookup := range lookups {
+		var list corev1.NodeList
+		if err := nodes.List(ctx, &list, lookup); err != nil {
+			return nil, err
+		}
+		var found []*corev1.Node
+		for i := range list.Items {
+			if matches, err := r.matches(ctx, &list.Items[i], host); err != nil {
+				return nil, err
+			} else if matches {
+				found = append(found, &list.Items[i])
+			}
+		}
+		if len(found) == 1 {
+			return found[0], nil
+		}
+	}
+	node := &corev1.Node{}
+	if err := nodes.Get(ctx, client.ObjectKey{Name: host.Spec.ConsumerRef.Name}, node); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if matches, err := r.matches(ctx, node, host); err != nil || !matches {
+		return nil, err
+	}
+	return node, nil
+}
+
+func (r *Reconciler) matches(ctx context.Context, node *corev1.Node, host *v1alpha1.BareMetalHost) (bool, error) {
+	sameHardware, err := r.hostsWithHardware(ctx, node)
+	return err == nil && matches(node, host, sameHardware), err
+}
+
+// hostsWithHardware returns the hosts of the inventory, in any namespace, whose BMC reported the UUID of a Node's server.
+func (r *Reconciler) hostsWithHardware(ctx context.Context, node *corev1.Node) ([]v1alpha1.BareMetalHost, error) {
+	id := inventory.HardwareID(node.Status.NodeInfo.SystemUUID)
+	if id == "" {
+		return nil, nil
+	}
+	var hosts v1alpha1.BareMetalHostList
+	err := r.Client.List(ctx, &hosts, client.MatchingFields{controllers.HardwareIndex: id})
+	return hosts.Items, err
+}
+
+// matches is true for the Node of a host's current machine. sameHardware are the hosts that have the UUID of the Node's server: if it is one,
+// that is the Node's host; if it is none or several, the UUID tells nothing, and the Node must have the hostname that we gave and an
+// address that the server has.
+//
+// A Node from before the server was off in this boot attempt is never the host's: a former machine left it. The two times are of two
+// clocks, in whole seconds. No tolerance is given, since a stale Node may be some seconds older, and a true one is younger by what
+// a server takes to start and to boot: more than clocks differ that anybody looks after.
+func matches(node *corev1.Node, host *v1alpha1.BareMetalHost, sameHardware []v1alpha1.BareMetalHost) bool {
+	switch {
+	case !node.DeletionTimestamp.IsZero(), host.Spec.ConsumerRef == nil, host.Spec.Boot == nil, host.Spec.Boot.SeededAt == nil,
+		node.CreationTimestamp.Before(bootedAfter(host.Spec.Boot)):
+		return false
+	case node.Spec.ProviderID != "":
+		return node.Spec.ProviderID == providerID(host)
+	case len(sameHardware) == 1:
+		return sameHardware[0].UID == host.UID
+	}
+	has := controllers.UsedAddresses(host)
+	for _, a := range node.Status.Addresses {
+		if parsed, err := netip.ParseAddr(a.Address); err == nil && slices.Contains(has, parsed.Unmap()) {
+			return node.Name == host.Spec.ConsumerRef.Name
+		}
+	}
+	return false
+}
+
+// bootedAfter is the time before which a server cannot have run the operating system of a boot attempt.
+func bootedAfter(attempt *v1alpha1.BootAttempt) *metav1.Time {
+	if attempt.PoweredOffAt != nil && attempt.StartedAt.Before(attempt.PoweredOffAt) {
+		return attempt.PoweredOffAt
+	}
+	return &attempt.StartedAt
+}
+
+func providerID(host *v1alpha1.BareMetalHost) string {
+	return inventory.ProviderID(host.Namespace, host.Name, host.Spec.ConsumerRef.Name)
+}

@@ -1,0 +1,140 @@
+package node
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+func TestLostWith(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		status corev1.ConditionStatus // of Ready
+		since  time.Duration          // when it became so, from noon on
+		asked  time.Duration          // when firmware asked
+		lost   bool
+		again  time.Duration
+	}{
+		"Ready":                               {corev1.ConditionTrue, -time.Hour, -time.Minute, false, 0},
+		"without a word":                      {"", 0, -time.Minute, false, 0},
+		"silent for a moment":                 {corev1.ConditionUnknown, -20 * time.Second, -time.Minute, false, 40 * time.Second},
+		"silent for a minute":                 {corev1.ConditionUnknown, -time.Minute, -2 * time.Minute, true, 0},
+		"said that it goes":                   {corev1.ConditionFalse, -3 * time.Minute, -2 * time.Minute, true, 0},
+		"silent while firmware starts":        {corev1.ConditionUnknown, -10 * time.Minute, -time.Second, true, 0},
+		"silent, and firmware had asked":      {corev1.ConditionUnknown, -2 * time.Minute, -7 * time.Minute, true, 0},
+		"silent, and firmware asked long ago": {corev1.ConditionUnknown, -2 * time.Minute, -7*time.Minute - time.Second, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			node := &corev1.Node{}
+			if test.status != "" {
+				node.Status.Conditions = []corev1.NodeCondition{
+					{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
+					{Type: corev1.NodeReady, Status: test.status, LastTransitionTime: metav1.NewTime(noon.Add(test.since))},
+				}
+			}
+			lost, again := lostWith(node, noon.Add(test.asked), noon)
+			g.Expect(lost).To(Equal(test.lost))
+			g.Expect(again).To(Equal(test.again))
+		})
+	}
+}
+
+// TestMatches: where the hardware tells nothing, the name and an address must both be right.
+func TestMatches(t *testing.T) {
+	then := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	off := metav1.NewTime(then.Add(10 * time.Second))
+	host := v1alpha1.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "1"},
+		Spec: v1alpha1.BareMetalHostSpec{
+			ConsumerRef: &v1alpha1.ConsumerReference{Name: "m"},
+			Boot:        &v1alpha1.BootAttempt{Attempt: 1, StartedAt: then, PoweredOffAt: &off, SeedAddress: "192.0.2.9", SeededAt: &off},
+		},
+	}
+	other := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{UID: "2"}}
+	for name, test := range map[string]struct {
+		name, address string
+		created       time.Time
+		hosts         []v1alpha1.BareMetalHost
+		want          bool
+	}{
+		"name and address":                      {"m", "192.0.2.9", off.Time, nil, true},
+		"the name alone":                        {"m", "192.0.2.10", off.Time, nil, false},
+		"the address alone":                     {"x", "192.0.2.9", off.Time, nil, false},
+		"the hardware alone":                    {"x", "192.0.2.10", off.Time, []v1alpha1.BareMetalHost{host}, true},
+		"name and address, another's hardware":  {"m", "192.0.2.9", off.Time, []v1alpha1.BareMetalHost{other}, false},
+		"name and address, hardware of two":     {"m", "192.0.2.9", off.Time, []v1alpha1.BareMetalHost{host, other}, true},
+		"the address alone, hardware of two":    {"x", "192.0.2.9", off.Time, []v1alpha1.BareMetalHost{host, other}, false},
+		"hardware of two":                       {"x", "192.0.2.10", off.Time, []v1alpha1.BareMetalHost{host, other}, false},
+		"before the server was off":             {"m", "192.0.2.9", off.Add(-time.Second), []v1alpha1.BareMetalHost{host}, false},
+		"an address that is none, and the name": {"m", "", off.Time, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: test.name, CreationTimestamp: metav1.NewTime(test.created)},
+				Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: test.address}}},
+			}
+			g := NewWithT(t)
+			g.Expect(matches(node, &host, test.hosts)).To(Equal(test.want))
+			node.DeletionTimestamp = &off
+			g.Expect(matches(node, &host, test.hosts)).To(BeFalse(), "it is being deleted")
+			unseeded := host.DeepCopy()
+			unseeded.Spec.Boot.SeededAt, node.DeletionTimestamp = nil, nil
+			g.Expect(matches(node, unseeded, test.hosts)).To(BeFalse(), "the host was given no bootstrap data")
+		})
+	}
+}
+
+// TestStrip: of a Node so much stays in memory as is looked at, and what a kubelet says every few minutes is no change.
+func TestStrip(t *testing.T) {
+	g := NewWithT(t)
+	node := func(heartbeat time.Time) *corev1.Node {
+		n := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: heartbeat.String(), Annotations: map[string]string{"a": "b"}},
+			Spec:       corev1.NodeSpec{ProviderID: "baremetal://dc/h/m", PodCIDR: "10.0.0.0/24"},
+			Status: corev1.NodeStatus{
+				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}},
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(heartbeat)}},
+			},
+		}
+		for range 50 {
+			n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{"registry.example/some/image@sha256:0123456789abcdef"}, SizeBytes: 1})
+		}
+		return n
+	}
+	now := time.Now()
+	before, err := strip(node(now))
+	g.Expect(err).NotTo(HaveOccurred())
+	after, err := strip(node(now.Add(time.Minute)))
+	g.Expect(err).NotTo(HaveOccurred())
+	update := event.UpdateEvent{ObjectOld: before.(*corev1.Node), ObjectNew: after.(*corev1.Node)}
+	g.Expect(changed(update)).To(BeFalse())
+	update.ObjectNew.(*corev1.Node).Status.Conditions[0].Status = corev1.ConditionUnknown
+	g.Expect(changed(update)).To(BeTrue())
+	kept, err := json.Marshal(before)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(len(kept)).To(BeNumerically("<", 1200))
+	g.Expect(before.(*corev1.Node).Spec.ProviderID).To(Equal("baremetal://dc/h/m"))
+	other, err := strip(&corev1.Pod{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(other).To(Equal(&corev1.Pod{}))
+}
+
+// TestOurs: a management cluster has clusters of other providers too, which are no business of this one.
+func TestOurs(t *testing.T) {
+	g := NewWithT(t)
+	for kind, want := range map[string]bool{"BareMetalCluster": true, "AWSCluster": false} {
+		cluster := &clusterv1.Cluster{Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: "infrastructure.cluster.x-k8s.io", Kind: kind, Name: "c",
+		}}}
+		g.Expect(ours(cluster)).To(Equal(want), kind)
+	}
+}

@@ -1,0 +1,35 @@
+package controllers_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+)
+
+// TestOwnerDeleting: that the Machine or the Cluster is being deleted is seen, whether or not the other is there.
+func TestOwnerDeleting(t *testing.T) {
+	going := metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}
+	for name, test := range map[string]struct {
+		machine *clusterv1.Machine
+		cluster *clusterv1.Cluster
+		want    bool
+	}{
+		"none there":         {nil, nil, false},
+		"both stay":          {&clusterv1.Machine{}, &clusterv1.Cluster{}, false},
+		"the Machine goes":   {&clusterv1.Machine{ObjectMeta: going}, &clusterv1.Cluster{}, true},
+		"the Cluster goes":   {&clusterv1.Machine{}, &clusterv1.Cluster{ObjectMeta: going}, true},
+		"no Machine is left": {nil, &clusterv1.Cluster{ObjectMeta: going}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			consumer := &controllers.Consumer{BareMetalMachine: &v1alpha1.BareMetalMachine{}, Machine: test.machine, Cluster: test.cluster}
+			view := controllers.View(&v1alpha1.BareMetalHost{}, consumer, time.Now())
+			NewWithT(t).Expect(view.Consumer.OwnerDeleting).To(Equal(test.want))
+		})
+	}
+}

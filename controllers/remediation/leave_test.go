@@ -1,0 +1,170 @@
+package remediation_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+func (b *bench) is(g Gomega, phase v1alpha1.RemediationPhase, reason string) {
+	g.Expect(b.remediation.Status.Phase).To(Equal(phase), conditions.GetMessage(b.remediation, v1alpha1.ReadyCondition))
+	g.Expect(conditions.GetReason(b.remediation, v1alpha1.ReadyCondition)).To(Equal(reason))
+	g.Expect(b.remediation.Status.Attempt).To(BeZero())
+	g.Expect(b.Host.Spec.PowerHolds).NotTo(ContainElement(HaveField("Holder", ContainSubstring("BareMetalRemediation"))))
+}
+
+// TestBootsAfterwards: a server that was left alone is not cut while it boots: it has the time of a power cycle to come back by itself, counted
+// from the end.
+func TestBootsAfterwards(t *testing.T) {
+	long := metav1.NewTime(time.Now().Add(-24 * time.Hour))
+	for name, test := range map[string]struct{ take, give, on func(*v1alpha1.BareMetalHost) }{
+		"maintenance": {
+			take: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} },
+			give: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil },
+		},
+		"a hold": {
+			take: func(h *v1alpha1.BareMetalHost) {
+				h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new fan"}}
+				h.Spec.HeldSince, h.Spec.HeldOffAt = &long, &long
+			},
+			give: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds, h.Spec.HeldOffAt = nil, nil },
+			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince = nil },
+		},
+		"a hold that nobody saw": {
+			take: func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince = &long },
+			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince = nil },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			b := onBench(t, func(p *patient) { test.take(p.Host) })
+			b.judge(t, metav1.ConditionFalse)
+			if test.give != nil {
+				b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationIdle })
+				controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartedAt = long })
+				b.unpaused(t, -24*time.Hour)
+				controllerstest.Modify(t, env, b.Host, test.give)
+			}
+			if test.on != nil {
+				b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationPoweringOn })
+				b.unpaused(t, -24*time.Hour)
+				b.is(g, v1alpha1.RemediationPoweringOn, v1alpha1.ReasonPoweringOn)
+				controllerstest.Modify(t, env, b.Host, test.on)
+			}
+			b.step(t)
+			b.is(g, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
+			b.step(t)
+			b.is(g, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
+			controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartedAt = long })
+			b.steps(t, b.holds)
+			g.Expect(b.remediation.Spec.PowerCycle.Attempt).To(Equal(int32(1)))
+		})
+	}
+}
+
+// TestIllNoMore: a server that runs well is not power-cycled, though its remediation is still there. That the MachineHealthCheck once found it
+// healthy does not keep it from that when its Node is lost.
+func TestIllNoMore(t *testing.T) {
+	g := NewWithT(t)
+	b := onBench(t)
+	b.judge(t, metav1.ConditionTrue)
+	b.speak(t, corev1.ConditionTrue)
+	b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationIdle })
+	b.is(g, v1alpha1.RemediationIdle, v1alpha1.ReasonNodeHealthy)
+	g.Expect(b.step(t).RequeueAfter).NotTo(BeZero())
+	b.speak(t, corev1.ConditionUnknown)
+	b.steps(t, b.holds)
+}
+
+// TestIllUnseen: a machine that is not found unhealthy, and whose workload cluster does not answer yet, is waited for.
+func TestIllUnseen(t *testing.T) {
+	g := NewWithT(t)
+	b := onBench(t)
+	b.r.Clusters = clusterless(t)
+	b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationIdle })
+	b.is(g, v1alpha1.RemediationIdle, v1alpha1.ReasonNodeHealthy)
+	b.judge(t, metav1.ConditionFalse)
+	b.steps(t, b.holds)
+}
+
+// TestWellAfterwards: a server that ran well while it was left alone has recovered.
+func TestWellAfterwards(t *testing.T) {
+	g := NewWithT(t)
+	b := onBench(t, func(p *patient) { p.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} })
+	b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationIdle })
+	b.speak(t, corev1.ConditionTrue)
+	b.node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(time.Now().Add(-4 * time.Minute))
+	g.Expect(env.Client.Status().Update(t.Context(), b.node)).To(Succeed())
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil })
+	b.step(t)
+	b.is(g, v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered)
+}
+
+// TestQuarantineEnded: a quarantine that a person ends does not come back while the Machine is still there.
+func TestQuarantineEnded(t *testing.T) {
+	g := NewWithT(t)
+	b := onBench(t, func(p *patient) {
+		p.Host.Spec.Boot = &v1alpha1.BootAttempt{
+			Attempt: 3, StartedAt: metav1.Now(), Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "because"},
+		}
+		p.claim.BareMetalMachine.Spec.ProviderID = ""
+	})
+	b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationHandedOver })
+	g.Expect(b.Host.Spec.Quarantine).NotTo(BeNil())
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
+	b.step(t)
+	g.Expect(b.Host.Spec.Quarantine).To(BeNil())
+	g.Expect(b.replaced(t)).To(BeTrue())
+}
+
+// TestTwoHosts: of two hosts that name a machine only the one that runs it is power-cycled. Where none is known to, none is.
+func TestTwoHosts(t *testing.T) {
+	for name, host := range map[string]string{"the one that runs it": "z", "none that runs it": "other"} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var second *v1alpha1.BareMetalHost
+			b := onBench(t, func(p *patient) {
+				second = p.Host.DeepCopy()
+				second.Name, second.Spec.BootMACAddress = "z", "52:54:00:00:00:ff"
+				p.node.Spec.ProviderID = inventory.ProviderID(p.Host.Namespace, host, p.claim.Machine.Name)
+				p.claim.BareMetalMachine.Spec.ProviderID = p.node.Spec.ProviderID
+			})
+			env.Create(t, second)
+			b.judge(t, metav1.ConditionFalse)
+			for range 4 {
+				b.step(t)
+			}
+			g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())
+			g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(second), second)).To(Succeed())
+			if host == "z" {
+				g.Expect(second.Spec.PowerHolds).To(HaveLen(1))
+				return
+			}
+			g.Expect(second.Spec.PowerHolds).To(BeEmpty())
+			b.is(g, v1alpha1.RemediationIdle, v1alpha1.ReasonHostNotReady)
+			g.Expect(b.message()).To(ContainSubstring("Several hosts name"))
+		})
+	}
+}
+
+// TestBootstrapFailedOnce: a machine that has a Node is power-cycled, though its first boot told that its bootstrap failed.
+func TestBootstrapFailedOnce(t *testing.T) {
+	g := NewWithT(t)
+	b := onBench(t, func(p *patient) {
+		p.Host.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.Now(), ReportedAt: new(metav1.Now())}
+	})
+	seen := controllers.NewSighting(b.Host, v1alpha1.StageBootstrapFailed)
+	g.Expect(controllers.ApplySighting(t.Context(), env.Client, client.ObjectKeyFromObject(b.Host), seen)).To(Succeed())
+	b.steps(t, b.holds)
+	g.Expect(b.remediation.Spec.HandOver).To(BeNil())
+}

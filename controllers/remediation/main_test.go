@@ -1,0 +1,262 @@
+package remediation_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/node"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/remediation"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+var env *controllerstest.Env
+
+func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
+
+// start runs the remediation controller with the host controller, and returns a function that stops both.
+func start(t *testing.T) (stop func()) {
+	t.Helper()
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
+	var shutdown func()
+	stopManager := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
+		clusters, err := node.NewClusterCache(ctx, mgr, "", controller.Options{MaxConcurrentReconciles: 4})
+		if err != nil {
+			return err
+		}
+		of, ok := clusters.(interface {
+			SetConnectionCreationRetryInterval(time.Duration)
+			Shutdown()
+		})
+		NewWithT(t).Expect(ok).To(BeTrue())
+		of.SetConnectionCreationRetryInterval(100 * time.Millisecond)
+		shutdown = of.Shutdown
+		if err := (&host.Reconciler{
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: controllerstest.Settings(),
+		}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
+			return err
+		}
+		return (&remediation.Reconciler{
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clusters: clusters, Recorder: mgr.GetEventRecorder("capbm-remediation"),
+			Started: time.Now().Add(-24 * time.Hour),
+		}).SetupWithManager(ctx, mgr, controller.Options{})
+	})
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			stopManager()
+			shutdown()
+			pool.Close()
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// patient is a machine that runs on an emulated server, with its Node, and the remediation that a MachineHealthCheck would make.
+type patient struct {
+	*controllerstest.Server
+	claim       *controllerstest.Claim
+	node        *corev1.Node
+	remediation *v1alpha1.BareMetalRemediation
+	noCluster   bool // the workload cluster cannot be reached
+}
+
+// admit creates a patient whose kubelet has died. Of its workload cluster the test's own API server plays the part.
+func admit(t *testing.T, changes ...func(*patient)) *patient {
+	t.Helper()
+	g := NewWithT(t)
+	namespace := env.Namespace(t)
+	name := "m-" + namespace
+	p := &patient{
+		Server: controllerstest.NewServer(t, namespace, "h", 1, bmctest.Options{On: true, PowerDelay: 50 * time.Millisecond}),
+		node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: inventory.ProviderID(namespace, "h", name)}},
+		remediation: &v1alpha1.BareMetalRemediation{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: name},
+		}},
+	}
+	p.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: name}
+	p.claim = env.NewClaim(t, namespace, name, func(c *controllerstest.Claim) {
+		p.claim = c
+		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
+		c.Machine.Finalizers = []string{clusterv1.MachineFinalizer}
+		c.Machine.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: "1", Controller: new(true),
+		}}
+		c.BareMetalMachine.Spec.ProviderID = p.node.Spec.ProviderID
+		for _, change := range changes {
+			change(p)
+		}
+	})
+	if !p.noCluster {
+		env.Workload(t, namespace, name)
+	}
+	env.Create(t, p.Secret, p.node)
+	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), p.node) })
+	env.Create(t, p.Host)
+	p.speak(t, corev1.ConditionUnknown)
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.claim.Machine), p.claim.Machine)).To(Succeed())
+	p.claim.Machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: name}
+	g.Expect(env.Client.Status().Update(t.Context(), p.claim.Machine)).To(Succeed())
+	t.Cleanup(func() { p.discharge(t) })
+	p.remediation.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: p.claim.Machine.UID,
+	}}
+	env.Create(t, p.remediation)
+	return p
+}
+
+// discharge removes what the controllers of later tests would go on with: the server is gone.
+func (p *patient) discharge(t *testing.T) {
+	t.Helper()
+	for _, o := range []client.Object{p.remediation, p.Host, p.claim.BareMetalMachine, p.claim.Machine, p.claim.Cluster} {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		ctx := context.Background() // the test's has ended
+		NewWithT(t).Expect(client.IgnoreNotFound(env.Client.Patch(ctx, o, patch))).To(Succeed())
+		NewWithT(t).Expect(client.IgnoreNotFound(env.Client.Delete(ctx, o))).To(Succeed())
+	}
+}
+
+// speak sets what the Node says of itself, and when it said so.
+func (p *patient) speak(t *testing.T, ready corev1.ConditionStatus) {
+	t.Helper()
+	g := NewWithT(t)
+	now := metav1.NewTime(time.Now().Add(time.Second)) // API times have seconds
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.node), p.node)).To(Succeed())
+	p.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: now, LastTransitionTime: now}}
+	g.Expect(env.Client.Status().Update(t.Context(), p.node)).To(Succeed())
+}
+
+// judge sets what the MachineHealthCheck finds.
+func (p *patient) judge(t *testing.T, healthy metav1.ConditionStatus) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Eventually(func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.claim.Machine), p.claim.Machine); err != nil {
+			return err
+		}
+		conditions.Set(p.claim.Machine, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: healthy, Reason: "Test"})
+		return env.Client.Status().Update(t.Context(), p.claim.Machine)
+	}).Should(Succeed())
+}
+
+// expire lets the time of the power cycle be over.
+func (p *patient) expire(t *testing.T) {
+	t.Helper()
+	ago := metav1.NewTime(time.Now().Add(-24 * time.Hour))
+	p.unpausedLong(t)
+	controllerstest.Modify(t, env, p.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartedAt = ago })
+}
+
+// unpausedLong lets the remediation have been unpaused for a day.
+func (p *patient) unpausedLong(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	ago := metav1.NewTime(time.Now().Add(-24 * time.Hour))
+	g.Eventually(func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.remediation), p.remediation); err != nil {
+			return err
+		}
+		conditions.Get(p.remediation, clusterv1.PausedCondition).LastTransitionTime = ago
+		return env.Client.Status().Update(t.Context(), p.remediation)
+	}).Should(Succeed())
+}
+
+// wait waits until the remediation says so.
+func (p *patient) wait(t *testing.T, phase v1alpha1.RemediationPhase, reason string) {
+	t.Helper()
+	controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
+		g.Expect(r.Status.Phase).To(Equal(phase), conditions.GetMessage(r, v1alpha1.ReadyCondition))
+		g.Expect(conditions.GetReason(r, v1alpha1.ReadyCondition)).To(Equal(reason), conditions.GetMessage(r, v1alpha1.ReadyCondition))
+	})
+}
+
+// says waits until the remediation says something.
+func (p *patient) says(t *testing.T, what string) {
+	t.Helper()
+	controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
+		g.Expect(conditions.GetMessage(r, v1alpha1.ReadyCondition)).To(ContainSubstring(what))
+	})
+}
+
+// message is what the remediation told when it was last waited for.
+func (p *patient) message() string {
+	return conditions.GetMessage(p.remediation, v1alpha1.ReadyCondition)
+}
+
+func (p *patient) waitHost(t *testing.T, until func(Gomega, *v1alpha1.BareMetalHost)) {
+	t.Helper()
+	controllerstest.Wait(t, env, p.Host, until)
+}
+
+func (p *patient) waitNode(t *testing.T, tainted bool) {
+	t.Helper()
+	controllerstest.Wait(t, env, p.node, func(g Gomega, n *corev1.Node) { g.Expect(isTainted(n)).To(Equal(tainted)) })
+}
+
+func isTainted(n *corev1.Node) bool {
+	for _, taint := range n.Spec.Taints {
+		if taint.Key == "node.kubernetes.io/out-of-service" && taint.Value == "nodeshutdown" && taint.Effect == corev1.TaintEffectNoExecute {
+			return true
+		}
+	}
+	return false
+}
+
+// unheld is what a host is when no power cycle is under way.
+func unheld(g Gomega, h *v1alpha1.BareMetalHost) {
+	g.Expect(h.Spec.PowerHolds).To(BeEmpty())
+	g.Expect(h.Spec.HeldSince).To(BeNil())
+	g.Expect(h.Spec.HeldOffAt).To(BeNil())
+}
+
+// handedOver expects that the Machine's owner is told to replace it.
+func (p *patient) handedOver(t *testing.T) {
+	t.Helper()
+	p.wait(t, v1alpha1.RemediationHandedOver, v1alpha1.ReasonHandedOver)
+	controllerstest.Wait(t, env, p.claim.Machine, func(g Gomega, m *clusterv1.Machine) {
+		g.Expect(conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition)).To(BeTrue(), "MachineSets look at it too")
+		g.Expect(conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)).To(BeTrue())
+	})
+}
+
+// replaced is true when the Machine's owner is told to replace it.
+func (p *patient) replaced(t *testing.T) bool {
+	t.Helper()
+	NewWithT(t).Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.claim.Machine), p.claim.Machine)).To(Succeed())
+	return conditions.Has(p.claim.Machine, clusterv1.MachineOwnerRemediatedCondition)
+}
+
+// story waits until the events of the Machine have these reasons, in any order.
+func (p *patient) story(t *testing.T, reasons ...string) {
+	t.Helper()
+	NewWithT(t).Eventually(func(g Gomega) {
+		var list eventsv1.EventList
+		g.Expect(env.Client.List(t.Context(), &list, client.InNamespace(p.remediation.Namespace))).To(Succeed())
+		var told []string
+		for _, e := range list.Items {
+			if e.Regarding.Kind == "Machine" && e.Regarding.Name == p.claim.Machine.Name {
+				told = append(told, e.Reason)
+			}
+		}
+		g.Expect(told).To(ConsistOf(reasons))
+	}, 20*time.Second).Should(Succeed())
+}

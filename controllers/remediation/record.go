@@ -1,0 +1,149 @@
+package remediation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+)
+
+// record writes to the remediation's spec, with an optimistic lock: what is recorded was decided for this version and no other.
+func (r *Reconciler) record(ctx context.Context, s *scope, change func(*v1alpha1.BareMetalRemediationSpec)) error {
+	before := s.remediation.DeepCopy()
+	change(&s.remediation.Spec)
+	return r.Client.Patch(ctx, s.remediation, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// writeStatus tells people how far the remediation is.
+func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
+	if s.phase == "" {
+		return nil
+	}
+	before := s.remediation.DeepCopy()
+	status := &s.remediation.Status
+	status.Phase, status.Attempt, status.StartedAt = s.phase, 0, nil
+	if cycle := s.remediation.Spec.PowerCycle; cycle != nil && cycle.Attempt > 0 {
+		status.Attempt, status.StartedAt = cycle.Attempt, &cycle.StartedAt
+	}
+	ready := metav1.ConditionFalse
+	if s.phase == v1alpha1.RemediationRecovered {
+		ready = metav1.ConditionTrue
+	}
+	conditions.Set(s.remediation, metav1.Condition{
+		Type: v1alpha1.ReadyCondition, Status: ready, Reason: s.reason, Message: controllers.Clip(s.message, controllers.MaxMessage),
+		ObservedGeneration: s.remediation.Generation,
+	})
+	if equality.Semantic.DeepEqual(before.Status, s.remediation.Status) {
+		return nil
+	}
+	recovered := s.phase == v1alpha1.RemediationRecovered && before.Status.Phase != s.phase
+	patch := client.MergeFrom(before)
+	if recovered { // it is told once, also where the cache is behind
+		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	}
+	if err := r.Client.Status().Patch(ctx, s.remediation, patch); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if recovered {
+		r.event(s, corev1.EventTypeNormal, "RemediationRecovered", "Wait", "%s", s.message)
+		countCycle(s.remediation.Spec.PowerCycle, metrics.CycleRecovered)
+	}
+	return nil
+}
+
+// countCycle counts a power cycle that ended. Where a server was left alone there was none.
+func countCycle(cycle *v1alpha1.PowerCycle, result string) {
+	if cycle != nil && cycle.Attempt > 0 {
+		metrics.PowerCycled(result, time.Since(cycle.StartedAt.Time))
+	}
+}
+
+// event tells people what was done. It is an event of the Machine, which outlives the remediation.
+func (r *Reconciler) event(s *scope, kind, reason, action, note string, args ...any) {
+	if s.machine != nil {
+		controllers.Tell(r.Recorder, s.machine, s.remediation, kind, reason, action, note, args...)
+	}
+}
+
+// holder is how the remediation names itself in the power holds of a host. It survives a move, which changes UIDs.
+func (s *scope) holder() string { return "BareMetalRemediation/" + s.remediation.Name }
+
+// holds is true when the host has the remediation's power hold.
+func (s *scope) holds(host *v1alpha1.BareMetalHost) bool {
+	for _, h := range host.Spec.PowerHolds {
+		if h.Holder == s.holder() {
+			return true
+		}
+	}
+	return false
+}
+
+// otherHolder names somebody else who holds the server off, if anybody does.
+func (s *scope) otherHolder() string {
+	for _, h := range slices.Concat(s.host.Spec.PowerHolds, s.view.PowerRequests.Holds) {
+		if h.Holder != s.holder() {
+			return fmt.Sprintf("%s (%s)", h.Holder, h.Reason)
+		}
+	}
+	if cycles := s.view.PowerRequests.Cycles; len(cycles) > 0 {
+		return cycles[0] + " (one power cycle)"
+	}
+	return ""
+}
+
+// deadline is when the power cycle has taken too long. A pause, as a move has one, gives it its whole time again.
+func (s *scope) deadline() time.Time {
+	from := s.remediation.Spec.PowerCycle.StartedAt.Time
+	if at := s.pausedAt(); at.After(from) {
+		from = at
+	}
+	return from.Add(s.timeout())
+}
+
+// pausedAt is when the remediation was last seen to be paused, or not to be any more; zero if it was never looked at. A move makes it anew.
+func (s *scope) pausedAt() time.Time {
+	if c := conditions.Get(s.remediation, clusterv1.PausedCondition); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+func (s *scope) timeout() time.Duration {
+	if t := s.remediation.Spec.TimeoutSeconds; t != nil {
+		return time.Duration(*t) * time.Second
+	}
+	return 20 * time.Minute // the default of the API
+}
+
+func (s *scope) retries() int32 {
+	if n := s.remediation.Spec.Retries; n != nil {
+		return *n
+	}
+	return 1 // the default of the API
+}
+
+// movedAway is true for a remediation that `clusterctl move` deletes: it lives on in another cluster, with its hold and its taint.
+func movedAway(r *v1alpha1.BareMetalRemediation) bool {
+	_, moved := r.Annotations[v1alpha1.DeleteForMoveAnnotation]
+	return moved && !r.DeletionTimestamp.IsZero()
+}
+
+func (r *Reconciler) removeFinalizer(ctx context.Context, s *scope) error {
+	before := s.remediation.DeepCopy()
+	if !controllerutil.RemoveFinalizer(s.remediation, v1alpha1.RemediationFinalizer) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, s.remediation, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}

@@ -1,0 +1,239 @@
+package remediation_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/remediation"
+)
+
+// late is a cache that is behind: it shows a remediation, or a host, as it was.
+type late struct {
+	client.Client
+	remediation *v1alpha1.BareMetalRemediation
+	host        *v1alpha1.BareMetalHost
+}
+
+func (l *late) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if r, ok := o.(*v1alpha1.BareMetalRemediation); ok && l.remediation != nil {
+		l.remediation.DeepCopyInto(r)
+		return nil
+	}
+	return l.Client.Get(ctx, key, o, opts...)
+}
+
+func (l *late) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if hosts, ok := list.(*v1alpha1.BareMetalHostList); ok && l.host != nil {
+		hosts.Items = []v1alpha1.BareMetalHost{*l.host.DeepCopy()}
+		return nil
+	}
+	return l.Client.List(ctx, list, opts...)
+}
+
+// bench is a patient whom no controller treats but the one of remediations, step by step.
+type bench struct {
+	*patient
+	cache *late
+	r     *remediation.Reconciler
+}
+
+func onBench(t *testing.T, changes ...func(*patient)) *bench {
+	t.Helper()
+	b := &bench{patient: admit(t, changes...), cache: &late{Client: env.Client}}
+	b.r = &remediation.Reconciler{
+		Client: b.cache, APIReader: env.Client, Clusters: clustercache.NewFakeClusterCache(env.Client, client.ObjectKeyFromObject(b.claim.Cluster), "remediation"),
+	}
+	return b
+}
+
+// step reconciles the remediation, and reads what came of it.
+func (b *bench) step(t *testing.T) ctrl.Result {
+	t.Helper()
+	g := NewWithT(t)
+	result, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.remediation)})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(client.IgnoreNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(b.remediation), b.remediation))).To(Succeed())
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(b.Host), b.Host)).To(Succeed())
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(b.node), b.node)).To(Succeed())
+	return result
+}
+
+// steps reconciles until something is so.
+func (b *bench) steps(t *testing.T, until func() bool) {
+	t.Helper()
+	for range 10 {
+		if until() {
+			return
+		}
+		b.step(t)
+	}
+	t.Fatalf("it does not come so far: %+v", b.remediation.Spec)
+}
+
+func (b *bench) holds() bool { return len(b.Host.Spec.PowerHolds) == 1 }
+
+// confirmOff records what the host controller does of a server that has been off for so long.
+func (b *bench) confirmOff(t *testing.T, ago time.Duration) {
+	t.Helper()
+	at := metav1.NewTime(time.Now().Add(-ago))
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince, h.Spec.HeldOffAt = &at, &at })
+}
+
+// TestOffLongSince: that a server is off is looked at anew before its Node is tainted, if it was confirmed long ago or before a pause.
+func TestOffLongSince(t *testing.T) {
+	for name, test := range map[string]struct {
+		off      time.Duration
+		unpaused time.Duration // from now
+	}{
+		"long ago":       {time.Hour, -2 * time.Hour},
+		"before a pause": {10 * time.Second, -5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			b := onBench(t)
+			b.steps(t, b.holds)
+			b.confirmOff(t, test.off)
+			b.unpaused(t, test.unpaused)
+			began := time.Now()
+			b.step(t)
+			g.Expect(isTainted(b.node)).To(BeFalse())
+			g.Expect(b.remediation.Spec.TaintedNode).To(BeEmpty())
+			g.Expect(b.Host.Spec.PowerHolds).To(HaveLen(1))
+			g.Expect(b.Host.Spec.HeldOffAt).To(BeNil())
+			g.Expect(b.Host.Spec.HeldSince.After(began.Add(-2*time.Second))).To(BeTrue(), "two looks at its power are to be new")
+			b.confirmOff(t, 0)
+			b.step(t)
+			g.Expect(isTainted(b.node)).To(BeTrue())
+		})
+	}
+}
+
+// unpaused sets since when the remediation is not paused.
+func (b *bench) unpaused(t *testing.T, from time.Duration) {
+	t.Helper()
+	g := NewWithT(t)
+	for i := range b.remediation.Status.Conditions {
+		if c := &b.remediation.Status.Conditions[i]; c.Type == "Paused" {
+			c.LastTransitionTime = metav1.NewTime(time.Now().Add(from))
+		}
+	}
+	g.Expect(env.Client.Status().Update(t.Context(), b.remediation)).To(Succeed())
+}
+
+// TestOnAgainUnseen: a cache that still shows the server as off puts no taint on its Node.
+func TestOnAgainUnseen(t *testing.T) {
+	g := NewWithT(t)
+	b := onBench(t)
+	b.steps(t, b.holds)
+	b.confirmOff(t, 0)
+	b.cache.host = b.Host.DeepCopy()
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.HeldOffAt = nil })
+	g.Expect(b.step(t).RequeueAfter).To(Equal(100 * time.Millisecond))
+	g.Expect(isTainted(b.node)).To(BeFalse())
+	g.Expect(b.remediation.Spec.TaintedNode).To(BeEmpty())
+}
+
+// TestOldRecord: a cache that shows the remediation as it was before it took its hold back does not bring the hold again.
+func TestOldRecord(t *testing.T) {
+	g := NewWithT(t)
+	b := onBench(t)
+	b.steps(t, b.holds)
+	b.cache.remediation = b.remediation.DeepCopy()
+	controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.OffAt = new(metav1.Now()) })
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = nil })
+	g.Expect(b.step(t).RequeueAfter).To(Equal(100 * time.Millisecond))
+	g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())
+	b.cache.remediation = nil
+	b.step(t)
+	g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())
+	g.Expect(b.remediation.Status.Phase).To(Equal(v1alpha1.RemediationWaiting))
+}
+
+// TestHoldWithoutRecord: a hold of which no record is left is taken back when the remediation ends.
+func TestHoldWithoutRecord(t *testing.T) {
+	g := NewWithT(t)
+	b := onBench(t)
+	b.steps(t, b.holds)
+	controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle = nil })
+	g.Expect(env.Client.Delete(t.Context(), b.remediation)).To(Succeed())
+	b.step(t)
+	g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())
+}
+
+// clusterless are the connections where the workload cluster does not answer.
+func clusterless(t *testing.T) clustercache.ClusterCache {
+	t.Helper()
+	return clustercache.NewFakeClusterCache(env.Client, client.ObjectKey{Namespace: "nowhere", Name: "none"})
+}
+
+// babbling are connections that fail with another text each time.
+type babbling struct {
+	clustercache.ClusterCache
+	calls int
+}
+
+func (b *babbling) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
+	b.calls++
+	return nil, fmt.Errorf("read tcp 10.0.0.5:%d->10.0.0.9:6443: connection reset by peer", 40000+b.calls)
+}
+
+// TestPatience: a status does not change with each text of an error. The workload cluster has its time to answer also after a restart of the
+// provider, and the Machine its time to name its Node after a move.
+func TestPatience(t *testing.T) {
+	g := NewWithT(t)
+	b := onBench(t)
+	b.judge(t, metav1.ConditionFalse)
+	b.steps(t, b.holds)
+	connected := b.r.Clusters
+	b.r.Clusters, b.r.Started = &babbling{ClusterCache: connected}, time.Now()
+	b.confirmOff(t, time.Hour)
+	b.unpaused(t, -2*time.Hour)
+	b.step(t)
+	g.Expect(b.message()).To(ContainSubstring("cannot be tainted or looked at yet"))
+	g.Expect(b.Host.Spec.PowerHolds).To(HaveLen(1), "the provider has just started")
+	version := b.remediation.ResourceVersion
+	b.step(t)
+	g.Expect(b.remediation.ResourceVersion).To(Equal(version))
+
+	b.r.Clusters, b.r.Started = connected, time.Now().Add(-time.Hour)
+	ref := b.claim.Machine.Status.NodeRef
+	b.nameNode(t, clusterv1.MachineNodeReference{})
+	b.confirmOff(t, 0)
+	b.step(t)
+	g.Expect(b.message()).To(ContainSubstring("does not name its Node yet"))
+	g.Expect(b.Host.Spec.PowerHolds).To(HaveLen(1))
+	b.nameNode(t, ref)
+	b.step(t)
+	g.Expect(isTainted(b.node)).To(BeTrue())
+
+	b.step(t)
+	g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince, h.Spec.HeldOffAt = nil, nil })
+	b.r.Clusters = &babbling{ClusterCache: connected}
+	for range 2 {
+		b.step(t)
+	}
+	g.Expect(b.message()).To(ContainSubstring("cannot be looked at: the workload cluster does not answer"))
+	version = b.remediation.ResourceVersion
+	b.step(t)
+	g.Expect(b.remediation.ResourceVersion).To(Equal(version))
+}
+
+func (b *bench) nameNode(t *testing.T, ref clusterv1.MachineNodeReference) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(b.claim.Machine), b.claim.Machine)).To(Succeed())
+	b.claim.Machine.Status.NodeRef = ref
+	g.Expect(env.Client.Status().Update(t.Context(), b.claim.Machine)).To(Succeed())
+}

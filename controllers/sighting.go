@@ -1,0 +1,76 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// sightingOwner owns what is seen of a boot in a host's status. Each stage has an owner of its own, so that an apply of one stage
+// need not know the others.
+const sightingOwner = "capbm-boot"
+
+// NewSighting returns a stage that is seen now in the attempt that the host's spec records.
+func NewSighting(host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage) v1alpha1.Sighting {
+	return SightingAt(host, stage, time.Now())
+}
+
+// SightingAt returns a stage that is seen at a time in the attempt that the host's spec records. Its time is not before the attempt began, also
+// where this process's clock is behind: else it would count as one of an earlier attempt.
+func SightingAt(host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage, at time.Time) v1alpha1.Sighting {
+	attempt := host.Spec.Boot
+	now := metav1.NewTime(at)
+	if now.Before(&attempt.StartedAt) {
+		now = attempt.StartedAt
+	}
+	return v1alpha1.Sighting{Stage: stage, Attempt: attempt.Attempt, Time: now}
+}
+
+// Seen returns when and how a stage was seen in the attempt that the host's spec records, nil if the status does not show it. Numbers
+// count anew for each machine, so the time tells as well which attempt a sighting is of.
+func Seen(host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage) *v1alpha1.Sighting {
+	if host.Spec.Boot == nil || host.Status.Boot == nil {
+		return nil
+	}
+	for i := range host.Status.Boot.Sightings {
+		if s := &host.Status.Boot.Sightings[i]; s.Stage == stage && ofAttempt(*s, host.Spec.Boot) {
+			return s
+		}
+	}
+	return nil
+}
+
+func ofAttempt(s v1alpha1.Sighting, attempt *v1alpha1.BootAttempt) bool {
+	return s.Attempt == attempt.Attempt && !s.Time.Before(&attempt.StartedAt)
+}
+
+// ApplySighting writes a stage to the host's status, and nothing else.
+func ApplySighting(ctx context.Context, c client.Client, host types.NamespacedName, s v1alpha1.Sighting) error {
+	return applyBoot(ctx, c, host, strings.ToLower(string(s.Stage)), v1alpha1.BootStatus{Sightings: []v1alpha1.Sighting{s}})
+}
+
+// ApplyProblem writes what keeps a boot from being served to the host's status, and nothing else.
+func ApplyProblem(ctx context.Context, c client.Client, host types.NamespacedName, p v1alpha1.BootProblem) error {
+	return applyBoot(ctx, c, host, "problem", v1alpha1.BootStatus{Problem: &p})
+}
+
+func applyBoot(ctx context.Context, c client.Client, host types.NamespacedName, owner string, boot v1alpha1.BootStatus) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&boot)
+	if err != nil {
+		return fmt.Errorf("convert what was seen: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"boot": fields}}}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalHost"))
+	u.SetNamespace(host.Namespace)
+	u.SetName(host.Name)
+	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(sightingOwner+"-"+owner), client.ForceOwnership)
+}

@@ -1,0 +1,89 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/ipxe"
+)
+
+// machines validates BareMetalMachines.
+type machines struct{}
+
+// ValidateCreate lets in a machine that has booted once: `clusterctl move` and a restore from a backup create it anew.
+func (machines) ValidateCreate(_ context.Context, m *v1alpha1.BareMetalMachine) (admission.Warnings, error) {
+	if m.Spec.ProviderID != "" {
+		return nil, nil
+	}
+	return nil, invalid("BareMetalMachine", m.Name, checkBoot(m.Spec.Boot, field.NewPath("spec")))
+}
+
+// ValidateUpdate looks at what changed: a machine that is there with what is refused today can still be written to, and be deleted.
+func (machines) ValidateUpdate(_ context.Context, before, after *v1alpha1.BareMetalMachine) (admission.Warnings, error) {
+	if equality.Semantic.DeepEqual(before.Spec.Boot, after.Spec.Boot) {
+		return nil, nil
+	}
+	return nil, invalid("BareMetalMachine", after.Name, checkBoot(after.Spec.Boot, field.NewPath("spec")))
+}
+
+func (machines) ValidateDelete(context.Context, *v1alpha1.BareMetalMachine) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// machineTemplates validates BareMetalMachineTemplates.
+type machineTemplates struct{}
+
+func (machineTemplates) ValidateCreate(_ context.Context, t *v1alpha1.BareMetalMachineTemplate) (admission.Warnings, error) {
+	return nil, invalid("BareMetalMachineTemplate", t.Name, checkBoot(t.Spec.Template.Spec.Boot, templateSpec()))
+}
+
+// ValidateUpdate looks at what changed, in a dry run of the topology controller: so a ClusterClass that makes a bad template is told at once.
+func (machineTemplates) ValidateUpdate(ctx context.Context, before, after *v1alpha1.BareMetalMachineTemplate) (admission.Warnings, error) {
+	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
+	list, err := immutable(ctx, after, was, is)
+	if err != nil {
+		return nil, err
+	}
+	if !equality.Semantic.DeepEqual(was.Boot, is.Boot) {
+		list = append(list, checkBoot(is.Boot, templateSpec())...)
+	}
+	return nil, invalid("BareMetalMachineTemplate", after.Name, list)
+}
+
+func (machineTemplates) ValidateDelete(context.Context, *v1alpha1.BareMetalMachineTemplate) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// checkBoot tries the iPXE template with values like those of a boot.
+func checkBoot(boot v1alpha1.BootSource, spec *field.Path) field.ErrorList {
+	if boot.IPXETemplate == "" {
+		return nil
+	}
+	_, err := ipxe.Template(boot.IPXETemplate, sample(boot))
+	if err == nil {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(spec.Child("boot", "ipxeTemplate"), field.OmitValueType{},
+		fmt.Sprintf("%v. `kubectl explain baremetalmachine.spec.boot.ipxeTemplate` tells what it may hold", err))}
+}
+
+// sample are values as they are at a boot: as many initrds, and a kernel where there is one. Everything else always has a value.
+func sample(boot v1alpha1.BootSource) ipxe.Values {
+	const server = "http://192.0.2.1:8480/"
+	v := ipxe.Values{
+		Title: "namespace/host for machine, boot attempt 1", MAC: "52:54:00:12:34:56", Hostname: "machine",
+		CommandLine: boot.CommandLine + " ds=nocloud;s=" + server + "seed/", SeedURL: server + "seed/", SelfURL: server + "script",
+	}
+	if boot.Kernel.URL != "" {
+		v.Kernel = server + "kernel"
+	}
+	for i := range boot.Initrds {
+		v.Initrds = append(v.Initrds, fmt.Sprintf("%sinitrd/%d", server, i))
+	}
+	return v
+}

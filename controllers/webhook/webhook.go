@@ -1,0 +1,80 @@
+// Package webhook refuses what the API's own rules (CEL) cannot tell is wrong: changes of templates, which the topology controller may try and
+// nobody may make, and iPXE templates that nothing can be made of. The handlers look at the request alone: they hold no client, so they have
+// no side effects, and a dry run is answered like any other request.
+package webhook
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/cluster-api/util/topology"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// The requests that come here are fewer than these rules say: config/webhook leaves out those that change nothing the handlers look at. So
+// what the controllers write never needs a webhook that answers.
+//
+// +kubebuilder:webhookconfiguration:mutating=false,name=capbm-validating-webhook-configuration
+// +kubebuilder:webhook:name=validation.baremetalclustertemplate.infrastructure.cluster.x-k8s.io,path=/validate-infrastructure-cluster-x-k8s-io-v1alpha1-baremetalclustertemplate,mutating=false,verbs=update,groups=infrastructure.cluster.x-k8s.io,resources=baremetalclustertemplates,versions=v1alpha1,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1,timeoutSeconds=10,serviceName=capbm-webhook-service,serviceNamespace=capbm-system
+// +kubebuilder:webhook:name=validation.baremetalmachine.infrastructure.cluster.x-k8s.io,path=/validate-infrastructure-cluster-x-k8s-io-v1alpha1-baremetalmachine,mutating=false,verbs=create;update,groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines,versions=v1alpha1,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1,timeoutSeconds=10,serviceName=capbm-webhook-service,serviceNamespace=capbm-system
+// +kubebuilder:webhook:name=validation.baremetalmachinetemplate.infrastructure.cluster.x-k8s.io,path=/validate-infrastructure-cluster-x-k8s-io-v1alpha1-baremetalmachinetemplate,mutating=false,verbs=create;update,groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachinetemplates,versions=v1alpha1,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1,timeoutSeconds=10,serviceName=capbm-webhook-service,serviceNamespace=capbm-system
+
+// SetupWithManager adds the handlers to the manager's webhook server.
+func SetupWithManager(mgr ctrl.Manager) error {
+	return errors.Join(
+		ctrl.NewWebhookManagedBy(mgr, &v1alpha1.BareMetalMachine{}).WithValidator(machines{}).Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &v1alpha1.BareMetalMachineTemplate{}).WithValidator(machineTemplates{}).Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &v1alpha1.BareMetalClusterTemplate{}).WithValidator(clusterTemplates{}).Complete(),
+	)
+}
+
+// templateSpec is where the templates have what machines and clusters are made from.
+func templateSpec() *field.Path { return field.NewPath("spec", "template", "spec") }
+
+// immutable refuses a change of what machines or clusters are made from, but in the topology controller's dry run, which only asks what would
+// become of a change.
+func immutable(ctx context.Context, changed metav1.Object, before, after any) (field.ErrorList, error) {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if topology.IsDryRunRequest(request, changed) || equality.Semantic.DeepEqual(before, after) {
+		return nil, nil
+	}
+	return field.ErrorList{field.Forbidden(templateSpec(), "cannot be changed: what was made from it would no longer be as it says. "+
+		"Make a template with another name, and name that one in what refers to this one")}, nil
+}
+
+// invalid makes the answer of the errors, nil if there are none.
+func invalid(kind, name string, list field.ErrorList) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), name, list)
+}
+
+// clusterTemplates validates BareMetalClusterTemplates.
+type clusterTemplates struct{}
+
+func (clusterTemplates) ValidateCreate(context.Context, *v1alpha1.BareMetalClusterTemplate) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func (clusterTemplates) ValidateUpdate(ctx context.Context, before, after *v1alpha1.BareMetalClusterTemplate) (admission.Warnings, error) {
+	list, err := immutable(ctx, after, before.Spec.Template.Spec, after.Spec.Template.Spec)
+	if err != nil {
+		return nil, err
+	}
+	return nil, invalid("BareMetalClusterTemplate", after.Name, list)
+}
+
+func (clusterTemplates) ValidateDelete(context.Context, *v1alpha1.BareMetalClusterTemplate) (admission.Warnings, error) {
+	return nil, nil
+}

@@ -1,0 +1,213 @@
+// Package clusterctl runs the real clusterctl from init to move on management planes with the real Cluster API, and looks at what a release holds.
+package clusterctl
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
+)
+
+// TestClusterctl is the life of a provider and of a cluster by the real clusterctl, on the real Cluster API: installed, generated, upgraded in
+// mid-boot, described, moved there and back, deleted. The steps build on each other: what takes long is done once.
+func TestClusterctl(t *testing.T) {
+	s := newStory(t)
+	for _, step := range []struct {
+		name string
+		do   func(*story, *testing.T)
+	}{
+		{"init", (*story).init},
+		{"generate", (*story).generate},
+		{"refuse bad values", (*story).refuse},
+		{"bootstrap data of the flavours", (*story).bootstrapData},
+		{"upgrade in mid-boot", (*story).upgrade},
+		{"describe", (*story).describe},
+		{"erase every status", (*story).erase},
+		{"move, interrupted and again", (*story).move},
+		{"scale on the other side", (*story).scale},
+		{"move back", (*story).moveBack},
+		{"bootstrap data of a control plane that joins", (*story).join},
+		{"delete the cluster", (*story).deleteCluster},
+		{"delete the provider", (*story).deleteProvider},
+	} {
+		start := time.Now()
+		if !t.Run(step.name, func(t *testing.T) { step.do(s, t) }) {
+			t.FailNow() // the other steps need it
+		}
+		t.Logf("%s took %.1f s", step.name, time.Since(start).Seconds())
+	}
+}
+
+// story is what the steps share.
+type story struct {
+	ctx            context.Context //nolint:containedctx // of the test that the steps belong to
+	lab            *site.Lab
+	source, target *plane.Plane
+	gate           *gate
+	// given are the commands that the servers' BMCs were given until the first boots were over.
+	given map[string]string
+}
+
+func newStory(t *testing.T) *story {
+	t.Helper()
+	s := &story{ctx: contracttest.Context(t, 15*time.Minute), gate: &gate{}}
+	s.lab = contracttest.Lab(s.ctx, t)
+	tell := s.lab.Rack.Event
+	s.lab.Rack.Event = func(server, what string) {
+		tell(server, what)
+		s.gate.pass(what)
+	}
+	t.Cleanup(func() {
+		s.gate.open()
+		if s.target != nil {
+			NewWithT(t).Expect(s.target.Stop()).To(Succeed())
+		}
+	})
+	s.source = contracttest.Plane(s.ctx, t, s.lab, "source", s.lab.Rack.ManagerArgs())
+	return s
+}
+
+// startTarget starts the management plane that the cluster is moved to, which outlives the step. Its boot server serves nobody until the move.
+func (s *story) startTarget(t *testing.T) {
+	t.Helper()
+	var err error
+	s.target, err = s.lab.StartPlane(s.ctx, "target", s.lab.Rack.OtherManagerArgs())
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	s.upgradeProvider(t, s.target) // clusterctl moves nothing to an older provider
+}
+
+// gate holds up the boots of servers at a stage.
+type gate struct {
+	mu      sync.Mutex
+	stage   string
+	reached chan struct{}
+	opened  chan struct{}
+}
+
+// close holds up the next server that reaches the stage. The channel that it returns is closed then.
+func (g *gate) close(stage string) <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stage, g.reached, g.opened = stage, make(chan struct{}), make(chan struct{})
+	return g.reached
+}
+
+// open lets the server go on.
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stage = ""
+	if g.opened != nil {
+		close(g.opened)
+		g.opened = nil
+	}
+}
+
+func (g *gate) pass(stage string) {
+	g.mu.Lock()
+	if g.stage == "" || g.stage != stage {
+		g.mu.Unlock()
+		return
+	}
+	g.stage = ""
+	opened := g.opened
+	close(g.reached)
+	g.mu.Unlock()
+	<-opened
+}
+
+// until waits for what check is named after.
+func (s *story) until(t *testing.T, patience time.Duration, check func(context.Context) error) {
+	t.Helper()
+	NewWithT(t).Expect(site.Until(s.ctx, patience, check)).To(Succeed())
+}
+
+// commands returns the commands that each server's BMC was given since it was put into the rack.
+func (s *story) commands() map[string]string {
+	out := map[string]string{}
+	for _, server := range s.lab.Rack.Servers() {
+		out[server.Name] = strings.Join(server.CommandNames(), " ")
+	}
+	return out
+}
+
+// powerCommands are those of a server's commands that concern its power.
+func powerCommands(commands string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(commands), func(c string) bool { return strings.Contains(c, "=") }), " ")
+}
+
+// init looks at what clusterctl installed.
+func (s *story) init(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(MatchRegexp(`capbm-system +infrastructure-baremetal +\S+ +InfrastructureProvider +baremetal +v0\.1\.0`))
+}
+
+// upgradeProvider does what an upgrade does, and the part of the Deployment controller: it ends the old manager and starts the new one.
+func (s *story) upgradeProvider(t *testing.T, p *plane.Plane) {
+	t.Helper()
+	g := NewWithT(t)
+	p.StopProvider()
+	_, err := p.Clusterctl(s.ctx, "upgrade", "apply", "--infrastructure", "capbm-system/baremetal:"+plane.NextVersion)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(p.StartProvider(s.ctx, s.lab.Manager())).To(Succeed())
+}
+
+// upgrade upgrades the provider while a server boots: the boot goes on, and the server is switched on once. A move at that time is refused.
+func (s *story) upgrade(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	g.Expect(s.lab.Register(s.ctx, s.source, "server-1", "server-2", "server-3", "server-4", "server-5")).To(Succeed())
+	s.until(t, time.Minute, site.HostsIn(s.source, v1alpha1.PhaseAvailable, 5))
+	reached := s.gate.close("kernel")
+	g.Expect(s.lab.CreateCluster(s.ctx, s.source, site.Cluster{Workers: 1})).To(Succeed())
+	select {
+	case <-reached:
+	case <-s.ctx.Done():
+		t.Fatal("no server loaded its kernel")
+	}
+	before := s.commands()
+	out, err := s.source.Clusterctl(s.ctx, "describe", "cluster", site.ClusterName, "-n", site.Namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(MatchRegexp(`Machine default/demo-control-plane-.* False +NotReady .*InfrastructureReady: Boot attempt 1\.`), "it does not say why there is no machine")
+
+	out, err = s.source.Clusterctl(s.ctx, "move", "--to-directory", t.TempDir(), "-n", site.Namespace)
+	g.Expect(err).To(HaveOccurred(), "a cluster that boots was moved")
+	g.Expect(out).To(ContainSubstring("cannot start the move operation while"))
+	g.Expect(s.paused(s.source)(s.ctx)).To(MatchError("the Cluster is not paused"), "what is refused leaves the Cluster paused")
+
+	out, err = s.source.Clusterctl(s.ctx, "upgrade", "plan")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(MatchRegexp(`infrastructure-baremetal +capbm-system +InfrastructureProvider +v0\.1\.0 +` + regexp.QuoteMeta(plane.NextVersion)))
+	s.upgradeProvider(t, s.source)
+	out, err = s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(MatchRegexp(`infrastructure-baremetal .* ` + regexp.QuoteMeta(plane.NextVersion)))
+	out, err = s.source.Kubectl(s.ctx, "-n", "capbm-system", "get", "deployment", "capbm-controller-manager", "-o", "jsonpath={..image}")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(HaveSuffix(":" + plane.NextVersion))
+
+	s.gate.open()
+	s.until(t, 5*time.Minute, site.Running(s.source, 2))
+	s.until(t, time.Minute, site.Available(s.source))
+	s.until(t, time.Minute, rest(s.source, 2, 3))
+	s.given = s.commands()
+	for name, commands := range before {
+		if strings.Contains(powerCommands(commands), "On") {
+			g.Expect(powerCommands(s.given[name])).To(Equal(powerCommands(commands)), "%s was power-cycled in the middle of its boot", name)
+		}
+	}
+	for name, commands := range s.given {
+		g.Expect(strings.Count(powerCommands(commands), "On")).To(BeNumerically("<=", 1), "%s was switched on more than once", name)
+	}
+}

@@ -1,0 +1,113 @@
+package clusterctl
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
+)
+
+// describe looks at what people see of a cluster that runs.
+func (s *story) describe(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	g.Eventually(func(g Gomega) { // Cluster API counts replicas a moment after they are there
+		out, err := s.source.Clusterctl(s.ctx, "describe", "cluster", site.ClusterName, "-n", site.Namespace)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(described(out)).To(HaveExactElements(
+			"NAME REPLICAS AVAILABLE READY UP TO DATE STATUS REASON SINCE MESSAGE",
+			"Cluster default/demo 2/2 2 2 2 True Available T",
+			"├─BareMetalCluster default/demo True EndpointSet T",
+			"├─KubeadmControlPlane default/demo-control-plane, v1.36.3 1/1 1 1 1 True Available T",
+			"│ └─Machine default/demo-control-plane-x, v1.36.3 1 1 1 1 True Ready T",
+			"└─Workers",
+			"└─MachineDeployment default/demo-workers, v1.36.3 1/1 1 1 1 True Available T",
+			MatchRegexp(`^└─Machine default/demo-workers-[a-z0-9]+-x, v1\.36\.3 1 1 1 1 True Ready T$`),
+		), "what is well is not told at length:\n%s", out)
+	}, time.Minute, time.Second).Should(Succeed())
+	out, err := s.source.Clusterctl(s.ctx, "describe", "cluster", site.ClusterName, "-n", site.Namespace, "--show-conditions", "all", "--echo", "--grouping=false")
+	g.Expect(err).NotTo(HaveOccurred())
+	sections := map[string]int{}
+	for _, kind := range []string{"BareMetalCluster", "BareMetalMachine"} {
+		for _, section := range regexp.MustCompile(`(?m)─`+kind+` .*\n(?:[│ ]+[├└]─[A-Z][A-Za-z]+ +(?:True|False|Unknown) .*\n)+`).FindAllString(out, -1) {
+			g.Expect(section).To(MatchRegexp(`─Ready +True `))
+			g.Expect(section).To(MatchRegexp(`─Paused +False +NotPaused `))
+			g.Expect(section).NotTo(ContainSubstring("Unknown"))
+			sections[kind]++
+		}
+	}
+	g.Expect(sections).To(Equal(map[string]int{"BareMetalCluster": 1, "BareMetalMachine": 2}), out)
+}
+
+// described are the lines of what clusterctl describes, without what differs each time.
+func described(out string) []string {
+	name := regexp.MustCompile(`(demo-(control-plane|workers-[a-z0-9]+))-[a-z0-9]{5}\b`)
+	since := regexp.MustCompile(` \d+(s|m|m\d+s)\b`)
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
+		line = since.ReplaceAllString(name.ReplaceAllString(line, "$1-x"), " T")
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return lines
+}
+
+// deleteCluster deletes the cluster: nothing of it stays, and the hosts are free again.
+func (s *story) deleteCluster(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "delete", "cluster", site.ClusterName, "--timeout=180s")
+	g.Expect(err).NotTo(HaveOccurred())
+	s.until(t, time.Minute, site.HostsIn(s.source, v1alpha1.PhaseAvailable, 3))
+	for phase := range away {
+		s.until(t, time.Minute, site.HostsIn(s.source, phase, 1))
+	}
+	for _, namespace := range []string{site.Namespace, flavorsNamespace} {
+		s.until(t, time.Minute, empty(s.source, namespace))
+	}
+	for _, server := range s.lab.Rack.Servers() {
+		g.Expect(server.On()).To(BeFalse(), "%s is still on", server.Name)
+	}
+	var hosts v1alpha1.BareMetalHostList
+	g.Expect(s.source.Client.List(s.ctx, &hosts)).To(Succeed())
+	for _, h := range hosts.Items {
+		g.Expect(h.Spec.ConsumerRef).To(BeNil(), h.Name)
+		g.Expect(h.Spec.Boot).To(BeNil(), h.Name)
+		g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation), h.Name)
+	}
+}
+
+// deleteProvider deletes the hosts and then the provider, with everything that it installed: the BMCs' Secrets are the user's, and stay.
+func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	given := s.commands()
+	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "delete", "baremetalhosts", "--all", "--timeout=60s")
+	g.Expect(err).NotTo(HaveOccurred())
+	s.source.StopProvider()
+	_, err = s.source.Clusterctl(s.ctx, "delete", "--infrastructure", "baremetal", "--include-crd", "--include-namespace")
+	g.Expect(err).NotTo(HaveOccurred())
+	s.until(t, time.Minute, func(ctx context.Context) error {
+		out, err := s.source.Kubectl(ctx, "get", "-A", "-o", "name", "crd,namespaces,clusterroles,clusterrolebindings,"+
+			"validatingwebhookconfigurations,mutatingwebhookconfigurations,deployments,services,configmaps,roles,rolebindings,serviceaccounts,leases")
+		if err != nil {
+			return err
+		}
+		if left := regexp.MustCompile(`(?m)^.*(capbm|baremetal(host|machine|cluster|remediation)).*$`).FindAllString(out, -1); len(left) > 0 {
+			return fmt.Errorf("still there: %s", strings.Join(left, " "))
+		}
+		return nil
+	})
+	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).NotTo(ContainSubstring("baremetal"))
+	var secrets corev1.SecretList
+	g.Expect(s.source.Client.List(s.ctx, &secrets, client.InNamespace(site.Namespace))).To(Succeed())
+	g.Expect(secrets.Items).To(ContainElement(HaveField("Name", "server-1-bmc")))
+	g.Expect(s.commands()).To(Equal(given), "a server that is unregistered was given a command")
+}

@@ -1,0 +1,325 @@
+package clusterctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
+)
+
+// erase takes every status away from a Running cluster: no server gets a power or boot command.
+func (s *story) erase(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	eraseStatuses(s.ctx, t, s.source)
+	s.until(t, 2*time.Minute, rest(s.source, 2, 3))
+	g.Expect(s.commands()).To(Equal(s.given), "a lost status sent a command to a server")
+}
+
+// away are the free hosts that are taken out of service before the move, with what is done to them and the phase that they have then.
+var away = map[v1alpha1.HostPhase]string{
+	v1alpha1.PhaseQuarantined: `{"spec":{"quarantine":{"reason":"DiskFailed","message":"Disk 3 makes errors"}}}`,
+	v1alpha1.PhaseMaintenance: `{"spec":{"maintenance":{"reason":"A new fan"}}}`,
+}
+
+// move moves a Running cluster, with hosts that are claimed, free, quarantined and in maintenance. It waits while a host blocks it, is
+// interrupted there, is refused because it left the Cluster paused, and goes through after the recovery that the docs tell.
+func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	free := s.hosts(t, s.source, v1alpha1.PhaseAvailable)
+	g.Expect(free).To(HaveLen(3))
+	for phase, patch := range away {
+		_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "patch", "baremetalhost", free[0], "--type=merge", "-p", patch)
+		g.Expect(err).NotTo(HaveOccurred())
+		s.until(t, time.Minute, site.HostsIn(s.source, phase, 1))
+		free = free[1:]
+	}
+	s.startTarget(t)
+	before := secretsOf(s.ctx, t, s.source)
+
+	s.breakOff(t)
+	// A provider that ended between the report of a server and what follows from it leaves this annotation: so may one in maintenance.
+	blocked := s.hosts(t, s.source, v1alpha1.PhaseProvisioned)[0]
+	s.source.StopProvider()
+	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "annotate", "baremetalhost", blocked, v1alpha1.BlockMoveAnnotation+"=")
+	g.Expect(err).NotTo(HaveOccurred())
+	ctx, interrupt := context.WithCancel(s.ctx)
+	defer interrupt()
+	ended := s.startMove(ctx)
+	s.until(t, time.Minute, whileRuns(ended, s.paused(s.source)))
+	interrupt()
+	g.Expect(<-ended).To(HaveOccurred())
+	g.Expect(s.hosts(t, s.source, "")).To(HaveLen(5), "hosts went although a boot was under way")
+	g.Expect(s.hosts(t, s.target, "")).To(BeEmpty(), "hosts came although a boot was under way")
+
+	out, err := s.source.Clusterctl(s.ctx, "move", "--to-kubeconfig", s.target.Kubeconfig, "-n", site.Namespace)
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(out).To(ContainSubstring("cannot start operation while the following Clusters are paused: default/" + site.ClusterName))
+	s.unpause(t)
+
+	ended = s.startMove(s.ctx)
+	s.until(t, time.Minute, whileRuns(ended, s.paused(s.source)))
+	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager())).To(Succeed()) // it takes the annotation away, of a host whose Cluster the move has paused
+	g.Expect(<-ended).To(Succeed())
+	s.settle(t, s.target, 2)
+	g.Expect(s.hosts(t, s.source, "")).To(BeEmpty(), "hosts are left behind")
+	g.Expect(secretsOf(s.ctx, t, s.target)).To(ContainElements(before))
+	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
+}
+
+// unpause is the recovery of a move that broke off.
+func (s *story) unpause(t *testing.T) {
+	t.Helper()
+	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "patch", "cluster", site.ClusterName, "--type=merge", "-p", `{"spec":{"paused":null}}`)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+}
+
+// noMachines keeps machines of ours from a management plane.
+const noMachines = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-machines}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [infrastructure.cluster.x-k8s.io], apiVersions: ["*"], operations: [CREATE], resources: [baremetalmachines]}
+  validations:
+  - expression: "false"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-machines}
+spec: {policyName: no-machines, validationActions: [Deny]}
+`
+
+// breakOff lets a move break off between the hosts and their machines: the hosts on the other side are left alone, those here stay what they are.
+func (s *story) breakOff(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(s.target.Apply(s.ctx, noMachines)).To(Succeed())
+	s.until(t, time.Minute, func(ctx context.Context) error { // the API server takes a moment to heed it
+		probe := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: "probe"}}
+		probe.Spec.Boot = v1alpha1.BootSource{
+			Kernel: v1alpha1.Artifact{URL: values["KERNEL_URL"], Checksum: values["KERNEL_CHECKSUM"]}, Persistence: v1alpha1.PersistenceInstalled,
+		}
+		if err := s.target.Client.Create(ctx, probe, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "no-machines") {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+	ctx, interrupt := context.WithCancel(s.ctx)
+	defer interrupt()
+	ended := s.startMove(ctx)
+	s.until(t, time.Minute, whileRuns(ended, site.HostsIn(s.target, v1alpha1.PhaseOrphaned, 2)))
+	interrupt()
+	g.Expect(<-ended).To(HaveOccurred())
+	_, err := s.target.Kubectl(s.ctx, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "no-machines")
+	g.Expect(err).NotTo(HaveOccurred())
+	s.unpause(t)
+	s.settle(t, s.source, 2)
+	// The next move would update them. This is how hosts are forgotten that live on elsewhere.
+	_, err = s.target.Kubectl(s.ctx, "-n", site.Namespace, "annotate", "baremetalhosts", "--all", v1alpha1.DeleteForMoveAnnotation+"=")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = s.target.Kubectl(s.ctx, "-n", site.Namespace, "delete", "baremetalhosts", "--all", "--timeout=60s")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.commands()).To(Equal(s.given), "a host that is not its own got a command")
+}
+
+// startMove starts a move from the source to the target, and returns how it ends.
+func (s *story) startMove(ctx context.Context) chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.source.Clusterctl(ctx, "move", "--to-kubeconfig", s.target.Kubeconfig, "-n", site.Namespace)
+		ended <- err
+	}()
+	return ended
+}
+
+// whileRuns is nil when check is, and tells how a move ended that was to run meanwhile.
+func whileRuns(ended chan error, check func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case err := <-ended:
+			ended <- err
+			return fmt.Errorf("the move ended: %w", err)
+		default:
+			return check(ctx)
+		}
+	}
+}
+
+// settle waits until so many machines run, one host is free, and those that were taken out of service are so still.
+func (s *story) settle(t *testing.T, p *plane.Plane, machines int) {
+	t.Helper()
+	s.until(t, 2*time.Minute, site.Running(p, machines))
+	s.until(t, 2*time.Minute, rest(p, machines, 3-machines))
+	for phase := range away {
+		s.until(t, time.Minute, site.HostsIn(p, phase, 1))
+	}
+	NewWithT(t).Expect(s.spec(t, p, v1alpha1.PhaseQuarantined).Quarantine).To(HaveField("Message", "Disk 3 makes errors"))
+	NewWithT(t).Expect(s.spec(t, p, v1alpha1.PhaseMaintenance).Maintenance).To(HaveField("Reason", "A new fan"))
+}
+
+// scale adds a worker on the other side, once the boot server there has taken the place of the one that the servers ask.
+func (s *story) scale(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	s.source.StopProvider()
+	s.target.StopProvider()
+	g.Expect(s.target.StartProvider(s.ctx, s.lab.Manager(), s.lab.Rack.ManagerArgs()...)).To(Succeed())
+	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager(), s.lab.Rack.OtherManagerArgs()...)).To(Succeed()) // a move back needs its webhooks
+	_, err := s.target.Kubectl(s.ctx, "-n", site.Namespace, "scale", "machinedeployment", site.ClusterName+"-workers", "--replicas=2")
+	g.Expect(err).NotTo(HaveOccurred())
+	s.until(t, 3*time.Minute, site.Running(s.target, 3))
+	s.settle(t, s.target, 3)
+	s.given = s.commands()
+}
+
+// moveBack moves the cluster to where it came from, with the machine that it got meanwhile.
+func (s *story) moveBack(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	_, err := s.target.Clusterctl(s.ctx, "move", "--to-kubeconfig", s.source.Kubeconfig, "-n", site.Namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.hosts(t, s.target, "")).To(BeEmpty(), "hosts are left behind")
+	s.target.StopProvider()
+	s.source.StopProvider()
+	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager())).To(Succeed())
+	s.settle(t, s.source, 3)
+	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
+	g.Expect(s.target.Stop()).To(Succeed())
+	s.target = nil
+}
+
+// hosts are the names of the hosts in a phase, or of all.
+func (s *story) hosts(t *testing.T, p *plane.Plane, phase v1alpha1.HostPhase) []string {
+	t.Helper()
+	var hosts v1alpha1.BareMetalHostList
+	NewWithT(t).Expect(p.Client.List(s.ctx, &hosts, client.InNamespace(site.Namespace))).To(Succeed())
+	names := []string{}
+	for _, h := range hosts.Items {
+		if phase == "" || h.Status.Phase == phase {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+// spec is that of the one host in a phase.
+func (s *story) spec(t *testing.T, p *plane.Plane, phase v1alpha1.HostPhase) v1alpha1.BareMetalHostSpec {
+	t.Helper()
+	names := s.hosts(t, p, phase)
+	NewWithT(t).Expect(names).To(HaveLen(1))
+	var host v1alpha1.BareMetalHost
+	NewWithT(t).Expect(p.Client.Get(s.ctx, types.NamespacedName{Namespace: site.Namespace, Name: names[0]}, &host)).To(Succeed())
+	return host.Spec
+}
+
+// paused is nil while the Cluster is.
+func (s *story) paused(p *plane.Plane) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var cluster clusterv1.Cluster
+		if err := p.Client.Get(ctx, types.NamespacedName{Namespace: site.Namespace, Name: site.ClusterName}, &cluster); err != nil {
+			return err
+		}
+		if !ptr.Deref(cluster.Spec.Paused, false) {
+			return errors.New("the Cluster is not paused")
+		}
+		return nil
+	}
+}
+
+// rest is nil when every status says what it said before it was lost: so many hosts run their machines, and so many are free.
+func rest(p *plane.Plane, machines, free int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for phase, want := range map[v1alpha1.HostPhase]int{v1alpha1.PhaseProvisioned: machines, v1alpha1.PhaseAvailable: free} {
+			if err := site.HostsIn(p, phase, want)(ctx); err != nil {
+				return err
+			}
+		}
+		var hosts v1alpha1.BareMetalHostList
+		if err := p.Client.List(ctx, &hosts, client.InNamespace(site.Namespace)); err != nil {
+			return err
+		}
+		for _, h := range hosts.Items {
+			if h.Status.Hardware == nil || h.Status.Power == "" {
+				return fmt.Errorf("host %s has no hardware or power in its status", h.Name)
+			}
+		}
+		return rebuilt(ctx, p)
+	}
+}
+
+// rebuilt is nil when the statuses of the machines and of the cluster are.
+func rebuilt(ctx context.Context, p *plane.Plane) error {
+	var machines v1alpha1.BareMetalMachineList
+	if err := p.Client.List(ctx, &machines, client.InNamespace(site.Namespace)); err != nil {
+		return err
+	}
+	for _, m := range machines.Items {
+		if p := m.Status.Initialization.Provisioned; p == nil || !*p || m.Status.HostRef == nil || len(m.Status.Addresses) == 0 {
+			return fmt.Errorf("machine %s is not rebuilt", m.Name)
+		}
+	}
+	var cluster v1alpha1.BareMetalCluster
+	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: site.Namespace, Name: site.ClusterName}, &cluster); err != nil {
+		return err
+	}
+	if !cluster.Status.Ready {
+		return errors.New("the BareMetalCluster is not rebuilt")
+	}
+	return nil
+}
+
+// eraseStatuses takes the status of every object of ours away.
+func eraseStatuses(ctx context.Context, t *testing.T, p *plane.Plane) {
+	t.Helper()
+	g := NewWithT(t)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":null}`))
+	for _, list := range []client.ObjectList{&v1alpha1.BareMetalHostList{}, &v1alpha1.BareMetalMachineList{}, &v1alpha1.BareMetalClusterList{}} {
+		g.Expect(p.Client.List(ctx, list, client.InNamespace(site.Namespace))).To(Succeed())
+		var objects []client.Object
+		switch l := list.(type) {
+		case *v1alpha1.BareMetalHostList:
+			for i := range l.Items {
+				objects = append(objects, &l.Items[i])
+			}
+		case *v1alpha1.BareMetalMachineList:
+			for i := range l.Items {
+				objects = append(objects, &l.Items[i])
+			}
+		case *v1alpha1.BareMetalClusterList:
+			for i := range l.Items {
+				objects = append(objects, &l.Items[i])
+			}
+		}
+		g.Expect(objects).NotTo(BeEmpty())
+		for _, o := range objects {
+			g.Expect(p.Client.Status().Patch(ctx, o, patch)).To(Succeed())
+		}
+	}
+}
+
+// secretsOf returns the names of the Secrets that belong to the hosts and to the cluster.
+func secretsOf(ctx context.Context, t *testing.T, p *plane.Plane) []string {
+	t.Helper()
+	var secrets corev1.SecretList
+	NewWithT(t).Expect(p.Client.List(ctx, &secrets, client.InNamespace(site.Namespace))).To(Succeed())
+	var names []string
+	for _, s := range secrets.Items {
+		names = append(names, s.Name)
+	}
+	NewWithT(t).Expect(names).To(ContainElements("server-1-bmc", "server-2-bmc", "server-3-bmc", site.ClusterName+"-ca", site.ClusterName+"-kubeconfig"))
+	return names
+}

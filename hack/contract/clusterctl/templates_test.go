@@ -1,0 +1,147 @@
+package clusterctl
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+)
+
+// project is the project's folder.
+const project = "../../.."
+
+// released returns the files of a release by their names.
+func released(ctx context.Context, t *testing.T) map[string]string {
+	t.Helper()
+	g := NewWithT(t)
+	folder := t.TempDir()
+	_, err := proc.Run(ctx, nil, filepath.Join(project, "hack", "release.sh"), folder, "registry.example/capbm:v9.9.9")
+	g.Expect(err).NotTo(HaveOccurred())
+	entries, err := os.ReadDir(folder)
+	g.Expect(err).NotTo(HaveOccurred())
+	files := map[string]string{}
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		g.Expect(err).NotTo(HaveOccurred())
+		files[e.Name()] = string(content)
+	}
+	return files
+}
+
+// TestRelease: the release holds what clusterctl looks for, of the image that was asked for.
+func TestRelease(t *testing.T) {
+	g := NewWithT(t)
+	files := released(contracttest.Context(t, 5*time.Minute), t)
+	for _, name := range []string{
+		"infrastructure-components.yaml", "boot-components.yaml", "metadata.yaml", "cluster-template.yaml", "cluster-template-ha.yaml",
+		"cluster-template-external-loadbalancer.yaml", "cluster-template-ignition.yaml",
+	} {
+		g.Expect(files).To(HaveKey(name))
+	}
+	for _, name := range []string{"infrastructure-components.yaml", "boot-components.yaml"} {
+		g.Expect(files[name]).To(ContainSubstring("image: registry.example/capbm:v9.9.9"), name)
+		g.Expect(files[name]).NotTo(ContainSubstring("cluster-api-provider-baremetal:dev"), name)
+	}
+	g.Expect(files["cluster-template-external-loadbalancer.yaml"]).NotTo(ContainSubstring("kube-vip"))
+	for _, name := range []string{"cluster-template.yaml", "cluster-template-ha.yaml", "cluster-template-ignition.yaml"} {
+		g.Expect(files[name]).To(MatchRegexp(`KUBE_VIP_IMAGE:=ghcr\.io/kube-vip/kube-vip:v\d+\.\d+\.\d+}`), "%s: the image has no fixed version", name)
+	}
+}
+
+// TestVariablesAreDocumented: every variable of a release stands in a table of the docs, with its default, and no other does.
+func TestVariablesAreDocumented(t *testing.T) {
+	g := NewWithT(t)
+	row := regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]+)` \\| ([^|]*) \\| ([^|]+) \\|$")
+	documented := map[string]string{} // the cell with the default
+	for _, page := range []string{"clusterctl.md", "manager.md"} {
+		content, err := os.ReadFile(filepath.Join(project, "docs", page))
+		if os.IsNotExist(err) {
+			continue
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, r := range row.FindAllStringSubmatch(string(content), -1) {
+			documented[r[1]] = r[2]
+		}
+	}
+	used := map[string]bool{}
+	for file, content := range released(contracttest.Context(t, 5*time.Minute), t) {
+		for _, v := range variables(t, file, content) {
+			used[v.name] = true
+			cell, ok := documented[v.name]
+			switch {
+			case !ok:
+				t.Errorf("%s has the variable %s, which no table of docs/clusterctl.md explains", file, v.name)
+			case !strings.Contains(cell, v.preset):
+				t.Errorf("%s gives %s the default %s, and docs/clusterctl.md %q", file, v.name, v.preset, cell)
+			}
+		}
+	}
+	for name := range documented {
+		if !used[name] {
+			t.Errorf("docs/clusterctl.md explains the variable %s, which nothing has", name)
+		}
+	}
+}
+
+// variable is one that clusterctl lists.
+type variable struct {
+	name string
+	// preset is what the docs have to say of its default.
+	preset string
+}
+
+// variables are those that clusterctl finds in a file of a release.
+func variables(t *testing.T, file, content string) []variable {
+	t.Helper()
+	g := NewWithT(t)
+	if file == "metadata.yaml" || strings.HasPrefix(file, "clusterclass-") { // a ClusterClass has variables of its own kind
+		return nil
+	}
+	path := filepath.Join(t.TempDir(), file)
+	g.Expect(os.WriteFile(path, []byte(content), 0o600)).To(Succeed())
+	out, err := clusterctl(t, "generate", "cluster", "prod", "--target-namespace", "default", "--from", path, "--list-variables")
+	g.Expect(err).NotTo(HaveOccurred())
+	var found []variable
+	for _, line := range regexp.MustCompile(`(?m)^  - ([A-Z0-9_]+)(?: +\(defaults to (.*)\))?$`).FindAllStringSubmatch(out, -1) {
+		v := variable{name: line[1], preset: "required"}
+		switch {
+		case strings.HasPrefix(line[2], `"`):
+			v.preset = "`" + strings.Trim(line[2], `"`) + "`"
+		case line[2] != "":
+			v.preset = "`--" // a flag of clusterctl, or its argument
+		case line[1] == "KUBERNETES_VERSION":
+			v.preset = "`--kubernetes-version`"
+		}
+		if v.name == "CLUSTER_NAME" {
+			v.preset = "argument"
+		}
+		if v.preset == "``" {
+			v.preset = "nothing"
+		}
+		found = append(found, v)
+	}
+	g.Expect(found).NotTo(BeEmpty(), out)
+	return found
+}
+
+// clusterctl runs the real one, without a cluster.
+func clusterctl(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	env := []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true", "KUBECONFIG=" + filepath.Join(t.TempDir(), "none")}
+	for name, value := range values {
+		if slices.Contains(args, "--list-variables") {
+			break
+		}
+		env = append(env, name+"="+value)
+	}
+	return proc.Run(t.Context(), env, filepath.Join(project, ".cache", "bin", "clusterctl"), args...)
+}

@@ -1,0 +1,51 @@
+// Package contracttest is what the suites of hack/contract share: labs and management planes that end with the test.
+package contracttest
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
+)
+
+// Context ends with the test, or after so long.
+func Context(t *testing.T, patience time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Lab makes a lab that is closed with the test. Its logs stay where the test failed.
+func Lab(ctx context.Context, t *testing.T) *site.Lab {
+	t.Helper()
+	ctrl.SetLogger(klog.Background())
+	g := NewWithT(t)
+	root, err := filepath.Abs(filepath.Join("..", "..", "..")) // the suites are folders of hack/contract
+	g.Expect(err).NotTo(HaveOccurred())
+	l, err := site.New(ctx, root, t.Logf, func(server, what string) { t.Logf("%s: %s", server, what) })
+	t.Cleanup(func() { //nolint:contextcheck // the lab is closed also when ctx has ended
+		if t.Failed() {
+			t.Logf("logs are in %s", l.Dir)
+		}
+		NewWithT(t).Expect(l.Close(t.Failed())).To(Succeed())
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	return l
+}
+
+// Plane starts a management plane that is stopped with the test.
+func Plane(ctx context.Context, t *testing.T, l *site.Lab, name string, managerArgs []string) *plane.Plane {
+	t.Helper()
+	p, err := l.StartPlane(ctx, name, managerArgs)
+	t.Cleanup(func() { NewWithT(t).Expect(p.Stop()).To(Succeed()) })
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return p
+}

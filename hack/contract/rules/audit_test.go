@@ -1,0 +1,259 @@
+package rules
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
+)
+
+// request is what this suite reads of an audit event.
+type request struct {
+	User struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	Received   time.Time `json:"requestReceivedTimestamp"`
+	Verb       string    `json:"verb"`
+	RequestURI string    `json:"requestURI"`
+	Object     *struct {
+		Group       string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	Status struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	Answer struct {
+		Kind string `json:"kind"`
+	} `json:"responseObject"`
+}
+
+// right is a verb on a resource, such as "patch baremetalhosts/status.infrastructure.cluster.x-k8s.io".
+type right string
+
+func rightOf(verb, resource, group string) right {
+	return right(strings.TrimSuffix(verb+" "+resource+"."+group, "."))
+}
+
+// requests reads the audit log: what our service accounts asked of the API server since its start.
+func (s *suite) requests(t *testing.T) []request {
+	t.Helper()
+	g := NewWithT(t)
+	file, err := os.Open(s.audit)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { g.Expect(file.Close()).To(Succeed()) }()
+	var out []request
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var r request
+		g.Expect(json.Unmarshal(lines.Bytes(), &r)).To(Succeed())
+		out = append(out, r)
+	}
+	g.Expect(lines.Err()).NotTo(HaveOccurred())
+	g.Expect(out).NotTo(BeEmpty())
+	return out
+}
+
+// nothingRefused shows that no right is missing. The metrics are read on the way, by one who may and by one who may not: whom they are for the
+// managers ask the API server.
+func (s *suite) nothingRefused(t *testing.T) {
+	g := NewWithT(t)
+	ctx, c := t.Context(), s.plane.Client
+	g.Expect(c.Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta(providerNamespace, "scraper")})).To(Succeed())
+	role := metav1.ObjectMeta{Name: "scraper"}
+	g.Expect(c.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}})).To(Succeed())
+	g.Expect(c.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: providerNamespace, Name: "scraper"}},
+	})).To(Succeed())
+	for account, want := range map[string]int{"scraper": http.StatusOK, "capbm-boot": http.StatusForbidden} {
+		token := s.tokenOf(ctx, t, account)
+		for _, address := range []string{s.metrics, s.boot} {
+			eventually(t, func(g Gomega) { // the controllers were just started
+				status, err := scrape(ctx, address, token)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(status).To(Equal(want), "%s at %s", account, address)
+			})
+		}
+	}
+	for _, r := range s.requests(t) {
+		g.Expect(r.Status.Code).NotTo(Equal(http.StatusForbidden), "%s: %s %s", r.User.Username, r.Verb, r.RequestURI)
+	}
+}
+
+// repeatedEvents: of an event that happens again within some minutes client-go's recorder makes one that counts. A host that boots twice is
+// enough for it, which takes longer than this suite: so two events are recorded by hand, with the rights of a boot server.
+func (s *suite) repeatedEvents(t *testing.T) {
+	g := NewWithT(t)
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.lab.Dir, "capbm-boot.kubeconfig"))
+	g.Expect(err).NotTo(HaveOccurred())
+	clients, err := kubernetes.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.EventsV1()})
+	t.Cleanup(broadcaster.Shutdown)
+	g.Expect(broadcaster.StartRecordingToSinkWithContext(t.Context())).To(Succeed())
+	host := &v1alpha1.BareMetalHost{}
+	s.get(t, site.Namespace, "server-1", host)
+	recorder := broadcaster.NewRecorder(plane.Scheme(), "capbm-boot")
+	eventually(t, func(g Gomega) {
+		recorder.Eventf(host, nil, corev1.EventTypeNormal, "Repeated", "Repeat", "again")
+		var list eventsv1.EventList
+		g.Expect(s.plane.Client.List(t.Context(), &list, client.InNamespace(site.Namespace))).To(Succeed())
+		g.Expect(list.Items).To(ContainElement(And(HaveField("Reason", "Repeated"), HaveField("Series", Not(BeNil())))))
+	})
+}
+
+// used returns the rights that a user made use of: in the provider's own namespace, and elsewhere or everywhere.
+func (s *suite) used(t *testing.T, user string) (own, wide map[right]int) {
+	t.Helper()
+	own, wide = map[right]int{}, map[right]int{}
+	for _, r := range s.requests(t) {
+		if r.User.Username != user || r.Object == nil {
+			continue
+		}
+		resource := r.Object.Resource
+		if r.Object.Subresource != "" {
+			resource += "/" + r.Object.Subresource
+		}
+		if r.Object.Namespace == providerNamespace {
+			own[rightOf(r.Verb, resource, r.Object.Group)]++
+		} else {
+			wide[rightOf(r.Verb, resource, r.Object.Group)]++
+		}
+	}
+	return own, wide
+}
+
+// granted returns the rights that rules give.
+func granted(rules []rbacv1.PolicyRule) []right {
+	var out []right
+	for _, r := range rules {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					out = append(out, rightOf(verb, resource, group))
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// remediations are what rights are for that only remediations use: they would replace the machines that this suite looks at.
+var remediations = struct{ why, test string }{"a remediation tells how it goes, and hands a Machine over", "hack/contract/remediation.TestMachineHealthCheck"}
+
+// elsewhere are the rights that this suite has no sure use for, by the role that gives them, with the reason and the test that has.
+var elsewhere = map[string]map[right]struct{ why, test string }{
+	"ClusterRole capbm-system-manager": {
+		"patch events.events.k8s.io":                                         remediations,
+		"get baremetalremediations.infrastructure.cluster.x-k8s.io":          remediations,
+		"patch baremetalremediations.infrastructure.cluster.x-k8s.io":        remediations,
+		"patch baremetalremediations/status.infrastructure.cluster.x-k8s.io": remediations,
+		"patch machines/status.cluster.x-k8s.io":                             remediations,
+		"get namespaces":                                                     {"a host that is deleted while a machine has it goes with its namespace, which is looked at then", "controllers/host.TestNamespaceGoes"},
+	},
+	"Role capbm-boot": {
+		"get leases.coordination.k8s.io":    {"a lease that another boot server made first, or that its server declines, is read as it is", "controllers/boot.TestLeases"},
+		"update leases.coordination.k8s.io": {"an address that somebody else uses is withheld, and one whose host is gone is given to another", "controllers/boot.TestLeases"},
+	},
+}
+
+// rulesUsed shows that no right is too many: each that config/rbac gives was used, where it gives it.
+func (s *suite) rulesUsed(t *testing.T) {
+	ctx := t.Context()
+	for user, name := range map[string]string{controllersUser: "manager", bootUser: "boot"} {
+		role, clusterRole := &rbacv1.Role{}, &rbacv1.ClusterRole{}
+		s.get(t, providerNamespace, "capbm-"+name, role)
+		NewWithT(t).Expect(s.plane.Client.Get(ctx, types.NamespacedName{Name: providerNamespace + "-" + name}, clusterRole)).To(Succeed())
+		own, wide := s.used(t, user)
+		s.compare(t, "Role "+role.Name, granted(role.Rules), own)
+		s.compare(t, "ClusterRole "+clusterRole.Name, granted(clusterRole.Rules), wide)
+	}
+}
+
+func (s *suite) compare(t *testing.T, role string, given []right, used map[right]int) {
+	t.Helper()
+	NewWithT(t).Expect(given).NotTo(BeEmpty(), role)
+	known := elsewhere[role]
+	for _, r := range given {
+		_, excused := known[r] // or used by chance, as when a server asks for its address twice at once
+		if used[r] == 0 && !excused {
+			t.Errorf("%s: %q was not used: take it out of the marker that gives it, or say in elsewhere what uses it", role, r)
+		} else {
+			t.Logf("%-27s %-60s %s", role, r, count(used[r]))
+		}
+	}
+	for r := range known {
+		if !slices.Contains(given, r) {
+			t.Errorf("%s: elsewhere has %q, which it does not give", role, r)
+		}
+	}
+}
+
+func count(n int) string {
+	if n == 0 {
+		return "not here"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// secretsUsed shows what is read of Secrets: of all of them their metadata, and content only of those that have a use.
+func (s *suite) secretsUsed(t *testing.T) {
+	g := NewWithT(t)
+	lists := 0
+	for _, r := range s.requests(t) {
+		if r.Object == nil || r.Object.Resource != "secrets" {
+			continue
+		}
+		what := fmt.Sprintf("%s: %s %s", r.User.Username, r.Verb, r.RequestURI)
+		switch r.Verb {
+		case "list":
+			g.Expect(r.User.Username).To(Equal(controllersUser), "a boot server lists no Secrets")
+			g.Expect(r.Answer.Kind).To(Equal("PartialObjectMetadataList"), what)
+			lists++
+		case "watch":
+			g.Expect(r.User.Username).To(Equal(controllersUser), what)
+		case "patch":
+			g.Expect(r.User.Username).To(Equal(controllersUser), what)
+			g.Expect(r.Object.Name).To(HaveSuffix("-bmc"), what)
+		case "create":
+			g.Expect(r.User.Username).To(Equal(bootUser), what)
+			g.Expect(r.Object.Namespace).To(Equal(providerNamespace), what)
+		case "get":
+			g.Expect(r.Object.Name).To(Satisfy(func(name string) bool {
+				if r.User.Username == bootUser {
+					return name == "capbm-boot-key" || strings.HasPrefix(name, site.ClusterName+"-") // bootstrap data has the name of its Machine
+				}
+				return strings.HasSuffix(name, "-bmc") || strings.HasSuffix(name, "-kubeconfig")
+			}), what)
+		default:
+			t.Errorf("nobody has a use for this: %s", what)
+		}
+	}
+	g.Expect(lists).To(BeNumerically(">", 0))
+}

@@ -1,0 +1,36 @@
+package e2e_test
+
+import (
+	"os"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
+)
+
+// testSushy boots a machine of libvirt, which sushy-tools gives a Redfish BMC. Nothing of ours stands between the manager and the
+// machine. The machine has a disk, which it boots from unless the BMC was told otherwise.
+func testSushy(t *testing.T, s *site) {
+	t.Helper()
+	machine := peertest.Machine{Name: "sushy", UUID: "27946b59-9e44-4fa7-8e91-f3527a1e0077", MAC: nextMAC(), Tap: s.hosts.tap(t, peertest.TapOwner)}
+	libvirt := peertest.StartLibvirtWith(t, machine)
+	machine = libvirt.Machines[0]
+	sushy := peertest.StartSushyLibvirt(t, libvirt)
+	r := s.enlist(machine.Name, machine.MAC, v1alpha1.BootModeUEFI, sushy.Endpoint(machine.UUID))
+	r.console = func() string {
+		content, err := os.ReadFile(machine.Console)
+		if err != nil {
+			return err.Error()
+		}
+		return printable(content)
+	}
+	r.register(t)
+	r.boot(t)
+	r.awaitProvisioned(t, patience, "PXE, EFI x86-64", withLoader...)
+	g := NewWithT(t)
+	g.Expect(r.host.Status.BMC.BootOverride.Worked).To(BeTrue())
+	g.Expect(r.host.Status.Hardware).NotTo(BeNil())
+	r.release(t)
+}

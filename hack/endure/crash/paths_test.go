@@ -1,0 +1,237 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// path is a part of a host's life. walk goes along it, and checks at its end that it is where it should be.
+type path struct {
+	name string
+	walk func(t *testing.T, f *fuse)
+}
+
+var paths = []path{
+	{"provision", provision},
+	{"release", release},
+	{"remediate", remediate},
+	{"move-source", moveSource},
+	{"move-target", moveTarget},
+}
+
+// rack is two servers, of which one is logged in to by sessions, and a machine that needs one of them.
+func rack(t *testing.T) *run {
+	t.Helper()
+	r := newRun(t, env)
+	for name, sessions := range map[string]bool{"a": true, "b": false} {
+		r.site.Server(t, name, rig.ServerOptions{Node: true, Sessions: sessions}).Register(t)
+	}
+	r.claim = r.site.Claim(t, r.machine())
+	t.Cleanup(func() {
+		_ = r.site.Env.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.machine()}})
+	})
+	return r
+}
+
+// provisioned waits until the machine runs and everything is told.
+func (r *run) provisioned() {
+	r.t.Helper()
+	m, node := r.claim.BareMetalMachine, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.machine()}}
+	r.until("the machine runs", func() error {
+		if err := errors.Join(r.get(m), r.get(node), r.phases(v1alpha1.PhaseProvisioned, v1alpha1.PhaseAvailable)); err != nil {
+			return err
+		}
+		if m.Status.HostRef == nil || m.Spec.ProviderID != inventory.ProviderID(m.Namespace, m.Status.HostRef.Name, m.Name) || !conditions.IsTrue(m, v1alpha1.ReadyCondition) {
+			return fmt.Errorf("the machine: provider ID %q, status %+v", m.Spec.ProviderID, m.Status)
+		}
+		if node.Spec.ProviderID != m.Spec.ProviderID {
+			return fmt.Errorf("the Node has the provider ID %q", node.Spec.ProviderID)
+		}
+		for _, h := range r.hosts() {
+			if _, blocked := h.Annotations[v1alpha1.BlockMoveAnnotation]; blocked {
+				return fmt.Errorf("host %s blocks a move", h.Name)
+			}
+		}
+		return nil
+	})
+}
+
+// host is the one that the machine has, with its server.
+func (r *run) host() (*v1alpha1.BareMetalHost, *rig.Server) {
+	r.t.Helper()
+	for _, h := range r.hosts() {
+		if h.Spec.ConsumerRef == nil || h.Spec.ConsumerRef.Name != r.machine() {
+			continue
+		}
+		for _, s := range r.site.Servers() {
+			if s.Name == h.Name {
+				return &h, s
+			}
+		}
+	}
+	r.t.Fatal("no host has the machine")
+	return nil, nil
+}
+
+// void expects that the tokens of a boot are good for nothing any more. The report's is, until the release: a report whose answer was lost is made again.
+func void(ctx context.Context, life *rig.Life, report bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	seed, err := life.System.SeedURL()
+	if err != nil {
+		return err
+	}
+	response, err := life.System.Get(ctx, seed+"user-data")
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusForbidden {
+		return fmt.Errorf("the seed's token is good still: %s", response.Status)
+	}
+	if !report {
+		return nil
+	}
+	home, err := life.System.ReportURL()
+	if err != nil {
+		return err
+	}
+	if err := life.System.Post(ctx, home, url.Values{}); err == nil || !strings.Contains(err.Error(), "403") {
+		return fmt.Errorf("the report's token is good still: %w", err)
+	}
+	return nil
+}
+
+// provision goes from servers that nobody knows to a machine that runs.
+func provision(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := rack(t)
+	f.arm()
+	r.start(env, f)
+	r.settled(r.provisioned)
+	h, s := r.host()
+	life := s.Last()
+	g.Expect(life).NotTo(BeNil())
+	g.Expect(life.Reported()).To(BeTrue())
+	g.Expect(h.Spec.Boot.Attempt).To(Equal(int32(1)), r.scene())
+	g.Expect(h.Spec.Boot.ScriptAddress).To(Equal(life.System.Address.String()))
+	g.Expect(h.Spec.Boot.SeedAddress).To(Equal(life.System.Address.String()))
+	r.until("the seed's token is void", func() error { return void(t.Context(), life, false) })
+	r.ended(powers{switched: [][2]int{{1, 0}, {0, 0}}, boots: 1})
+}
+
+// release goes from a machine that is deleted to a server that is free.
+func release(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := rack(t)
+	r.start(env, f)
+	r.provisioned()
+	_, s := r.host()
+	life := s.Last()
+	f.arm()
+	g.Expect(env.Client.Delete(t.Context(), r.claim.BareMetalMachine)).To(Succeed())
+	r.settled(func() {
+		r.until("the machine is gone and the server is free", func() error {
+			if err := r.get(r.claim.BareMetalMachine); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the machine is there: %w", err)
+			}
+			return r.phases(v1alpha1.PhaseAvailable, v1alpha1.PhaseAvailable)
+		})
+	})
+	for _, h := range r.hosts() {
+		g.Expect(h.Spec.ConsumerRef).To(BeNil())
+		g.Expect(h.Spec.Boot).To(BeNil())
+		g.Expect(h.Spec.Quarantine).To(BeNil())
+		g.Expect(h.Spec.CleaningStartedAt).To(BeNil())
+	}
+	g.Expect(s.On()).To(BeFalse())
+	r.until("the tokens are void", func() error { return void(t.Context(), life, true) })
+	for _, h := range r.hosts() {
+		g.Expect(h.Annotations).To(BeEmpty())
+		g.Expect(env.Client.Delete(t.Context(), &h)).To(Succeed())
+	}
+	r.until("nothing holds the hosts", func() error { return r.phases() })
+	r.ended(powers{switched: [][2]int{{1, 1}, {0, 0}}, boots: 1})
+}
+
+// remediate goes from a Node that is dead over a power cycle to one that is well, and to a remediation that is gone.
+func remediate(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := rack(t)
+	r.start(env, f)
+	r.provisioned()
+	m := r.claim.Machine
+	controllerstest.Modify(t, env, m, func(m *clusterv1.Machine) { m.Finalizers = []string{clusterv1.MachineFinalizer} })
+	r.judge(metav1.ConditionFalse)
+	g.Expect(r.site.Speak(t.Context(), r.machine(), corev1.ConditionUnknown)).To(Succeed())
+	remediation := &v1alpha1.BareMetalRemediation{ObjectMeta: metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: m.Name},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: m.Name, UID: m.UID}},
+	}}
+	f.arm()
+	r.site.Env.Create(t, remediation)
+	r.until("the machine is well again", func() error {
+		if err := r.get(remediation); err != nil {
+			return err
+		}
+		if remediation.Status.Phase != v1alpha1.RemediationRecovered {
+			return fmt.Errorf("the remediation is %s: %s", remediation.Status.Phase, conditions.GetMessage(remediation, v1alpha1.ReadyCondition))
+		}
+		return nil
+	})
+	g.Expect(remediation.Status.Attempt).To(Equal(int32(1)))
+	r.judge(metav1.ConditionTrue)
+	g.Expect(env.Client.Delete(t.Context(), remediation)).To(Succeed())
+	r.until("the remediation is gone", func() error {
+		if err := r.get(remediation); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the remediation is there: %w", err)
+		}
+		return nil
+	})
+	r.settled(r.provisioned)
+	h, s := r.host()
+	g.Expect(h.Spec.PowerHolds).To(BeEmpty())
+	g.Expect(h.Spec.HeldSince).To(BeNil())
+	g.Expect(h.Spec.HeldOffAt).To(BeNil())
+	g.Expect(h.Spec.Quarantine).To(BeNil())
+	g.Expect(s.On()).To(BeTrue())
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.machine()}}
+	g.Expect(r.get(node)).To(Succeed())
+	g.Expect(node.Spec.Taints).NotTo(ContainElement(HaveField("Key", corev1.TaintNodeOutOfService)))
+	g.Expect(r.get(m)).To(Succeed())
+	g.Expect(conditions.Has(m, clusterv1.MachineOwnerRemediatedCondition)).To(BeFalse(), "it is to be replaced")
+	r.ended(powers{switched: [][2]int{{2, 1}, {0, 0}}, boots: 1})
+	controllerstest.Modify(t, env, m, func(m *clusterv1.Machine) { m.Finalizers = nil })
+}
+
+// judge says what Cluster API finds of the machine: its Node, and whether it is healthy.
+func (r *run) judge(healthy metav1.ConditionStatus) {
+	r.t.Helper()
+	NewWithT(r.t).Eventually(func() error {
+		m := r.claim.Machine
+		if err := r.get(m); err != nil {
+			return err
+		}
+		m.Status.NodeRef = clusterv1.MachineNodeReference{Name: r.machine()}
+		conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: healthy, Reason: "Test"})
+		return env.Client.Status().Update(context.Background(), m)
+	}, "30s").Should(Succeed())
+}

@@ -1,0 +1,296 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
+)
+
+// patience is how long a run may take from one fact to the next, on a machine that has much else to do.
+const patience = 4 * time.Minute
+
+// pollInterval is how often a fact is looked for: many runs at once share the API server.
+const pollInterval = 50 * time.Millisecond
+
+// run is one way along a path, with a provider that is halted once at most, and followed by a fresh one.
+type run struct {
+	t     *testing.T
+	site  *rig.Site
+	sides []*side
+	// home is the API server where the objects are, and left is what halted providers left open in BMCs, by the server's name.
+	home  *controllerstest.Env
+	left  map[string]int
+	claim *controllerstest.Claim
+
+	mu     sync.Mutex
+	claims map[string]map[string]bool // the hosts that were seen to name a machine, by the machine's name
+}
+
+// side is an API server with its provider, the one that works now.
+type side struct {
+	env      *controllerstest.Env
+	fuse     *fuse
+	options  rig.Options
+	provider *rig.Provider
+	halted   bool
+}
+
+func newRun(t *testing.T, env *controllerstest.Env) *run {
+	t.Helper()
+	r := &run{t: t, site: rig.NewSite(t, env), home: env, left: map[string]int{}, claims: map[string]map[string]bool{}}
+	r.watchClaims(env)
+	return r
+}
+
+// machine is the name of the run's machine. Nodes have no namespace: no other run has it.
+func (r *run) machine() string { return "m-" + r.site.Namespace }
+
+// start starts the provider of an API server, with the fuse at which it is halted.
+func (r *run) start(env *controllerstest.Env, f *fuse, change ...func(*rig.Options)) {
+	r.t.Helper()
+	s := &side{env: env, fuse: f, options: rig.Options{Env: env, Settings: controllerstest.Settings()}}
+	s.options.Settings.BootTimeout = 2 * patience // no boot needs its deadline
+
+	for _, f := range change {
+		f(&s.options)
+	}
+	r.sides = append(r.sides, s)
+	options := s.options
+	f.connect(&options)
+	s.provider = r.site.Provider(r.t, options)
+	f.kill = s.provider.Kill
+	s.provider.Start(r.t)
+}
+
+// revive starts a fresh provider where the one before was halted.
+func (r *run) revive() {
+	r.t.Helper()
+	for _, s := range r.sides {
+		select {
+		case <-s.provider.Killed():
+		default:
+			continue
+		}
+		if s.halted {
+			r.t.Fatal("the fresh provider was halted too")
+		}
+		s.provider.Halt()
+		s.halted = true
+		for _, server := range r.site.Servers() {
+			r.left[server.Name] = server.Sessions()
+		}
+		s.provider = r.site.Provider(r.t, s.options).Start(r.t)
+	}
+}
+
+// changed counts what the providers changed, and whether one was halted.
+func (r *run) changed() (count int, halted bool) {
+	for _, s := range r.sides {
+		writes, commands, _ := s.fuse.counted()
+		count += writes + commands
+		halted = halted || s.halted
+	}
+	return count, halted
+}
+
+// until waits for a fact, whichever provider brings it about.
+func (r *run) until(what string, fact func() error) {
+	r.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		r.revive()
+		err := fact()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("waiting until %s: %v\n%s", what, err, r.scene())
+		}
+		time.Sleep(pollInterval) // until the next look at the fact
+	}
+}
+
+// settled waits until a provider that nothing is left to do for changes nothing any more, so that it may be halted at the last it does as well, and
+// expects that everything is as goal says then.
+func (r *run) settled(goal func()) {
+	r.t.Helper()
+	const quiet = 300 * time.Millisecond
+	goal()
+	_, was := r.changed()
+	count, since := -1, time.Now()
+	r.until("nothing changes any more", func() error {
+		if now, _ := r.changed(); now != count {
+			count, since = now, time.Now()
+		}
+		if time.Since(since) < quiet {
+			return errors.New("it still writes")
+		}
+		return nil
+	})
+	for _, s := range r.sides {
+		s.fuse.disarm()
+	}
+	r.revive()
+	if _, is := r.changed(); is != was {
+		goal()
+	}
+}
+
+// scene tells what there is.
+func (r *run) scene() string {
+	var out strings.Builder
+	for i, s := range r.sides {
+		_, _, tripped := s.fuse.counted()
+		fmt.Fprintf(&out, "provider %d: halted at %q\n", i+1, tripped)
+	}
+	for _, h := range r.hosts() {
+		fmt.Fprintf(&out, "host %s: phase %s, spec %+v, annotations %v, finalizers %v\n", h.Name, h.Status.Phase, h.Spec, h.Annotations, h.Finalizers)
+		for _, c := range h.Status.Conditions {
+			fmt.Fprintf(&out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	for _, s := range r.site.Servers() {
+		ons, offs := s.Switched()
+		fmt.Fprintf(&out, "server %s: on %v, commands %v, switched on %d and off %d times, %d sessions, boots %d, errors %v\n",
+			s.Name, s.On(), s.CommandNames(), ons, offs, s.Sessions(), len(s.Lives()), s.Errors())
+	}
+	return out.String()
+}
+
+// get reads an object again.
+func (r *run) get(o client.Object) error {
+	return r.home.Client.Get(context.Background(), client.ObjectKeyFromObject(o), o)
+}
+
+func (r *run) hosts() []v1alpha1.BareMetalHost {
+	var hosts v1alpha1.BareMetalHostList
+	if err := r.home.Client.List(context.Background(), &hosts, client.InNamespace(r.site.Namespace)); err != nil {
+		r.t.Error("list the hosts: ", err)
+	}
+	return hosts.Items
+}
+
+// phases is nil when the hosts are in these phases.
+func (r *run) phases(want ...v1alpha1.HostPhase) error {
+	var is []v1alpha1.HostPhase
+	for _, h := range r.hosts() {
+		is = append(is, h.Status.Phase)
+	}
+	slices.Sort(is)
+	slices.Sort(want)
+	if !slices.Equal(is, want) {
+		return fmt.Errorf("the hosts are %v and not %v", is, want)
+	}
+	return nil
+}
+
+// watchClaims notes which hosts were ever seen to name a machine.
+func (r *run) watchClaims(env *controllerstest.Env) {
+	g := NewWithT(r.t)
+	c, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
+	g.Expect(err).NotTo(HaveOccurred())
+	w, err := c.Watch(r.t.Context(), &v1alpha1.BareMetalHostList{}, client.InNamespace(r.site.Namespace))
+	g.Expect(err).NotTo(HaveOccurred())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.ResultChan() {
+			h, ok := e.Object.(*v1alpha1.BareMetalHost)
+			if !ok || e.Type == watch.Deleted || h.Spec.ConsumerRef == nil {
+				continue
+			}
+			r.mu.Lock()
+			if r.claims[h.Spec.ConsumerRef.Name] == nil {
+				r.claims[h.Spec.ConsumerRef.Name] = map[string]bool{}
+			}
+			r.claims[h.Spec.ConsumerRef.Name][h.Name] = true
+			r.mu.Unlock()
+		}
+	}()
+	r.t.Cleanup(func() {
+		w.Stop()
+		<-done
+	})
+}
+
+// oneClaim expects that one host only was ever claimed for a machine.
+func (r *run) oneClaim(machine string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if hosts := slices.Collect(maps.Keys(r.claims[machine])); len(hosts) != 1 {
+		return fmt.Errorf("machine %s had the hosts %v one after the other", machine, hosts)
+	}
+	return nil
+}
+
+// ended checks what holds of every run at its end, and stops the providers.
+func (r *run) ended(want powers, machines ...string) {
+	r.t.Helper()
+	g := NewWithT(r.t)
+	var problems []error
+	for _, h := range r.hosts() {
+		if _, blocked := h.Annotations[v1alpha1.BlockMoveAnnotation]; blocked {
+			problems = append(problems, fmt.Errorf("host %s still blocks a move", h.Name))
+		}
+	}
+	for _, machine := range append(machines, r.machine()) {
+		problems = append(problems, r.oneClaim(machine))
+	}
+	problems = append(problems, r.powers().equal(want))
+	logins := map[string]int{}
+	for _, s := range r.site.Servers() {
+		if _, most := s.Logins(); most > r.left[s.Name]+len(r.sides) {
+			problems = append(problems, fmt.Errorf("server %s: %d sessions were open at once, and a halted provider left %d", s.Name, most, r.left[s.Name]))
+		}
+		logins[s.Name], _ = s.Logins()
+	}
+	for _, s := range r.sides {
+		g.Expect(s.provider.Stop()).To(Succeed())
+	}
+	for _, s := range r.site.Servers() {
+		if s.Sessions() > r.left[s.Name] {
+			problems = append(problems, fmt.Errorf("server %s: %d sessions are left, and a halted provider left %d (%d logins)", s.Name, s.Sessions(), r.left[s.Name], logins[s.Name]))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		r.t.Errorf("%v\n%s", err, r.scene())
+	}
+}
+
+// powers are how often servers were switched on and off, most first, and how many operating systems booted over the network in all.
+type powers struct {
+	switched [][2]int
+	boots    int
+}
+
+func (r *run) powers() powers {
+	var p powers
+	for _, s := range r.site.Servers() {
+		ons, offs := s.Switched()
+		p.switched = append(p.switched, [2]int{ons, offs})
+		p.boots += len(s.Lives())
+	}
+	slices.SortFunc(p.switched, func(a, b [2]int) int { return slices.Compare(b[:], a[:]) })
+	return p
+}
+
+func (p powers) equal(want powers) error {
+	if p.boots != want.boots || !slices.Equal(p.switched, want.switched) {
+		return fmt.Errorf("the servers were switched on and off %v times and booted %d systems, and not %v and %d", p.switched, p.boots, want.switched, want.boots)
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// Violation is something that must not be.
+type Violation struct {
+	At      time.Time
+	Rule    string
+	Object  string
+	Message string
+	History []string
+}
+
+// String tells the violation with the history of its object.
+func (v Violation) String() string {
+	return fmt.Sprintf("%s %s: %s: %s\n    %s", v.At.Format(clock), v.Rule, v.Object, v.Message, strings.Join(v.History, "\n    "))
+}
+
+const clock = "15:04:05.000"
+
+// Times are what the checker allows for.
+type Times struct {
+	// Slack is how long after a decision its command may come to the BMC: the manager reads the host from the API server just before, but a job
+	// has several requests.
+	Slack time.Duration
+	// Lag is how long a change in the API may take to come to the checker.
+	Lag time.Duration
+	// Phase is how long a host may be in a phase in which something is to happen, while nothing is wrong with it; Boot is how long a boot attempt may.
+	Phase, Boot time.Duration
+	// Alike is a namespace in which every machine fits every host.
+	Alike string
+}
+
+// version is what held from a time on.
+type version[T comparable] struct {
+	at    time.Time
+	facts T
+}
+
+type history[T comparable] struct {
+	versions []version[T]
+	phaseFor time.Duration // how long it was well in its last phase
+}
+
+func (h *history[T]) last() T {
+	var zero T
+	if len(h.versions) == 0 {
+		return zero
+	}
+	return h.versions[len(h.versions)-1].facts
+}
+
+const mostVersions = 400
+
+func (h *history[T]) add(at time.Time, facts T) bool {
+	if len(h.versions) > 0 && h.last() == facts {
+		return false
+	}
+	h.versions = append(h.versions, version[T]{at, facts})
+	if extra := len(h.versions) - mostVersions; extra > 0 {
+		h.versions = slices.Delete(h.versions, 0, extra)
+	}
+	return true
+}
+
+// during returns everything that held at some moment between two.
+func (h *history[T]) during(from, to time.Time) []version[T] {
+	var found []version[T]
+	for i, v := range h.versions {
+		if v.at.After(to) {
+			break
+		}
+		if i+1 < len(h.versions) && h.versions[i+1].at.Before(from) {
+			continue
+		}
+		found = append(found, v)
+	}
+	if len(found) == 0 || found[0].at.After(from) {
+		var zero T
+		found = append([]version[T]{{from, zero}}, found...) // it was not there before
+	}
+	return found
+}
+
+// span is a stretch of time; an empty end is one that goes on.
+type span struct{ from, to time.Time }
+
+// command is a command that a BMC was given, and that is to be judged.
+type command struct {
+	host, name string
+	at         time.Time
+}
+
+// Checker holds everything seen to the rules. Its methods may be called by several at once.
+type Checker struct {
+	times Times
+
+	mu             sync.Mutex
+	hosts          map[string]*history[hostFacts] // by namespace/name
+	machines       map[string]*history[machineFacts]
+	latestHosts    map[string]*v1alpha1.BareMetalHost // nil for one that is gone
+	latestMachines map[string]*v1alpha1.BareMetalMachine
+	holders        map[string]map[string]bool // the hosts that a machine has, by the names of both
+	notes          map[string][]note          // by host
+	pending        []command
+	troubles       []span // of the whole plane
+	gaps           []span // in which changes went unseen
+	faults         map[string]int
+	faultEnded     map[string]time.Time
+	servers        map[string]Server
+	seeds          map[string]seed // by the machine's name and what identifies its claim
+	powerOns       map[string]int  // by host and boot attempt
+	lost           map[string]time.Time
+	violations     []Violation
+	starved        bool // the provider answers late: the machine has too much to do
+
+	// Judged counts the commands that were held to the rules, Unjudged those that came while changes went unseen.
+	Judged, Unjudged int
+}
+
+// note is something that happened to a server.
+type note struct {
+	at   time.Time
+	what string
+}
+
+// Server is an emulated server, as far as the checker looks at it.
+type Server interface {
+	On() bool
+	Image() string
+}
+
+type seed struct {
+	server  string
+	address string
+	life    int
+}
+
+// New returns a checker.
+func New(times Times) *Checker {
+	return &Checker{
+		times: times, hosts: map[string]*history[hostFacts]{}, machines: map[string]*history[machineFacts]{}, holders: map[string]map[string]bool{},
+		latestHosts: map[string]*v1alpha1.BareMetalHost{}, latestMachines: map[string]*v1alpha1.BareMetalMachine{}, notes: map[string][]note{}, faults: map[string]int{}, faultEnded: map[string]time.Time{}, servers: map[string]Server{},
+		seeds: map[string]seed{}, powerOns: map[string]int{}, lost: map[string]time.Time{},
+	}
+}
+
+// Violations returns what was violated.
+func (c *Checker) Violations() []Violation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.violations)
+}
+
+// Host returns a host as it was seen last, nil if it is not there. It must not be changed.
+func (c *Checker) Host(name string) *v1alpha1.BareMetalHost {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latestHosts[name]
+}
+
+// Machine returns a machine as it was seen last, nil if it is not there. It must not be changed.
+func (c *Checker) Machine(name string) *v1alpha1.BareMetalMachine {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latestMachines[name]
+}
+
+// Know tells the checker of the server behind a host.
+func (c *Checker) Know(host string, server Server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers[host] = server
+}
+
+// Note adds something that happened to a host's history.
+func (c *Checker) Note(host, what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(host, what)
+}
+
+func (c *Checker) note(host, what string) {
+	const most = 300
+	c.notes[host] = append(c.notes[host], note{time.Now(), what})
+	c.notes[host] = c.notes[host][max(0, len(c.notes[host])-most):]
+}
+
+// Starved tells whether the provider answers so late that what takes long says nothing.
+func (c *Checker) Starved(starved bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.starved = starved
+}
+
+// Trouble tells that the API server or the manager is being disturbed, until the function that it returns is called.
+func (c *Checker) Trouble() (over func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := len(c.troubles)
+	c.troubles = append(c.troubles, span{from: time.Now()})
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.troubles[i].to = time.Now()
+	}
+}
+
+// Fault tells that something is wrong with a host's BMC, until the function that it returns is called.
+func (c *Checker) Fault(host, what string) (over func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults[host]++
+	c.note(host, "fault "+what)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.faults[host]--
+		c.faultEnded[host] = time.Now()
+		c.note(host, "fault over: "+what)
+	}
+}
+
+// PowerLost tells that a server was switched off, or on, by nobody's command.
+func (c *Checker) PowerLost(host, how string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost[host] = time.Now()
+	c.note(host, how)
+}
+
+// troubled is true while something is wrong with the plane, or was a moment ago. c.mu is held.
+func (c *Checker) troubled(now time.Time) bool {
+	for _, s := range c.troubles {
+		if s.to.IsZero() || now.Sub(s.to) < c.times.Lag {
+			return true
+		}
+	}
+	return false
+}
+
+// historyOf returns what happened to a host and the machines that had it, for people. c.mu is held.
+func (c *Checker) historyOf(host string) []string {
+	notes := slices.Clone(c.notes[host])
+	namespace, _, _ := strings.Cut(host, "/")
+	machines := map[string]bool{}
+	if h := c.hosts[host]; h != nil {
+		for _, v := range h.versions {
+			notes = append(notes, note{v.at, "host " + v.facts.String()})
+			if v.facts.consumer != "" {
+				machines[namespace+"/"+v.facts.consumer] = true
+			}
+		}
+	}
+	for name := range machines {
+		if m := c.machines[name]; m != nil {
+			for _, v := range m.versions {
+				notes = append(notes, note{v.at, "machine " + name + " " + v.facts.String()})
+			}
+		}
+	}
+	slices.SortStableFunc(notes, func(a, b note) int { return a.at.Compare(b.at) })
+	const most = 60
+	var lines []string
+	for _, n := range notes[max(0, len(notes)-most):] {
+		lines = append(lines, n.at.Format(clock)+" "+n.what)
+	}
+	return lines
+}
+
+// violatef records a violation. c.mu is held.
+func (c *Checker) violatef(rule, object, format string, args ...any) {
+	c.violations = append(c.violations, Violation{time.Now(), rule, object, fmt.Sprintf(format, args...), c.historyOf(object)})
+}

@@ -1,0 +1,153 @@
+// Package invariant holds what must be true of hosts, machines and servers at any time, whatever happens to them: it watches the API and the
+// commands that the emulated BMCs were given, and tells what is violated with the history of the object concerned.
+package invariant
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// hostFacts are what the rules ask of a host. They are comparable: only a change is kept.
+type hostFacts struct {
+	exists, deleting, detached, external, maintained, tainted bool
+
+	uid, consumer, quarantine string
+	phase                     v1alpha1.HostPhase
+	power                     v1alpha1.PowerState // spec.power
+	// wanted is true while somebody wants the power changed; held and heldOff are the records of that.
+	wanted, held, heldOff, cleaning bool
+
+	attempt                          int32
+	started                          time.Time
+	wasOff, seeded, reported, failed bool
+	scriptAddress, seedAddress       string
+}
+
+// factsOf reads the facts off a host; nil is one that is not there.
+func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
+	if h == nil {
+		return hostFacts{}
+	}
+	spec := &h.Spec
+	f := hostFacts{
+		exists: true, deleting: !h.DeletionTimestamp.IsZero(), detached: h.Annotations[v1alpha1.DetachedAnnotation] != "",
+		external: spec.ExternallyProvisioned, maintained: spec.Maintenance != nil, tainted: len(spec.Taints) > 0, uid: string(h.UID),
+		phase: h.Status.Phase, power: spec.Power, held: spec.HeldSince != nil, heldOff: spec.HeldOffAt != nil, cleaning: spec.CleaningStartedAt != nil,
+		wanted: len(spec.PowerHolds) > 0,
+	}
+	if spec.ConsumerRef != nil {
+		f.consumer = spec.ConsumerRef.Name
+	}
+	if spec.Quarantine != nil {
+		f.quarantine = spec.Quarantine.Reason
+	}
+	for name := range h.Annotations {
+		for _, prefix := range []string{v1alpha1.HoldOffPrefix, v1alpha1.ForceHoldOffPrefix, v1alpha1.PowerCyclePrefix} {
+			f.wanted = f.wanted || strings.HasPrefix(name, prefix)
+		}
+	}
+	if b := spec.Boot; b != nil {
+		f.attempt, f.started, f.wasOff, f.seeded = b.Attempt, b.StartedAt.Time, b.PoweredOffAt != nil, b.SeededAt != nil
+		f.reported, f.failed, f.scriptAddress, f.seedAddress = b.ReportedAt != nil, b.Failure != nil, b.ScriptAddress, b.SeedAddress
+	}
+	return f
+}
+
+// String tells the facts in a line of a history.
+func (f hostFacts) String() string {
+	if !f.exists {
+		return "is not there"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s consumer=%q", f.phase, f.consumer)
+	for _, is := range []struct {
+		is   bool
+		what string
+	}{
+		{f.deleting, "deleting"}, {f.detached, "detached"}, {f.external, "external"}, {f.maintained, "maintenance"}, {f.wanted, "power-wanted"},
+		{f.held, "heldSince"}, {f.heldOff, "heldOffAt"}, {f.cleaning, "cleaning"}, {f.quarantine != "", "quarantine=" + f.quarantine},
+	} {
+		if is.is {
+			b.WriteString(" " + is.what)
+		}
+	}
+	if f.attempt > 0 {
+		fmt.Fprintf(&b, " attempt=%d of %s off=%t seeded=%t reported=%t failed=%t", f.attempt, f.started.Format(time.TimeOnly), f.wasOff, f.seeded, f.reported, f.failed)
+	}
+	return b.String()
+}
+
+// machineFacts are what the rules ask of a BareMetalMachine.
+type machineFacts struct {
+	exists, deleting bool
+
+	uid, providerID, host string
+}
+
+func machineFactsOf(m *v1alpha1.BareMetalMachine) machineFacts {
+	if m == nil {
+		return machineFacts{}
+	}
+	f := machineFacts{exists: true, deleting: !m.DeletionTimestamp.IsZero(), uid: string(m.UID), providerID: m.Spec.ProviderID}
+	if m.Status.HostRef != nil {
+		f.host = m.Status.HostRef.Name
+	}
+	return f
+}
+
+// String tells the facts in a line of a history.
+func (f machineFacts) String() string {
+	if !f.exists {
+		return "is not there"
+	}
+	return fmt.Sprintf("deleting=%t providerID=%q host=%q", f.deleting, f.providerID, f.host)
+}
+
+// The commands of an emulated BMC that the rules know by name. What begins with bootCommand or mediaCommand prepares a boot, or cleans up after it.
+const (
+	onCommand, forceOff, shutDown = "On", "ForceOff", "GracefulShutdown"
+	noBoot, noMedia               = "Boot=None", "Media="
+)
+
+// permits tells whether a command to a host's server was in order at a moment when the host, and the machine that it names, were so. It says
+// what ARCHITECTURE.md promises, without a look at how it is kept.
+func permits(h hostFacts, m machineFacts, name, command string) bool {
+	namespace, hostName, _ := strings.Cut(name, "/")
+	switch {
+	case !h.exists, h.detached, h.maintained, h.external:
+		return false
+	case h.consumer == "":
+		return h.quarantine == "" && h.power != "" && (command == onCommand || command == forceOff || command == shutDown)
+	case !m.exists:
+		return false
+	case m.deleting:
+		return command == forceOff || command == shutDown || command == noBoot || command == noMedia
+	case m.providerID == inventory.ProviderID(namespace, hostName, h.consumer):
+		return permitsHeld(h, command)
+	case m.providerID != "", h.attempt == 0, h.failed:
+		return false
+	case h.reported:
+		return command == noBoot
+	case !h.wasOff:
+		return command == forceOff
+	default:
+		return command == onCommand || strings.HasPrefix(command, "Boot=")
+	}
+}
+
+// permitsHeld is permits for a server that runs its machine. Nothing but the wish of a person or a remediation lets it get a command: "off" while
+// it is wanted and not recorded as off, and "on" when nobody wants it off any more.
+func permitsHeld(h hostFacts, command string) bool {
+	switch {
+	case !h.held || h.heldOff:
+		return false
+	case h.wanted:
+		return command == forceOff || command == shutDown
+	default:
+		return command == onCommand
+	}
+}

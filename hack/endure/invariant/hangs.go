@@ -1,0 +1,77 @@
+package invariant
+
+import (
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// judgeEvery is how often Judge is called.
+const judgeEvery = time.Second
+
+// underWay is true for a host with which something is to happen: it must not stay so.
+func underWay(f hostFacts) bool {
+	switch f.phase {
+	case v1alpha1.PhaseRegistering, v1alpha1.PhaseClaimed, v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning, v1alpha1.PhaseBooting:
+		return true
+	case v1alpha1.PhaseDeleting:
+		return f.consumer == ""
+	case v1alpha1.PhaseHeldOff:
+		return !f.wanted
+	default:
+		return f.phase == "" && f.exists
+	}
+}
+
+// judgeTimes finds what hangs. Only time counts in which nothing was wrong: neither with the plane, nor with the host's BMC.
+func (c *Checker) judgeTimes(now time.Time) {
+	available := 0
+	for name, h := range c.hosts {
+		f := h.last()
+		if f.phase == v1alpha1.PhaseAvailable && f.consumer == "" && !f.tainted && !f.maintained && !f.detached && !f.external && !f.deleting && strings.HasPrefix(name, c.times.Alike+"/") {
+			available++
+		}
+		if c.faults[name] > 0 || now.Sub(c.faultEnded[name]) < c.times.Lag || !underWay(f) || f.maintained || f.detached || f.external {
+			continue
+		}
+		h.phaseFor += judgeEvery
+		bound := c.times.Phase
+		if f.phase == v1alpha1.PhaseBooting {
+			bound = c.times.Boot
+		}
+		if h.phaseFor > bound {
+			c.violatef(RulePhase, name, "it is %s for more than %s, and nothing is wrong with its BMC", f.phase, bound)
+			h.phaseFor = 0
+		}
+	}
+	for name, m := range c.machines {
+		f := m.last()
+		if available == 0 || !f.exists || f.deleting || f.host != "" || f.providerID != "" || !strings.HasPrefix(name, c.times.Alike+"/") {
+			m.phaseFor = 0
+			continue
+		}
+		if m.phaseFor += judgeEvery; m.phaseFor > c.times.Phase {
+			c.violatef(RuleUnclaimed, name, "it has no host for more than %s, and %d hosts are Available", c.times.Phase, available)
+			m.phaseFor = 0
+		}
+	}
+}
+
+// Rest checks what must be true when everything is at rest: nothing is under way, and free servers are off.
+func (c *Checker) Rest() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, h := range c.hosts {
+		f := h.last()
+		if !f.exists {
+			continue
+		}
+		if underWay(f) {
+			c.violatef(RulePhase, name, "it is %s, and everything else is at rest", f.phase)
+		}
+		if server := c.servers[name]; server != nil && f.phase == v1alpha1.PhaseAvailable && (server.On() || server.Image() != "") {
+			c.violatef(RuleClean, name, "it is Available, and its server is on or has an image in its drive")
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package invariant
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// The rules.
+const (
+	RuleOneHost     = "a machine has one host"
+	RuleOneMachine  = "a host has one machine"
+	RuleClaimable   = "only a host that is offered is claimed"
+	RuleClean       = "a free host is off and clean"
+	RuleCommand     = "a server gets no command without a reason"
+	RulePowerCycle  = "a boot attempt has one power cycle"
+	RuleSeed        = "bootstrap data is handed out once, and to one address"
+	RulePhase       = "no phase hangs"
+	RuleUnclaimed   = "a machine gets a host while there are some"
+	RuleForgotten   = "a claim is not lost"
+	RuleBootRecords = "what a boot attempt was bound to stays"
+)
+
+// ObserveHost takes note of a host; nil means that it is gone. It must be called with every version.
+func (c *Checker) ObserveHost(name string, h *v1alpha1.BareMetalHost) { c.observeHost(name, h, true) }
+
+// observeHost is ObserveHost; every is false where versions before this one may have gone unseen: what changed may have done so step by step.
+func (c *Checker) observeHost(name string, h *v1alpha1.BareMetalHost, every bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, after := time.Now(), factsOf(h)
+	all := c.hosts[name]
+	if all == nil {
+		all = &history[hostFacts]{}
+		c.hosts[name] = all
+	}
+	before := all.last()
+	c.latestHosts[name] = h
+	if !all.add(now, after) {
+		return
+	}
+	if before.phase != after.phase || before.attempt != after.attempt || before.consumer != after.consumer {
+		all.phaseFor = 0
+	}
+	c.holderChanged(name, before.consumer, after.consumer)
+	if every && before.exists && after.exists && before.uid == after.uid {
+		c.hostChanged(name, before, after)
+	}
+}
+
+// hostChanged holds a change of a host, of which every version was seen, to the rules.
+func (c *Checker) hostChanged(name string, before, after hostFacts) {
+	switch {
+	case before.consumer == after.consumer:
+		c.bootChanged(name, before, after)
+	case before.consumer != "" && after.consumer != "":
+		c.violatef(RuleOneMachine, name, "it went from machine %s to %s without a release", before.consumer, after.consumer)
+	case after.consumer != "" && (after.quarantine != "" || before.quarantine != ""):
+		c.violatef(RuleClaimable, name, "claimed by %s in quarantine (%s)", after.consumer, after.quarantine+before.quarantine)
+	case after.consumer != "" && (after.maintained || after.external || after.detached || after.deleting || after.tainted):
+		c.violatef(RuleClaimable, name, "claimed by %s although it is not offered: %s", after.consumer, after)
+	case after.consumer == "":
+		c.released(name, before, after)
+	}
+}
+
+// bootChanged holds the record of the boot to the rules.
+func (c *Checker) bootChanged(name string, before, after hostFacts) {
+	same := before.attempt == after.attempt && before.started.Equal(after.started)
+	switch {
+	case before.attempt == 0 || after.consumer == "":
+	case after.attempt == 0:
+		c.violatef(RuleBootRecords, name, "the record of the boot is gone, and machine %s still has the host", after.consumer)
+	case !same && before.seeded:
+		c.violatef(RuleSeed, name, "attempt %d began although attempt %d had got its bootstrap data", after.attempt, before.attempt)
+	case same && before.seedAddress != "" && before.seedAddress != after.seedAddress:
+		c.violatef(RuleSeed, name, "the bootstrap data was given to %s and to %s", before.seedAddress, after.seedAddress)
+	case same && before.scriptAddress != "" && before.scriptAddress != after.scriptAddress:
+		c.violatef(RuleBootRecords, name, "the script was given to %s and to %s", before.scriptAddress, after.scriptAddress)
+	case same && before.wasOff && !after.wasOff, same && before.seeded && !after.seeded, same && before.reported && !after.reported:
+		c.violatef(RuleBootRecords, name, "a record of the boot was taken back")
+	}
+}
+
+// released holds a release to the rules: the server is off, and nothing is in its drive.
+func (c *Checker) released(name string, before, after hostFacts) {
+	server := c.servers[name]
+	if server == nil || c.troubled(time.Now()) || after.quarantine != "" || before.external || time.Since(c.lost[name]) < c.times.Lag {
+		return
+	}
+	if server.On() {
+		c.violatef(RuleClean, name, "machine %s released it, and the server is on", before.consumer)
+	}
+	if image := server.Image(); image != "" {
+		c.violatef(RuleClean, name, "machine %s released it, and %s is in its drive", before.consumer, image)
+	}
+	if !before.cleaning {
+		c.violatef(RuleClean, name, "machine %s released it without a cleaning", before.consumer)
+	}
+}
+
+// holderChanged keeps who has which host.
+func (c *Checker) holderChanged(name, before, after string) {
+	if before == after {
+		return
+	}
+	namespace, _, _ := strings.Cut(name, "/")
+	if before != "" {
+		delete(c.holders[namespace+"/"+before], name)
+	}
+	if after == "" {
+		return
+	}
+	machine := namespace + "/" + after
+	if c.holders[machine] == nil {
+		c.holders[machine] = map[string]bool{}
+	}
+	c.holders[machine][name] = true
+	if len(c.holders[machine]) > 1 {
+		c.violatef(RuleOneHost, name, "machine %s has the hosts %v", machine, slices.Sorted(maps.Keys(c.holders[machine])))
+	}
+}
+
+// ObserveMachine takes note of a BareMetalMachine; nil means that it is gone.
+func (c *Checker) ObserveMachine(name string, m *v1alpha1.BareMetalMachine) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.machines[name]
+	if all == nil {
+		all = &history[machineFacts]{}
+		c.machines[name] = all
+	}
+	before := all.last()
+	c.latestMachines[name] = m
+	after := machineFactsOf(m)
+	all.add(time.Now(), after)
+	if before.host != after.host || before.uid != after.uid {
+		all.phaseFor = 0
+	}
+	if before.providerID != "" && before.uid == after.uid && before.providerID != after.providerID {
+		c.violatef(RuleForgotten, name, "its provider ID was %s and is %q", before.providerID, after.providerID)
+	}
+}
+
+// Command takes note of a command that the BMC of a host was given. It is judged when everything that was so at that time is known.
+func (c *Checker) Command(host, name string, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notes[host] = append(c.notes[host], note{at, "BMC: " + name})
+	c.pending = append(c.pending, command{host, name, at})
+}
+
+// PoweredOn takes note that a server came on.
+func (c *Checker) PoweredOn(host string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(host, "powered on")
+	h := c.hosts[host]
+	if h == nil {
+		return
+	}
+	f := h.last()
+	if f.consumer == "" || f.attempt == 0 || !f.wasOff || f.reported || f.failed || c.lost[host].After(f.started.Add(-c.times.Lag)) {
+		return
+	}
+	key := fmt.Sprintf("%s %s %d %s", host, f.consumer, f.attempt, f.started)
+	c.powerOns[key]++
+	if n := c.powerOns[key]; n > 1 {
+		c.violatef(RulePowerCycle, host, "the server came on %d times in attempt %d for machine %s", n, f.attempt, f.consumer)
+	}
+}
+
+// Seeded takes note that a server got bootstrap data, of an instance of a machine, at an address. life tells apart how often it was switched on.
+func (c *Checker) Seeded(host, machine, instance, address string, life int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(host, fmt.Sprintf("got the bootstrap data of %s (%s) at %s", machine, instance, address))
+	now := seed{host, address, life}
+	key := host + " " + instance
+	if before, again := c.seeds[key]; again && before != now {
+		c.violatef(RuleSeed, host, "the bootstrap data of %s was handed out to %v and to %v", instance, before, now)
+	}
+	c.seeds[key] = now
+	h := c.hosts[host]
+	if h == nil {
+		return
+	}
+	for _, v := range h.during(time.Now().Add(-c.times.Slack), time.Now()) {
+		if v.facts.consumer == machine {
+			return
+		}
+	}
+	if !c.troubled(time.Now()) {
+		c.violatef(RuleSeed, host, "it got the bootstrap data of machine %s, which does not have it", machine)
+	}
+}
+
+// Judge holds to the rules what can be by now. Call it every second.
+func (c *Checker) Judge(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	troubled := c.troubled(now)
+	if !troubled {
+		c.judgeCommands(now)
+		if !c.starved {
+			c.judgeTimes(now)
+		}
+	}
+}
+
+func (c *Checker) judgeCommands(now time.Time) {
+	var later []command
+	for _, command := range c.pending {
+		if now.Sub(command.at) < c.times.Lag {
+			later = append(later, command)
+			continue
+		}
+		c.judge(command)
+	}
+	c.pending = later
+}
+
+// judge holds a command to the rules: at one moment at least, in which it may have been decided, it must have been in order.
+func (c *Checker) judge(command command) {
+	from, to := command.at.Add(-c.times.Slack), command.at.Add(c.times.Lag)
+	for _, s := range c.troubles {
+		if !s.to.Add(c.times.Slack).Before(command.at) && s.from.Before(to) {
+			from, to = earlier(from, s.from.Add(-c.times.Slack)), later(to, s.to.Add(c.times.Lag))
+		}
+	}
+	h := c.hosts[command.host]
+	if h == nil {
+		h = &history[hostFacts]{}
+	}
+	namespace, _, _ := strings.Cut(command.host, "/")
+	for _, v := range h.during(from, to) {
+		m := c.machines[namespace+"/"+v.facts.consumer]
+		if v.facts.consumer == "" || m == nil {
+			m = &history[machineFacts]{}
+		}
+		for _, w := range m.during(from, to) {
+			if permits(v.facts, w.facts, command.host, command.name) {
+				c.Judged++
+				return
+			}
+		}
+	}
+	for _, gap := range c.gaps {
+		if gap.to.After(from) && gap.from.Before(to) {
+			c.Unjudged++ // what it was in order by may have gone unseen
+			return
+		}
+	}
+	c.Judged++
+	c.violatef(RuleCommand, command.host, "%s at %s: at no moment between %s and %s was it in order", command.name, command.at.Format(clock), from.Format(clock), to.Format(clock))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,139 @@
+package invariant
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// Watch follows the hosts and the machines until ctx ends. It sees every version of them: where the API server cannot tell them all, it takes
+// note of the gap.
+func (c *Checker) Watch(ctx context.Context, from client.WithWatch) {
+	hosts := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalHostList{} }, gap: c.gap, seen: map[string]bool{}}
+	hosts.tell = func(name string, object runtime.Object, every bool) {
+		host, _ := object.(*v1alpha1.BareMetalHost)
+		c.observeHost(name, host, every)
+	}
+	machines := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalMachineList{} }, gap: c.gap, seen: map[string]bool{}}
+	machines.tell = func(name string, object runtime.Object, _ bool) {
+		machine, _ := object.(*v1alpha1.BareMetalMachine)
+		c.ObserveMachine(name, machine)
+	}
+	go machines.follow(ctx)
+	hosts.follow(ctx)
+}
+
+func (c *Checker) gap(from, to time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gaps = append(c.gaps, span{from, to})
+}
+
+// follower follows the objects of a kind.
+type follower struct {
+	client client.WithWatch
+	list   func() client.ObjectList
+	// tell is called with each version of an object, nil for one that is gone; and whether all versions before it were told.
+	tell func(name string, object runtime.Object, every bool)
+	// gap is called with a stretch of time in which versions went unseen.
+	gap func(from, to time.Time)
+
+	version string          // up to which everything was seen; empty when that is not known
+	seen    map[string]bool // the objects that are there
+	at      time.Time       // when it was last known that nothing went unseen
+}
+
+func (f *follower) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if f.version == "" {
+			f.relist(ctx)
+		}
+		if f.version != "" {
+			f.stream(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (f *follower) relist(ctx context.Context) {
+	list := f.list()
+	if err := f.client.List(ctx, list); err != nil {
+		return
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return
+	}
+	there := map[string]bool{}
+	for _, item := range items {
+		name := nameOf(item)
+		there[name] = true
+		f.tell(name, item, false)
+	}
+	for name := range f.seen {
+		if !there[name] {
+			f.tell(name, nil, false)
+		}
+	}
+	now := time.Now()
+	if !f.at.IsZero() {
+		f.gap(f.at, now)
+	}
+	f.seen, f.version, f.at = there, list.GetResourceVersion(), now
+}
+
+func (f *follower) stream(ctx context.Context) {
+	w, err := f.client.Watch(ctx, f.list(), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: f.version, AllowWatchBookmarks: true}})
+	if err != nil {
+		f.failed(err)
+		return
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if e.Type == watch.Error {
+			f.failed(apierrors.FromObject(e.Object))
+			return
+		}
+		accessor, err := meta.Accessor(e.Object)
+		if err != nil {
+			return
+		}
+		f.version, f.at = accessor.GetResourceVersion(), time.Now()
+		switch name := nameOf(e.Object); e.Type {
+		case watch.Deleted:
+			delete(f.seen, name)
+			f.tell(name, nil, true)
+		case watch.Added, watch.Modified:
+			f.seen[name] = true
+			f.tell(name, e.Object, true)
+		case watch.Bookmark, watch.Error:
+		}
+	}
+	f.at = time.Now()
+}
+
+// failed lists anew where the API server does not know any more what happened since.
+func (f *follower) failed(err error) {
+	if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) || apierrors.IsInvalid(err) {
+		f.version = ""
+	}
+}
+
+func nameOf(object runtime.Object) string {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return ""
+	}
+	return accessor.GetNamespace() + "/" + accessor.GetName()
+}

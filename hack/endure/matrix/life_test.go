@@ -1,0 +1,342 @@
+package matrix
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/apifault"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
+)
+
+// patience bounds each wait: the machine that runs this is loaded.
+const patience = 4 * time.Minute
+
+// bootTimeout is the deadline of a boot attempt. No case waits for it: time passes by the clock.
+const bootTimeout = 10 * time.Minute
+
+// machine is the name of the machine that claims the host.
+const machine = "m"
+
+// life is a host's life in one case: a namespace, a provider and a server of its own.
+type life struct {
+	*testing.T
+	*WithT
+
+	site     *rig.Site
+	server   *rig.Server
+	claim    *controllerstest.Claim
+	provider *rig.Provider
+	api      *apifault.Faults
+	clock    *apifault.Clock
+
+	persistence v1alpha1.BootPersistence
+
+	// halts is how often the provider was halted: one that crashes cannot log out at the BMC, which ends its session some time.
+	halts int
+	// extraOns is how often more than usual the server may be switched on.
+	extraOns int
+	// doubled is another server that has something in common with the first.
+	doubled *rig.Server
+	// stops are called when the fault ends.
+	stops []func()
+
+	mu      sync.Mutex
+	hold    string // the point of a boot, or the command to the BMC, that is held back
+	arrived chan struct{}
+	open    chan struct{}
+	quiet   []window // when the server must get no command
+}
+
+// window is a time in which a server runs its machine and nobody asked for its power.
+type window struct{ from, to time.Time }
+
+func newLife(t *testing.T, persistence v1alpha1.BootPersistence, powerOn bool) *life {
+	t.Helper()
+	l := &life{T: t, persistence: persistence, WithT: NewWithT(t), site: rig.NewSite(t, env), api: &apifault.Faults{}, clock: &apifault.Clock{}}
+	l.server = l.site.Server(t, "h", rig.ServerOptions{
+		Sessions: true,
+		Boot: func(ctx context.Context, firmware *pxetest.Firmware) {
+			firmware.Stage = func(stage string) { l.pass(ctx, stage) }
+		},
+		Run: func(ctx context.Context, life *rig.Life) {
+			l.pass(ctx, "report")
+			for ctx.Err() == nil && life.Report(ctx) != nil { // as cloud-init's phone_home does, ten times
+				select {
+				case <-time.After(500 * time.Millisecond):
+				case <-ctx.Done():
+				}
+			}
+		},
+	})
+	if powerOn {
+		l.server.Host.Spec.Power = v1alpha1.PowerOn
+	}
+	l.start()
+	return l
+}
+
+// settings are the lifecycle's: what takes minutes in a rack takes a moment, but for what time passes for by the clock.
+func settings() lifecycle.Settings {
+	s := controllerstest.Settings()
+	s.PollInterval, s.ActiveInterval = 1500*time.Millisecond, 200*time.Millisecond
+	s.BootTimeout, s.BootAttempts, s.CleaningTimeout = bootTimeout, 3, bootTimeout
+	return s
+}
+
+// start starts a provider.
+func (l *life) start() {
+	l.provider = l.site.Provider(l.T, rig.Options{
+		WrapTransport: l.api.Wrap, WrapBMC: func(next http.RoundTripper) http.RoundTripper { return &gated{l, next} }, Clock: l.clock, Settings: settings(),
+	}).Start(l.T).Ready(l.T)
+}
+
+// gated holds commands to the BMC back.
+type gated struct {
+	life *life
+	next http.RoundTripper
+}
+
+func (g *gated) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet && request.Body != nil {
+		content, err := io.ReadAll(request.Body)
+		_ = request.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		request = request.Clone(request.Context())
+		request.Body = io.NopCloser(bytes.NewReader(content))
+		g.life.pass(request.Context(), commandOf(request, content)) //nolint:contextcheck // it is the request's
+	}
+	return g.next.RoundTrip(request)
+}
+
+// commandOf names a change at a BMC: "reset On", "override Pxe", "other".
+func commandOf(request *http.Request, content []byte) string {
+	var body struct {
+		ResetType string `json:"ResetType"`
+		Boot      struct {
+			Target string `json:"BootSourceOverrideTarget"`
+		} `json:"Boot"`
+	}
+	_ = json.Unmarshal(content, &body) // what is no JSON is something else
+	switch {
+	case body.ResetType != "":
+		return "reset " + body.ResetType
+	case body.Boot.Target != "":
+		return "override " + body.Boot.Target
+	default:
+		return "other " + request.URL.Path
+	}
+}
+
+// holdAt holds the next one back who comes to a point, and all after him.
+func (l *life) holdAt(point string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hold, l.arrived, l.open = point, make(chan struct{}), make(chan struct{})
+}
+
+// pass waits where the life is held.
+func (l *life) pass(ctx context.Context, point string) {
+	l.mu.Lock()
+	if point != l.hold {
+		l.mu.Unlock()
+		return
+	}
+	open := l.open
+	select {
+	case <-l.arrived:
+	default:
+		close(l.arrived)
+	}
+	l.mu.Unlock()
+	select {
+	case <-open:
+	case <-ctx.Done():
+	}
+}
+
+// held waits until somebody came to the point.
+func (l *life) held() {
+	l.Helper()
+	l.Eventually(l.arrived, patience).Should(BeClosed(), "nobody came to %q: %v", l.hold, l.server.Errors())
+}
+
+// letGo opens the point for good.
+func (l *life) letGo() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hold != "" {
+		close(l.open)
+		l.hold = ""
+	}
+}
+
+// host reads the host from the API server.
+func (l *life) host() *v1alpha1.BareMetalHost {
+	l.Helper()
+	h := l.server.Host.DeepCopy()
+	l.Eventually(func() error {
+		return client.IgnoreNotFound(env.Client.Get(context.Background(), client.ObjectKeyFromObject(h), h))
+	}, patience).Should(Succeed())
+	return h
+}
+
+// wait waits until the host is as it shall be.
+func (l *life) wait(until func(g Gomega, h *v1alpha1.BareMetalHost)) {
+	l.Helper()
+	h := l.server.Host.DeepCopy()
+	l.Eventually(func(g Gomega) {
+		g.Expect(env.Client.Get(l.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
+		until(g, h)
+	}, patience, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
+}
+
+// story tells what became of the host, for a test that failed.
+func (l *life) story() string {
+	var b strings.Builder
+	h := l.server.Host.DeepCopy()
+	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(h), h); err != nil {
+		return err.Error()
+	}
+	fmt.Fprintf(&b, "%s, spec.boot %+v, quarantine %+v, finalizers %v, deleted %v\n", h.Status.Phase, h.Spec.Boot, h.Spec.Quarantine, h.Finalizers, h.DeletionTimestamp)
+	for _, c := range h.Status.Conditions {
+		fmt.Fprintf(&b, "%s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	fmt.Fprintf(&b, "last operation %+v\ncommands %v\nerrors of boots %v\nAPI %v", h.Status.LastOperation, l.server.Commands(), l.server.Errors(), l.api.Disturbed())
+	return b.String()
+}
+
+func (l *life) modify(change func(h *v1alpha1.BareMetalHost)) {
+	l.Helper()
+	controllerstest.Modify(l.T, env, l.server.Host.DeepCopy(), change)
+}
+
+func phase(p v1alpha1.HostPhase) func(Gomega, *v1alpha1.BareMetalHost) {
+	return func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.Phase).To(Equal(p)) }
+}
+
+func (l *life) register() {
+	l.Helper()
+	l.server.Register(l.T)
+}
+
+func (l *life) makeAvailable() {
+	l.Helper()
+	l.register()
+	l.wait(phase(v1alpha1.PhaseAvailable))
+}
+
+// claimIt makes the machine that claims the host, with the finalizers that Cluster API gives its objects. Its bootstrap data is there or not.
+func (l *life) claimIt(persistence v1alpha1.BootPersistence, bootstrap bool) {
+	l.Helper()
+	l.claim = env.NewClaim(l.T, l.site.Namespace, machine, func(c *controllerstest.Claim) {
+		c.Machine.Finalizers, c.Cluster.Finalizers = []string{clusterv1.MachineFinalizer}, []string{clusterv1.ClusterFinalizer}
+		c.BareMetalMachine.Spec.Boot.Kernel, c.BareMetalMachine.Spec.Boot.Persistence = l.site.Kernel(), persistence
+		if !bootstrap {
+			c.Machine.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: machine,
+			}}
+		}
+	})
+}
+
+func (l *life) giveBootstrapData() {
+	l.Helper()
+	if !l.exists(l.claim.Machine) {
+		return // that is the fault
+	}
+	controllerstest.Modify(l.T, env, l.claim.Machine.DeepCopy(), func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = new(machine) })
+}
+
+// provisioned notes that the server runs its machine from now on.
+func (l *life) provisioned() {
+	l.Helper()
+	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
+		phase(v1alpha1.PhaseProvisioned)(g, h)
+		g.Expect(conditions.IsTrue(h, v1alpha1.BootedCondition)).To(BeTrue())
+	})
+	l.quiet = append(l.quiet, window{from: time.Now()})
+}
+
+// powerWanted notes that the server may get commands from now on.
+func (l *life) powerWanted() {
+	if n := len(l.quiet); n > 0 && l.quiet[n-1].to.IsZero() {
+		l.quiet[n-1].to = time.Now()
+	}
+}
+
+// deleteMachine deletes the machine as Cluster API does: the Machine first, and what it owns when that is marked.
+func (l *life) deleteMachine() {
+	l.Helper()
+	l.powerWanted()
+	for _, o := range []client.Object{l.claim.Machine, l.claim.BareMetalMachine} {
+		l.Expect(client.IgnoreNotFound(env.Client.Delete(l.Context(), o.DeepCopyObject().(client.Object)))).To(Succeed())
+	}
+}
+
+// machineGone does what Cluster API does when the BareMetalMachine is gone.
+func (l *life) machineGone() {
+	l.Helper()
+	if l.claim == nil {
+		return
+	}
+	l.Eventually(func() error {
+		m := l.claim.BareMetalMachine.DeepCopy()
+		err := env.Client.Get(l.Context(), client.ObjectKeyFromObject(m), m)
+		if err == nil {
+			return fmt.Errorf("the BareMetalMachine is there: %v", conditions.GetMessage(m, v1alpha1.DeletingCondition))
+		}
+		return client.IgnoreNotFound(err)
+	}, patience, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
+	for _, o := range []client.Object{l.claim.Machine, l.claim.Cluster} {
+		o := o.DeepCopyObject().(client.Object)
+		l.Expect(client.IgnoreNotFound(env.Client.Delete(l.Context(), o))).To(Succeed())
+		l.dropFinalizers(o)
+	}
+}
+
+// dropFinalizers removes Cluster API's finalizers. The provider's own nobody removes but the provider.
+func (l *life) dropFinalizers(o client.Object) {
+	l.Helper()
+	l.Eventually(func() error {
+		if err := env.Client.Get(l.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		o.SetFinalizers(nil)
+		return client.IgnoreNotFound(env.Client.Update(l.Context(), o))
+	}, patience).Should(Succeed())
+}
+
+// secretNamed is a Secret that says nothing.
+func (l *life) secretNamed(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.site.Namespace, Name: name}}
+}
+
+// secret is the Secret of the BMC as it shall be.
+func (l *life) secret() *corev1.Secret {
+	s := l.server.Secret.DeepCopy()
+	s.ResourceVersion, s.UID = "", ""
+	s.StringData = map[string]string{"username": controllerstest.Username, "password": controllerstest.Password}
+	s.Data = nil
+	return s
+}

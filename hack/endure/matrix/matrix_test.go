@@ -1,0 +1,338 @@
+// Package matrix holds the provider against faults: every fault at every step of a host's life where it makes sense. Each case has a namespace, a
+// provider and a server of its own. docs/faults.md is the table for people.
+package matrix
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+var env *controllerstest.Env
+
+// full is true where every case is to run, and not a sample.
+var full = os.Getenv("MATRIX") == "full"
+
+// What a sample takes, unless MATRIX_SAMPLE and MATRIX_SEED say otherwise.
+const (
+	sampleSize = 60
+	sampleSeed = 1
+)
+
+// faults are the rows of the matrix.
+func faults() []fault { return slices.Concat(apiFaults, bmcFaults(), lifeFaults, deletions) }
+
+// pair is a case of the matrix.
+type pair struct {
+	fault fault
+	step  step
+}
+
+func (p pair) String() string { return p.fault.name + " / " + p.step.name }
+
+// coverage is what became of each case.
+type coverage struct {
+	mu   sync.Mutex
+	done map[string]string
+}
+
+var covered = &coverage{done: map[string]string{}}
+
+// end notes how a case ended.
+func (c *coverage) end(t *testing.T, p pair) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done[p.String()] = "ok"
+	if t.Failed() {
+		c.done[p.String()] = "FAIL"
+	}
+	fmt.Printf("%4d %-4s %s\n", len(c.done), c.done[p.String()], p)
+}
+
+// print prints the table: a row for each fault, a column for each step.
+func (c *coverage) print(to io.Writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count := map[string]int{}
+	var b strings.Builder
+	for i, s := range steps {
+		fmt.Fprintf(&b, "%2d = %s\n", i+1, s.name)
+	}
+	fmt.Fprintf(&b, "%-42s", "fault / step")
+	for i := range steps {
+		fmt.Fprintf(&b, "%5d", i+1)
+	}
+	b.WriteString("\n")
+	for _, f := range faults() {
+		fmt.Fprintf(&b, "%-42s", f.name)
+		for _, s := range steps {
+			p := pair{f, s}
+			what := cmp.Or(c.done[p.String()], "-")
+			if p.na() != "" {
+				what = "n/a"
+			}
+			count[what]++
+			fmt.Fprintf(&b, "%5s", what)
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "ok %d, failed %d, not run %d, n/a %d\n", count["ok"], count["FAIL"], count["-"], count["n/a"])
+	_, _ = io.WriteString(to, b.String())
+}
+
+func (p pair) na() string {
+	if p.fault.na == nil {
+		return ""
+	}
+	return p.fault.na(p.step)
+}
+
+// cases are the cases that make sense, but those of faults with a test of their own.
+func cases() []pair {
+	var all []pair
+	for _, f := range faults() {
+		for _, s := range steps {
+			if p := (pair{f, s}); !f.alone && p.na() == "" {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
+
+func number(t *testing.T, name string, or int) int {
+	t.Helper()
+	n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(or)))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return n
+}
+
+// chosen are the cases that are to run: all, those whose name contains one of the parts in MATRIX_CASE, or a sample that has every fault and every step.
+func chosen(t *testing.T) []pair {
+	t.Helper()
+	all := cases()
+	if part := os.Getenv("MATRIX_CASE"); part != "" {
+		return slices.DeleteFunc(all, func(p pair) bool {
+			return !slices.ContainsFunc(strings.Split(part, ","), func(part string) bool { return strings.Contains(p.String(), part) })
+		})
+	}
+	if full {
+		return all
+	}
+	seed := number(t, "MATRIX_SEED", sampleSeed)
+	t.Logf("MATRIX_SEED=%d", seed)
+	return sample(all, number(t, "MATRIX_SAMPLE", sampleSize), uint64(seed))
+}
+
+// sample takes cases at random: first one of each fault, then more of those steps that have the fewest.
+func sample(all []pair, size int, seed uint64) []pair {
+	random := rand.New(rand.NewPCG(seed, 0))
+	all = slices.Clone(all)
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	perFault, perStep := map[string]int{}, map[string]int{}
+	var taken []pair
+	for len(taken) < size && len(all) > 0 {
+		best := 0
+		for i, p := range all {
+			b := all[best]
+			if cmp.Or(cmp.Compare(perFault[p.fault.name], perFault[b.fault.name]), cmp.Compare(perStep[p.step.name], perStep[b.step.name])) < 0 {
+				best = i
+			}
+		}
+		p := all[best]
+		perFault[p.fault.name]++
+		perStep[p.step.name]++
+		taken, all = append(taken, p), slices.Delete(all, best, best+1)
+	}
+	return taken
+}
+
+// TestMatrix runs the cases. go test's -parallel says how many at once.
+func TestMatrix(t *testing.T) {
+	startNamespaces(t)
+	began := time.Now()
+	t.Cleanup(func() { fmt.Printf("%d cases took %s\n", len(covered.done), time.Since(began).Round(time.Second)) })
+	for _, p := range chosen(t) {
+		t.Run(p.String(), func(t *testing.T) {
+			t.Parallel()
+			t.Cleanup(func() { covered.end(t, p) })
+			p.run(t)
+		})
+	}
+}
+
+// run runs a case.
+func (p pair) run(t *testing.T) {
+	t.Helper()
+	persistence := v1alpha1.PersistenceInstalled
+	if p.fault.inMemory || p.even() && !p.fault.offIsLoss() && !p.step.is(heldOff) {
+		persistence = v1alpha1.PersistenceEphemeral
+	}
+	l := newLife(t, persistence, p.step.is(beforeOff))
+	t.Cleanup(l.letGo)
+	p.step.bring(l)
+	p.fault.inject(l, p.step)
+	if p.fault.name == "namespace deleted" && p.step.name != registering {
+		l.letGo() // there may be nothing left to change
+	} else {
+		p.step.proceed(l)
+	}
+	if p.fault.during != nil {
+		p.fault.during(l, p.step)
+	}
+	if !p.fault.stays {
+		l.endFault()
+	}
+	if p.fault.want != nil {
+		p.fault.want(l, p.step)
+	} else {
+		l.reach(p.step.end)
+	}
+	l.endFault()
+	l.atRest()
+	l.check(p.step)
+	l.finish()
+}
+
+// even splits the cases into two halves.
+func (p pair) even() bool {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(p.String()))
+	return sum.Sum32()%2 == 0
+}
+
+// offIsLoss is true for a fault that costs a machine in memory its life, as holding it off does.
+func (f fault) offIsLoss() bool { return strings.HasPrefix(f.name, "power lost") }
+
+func (l *life) endFault() {
+	l.Helper()
+	l.api.Clear()
+	for _, stop := range l.stops {
+		stop()
+	}
+	l.stops = nil
+	l.api.Clear()
+}
+
+// atRest waits until nothing is written to the host any more, its BMC is well, and says what it waits for.
+func (l *life) atRest() {
+	l.Helper()
+	if !l.exists(l.server.Host) {
+		return
+	}
+	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(conditions.IsTrue(h, v1alpha1.BMCReadyCondition)).To(BeTrue())
+	})
+	version, since := "", time.Now()
+	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
+		if h.ResourceVersion != version {
+			version, since = h.ResourceVersion, time.Now()
+		}
+		g.Expect(time.Since(since)).To(BeNumerically(">", 2*time.Second), "something is still written")
+	})
+	l.explained()
+}
+
+// explained demands that whatever is not well says why.
+func (l *life) explained() {
+	l.Helper()
+	for _, c := range l.host().Status.Conditions {
+		tells := slices.Contains([]string{v1alpha1.ReadyCondition, v1alpha1.BootedCondition, v1alpha1.BootProgressCondition}, c.Type)
+		if tells && c.Status != metav1.ConditionTrue && c.Reason != v1alpha1.ReasonBMCUnknown {
+			l.Expect(c.Message).NotTo(BeEmpty(), "%s is %s for the reason %s, without a word", c.Type, c.Status, c.Reason)
+		}
+	}
+}
+
+// check demands what holds after every fault: no command to a server that ran its machine, no power cycle too many, bootstrap data given out once,
+// and no machine with two hosts.
+func (l *life) check(s step) {
+	l.Helper()
+	for _, c := range l.server.Commands() {
+		for _, w := range l.quiet {
+			inside := c.At.After(w.from) && (w.to.IsZero() || c.At.Before(w.to))
+			l.Expect(inside && !strings.HasPrefix(c.Name, "Boot=")).To(BeFalse(), "%s at %s, while it ran its machine: %s", c.Name, c.At, l.story())
+		}
+	}
+	attempts := 1
+	if boot := l.host().Spec.Boot; boot != nil {
+		attempts = int(boot.Attempt)
+	}
+	ons, _ := l.server.Switched()
+	l.Expect(ons).To(BeNumerically("<=", s.ons+l.extraOns+attempts-1), "it was switched on too often: %v", l.server.Commands())
+	l.Expect(len(l.server.Lives())).To(BeNumerically("<=", 1), "it was given bootstrap data twice")
+	var hosts v1alpha1.BareMetalHostList
+	l.Expect(env.Client.List(l.Context(), &hosts, client.InNamespace(l.site.Namespace))).To(Succeed())
+	has := map[string]string{}
+	for _, h := range hosts.Items {
+		if ref := h.Spec.ConsumerRef; ref != nil {
+			l.Expect(has[ref.Name]).To(BeEmpty(), "%s has %s too", ref.Name, h.Name)
+			has[ref.Name] = h.Name
+		}
+	}
+}
+
+// finish deletes everything, and demands that all of it goes and nothing is left of the provider.
+func (l *life) finish() {
+	l.Helper()
+	if l.claim != nil && l.exists(l.claim.BareMetalMachine) && l.exists(l.server.Host) {
+		l.deleteMachine()
+		l.machineGone()
+		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.ConsumerRef).To(BeNil()) })
+	}
+	for _, server := range l.site.Servers() {
+		if l.exists(server.Host) {
+			l.remove(server.Host)
+			env.Gone(l.T, server.Host.DeepCopy())
+		}
+	}
+	if l.claim != nil && l.exists(l.claim.BareMetalMachine) {
+		l.deleteMachine()
+		l.machineGone()
+	}
+	l.Expect(l.provider.Stop()).To(Succeed(), "something of the provider did not end")
+	l.Expect(l.server.Sessions()).To(BeNumerically("<=", l.halts), "a session is left at the BMC")
+}
+
+// TestSample: a sample has every fault and every step, the same for the same seed.
+func TestSample(t *testing.T) {
+	g := NewWithT(t)
+	taken := sample(cases(), 120, 7)
+	g.Expect(taken).To(HaveLen(120))
+	again := sample(cases(), 120, 7)
+	has := map[string]bool{}
+	for i, p := range taken {
+		g.Expect(again[i].String()).To(Equal(p.String()))
+		has[p.fault.name], has[p.step.name] = true, true
+	}
+	for _, p := range cases() {
+		g.Expect(has).To(And(HaveKey(p.fault.name), HaveKey(p.step.name)))
+	}
+}
+
+// startNamespaces starts Kubernetes' controller of namespaces, which deletes what is in one that is deleted.
+func startNamespaces(t *testing.T) {
+	t.Helper()
+	startProgram(t, filepath.Join(controllerstest.Root(), ".cache", "bin", "kube-controller-manager"), env.Kubeconfig(t, "namespaces", "system:masters"))
+}

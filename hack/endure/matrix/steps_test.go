@@ -1,0 +1,197 @@
+package matrix
+
+import (
+	"slices"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+// step is a step of a host's life: a column of the matrix.
+type step struct {
+	name string
+	// bring brings a host there, and holds it there where it would go on by itself.
+	bring func(l *life)
+	// proceed lets it go on.
+	proceed func(l *life)
+	// end is where it comes to if nothing is wrong, after the server was switched on so often.
+	end end
+	ons int
+}
+
+// end is where a host comes to.
+type end int
+
+const (
+	endAvailable end = iota
+	endProvisioned
+	endReleased
+)
+
+// The steps.
+const (
+	registering = "registering"
+	available   = "available"
+	waiting     = "waiting for bootstrap data"
+	beforeOff   = "boot: to be powered off"
+	off         = "boot: off"
+	override    = "boot: override set"
+	dhcp        = "boot: DHCP"
+	script      = "boot: script"
+	kernel      = "boot: kernel"
+	seeded      = "boot: seed given out"
+	reported    = "boot: reported"
+	running     = "provisioned"
+	heldOff     = "to be held off"
+	releasing   = "releasing"
+	cleaning    = "cleaning"
+	quarantined = "quarantined"
+	maintenance = "maintenance"
+)
+
+// holder is who holds a server off.
+const holder = v1alpha1.HoldOffPrefix + "anna"
+
+func goOn(l *life) { l.letGo() }
+
+func rests(*life) {}
+
+// bootTo brings a host to a point of its boot.
+func bootTo(point string) func(*life) {
+	return func(l *life) {
+		l.makeAvailable()
+		l.holdAt(point)
+		l.claimIt(l.persistence, true)
+		l.held()
+	}
+}
+
+func provision(l *life) {
+	l.makeAvailable()
+	l.claimIt(l.persistence, true)
+	l.provisioned()
+}
+
+// release brings a host to a command of its release.
+func release(point string) func(*life) {
+	return func(l *life) {
+		provision(l)
+		l.holdAt(point)
+		l.deleteMachine()
+		l.held()
+	}
+}
+
+func bringHeldOff(l *life) {
+	provision(l)
+	l.holdAt("reset GracefulShutdown")
+	l.powerWanted()
+	l.modify(func(h *v1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, holder, "new memory") })
+	l.held()
+}
+
+// endHold waits until a server that somebody holds off is off, and lets it go.
+func (l *life) endHold() {
+	l.Helper()
+	if _, held := l.host().Annotations[holder]; !held {
+		return
+	}
+	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.HeldOffAt).NotTo(BeNil()) })
+	l.Expect(l.server.On()).To(BeFalse())
+	l.modify(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, holder) })
+}
+
+// steps are the columns of the matrix.
+var steps = []step{
+	{registering, rests, (*life).register, endAvailable, 0},
+	{available, (*life).makeAvailable, rests, endAvailable, 0},
+	{waiting, func(l *life) {
+		l.makeAvailable()
+		l.claimIt(l.persistence, false)
+		controllerstest.Wait(l.T, env, l.claim.BareMetalMachine.DeepCopy(), func(g Gomega, m *v1alpha1.BareMetalMachine) {
+			g.Expect(conditions.GetReason(m, v1alpha1.HostClaimedCondition)).To(Equal(v1alpha1.ReasonWaitingForBootstrapData))
+		})
+	}, (*life).giveBootstrapData, endProvisioned, 1},
+	{beforeOff, bootTo("reset ForceOff"), goOn, endProvisioned, 2},
+	{off, bootTo("override Pxe"), goOn, endProvisioned, 1},
+	{override, bootTo("reset On"), goOn, endProvisioned, 1},
+	{dhcp, bootTo("DHCP"), goOn, endProvisioned, 1},
+	{script, bootTo("script"), goOn, endProvisioned, 1},
+	{kernel, bootTo("kernel"), goOn, endProvisioned, 1},
+	{seeded, bootTo("report"), goOn, endProvisioned, 1},
+	{reported, func(l *life) {
+		bootTo("report")(l)
+		l.letGo()
+		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Boot.ReportedAt).NotTo(BeNil()) })
+	}, rests, endProvisioned, 1},
+	{running, provision, rests, endProvisioned, 1},
+	{heldOff, bringHeldOff, goOn, endProvisioned, 2},
+	{releasing, release("reset GracefulShutdown"), goOn, endReleased, 1},
+	{cleaning, release("override None"), goOn, endReleased, 1},
+	{quarantined, func(l *life) {
+		l.makeAvailable()
+		l.modify(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Noise", Message: "a fan"}
+		})
+		l.wait(phase(v1alpha1.PhaseQuarantined))
+	}, func(l *life) {
+		h := l.server.Host.DeepCopy()
+		l.Eventually(func() error {
+			if err := env.Client.Get(l.Context(), client.ObjectKeyFromObject(h), h); err != nil {
+				return client.IgnoreNotFound(err) // it may be deleted
+			}
+			h.Spec.Quarantine = nil
+			return client.IgnoreNotFound(env.Client.Update(l.Context(), h))
+		}, patience).Should(Succeed())
+	}, endAvailable, 0},
+	{maintenance, func(l *life) {
+		provision(l)
+		l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "a cable"} })
+		l.wait(phase(v1alpha1.PhaseMaintenance))
+	}, func(l *life) { l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }) }, endProvisioned, 1},
+}
+
+// reach waits until a host is where a step ends.
+func (l *life) reach(e end) {
+	l.Helper()
+	switch e {
+	case endAvailable:
+		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
+			phase(v1alpha1.PhaseAvailable)(g, h)
+			g.Expect(conditions.IsTrue(h, v1alpha1.AvailableCondition)).To(BeTrue())
+		})
+	case endProvisioned:
+		l.powerWanted()
+		l.endHold()
+		l.provisioned()
+	case endReleased:
+		l.machineGone()
+		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(h.Spec.ConsumerRef).To(BeNil())
+			phase(v1alpha1.PhaseAvailable)(g, h)
+		})
+		l.Expect(l.server.On()).To(BeFalse())
+	}
+}
+
+// is tells whether the step is one of those named.
+func (s step) is(names ...string) bool {
+	return slices.Contains(names, s.name)
+}
+
+// booting are the steps of a boot that has not come to its report.
+var booting = []string{beforeOff, off, override, dhcp, script, kernel, seeded}
+
+// claimed are the steps in which a machine has the host.
+var claimed = []string{beforeOff, off, override, dhcp, script, kernel, seeded, reported, running, heldOff, releasing, cleaning, maintenance}
+
+// exists is true while an object is there.
+func (l *life) exists(o client.Object) bool {
+	o = o.DeepCopyObject().(client.Object)
+	return env.Client.Get(l.Context(), client.ObjectKeyFromObject(o), o) == nil
+}

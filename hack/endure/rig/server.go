@@ -1,0 +1,287 @@
+package rig
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
+)
+
+// ServerOptions describe a server.
+type ServerOptions struct {
+	// Sessions lets the provider log in with Redfish sessions.
+	Sessions bool
+	// PowerDelay is how long a change of power takes. Defaults to 20 ms.
+	PowerDelay time.Duration
+	// Node lets a Node appear once the operating system reported in.
+	Node bool
+	// Boot, where not nil, is called before each network boot with the firmware, which it may change, as it may wait.
+	Boot func(ctx context.Context, firmware *pxetest.Firmware)
+	// Run, where not nil, plays the operating system in place of reporting in, which is Life.Report.
+	Run func(ctx context.Context, life *Life)
+	// Emulated changes what is emulated.
+	Emulated func(*bmctest.Options)
+}
+
+// Server is an emulated server, and the objects that register it.
+type Server struct {
+	*bmctest.Machine
+	Name, MAC, UUID string
+	Host            *v1alpha1.BareMetalHost
+	Secret          *corev1.Secret
+
+	site *Site
+	opts ServerOptions
+
+	mu           sync.Mutex
+	ons, offs    int
+	errs         []string
+	lives        []*Life
+	disk         *Life // what installed itself
+	logins       int
+	mostSessions int
+}
+
+// Life is an operating system that was booted over the network.
+type Life struct {
+	System *pxetest.System
+	// Machine is the name that it was given.
+	Machine string
+	At      time.Time
+
+	server   *Server
+	mu       sync.Mutex
+	reported bool
+}
+
+// persist is how long a server asks a boot server that is away.
+const persist = time.Minute
+
+// Server puts a server into the site, switched off. Nothing is created in the API server: see Register.
+func (s *Site) Server(t *testing.T, name string, opts ServerOptions) *Server {
+	t.Helper()
+	number := byte(len(s.Servers()) + 1) //nolint:gosec // a site has a handful of servers
+	server := &Server{Name: name, MAC: s.mac(number), UUID: s.uuid(number), site: s, opts: opts}
+	emulated := bmctest.Options{
+		Name: name, MAC: server.MAC, UUID: server.UUID, Username: controllerstest.Username, Password: controllerstest.Password,
+		PowerDelay: max(opts.PowerDelay, 20*time.Millisecond), Run: server.run,
+	}
+	if opts.Emulated != nil {
+		opts.Emulated(&emulated)
+	}
+	server.Machine = bmctest.NewMachine(emulated)
+	web := httptest.NewServer(http.HandlerFunc(server.serveBMC))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+		server.Close()
+	})
+	address := strings.Replace(web.URL, "http://", "redfish+http://", 1)
+	if opts.Sessions {
+		address += "?auth=session"
+	}
+	server.Secret = &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name + "-bmc"},
+		StringData: map[string]string{"username": controllerstest.Username, "password": controllerstest.Password},
+	}
+	server.Host = &v1alpha1.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
+		Spec: v1alpha1.BareMetalHostSpec{
+			BMC: v1alpha1.BMC{Address: address, CredentialsSecretName: name + "-bmc"}, BootMACAddress: server.MAC,
+		},
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.servers = append(s.servers, server)
+	return server
+}
+
+// Register creates the server's objects.
+func (s *Server) Register(t *testing.T) *Server {
+	t.Helper()
+	s.site.Env.Create(t, s.Secret, s.Host)
+	return s
+}
+
+// serveBMC is the BMC, and counts its sessions.
+func (s *Server) serveBMC(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.Method == http.MethodPost && strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "/Sessions") {
+			s.logins++
+		}
+		s.mostSessions = max(s.mostSessions, s.Sessions())
+	}()
+	s.ServeHTTP(w, r)
+}
+
+// Logins counts the logins by which a session was asked for, and MostSessions is how many were open at once.
+func (s *Server) Logins() (logins, mostSessions int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins, s.mostSessions
+}
+
+// Switched counts how often the server was switched on and off, by whomever.
+func (s *Server) Switched() (ons, offs int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ons, s.offs
+}
+
+// Lives are the operating systems that the server booted over the network, oldest first.
+func (s *Server) Lives() []*Life {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.lives)
+}
+
+// Last is the last of Lives, nil if there is none.
+func (s *Server) Last() *Life {
+	lives := s.Lives()
+	if len(lives) == 0 {
+		return nil
+	}
+	return lives[len(lives)-1]
+}
+
+// Errors are what went wrong in boots over the network.
+func (s *Server) Errors() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.errs)
+}
+
+// run plays the server from power-on to power-off.
+func (s *Server) run(ctx context.Context, device bmc.BootTarget, booted func()) {
+	s.count(&s.ons)
+	defer s.count(&s.offs)
+	defer func() { <-ctx.Done() }()
+	if device == bmc.BootPXE || device == bmc.BootHTTP {
+		life := s.bootNetwork(ctx)
+		if life == nil {
+			return
+		}
+		booted()
+		s.mu.Lock()
+		s.disk = life
+		s.mu.Unlock()
+		s.live(ctx, life)
+		return
+	}
+	s.mu.Lock()
+	life := s.disk
+	s.mu.Unlock()
+	if life == nil {
+		return
+	}
+	booted()
+	if !life.Reported() { // cloud-init goes on with what it had not done
+		s.live(ctx, life)
+		return
+	}
+	if s.opts.Node {
+		s.note(ctx, s.site.register(ctx, life))
+	}
+}
+
+func (s *Server) count(what *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*what++
+}
+
+// note notes what went wrong, unless the server was switched off meanwhile.
+func (s *Server) note(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if text := err.Error(); len(s.errs) == 0 || s.errs[len(s.errs)-1] != text {
+			s.errs = append(s.errs, text)
+		}
+	}
+}
+
+// bootNetwork boots over the network, again and again until something was booted, as firmware does that has nothing else to boot. It returns nil
+// when the server is switched off before, or shall boot its disk.
+func (s *Server) bootNetwork(ctx context.Context) *Life {
+	mac, err := net.ParseMAC(s.MAC)
+	if err != nil {
+		panic(err) // a mistake of the rig
+	}
+	for ctx.Err() == nil {
+		firmware := &pxetest.Firmware{
+			MAC: mac, DHCPServer: netip.AddrPortFrom(s.site.address(1), s.site.ports.dhcp), Relay: s.site.address(2), TFTPPort: s.site.ports.tftp, Persist: persist,
+		}
+		if s.opts.Boot != nil {
+			s.opts.Boot(ctx, firmware)
+		}
+		system, err := firmware.Boot(ctx)
+		if err == nil && !system.Disk {
+			life := &Life{System: system, Machine: system.MetaData["hostname"], At: time.Now(), server: s}
+			s.mu.Lock()
+			s.lives = append(s.lives, life)
+			s.mu.Unlock()
+			return life
+		}
+		if err == nil {
+			return nil
+		}
+		s.note(ctx, err)
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// live plays the operating system.
+func (s *Server) live(ctx context.Context, life *Life) {
+	if s.opts.Run != nil {
+		s.opts.Run(ctx, life)
+		return
+	}
+	if err := life.Report(ctx); err != nil {
+		s.note(ctx, err)
+		return
+	}
+	if s.opts.Node {
+		s.note(ctx, s.site.register(ctx, life))
+	}
+}
+
+// Report reports in, as cloud-init's phone_home does.
+func (l *Life) Report(ctx context.Context) error {
+	err := l.System.Report(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reported = l.reported || err == nil
+	return err
+}
+
+// Reported is true once it reported in and was heard.
+func (l *Life) Reported() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reported
+}
+
+// Register lets the Node of the system appear, or speak again.
+func (l *Life) Register(ctx context.Context) error { return l.server.site.register(ctx, l) }

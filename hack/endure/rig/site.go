@@ -1,0 +1,149 @@
+// Package rig runs whole providers inside a test, beside emulated servers and against a real API server: any number of them, each for a namespace
+// of its own, which can be halted in the middle of anything. It is for tests of what a lifecycle survives.
+package rig
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
+)
+
+// Site is a namespace of an API server with emulated servers on a network of their own.
+type Site struct {
+	Env       *controllerstest.Env
+	Namespace string
+
+	t        *testing.T
+	network  [3]byte // the first bytes of its addresses
+	ports    struct{ dhcp, tftp, http uint16 }
+	loaders  string
+	origin   *httptest.Server
+	workload *httptest.Server
+	files    string // the artifacts' folder
+	mu       sync.Mutex
+	servers  []*Server
+	current  atomic.Pointer[Provider] // who speaks to the workload cluster
+}
+
+// kernel is what servers boot. It is fetched and not run.
+const kernel = "an emulated kernel"
+
+// networks marks the networks of this process as taken.
+var networks struct {
+	sync.Mutex
+	next int
+}
+
+// NewSite makes a namespace and a network. The namespace's name begins with "test-" and is unique.
+func NewSite(t *testing.T, env *controllerstest.Env) *Site {
+	t.Helper()
+	g := NewWithT(t)
+	s := &Site{Env: env, Namespace: env.Namespace(t), t: t, loaders: t.TempDir(), files: t.TempDir()}
+	s.takeNetwork()
+	for _, port := range []*uint16{&s.ports.dhcp, &s.ports.tftp, &s.ports.http} {
+		var err error
+		*port, err = pxetest.FreePort(s.address(1))
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Expect(pxetest.WriteLoaders(s.loaders, "undionly.kpxe")).To(Succeed())
+	s.origin = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(kernel)) }))
+	t.Cleanup(s.origin.Close)
+	s.serveWorkload()
+	return s
+}
+
+// takeNetwork takes one of the networks 127.192.0.0/24 to 127.253.255.0/24: sites that are there at once, in this process or another, have
+// networks of their own. A port that is listened on marks it.
+func (s *Site) takeNetwork() {
+	const first, last, mark = 192, 253, 47998
+	networks.Lock()
+	defer networks.Unlock()
+	for range (last - first + 1) * 256 {
+		n := networks.next
+		networks.next++
+		s.network = [3]byte{127, byte(first + n/256%(last-first+1)), byte(n)}             //nolint:gosec // modulo 256 is meant
+		taken, err := net.Listen("tcp4", netip.AddrPortFrom(s.address(1), mark).String()) //nolint:noctx // returns at once
+		if err == nil {
+			s.t.Cleanup(func() { _ = taken.Close() })
+			return
+		}
+	}
+	s.t.Fatal("no network is free")
+}
+
+func (s *Site) address(last byte) netip.Addr {
+	return netip.AddrFrom4([4]byte{s.network[0], s.network[1], s.network[2], last})
+}
+
+// BootURL is where the boot server is found.
+func (s *Site) BootURL() string {
+	return "http://" + netip.AddrPortFrom(s.address(1), s.ports.http).String()
+}
+
+func (s *Site) networkConfig() bootconfig.Network {
+	return bootconfig.Network{
+		Name: "site", Mode: bootconfig.Authoritative, Address: s.address(1), URL: s.BootURL(), Subnet: netip.PrefixFrom(s.address(0), 24), LeaseTime: time.Hour,
+		Ranges: []pxe.Range{{First: s.address(10), Last: s.address(250)}},
+	}
+}
+
+// Kernel is the boot file of the site's machines.
+func (s *Site) Kernel() v1alpha1.Artifact {
+	sum := sha256.Sum256([]byte(kernel))
+	return v1alpha1.Artifact{URL: s.origin.URL, Checksum: "sha256:" + hex.EncodeToString(sum[:])}
+}
+
+// Claim creates a Cluster with its BareMetalCluster, whose infrastructure is ready, and a Machine, its BareMetalMachine and its bootstrap data, as
+// Cluster API would make them. They are created as change leaves them. The workload cluster is the site's API server. Machines that Nodes shall
+// appear of need names that no other site has.
+func (s *Site) Claim(t *testing.T, name string, change ...func(*controllerstest.Claim)) *controllerstest.Claim {
+	t.Helper()
+	boots := func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Spec.Boot.Kernel = s.Kernel()
+	}
+	s.Workload(t, name)
+	c := s.Env.NewClaim(t, s.Namespace, name, append([]func(*controllerstest.Claim){boots}, change...)...)
+	s.Env.Create(t, &v1alpha1.BareMetalCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: c.Cluster.Spec.InfrastructureRef.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: name},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: c.Cluster.UID}},
+		},
+		Spec: v1alpha1.BareMetalClusterSpec{ControlPlaneEndpoint: v1alpha1.APIEndpoint{Host: "192.0.2.1", Port: 6443}},
+	})
+	return c
+}
+
+// Servers are the servers of the site.
+func (s *Site) Servers() []*Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.servers)
+}
+
+// mac and uuid are unique among the sites of a process.
+func (s *Site) mac(number byte) string {
+	return fmt.Sprintf("52:54:%02x:%02x:00:%02x", s.network[1], s.network[2], number)
+}
+
+func (s *Site) uuid(number byte) string {
+	return fmt.Sprintf("00000000-0000-4000-8000-%02x%02x000000%02x", s.network[1], s.network[2], number)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
+)
+
+// directCluster is the Cluster of the machines that are created directly. For Cluster API's managers it is paused, and so are its Machines, but not
+// for this provider: that asks whether the Cluster is paused by its spec, or the BareMetalMachine.
+const directCluster = `apiVersion: v1
+kind: Namespace
+metadata: {name: direct}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: direct, namespace: direct, annotations: {cluster.x-k8s.io/paused: "driven by hand"}}
+spec:
+  controlPlaneEndpoint: {host: 192.0.2.1, port: 6443}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: BareMetalCluster, name: direct}
+`
+
+// provisionDirectCluster says that the Cluster has its infrastructure, as Cluster API's managers would.
+func (s *soak) provisionDirectCluster(ctx context.Context) error {
+	return try(ctx, "provision the Cluster", func(ctx context.Context) error {
+		var cluster clusterv1.Cluster
+		if err := s.client.Get(ctx, client.ObjectKey{Namespace: direct, Name: direct}, &cluster); err != nil {
+			return err
+		}
+		before := cluster.DeepCopy()
+		cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+		return s.client.Status().Patch(ctx, &cluster, client.MergeFrom(before))
+	})
+}
+
+// machine is a Machine that the driver created directly.
+type machine struct {
+	name      string
+	installed bool
+	deleting  bool
+	host      string // the only one that fits, if not empty
+}
+
+// try does something until it succeeds: the API server may be away.
+func try(ctx context.Context, what string, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	for {
+		attempt, end := context.WithTimeout(ctx, 10*time.Second)
+		err := do(attempt)
+		end()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, errors.Join(ctx.Err(), err))
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}
+
+// create creates the objects of a machine, as Cluster API would.
+func (s *soak) create(ctx context.Context, m *machine) error {
+	labels := map[string]string{clusterv1.ClusterNameLabel: direct}
+	meta := metav1.ObjectMeta{Namespace: direct, Name: m.name, Labels: labels}
+	image := s.lab.Rack.Image("")
+	boot := v1alpha1.BootSource{
+		Kernel:      v1alpha1.Artifact{URL: image.Kernel, Checksum: image.KernelChecksum},
+		Initrds:     []v1alpha1.Artifact{{URL: image.Initrd, Checksum: image.InitrdChecksum}},
+		Persistence: v1alpha1.PersistenceEphemeral,
+	}
+	if m.installed {
+		boot.Persistence, boot.CommandLine = v1alpha1.PersistenceInstalled, node.Install
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: *meta.DeepCopy(), Type: clusterv1.ClusterSecretType,
+		StringData: map[string]string{"value": "#cloud-config\n# of " + m.name + "\n", "format": "cloud-config"},
+	}
+	handDriven := *meta.DeepCopy()
+	handDriven.Annotations = map[string]string{clusterv1.PausedAnnotation: "driven by hand"}
+	owner := &clusterv1.Machine{ObjectMeta: handDriven, Spec: clusterv1.MachineSpec{
+		ClusterName:       direct,
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalMachine", Name: m.name},
+		Bootstrap:         clusterv1.Bootstrap{DataSecretName: &m.name},
+	}}
+	for _, object := range []client.Object{secret, owner} {
+		if err := try(ctx, "create "+m.name, func(ctx context.Context) error {
+			return client.IgnoreAlreadyExists(s.client.Create(ctx, object))
+		}); err != nil {
+			return err
+		}
+	}
+	return try(ctx, "create "+m.name, func(ctx context.Context) error {
+		if err := s.client.Get(ctx, client.ObjectKeyFromObject(owner), owner); err != nil {
+			return err
+		}
+		bare := &v1alpha1.BareMetalMachine{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.BareMetalMachineSpec{Boot: boot}}
+		if m.host != "" {
+			bare.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"server": v1alpha1.LabelValue(m.host)}}
+		}
+		bare.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: m.name, UID: owner.UID}}
+		return client.IgnoreAlreadyExists(s.client.Create(ctx, bare))
+	})
+}
+
+// remove deletes a machine, in the order in which Cluster API does, and waits until it is gone.
+func (s *soak) remove(ctx context.Context, m *machine) error {
+	meta := metav1.ObjectMeta{Namespace: direct, Name: m.name}
+	if err := try(ctx, "delete "+m.name, func(ctx context.Context) error {
+		return client.IgnoreNotFound(s.client.Delete(ctx, &v1alpha1.BareMetalMachine{ObjectMeta: meta}))
+	}); err != nil {
+		return err
+	}
+	for {
+		err := s.client.Get(ctx, client.ObjectKey{Namespace: direct, Name: m.name}, &v1alpha1.BareMetalMachine{})
+		if apierrors.IsNotFound(err) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("machine %s is not gone: %w", m.name, ctx.Err())
+		case <-time.After(time.Second):
+		}
+	}
+	for _, object := range []client.Object{&clusterv1.Machine{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta}} {
+		if err := try(ctx, "delete "+m.name, func(ctx context.Context) error {
+			// Cluster API's own finalizer goes in the same way as its work is done here: by hand.
+			letGo := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+			if err := s.client.Delete(ctx, object); err != nil {
+				return client.IgnoreNotFound(err)
+			}
+			return client.IgnoreNotFound(s.client.Patch(ctx, object, letGo))
+		}); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.machines, m.name)
+	return nil
+}
+
+// patch changes a host; one that is not there is left so.
+func (s *soak) patch(ctx context.Context, h *host, change func(*v1alpha1.BareMetalHost)) error {
+	return try(ctx, "patch "+h.Name, func(ctx context.Context) error {
+		var live v1alpha1.BareMetalHost
+		if err := s.client.Get(ctx, h.key(), &live); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		before := live.DeepCopy()
+		change(&live)
+		return s.client.Patch(ctx, &live, client.MergeFrom(before))
+	})
+}

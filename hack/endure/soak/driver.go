@@ -1,0 +1,386 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
+)
+
+// operation is something that people or their tools do.
+type operation struct {
+	name   string
+	weight int
+	// do begins it, and returns false when there is nothing to do it with.
+	do func(s *soak, ctx context.Context) bool
+}
+
+const registeredAnew = "host deleted and registered anew"
+
+var operations = []operation{
+	{"machine created", 34, (*soak).createOne},
+	{"machine deleted", 22, (*soak).deleteOne},
+	{"maintenance set and removed", 8, (*soak).maintainOne},
+	{"server held off and let on", 6, (*soak).holdOne},
+	{"server power-cycled by annotation", 4, (*soak).cycleOne},
+	{"power lost", 4, (*soak).losePower},
+	{"host detached and taken back", 3, (*soak).detachOne},
+	{"host externally provisioned and not", 2, (*soak).lendOne},
+	{registeredAnew, 3, (*soak).registerAnew},
+	{"host released unfenced", 2, (*soak).releaseUnfenced},
+	{"MachineDeployment scaled", 4, (*soak).scale},
+	{"Machine of Cluster API deleted", 3, (*soak).deleteWorker},
+}
+
+// drive operates until ctx ends.
+func (s *soak) drive(ctx context.Context) {
+	total := 0
+	for _, o := range operations {
+		total += o.weight
+	}
+	pause := min(time.Second, 90*time.Second/time.Duration(s.direct+s.whole)) // one in a minute and a half for each host
+	for ctx.Err() == nil {
+		n := s.operate.IntN(total)
+		for _, o := range operations {
+			if n -= o.weight; n < 0 {
+				if o.do(s, context.WithoutCancel(ctx)) {
+					s.report.done(o.name)
+				}
+				break
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// seconds draws a time.
+func (s *soak) seconds(from, to int) time.Duration {
+	return time.Duration(from+s.operate.IntN(to-from+1)) * time.Second
+}
+
+// pick draws one of the hosts that nothing is done with, and takes it for something.
+func (s *soak) pick(what string, fits func(*host, *v1alpha1.BareMetalHost) bool) *host {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var fit []*host
+	for _, h := range s.hosts {
+		if seen := s.checker.Host(h.id()); h.busy == "" && seen != nil && fits(h, seen) {
+			fit = append(fit, h)
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	h := fit[s.operate.IntN(len(fit))]
+	h.busy = what
+	s.checker.Note(h.id(), "driver: "+what)
+	return h
+}
+
+func (s *soak) free(h *host) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.busy = ""
+	s.checker.Note(h.id(), "driver: done")
+}
+
+// task does something in the background, and takes note if it cannot be done.
+func (s *soak) task(what string, do func() error) {
+	s.tasks.Go(func() {
+		if err := do(); err != nil {
+			s.report.failed(fmt.Sprintf("%s: %v", what, err))
+		}
+	})
+}
+
+// forAWhile changes a host, and back after a time.
+func (s *soak) forAWhile(ctx context.Context, h *host, after time.Duration, there, back func(*v1alpha1.BareMetalHost)) {
+	s.task(h.busy+" "+h.Name, func() error {
+		defer s.free(h)
+		if err := s.patch(ctx, h, there); err != nil {
+			return err
+		}
+		time.Sleep(after) // so long it lasts
+		return s.patch(ctx, h, back)
+	})
+}
+
+func inDirect(h *host, _ *v1alpha1.BareMetalHost) bool { return h.namespace == direct }
+
+// runs is true for a host that runs a machine which is on its disk: one that can be switched off and on.
+func (s *soak) runs(h *host, seen *v1alpha1.BareMetalHost) bool {
+	if h.namespace != direct || seen.Status.Phase != v1alpha1.PhaseProvisioned || seen.Spec.ConsumerRef == nil {
+		return false
+	}
+	m := s.machines[seen.Spec.ConsumerRef.Name]
+	return m != nil && m.installed && !m.deleting
+}
+
+func isFree(h *host, seen *v1alpha1.BareMetalHost) bool {
+	return h.namespace == direct && seen.Spec.ConsumerRef == nil && seen.Status.Phase == v1alpha1.PhaseAvailable
+}
+
+func (s *soak) createOne(ctx context.Context) bool {
+	s.mu.Lock()
+	if len(s.machines) >= s.direct*9/10 {
+		s.mu.Unlock()
+		return false
+	}
+	s.created++
+	m := &machine{name: fmt.Sprintf("m-%04d", s.created), installed: s.operate.IntN(2) == 0}
+	s.machines[m.name] = m
+	s.mu.Unlock()
+	s.task("create "+m.name, func() error { return s.create(ctx, m) })
+	return true
+}
+
+func (s *soak) deleteOne(ctx context.Context) bool {
+	s.mu.Lock()
+	var alive []*machine
+	for _, m := range s.machines {
+		if !m.deleting && s.checker.Machine(direct+"/"+m.name) != nil {
+			alive = append(alive, m)
+		}
+	}
+	s.mu.Unlock()
+	if len(alive) < s.direct/3 {
+		return false
+	}
+	slices.SortFunc(alive, func(a, b *machine) int { return cmp.Compare(a.name, b.name) })
+	s.letGo(ctx, alive[s.operate.IntN(len(alive))])
+	return true
+}
+
+// letGo deletes a machine in the background, once.
+func (s *soak) letGo(ctx context.Context, m *machine) {
+	s.mu.Lock()
+	again := m.deleting
+	m.deleting = true
+	s.mu.Unlock()
+	if again {
+		return
+	}
+	s.task("delete "+m.name, func() error {
+		ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
+		defer cancel()
+		return s.remove(ctx, m)
+	})
+}
+
+func (s *soak) maintainOne(ctx context.Context) bool {
+	h, after := s.pick("maintenance", inDirect), s.seconds(3, 20)
+	if h != nil {
+		s.forAWhile(ctx, h, after, func(h *v1alpha1.BareMetalHost) {
+			h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "anna looks at it"}
+		},
+			func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil })
+	}
+	return h != nil
+}
+
+func annotate(name, value string) func(*v1alpha1.BareMetalHost) {
+	return func(h *v1alpha1.BareMetalHost) {
+		if h.Annotations == nil {
+			h.Annotations = map[string]string{}
+		}
+		h.Annotations[name] = value
+		if value == "" {
+			delete(h.Annotations, name)
+		}
+	}
+}
+
+func (s *soak) holdOne(ctx context.Context) bool {
+	h, after := s.pick("hold", s.runs), s.seconds(5, 25)
+	if h != nil {
+		name := v1alpha1.HoldOffPrefix + "anna"
+		s.forAWhile(ctx, h, after, annotate(name, "anna changes a fan"), annotate(name, ""))
+	}
+	return h != nil
+}
+
+func (s *soak) cycleOne(ctx context.Context) bool {
+	h := s.pick("power cycle", s.runs)
+	if h != nil {
+		s.task("cycle "+h.Name, func() error {
+			defer s.free(h)
+			return s.patch(ctx, h, annotate(v1alpha1.PowerCyclePrefix+"anna", "it hangs"))
+		})
+	}
+	return h != nil
+}
+
+// losePower switches a server off that runs a machine. What runs from memory is lost with it, and what is on a disk is switched on again.
+func (s *soak) losePower(context.Context) bool {
+	h := s.pick("power lost", func(h *host, seen *v1alpha1.BareMetalHost) bool {
+		return seen.Status.Phase == v1alpha1.PhaseProvisioned && !s.controlPlane(h)
+	})
+	after := s.seconds(4, 15)
+	if h == nil {
+		return false
+	}
+	back := h.namespace == direct && s.runs(h, s.checker.Host(h.id()))
+	s.task("power of "+h.Name, func() error { //nolint:contextcheck // a server that is switched on by hand runs on
+		defer s.free(h)
+		s.checker.PowerLost(h.id(), "lost its power")
+		h.SetPower(false)
+		time.Sleep(after) // so long it lasts
+		if back {
+			s.checker.PowerLost(h.id(), "got its power back")
+			h.SetPower(true)
+		}
+		return nil
+	})
+	return true
+}
+
+// controlPlane is true for the host that runs the control plane of the cluster under the whole of Cluster API: there is only one.
+func (s *soak) controlPlane(h *host) bool {
+	seen := s.checker.Host(h.id())
+	if h.namespace != whole || seen == nil || seen.Spec.ConsumerRef == nil {
+		return false
+	}
+	m := s.checker.Machine(whole + "/" + seen.Spec.ConsumerRef.Name)
+	if m == nil {
+		return true // not known yet
+	}
+	_, is := m.Labels[clusterv1.MachineControlPlaneLabel]
+	return is
+}
+
+func (s *soak) detachOne(ctx context.Context) bool {
+	h, after := s.pick("detached", inDirect), s.seconds(3, 15)
+	if h != nil {
+		s.forAWhile(ctx, h, after, annotate(v1alpha1.DetachedAnnotation, "anna moves it"), annotate(v1alpha1.DetachedAnnotation, ""))
+	}
+	return h != nil
+}
+
+func (s *soak) lendOne(ctx context.Context) bool {
+	h, after := s.pick("external", isFree), s.seconds(3, 15)
+	if h == nil {
+		return false
+	}
+	s.task("lend "+h.Name, func() error {
+		defer s.free(h)
+		// A host that a machine claims at the same moment is not lent: that would be another's server.
+		if lent, err := s.lend(ctx, h); err != nil || !lent {
+			return err
+		}
+		time.Sleep(after) // so long it lasts
+		return s.patch(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = false })
+	})
+	return true
+}
+
+func (s *soak) lend(ctx context.Context, h *host) (bool, error) {
+	lent := false
+	return lent, try(ctx, "lend "+h.Name, func(ctx context.Context) error {
+		var live v1alpha1.BareMetalHost
+		if err := s.client.Get(ctx, h.key(), &live); err != nil || live.Spec.ConsumerRef != nil {
+			return client.IgnoreNotFound(err)
+		}
+		before := live.DeepCopy()
+		live.Spec.ExternallyProvisioned = true
+		err := s.client.Patch(ctx, &live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		lent = lent || err == nil
+		return err
+	})
+}
+
+// registerAnew deletes a host that is free, and creates it again.
+func (s *soak) registerAnew(ctx context.Context) bool {
+	h := s.pick("registered anew", isFree)
+	if h == nil {
+		return false
+	}
+	s.task("register anew "+h.Name, func() error {
+		defer s.free(h)
+		if err := try(ctx, "delete host", func(ctx context.Context) error {
+			return client.IgnoreNotFound(s.client.Delete(ctx, &v1alpha1.BareMetalHost{ObjectMeta: objectMeta(h.key())}))
+		}); err != nil {
+			return err
+		}
+		deadline := time.Now().Add(10 * time.Minute)
+		for !apierrors.IsNotFound(s.client.Get(ctx, h.key(), &v1alpha1.BareMetalHost{})) {
+			if time.Sleep(500 * time.Millisecond); time.Now().After(deadline) { // between looks
+				return fmt.Errorf("host %s is not gone", h.Name)
+			}
+		}
+		secret, again := &corev1.Secret{}, &v1alpha1.BareMetalHost{}
+		if err := unmarshalHost(h.HostYAML(h.namespace), secret, again); err != nil {
+			return err
+		}
+		return try(ctx, "create host", func(ctx context.Context) error {
+			again.ResourceVersion = ""
+			return client.IgnoreAlreadyExists(s.client.Create(ctx, again))
+		})
+	})
+	return true
+}
+
+// releaseUnfenced lets the BMC of a host go down, deletes its machine, and lets the host go as it is.
+func (s *soak) releaseUnfenced(ctx context.Context) bool {
+	h := s.pick("released unfenced", func(h *host, seen *v1alpha1.BareMetalHost) bool { return s.runs(h, seen) && !h.faulty })
+	if h == nil {
+		return false
+	}
+	s.mu.Lock()
+	m := s.machines[s.checker.Host(h.id()).Spec.ConsumerRef.Name]
+	s.mu.Unlock()
+	if m == nil {
+		s.free(h)
+		return false
+	}
+	over := s.fault(h, "Down")
+	s.letGo(ctx, m)
+	s.task("unfence "+h.Name, func() error {
+		defer s.free(h)
+		defer over()
+		// Only the host tells a person of the annotation.
+		if err := site.Until(ctx, 4*time.Minute, s.seen(h, "says which annotation lets it go", func(seen *v1alpha1.BareMetalHost) bool {
+			return slices.ContainsFunc(seen.Status.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, v1alpha1.ReleaseUnfencedAnnotation) })
+		})); err != nil {
+			return err
+		}
+		if err := s.patch(ctx, h, annotate(v1alpha1.ReleaseUnfencedAnnotation, "anna pulled its plug")); err != nil {
+			return err
+		}
+		return site.Until(ctx, 4*time.Minute, s.seen(h, "is let go", func(seen *v1alpha1.BareMetalHost) bool { return seen.Spec.ConsumerRef == nil }))
+	})
+	return true
+}
+
+// seen is nil when a host is as it shall be.
+func (s *soak) seen(h *host, what string, is func(*v1alpha1.BareMetalHost) bool) func(context.Context) error {
+	return func(context.Context) error {
+		if seen := s.checker.Host(h.id()); seen == nil || !is(seen) {
+			return fmt.Errorf("nobody saw that host %s %s", h.Name, what)
+		}
+		return nil
+	}
+}
+
+// unmarshalHost reads what registers a host.
+func unmarshalHost(manifests string, secret *corev1.Secret, h *v1alpha1.BareMetalHost) error {
+	documents := splitYAML(manifests)
+	if err := yaml.Unmarshal([]byte(documents[0]), secret); err != nil {
+		return err
+	}
+	return yaml.Unmarshal([]byte(documents[1]), h)
+}

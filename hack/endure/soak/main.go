@@ -1,0 +1,69 @@
+// Command soak runs the provider for a long time on emulated servers: hosts with Machines that are created directly, and hosts under the whole of
+// Cluster API, under random faults, creations, deletions, scalings and crashes of the manager. All the while it holds them to what must be true
+// at any time. With --kills it kills the manager that often at random moments of a machine's life instead, and compares with a life
+// without a crash.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// options are the flags.
+type options struct {
+	duration      time.Duration
+	seed          uint64
+	direct, whole int
+	kills         int
+	keep          bool
+}
+
+func main() {
+	os.Exit(run())
+}
+
+// run returns the exit code.
+func run() int {
+	var o options
+	flag.DurationVar(&o.duration, "duration", 20*time.Minute, "How long faults and operations go on. Setting up and coming to rest take some minutes more.")
+	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the decisions.")
+	flag.IntVar(&o.direct, "direct", 200, "Hosts whose Machines are created directly.")
+	flag.IntVar(&o.whole, "whole", 30, "Hosts under the whole of Cluster API.")
+	flag.IntVar(&o.kills, "kills", 0, "Kill the manager that often at random moments of a machine's life, and do nothing else.")
+	flag.BoolVar(&o.keep, "keep-logs", false, "Keep the folder with the logs also if all is well.")
+	flag.Parse()
+	klog.SetLogger(logr.Discard()) // the watches of the checker break whenever the API server does
+	ctrl.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := soakOrKill(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "\nsoak:", err)
+		return 1
+	}
+	return 0
+}
+
+func soakOrKill(ctx context.Context, o options) (err error) {
+	s := newSoak(o)
+	defer func() { //nolint:contextcheck // the lab is closed also when ctx has ended
+		if closeErr := s.close(err != nil || o.keep); err == nil {
+			err = closeErr
+		}
+	}()
+	if err := s.setUp(ctx); err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	if o.kills > 0 {
+		return s.killAlongLives(ctx)
+	}
+	return s.soak(ctx)
+}

@@ -1,0 +1,402 @@
+// Package imagecheck builds the image of the manager and hands it to programs that others wrote: skopeo and umoci read it, and runc runs
+// it as the Deployment says, in a network namespace of the test.
+package imagecheck
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pin/tftp/v3"
+	"golang.org/x/sys/unix"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/netns"
+)
+
+var env *controllerstest.Env
+
+// The addresses of the boot server.
+const (
+	device         = "boot0"
+	bootAddress    = "10.66.0.1"
+	bootAddressV6  = "fd00:66::1"
+	imageName      = "registry.example/capbm:v0.0.1"
+	imageUser      = 65532
+	netBindService = 1 << 10
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(netns.Main(func() int {
+		err := netns.Do("ip link set lo up", "ip link add "+device+" type veth peer name peer0",
+			"ip address add "+bootAddress+"/24 dev "+device, "ip address add "+bootAddressV6+"/64 dev "+device+" nodad",
+			"ip link set "+device+" up", "ip link set peer0 up", "mount --make-rprivate /")
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "imagecheck: %v (hack/imagecheck.sh installs what is needed)\n", err)
+			return 1
+		}
+		controllerstest.Main(m, &env)
+		return 0
+	}))
+}
+
+// archive builds the image from a checkout, and returns the digest that was printed and the file.
+func archive(t *testing.T, checkout string) (digest, file string) {
+	t.Helper()
+	g := NewWithT(t)
+	file = filepath.Join(t.TempDir(), "image.tar")
+	printed := strings.Fields(mustIn(t, checkout, []string{"SOURCE_DATE_EPOCH=1767225600", "SOURCE_REVISION=0123456789abcdef"},
+		"hack/image.sh", imageName, "amd64", file))
+	g.Expect(printed).To(HaveLen(2))
+	return printed[0], file
+}
+
+// unpack lets umoci unpack the image, and returns the folder of the root.
+func unpack(t *testing.T, file string) string {
+	t.Helper()
+	folder := t.TempDir()
+	layout := filepath.Join(folder, "layout")
+	NewWithT(t).Expect(os.Mkdir(layout, 0o700)).To(Succeed())
+	must(t, "tar", "-xf", file, "-C", layout)
+	must(t, "umoci", "unpack", "--image", layout+":v0.0.1", filepath.Join(folder, "bundle"))
+	for dir := folder; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		NewWithT(t).Expect(os.Chmod(dir, 0o711)).To(Succeed())
+	}
+	return filepath.Join(folder, "bundle", "rootfs")
+}
+
+// built is the image as the tests look at it.
+type built struct {
+	digest, file string
+	// root is the folder that it was unpacked to.
+	root string
+	pod  corev1.PodSpec
+}
+
+// TestManifests: what is installed, with the boot server in the manager and apart from it, says the same of the user and the capability as
+// the Deployment that the image is run by here.
+func TestManifests(t *testing.T) {
+	want := deployment(t)
+	for _, folder := range []string{"default", "boot"} {
+		g := NewWithT(t)
+		built := must(t, filepath.Join(controllerstest.Root(), ".cache", "bin", "kustomize"), "build", filepath.Join(controllerstest.Root(), "config", folder))
+		found := 0
+		for document := range strings.SplitSeq(built, "\n---\n") {
+			var d appsv1.Deployment
+			g.Expect(yaml.Unmarshal([]byte(document), &d)).To(Succeed())
+			if d.Kind != "Deployment" {
+				continue
+			}
+			found++
+			pod := d.Spec.Template.Spec
+			g.Expect(pod.HostNetwork).To(BeTrue())
+			g.Expect(pod.SecurityContext).To(Equal(want.SecurityContext))
+			g.Expect(pod.Containers[0].SecurityContext).To(Equal(want.Containers[0].SecurityContext))
+		}
+		g.Expect(found).To(Equal(1), folder)
+	}
+}
+
+func TestImage(t *testing.T) {
+	b := &built{pod: deployment(t)}
+	b.digest, b.file = archive(t, controllerstest.Root())
+	b.root = unpack(t, b.file)
+	t.Run("reproducible", b.testReproducible)
+	t.Run("others read it", b.testOthersReadIt)
+	t.Run("privileges", b.testPrivileges)
+	t.Run("programs", b.testPrograms)
+	t.Run("boot server", b.testBootServer)
+	t.Run("it needs both", b.testItNeedsBoth) // spoils the root
+}
+
+// A copy of the checkout in another folder gives the same bytes.
+func (b *built) testReproducible(t *testing.T) {
+	g := NewWithT(t)
+	root := controllerstest.Root()
+	other := filepath.Join(t.TempDir(), "elsewhere")
+	for name := range strings.SplitSeq(strings.TrimRight(must(t, "git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00"), "\x00") {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, and not yet committed
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		info, err := os.Stat(filepath.Join(root, name))
+		g.Expect(err).NotTo(HaveOccurred())
+		to := filepath.Join(other, name)
+		g.Expect(os.MkdirAll(filepath.Dir(to), 0o700)).To(Succeed())
+		g.Expect(os.WriteFile(to, content, info.Mode().Perm())).To(Succeed())
+	}
+	// The packages of Debian are an input, which the network must not change in between.
+	g.Expect(os.MkdirAll(filepath.Join(root, ".cache"), 0o755)).To(Succeed())
+	g.Expect(os.Symlink(filepath.Join(root, ".cache"), filepath.Join(other, ".cache"))).To(Succeed())
+	digest, file := archive(t, other)
+	g.Expect(digest).To(Equal(b.digest))
+	must(t, "cmp", file, b.file)
+}
+
+// Skopeo finds the image in both forms, checks the digests of all of its parts, and reads what is written about it.
+func (b *built) testOthersReadIt(t *testing.T) {
+	g := NewWithT(t)
+	digest, file := b.digest, b.file
+	g.Expect(strings.TrimSpace(must(t, "skopeo", "inspect", "--format", "{{.Digest}}", "oci-archive:"+file))).To(Equal(digest))
+	must(t, "skopeo", "--insecure-policy", "copy", "--quiet", "oci-archive:"+file+":v0.0.1", "dir:"+t.TempDir())
+	must(t, "skopeo", "--insecure-policy", "copy", "--quiet", "docker-archive:"+file+":"+imageName, "dir:"+t.TempDir())
+	var config struct {
+		Architecture string `json:"architecture"`
+		OS           string `json:"os"`
+		Created      string `json:"created"`
+		Config       struct {
+			User       string            `json:"User"`
+			Entrypoint []string          `json:"Entrypoint"`
+			Labels     map[string]string `json:"Labels"`
+		} `json:"config"`
+	}
+	g.Expect(json.Unmarshal([]byte(must(t, "skopeo", "inspect", "--config", "oci-archive:"+file)), &config)).To(Succeed())
+	g.Expect(config.Architecture + "/" + config.OS).To(Equal("amd64/linux"))
+	g.Expect(config.Created).To(Equal("2026-01-01T00:00:00Z"))
+	g.Expect(config.Config.User).To(Equal("65532:65532"))
+	g.Expect(config.Config.Entrypoint).To(Equal([]string{"/manager"}))
+	g.Expect(config.Config.Labels).To(And(
+		HaveKeyWithValue("org.opencontainers.image.revision", "0123456789abcdef"), HaveKeyWithValue("org.opencontainers.image.version", "v0.0.1"),
+		HaveKeyWithValue("org.opencontainers.image.licenses", "Apache-2.0")))
+}
+
+// One file of the image has capabilities, and no other than the one; none changes the user; the user may write nothing but
+// what is meant for it; and the loaders are those that the list says.
+func (b *built) testPrivileges(t *testing.T) {
+	g := NewWithT(t)
+	root := b.root
+	capable, writable := []string{}, []string{}
+	g.Expect(filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		name := strings.TrimPrefix(path, root)
+		var stat unix.Stat_t
+		if err := unix.Stat(path, &stat); err != nil {
+			return err
+		}
+		if stat.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+			t.Errorf("%s changes the user or the group", name)
+		}
+		if stat.Mode&0o002 != 0 || stat.Uid == imageUser && stat.Mode&0o200 != 0 || stat.Gid == imageUser && stat.Mode&0o020 != 0 {
+			writable = append(writable, name)
+		}
+		if n, err := unix.Getxattr(path, "security.capability", nil); err == nil && n > 0 {
+			capable = append(capable, name)
+		}
+		return nil
+	})).To(Succeed())
+	g.Expect(capable).To(Equal([]string{"/manager"}))
+	g.Expect(writable).To(Equal([]string{"/tmp", "/var/cache/capbm"}))
+	g.Expect(must(t, "/usr/sbin/getcap", filepath.Join(root, "manager"))).To(HaveSuffix(" cap_net_bind_service=ep\n"))
+	mustIn(t, filepath.Join(root, "usr/lib/capbm/loaders"), nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	must(t, "openssl", "crl2pkcs7", "-nocrl", "-certfile", filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"), "-out", "/dev/null")
+}
+
+// The manager runs, and ipmitool reads the power of a server, both as the Deployment says.
+func (b *built) testPrograms(t *testing.T) {
+	g := NewWithT(t)
+	pod := b.pod
+	root := b.root
+
+	out, err := newContainer(t, root, pod, "--help").run(t)
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(ContainSubstring("--boot-config"))
+
+	folder := t.TempDir()
+	config(t, folder, pod, `
+networks:
+- {name: v4, mode: "off", address: 10.66.0.1, subnet: 10.66.0.0/24}
+`)
+	printed := newContainer(t, root, pod, "--boot-config=/etc/capbm/boot.yaml", "--print-dhcp-config=dnsmasq")
+	printed.mount(t, folder, "/etc/capbm", *pod.SecurityContext.FSGroup, false)
+	out, err = printed.run(t)
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(ContainSubstring("dhcp-"))
+
+	out, err = newContainer(t, root, pod, "/usr/bin/ipmitool", "-V").run(t)
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(HavePrefix("ipmitool version 1.8"))
+
+	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	server := bmctest.NewMachine(bmctest.Options{Name: "m", UUID: "6f2a1b34-0c5d-4e6f-8a9b-0c1d2e3f4a5b", MAC: "52:54:00:00:00:01", Username: "admin", Password: "pass-Word-1"})
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.ServeIPMI(conn)
+	}()
+	t.Cleanup(func() { _ = conn.Close(); <-served; server.Close() })
+	_, port, err := net.SplitHostPort(conn.LocalAddr().String())
+	g.Expect(err).NotTo(HaveOccurred())
+	power := newContainer(t, root, pod, "/usr/bin/ipmitool", "-I", "lanplus", "-H", "127.0.0.1", "-p", port, "-C", "17", "-U", "admin", "-E", "chassis", "power", "status")
+	power.set(t, []any{"IPMITOOL_PASSWORD=pass-Word-1"}, "process", "env")
+	out, err = power.run(t)
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(ContainSubstring("Chassis Power is off"))
+}
+
+// config writes a configuration of the boot server.
+func config(t *testing.T, folder string, pod corev1.PodSpec, content string) {
+	t.Helper()
+	g := NewWithT(t)
+	path := filepath.Join(folder, "boot.yaml")
+	g.Expect(os.WriteFile(path, []byte(content), 0o600)).To(Succeed())
+	g.Expect(os.Chown(path, 0, int(*pod.SecurityContext.FSGroup))).To(Succeed())
+	g.Expect(os.Chmod(path, 0o640)).To(Succeed())
+}
+
+// bootServer returns a container with the boot server, with the Deployment's volumes.
+func bootServer(t *testing.T, root string, pod corev1.PodSpec) *container {
+	t.Helper()
+	g := NewWithT(t)
+	group := *pod.SecurityContext.FSGroup
+	folder := t.TempDir()
+	config(t, folder, pod, fmt.Sprintf(`
+networks:
+- {name: v4, mode: authoritative, address: %[1]s, interface: %[3]s, subnet: 10.66.0.0/24, ranges: [10.66.0.10-10.66.0.20]}
+- {name: v6, mode: authoritative, address: "%[2]s", interface: %[3]s, subnet: "fd00:66::/64", ranges: ["fd00:66::10-fd00:66::20"]}
+`, bootAddress, bootAddressV6, device))
+	kubeconfig, err := os.ReadFile(env.Kubeconfig(t, "imagecheck", "system:masters"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.WriteFile(filepath.Join(folder, "kubeconfig"), kubeconfig, 0o600)).To(Succeed())
+	g.Expect(os.Chown(filepath.Join(folder, "kubeconfig"), imageUser, imageUser)).To(Succeed())
+	c := newContainer(t, root, pod, "--components=boot", "--boot-config=/etc/capbm/boot.yaml", "--kubeconfig=/etc/capbm/kubeconfig",
+		"--health-addr=127.0.0.1:9440", "--diagnostics-address=0")
+	c.mount(t, folder, "/etc/capbm", group, false)
+	for _, volume := range pod.Volumes {
+		if volume.EmptyDir == nil {
+			continue
+		}
+		for _, m := range pod.Containers[0].VolumeMounts {
+			if m.Name == volume.Name {
+				c.mount(t, t.TempDir(), m.MountPath, group, true)
+			}
+		}
+	}
+	return c
+}
+
+// As the Deployment says, the boot server listens at the ports of DHCP, DHCPv6 and TFTP without being root, and may do
+// nothing else that root may.
+func (b *built) testBootServer(t *testing.T) {
+	g := NewWithT(t)
+	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "capbm-system"}})
+	pod := b.pod
+	g.Expect(pod.HostNetwork).To(BeTrue())
+	root := b.root
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	command := bootServer(t, root, pod).command(ctx, t)
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	g.Expect(command.Start()).To(Succeed())
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	g.Eventually(func(g Gomega) {
+		response, err := http.Get("http://127.0.0.1:9440/readyz") //nolint:noctx // returns at once
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(response.Body.Close()).To(Succeed())
+		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
+	}, 30*time.Second).Should(Succeed(), func() string { stop(); <-ended; ended <- nil; return out.String() })
+	// local address, state, ..., the user that listens (proc(5))
+	for _, want := range []struct {
+		table string
+		port  int
+	}{{"udp", 67}, {"udp6", 69}, {"udp6", 547}, {"udp", 4011}} {
+		content, err := os.ReadFile("/proc/net/" + want.table)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(content)).To(MatchRegexp(fmt.Sprintf(`(?m)^ *\d+: [0-9A-F]+:%04X .* %d +0 `, want.port, imageUser)), "%s %d", want.table, want.port)
+	}
+	// A boot loader of the image, as firmware fetches it.
+	fetched := fetch(t, "snponly.efi")
+	content, err := os.ReadFile(filepath.Join(root, "usr/lib/capbm/loaders/snponly.efi"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(bytes.Equal(fetched, content)).To(BeTrue())
+	status := managerStatus(t)
+	g.Expect(status).To(HaveKeyWithValue("Uid", "65532\t65532\t65532\t65532"))
+	g.Expect(status).To(HaveKeyWithValue("NoNewPrivs", "1"))
+	for _, set := range []string{"CapPrm", "CapEff", "CapBnd"} {
+		g.Expect(status).To(HaveKeyWithValue(set, fmt.Sprintf("%016x", netBindService)))
+	}
+	for _, set := range []string{"CapInh", "CapAmb"} {
+		g.Expect(status).To(HaveKeyWithValue(set, fmt.Sprintf("%016x", 0)))
+	}
+}
+
+// fetch loads a file by TFTP.
+func fetch(t *testing.T, name string) []byte {
+	t.Helper()
+	g := NewWithT(t)
+	client, err := tftp.NewClient(net.JoinHostPort(bootAddress, "69"))
+	g.Expect(err).NotTo(HaveOccurred())
+	transfer, err := client.Receive(name, "octet")
+	g.Expect(err).NotTo(HaveOccurred())
+	var out bytes.Buffer
+	_, err = transfer.WriteTo(&out)
+	g.Expect(err).NotTo(HaveOccurred())
+	return out.Bytes()
+}
+
+// managerStatus returns what the kernel says of the manager's process.
+func managerStatus(t *testing.T) map[string]string {
+	t.Helper()
+	mine, err := os.Readlink("/proc/self/ns/net")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	files, _ := filepath.Glob("/proc/[0-9]*/status") // the pattern is well-formed
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		theirs, linkErr := os.Readlink(filepath.Join(filepath.Dir(file), "ns", "net"))
+		if err != nil || linkErr != nil || theirs != mine || !strings.HasPrefix(string(content), "Name:\tmanager\n") {
+			continue // it has ended, or is another's
+		}
+		status := map[string]string{}
+		for line := range strings.Lines(string(content)) {
+			name, value, _ := strings.Cut(line, ":")
+			status[name] = strings.TrimSpace(value)
+		}
+		return status
+	}
+	t.Fatal("the manager does not run")
+	return nil
+}
+
+// Without the file's capability the boot server may not listen, and says at which port; without the container's
+// it does not start.
+func (b *built) testItNeedsBoth(t *testing.T) {
+	g := NewWithT(t)
+	pod := b.pod
+	root := b.root
+	without := *pod.DeepCopy()
+	without.Containers[0].SecurityContext.Capabilities.Add = nil
+	out, err := newContainer(t, root, without, "--help").run(t)
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(out).To(ContainSubstring("operation not permitted"))
+
+	g.Expect(unix.Removexattr(filepath.Join(root, "manager"), "security.capability")).To(Succeed())
+	out, err = bootServer(t, root, pod).run(t)
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(out).To(ContainSubstring("permission denied"))
+}

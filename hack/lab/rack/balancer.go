@@ -1,0 +1,74 @@
+package rack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+)
+
+// Balance puts a balancer, Debian's haproxy, at the endpoint of the control plane, so that several control plane servers can stand behind it.
+// Without it the one that there is takes the endpoint itself. Call it before the first server is switched on.
+//
+// Like an operator's balancer it is not told which machines there are: its backends are all addresses that servers can have, and those whose
+// API server says that it is ready get the connections.
+func (r *Rack) Balance(ctx context.Context) error {
+	program := filepath.Join(r.Bin, "..", "haproxy", "haproxy")
+	if _, err := os.Stat(program); err != nil {
+		return fmt.Errorf("haproxy is missing: run hack/balancer.sh: %w", err)
+	}
+	host, port := r.Endpoint()
+	var config strings.Builder
+	fmt.Fprintf(&config, `global
+    maxconn 4096
+defaults
+    mode tcp
+    timeout connect 2s
+    timeout client 1h
+    timeout server 1h
+    timeout check 2s
+    # The connection of a client whose server just went away goes to another one.
+    retries 3
+    option redispatch 1
+listen api
+    bind %s:%d
+    balance roundrobin
+    option httpchk GET /readyz
+    http-check expect status 200
+    # What is still open to a server that is gone would wait for an answer for ever.
+    default-server check check-ssl verify none inter 1s fall 2 rise 1 on-marked-down shutdown-sessions
+`, host, port)
+	for i := firstLease; i <= lastLease; i++ {
+		fmt.Fprintf(&config, "    server s%d %s\n", i, netip.AddrPortFrom(r.address(1, byte(i)), node.APIPort))
+	}
+	path := filepath.Join(r.Dir, "haproxy.cfg")
+	if err := os.WriteFile(path, []byte(config.String()), 0o600); err != nil {
+		return err
+	}
+	var err error
+	if r.balancer, err = proc.Start(ctx, r.Dir, "haproxy", nil, program, "-db", "-f", path); err != nil {
+		return err
+	}
+	return r.balancer.Wait(ctx, time.Minute, func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", host, port))
+		return errors.Join(err, closeConn(conn))
+	})
+}
+
+func closeConn(conn net.Conn) error {
+	if conn == nil {
+		return nil
+	}
+	return conn.Close()
+}
+
+// The addresses that servers are given end with these numbers.
+const firstLease, lastLease = 1, 250

@@ -1,0 +1,115 @@
+package site
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
+)
+
+// A check is nil when what it is named after holds, and else tells what is missing: Until waits for it.
+
+// HostsIn is nil when so many hosts are in a phase and, if that is Available, powered off.
+func HostsIn(p *plane.Plane, phase v1alpha1.HostPhase, want int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var hosts v1alpha1.BareMetalHostList
+		if err := p.Client.List(ctx, &hosts, client.InNamespace(Namespace)); err != nil {
+			return err
+		}
+		n := 0
+		for _, h := range hosts.Items {
+			if h.Status.Phase == phase && (phase != v1alpha1.PhaseAvailable || h.Status.Power == v1alpha1.PowerOff) {
+				n++
+			}
+		}
+		if n != want {
+			return fmt.Errorf("%d of %d hosts are %s", n, want, phase)
+		}
+		return nil
+	}
+}
+
+// Available is nil when the Cluster is.
+func Available(p *plane.Plane) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var cluster clusterv1.Cluster
+		if err := p.Client.Get(ctx, types.NamespacedName{Namespace: Namespace, Name: ClusterName}, &cluster); err != nil {
+			return err
+		}
+		if !conditions.IsTrue(&cluster, clusterv1.ClusterAvailableCondition) {
+			return fmt.Errorf("the Cluster is not available: %s", conditions.GetMessage(&cluster, clusterv1.ClusterAvailableCondition))
+		}
+		return nil
+	}
+}
+
+// Running is nil when there are so many Machines, all are Running, and each has a Node with the provider ID of its host.
+func Running(p *plane.Plane, want int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var machines clusterv1.MachineList
+		if err := p.Client.List(ctx, &machines, client.InNamespace(Namespace)); err != nil {
+			return err
+		}
+		for _, m := range machines.Items {
+			if m.Status.Phase != string(clusterv1.MachinePhaseRunning) {
+				return fmt.Errorf("machine %s is %s", m.Name, m.Status.Phase)
+			}
+		}
+		if len(machines.Items) != want {
+			return fmt.Errorf("there are %d Machines and not %d", len(machines.Items), want)
+		}
+		nodes, err := nodeProviderIDs(ctx, p)
+		if err != nil {
+			return err
+		}
+		for _, m := range machines.Items {
+			var infra v1alpha1.BareMetalMachine
+			if err := p.Client.Get(ctx, types.NamespacedName{Namespace: Namespace, Name: m.Spec.InfrastructureRef.Name}, &infra); err != nil {
+				return err
+			}
+			if id := nodes[m.Status.NodeRef.Name]; id == "" || id != infra.Spec.ProviderID {
+				return fmt.Errorf("node %s has the provider ID %q and not %q", m.Status.NodeRef.Name, id, infra.Spec.ProviderID)
+			}
+		}
+		return nil
+	}
+}
+
+// Workload is a client of the workload cluster.
+func Workload(ctx context.Context, p *plane.Plane) (client.Client, error) {
+	content, err := kubeconfig.FromSecret(ctx, p.Client, client.ObjectKey{Namespace: Namespace, Name: ClusterName})
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(content)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{})
+}
+
+// nodeProviderIDs asks the workload cluster for the provider IDs of its Nodes, by their names.
+func nodeProviderIDs(ctx context.Context, p *plane.Plane) (map[string]string, error) {
+	workload, err := Workload(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	var nodes corev1.NodeList
+	if err := workload.List(ctx, &nodes); err != nil {
+		return nil, err
+	}
+	ids := map[string]string{}
+	for _, n := range nodes.Items {
+		ids[n.Name] = n.Spec.ProviderID
+	}
+	return ids, nil
+}

@@ -1,0 +1,152 @@
+// Package site is a rack of emulated servers with the management planes that are started for it: what the demo and the suites of
+// hack/contract stand on.
+package site
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/rack"
+)
+
+// What the objects of a lab are called, unless a suite wants otherwise.
+const (
+	Namespace         = "default"
+	ClusterName       = "demo"
+	KubernetesVersion = "v1.36.3"
+)
+
+// Lab is a rack, and what is needed to start management planes for it.
+type Lab struct {
+	// Root is the project's folder, Bin the one with the programs, Dir the lab's own.
+	Root, Bin, Dir string
+	// Repository is what clusterctl installs from.
+	Repository *plane.Repository
+	// Rack holds the servers.
+	Rack *rack.Rack
+	// Log tells people how far it is.
+	Log func(format string, args ...any)
+}
+
+// New makes a lab below the project's folder of built things. Close it, also after an error. event, where not nil, is told what a server does.
+func New(ctx context.Context, root string, log func(format string, args ...any), event func(server, what string)) (*Lab, error) {
+	l := &Lab{Root: root, Bin: filepath.Join(root, ".cache", "bin"), Log: log}
+	base := filepath.Join(root, ".cache", "lab")
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return l, err
+	}
+	var err error
+	if l.Dir, err = os.MkdirTemp(base, "run-"); err != nil {
+		return l, err
+	}
+	log("building the manager (a minute or two with an empty Go cache)")
+	// As the image's: Go compiles each package once for both.
+	if _, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-trimpath", "-o", l.Manager(), "./cmd/manager"); err != nil {
+		return l, err
+	}
+	if l.Repository, err = plane.NewRepository(ctx, root, l.Bin, filepath.Join(l.Dir, "repository")); err != nil {
+		return l, fmt.Errorf("make the repository for clusterctl: %w", err)
+	}
+	l.Rack, err = rack.New(ctx, l.Dir, l.Bin, event)
+	return l, err
+}
+
+// Manager is where this project's manager is. Each lab has its own: labs of several checkouts may run at once.
+func (l *Lab) Manager() string { return filepath.Join(l.Dir, "manager") }
+
+// Close ends the rack and removes the lab's folder, unless keepLogs.
+func (l *Lab) Close(keepLogs bool) error {
+	if l.Rack != nil {
+		l.Rack.Close()
+	}
+	if keepLogs || l.Dir == "" {
+		return nil
+	}
+	return os.RemoveAll(l.Dir)
+}
+
+// StartPlane starts a management plane, with options as change leaves them. Stop it, also after an error.
+func (l *Lab) StartPlane(ctx context.Context, name string, managerArgs []string, change ...func(*plane.Options)) (*plane.Plane, error) {
+	opts := plane.Options{
+		Dir: filepath.Join(l.Dir, name), Bin: l.Bin, Manager: l.Manager(), Repository: l.Repository, ManagerArgs: managerArgs, Log: l.Log,
+	}
+	for _, f := range change {
+		f(&opts)
+	}
+	return plane.Start(ctx, opts)
+}
+
+// Register registers servers as hosts.
+func (l *Lab) Register(ctx context.Context, p *plane.Plane, servers ...string) error {
+	var yaml strings.Builder
+	for _, name := range servers {
+		s, err := l.Rack.Add(ctx, name)
+		if err != nil {
+			return err
+		}
+		yaml.WriteString(s.HostYAML(Namespace))
+	}
+	return p.Apply(ctx, yaml.String())
+}
+
+// Cluster says which cluster to create. What is left out is as in the demo.
+type Cluster struct {
+	// Name and Namespace are the Cluster's; ClusterName and Namespace by default.
+	Name, Namespace string
+	// Flavor is that of the cluster template; "lab" by default.
+	Flavor string
+	// ControlPlanes and Workers are how many machines there are; of control planes 1 by default.
+	ControlPlanes, Workers int
+	// Version is that of Kubernetes; KubernetesVersion by default.
+	Version string
+	// Variables are further ones of the template, as NAME=value.
+	Variables []string
+}
+
+// CreateCluster applies what `clusterctl generate cluster` writes.
+func (l *Lab) CreateCluster(ctx context.Context, p *plane.Plane, c Cluster) error {
+	c.Name, c.Namespace = cmp.Or(c.Name, ClusterName), cmp.Or(c.Namespace, Namespace)
+	secrets, err := l.Rack.EtcdSecrets(c.Namespace, c.Name)
+	if err != nil {
+		return err
+	}
+	for _, v := range append(l.Rack.TemplateVariables(), c.Variables...) {
+		name, value, _ := strings.Cut(v, "=")
+		if err := os.Setenv(name, value); err != nil { // clusterctl reads them
+			return err
+		}
+	}
+	yaml, err := p.Clusterctl(ctx, "generate", "cluster", c.Name, "--infrastructure", "baremetal", "--flavor", cmp.Or(c.Flavor, "lab"),
+		"--target-namespace", c.Namespace, "--kubernetes-version", cmp.Or(c.Version, KubernetesVersion),
+		"--control-plane-machine-count", strconv.Itoa(max(c.ControlPlanes, 1)), "--worker-machine-count", strconv.Itoa(c.Workers))
+	if err != nil {
+		return err
+	}
+	return p.Apply(ctx, secrets+"---\n"+yaml)
+}
+
+// Until waits until check is nil, and returns its last error when it takes longer than patience.
+func Until(ctx context.Context, patience time.Duration, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package mutants_test
+
+const (
+	nextFile    = "next.go"
+	claimedFile = "claimed.go"
+	heldFile    = "held.go"
+	releaseFile = "release.go"
+	viewFile    = "view.go"
+	bootFile    = "bootfor.go"
+)
+
+// mutants is the table. A new line of the lifecycle deserves one here.
+var mutants = []mutant{
+	// The order of the table, and its lines.
+	{
+		"a paused host is let go", nextFile,
+		"	{StatePaused, paused, rest},\n	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, forget},\n",
+		"	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, forget},\n	{StatePaused, paused, rest},\n",
+	},
+	{"detached means nothing", nextFile, "	{StateDetached, func(v View) bool { return v.Detached != \"\" }, detach},\n", ""},
+	{"maintenance means nothing", nextFile, "	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, maintain},\n", ""},
+	{"a lost consumer means nothing", nextFile, "	{StateOrphaned, orphaned, orphan},\n", ""},
+	{"an externally provisioned host is never released", nextFile, "v.Spec.ExternallyProvisioned && !v.releasing()", "v.Spec.ExternallyProvisioned"},
+	{"an externally provisioned host is cleaned", nextFile, "v.releasing() && !v.Spec.ExternallyProvisioned && v.Spec.CleaningStartedAt", "v.releasing() && v.Spec.CleaningStartedAt"},
+	{
+		"quarantine means nothing", nextFile,
+		"	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, quarantine},\n	{StateFree, func(v View) bool { return !v.Claimed() }, offer},\n",
+		"	{StateFree, func(v View) bool { return !v.Claimed() }, offer},\n	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, quarantine},\n",
+	},
+	{
+		"holds mean nothing", nextFile, "	{StateHeld, View.held, hold},\n	{StateProvisioned, View.Provisioned, run},\n",
+		"	{StateProvisioned, View.Provisioned, run},\n	{StateHeld, View.held, hold},\n",
+	},
+	{
+		"a machine that ran from memory is held", nextFile, "	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n	{StateHeld, View.held, hold},\n",
+		"	{StateHeld, View.held, hold},\n	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n",
+	},
+	{"a machine is lost by what was read before it ran", claimedFile, "since = latest(since, b.SeededAt.Time)", "_ = since"},
+	{"nothing is ever lost", nextFile, "v.Provisioned() && v.lost()", "false && v.lost()"},
+	{"a failure is forgotten", nextFile, "v.Spec.Boot != nil && v.Spec.Boot.Failure != nil }, stayFailed}", "false }, stayFailed}"},
+	{"a report is forgotten", nextFile, "v.Spec.Boot != nil && v.Spec.Boot.ReportedAt != nil }, awaitMachine}", "false }, awaitMachine}"},
+
+	// What the lines go by.
+	{"a release goes on while it is paused", nextFile, "v.InFlight() && c != nil && c.Found && c.ClusterFound && !c.Deleting", "v.InFlight() && c != nil && c.Found && c.ClusterFound"},
+	{"a machine that is moved is released", nextFile, "v.Consumer != nil && (v.Consumer.Paused || v.Consumer.DeletedForMove)", "v.Consumer != nil && v.Consumer.Paused"},
+	{"a lost Cluster means nothing", nextFile, "c == nil || !c.Found || !c.ClusterFound || c.ProviderID", "c == nil || !c.Found || c.ProviderID"},
+	{"another one's provider ID means nothing", nextFile, `!c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()`, "!c.ClusterFound"},
+	{"every machine is released", nextFile, "v.Consumer != nil && v.Consumer.Found && v.Consumer.Deleting\n", "v.Consumer != nil && v.Consumer.Found\n"},
+	{"an orphan that is deleted is forgotten", nextFile, "v.Deleting && v.NamespaceDeleting && (", "v.Deleting && ("},
+	{"a move waits for a paused host", nextFile, "var unblocked = []State{StatePaused, ", "var unblocked = []State{"},
+	{"a power cycle of a free host is kept", nextFile, "StateCleaning, StateQuarantined, StateFree, StateLost", "StateCleaning, StateQuarantined, StateLost"},
+
+	// Looking.
+	{"a busy BMC is asked", nextFile, "	case v.BMC.Busy:\n		return Step{Message: \"Waiting for the BMC's answer\"}, true\n", ""},
+	{"a BMC without a Secret is asked", viewFile, "p != nil && (p.RetryAt.IsZero() || ", "p != nil && ("},
+	{"a BMC that failed is asked at once", viewFile, "v.Now.Before(p.RetryAt))", "v.Now.After(p.RetryAt))"},
+	{"an old power state is believed", nextFile, "case !v.powerKnown(maxAge):", "case !v.usable():"},
+	{"a power state from before the command is believed", viewFile, `v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt) && v.Now.Sub`, `v.BMC.Power != "" && v.Now.Sub`},
+	{"it waits until a moment that is over", nextFile, `v.BMC.Power != "" && v.Now.Before(due)`, `v.BMC.Power != "" && !v.Now.Before(due)`},
+	{"a command is repeated at once", nextFile, "v.BMC.LastPower == c && v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle))", "v.BMC.LastPower == c && v.Now.After(v.BMC.LastPowerAt.Add(s.PowerSettle))"},
+	{"a shutdown is waited for without end", nextFile, "case v.Now.Before(first.Add(s.ShutDownTimeout)):", "case !first.IsZero():"},
+
+	// Offering.
+	{"a host with another one's MAC address is offered", nextFile, "case len(v.SharesMACWith) > 0:", "case false:"},
+	{"a host that cannot be booted is offered", nextFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},
+	{"a running server is offered", nextFile, `case want == "" && v.BMC.Power == v1alpha1.PowerOn:`, "case false:"},
+	{"a server that a machine says it runs on is offered", nextFile, `case v.SaidToRun != "":`, "case false:"},
+
+	// Releasing and cleaning.
+	{"a power-off is not confirmed", releaseFile, "		if !v.confirmedOff(s) {\n", "		if false {\n"},
+	{"a server that was just switched on counts as off", releaseFile, "if v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) {\n			return false", "if false {\n			return false"},
+	{"a server that the former process switched on counts as off", releaseFile, "apart = max(apart, s.PowerSettle)", "apart = max(apart, s.ActiveInterval)"},
+	{"a server that came on is given back", releaseFile, "case v.BMC.Power != v1alpha1.PowerOff:\n		step.Action, step.Message = RecordCleaning", "case false:\n		step.Action, step.Message = RecordCleaning"},
+	{"the cleaning is skipped", releaseFile, "case v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):", "case true:"},
+	{"an override that was set after the cleaning stays", releaseFile, " && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):", ":"},
+	{"a host that a person is to clean is offered", releaseFile, "v.Spec.CleaningPolicy == v1alpha1.CleaningManual", "v.Spec.CleaningPolicy == \"\" && false"},
+	{"a failed cleaning is no reason for quarantine", releaseFile, "step.Message, step.Quarantine = message, v.quarantined(v1alpha1.ReasonCleaningFailed, message)", "step.Message = message"},
+	{"a cleaning fails without a try", releaseFile, "return !v.BMC.CleanUpTriedAt.Before(", "return !v.Now.Before("},
+	{"a BMC that keeps its images is asked for ever", releaseFile, "case v.BMC.CleanUpFailures >= cleanUpAttempts, v.cleaningTimedOut(s):", "case false && v.cleaningTimedOut(s) && cleanUpAttempts > 0:"},
+	{"a host is let go that is not given up", releaseFile, " && (v.releasing() || orphaned(v))", ""},
+	{"a host is let go too early", releaseFile, "return after != nil && !v.Now.Before(", "return after != nil && v.Now.Before("},
+	{"what is let go goes into no quarantine", releaseFile, "	return &v1alpha1.Quarantine{Reason: reason, Message: message, Since: &now}", "	_ = &v1alpha1.Quarantine{Reason: reason, Message: message, Since: &now}\n	return nil"},
+
+	// Holding.
+	{"a hold is not recorded first", heldFile, "	case since == nil:\n", "	case since == nil && !wanted:\n"},
+	{"one reading is enough for a hold", heldFile, "return v.confirmedOff(s) && v.BMC.PowerAt.Sub(since) >= apart", "return apart > 0 && !since.IsZero()"},
+	{"what counts as off is switched on", heldFile, "	case offAt != nil:\n", "	case offAt != nil && wanted:\n"},
+	{"the power that is owed is forgotten", heldFile, "len(v.PowerRequests.On) > 0 || v.Spec.HeldSince != nil)", "len(v.PowerRequests.On) > 0)"},
+	{"a server that may still shut down counts as on", heldFile, "	if !v.staysOn(s) {\n", "	if false {\n"},
+	{"a command whose answer was lost means nothing", heldFile, "v.BMC.FirstShutDownAt.IsZero() && v.BMC.OffUnheardAt.IsZero()", "v.BMC.FirstShutDownAt.IsZero()"},
+	{"who wants a server on believes an old reading", heldFile, "change = first(v, s, s.ActiveInterval, Step{}, wishOn(v, now))", "change = wishOn(v, now)"},
+	{"a machine that ran from memory is switched on", heldFile, "v.BMC.Power == v1alpha1.PowerOff && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral", "false"},
+
+	// Booting.
+	{"a boot begins without bootstrap data", claimedFile, "if !v.Consumer.BootstrapReady {", "if false {"},
+	{"a boot begins for a machine that is about to go", claimedFile, "if v.Consumer.OwnerDeleting {", "if false {"},
+	{"a boot begins on a host that is about to go", claimedFile, "	if v.Deleting {\n", "	if false {\n"},
+	{"a server that was found running is booted", claimedFile, "if v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
+	{"both hosts of a machine are booted", claimedFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
+	{"a server counts as off without a look", claimedFile, "if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {", "if true {"},
+	{"a boot has no deadline", claimedFile, "	if !v.Now.Before(deadline) {\n", "	if false {\n"},
+	{"a boot waits without looking at its deadline", claimedFile, `if step.Action == "" && (step.Again.IsZero() || step.Again.After(deadline)) {`, `if step.Action == "" && step.Again.After(deadline) {`},
+	{"a server that boots is power-cycled", claimedFile, "case attempt.PoweredOffAt == nil && !off:", "case !off && v.Furthest.Stage == v1alpha1.StageDHCP, attempt.PoweredOffAt == nil && !off:"},
+	{"a server that has its data boots from the network", claimedFile, "case attempt.SeededAt == nil && !v.networkBootStands(attempt):", "case !v.networkBootStands(attempt):"},
+	{
+		"a machine that ran from memory is started again", claimedFile,
+		"case attempt.SeededAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.longOff():", "case attempt.SeededAt != nil && v.Problem != nil && !v.longOff():",
+	},
+	{"a seeded boot is tried again", claimedFile, "	switch {\n	case attempt.SeededAt != nil:\n		return fail(", "	switch {\n	case attempt.ReportedAt != nil:\n		return fail("},
+	{"a boot is tried for ever", claimedFile, "attempt.Attempt >= s.BootAttempts", "attempt.Attempt < 0"},
+	{"a packet of firmware ends a machine", claimedFile, "v.restarted() && !v.NodeLostAt.IsZero()", "v.restarted()"},
+	{"an installed machine is lost", claimedFile, "return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.longOff()", "return (v.longOff()"},
+	{"a command is given to a server that reported in while its BMC is busy", claimedFile, "v.BMC.OverrideStands && !v.BMC.Busy && !v.bmcBlocked()", "v.BMC.OverrideStands && !v.bmcBlocked()"},
+	{"the boot server gives the data out again", bootFile, "case b.SeededAt == nil:", "case b.Failure == nil:"},
+}

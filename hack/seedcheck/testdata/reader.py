@@ -1,0 +1,72 @@
+"""Runs cloud-init's own code on what we serve, and prints as JSON what it made of it.
+
+seed CMDLINE                reads a seed as the datasource does in the network stage of a boot with that kernel command line
+convert FOLDER              renders the network-config files *.yaml of a folder with every renderer, into folders beside them
+"""
+import contextlib
+import copy
+import glob
+import io
+import json
+import os
+import sys
+import tempfile
+
+from cloudinit import helpers, settings, user_data, util
+from cloudinit.cmd.main import main as cloud_init
+from cloudinit.distros import debian
+from cloudinit.net import cmdline
+from cloudinit.sources import DataSourceNoCloud
+
+
+def seed(line):
+    os.environ["DEBUG_PROC_CMDLINE"] = line
+    # What a machine says of itself is not asked: it is not the one that boots.
+    DataSourceNoCloud.dmi.read_dmi_data = lambda key: None
+    util.find_devs_with = lambda criteria: []
+    with tempfile.TemporaryDirectory() as folder:
+        paths = helpers.Paths({"cloud_dir": folder, "run_dir": folder})
+        source = DataSourceNoCloud.DataSourceNoCloudNet(settings.CFG_BUILTIN, None, paths)
+        local = DataSourceNoCloud.DataSourceNoCloud(settings.CFG_BUILTIN, None, paths)
+        found_locally = local.get_data()
+        if not source.get_data():
+            sys.exit("the datasource finds no seed")
+        processor = user_data.UserDataProcessor(paths)
+        parts = [
+            {"type": part.get_content_type(), "filename": part.get_filename(), "content": part.get_payload(decode=True).decode()}
+            for part in processor.process(source.get_vendordata_raw()).walk()
+            if part.get_content_maintype() != "multipart"
+        ]
+    print(json.dumps({
+        "local": found_locally,
+        "dsmode": source.dsmode,
+        "instance": source.get_instance_id(),
+        "hostname": source.get_hostname()[0] if isinstance(source.get_hostname(), tuple) else str(source.get_hostname()),
+        "metadata": source.metadata,
+        "userdata": util.decode_binary(source.get_userdata_raw()),
+        "vendor": parts,
+        "network": cmdline.read_kernel_cmdline_config(),
+    }))
+
+
+def convert(folder):
+    failures = {}
+    paths = copy.deepcopy(debian.Distro.renderer_configs)
+    for path in sorted(glob.glob(folder + "/*.yaml")):
+        for kind in ["netplan", "network-manager", "eni", "networkd"]:
+            out = path[: -len(".yaml")] + "." + kind
+            said = io.StringIO()
+            # The tool is made to run once in a process: it shortens the paths that it renders to.
+            debian.Distro.renderer_configs = copy.deepcopy(paths)
+            try:
+                with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+                    sys.argv = ["cloud-init", "devel", "net-convert", "-p", path, "-k", "yaml", "-d", out, "-D", "debian", "-O", kind]
+                    code = cloud_init()
+            except (Exception, SystemExit) as problem:  # whatever it is, the caller is told
+                code = repr(problem)
+            if code:
+                failures[out] = str(code) + ": " + said.getvalue()
+    print(json.dumps(failures))
+
+
+{"seed": seed, "convert": convert}[sys.argv[1]](sys.argv[2])

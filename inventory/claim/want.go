@@ -1,0 +1,44 @@
+package claim
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// WantOf returns what a machine with this spec needs of a host. What the Machine and its owner add, failure domain and reuse, is for the
+// caller to set. It fails for a selector that the API server would have refused.
+func WantOf(spec *v1alpha1.BareMetalMachineSpec) (Want, error) {
+	want := Want{Selector: labels.Everything(), Hardware: spec.Hardware, Tolerations: spec.Tolerations}
+	var err error
+	if spec.HostSelector != nil {
+		if want.Selector, err = selectorOf(spec.HostSelector); err != nil {
+			return Want{}, err
+		}
+	}
+	for i := range spec.Preferences {
+		p := &spec.Preferences[i]
+		selector, err := selectorOf(&p.HostSelector)
+		if err != nil {
+			return Want{}, err
+		}
+		want.Preferences = append(want.Preferences, Preference{Weight: p.Weight, Selector: selector})
+	}
+	return want, nil
+}
+
+func selectorOf(selector *v1alpha1.HostSelector) (labels.Selector, error) {
+	converted := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+	for key, value := range selector.MatchLabels {
+		converted.MatchLabels[key] = string(value)
+	}
+	for _, e := range selector.MatchExpressions {
+		requirement := metav1.LabelSelectorRequirement{Key: e.Key, Operator: e.Operator}
+		for _, value := range e.Values {
+			requirement.Values = append(requirement.Values, string(value))
+		}
+		converted.MatchExpressions = append(converted.MatchExpressions, requirement)
+	}
+	return metav1.LabelSelectorAsSelector(converted)
+}

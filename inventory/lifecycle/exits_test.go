@@ -1,0 +1,108 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+func deletedAgo(ago time.Duration) func(*View) {
+	return func(v *View) { v.Consumer.Deleting, v.Consumer.DeletingSince = true, noon.Add(-ago) }
+}
+
+// TestReleaseNamesItsExit: a release names what ends it when its BMC cannot be used, and when it takes longer than one that goes well.
+func TestReleaseNamesItsExit(t *testing.T) {
+	s := DefaultSettings()
+	slow := s.ShutDownTimeout + 3*s.PowerSettle
+	problem := func(v *View) {
+		v.BMC.Problem = &BMCProblem{Reason: "X", Message: "gone", RetryAt: noon.Add(time.Minute)}
+	}
+	for name, test := range map[string]struct {
+		view  View
+		state State
+		named bool
+	}{
+		"it just began":                       {claimedView(provisioned, poweredOn, deletedAgo(slow-time.Second)), StateReleasing, false},
+		"it takes long":                       {claimedView(provisioned, poweredOn, deletedAgo(slow)), StateReleasing, true},
+		"its BMC is gone":                     {claimedView(provisioned, poweredOn, deletedAgo(0), problem), StateReleasing, true},
+		"the cleaning just began":             {claimedView(provisioned, cleaning, deletedAgo(0)), StateCleaning, false},
+		"the cleaning takes long":             {claimedView(provisioned, cleaning, deletedAgo(slow)), StateCleaning, true},
+		"the cleaning's BMC is off":           {claimedView(provisioned, cleaning, deletedAgo(0), problem), StateCleaning, true},
+		"maintenance":                         {claimedView(provisioned, deletedAgo(0), maintenance), StateMaintenance, true},
+		"maintenance of a machine that stays": {claimedView(provisioned, maintenance), StateMaintenance, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			step := Next(test.view, s)
+			g.Expect(step.State).To(Equal(test.state))
+			if test.named {
+				g.Expect(step.Message).To(ContainSubstring(v1alpha1.ReleaseUnfencedAnnotation))
+			} else {
+				g.Expect(step.Message).NotTo(ContainSubstring(v1alpha1.ReleaseUnfencedAnnotation))
+			}
+		})
+	}
+}
+
+// TestCleaningTimeOut: only a refusal after the time of a cleaning ends it, however long the BMC was away.
+func TestCleaningTimeOut(t *testing.T) {
+	g := NewWithT(t)
+	s := DefaultSettings()
+	old := func(v *View) { v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-2 * s.CleaningTimeout)} }
+	refused := func(ago time.Duration) func(*View) {
+		return func(v *View) {
+			v.BMC.CleanUpFailures, v.BMC.CleanUpTriedAt, v.BMC.CleanUpError = 1, noon.Add(-ago), "locked"
+		}
+	}
+	g.Expect(Next(claimedView(provisioned, deletedAgo(0), old), s).Action).To(Equal(CleanUp))
+	g.Expect(Next(claimedView(provisioned, deletedAgo(0), old, refused(2*s.CleaningTimeout-time.Second)), s).Action).To(Equal(CleanUp))
+	step := Next(claimedView(provisioned, deletedAgo(0), old, refused(time.Minute)), s)
+	g.Expect(step.Action).To(Equal(Release))
+	g.Expect(step.Quarantine).To(HaveValue(HaveField("Reason", v1alpha1.ReasonCleaningFailed)))
+	g.Expect(step.Quarantine.Message).To(ContainSubstring("locked"))
+}
+
+// TestMoveOfABootThatNobodyDrives: a boot that stands still keeps a move waiting until its deadline, and no longer.
+func TestMoveOfABootThatNobodyDrives(t *testing.T) {
+	s := DefaultSettings()
+	for name, stop := range map[string]func(*View){
+		"maintenance": maintenance,
+		"detached":    func(v *View) { v.Detached = "anna" },
+		"orphaned":    func(v *View) { v.Consumer = &Consumer{} },
+		"paused while its machine is deleted": func(v *View) {
+			v.Consumer.Paused, v.Consumer.Deleting = true, true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			v := bootingView(stop)
+			deadline := v.Spec.Boot.StartedAt.Add(s.BootTimeout)
+			step := Next(v, s)
+			g.Expect(step.Action).NotTo(Equal(AllowMove))
+			g.Expect(step.Again).NotTo(BeZero())
+			g.Expect(step.Again).NotTo(BeTemporally(">", deadline), "it looks again in time")
+			v.Now = deadline
+			g.Expect(Next(v, s).Action).To(Equal(AllowMove))
+			v.MoveBlocked = false
+			g.Expect(Next(v, s).Action).NotTo(Equal(AllowMove))
+		})
+	}
+}
+
+// TestSaidToRun: a host that a machine says it runs on gets no command and is not offered, whatever its spec says of its power.
+func TestSaidToRun(t *testing.T) {
+	for _, power := range []v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff} {
+		for _, now := range []v1alpha1.PowerState{v1alpha1.PowerOn, v1alpha1.PowerOff} {
+			g := NewWithT(t)
+			step := Next(freeView(func(v *View) { v.SaidToRun, v.Spec.Power, v.BMC.Power = "m", power, now }), DefaultSettings())
+			g.Expect(step.Action.Commands()).To(BeFalse())
+			g.Expect(step.Phase).To(Equal(v1alpha1.PhaseUnavailable))
+			g.Expect(step.Reason).To(Equal(v1alpha1.ReasonConsumerMissing))
+			g.Expect(step.Message).To(ContainSubstring("spec.consumerRef.name: m"))
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package lifecycle
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestMain makes every run the same one, unless the command line says otherwise: what is counted must not depend on luck.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "150", "rapid.nofailfile": "true"} {
+		if !given[name] {
+			if err := flag.Set(name, value); err != nil {
+				panic(err)
+			}
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// sequences plays sequences of what can happen to a host, and judges every step by a promise. At the end of each it calls end.
+func sequences(t *testing.T, seen *tally, p promise, end func(t *rapid.T, w *world)) {
+	t.Helper()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, seen, mix(rapid.Uint64().Draw(t, "start")))
+		w.promise = p
+		w.reconcile()
+		for _, lot := range rapid.SliceOfN(rapid.Uint64(), 100, 200).Draw(t, "happenings") {
+			w.happen(lot)
+		}
+		if end != nil {
+			end(t, w)
+		}
+	})
+}
+
+// TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason: whatever the facts are, each step either does something or waits as it
+// should; it comes to that after a bounded number of steps; and from there to a rest state once the BMC does what it is told.
+func TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := worldOf(t, drawView(t), newTally())
+		w.mood = rapid.SampledFrom([]mood{obeys, pretends, refuses, away, rejects, garbles, silent}).Draw(t, "mood")
+		w.promise = waitsTell
+		w.reconcile()
+		w.pass(5 * time.Minute)
+		w.promise = comesToRest
+		w.bmcIsWell()
+		w.toRest()
+	})
+}
+
+// TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked: nor one that is externally provisioned, in
+// maintenance or detached.
+func TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked(t *testing.T) {
+	sequences(t, newTally(), handsOff, nil)
+}
+
+func TestPropertyAMissingConsumerClusterOrSecretNeverCausesAnAction(t *testing.T) {
+	sequences(t, newTally(), absenceRests, nil)
+}
+
+func TestPropertyAHostIsNeverOfferedUnlessPowerOffAndCleaningWereConfirmed(t *testing.T) {
+	sequences(t, newTally(), offeredClean, nil)
+}
+
+func TestPropertyWhatIsRecordedOfAHoldIsTrue(t *testing.T) {
+	sequences(t, newTally(), recordsAreTrue, nil)
+}
+
+// TestPropertyEverySequenceComesToRest: wherever a host came to, it comes to rest once its BMC obeys, stays there, and a release that nobody stands in the
+// way of ends with a host that is offered or in quarantine.
+func TestPropertyEverySequenceComesToRest(t *testing.T) {
+	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
+		w.bmcIsWell()
+		w.autoBoot = rapid.Bool().Draw(t, "what boots goes on")
+		done := rapid.Bool().Draw(t, "everybody is done")
+		if done {
+			w.everybodyIsDone()
+		}
+		w.toRest()
+		if w.gone {
+			return
+		}
+		if c := w.machine(); done && c != nil && c.Deleting && !c.DeletedForMove {
+			w.fatalf("the release does not end: %s in %s: %s", w.last.Action, w.last.State, w.last.Message)
+		}
+		if wrong := w.leftUndone(); wrong != "" {
+			w.fatalf("at rest in %s: %s", w.last.State, wrong)
+		}
+		w.staysAtRest(20 * time.Minute)
+	})
+}
+
+// leftUndone says what a host at rest still owes to somebody; "" if nothing.
+func (w *world) leftUndone() string {
+	v := w.look()
+	machine := []State{StateProvisioned, StateHeld, StateLost, StateBootFailed, StateReported, StateWaiting, StateBooting}
+	outside := []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternal, StateQuarantined, StateFree}
+	switch {
+	case v.MoveBlocked && !v.InFlight() && slices.Contains(slices.Concat(machine, outside), w.last.State):
+		return "a move waits"
+	case w.last.State == StateExternal && v.releasing():
+		return "the release of an externally provisioned host does not end"
+	case w.last.State == StateProvisioned && v.Spec.HeldSince != nil:
+		return "the record of a hold is left"
+	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternal, StateQuarantined, StateFree, StateLost, StateBootFailed, StateReported, StateWaiting, StateProvisioned}, w.last.State):
+		return "a power cycle that nobody remembers may come weeks later"
+	}
+	return ""
+}
+
+// TestPropertyWithStatusErasedTheSameRestStateIsReached: at rest, and on the way there. Nothing is commanded to a host at rest because of it.
+func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
+	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
+		w.bmcIsWell()
+		w.autoBoot = rapid.Bool().Draw(t, "what boots goes on")
+		w.reconcile()
+		other := *w
+		w.notef("- the BMC is well, for good")
+		w.toRest()
+		if other.forgivable() {
+			other.forget()
+			other.toRest()
+			if differs := w.same(&other); differs != "" {
+				other.fatalf("with the status erased on the way it comes to another rest: %s", differs)
+			}
+		}
+		again := *w
+		if w.gone {
+			return
+		}
+		again.forget()
+		again.commands = 0
+		again.toRest()
+		switch differs := w.same(&again); {
+		case differs != "":
+			again.fatalf("with the status erased at rest it comes to another rest: %s", differs)
+		case again.commands > 0:
+			again.fatalf("%d commands to a host at rest, because its status was erased", again.commands)
+		}
+	})
+}
+
+// forgivable is true when all that matters can be found again: no deadline is near that it takes longer to come to, and no request of firmware is known
+// that was not acted on yet.
+func (w *world) forgivable() bool {
+	near := func(deadline time.Time) bool {
+		return !deadline.Before(w.v.Now) && deadline.Sub(w.v.Now) < 10*time.Minute
+	}
+	s, c := w.v.Spec, w.machine()
+	boot := s.Boot != nil && s.Boot.ReportedAt == nil && s.Boot.Failure == nil
+	switch {
+	case boot && near(s.Boot.StartedAt.Add(w.s.BootTimeout)) && w.autoBoot, s.ReleaseUnfencedAfter != nil && c != nil && c.Deleting:
+		return false
+	default:
+		return w.v.RestartedAt.IsZero() && s.CleaningStartedAt == nil
+	}
+}
+
+// forget erases the status, and what the provider has in memory.
+func (w *world) forget() {
+	w.notef("- everything that can be found again is erased")
+	w.eraseStatus()
+	w.restart()
+	w.v.BMC.OverrideStands = false
+	w.visited = ""
+}
+
+// staysAtRest fails the test when anything but looking is done to a host at rest.
+func (w *world) staysAtRest(d time.Duration) {
+	before := w.v.Now
+	state := w.last.State
+	w.pass(d)
+	if w.acted.After(before) || w.last.State != state {
+		w.fatalf("it does not stay at rest: %s in %s after %s", w.last.Action, w.last.State, state)
+	}
+}

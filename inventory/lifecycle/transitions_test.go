@@ -1,0 +1,213 @@
+package lifecycle
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// protected are the states that a claimed host comes to, wherever it stands, by what people and Cluster API do.
+var protected = []State{StateLeaving, StatePaused, StateDetached, StateMaintenance, StateExternal, StateOrphaned, StateReleasing}
+
+// aside are those of a host that nobody has.
+var aside = []State{StateLeaving, StatePaused, StateDetached, StateMaintenance, StateExternal}
+
+// possible is every transition that there is, from one look at a host to the next, when one thing happens in between. In a cluster several
+// may, and then a host seems to leap.
+var possible = map[State][]State{
+	StateLeaving: {},
+	// Whatever stood above the state of a host in the table is gone: it stands anywhere.
+	StatePaused:      others(StatePaused),
+	StateDetached:    others(StateDetached),
+	StateMaintenance: others(StateMaintenance),
+	StateExternal:    others(StateExternal, StateCleaning),
+	StateOrphaned:    others(StateOrphaned, StateQuarantined, StateFree),
+	// From the states of a release a host comes back to those of a running one by a move, which forgets that the machine was being deleted.
+	StateReleasing: others(StateReleasing, StateFree),
+	StateCleaning:  others(StateCleaning, StateExternal),
+
+	StateQuarantined: slices.Concat(aside, []State{StateFree}),
+	StateFree:        slices.Concat(aside, []State{StateQuarantined, StateWaiting}),
+
+	// Straight to the cleaning comes a host whose cleaning began before such a move.
+	StateWaiting:     slices.Concat(protected, []State{StateCleaning, StateBooting}),
+	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReported, StateBootFailed}),
+	StateReported:    slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateHeld, StateLost}),
+	StateProvisioned: slices.Concat(protected, []State{StateCleaning, StateHeld, StateLost}),
+	StateHeld:        slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost}),
+	StateBootFailed:  slices.Concat(protected, []State{StateCleaning}),
+	StateLost:        slices.Concat(protected, []State{StateCleaning}),
+}
+
+// impossible says why there are no others. Each pair of states is either possible or explained here.
+var impossible = []struct {
+	from, to []State
+	why      string
+}{
+	{[]State{StateLeaving}, states(), "the object is gone, and what is registered anew is another one"},
+	{[]State{StateQuarantined, StateFree}, append(running(StateWaiting), StateOrphaned, StateReleasing, StateCleaning), "nobody has the host, and a claim begins with waiting for the bootstrap data, or for a look at the power"},
+	{[]State{StateQuarantined}, []State{StateWaiting}, "nobody claims a host in quarantine"},
+	{running(), []State{StateQuarantined, StateFree}, "a machine gives its host up through a release"},
+	{[]State{StateOrphaned}, []State{StateQuarantined, StateFree}, "only a person lets such a host go, which is a release"},
+	{[]State{StateReleasing}, []State{StateFree}, "what is released without a cleaning goes into quarantine, or stays externally provisioned"},
+	{[]State{StateCleaning}, []State{StateExternal}, "an externally provisioned host is not cleaned, so this is two changes at once"},
+	{[]State{StateExternal}, []State{StateCleaning}, "the release of an externally provisioned host is Releasing, so this is two changes at once"},
+	{[]State{StateWaiting}, running(StateWaiting, StateBooting), "what comes next is a boot attempt"},
+	{[]State{StateBooting}, running(StateBooting, StateReported, StateBootFailed), "the machine takes its provider ID after the report; an attempt follows an attempt in the same state"},
+	{[]State{StateReported}, []State{StateWaiting, StateBooting, StateBootFailed}, "a machine that reported in is never booted again"},
+	{[]State{StateProvisioned, StateHeld}, []State{StateWaiting, StateBooting, StateBootFailed, StateReported}, "a machine keeps its provider ID, and is never booted again"},
+	{[]State{StateBootFailed}, running(StateBootFailed), "a failure is final"},
+	{[]State{StateLost}, running(StateLost), "a loss is final"},
+}
+
+// states are all states, in the order of the table.
+func states() []State {
+	var all []State
+	for _, line := range table {
+		if !slices.Contains(all, line.state) {
+			all = append(all, line.state)
+		}
+	}
+	return all
+}
+
+func others(but ...State) []State {
+	return slices.DeleteFunc(states(), func(s State) bool { return slices.Contains(but, s) })
+}
+
+// running are the states of a host that a machine has and that is not released.
+func running(but ...State) []State {
+	all := []State{StateWaiting, StateBooting, StateReported, StateProvisioned, StateHeld, StateBootFailed, StateLost}
+	switch {
+	case len(but) > 0:
+		return slices.DeleteFunc(all, func(s State) bool { return slices.Contains(but, s) })
+	default:
+		return all
+	}
+}
+
+// TestTransitionsAreExplained: each pair of states is possible or has a reason why it is not.
+func TestTransitionsAreExplained(t *testing.T) {
+	for _, from := range states() {
+		for _, to := range others(from) {
+			var why []string
+			for _, line := range impossible {
+				if slices.Contains(line.from, from) && slices.Contains(line.to, to) {
+					why = append(why, line.why)
+				}
+			}
+			switch listed := slices.Contains(possible[from], to); {
+			case listed && len(why) > 0:
+				t.Errorf("%s -> %s is both possible and impossible: %s", from, to, why[0])
+			case !listed && len(why) == 0:
+				t.Errorf("%s -> %s is not possible, and nobody says why", from, to)
+			}
+		}
+	}
+}
+
+// TestPropertyEveryStateAndEveryTransitionIsVisited: nothing that is said of sequences is said of states that they never come to. It prints how
+// often each was visited, and judges every step by all promises.
+func TestPropertyEveryStateAndEveryTransitionIsVisited(t *testing.T) {
+	seen := newTally()
+	checksTimes(t, 2, func() { sequences(t, seen, "", nil) })
+	goOn(t, seen)
+	for _, from := range states() {
+		if seen.states[from] == 0 {
+			t.Errorf("the state %s is not visited", from)
+		}
+		for _, to := range others(from) {
+			n, listed := seen.moves[[2]State{from, to}], slices.Contains(possible[from], to)
+			switch {
+			case listed && n == 0:
+				t.Errorf("%s -> %s is not visited", from, to)
+			case !listed && n > 0:
+				t.Errorf("%s -> %s was visited %d times and is not possible", from, to, n)
+			}
+		}
+	}
+	t.Log("\n" + seen.report())
+}
+
+// goOn tries everything that can happen with some worlds of each kind, and goes on from the kinds that are new by that.
+func goOn(t *testing.T, seen *tally) {
+	t.Helper()
+	done, lot := map[kind]int{}, uint64(0)
+	for range 3 {
+		pools := maps.Clone(seen.pool)
+		for _, k := range slices.SortedFunc(maps.Keys(pools), func(a, b kind) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
+			for _, from := range pools[k][done[k]:] {
+				for _, h := range slices.Concat(happenings, protections) {
+					lot++
+					from.branch(t, k, h, mix(lot))
+				}
+			}
+			done[k] = len(pools[k])
+		}
+	}
+}
+
+// branch lets something happen to a copy of a world.
+func (w *world) branch(t *testing.T, k kind, h happening, p uint64) {
+	t.Helper()
+	other, past, story := *w, *w.story, []string{}
+	other.t, other.story = t, &story
+	other.notef("it is %v, by: %s", k, strings.Join(past[max(0, len(past)-20):], "; "))
+	if h.when(&other) {
+		other.play(h, p)
+	}
+}
+
+// checksTimes makes rapid check a multiple of what it does otherwise.
+func checksTimes(t *testing.T, times int, do func()) {
+	t.Helper()
+	f := flag.Lookup("rapid.checks")
+	before := f.Value.String()
+	n, err := strconv.Atoi(before)
+	if err == nil {
+		err = f.Value.Set(strconv.Itoa(n * times))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	do()
+	if err := f.Value.Set(before); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// report tells what was visited.
+func (t *tally) report() string {
+	var b strings.Builder
+	rarest, moves := -1, 0
+	for _, n := range t.moves {
+		moves += n
+		if rarest < 0 || n < rarest {
+			rarest = n
+		}
+	}
+	fmt.Fprintf(&b, "%d worlds, %d steps, %d changes of the state; %d states and %d transitions visited, the rarest %d times\n\n",
+		t.worlds, t.steps, moves, len(t.states), len(t.moves), rarest)
+	for _, from := range states() {
+		fmt.Fprintf(&b, "%-12s %8d steps", from, t.states[from])
+		var to []State
+		for move := range maps.Keys(t.moves) {
+			if move[0] == from {
+				to = append(to, move[1])
+			}
+		}
+		slices.Sort(to)
+		for i, s := range to {
+			if i%6 == 0 {
+				b.WriteString("\n   ->")
+			}
+			fmt.Fprintf(&b, " %s %d", s, t.moves[[2]State{from, s}])
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,181 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// switchTo makes the server go on, or off, after a while.
+func (w *world) switchTo(on bool, after time.Duration) {
+	w.target, w.changes = on, w.v.Now.Add(after)
+	if after == 0 {
+		w.flip()
+	}
+}
+
+func (w *world) flip() {
+	w.changes = time.Time{}
+	if w.on == w.target {
+		return
+	}
+	w.on, w.changed = w.target, w.v.Now
+	w.notef("the server goes on: %v", w.on)
+	w.fromNetwork, w.runs = false, false
+	if w.on {
+		w.fromNetwork, w.overridden = w.overridden, false
+		w.runs = w.installed && !w.fromNetwork
+	}
+}
+
+// finish ends the job that is under way.
+func (w *world) finish() {
+	j := w.job
+	w.job, w.v.BMC.Busy = nil, false
+	if j.action.Commands() {
+		v := w.look()
+		v.Now, v.BMC.Busy = j.decided, false
+		if Next(v, w.s).Action != j.action {
+			w.notef("%s is not wanted any more", j.action)
+			return
+		}
+		w.acted = w.v.Now
+		w.commands++
+		w.judgeCommand(v, j.action)
+	}
+	if problem := w.speak(j.action); problem != "" {
+		w.failures++
+		w.v.BMC.Problem = &BMCProblem{Reason: problem, Message: "it " + string(w.mood), RetryAt: w.v.Now.Add(min(5*time.Second<<min(w.failures, 6), 5*time.Minute))}
+		if j.action == Inspect {
+			w.v.BMC.InspectedAt = time.Time{}
+		}
+		return
+	}
+	w.v.BMC.Problem, w.failures = nil, 0
+	if j.action != SetNetworkBoot && j.action != ClearBootOverride {
+		w.readPower()
+	}
+}
+
+// speak does to the server what the BMC makes of an action. It returns the reason for which the BMC did not do it, if it counts as broken then.
+func (w *world) speak(action Action) string {
+	problem := ""
+	switch {
+	case w.mood == away:
+		return v1alpha1.ReasonBMCUnreachable
+	case w.mood == rejects:
+		return v1alpha1.ReasonCredentialsRefused
+	case action == SetNetworkBoot:
+		problem = w.speakBoot()
+	case action == PowerOn || action == ShutDown || action == ForceOff:
+		problem = w.speakPower(action)
+	case action == CleanUp:
+		w.speakCleanUp()
+	case action == ClearBootOverride:
+		w.overridden = w.overridden && (w.mood == refuses || w.mood == pretends)
+		w.v.BMC.OverrideStands = w.v.BMC.OverrideStands && w.mood == silent
+	case action == Inspect && w.mood != silent:
+		w.v.BMC.Inspected, w.v.BMC.InspectedAt = true, w.v.Now
+	}
+	if problem == "" && w.mood == silent {
+		return v1alpha1.ReasonBMCUnreachable
+	}
+	return problem
+}
+
+func (w *world) speakBoot() string {
+	b, now := &w.v.BMC, w.v.Now
+	if w.mood == silent {
+		w.overridden, w.netAt = true, now
+		return v1alpha1.ReasonBMCUnreachable
+	}
+	b.OverrideStands = true
+	if w.mood == refuses {
+		return v1alpha1.ReasonBMCError
+	}
+	b.NetworkBootSetAt, w.netAt, w.overridden = now, now, w.overridden || w.mood != pretends
+	return ""
+}
+
+func (w *world) speakCleanUp() {
+	b, now := &w.v.BMC, w.v.Now
+	w.overridden = w.overridden && (w.mood == refuses || w.mood == pretends)
+	if w.mood == silent {
+		return
+	}
+	b.OverrideStands = false
+	if w.stuckMedia || w.mood == refuses {
+		b.CleanUpFailures++
+		b.CleanUpTriedAt, b.CleanUpError = now, "no"
+		return
+	}
+	b.CleanedAt, b.CleanUpFailures, b.CleanUpError = now, 0, ""
+}
+
+func (w *world) speakPower(action Action) string {
+	b, now := &w.v.BMC, w.v.Now
+	first := func() {
+		if b.FirstShutDownAt.IsZero() {
+			b.FirstShutDownAt = now
+		}
+	}
+	switch {
+	case action == ShutDown && w.noShutDown:
+		b.ShutDownUnsupported = true
+		return ""
+	case w.mood == refuses:
+		if action == ShutDown {
+			first()
+		}
+		if action == PowerOn {
+			b.LastPower, b.LastPowerAt = CommandPowerOn, now // it may have been heard
+		}
+		return v1alpha1.ReasonBMCError
+	}
+	if w.mood == silent && action != PowerOn {
+		b.OffUnheardAt = now
+	}
+	if w.mood != silent || action == PowerOn { // the controller notes that one may have been heard
+		b.LastPower, b.LastPowerAt = map[Action]Command{PowerOn: CommandPowerOn, ShutDown: CommandShutDown, ForceOff: CommandForceOff}[action], now
+	}
+	acts := w.mood != pretends
+	w.heldDown = action != PowerOn && w.v.Spec.HeldSince != nil && (w.heldDown || acts && w.on)
+	switch action {
+	case PowerOn:
+		b.FirstShutDownAt, b.OffUnheardAt = time.Time{}, time.Time{}
+		if acts && !w.on && w.changes.IsZero() {
+			w.switchTo(true, w.latency)
+		}
+	case ShutDown:
+		if w.mood != silent {
+			first()
+		}
+		if acts && w.on && w.changes.IsZero() && !w.deaf {
+			w.switchTo(false, 30*time.Second+w.latency)
+		}
+	default:
+		if acts {
+			w.switchTo(false, min(w.latency, 2*time.Second))
+		}
+	}
+	return ""
+}
+
+func (w *world) readPower() {
+	b, now := &w.v.BMC, w.v.Now
+	power := map[bool]v1alpha1.PowerState{true: v1alpha1.PowerOn, false: v1alpha1.PowerOff}
+	shown := power[w.on]
+	w.reads++
+	w.honest++
+	if w.mood == garbles && w.reads%2 == 0 {
+		shown, w.unsure, w.honest = power[!w.on], true, 0
+	}
+	w.unsure = w.unsure && w.honest < 3
+	if b.Power != shown {
+		b.Power, b.PowerSince = shown, now
+	}
+	b.PowerAt = now
+	if shown == v1alpha1.PowerOff {
+		b.FirstShutDownAt, b.OffUnheardAt = time.Time{}, time.Time{}
+	}
+}

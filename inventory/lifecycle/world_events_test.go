@@ -1,0 +1,392 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// happening is something that happens to a world.
+type happening struct {
+	name   string
+	weight int
+	when   func(*world) bool
+	do     func(w *world, p uint64)
+	// undo takes away what a toggle set, if it is set; nil for what is no toggle.
+	undo func(*world)
+}
+
+func always(*world) bool       { return true }
+func hasMachine(w *world) bool { return w.machine() != nil }
+func isFree(w *world) bool     { return !w.v.Claimed() }
+
+// stays is true while a machine has the host that is not being deleted.
+func stays(w *world) bool { return hasMachine(w) && !w.machine().Deleting }
+
+// choose picks by a number.
+func choose[T any](p uint64, from ...T) T { return from[p%uint64(len(from))] }
+
+// toggle is a happening that sets something, or takes it away again.
+func toggle(name string, weight int, isSet func(*world) bool, set func(w *world, p uint64), unset func(*world)) happening {
+	undo := func(w *world) {
+		if isSet(w) {
+			unset(w)
+		}
+	}
+	return happening{name, weight, always, func(w *world, p uint64) {
+		if isSet(w) {
+			unset(w)
+		} else {
+			set(w, p)
+		}
+	}, undo}
+}
+
+// protections are what people and Cluster API want left alone. All of it can be over at once.
+var protections = []happening{
+	toggle("maintenance", 3, func(w *world) bool { return w.v.Spec.Maintenance != nil },
+		func(w *world, _ uint64) { w.v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} },
+		func(w *world) { w.v.Spec.Maintenance = nil }),
+	toggle("externally provisioned", 5, func(w *world) bool { return w.v.Spec.ExternallyProvisioned },
+		func(w *world, _ uint64) { w.v.Spec.ExternallyProvisioned = true },
+		func(w *world) { w.v.Spec.ExternallyProvisioned, w.dirty = false, false }), // whoever says that nothing else runs it looked
+	toggle("detached", 3, func(w *world) bool { return w.v.Detached != "" },
+		func(w *world, _ uint64) { w.v.Detached = "anna: moves racks" },
+		func(w *world) { w.v.Detached = "" }),
+	toggle("host paused", 2, func(w *world) bool { return w.v.Paused },
+		func(w *world, _ uint64) { w.v.Paused = true },
+		func(w *world) { w.v.Paused = false }),
+	toggle("quarantine", 2, func(w *world) bool { return w.v.Spec.Quarantine != nil },
+		func(w *world, _ uint64) { w.v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} },
+		func(w *world) { w.v.Spec.Quarantine, w.dirty = nil, false }), // whoever removes it looked
+	toggle("machine or Cluster paused", 3, func(w *world) bool { return hasMachine(w) && w.machine().Paused },
+		func(w *world, _ uint64) {
+			if hasMachine(w) {
+				w.change(func(c *Consumer) { c.Paused = true })
+			}
+		},
+		func(w *world) { w.change(func(c *Consumer) { c.Paused = false }) }),
+	toggle("the Cluster is not there", 2, func(w *world) bool { return hasMachine(w) && !w.machine().ClusterFound },
+		func(w *world, _ uint64) {
+			if hasMachine(w) {
+				w.change(func(c *Consumer) { c.ClusterFound = false })
+			}
+		},
+		func(w *world) { w.change(func(c *Consumer) { c.ClusterFound = true }) }),
+	toggle("the machine is not there", 3, func(w *world) bool { return w.absent != nil }, func(w *world, _ uint64) {
+		if hasMachine(w) {
+			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{}
+		}
+	}, func(w *world) { w.v.Consumer, w.absent = w.absent, nil }),
+	toggle("the machine is another one's", 1, func(w *world) bool { return hasMachine(w) && w.machine().ProviderID == "baremetal://dc/other/m" },
+		func(w *world, _ uint64) {
+			if stays(w) {
+				w.change(func(c *Consumer) { c.ProviderID = "baremetal://dc/other/m" })
+			}
+		},
+		func(w *world) {
+			w.change(func(c *Consumer) {
+				c.ProviderID = ""
+				if b := w.v.Spec.Boot; w.seeded && (b == nil || b.ReportedAt != nil) {
+					c.ProviderID = "baremetal://dc/host-1/" + w.v.Spec.ConsumerRef.Name
+				}
+			})
+		}),
+	toggle("a move deletes the machine", 1, func(w *world) bool { return hasMachine(w) && w.machine().DeletedForMove },
+		func(w *world, _ uint64) {
+			if stays(w) && !w.v.MoveBlocked {
+				w.change(func(c *Consumer) { c.Deleting, c.DeletedForMove, c.DeletingSince = true, true, w.v.Now })
+			}
+		},
+		func(w *world) { w.move() }),
+}
+
+// move is what `clusterctl move` leaves: the host and its machine made anew, without a status, and a provider that knows nothing.
+func (w *world) move() {
+	if w.v.MoveBlocked {
+		return
+	}
+	if hasMachine(w) && w.machine().DeletedForMove {
+		w.change(func(c *Consumer) { c.Deleting, c.DeletedForMove, c.DeletingSince = false, false, time.Time{} })
+	}
+	w.v.Deleting, w.v.DeletedForMove, w.v.NamespaceDeleting, w.told = false, false, false, ""
+	w.eraseStatus()
+	w.restart()
+	w.v.BMC.OverrideStands = false
+}
+
+// happenings is all that can happen, but for the protections.
+var happenings = []happening{
+	{name: "time passes", weight: 40, when: always, do: func(w *world, p uint64) {
+		w.pass(choose(p, time.Second, 3*time.Second, 8*time.Second, 8*time.Second, 30*time.Second, time.Minute, 3*time.Minute, 12*time.Minute))
+	}},
+	{name: "much time passes", weight: 1, when: always, do: func(w *world, _ uint64) { w.pass(40 * time.Minute) }},
+	{name: "everybody is done", weight: 14, when: always, do: func(w *world, _ uint64) { w.everybodyIsDone() }},
+	{name: "the BMC is well", weight: 8, when: always, do: func(w *world, _ uint64) { w.bmcIsWell() }},
+	{name: "what boots goes on", weight: 24, when: always, do: func(w *world, p uint64) {
+		for range 1 + p%7 {
+			if !w.bootGoesOn() {
+				return
+			}
+			w.pass(time.Second)
+		}
+	}},
+
+	{name: "the boot goes through", weight: 12, when: stays, do: func(w *world, p uint64) {
+		w.bmcIsWell()
+		w.change(func(c *Consumer) { c.BootstrapReady = true })
+		for range 10 + p%20 {
+			w.reconcile()
+			w.pass(2 * time.Second)
+			w.bootGoesOn()
+		}
+	}},
+	{name: "the server is being cleaned", weight: 5, when: func(w *world) bool { return hasMachine(w) && !stays(w) }, do: func(w *world, _ uint64) {
+		w.bmcIsWell()
+		w.stuckMedia = true
+		for range 60 {
+			if w.reconcile(); w.visited == StateCleaning {
+				return
+			}
+			w.pass(2 * time.Second)
+		}
+	}},
+
+	{name: "a server that reported in goes off in maintenance", weight: 2, when: func(w *world) bool {
+		return stays(w) && w.v.Spec.Boot != nil && w.v.Spec.Boot.ReportedAt != nil && w.machine().ProviderID == ""
+	}, do: func(w *world, _ uint64) {
+		w.bmcIsWell()
+		w.everybodyIsDone()
+		w.v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"}
+		w.switchTo(false, 0)
+		w.reconcile()
+		w.pass(12 * time.Minute)
+		w.v.Spec.Maintenance = nil
+		w.reconcile()
+		w.bootGoesOn()
+	}},
+	{name: "a free host in quarantine is paused for a moment", weight: 1, when: isFree, do: func(w *world, _ uint64) {
+		w.everybodyIsDone()
+		w.v.Paused, w.v.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"}
+		w.reconcile()
+		w.v.Paused = false
+	}},
+	{name: "a machine claims the host", weight: 30, when: func(w *world) bool { return isFree(w) && w.claimable() }, do: func(w *world, p uint64) { w.claim(p) }},
+	{name: "the bootstrap data is there", weight: 30, when: func(w *world) bool { return hasMachine(w) && !w.machine().BootstrapReady }, do: func(w *world, _ uint64) {
+		w.change(func(c *Consumer) { c.BootstrapReady = true })
+	}},
+	{name: "the machine is deleted", weight: 5, when: stays, do: func(w *world, _ uint64) {
+		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
+	}},
+	{name: "the Machine is about to go", weight: 1, when: stays, do: func(w *world, _ uint64) { w.change(func(c *Consumer) { c.OwnerDeleting = true }) }},
+	{name: "the host is moved", weight: 3, when: func(w *world) bool { return !w.v.MoveBlocked && !w.v.Deleting }, do: func(w *world, p uint64) {
+		w.move()
+		if hasMachine(w) && w.absent == nil && p%2 == 0 {
+			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{} // the machine comes later
+		}
+	}},
+	{name: "a move forgets that the machine is being deleted", weight: 8, when: func(w *world) bool { return hasMachine(w) && !stays(w) && !w.v.MoveBlocked }, do: func(w *world, p uint64) {
+		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = false, time.Time{} })
+		w.move()
+		w.reconcile()
+		if p%2 == 0 {
+			w.pass(time.Minute)
+			if hasMachine(w) {
+				w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
+			}
+		}
+	}},
+	{name: "a move deletes the host", weight: 2, when: func(w *world) bool { return !w.v.MoveBlocked }, do: func(w *world, _ uint64) { w.v.Deleting, w.v.DeletedForMove = true, true }},
+	{name: "the host is deleted", weight: 3, when: always, do: func(w *world, p uint64) {
+		w.v.Deleting = true
+		if p%3 == 0 {
+			w.v.Detached = "anna: sold it"
+		}
+	}},
+	{name: "the namespace is deleted", weight: 1, when: func(w *world) bool { return w.v.Deleting }, do: func(w *world, _ uint64) { w.v.NamespaceDeleting = true }},
+	{name: "let go", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.ReleaseUnfenced = "anna: burnt" }},
+	{name: "releaseUnfencedAfter", weight: 1, when: always, do: func(w *world, p uint64) {
+		w.v.Spec.ReleaseUnfencedAfter = choose(p, nil, nil, &metav1.Duration{Duration: 5 * time.Minute})
+	}},
+	{name: "cleaningPolicy", weight: 1, when: always, do: func(w *world, p uint64) {
+		w.v.Spec.CleaningPolicy = choose(p, v1alpha1.CleaningPowerOff, v1alpha1.CleaningManual)
+	}},
+	{name: "spec.power", weight: 4, when: always, do: func(w *world, p uint64) {
+		w.v.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
+	}},
+	{name: "askNow", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.AskNow = true }},
+	toggle("a hold", 4, func(w *world) bool { return len(w.v.Spec.PowerHolds) > 0 },
+		func(w *world, p uint64) {
+			w.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "remediation", Reason: "r", Force: p%2 == 0}}
+		},
+		func(w *world) { w.v.Spec.PowerHolds = nil }),
+	toggle("a hold by annotation", 3, func(w *world) bool { return len(w.v.PowerRequests.Holds) > 0 }, func(w *world, p uint64) {
+		w.ask("hold/anna", func(r *PowerRequests) { r.Holds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "r", Force: p%2 == 0}} })
+	}, func(w *world) { w.drop("hold/anna") }),
+	{name: "a power cycle", weight: 3, when: always, do: func(w *world, _ uint64) {
+		if len(w.v.PowerRequests.Cycles) == 0 {
+			w.ask("cycle/anna", func(r *PowerRequests) { r.Cycles = []string{"cycle/anna"} })
+		}
+	}},
+	{name: "wanted on", weight: 3, when: always, do: func(w *world, _ uint64) {
+		if len(w.v.PowerRequests.On) == 0 {
+			w.ask("on/anna", func(r *PowerRequests) { r.On = []string{"on/anna"} })
+		}
+	}},
+
+	{name: "somebody presses the button", weight: 3, when: always, do: func(w *world, _ uint64) { w.unsure, w.honest = true, 0; w.switchTo(!w.on, 0) }},
+	{name: "the power fails", weight: 2, when: func(w *world) bool { return w.on }, do: func(w *world, _ uint64) { w.switchTo(false, 0) }},
+	{name: "the server restarts", weight: 3, when: func(w *world) bool { return w.on }, do: func(w *world, _ uint64) {
+		w.switchTo(false, 0)
+		w.switchTo(true, 0)
+		w.v.RestartedAt = w.v.Now
+	}},
+	{name: "the Node is lost", weight: 3, when: func(w *world) bool { return !w.v.RestartedAt.IsZero() && !w.runs }, do: func(w *world, _ uint64) { w.v.NodeLostAt = w.v.Now }},
+	{name: "the boot server has a problem", weight: 1, when: func(w *world) bool { return w.v.Spec.Boot != nil }, do: func(w *world, p uint64) {
+		w.v.Problem = choose(p, nil, &v1alpha1.BootFailure{Reason: "NoImage", Message: "there is none"})
+	}},
+
+	{name: "the BMC's mood", weight: 8, when: always, do: func(w *world, p uint64) {
+		w.mood = choose(p, obeys, obeys, pretends, refuses, away, rejects, garbles, silent)
+		w.latency = time.Duration(p/8%16) * time.Second
+		w.deaf, w.noShutDown, w.stuckMedia = p/128%3 == 0, p/384%4 == 0, p/2048%3 == 0
+	}},
+	toggle("the Secret is not there", 2, func(w *world) bool { return w.noSecret }, func(w *world, _ uint64) { w.noSecret = true }, func(w *world) { w.noSecret = false }),
+	toggle("the BMC cannot boot it", 1, func(w *world) bool { return len(w.v.BMC.Lacks) > 0 },
+		func(w *world, _ uint64) { w.v.BMC.Lacks = []string{"BootPXE"} }, func(w *world) { w.v.BMC.Lacks = nil }),
+	toggle("a machine says that it runs there", 1, func(w *world) bool { return w.v.SaidToRun != "" },
+		func(w *world, _ uint64) { w.v.SaidToRun = "m-0" }, func(w *world) { w.v.SaidToRun = "" }),
+	toggle("another host has the MAC address", 1, func(w *world) bool { return len(w.v.SharesMACWith) > 0 },
+		func(w *world, _ uint64) { w.v.SharesMACWith = []string{"dc/host-2"} }, func(w *world) { w.v.SharesMACWith = nil }),
+	toggle("another host has the BMC", 1, func(w *world) bool { return len(w.v.SharesBMCWith) > 0 },
+		func(w *world, _ uint64) { w.v.SharesBMCWith = []string{"dc/host-2"} }, func(w *world) { w.v.SharesBMCWith = nil }),
+	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.SharesConsumerWith) > 0 },
+		func(w *world, _ uint64) { w.v.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.SharesConsumerWith = nil }),
+	{name: "the provider restarts", weight: 5, when: always, do: func(w *world, _ uint64) { w.restart() }},
+	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideStands = false }},
+}
+
+// lots are the happenings, each as often as it weighs.
+var lots = func() []happening {
+	var all []happening
+	for _, h := range slices.Concat(happenings, protections) {
+		for range h.weight {
+			all = append(all, h)
+		}
+	}
+	return all
+}()
+
+// happen lets one thing happen, which a number picks.
+func (w *world) happen(lot uint64) {
+	lot = mix(lot)
+	h := lots[lot%uint64(len(lots))]
+	if !h.when(w) {
+		h = happenings[0]
+	}
+	w.play(h, lot>>16)
+}
+
+// play lets one thing happen, and brings the host as far as it comes at this moment.
+func (w *world) play(h happening, p uint64) {
+	w.notef("- %s", h.name)
+	h.do(w, p)
+	if w.v.NamespaceDeleting && w.v.Claimed() && w.absent == nil && w.v.Consumer.Found && !w.v.Consumer.Deleting {
+		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
+	}
+	w.reconcile()
+	if w.gone {
+		w.anew()
+	}
+	w.seen.keep(w)
+}
+
+// kind is what sort of world it is: the state, the one that it would be in if nothing protected the host and its machine were not being deleted, and
+// what else decides what comes next.
+type kind struct {
+	state, beneath                           State
+	memory, off, cleaning, external, blocked bool
+}
+
+func (w *world) kind() kind {
+	bare := *w
+	bare.everybodyIsDone()
+	bare.v.Spec.Quarantine = w.v.Spec.Quarantine
+	if c := bare.machine(); c != nil {
+		bare.change(func(c *Consumer) { c.Deleting = false })
+	}
+	v := bare.look()
+	memory := v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
+	return kind{w.visited, StateOf(v), memory, v.longOff(), v.Spec.CleaningStartedAt != nil, w.v.Spec.ExternallyProvisioned, v.MoveBlocked}
+}
+
+// perKind is how many worlds of each kind are gone on from.
+const perKind = 3
+
+// keep keeps a world if there are not yet many of its kind.
+func (t *tally) keep(w *world) {
+	k := w.kind()
+	if pool := t.pool[k]; len(pool) < perKind {
+		t.pool[k] = append(pool, *w)
+	}
+}
+
+// mix spreads what rapid draws, which is small mostly, over all numbers.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// anew is what comes after an object that was let go: the same host in the cluster that it was moved to, or a new registration.
+func (w *world) anew() {
+	w.gone, w.visited = false, ""
+	if w.v.DeletedForMove {
+		w.move()
+		return
+	}
+	w.notef("the server is registered anew")
+	w.v = View{Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress}}
+	w.absent, w.job, w.again, w.dirty, w.seeded, w.runs, w.installed, w.told, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
+	w.reconcile()
+}
+
+func (w *world) ask(key string, want func(*PowerRequests)) {
+	want(&w.v.PowerRequests)
+	w.v.PowerRequests.All = append(slices.Clone(w.v.PowerRequests.All), key)
+}
+
+// everybodyIsDone takes away what protects the host from the provider, and what keeps the machine from going on.
+func (w *world) everybodyIsDone() {
+	for _, p := range protections {
+		p.undo(w)
+	}
+	w.v.SharesMACWith, w.v.SharesBMCWith, w.v.SharesConsumerWith, w.v.SaidToRun, w.noSecret = nil, nil, nil, "", false
+}
+
+// claimable is true when a machine may claim the host by what the provider tells of it.
+func (w *world) claimable() bool {
+	s := w.v.Spec
+	return w.last.Phase == v1alpha1.PhaseAvailable && w.last.State == StateFree && !w.v.Deleting && w.v.Detached == "" && !s.ExternallyProvisioned &&
+		s.Maintenance == nil && s.Quarantine == nil && len(s.PowerHolds) == 0 && len(w.v.PowerRequests.Holds) == 0
+}
+
+func (w *world) claim(p uint64) {
+	w.machines++
+	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines)}
+	w.v.Consumer = &Consumer{
+		Found: true, ClusterFound: true, BootstrapReady: p%2 == 0,
+		Persistence: choose(p/2, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),
+	}
+	w.seeded, w.runs, w.installed = false, false, false
+}
+
+// bmcIsWell makes the BMC do what it is told from now on.
+func (w *world) bmcIsWell() {
+	w.mood, w.latency, w.deaf, w.noShutDown, w.stuckMedia, w.noSecret, w.v.BMC.Lacks = obeys, 3*time.Second, false, false, false, false, nil
+}

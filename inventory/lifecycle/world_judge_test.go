@@ -1,0 +1,279 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// promise is a sentence that the lifecycle is held to.
+type promise string
+
+const (
+	waitsTell      promise = "whoever waits has a deadline and a reason"
+	handsOff       promise = "nothing is done to a host that runs something, or that a person works on, unless its release was started or a person asked"
+	absenceRests   promise = "what is missing causes nothing"
+	offeredClean   promise = "no host is offered before its power-off and its cleaning were confirmed"
+	comesToRest    promise = "everything comes to rest"
+	recordsAreTrue promise = "what is recorded of a hold is true"
+)
+
+// breaksf fails the test when that promise is what the world is judged by.
+func (w *world) breaksf(p promise, format string, args ...any) {
+	w.t.Helper()
+	if w.promise == "" || w.promise == p {
+		w.fatalf(string(p)+": "+format, args...)
+	}
+}
+
+// judgeStep fails the test when a step breaks a promise.
+func (w *world) judgeStep(v View, step Step) {
+	w.t.Helper()
+	if wrong := wrongWithWait(v, step); wrong != "" {
+		w.breaksf(waitsTell, "%s in %s: %s", step.Action, step.State, wrong)
+	}
+	if wrong := wrongWithAbsence(v, step); wrong != "" {
+		w.breaksf(absenceRests, "%s in %s: %s", step.Action, step.State, wrong)
+	}
+	if step.Phase == v1alpha1.PhaseAvailable {
+		w.judgeOffer(v, step)
+	}
+	if step.Action == RecordBoot {
+		w.judgeBoot(v, step)
+	}
+	switch {
+	case step.Action == Release:
+		w.judgeRelease(v, step)
+	case step.Action == Forget && (v.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.DeletedForMove && v.Detached == "":
+		w.breaksf(handsOff, "the object is let go while it is paused")
+	case step.Action == Forget && (!v.Deleting || !v.DeletedForMove && v.Detached == "" && v.Claimed() && !v.NamespaceDeleting):
+		w.breaksf(handsOff, "the object is let go while a machine has the host")
+	case step.Action == RecordHold && step.Held.OffAt != nil && v.Spec.HeldOffAt == nil && !w.unsure && (w.on || !w.changes.IsZero() && w.target):
+		w.breaksf(recordsAreTrue, "recorded as held off, and it is on or about to be")
+	}
+}
+
+// judgeBoot judges what is recorded of a boot attempt.
+func (w *world) judgeBoot(v View, step Step) {
+	before, b := v.Spec.Boot, step.Boot
+	begins := b.Failure == nil && (before == nil || before.Attempt != b.Attempt)
+	switch {
+	case begins && w.seeded:
+		w.breaksf(handsOff, "the machine is provisioned a second time")
+	case before != nil && before.Attempt == b.Attempt && before.SeededAt != nil && b.SeededAt == nil:
+		w.breaksf(handsOff, "it is forgotten that the bootstrap data was given out")
+	case begins && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
+		w.breaksf(handsOff, "a server that was found running is booted")
+	case begins && before == nil && (v.Deleting || len(v.SharesConsumerWith) > 0):
+		w.breaksf(handsOff, "a host that goes, or one of two of a machine, is booted")
+	case begins && b.Attempt > w.s.BootAttempts:
+		w.breaksf(comesToRest, "attempt %d", b.Attempt)
+	case b.PoweredOffAt != nil && (begins || before.PoweredOffAt == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
+		w.breaksf(recordsAreTrue, "recorded as off without having been seen so")
+	}
+}
+
+// wrongWithWait says what is wrong with a step that waits: whoever waits tells why, and has a moment in the future at which it looks again, but for
+// those who rest until an object changes, which is watched, and for the BMC's answer. "" if nothing is wrong.
+func wrongWithWait(v View, step Step) string {
+	resting := map[State]bool{StatePaused: true, StateOrphaned: true, StateDetached: true, StateReported: true, StateWaiting: true}
+	well := step.State == StateFree && step.Phase == v1alpha1.PhaseAvailable || step.State == StateProvisioned
+	switch {
+	case step.Action != Nothing:
+		return ""
+	case step.State == StateBooting && step.Again.IsZero():
+		return "a boot waits without a deadline"
+	case v.BMC.Busy && step.Again.IsZero():
+	case !step.Again.IsZero() && !step.Again.After(v.Now):
+		return "its deadline is over: it would look again without end"
+	case step.Again.IsZero() && !resting[step.State] && (v.BMC.Problem == nil || !v.BMC.Problem.RetryAt.IsZero()):
+		return "it waits without a deadline"
+	case step.Again.Sub(v.Now) > 24*time.Hour:
+		return "its deadline is too far away"
+	}
+	if (step.Reason == "" || step.Message == "") && !well {
+		return "it waits without a reason"
+	}
+	if step.Phase == "" && step.State != StatePaused {
+		return "it waits without a phase"
+	}
+	return ""
+}
+
+// wrongWithAbsence says what is wrong with a step for a host of which something is missing that it depends on: nothing may follow from that but
+// what a person, or the end of the namespace, wants whatever is missing. "" if nothing is wrong.
+func wrongWithAbsence(v View, step Step) string {
+	noMachine := v.Claimed() && (v.Consumer == nil || !v.Consumer.Found || !v.Consumer.ClusterFound)
+	noSecret := v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing && v.BMC.Problem.RetryAt.IsZero()
+	asks := step.Action.Commands() || step.Action == Inspect || step.Action == ReadPower
+	forgotten := v.Deleting && (v.NamespaceDeleting || v.Detached != "" || v.DeletedForMove)
+	switch {
+	case noSecret && asks:
+		return "the BMC's Secret is not there"
+	case !noMachine:
+		return ""
+	case asks:
+		return "the machine, or its Cluster, is not there"
+	case step.Action == Nothing, step.Action == Forget && forgotten, step.Action == Release && v.ReleaseUnfenced != "" && step.Quarantine != nil,
+		step.Action == AllowMove:
+		return "" // the move may be what brings the machine
+	default:
+		return "something follows from what is not there"
+	}
+}
+
+// judgeOffer: a host is offered only when nothing of a former machine can be on it, and its power was read as what it should be.
+func (w *world) judgeOffer(v View, step Step) {
+	want := v.Spec.Power
+	if want == "" {
+		want = v1alpha1.PowerOff
+	}
+	switch {
+	case step.State != StateFree || v.Claimed() || v.Spec.Quarantine != nil || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.Detached != "":
+		w.breaksf(offeredClean, "offered although it is in use, or out of service")
+	case v.SaidToRun != "":
+		w.breaksf(offeredClean, "offered although a machine says that it runs there")
+	case w.dirty:
+		w.breaksf(offeredClean, "offered although a machine ran on it, and no power-off and cleaning was confirmed since")
+	case !v.usable() || v.BMC.Power != want || !v.Verified():
+		w.breaksf(offeredClean, "offered without a look at the server that says so")
+	}
+}
+
+// judgeRelease: a host is given back when its release was started, and without quarantine only after power-off and cleaning were confirmed.
+func (w *world) judgeRelease(v View, step Step) {
+	c := v.Consumer
+	started := c != nil && c.Found && c.Deleting && !c.DeletedForMove
+	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
+	switch {
+	case v.Detached != "" || v.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
+		w.breaksf(handsOff, "released although a person wants the hands off")
+	case !started && (!absent || v.ReleaseUnfenced == ""):
+		w.breaksf(handsOff, "released without a release that was started")
+	case absent && v.ReleaseUnfenced == "":
+		w.breaksf(absenceRests, "released because something is missing")
+	case step.Quarantine != nil:
+		w.judgeQuarantine(v, step.Quarantine.Reason)
+	case v.Spec.Quarantine != nil:
+	case v.Spec.ExternallyProvisioned:
+		w.dirty = false // it is not offered until a person says that nothing else runs it
+	default:
+		w.judgeClean(v)
+	}
+}
+
+// judgeQuarantine: a release without its proofs needs a reason.
+func (w *world) judgeQuarantine(v View, reason string) {
+	after := v.Spec.ReleaseUnfencedAfter
+	switch {
+	case reason == v1alpha1.ReasonReleasedUnfenced && v.ReleaseUnfenced == "" && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(after.Duration))):
+		w.breaksf(offeredClean, "let go without a power-off before anybody wanted that")
+	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Spec.CleaningStartedAt.Time):
+		w.breaksf(offeredClean, "the cleaning failed without a try")
+	}
+}
+
+// judgeClean: what is released as clean is off, and was cleaned.
+func (w *world) judgeClean(v View) {
+	switch {
+	case v.Spec.CleaningPolicy == v1alpha1.CleaningManual:
+		w.breaksf(offeredClean, "released as clean although a person is to clean it")
+	case v.Spec.CleaningStartedAt == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
+		w.breaksf(offeredClean, "released without a confirmed power-off")
+	case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt) || !v.BMC.CleanedAt.After(w.netAt):
+		w.breaksf(offeredClean, "released with a boot override, or an image in a virtual drive")
+	case !w.unsure && (w.on || !w.changes.IsZero() && w.target):
+		w.breaksf(offeredClean, "released as off, and it is on or about to be")
+	}
+}
+
+// judgeCommand: no command reaches a server that runs a machine, or something else, or that a person works on, but for what a person asked for
+// and for the release that was started.
+func (w *world) judgeCommand(v View, a Action) {
+	c := v.Consumer
+	released := v.Claimed() && c.Found && c.Deleting && !c.DeletedForMove
+	off := a == ShutDown || a == ForceOff
+	held := len(v.holds()) > 0
+	switch {
+	case v.Detached != "" || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned:
+		w.breaksf(handsOff, "%s to a host that is not ours to touch", a)
+	case v.DeletedForMove || v.Claimed() && c.DeletedForMove:
+		w.breaksf(handsOff, "%s to a host that is moved", a)
+	case (v.Paused || v.Claimed() && c.Paused) && (released || !v.InFlight()):
+		w.breaksf(handsOff, "%s to a host that is paused", a)
+	case v.Claimed() && (!c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()), w.noSecret:
+		w.breaksf(absenceRests, "%s although something is missing", a)
+	case !v.Claimed():
+		w.judgeFree(v, a)
+	case released:
+		w.judgeReleased(v, a)
+	case a == CleanUp:
+		w.breaksf(handsOff, "cleaned although it is not released")
+	case w.seeded:
+		w.judgeRunning(v, a, off, held)
+	default:
+		w.judgeBooting(v, a, off)
+	}
+}
+
+// judgeRest: a server that was switched off for those who hold it is on again when nobody does.
+func (w *world) judgeRest() {
+	v := w.look()
+	if !w.gone && w.last.State == StateProvisioned && w.heldDown && !w.on && !w.unsure && v.Consumer.Persistence == v1alpha1.PersistenceInstalled {
+		w.breaksf(recordsAreTrue, "it was switched off for a hold that is over, and stays off")
+	}
+}
+
+func (w *world) judgeReleased(v View, a Action) {
+	if a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride {
+		w.breaksf(handsOff, "%s to a server that is released", a)
+	}
+	if a == CleanUp && v.BMC.Power != v1alpha1.PowerOff {
+		w.breaksf(handsOff, "cleaned while it is on")
+	}
+}
+
+func (w *world) judgeBooting(v View, a Action, off bool) {
+	switch {
+	case v.Spec.Boot == nil || v.Spec.Boot.Failure != nil:
+		w.breaksf(handsOff, "%s without a boot that is recorded", a)
+	case off && v.Spec.Boot.PoweredOffAt != nil:
+		w.breaksf(handsOff, "%s to a server that is booting: it would be power-cycled twice", a)
+	case (a == PowerOn || a == SetNetworkBoot) && v.Spec.Boot.PoweredOffAt == nil:
+		w.breaksf(handsOff, "%s to a server that was not seen off", a)
+	}
+}
+
+func (w *world) judgeFree(v View, a Action) {
+	switch {
+	case v.Spec.Quarantine != nil:
+		w.breaksf(handsOff, "%s to a host in quarantine", a)
+	case a == PowerOn && v.Spec.Power == v1alpha1.PowerOn, (a == ShutDown || a == ForceOff) && v.Spec.Power == v1alpha1.PowerOff:
+	default:
+		w.breaksf(handsOff, "%s to a free host, and nobody asked for it", a)
+	}
+}
+
+// judgeRunning judges a command to a server that may run its machine: from when that got its bootstrap data.
+func (w *world) judgeRunning(v View, a Action, off, held bool) {
+	owed := v.Spec.HeldSince != nil || len(v.PowerRequests.On) > 0
+	booting := !v.Provisioned() && v.InFlight()
+	switch {
+	case off && (!held || v.Spec.HeldSince == nil):
+		w.breaksf(handsOff, "%s to a server that runs its machine, and nobody asked for it, or it is not recorded", a)
+	case off && v.Spec.HeldOffAt != nil:
+		w.breaksf(handsOff, "%s to a server that counts as off", a)
+	case a == PowerOn && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
+		w.breaksf(handsOff, "switched on although the machine ran from memory, and is lost")
+	case a == PowerOn && v.Spec.HeldOffAt != nil && v.Provisioned():
+		w.breaksf(handsOff, "switched on while it counts as off")
+	case a == PowerOn && held && v.Provisioned():
+		w.breaksf(handsOff, "switched on while it is held off")
+	case a == PowerOn && !owed && !booting:
+		w.breaksf(handsOff, "switched on, and nobody asked for it")
+	case a == SetNetworkBoot:
+		w.breaksf(handsOff, "the server of a machine that got its bootstrap data is to boot from the network again")
+	case a == ClearBootOverride && v.Provisioned():
+		w.breaksf(handsOff, "%s to a server that runs its machine", a)
+	}
+}

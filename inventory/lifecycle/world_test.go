@@ -1,0 +1,516 @@
+package lifecycle
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// mood is how the BMC behaves.
+type mood string
+
+const (
+	obeys    mood = "obeys"
+	pretends mood = "pretends" // says that it obeyed, and did nothing
+	refuses  mood = "refuses"  // answers every command with an error
+	away     mood = "away"     // does not answer
+	rejects  mood = "rejects"  // refuses the login
+	garbles  mood = "garbles"  // obeys, and every other reading of the power is wrong
+	silent   mood = "silent"   // obeys, and its answer is lost
+)
+
+// world is a host that is driven by Next as the host controller does it, with a server, a BMC, a machine, people and a clock of its own. What it
+// knows beyond the view is the truth, and what happened: by these its steps are judged. What its pointers point to is replaced, never
+// changed, so a copy of the struct is another world with the same past.
+type world struct {
+	t rapid.TB
+	s Settings
+	// promise is what the world is judged by; empty for all promises.
+	promise promise
+	// v are the facts. The object that is read, its machine and the BMC's facts stand here, and look makes a view of them.
+	v View
+	// absent is the machine while it is not there, as in a move: it may come back.
+	absent   *Consumer
+	noSecret bool
+
+	// The server.
+	on          bool
+	changes     time.Time // when on becomes target; zero if it stays
+	changed     time.Time // when it was last switched
+	target      bool
+	overridden  bool // it will boot from the network
+	fromNetwork bool // it did
+	runs        bool // the operating system of the machine that has the host runs
+	installed   bool // that machine is on the disk
+	latency     time.Duration
+	deaf        bool // the operating system does not heed a shutdown
+	autoBoot    bool // whatever boots gets further with the time
+
+	// The BMC.
+	mood       mood
+	reads      int
+	noShutDown bool
+	stuckMedia bool
+	failures   int
+	job        *job
+	again      time.Time
+
+	// What happened.
+	machines int
+	seeded   bool      // bootstrap data was given out to the machine that has the host
+	dirty    bool      // a machine was booted since the host was last clean, or since a person vouched for it
+	heldDown bool      // the server is off, or about to be, by a command that was given for a hold
+	unsure   bool      // a reading was wrong, or somebody pressed the button: what was read may not be true
+	honest   int       // readings in a row that were true
+	netAt    time.Time // when the network was last made the boot device, by whatever process
+	last     Step      // the last step
+	gone     bool      // the object was let go
+	visited  State     // the state it was found in last
+	steps    int
+	commands int
+	acted    time.Time // when something was last done but looking
+	seen     *tally
+	story    *[]string // for a failure: what happened
+	told     v1alpha1.HostPhase
+}
+
+type job struct {
+	action       Action
+	decided, end time.Time
+}
+
+// tally counts what was visited.
+type tally struct {
+	pool   map[kind][]world // some worlds of each kind, to go on from
+	states map[State]int
+	moves  map[[2]State]int
+	worlds int
+	steps  int
+}
+
+func newTally() *tally {
+	return &tally{pool: map[kind][]world{}, states: map[State]int{}, moves: map[[2]State]int{}}
+}
+
+// worldSettings are the default ones, but for what would only take longer.
+func worldSettings() Settings {
+	s := DefaultSettings()
+	s.BootTimeout, s.InspectInterval = 10*time.Minute, 2*time.Hour
+	return s
+}
+
+// starts are where a world begins that does not begin with a host that was just registered: what takes long to come to.
+var starts = []func(*View){
+	func(*View) {}, // waits to be booted
+	booting,
+	func(v *View) { booting(v); expired(v); v.MoveBlocked = false }, // nobody drove it, and its deadline let a move go on
+	func(v *View) { booting(v); v.Spec.Boot.PoweredOffAt, v.BMC.Power = nil, v1alpha1.PowerOn },
+	func(v *View) { booting(v); v.BMC.Power = v1alpha1.PowerOn; seeded(v) },
+	func(v *View) {
+		booting(v)
+		v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "x"}
+	},
+	ran,
+	func(v *View) { ran(v); provisioned(v) },
+	func(v *View) { ran(v); provisioned(v); heldHard(v); heldSince(v) },
+	func(v *View) { ran(v); provisioned(v); heldBy(v); heldOff(v); v.BMC.Power = v1alpha1.PowerOff },
+	func(v *View) {
+		ran(v)
+		provisioned(v)
+		v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost, Message: "x"}
+	},
+}
+
+func booting(v *View) { bootingView(func(b *View) { v.Spec.Boot, v.MoveBlocked = b.Spec.Boot, true }) }
+
+func ran(v *View) {
+	booting(v)
+	seeded(v)
+	reported(v)
+	v.BMC.Power = v1alpha1.PowerOn
+}
+
+// newWorld is a host that was just registered, with its server off; or one that a machine has, which may be being released, and whose server is
+// being cleaned.
+func newWorld(t rapid.TB, seen *tally, p uint64) *world {
+	v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}}
+	if p%4 == 0 {
+		if p/4%3 == 0 {
+			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
+		}
+		w := worldOf(t, v, seen)
+		w.unsure = false
+		return w
+	}
+	v = claimedView(starts[p/4%uint64(len(starts))])
+	v.Consumer.Persistence = choose(p/64, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral)
+	cleaning := p / 128 % 8
+	if cleaning < 3 {
+		v.BMC.Power, v.Spec.CleaningStartedAt = v1alpha1.PowerOff, &metav1.Time{Time: noon}
+	}
+	if cleaning < 2 || cleaning == 3 { // where it is cleaned and not released a move forgot that the machine was being deleted
+		v.Consumer.Deleting, v.Consumer.DeletingSince = true, noon.Add(-time.Minute)
+	}
+	w := worldOf(t, v, seen)
+	if p/1024%3 == 0 {
+		protections[p/4096%uint64(len(protections))].do(w, 0)
+	}
+	return w
+}
+
+// worldOf is a world that begins with any facts. What follows from nothing that is drawn is as harmless as it can be.
+func worldOf(t rapid.TB, v View, seen *tally) *world {
+	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, story: &[]string{}, acted: v.Now}
+	w.on = v.BMC.Power == v1alpha1.PowerOn
+	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
+	if b := v.Spec.Boot; v.Claimed() && (v.Provisioned() || b != nil && (b.SeededAt != nil || b.ReportedAt != nil)) {
+		w.seeded, w.runs = true, w.on
+		w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
+	}
+	w.dirty, w.unsure, w.netAt = v.Claimed() && v.Spec.Boot != nil, true, v.BMC.NetworkBootSetAt
+	if v.BMC.Busy {
+		w.job = &job{ReadPower, v.Now, v.Now.Add(time.Second)}
+	}
+	seen.worlds++
+	return w
+}
+
+// fatalf fails the test with what happened.
+func (w *world) fatalf(format string, args ...any) {
+	w.t.Helper()
+	story := *w.story
+	w.t.Fatalf("%s\nfacts: %+v\nspec: %+v\nconsumer: %+v\nboot: %+v\nthe server is on: %v, its BMC %s\nwhat happened last:\n  %s", fmt.Sprintf(format, args...),
+		w.v, w.v.Spec, w.v.Consumer, w.v.Spec.Boot, w.on, w.mood, strings.Join(story[max(0, len(story)-40):], "\n  "))
+}
+
+func (w *world) notef(format string, args ...any) {
+	*w.story = append(*w.story, w.v.Now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+// look makes the view that the host controller would.
+func (w *world) look() View {
+	v := w.v
+	if w.noSecret {
+		v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "there is no Secret"}
+	}
+	return v
+}
+
+// machine is the machine that has the host, wherever it is; nil without one.
+func (w *world) machine() *Consumer {
+	if w.absent != nil {
+		return w.absent
+	}
+	if w.v.Consumer != nil && w.v.Consumer.Found {
+		return w.v.Consumer
+	}
+	return nil
+}
+
+// change changes the machine.
+func (w *world) change(do func(*Consumer)) {
+	to := &w.v.Consumer
+	if w.absent != nil {
+		to = &w.absent
+	}
+	c := **to
+	do(&c)
+	*to = &c
+}
+
+// reconcile brings the host further until it waits, as each write of the controller's own brings the host back to it.
+func (w *world) reconcile() {
+	for range 30 {
+		if w.gone {
+			return
+		}
+		v := w.look()
+		step := Next(v, w.s)
+		w.steps++
+		w.seen.steps++
+		w.seen.visit(w.visited, step.State)
+		if w.visited != step.State || w.last.Action != step.Action {
+			w.notef("%s: %s (%s) %s", step.State, step.Action, step.Phase, step.Message)
+		}
+		w.visited, w.last = step.State, step
+		if step.Phase != "" {
+			w.told = step.Phase
+		}
+		w.judgeStep(v, step)
+		if w.perform(v, step) {
+			return
+		}
+	}
+	w.breaksf(comesToRest, "it comes to no end: the last of 30 steps in a moment is %s in %s", w.last.Action, w.last.State)
+}
+
+func (t *tally) visit(from, to State) {
+	t.states[to]++
+	if from != "" && from != to {
+		t.moves[[2]State{from, to}]++
+	}
+}
+
+// perform does a step as the host controller does it. It returns true when there is nothing more to do at this moment.
+func (w *world) perform(v View, step Step) bool {
+	w.again = step.Again
+	for _, key := range step.Drop {
+		w.drop(key)
+	}
+	switch step.Action {
+	case Nothing:
+		if v.AskNow && !v.BMC.Busy {
+			w.v.AskNow = false
+			return false
+		}
+		return true
+	case RecordBoot:
+		w.v.Spec.Boot = step.Boot
+		w.v.MoveBlocked = w.v.MoveBlocked || step.Boot.Failure == nil
+		if step.Boot.Failure == nil {
+			w.dirty = true
+		}
+		w.sightingsOf(v.Spec.Boot)
+	case RecordHold:
+		w.v.Spec.HeldSince, w.v.Spec.HeldOffAt = step.Held.Since, step.Held.OffAt
+		if step.Held.Since == nil {
+			w.v.BMC.FirstShutDownAt, w.v.BMC.OffUnheardAt = time.Time{}, time.Time{}
+		}
+	case RecordCleaning:
+		w.v.BMC.CleanedAt, w.v.BMC.CleanUpFailures, w.v.BMC.CleanUpError = time.Time{}, 0, ""
+		w.v.Spec.CleaningStartedAt = step.CleaningStartedAt
+	case DropRequests:
+	case AllowMove:
+		w.v.MoveBlocked = false
+	case Release:
+		w.release(step)
+	case Forget:
+		w.gone = true
+	default:
+		w.submit(v, step.Action)
+		return true
+	}
+	w.acted = w.v.Now
+	return false
+}
+
+// sightingsOf forgets what was seen of an attempt when another one began.
+func (w *world) sightingsOf(before *v1alpha1.BootAttempt) {
+	if before == nil || before.Attempt != w.v.Spec.Boot.Attempt {
+		w.v.Furthest, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.Sighting{}, time.Time{}, time.Time{}, nil
+	}
+}
+
+// drop removes an annotation.
+func (w *world) drop(key string) {
+	not := func(k string) bool { return k == key }
+	r := &w.v.PowerRequests
+	r.Cycles, r.On = slices.DeleteFunc(slices.Clone(r.Cycles), not), slices.DeleteFunc(slices.Clone(r.On), not)
+	r.All = slices.DeleteFunc(slices.Clone(r.All), not)
+	r.Holds = slices.DeleteFunc(slices.Clone(r.Holds), func(h v1alpha1.PowerHold) bool { return "hold/"+h.Holder == key })
+	if key == v1alpha1.ReleaseUnfencedAnnotation {
+		w.v.ReleaseUnfenced = ""
+	}
+}
+
+func (w *world) release(step Step) {
+	spec := &w.v.Spec
+	spec.ConsumerRef, spec.Boot, spec.PowerHolds, spec.HeldSince, spec.HeldOffAt, spec.CleaningStartedAt = nil, nil, nil, nil, nil, nil
+	if spec.Quarantine == nil {
+		spec.Quarantine = step.Quarantine
+	}
+	w.v.MoveBlocked, w.v.Consumer, w.absent = false, nil, nil
+	w.v.Furthest, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.Sighting{}, time.Time{}, time.Time{}, nil
+	w.dirty = w.dirty && step.Quarantine != nil
+	w.seeded, w.runs, w.installed = false, false, false
+}
+
+func (w *world) submit(v View, action Action) {
+	if w.job != nil {
+		w.breaksf(handsOff, "%s while the BMC is busy with %s", action, w.job.action)
+	}
+	w.v.AskNow = false
+	took := time.Second
+	if w.mood == away {
+		took = 5 * time.Second
+	}
+	w.job = &job{action, v.Now, v.Now.Add(took)}
+	w.v.BMC.Busy = true
+}
+
+// pass lets time pass. What is due meanwhile happens.
+func (w *world) pass(d time.Duration) {
+	hot := 0
+	for end := w.v.Now.Add(d); !w.gone; {
+		next := w.due(end)
+		if !next.After(w.v.Now) {
+			if hot++; hot > 100 {
+				w.fatalf("it looks again without end: %s in %s", w.last.Action, w.last.State)
+			}
+			next = w.v.Now.Add(10 * time.Millisecond)
+		}
+		w.v.Now = next
+		w.happenNow()
+		if !next.Before(end) {
+			return
+		}
+	}
+}
+
+// due is when the next thing happens by itself, at the latest at end.
+func (w *world) due(end time.Time) time.Time {
+	next := end
+	for _, due := range []time.Time{w.changes, w.again} {
+		if !due.IsZero() && due.Before(next) {
+			next = due
+		}
+	}
+	if w.job != nil && w.job.end.Before(next) {
+		next = w.job.end
+	}
+	return next
+}
+
+// happenNow lets happen what is due.
+func (w *world) happenNow() {
+	now := w.v.Now
+	if !w.changes.IsZero() && !w.changes.After(now) {
+		w.flip()
+	}
+	if w.autoBoot {
+		w.bootGoesOn()
+	}
+	switch {
+	case w.job != nil && !w.job.end.After(now):
+		w.finish()
+		w.reconcile()
+	case !w.again.IsZero() && !w.again.After(now):
+		w.reconcile()
+	}
+}
+
+// bootGoesOn brings whatever boots one stage further, and the machine to its provider ID. It returns false if nothing went on.
+func (w *world) bootGoesOn() bool {
+	v, c := w.look(), w.machine()
+	b := v.Spec.Boot
+	switch {
+	case c == nil || w.absent != nil || b == nil:
+		return false
+	case b.ReportedAt != nil:
+		if c.ProviderID != "" || c.Deleting || c.Paused || !c.ClusterFound {
+			return false
+		}
+		w.change(func(c *Consumer) { c.ProviderID = inventory.ProviderID(v.Namespace, v.Name, v.Spec.ConsumerRef.Name) })
+	case !w.on || w.runs && b.SeededAt == nil:
+		return false
+	case b.SeededAt != nil:
+		if !w.runs || b.Failure != nil {
+			return false
+		}
+		next := *b
+		next.ReportedAt = &metav1.Time{Time: v.Now}
+		w.v.Spec.Boot, w.v.Furthest = &next, v1alpha1.Sighting{Stage: v1alpha1.StageReportedIn, Time: metav1.NewTime(v.Now)}
+	case BootFor(v, w.s) != BootNetwork || !w.fromNetwork:
+		return false
+	default:
+		w.nextStage(v, *b)
+	}
+	w.reconcile()
+	return true
+}
+
+func (w *world) nextStage(v View, b v1alpha1.BootAttempt) {
+	all := []v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed}
+	at := min(slices.Index(all, v.Furthest.Stage)+1, len(all)-1)
+	w.v.Furthest = v1alpha1.Sighting{Stage: all[at], Time: metav1.NewTime(v.Now)}
+	if all[at] != v1alpha1.StageSeed {
+		return
+	}
+	if w.seeded {
+		w.breaksf(handsOff, "the machine got its bootstrap data twice")
+	}
+	w.notef("the bootstrap data is given out")
+	b.SeededAt = &metav1.Time{Time: v.Now}
+	w.v.Spec.Boot, w.seeded, w.runs = &b, true, true
+	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
+}
+
+// restart is a provider that begins anew: all that is only in memory is gone. What its job did to the BMC, it did.
+func (w *world) restart() {
+	w.v.BMC = BMC{Lacks: w.v.BMC.Lacks, OverrideStands: !w.netAt.IsZero()}
+	w.job, w.failures = nil, 0
+}
+
+// eraseStatus takes away what stood in the status.
+func (w *world) eraseStatus() {
+	w.v.Furthest, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideStands = v1alpha1.Sighting{}, time.Time{}, time.Time{}, nil, false
+}
+
+// toRest lets time pass until the host rests.
+func (w *world) toRest() {
+	w.reconcile()
+	for range 4 * 3600 / 20 {
+		if w.gone || w.rests() {
+			w.judgeRest()
+			return
+		}
+		w.pass(20 * time.Second)
+	}
+	w.breaksf(comesToRest, "it did not come to rest in four hours: %s in %s: %s", w.last.Action, w.last.State, w.last.Message)
+}
+
+// rests is true when the host waits for nothing that this world will do by itself.
+func (w *world) rests() bool {
+	if w.last.Action != Nothing || w.job != nil || !w.changes.IsZero() {
+		return false
+	}
+	v := w.look()
+	unasked := w.last.State == StateOrphaned || w.last.State == StateBooting && w.last.Reason == v1alpha1.ReasonPaused
+	if !w.last.Again.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.changed) || (v.BMC.Power == v1alpha1.PowerOn) != w.on) {
+		return false // it will be asked again, and there is news
+	}
+	if v.MoveBlocked && v.InFlight() && !w.last.Again.IsZero() {
+		return false // it lets a move go on then
+	}
+	switch w.last.State {
+	case StateLeaving, StateReleasing, StateCleaning:
+		return false
+	case StateBooting:
+		return unasked
+	case StateHeld:
+		return len(v.holds()) > 0 && v.Spec.HeldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
+	case StateReported:
+		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
+	case StateProvisioned:
+		return v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
+	case StateFree:
+		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || v.BMC.Inspected && (len(v.BMC.Lacks) > 0 || v.doubled()))
+	case StateWaiting:
+		return w.last.Reason != v1alpha1.ReasonPreparing
+	default:
+		return true
+	}
+}
+
+// same tells whether two worlds came to the same rest; "" if so.
+func (w *world) same(other *world) string {
+	switch {
+	case w.gone != other.gone:
+		return fmt.Sprintf("gone %v and %v", w.gone, other.gone)
+	case w.gone:
+		return ""
+	case w.last.State != other.last.State || w.told != other.told || w.last.Reason != other.last.Reason:
+		return fmt.Sprintf("%s %s %s and %s %s %s", w.last.State, w.told, w.last.Reason, other.last.State, other.told, other.last.Reason)
+	case !reflect.DeepEqual(w.v.Spec.ConsumerRef, other.v.Spec.ConsumerRef) || (w.v.Spec.Quarantine == nil) != (other.v.Spec.Quarantine == nil):
+		return "another claim, or another quarantine"
+	}
+	return ""
+}

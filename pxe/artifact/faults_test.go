@@ -1,0 +1,259 @@
+package artifact
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// serve starts an origin.
+func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	origin := httptest.NewServer(handler)
+	t.Cleanup(origin.Close)
+	return origin
+}
+
+// echo is an origin whose files hold their paths.
+func echo(t *testing.T) *httptest.Server {
+	t.Helper()
+	return serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) })
+}
+
+// TestTruncated: a body that ends before its length is no file, whatever its checksum is.
+func TestTruncated(t *testing.T) {
+	g := NewWithT(t)
+	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "kernel")
+	})
+	cache := newCache(t, Options{AllowNetworks: loopback})
+	_, err := read(t, cache, Artifact{origin.URL, sum("kernel")})
+	g.Expect(err).To(MatchError(ContainSubstring("the origin hung up after 6 of 100 bytes")))
+	cache.Close() // who was told the error began another fetch by asking
+	g.Expect(os.ReadDir(cache.opts.Dir)).To(BeEmpty())
+}
+
+// TestOriginVanishesOrChanges: what is here is served on, and what is not is an error that says which origin it is.
+func TestOriginVanishesOrChanges(t *testing.T) {
+	g := NewWithT(t)
+	var content atomic.Value
+	content.Store("kernel")
+	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, content.Load().(string)) })
+	cache := newCache(t, Options{AllowNetworks: loopback})
+	a := Artifact{origin.URL + "/k?token=secret", sum("kernel")}
+	g.Expect(read(t, cache, a)).To(Equal("kernel"))
+	content.Store("another kernel")
+	g.Expect(read(t, cache, a)).To(Equal("kernel"))
+	_, err := read(t, newCache(t, Options{AllowNetworks: loopback}), a)
+	g.Expect(err).To(MatchError(ErrChecksum))
+	origin.Close()
+	g.Expect(read(t, cache, a)).To(Equal("kernel"))
+	_, err = read(t, newCache(t, Options{AllowNetworks: loopback}), a)
+	g.Expect(err).To(MatchError(And(ContainSubstring("fetch "+origin.URL+"/k: "), ContainSubstring("connection refused"))))
+	g.Expect(err.Error()).NotTo(ContainSubstring("secret"))
+}
+
+// TestRedirects: a loop ends, and a redirect to what is not HTTP is not followed.
+func TestRedirects(t *testing.T) {
+	g := NewWithT(t)
+	origin := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		target := "/"
+		if r.URL.Path == "/file" {
+			target = "file:///etc/passwd"
+		}
+		http.Redirect(w, r, target, http.StatusFound)
+	})
+	_, err := read(t, newCache(t, Options{AllowNetworks: loopback}), Artifact{origin.URL, sum("x")})
+	g.Expect(err).To(MatchError(ContainSubstring("stopped after 10 redirects")))
+	_, err = read(t, newCache(t, Options{AllowNetworks: loopback}), Artifact{origin.URL + "/file", sum("x")})
+	g.Expect(err).To(MatchError(ContainSubstring("unsupported protocol scheme")))
+}
+
+// TestEndless: an origin that sends without end is cut off at the bound, and leaves nothing.
+func TestEndless(t *testing.T) {
+	g := NewWithT(t)
+	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		for block := make([]byte, 1<<16); ; {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	})
+	cache := newCache(t, Options{AllowNetworks: loopback, MaxBytes: 1 << 20})
+	_, err := read(t, cache, Artifact{origin.URL, sum("x")})
+	g.Expect(err).To(MatchError(ContainSubstring("the cache may have 1048576 bytes")))
+	cache.Close() // as in TestTruncated
+	g.Expect(os.ReadDir(cache.opts.Dir)).To(BeEmpty())
+	g.Expect(cache.partial).To(BeZero())
+}
+
+// TestRestart: what the process before left is checked before it is served, and fetched anew where it suffered.
+func TestRestart(t *testing.T) {
+	g := NewWithT(t)
+	var requests atomic.Int32
+	origin := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		_, _ = io.WriteString(w, r.URL.Path)
+	})
+	dir := t.TempDir()
+	before := newCache(t, Options{AllowNetworks: loopback, Dir: dir})
+	names := []string{"/good", "/flipped", "/truncated", "/gone"}
+	paths := map[string]string{}
+	for _, name := range names {
+		g.Expect(read(t, before, Artifact{origin.URL + name, sum(name)})).To(Equal(name))
+		path, err := before.path(Artifact{Checksum: sum(name)})
+		g.Expect(err).NotTo(HaveOccurred())
+		paths[name] = path
+	}
+	before.Close()
+	g.Expect(os.WriteFile(paths["/flipped"], []byte("/flopped"), 0o600)).To(Succeed())
+	g.Expect(os.Truncate(paths["/truncated"], 3)).To(Succeed())
+	g.Expect(os.Remove(paths["/gone"])).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, partial+"1"), []byte("half"), 0o600)).To(Succeed())
+
+	after := newCache(t, Options{AllowNetworks: loopback, Dir: dir})
+	for _, name := range names {
+		g.Expect(read(t, after, Artifact{origin.URL + name, sum(name)})).To(Equal(name))
+	}
+	g.Expect(requests.Load()).To(BeEquivalentTo(len(names)+3), "/good was not fetched again")
+	entries, err := os.ReadDir(dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(entries).To(HaveLen(len(names)))
+	g.Expect(after.whole).To(BeEquivalentTo(len(strings.Join(names, ""))))
+
+	// While the process runs, a size that changes is noticed, and so is a folder that is emptied.
+	g.Expect(os.Truncate(paths["/good"], 2)).To(Succeed())
+	g.Expect(read(t, after, Artifact{origin.URL + "/good", sum("/good")})).To(Equal("/good"))
+	g.Expect(os.Remove(paths["/good"])).To(Succeed())
+	g.Expect(read(t, after, Artifact{origin.URL + "/good", sum("/good")})).To(Equal("/good"))
+}
+
+// TestHold: a file that a server was told to boot stays until it had time to load it, and what has no room beside it says so.
+func TestHold(t *testing.T) {
+	g := NewWithT(t)
+	origin := echo(t)
+	cache := newCache(t, Options{AllowNetworks: loopback, MaxBytes: 10, Hold: time.Hour})
+	one, two := Artifact{origin.URL + "/first", sum("/first")}, Artifact{origin.URL + "/second", sum("/second")}
+	g.Expect(read(t, cache, one)).To(Equal("/first"))
+	_, err := read(t, cache, two)
+	g.Expect(err).To(MatchError(ContainSubstring("too few for it beside what servers boot now: raise the bound")))
+	g.Expect(read(t, cache, one)).To(Equal("/first"))
+	cache.mu.Lock()
+	for _, f := range cache.files {
+		f.used = time.Now().Add(-2 * time.Hour)
+	}
+	cache.mu.Unlock()
+	g.Eventually(func() (string, error) { return read(t, cache, two) }).Should(Equal("/second"))
+	g.Expect(cache.files).To(HaveLen(1))
+}
+
+// TestManyReaders: hundreds of servers load at once while files come and go. Each gets a whole file, and the cache keeps its bound.
+func TestManyReaders(t *testing.T) {
+	const size, kinds, readers, most = 1 << 16, 8, 200, 3
+	content := func(kind int) string { return strings.Repeat(strconv.Itoa(kind), size) }
+	origin := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		kind, _ := strconv.Atoi(r.URL.Path[1:])
+		_, _ = io.WriteString(w, content(kind))
+	})
+	cache := newCache(t, Options{AllowNetworks: loopback, MaxBytes: most * size, Hold: 1})
+	var wanted [kinds]Artifact
+	for kind := range wanted {
+		wanted[kind] = Artifact{fmt.Sprintf("%s/%d", origin.URL, kind), sum(content(kind))}
+	}
+	var wg sync.WaitGroup
+	var whole atomic.Int32
+	for i := range readers {
+		wg.Go(func() {
+			g := NewGomega(func(message string, _ ...int) { t.Error(message) })
+			kind := i % kinds
+			g.Eventually(func() error { // as a boot loader does that asks again
+				opened, err := cache.Open(wanted[kind])
+				if err != nil {
+					return err
+				}
+				got, err := io.ReadAll(opened)
+				_ = opened.Close()
+				if err != nil || string(got) != content(kind) {
+					t.Errorf("%d bytes of %d, %v", len(got), kind, err)
+				}
+				whole.Add(1)
+				return nil
+			}, "1m", "1ms").Should(Succeed())
+		})
+	}
+	wg.Wait()
+	g := NewWithT(t)
+	g.Expect(whole.Load()).To(BeEquivalentTo(readers))
+	cache.Close()
+	g.Expect(cache.whole).To(BeNumerically("<=", most*size))
+	var total int64
+	entries, err := os.ReadDir(cache.opts.Dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, entry := range entries {
+		info, err := entry.Info()
+		g.Expect(err).NotTo(HaveOccurred())
+		total += info.Size()
+	}
+	g.Expect(total).To(Equal(cache.whole), "what is counted is what is there")
+}
+
+// TestOpenFileStays: a file that is being sent stays readable when the cache does without it.
+func TestOpenFileStays(t *testing.T) {
+	g := NewWithT(t)
+	origin := echo(t)
+	cache := newCache(t, Options{AllowNetworks: loopback, MaxBytes: 10, Hold: 1})
+	one := Artifact{origin.URL + "/first", sum("/first")}
+	g.Expect(read(t, cache, one)).To(Equal("/first"))
+	opened, err := cache.Open(one)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = opened.Close() }()
+	g.Expect(read(t, cache, Artifact{origin.URL + "/second", sum("/second")})).To(Equal("/second"))
+	g.Expect(opened.Name()).NotTo(BeAnExistingFile())
+	g.Expect(io.ReadAll(opened)).To(BeEquivalentTo("/first"))
+}
+
+// TestDiskFull: the message says which disk, and what can be done. Nothing is left of the file. A full disk is /dev/full.
+func TestDiskFull(t *testing.T) {
+	g := NewWithT(t)
+	cache := newCache(t, Options{})
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = full.Close() }()
+	body := newStalling(bytes.NewReader([]byte("kernel")), time.Hour, func() {})
+	room := &bounded{cache: cache}
+	_, err = cache.write(full, room, Artifact{Checksum: sum("kernel")}, body, 6)
+	g.Expect(err).To(MatchError(syscall.ENOSPC))
+	g.Expect(err).To(MatchError(ContainSubstring("the disk with " + cache.opts.Dir + " is full")))
+}
+
+// TestErrorsAreForgotten: users name what they like, and what failed long ago is not remembered for ever.
+func TestErrorsAreForgotten(t *testing.T) {
+	g := NewWithT(t)
+	origin := serve(t, http.NotFound)
+	cache := newCache(t, Options{AllowNetworks: loopback})
+	cache.mu.Lock()
+	for i := range maxErrors {
+		cache.fetches[strconv.Itoa(i)] = &fetch{err: errors.New("long ago"), endedAt: time.Now().Add(-time.Hour)}
+	}
+	cache.mu.Unlock()
+	_, err := read(t, cache, Artifact{origin.URL, sum("x")})
+	g.Expect(err).To(HaveOccurred())
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	g.Expect(cache.fetches).To(HaveLen(1))
+}

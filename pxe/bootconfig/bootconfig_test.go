@@ -1,0 +1,215 @@
+package bootconfig
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+)
+
+func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+// TestExample: the example of the documentation is a valid file, and means what it says.
+func TestExample(t *testing.T) {
+	g := NewWithT(t)
+	doc, err := os.ReadFile("../../docs/network-boot.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, rest, found := strings.Cut(string(doc), "<!-- A test reads this example. -->\n```yaml\n")
+	g.Expect(found).To(BeTrue())
+	example, _, _ := strings.Cut(rest, "```")
+	c, err := Parse([]byte(example))
+	g.Expect(err).NotTo(HaveOccurred())
+
+	// What the example says of everything but networks and TLS is what holds anyway.
+	_, networks, _ := strings.Cut(example, "networks:\n")
+	short, err := Parse([]byte("networks:\n" + networks))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(short.HTTP.TLS).To(BeNil())
+	g.Expect(c.HTTP.TLS).To(Equal(&TLS{Port: 8481, CertFile: "/etc/capbm-tls/tls.crt", KeyFile: "/etc/capbm-tls/tls.key", URL: "https://boot.example.com:8481"}))
+	short.HTTP.TLS = c.HTTP.TLS
+	g.Expect(short).To(Equal(c))
+
+	g.Expect(c.Networks).To(HaveLen(4))
+	g.Expect(c.Networks[0]).To(Equal(Network{
+		Name: "rack-1", Mode: Authoritative, Interface: "eth1", Subnet: netip.MustParsePrefix("192.0.2.0/24"), Address: addr("192.0.2.5"), URL: "http://192.0.2.5:8480",
+		Ranges: []pxe.Range{{First: addr("192.0.2.100"), Last: addr("192.0.2.200")}}, Router: addr("192.0.2.1"),
+		DNS: []netip.Addr{addr("192.0.2.53"), addr("192.0.2.54")}, Domain: "example.com", NTP: []netip.Addr{addr("192.0.2.123")}, MTU: 9000, LeaseTime: time.Hour,
+	}))
+	g.Expect(c.Networks[1].Relays).To(Equal([]netip.Addr{addr("203.0.113.1")}))
+	g.Expect(c.Networks[2].URL).To(Equal("http://boot.example.com:8480"))
+	g.Expect(c.Networks[3].URL).To(Equal("http://[2001:db8::5]:8480"))
+	g.Expect(BaseURL(c.Networks, addr("10.0.0.5"))).To(Equal("http://boot.example.com:8480"))
+	g.Expect(BaseURL(c.Networks, addr("10.9.9.9"))).To(Equal("http://192.0.2.5:8480"), "an address of no network")
+}
+
+// TestClusterctl: the ConfigMap that clusterctl installs is valid with the least of variables, and with all.
+func TestClusterctl(t *testing.T) {
+	g := NewWithT(t)
+	manifest, err := os.ReadFile("../../config/manager/boot-config.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, content, found := strings.Cut(string(manifest), "boot.yaml: |\n")
+	g.Expect(found).To(BeTrue())
+	variable := regexp.MustCompile(`\$\{(\w+)(?::=([^}]*))?\}`)
+	fill := func(values map[string]string) string {
+		return variable.ReplaceAllStringFunc(content, func(text string) string {
+			parts := variable.FindStringSubmatch(text)
+			if value, ok := values[parts[1]]; ok {
+				return value
+			}
+			return parts[2]
+		})
+	}
+	c, err := Parse([]byte(fill(map[string]string{"CAPBM_BOOT_ADDRESS": "192.0.2.5"})))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.Networks).To(Equal([]Network{{Name: "default", Mode: Proxy, Address: addr("192.0.2.5"), URL: "http://192.0.2.5:8480", LeaseTime: time.Hour}}))
+
+	c, err = Parse([]byte(fill(map[string]string{
+		"CAPBM_BOOT_ADDRESS": "192.0.2.5", "CAPBM_DHCP_MODE": "authoritative", "CAPBM_DHCP_INTERFACE": "eth0", "CAPBM_DHCP_NETWORK": "192.0.2.0/24",
+		"CAPBM_DHCP_RANGE": "192.0.2.10-192.0.2.19,192.0.2.30-192.0.2.39", "CAPBM_DHCP_ROUTER": "192.0.2.1", "CAPBM_DHCP_DNS": "192.0.2.2,192.0.2.3",
+		"CAPBM_DHCP_NTP": "192.0.2.4", "CAPBM_DHCP_DOMAIN": "example.com", "CAPBM_DHCP_LEASE_TIME": "30m", "CAPBM_DHCP_RELAYS": "203.0.113.1",
+	})))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.Networks).To(Equal([]Network{{
+		Name: "default", Mode: Authoritative, Interface: "eth0", Subnet: netip.MustParsePrefix("192.0.2.0/24"), Address: addr("192.0.2.5"), URL: "http://192.0.2.5:8480",
+		Ranges: []pxe.Range{{First: addr("192.0.2.10"), Last: addr("192.0.2.19")}, {First: addr("192.0.2.30"), Last: addr("192.0.2.39")}},
+		Router: addr("192.0.2.1"), DNS: []netip.Addr{addr("192.0.2.2"), addr("192.0.2.3")}, NTP: []netip.Addr{addr("192.0.2.4")}, Domain: "example.com",
+		LeaseTime: 30 * time.Minute, Relays: []netip.Addr{addr("203.0.113.1")},
+	}}))
+}
+
+// good is a network that nothing is wrong with.
+const good = `{name: a, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24}`
+
+func TestErrors(t *testing.T) {
+	network := func(more string) string {
+		return "networks: [{name: b, mode: authoritative, address: 198.51.100.5, subnet: 198.51.100.0/24, " + more + "}, " + good + "]"
+	}
+	proxies := func(a, b string) string {
+		return "networks: [{name: a, mode: proxy, " + a + "}, {name: b, mode: proxy, " + b + "}]"
+	}
+	for name, test := range map[string]struct{ content, want string }{
+		"an unknown key":            {"network: []\nnetworks: [" + good + "]", `unknown field "network"`},
+		"an unknown key within":     {network("gateway: 1"), `unknown field "gateway"`},
+		"a key that stands twice":   {"http: {port: 1}\nhttp: {port: 2}", `"http"`},
+		"a value of a wrong type":   {"tftp: {port: high}", "tftpSection.tftp.port"},
+		"no network":                {"http: {port: 80}", "networks: Required value: give the network that servers boot in"},
+		"no port":                   {"http: {port: 0}\nnetworks: [" + good + "]", "http.port: Invalid value"},
+		"no DHCPv6 port":            {"dhcp: {port6: 0}\nnetworks: [" + good + "]", "dhcp.port6: Invalid value"},
+		"one port for DHCPv6":       {"dhcp: {port6: 4011}\nnetworks: [" + good + "]", "dhcp.proxyPort: Invalid value: 4011: give another port"},
+		"no DHCP port":              {"dhcp: {port: 0}\nnetworks: [" + good + "]", "dhcp.port: Invalid value"},
+		"one port for two":          {"dhcp: {proxyPort: 67}\nnetworks: [" + good + "]", "dhcp.proxyPort: Invalid value: 67: give another port"},
+		"a relative folder":         {"loaders: [/a, b]\nnetworks: [" + good + "]", `loaders[1]: Invalid value: "b": give the folder's absolute path`},
+		"no size":                   {"artifacts: {maxSize: big}\nnetworks: [" + good + "]", `artifacts.maxSize: Invalid value: "big": give a size like 20Gi`},
+		"a size of nothing":         {"artifacts: {maxSize: 0}\nnetworks: [" + good + "]", "artifacts.maxSize"},
+		"no network to allow":       {"artifacts: {allowNetworks: [127.0.0.1]}\nnetworks: [" + good + "]", "artifacts.allowNetworks[0]"},
+		"no name":                   {"networks: [{mode: proxy, address: 192.0.2.5}]", `networks[0].name: Invalid value: "": give a name of lower-case letters`},
+		"no mode":                   {"networks: [{name: a, address: 192.0.2.5}]", "networks[0].mode: Invalid value"},
+		"no address":                {"networks: [{name: a, mode: proxy}]", "networks[0].address: Required value"},
+		"an address of no machine":  {"networks: [{name: a, mode: proxy, address: 0.0.0.0}]", "networks[0].address: Invalid value"},
+		"authoritative, no subnet":  {"networks: [{name: a, mode: authoritative, address: 192.0.2.5}]", "networks[0].subnet: Required value"},
+		"a machine for a subnet":    {"networks: [{name: a, mode: proxy, address: 192.0.2.5, subnet: 192.0.2.5/24}]", "give the network's own address: 192.0.2.0/24"},
+		"an interface":              {network("interface: a/b"), "networks[0].interface"},
+		"a router elsewhere":        {network("router: 192.0.2.1"), "networks[0].router: Invalid value: \"192.0.2.1\": give an address of subnet 198.51.100.0/24"},
+		"a range elsewhere":         {network("ranges: [198.51.100.9-198.51.101.9]"), "networks[0].ranges[0]"},
+		"a range from high to low":  {network("ranges: [198.51.100.9-198.51.100.8]"), "give the first and the last address"},
+		"our address in a range":    {network("ranges: [198.51.100.1-198.51.100.9]"), "leave out 198.51.100.5, which is the address of the boot server"},
+		"the router in a range":     {network("router: 198.51.100.9, ranges: [198.51.100.9]"), "leave out 198.51.100.9, which is the router"},
+		"the broadcast address":     {network("ranges: [198.51.100.200-198.51.100.255]"), "which is the broadcast address"},
+		"the network's address":     {network("ranges: [198.51.100.0-198.51.100.4]"), "which is the network's own address"},
+		"ranges that overlap":       {network("ranges: [198.51.100.10-198.51.100.20, 198.51.100.20-198.51.100.30]"), "leave out what networks[0].ranges[0] has"},
+		"IPv6 in an IPv4 network":   {network(`dns: ["2001:db8::1"]`), "networks[0].dns[0]: Invalid value: \"2001:db8::1\": give an address of the same IP version"},
+		"TLS without a key":         {`{http: {tls: {certFile: /a, url: "https://b"}}, networks: []}`, "http.tls.keyFile"},
+		"TLS at the port of HTTP":   {`{http: {tls: {port: 8480, certFile: /a, keyFile: /b, url: "https://b"}}, networks: []}`, "http.tls.port"},
+		"TLS without a URL":         {`{http: {tls: {certFile: /a, keyFile: /b, url: "http://b"}}, networks: []}`, "http.tls.url"},
+		"an IPv6 range":             {network(`ranges: ["2001:db8::1-2001:db8::2"]`), "networks[0].ranges[0]"},
+		"a relay that is none":      {network("relays: [one]"), "networks[0].relays[0]"},
+		"too many DNS servers":      {network("dns: [1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,1.1.1.7,1.1.1.8,1.1.1.9]"), "networks[0].dns: Too many"},
+		"a domain":                  {network("domain: a_b"), "networks[0].domain"},
+		"an MTU":                    {network("mtu: 100"), "networks[0].mtu: Invalid value: 100: give 576 to 9216"},
+		"a lease time":              {network("leaseTime: 1s"), "networks[0].leaseTime"},
+		"a URL of another protocol": {network(`url: "ftp://a"`), "networks[0].url"},
+		"a URL that is too long":    {network(`url: "http://` + strings.Repeat("a", 80) + `"`), "networks[0].url"},
+		"a name twice":              {"networks: [" + good + ", {name: a, mode: off, address: 198.51.100.5}]", "networks[1].name: Duplicate value: \"a\""},
+		"overlapping subnets":       {network("")[:len(network(""))-1] + ", {name: c, mode: \"off\", address: 192.0.2.6, subnet: 192.0.2.128/25}]", "networks[2].subnet"},
+		"another's address":         {"networks: [{name: b, mode: proxy, address: 192.0.2.77, interface: eth0}, {name: a, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24, ranges: [192.0.2.70-192.0.2.80]}]", "networks[1].ranges: Invalid value: \"192.0.2.77\": leave out the address of networks[0]"},
+		"nothing tells them apart":  {proxies("address: 192.0.2.5", "address: 192.0.2.5"), "networks[1]: Invalid value: \"b\": nothing tells it from networks[0]"},
+		"one interface for two":     {proxies("address: 192.0.2.5, interface: eth0", "address: 192.0.2.6, interface: eth0"), "nothing tells it from networks[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse([]byte(test.content))
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(test.want)))
+		})
+	}
+}
+
+// TestAllErrors: one reading tells everything that is wrong.
+func TestAllErrors(t *testing.T) {
+	_, err := Parse([]byte("http: {port: 0}\nnetworks: [{name: A, mode: on, address: x}]"))
+	g := NewWithT(t)
+	for _, field := range []string{"http.port", "networks[0].name", "networks[0].mode", "networks[0].address"} {
+		g.Expect(err).To(MatchError(ContainSubstring(field)))
+	}
+}
+
+func TestToldApart(t *testing.T) {
+	for name, content := range map[string]string{
+		"interfaces":              "networks: [{name: a, mode: proxy, address: 192.0.2.5, interface: eth0}, {name: b, mode: proxy, address: 192.0.2.5, interface: eth1}]",
+		"addresses":               "networks: [{name: a, mode: proxy, address: 192.0.2.5}, {name: b, mode: proxy, address: 192.0.2.6}]",
+		"one is behind a relay":   "networks: [{name: a, mode: proxy, address: 192.0.2.5, subnet: 192.0.2.0/24}, {name: b, mode: proxy, address: 192.0.2.5, subnet: 198.51.100.0/24}]",
+		"one has DHCP off":        `networks: [{name: a, mode: proxy, address: 192.0.2.5}, {name: b, mode: "off", address: 192.0.2.5}]`,
+		"IPv4 and IPv6":           `networks: [{name: a, mode: proxy, address: 192.0.2.5, interface: eth0}, {name: b, mode: authoritative, address: "fe80::1", subnet: "fd00::/64", interface: eth0}]`,
+		"off without quotes":      "networks: [{name: a, mode: off, address: 192.0.2.5}]",
+		"a router without subnet": "networks: [{name: a, mode: proxy, address: 192.0.2.5, router: 192.0.2.1}]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse([]byte(content))
+			NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		})
+	}
+}
+
+func TestRead(t *testing.T) {
+	g := NewWithT(t)
+	path := filepath.Join(t.TempDir(), "boot.yaml")
+	_, err := Read(path)
+	g.Expect(err).To(MatchError(os.ErrNotExist))
+	g.Expect(os.WriteFile(path, []byte("networks: []"), 0o600)).To(Succeed())
+	_, err = Read(path)
+	g.Expect(err).To(MatchError(HavePrefix(path + ": networks: Required value")))
+}
+
+func TestUsable(t *testing.T) {
+	g := NewWithT(t)
+	n := Network{Subnet: netip.MustParsePrefix("192.0.2.0/26"), Address: addr("192.0.2.5"), Router: addr("192.0.2.1")}
+	for _, a := range []string{"192.0.2.0", "192.0.2.63", "192.0.2.5", "192.0.2.1", "192.0.2.64", "2001:db8::1"} {
+		g.Expect(n.Usable(addr(a))).To(BeFalse(), a)
+	}
+	g.Expect(n.Usable(netip.Addr{})).To(BeFalse())
+	g.Expect(n.Usable(addr("192.0.2.62"))).To(BeTrue())
+}
+
+// FuzzParse: no file brings the manager down, and what is valid keeps the promises that the servers rely on.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("networks: [" + good + "]"))
+	f.Add([]byte(`networks: [{name: a, mode: authoritative, address: "2001:db8::5", subnet: "2001:db8::/64", ranges: ["2001:db8::10-2001:db8::20"]}]`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		c, err := Parse(content)
+		if err != nil {
+			return
+		}
+		for _, n := range c.Networks {
+			for _, rng := range n.Ranges {
+				if n.Mode == Authoritative && (!n.Usable(rng.First) || !n.Usable(rng.Last)) {
+					t.Fatalf("%s: the range %v holds what nobody may have", n.Name, rng)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package dhcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+
+	"github.com/go-logr/logr"
+)
+
+const (
+	// workers bounds the packets that are answered at once. More are dropped: clients ask again.
+	workers = 64
+	// maxFailures is how many reads in a row may fail. One is normal; so many mean that the socket is of no use.
+	maxFailures = 100
+)
+
+// Loop reads packets and has them answered. A bad packet is dropped, and so is one that comes while too many are being answered.
+type Loop struct {
+	Log logr.Logger
+	// Read reads a packet. It tells the index of the interface that the packet came in by, 0 where that is not known.
+	Read func(buffer []byte) (n, device int, source net.Addr, err error)
+	// Take returns what answers a packet, and what notes that there is no time to. A nil answer drops it. The packet is gone when
+	// Take returns.
+	Take func(packet []byte, device int, source netip.AddrPort) (answer, overload func())
+}
+
+// Run runs until ctx ends or the socket is closed.
+func (l Loop) Run(ctx context.Context) error {
+	free := make(chan struct{}, workers)
+	buffer := make([]byte, 1<<16)
+	failures := 0 // in a row
+	for {
+		n, device, sender, err := l.Read(buffer)
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the socket was closed because the end was asked for
+		case errors.Is(err, net.ErrClosed), err != nil && failures >= maxFailures:
+			return err
+		case err != nil:
+			failures++
+			l.Log.Error(err, "Read a packet") // an ICMP error of an earlier answer, say
+			continue
+		}
+		failures = 0
+		var source netip.AddrPort
+		if udp, ok := sender.(*net.UDPAddr); ok {
+			source = netip.AddrPortFrom(udp.AddrPort().Addr().Unmap(), udp.AddrPort().Port())
+		}
+		answer, overload := l.Take(buffer[:n], device, source)
+		if answer == nil {
+			continue
+		}
+		select {
+		case free <- struct{}{}:
+			go func() {
+				defer func() { <-free }()
+				answer()
+			}()
+		default:
+			overload()
+		}
+	}
+}

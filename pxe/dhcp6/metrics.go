@@ -1,0 +1,33 @@
+package dhcp6
+
+import (
+	"strings"
+
+	"github.com/insomniacslk/dhcp/dhcpv6"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics count what becomes of DHCPv6 requests. Their labels have few values: the networks of the configuration, the kinds of
+// messages, and what may become of a request. Nobody on the wire can add one.
+type Metrics struct{ requests *prometheus.CounterVec }
+
+// NewMetrics makes counters, and registers them.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "capbm_dhcp6_requests_total",
+		Help: "DHCPv6 messages by network, kind and what became of them: answered, unknown (no server of the inventory), nothing (no boot file), " +
+			"no-network, elsewhere (for another DHCPv6 server), unsuitable, malformed, overloaded, failed, panicked.",
+	}, []string{"network", "kind", "result"})}
+	return m, registerer.Register(m.requests)
+}
+
+func (m *Metrics) request(network string, kind dhcpv6.MessageType, what result) {
+	if m == nil {
+		return
+	}
+	name := "other"
+	if kind >= dhcpv6.MessageTypeSolicit && kind <= dhcpv6.MessageTypeInformationRequest {
+		name = strings.ToLower(kind.String())
+	}
+	m.requests.WithLabelValues(network, name, string(what)).Inc()
+}

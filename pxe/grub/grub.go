@@ -1,0 +1,128 @@
+// Package grub renders the configuration that GRUB (https://www.gnu.org/software/grub/manual) fetches on servers with Secure Boot:
+// what pxe/ipxe says in iPXE's words, in GRUB's.
+package grub
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"strings"
+	"text/template"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/ipxe"
+)
+
+var (
+	// The MAC address is known to GRUB alone: the file is the same for every server. What it sources sets again to 1 as long as
+	// there is something to wait for. GRUB has no jump, and a configuration that loads itself would fill its stack.
+	first = parse(`set again=1
+while [ "$again" = 1 ]; do
+  set again=0
+  source {{ . }}${net_default_mac}
+done
+exit
+`)
+	network = parse(`echo {{ quote .Title }}
+if linux {{ .Kernel }}{{ range .Words }} {{ . }}{{ end }}; then
+{{- if .Initrds }}
+  if initrd{{ range .Initrds }} {{ . }}{{ end }}; then
+    boot
+  fi
+{{- else }}
+  boot
+{{- end }}
+fi
+echo 'The boot files could not be loaded, trying again in 10 seconds'
+sleep 10
+set again=1
+`)
+	// GRUB has no way to tell the firmware that it did not boot, at which the firmware would try its next device: after an exit some
+	// show their menu. So the disk's loader is started from here, the one at the place that UEFI names for it.
+	disk = parse(`echo {{ quote . }}
+for loader in /efi/boot/bootx64.efi /efi/boot/bootaa64.efi; do
+  if search --no-floppy --file --set=root $loader; then
+    chainloader $loader
+    boot
+  fi
+done
+exit
+`)
+	again = parse("echo {{ quote .Why }}\nsleep {{ .Seconds }}\nset again=1\n")
+)
+
+func parse(text string) *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"quote": quote}).Parse(text))
+}
+
+// First is what GRUB reads first, from its own folder. It sends it on to url, with its MAC address added.
+func First(url string) ([]byte, error) {
+	folder, err := file(url)
+	if err != nil {
+		return nil, err
+	}
+	return render(first, folder)
+}
+
+// Network boots a kernel.
+func Network(v ipxe.Values) ([]byte, error) {
+	data := struct {
+		Title, Kernel  string
+		Initrds, Words []string
+	}{Title: ipxe.Line(v.Title)}
+	var err error
+	if data.Kernel, err = file(v.Kernel); err != nil {
+		return nil, err
+	}
+	for _, initrd := range v.Initrds {
+		located, err := file(initrd)
+		if err != nil {
+			return nil, err
+		}
+		data.Initrds = append(data.Initrds, located)
+	}
+	for word := range strings.SplitSeq(v.CommandLine, " ") {
+		if word == "" {
+			continue
+		}
+		if strings.ContainsAny(word, `"'\`) || strings.ContainsFunc(word, unprintable) {
+			return nil, fmt.Errorf("%q cannot stand in the command line of a server with Secure Boot: GRUB hands on quotation marks and backslashes "+
+				"with another backslash before them", word)
+		}
+		data.Words = append(data.Words, quote(word))
+	}
+	return render(network, data)
+}
+
+// Disk boots what is installed.
+func Disk(title string) ([]byte, error) { return render(disk, ipxe.Line(title)+": booting from disk") }
+
+// Again has the configuration asked for again after so many seconds.
+func Again(why string, seconds int) ([]byte, error) {
+	return render(again, struct {
+		Why     string
+		Seconds int
+	}{fmt.Sprintf("%s, asking again in %d seconds", ipxe.Line(why), seconds), seconds})
+}
+
+// file returns how GRUB names a URL, as one word: (http,HOST:PORT)/PATH.
+func file(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	if u.Scheme != "http" || u.RawQuery != "" || strings.ContainsFunc(text, unprintable) || strings.ContainsAny(text, `,()' `) {
+		return "", fmt.Errorf("GRUB cannot fetch %q", text)
+	}
+	return quote(fmt.Sprintf("(http,%s)%s", u.Host, u.EscapedPath())), nil
+}
+
+// quote makes one word of a text, in which GRUB expands nothing (manual, section 6.2, "Quoting").
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func unprintable(r rune) bool { return r < ' ' || r > '~' }
+
+func render(t *template.Template, data any) ([]byte, error) {
+	var out bytes.Buffer
+	err := t.Execute(&out, data)
+	return out.Bytes(), err
+}

@@ -1,0 +1,268 @@
+package pxe
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+)
+
+// gate is a Booter with one seed: only the token "right" opens it. It notes who asks.
+type gate struct {
+	err error // of who has the token
+
+	mu    sync.Mutex
+	asked []netip.Addr
+}
+
+func (g *gate) open(token string, from netip.Addr) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked = append(g.asked, from)
+	if token != "right" {
+		return errors.Join(ErrRefused, errors.New("wrong token"))
+	}
+	return g.err
+}
+
+func (g *gate) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.asked)
+}
+
+func (g *gate) Lookup(context.Context, net.HardwareAddr) (Answer, error)    { return Answer{}, nil }
+func (g *gate) Lease(context.Context, LeaseRequest) (Lease, error)          { return Lease{}, ErrRefused }
+func (g *gate) Decline(context.Context, net.HardwareAddr, netip.Addr) error { return nil }
+func (g *gate) Saw(net.HardwareAddr, Stage, netip.Addr, string)             {}
+func (g *gate) Failed(net.HardwareAddr, error)                              {}
+func (g *gate) Script(context.Context, net.HardwareAddr, netip.Addr) (Script, error) {
+	return Script{}, ErrRefused
+}
+
+func (g *gate) Seed(_ context.Context, _, token string, from netip.Addr) (seed.Data, error) {
+	return seed.Data{UserData: []byte("the bootstrap data")}, g.open(token, from)
+}
+
+func (g *gate) Report(_ context.Context, _, token string, _ Outcome, from netip.Addr) error {
+	return g.open(token, from)
+}
+
+func newHandler(g *gate) *Handler {
+	return &Handler{Booter: g, Log: logr.Discard(), BaseURL: func(netip.Addr) string { return "http://192.0.2.1" }}
+}
+
+// ask is a request from an address.
+func ask(handler http.Handler, method, path, from string, header http.Header) *httptest.ResponseRecorder {
+	request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", strings.NewReader(""))
+	request.Method, request.URL, request.RemoteAddr = method, &url.URL{Path: path}, from
+	maps.Copy(request.Header, header)
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	return recorder
+}
+
+// TestOneRefusal: whatever a request is refused for, the answer is the same to the last byte.
+func TestOneRefusal(t *testing.T) {
+	g := NewWithT(t)
+	server := httptest.NewServer(newHandler(&gate{}).Mux())
+	defer server.Close()
+	var answers []string
+	for _, request := range []struct{ method, path string }{
+		{http.MethodGet, "/seed/dc/h/wrong/user-data"},
+		{http.MethodGet, "/seed/dc/unknown/wrong/meta-data"},
+		{http.MethodGet, "/seed/dc/h/right/nothing-of-that-name"},
+		{http.MethodGet, "/seed/dc/h/right"},
+		{http.MethodPost, "/report/dc/h/wrong/up"},
+		{http.MethodPost, "/report/dc/h/right/perhaps"},
+		{http.MethodGet, "/report/dc/h/right/up"},
+		{http.MethodGet, "/ipxe/52-54-00-00-00-01"},
+		{http.MethodGet, "/ipxe/garbage"},
+		{http.MethodPut, "/ipxe/52-54-00-00-00-01"},
+		{http.MethodGet, "/boot/52-54-00-00-00-01/0"},
+		{http.MethodGet, "/boot/52-54-00-00-00-01/first"},
+		{http.MethodGet, "/boot/garbage/0"},
+		{http.MethodGet, "/"},
+		{http.MethodGet, "/anything"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), request.method, server.URL+request.path, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		response, err := http.DefaultClient.Do(r)
+		g.Expect(err).NotTo(HaveOccurred())
+		body, err := io.ReadAll(response.Body)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(response.Body.Close()).To(Succeed())
+		response.Header.Del("Date")
+		var answer strings.Builder
+		answer.WriteString(response.Status + "\n")
+		g.Expect(response.Header.Write(&answer)).To(Succeed()) // sorted
+		answers = append(answers, answer.String()+string(body))
+	}
+	g.Expect(answers).To(HaveEach(answers[0]))
+	g.Expect(answers[0]).To(Equal("403 Forbidden\nCache-Control: no-store\r\nContent-Length: 8\r\nContent-Type: text/plain; charset=utf-8\r\nrefused\n"))
+}
+
+// TestErrorsTellNothing: an error of ours is told to the log, and never to who asks.
+func TestErrorsTellNothing(t *testing.T) {
+	g := NewWithT(t)
+	answer := ask(newHandler(&gate{err: errors.New("the API server says: something")}).Mux(), http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil)
+	g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable), "an operating system asks again")
+	g.Expect(answer.Body.String()).To(Equal("not now\n"))
+}
+
+// TestGuessing: after twenty wrong tries an address is refused unheard, by the same bytes; nobody else is, and its own turn comes again.
+func TestGuessing(t *testing.T) {
+	g := NewWithT(t)
+	booter := &gate{}
+	mux := newHandler(booter).Mux()
+	limited := testutil.ToFloat64(requests.WithLabelValues("seed", outcomeLimited))
+	answers := map[string]int{}
+	for range 100 {
+		answer := ask(mux, http.MethodGet, "/seed/dc/h/guess/user-data", "192.0.2.9:1", nil)
+		answers[answer.Result().Status+answer.Body.String()]++
+	}
+	g.Expect(answers).To(HaveLen(1), "who is limited cannot tell")
+	g.Expect(booter.count()).To(And(BeNumerically(">=", triesAtOnce), BeNumerically("<", triesAtOnce+10)))
+	g.Expect(testutil.ToFloat64(requests.WithLabelValues("seed", outcomeLimited)) - limited).To(BeNumerically(">", 70))
+	spend := func() { // a try is given back each second
+		for heard := -1; heard != booter.count(); {
+			heard = booter.count()
+			ask(mux, http.MethodGet, "/seed/dc/h/guess/user-data", "192.0.2.9:1", nil)
+		}
+	}
+	spend()
+	g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), "not even with the token")
+	spend()
+	g.Expect(ask(mux, http.MethodPost, "/report/dc/h/right/up", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), "nor elsewhere")
+	g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.10:1", nil).Code).To(Equal(http.StatusOK))
+	g.Eventually(func() int { return ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil).Code }).Should(Equal(http.StatusOK))
+}
+
+// TestAskingAgain: who asks for what is his may ask as often as he likes, also for files that his seed does not have, and while an
+// error of ours lasts.
+func TestAskingAgain(t *testing.T) {
+	g := NewWithT(t)
+	booter := &gate{}
+	mux := newHandler(booter).Mux()
+	for range 3 * triesAtOnce {
+		g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/meta-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusOK))
+		g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/nothing", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden))
+		g.Expect(ask(mux, http.MethodGet, "/boot/52-54-00-00-00-01/0", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden))
+		g.Expect(ask(mux, http.MethodGet, "/grub/x86_64-efi/command.lst", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), "GRUB looks for much")
+	}
+	booter.err = errors.New("the API server is away")
+	for range 3 * triesAtOnce {
+		g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/meta-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusServiceUnavailable))
+	}
+	booter.err = nil
+	g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusOK))
+}
+
+// TestHead: a HEAD binds nothing: the Booter is not asked.
+func TestHead(t *testing.T) {
+	g := NewWithT(t)
+	booter := &gate{}
+	for _, path := range []string{"/seed/dc/h/right/user-data", "/ipxe/52-54-00-00-00-01", "/report/dc/h/right/up"} {
+		answer := ask(newHandler(booter).Mux(), http.MethodHead, path, "192.0.2.9:1", nil)
+		g.Expect(answer.Code).To(Equal(http.StatusForbidden))
+	}
+	g.Expect(booter.count()).To(BeZero())
+}
+
+// TestClientAddress: the address is that of the connection, in one form, and what headers say is ignored. A connection without
+// an address gets nothing.
+func TestClientAddress(t *testing.T) {
+	for from, want := range map[string]string{
+		"192.0.2.9:4711": "192.0.2.9", "[::ffff:192.0.2.9]:4711": "192.0.2.9", "[2001:db8::9]:1": "2001:db8::9",
+		"[2001:DB8:0::9]:1": "2001:db8::9", "[fe80::9%eth0]:1": "fe80::9", "[fe80::9]:1": "fe80::9",
+	} {
+		t.Run(from, func(t *testing.T) {
+			g := NewWithT(t)
+			booter := &gate{}
+			forged := http.Header{}
+			for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Client-Ip", "True-Client-Ip"} {
+				forged.Set(name, "198.51.100.1")
+			}
+			forged.Set("Forwarded", "for=198.51.100.1")
+			g.Expect(ask(newHandler(booter).Mux(), http.MethodGet, "/seed/dc/h/right/user-data", from, forged).Code).To(Equal(http.StatusOK))
+			g.Expect(booter.asked).To(Equal([]netip.Addr{netip.MustParseAddr(want)}))
+		})
+	}
+	g := NewWithT(t)
+	booter := &gate{}
+	g.Expect(ask(newHandler(booter).Mux(), http.MethodGet, "/seed/dc/h/right/user-data", "@", nil).Code).To(Equal(http.StatusForbidden))
+	g.Expect(booter.count()).To(BeZero())
+}
+
+// TestAnswersAreNotKept: no cache on the way keeps what is served, and what is secret is not compressed beside what a stranger chooses.
+func TestAnswersAreNotKept(t *testing.T) {
+	g := NewWithT(t)
+	mux := newHandler(&gate{}).Mux()
+	for method, path := range map[string]string{http.MethodGet: "/seed/dc/h/right/user-data", http.MethodPost: "/report/dc/h/right/up"} {
+		answer := ask(mux, method, path, "192.0.2.9:1", http.Header{"Accept-Encoding": {"gzip"}})
+		g.Expect(answer.Code / 100).To(Equal(2))
+		g.Expect(answer.Header().Get("Cache-Control")).To(Equal("no-store"))
+		g.Expect(answer.Header()).NotTo(HaveKey("Content-Encoding"))
+	}
+}
+
+// TestLogOfRefusals: lines are few however many are refused, and hold no token.
+func TestLogOfRefusals(t *testing.T) {
+	g := NewWithT(t)
+	var lines []string
+	handler := newHandler(&gate{})
+	handler.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 10})
+	mux := handler.Mux()
+	for range 1000 {
+		ask(mux, http.MethodGet, "/seed/dc/h/guessed-token/user-data", "192.0.2.9:1", nil)
+	}
+	g.Expect(len(lines)).To(And(BeNumerically(">=", 50), BeNumerically("<", 100)))
+	g.Expect(lines).To(HaveEach(And(ContainSubstring("192.0.2.9"), Not(ContainSubstring("guessed-token")))))
+}
+
+// TestTriesAreBounded: whoever has many addresses does not fill the memory.
+func TestTriesAreBounded(t *testing.T) {
+	g := NewWithT(t)
+	tries := newTries()
+	address := netip.MustParseAddr("2001:db8::")
+	for range 2 * remembered {
+		address = address.Next()
+		tries.wrong(address)
+	}
+	g.Expect(tries.of.Len()).To(Equal(remembered))
+	g.Expect(tries.left(address)).To(BeTrue())
+}
+
+// FuzzHandler: nothing that is sent ends the server, and nobody gets the seed without its token.
+func FuzzHandler(f *testing.F) {
+	for _, path := range []string{
+		"/seed/dc/h/guess/user-data", "/seed/dc/h/right/user-data", "/seed/../../right", "/ipxe/52-54-00-00-00-01", "/ipxe/%", "/boot/52-54-00-00-00-01/-1",
+		"/boot/52-54-00-00-00-01/99999999999999999999", "/loader/52-54-00-00-00-01/../../etc/passwd", "/report/dc/h/right/up", "//", "",
+	} {
+		f.Add(http.MethodGet, path, "192.0.2.9:1")
+	}
+	f.Add(http.MethodPost, "/report/dc/h/wrong/up", "[fe80::1%0]:x")
+	f.Add(http.MethodConnect, "*", "")
+	f.Fuzz(func(t *testing.T, method, path, from string) {
+		handler := newHandler(&gate{})
+		answer := ask(handler.Mux(), method, path, from, nil)
+		if strings.Contains(answer.Body.String(), "the bootstrap data") && !strings.Contains(path, "/right/") {
+			t.Fatalf("%s %q from %q got the seed", method, path, from)
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package pxe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/grub"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/ipxe"
+)
+
+// dialect is how a boot loader wants its script.
+type dialect interface {
+	// path is where the script is.
+	path(mac net.HardwareAddr) string
+	// network boots what the values say, or what the user's template makes of them.
+	network(v ipxe.Values, template string) ([]byte, error)
+	// disk boots what is installed.
+	disk(mac net.HardwareAddr, legacy bool) ([]byte, error)
+	// again has the script at url asked for again.
+	again(why string, seconds int, url string) ([]byte, error)
+}
+
+type ipxeDialect struct{}
+
+func (ipxeDialect) path(mac net.HardwareAddr) string { return ScriptPath(mac) }
+
+func (ipxeDialect) network(v ipxe.Values, template string) ([]byte, error) {
+	if template != "" {
+		return ipxe.Template(template, v)
+	}
+	return ipxe.Network(v)
+}
+
+func (ipxeDialect) disk(mac net.HardwareAddr, legacy bool) ([]byte, error) {
+	return ipxe.Disk(mac.String(), legacy)
+}
+
+func (ipxeDialect) again(why string, seconds int, url string) ([]byte, error) {
+	return ipxe.Again(why, seconds, url)
+}
+
+type grubDialect struct{}
+
+func (grubDialect) path(mac net.HardwareAddr) string { return GRUBPath(mac) }
+
+func (grubDialect) network(v ipxe.Values, template string) ([]byte, error) {
+	if template != "" {
+		return nil, errors.New("a server with Secure Boot runs GRUB, which knows no iPXE script: " +
+			"give boot.kernel and boot.commandLine instead of boot.ipxeTemplate, or claim a host without spec.secureBoot")
+	}
+	return padded(grub.Network(v))
+}
+
+func (grubDialect) disk(mac net.HardwareAddr, _ bool) ([]byte, error) {
+	return padded(grub.Disk(mac.String()))
+}
+
+func (grubDialect) again(why string, seconds int, _ string) ([]byte, error) {
+	return padded(grub.Again(why, seconds))
+}
+
+// grubSize is what the sizes of GRUB's scripts are multiples of.
+const grubSize = 8 << 10
+
+// padded makes all scripts for GRUB of one size: it asks for the size first, and by the time that it asks for the script that may be
+// another one.
+func padded(script []byte, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	missing := (grubSize - len(script)%grubSize) % grubSize
+	return append(script, bytes.Repeat([]byte("\n"), missing)...), nil
+}
+
+// script serves what a boot loader asks for: boot the network, boot the disk, or ask again.
+func (h *Handler) script(w http.ResponseWriter, r *http.Request, d dialect) {
+	mac, err := macOf(r)
+	var content []byte
+	if err == nil {
+		content, err = h.makeScript(r.Context(), mac, clientOf(r), place{h.base(r), h.seedBase(r)}, d)
+	}
+	if content == nil {
+		refuse(w, r, err)
+		return
+	}
+	remember(r, err)
+	writeText(w, content)
+}
+
+// place is where a server finds files and bootstrap data.
+type place struct{ base, seed string }
+
+// makeScript returns a script, or why there is none. Beside a script that asks again it may return what went wrong.
+func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from netip.Addr, at place, d dialect) ([]byte, error) {
+	self := at.base + d.path(mac)
+	answer, err := h.Booter.Lookup(ctx, mac)
+	switch {
+	case err != nil:
+		return notNow(err, d, self)
+	case answer.ScriptFor.IsValid() && answer.ScriptFor != from:
+		// A second requester ends the attempt, also when the first has gone on since: the first may have been a stranger.
+		if _, err := h.Booter.Script(ctx, mac, from); err != nil {
+			return notNow(err, d, self)
+		}
+		return d.again("The boot is being prepared", 1, self) // the answer was old
+	case answer.Boot == Disk:
+		return d.disk(mac, answer.Legacy)
+	case answer.Boot != Network:
+		return nil, errors.Join(ErrRefused, errors.New("there is nothing to boot for "+mac.String()))
+	}
+	// The script is given out when all that it names is here, so that no boot breaks off halfway.
+	if err := h.prepare(answer.Files); errors.Is(err, artifact.ErrNotYet) { //nolint:contextcheck // the fetch outlives the request
+		return d.again("The boot files are being fetched", 1, self)
+	} else if err != nil {
+		// Who asks was not checked yet: why is said where people look.
+		h.Booter.Failed(mac, err)
+		return d.again("The boot files cannot be had (the conditions of the host say why)", 5, self)
+	}
+	script, err := h.Booter.Script(ctx, mac, from)
+	if errors.Is(err, ErrNotYet) {
+		return d.again("The bootstrap data cannot be read (the conditions of the host say why)", 5, self)
+	} else if err != nil {
+		return notNow(err, d, self)
+	}
+	values, err := valuesOf(mac, script, at, self)
+	if err != nil {
+		h.Booter.Failed(mac, err)
+		return d.again("The boot source is not usable (the conditions of the host say why)", 10, self)
+	}
+	content, err := d.network(values, script.Template)
+	if err != nil {
+		h.Booter.Failed(mac, fmt.Errorf("%w: %w", ErrBootSource, err))
+		return d.again("The boot source is not usable (the conditions of the host say why)", 10, self)
+	}
+	return content, nil
+}
+
+// notNow has the script asked for again unless it was refused. A boot loader takes any other answer for the end of its boot, and a minute
+// without the API server must not cost an attempt. The error is returned beside the script.
+func notNow(err error, d dialect, self string) ([]byte, error) {
+	if errors.Is(err, ErrRefused) {
+		return nil, err
+	}
+	script, again := d.again("The boot server cannot answer now", 5, self)
+	return script, errors.Join(err, again)
+}
+
+func valuesOf(mac net.HardwareAddr, script Script, at place, self string) (ipxe.Values, error) {
+	commandLine, err := commandLine(script, at.seed)
+	if err != nil {
+		return ipxe.Values{}, err
+	}
+	v := ipxe.Values{
+		Title: script.Title, MAC: mac.String(), Hostname: script.Hostname, SeedURL: at.seed + script.SeedPath + "/", SelfURL: self,
+		CommandLine: commandLine,
+	}
+	for i := range script.Files {
+		url := at.base + filePath(mac, i)
+		if i == 0 {
+			v.Kernel = url
+		} else {
+			v.Initrds = append(v.Initrds, url)
+		}
+	}
+	return v, nil
+}
+
+// grubFirst serves what GRUB asks for first when it came over UEFI HTTP boot.
+func (h *Handler) grubFirst(w http.ResponseWriter, r *http.Request) {
+	content, err := GRUBConfig(h.base(r))
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	writeText(w, content)
+}
+
+// GRUBConfig returns what GRUB finds at GRUBFirst, for a handler with the URL base.
+func GRUBConfig(base string) ([]byte, error) { return grub.First(base + grubFolder) }
+
+func writeText(w http.ResponseWriter, content []byte) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	// GRUB reads no answer in chunks.
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	_, _ = w.Write(content)
+}
+
+// prepare is nil when all files are in the cache.
+func (h *Handler) prepare(files []artifact.Artifact) error {
+	var waiting error
+	for _, a := range files {
+		file, err := h.Artifacts.Open(a)
+		switch {
+		case errors.Is(err, artifact.ErrNotYet):
+			waiting = err
+		case err != nil:
+			return err
+		default:
+			_ = file.Close()
+		}
+	}
+	return waiting
+}
+
+// file serves a kernel or an initrd of what the server boots now.
+func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
+	mac, err := macOf(r)
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	answer, err := h.Booter.Lookup(r.Context(), mac)
+	index, numErr := strconv.Atoi(r.PathValue("index"))
+	if err != nil || numErr != nil || answer.Boot != Network || index < 0 || index >= len(answer.Files) {
+		refuse(w, r, errors.Join(ErrRefused, err, numErr))
+		return
+	}
+	file, err := h.Artifacts.Open(answer.Files[index]) //nolint:contextcheck // the fetch outlives the request
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	defer func() { _ = file.Close() }()
+	if index == 0 && r.Method == http.MethodGet {
+		h.Booter.Saw(mac, StageKernel, clientOf(r), r.UserAgent())
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Time{}, file)
+}
+
+// loader serves a boot loader to UEFI HTTP boot.
+func (h *Handler) loader(w http.ResponseWriter, r *http.Request) {
+	mac, err := macOf(r)
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	if r.Method == http.MethodGet && h.Loaders.Get(r.PathValue("file")) != nil {
+		h.Booter.Saw(mac, StageLoader, clientOf(r), r.UserAgent())
+	}
+	h.anyLoader(w, r)
+}
+
+// anyLoader serves a boot loader to a client whose DHCP server cannot tell who it is.
+func (h *Handler) anyLoader(w http.ResponseWriter, r *http.Request) {
+	file := h.Loaders.Get(r.PathValue("file"))
+	if file == nil {
+		refuse(w, r, fmt.Errorf("%w: there is no such boot loader", ErrRefused))
+		return
+	}
+	kind := "application/octet-stream"
+	if path.Ext(file.Name) == ".efi" {
+		kind = "application/efi" // UEFI 2.10, section 24.7.3.1: what firmware takes for a program
+	}
+	w.Header().Set("Content-Type", kind)
+	http.ServeContent(w, r, "", file.Time, bytes.NewReader(file.Content))
+}

@@ -1,0 +1,170 @@
+package seed
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The paths of what Ignition writes for us. The scripts hold the token, so nobody else reads them.
+const (
+	metadataPath = "/etc/capbm/metadata"
+	upPath       = "/etc/capbm/report"
+	watchPath    = "/etc/capbm/report-bootstrap"
+)
+
+// ignitionConfig is the part of the Ignition configuration specifications 2.2 to 2.4 and 3.x that is needed here.
+type ignitionConfig struct {
+	Ignition ignitionSection `json:"ignition"`
+	Storage  ignitionStorage `json:"storage"`
+	Systemd  ignitionSystemd `json:"systemd"`
+}
+
+type ignitionSection struct {
+	Version string         `json:"version"`
+	Config  ignitionInsert `json:"config"`
+}
+
+// ignitionInsert takes another config in: Append is of specification 2, Merge of 3.
+type ignitionInsert struct {
+	Append []ignitionSource `json:"append,omitempty"`
+	Merge  []ignitionSource `json:"merge,omitempty"`
+}
+
+type ignitionSource struct {
+	Source string `json:"source"`
+}
+
+type ignitionStorage struct {
+	Files []ignitionFileEntry `json:"files"`
+}
+
+type ignitionFileEntry struct {
+	// Filesystem is "root" in specification 2, and absent in 3.
+	Filesystem string         `json:"filesystem,omitempty"`
+	Path       string         `json:"path"`
+	Mode       int            `json:"mode"`
+	Overwrite  bool           `json:"overwrite"`
+	Contents   ignitionSource `json:"contents"`
+}
+
+type ignitionSystemd struct {
+	Units []ignitionUnit `json:"units"`
+}
+
+type ignitionUnit struct {
+	Name     string `json:"name"`
+	Enabled  bool   `json:"enabled"`
+	Contents string `json:"contents"`
+}
+
+var ignitionVersion = regexp.MustCompile(`^(2\.[2-4]|3\.[0-9]{1,2})\.[0-9]+(-experimental)?$`)
+
+// ignition is a config with what the system is told by us, which takes in the bootstrap data. What both say, the bootstrap data decides.
+// The bootstrap data stands in it as a data URL: what is fetched in one request arrives whole or not at all.
+func ignition(d Data, base string) ([]byte, error) {
+	version, err := versionOf(d.UserData)
+	if err != nil {
+		return nil, err
+	}
+	config := ignitionConfig{Ignition: ignitionSection{Version: version}}
+	filesystem := ""
+	if strings.HasPrefix(version, "2.") {
+		filesystem = "root"
+		config.Ignition.Config.Append = []ignitionSource{dataURL(d.UserData)}
+	} else {
+		config.Ignition.Config.Merge = []ignitionSource{dataURL(d.UserData)}
+	}
+	files, err := ignitionFiles(d, base)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		config.Storage.Files = append(config.Storage.Files, ignitionFileEntry{filesystem, f.path, f.mode, true, dataURL([]byte(f.content))})
+	}
+	config.Systemd.Units = ignitionUnits(d)
+	return json.Marshal(config)
+}
+
+// versionOf returns the version of the specification that an Ignition config follows, or an error if it cannot be taken in.
+func versionOf(userData []byte) (string, error) {
+	var config struct {
+		Ignition struct {
+			Version string `json:"version"`
+		} `json:"ignition"`
+	}
+	if err := json.Unmarshal(userData, &config); err != nil {
+		// Not the error itself: it may quote the bootstrap data.
+		return "", errors.New("the bootstrap data says that it is Ignition and is not its JSON")
+	}
+	if !ignitionVersion.MatchString(config.Ignition.Version) {
+		return "", fmt.Errorf("the bootstrap data is Ignition of version %.20q: versions 2.2 to 2.4 and 3.x can be served", config.Ignition.Version)
+	}
+	return config.Ignition.Version, nil
+}
+
+func ignitionFiles(d Data, base string) ([]file, error) {
+	up, err := renderUp(d, base)
+	if err != nil {
+		return nil, err
+	}
+	files := []file{{"/etc/hostname", 0o644, d.Hostname + "\n"}, {metadataPath, 0o644, environment(d)}, {upPath, 0o700, up}}
+	if d.reportsOutcome() {
+		watch, err := ignitionWatch.render(d, base)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{watchPath, 0o700, watch})
+	}
+	if d.Network != nil {
+		// Flatcar has systemd-networkd and Fedora CoreOS NetworkManager. Neither has the other, so each finds its own files only.
+		files = append(files, d.Network.networkd()...)
+		files = append(files, d.Network.keyfiles()...)
+	}
+	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
+	return files, nil
+}
+
+// ignitionUnits are the units that report. What was reported is not reported again at the next boot, and how the bootstrap went is not
+// looked for again: the files that tell it are gone then.
+func ignitionUnits(d Data) []ignitionUnit {
+	unit := func(name, what, after, script, mark string) ignitionUnit {
+		done := script + ".done"
+		return ignitionUnit{Name: name, Enabled: true, Contents: text(
+			"[Unit]", "Description="+what, "Wants=network-online.target", "After=network-online.target"+after, "ConditionPathExists=!"+done, "",
+			"[Service]", "Type=oneshot", "RemainAfterExit=yes", "ExecStart=/bin/sh "+script, mark+"=/bin/touch "+done, "",
+			"[Install]", "WantedBy=multi-user.target",
+		).String()}
+	}
+	units := []ignitionUnit{unit("capbm-report.service", "Report to the boot server that the system is up", "", upPath, "ExecStartPost")}
+	if d.reportsOutcome() {
+		units = append(units, unit("capbm-report-bootstrap.service", "Report to the boot server how the bootstrap went",
+			" capbm-report.service kubeadm.service", watchPath, "ExecStartPre"))
+	}
+	return units
+}
+
+// reportsOutcome is true when the system shall report how its bootstrap went.
+func (d Data) reportsOutcome() bool { return d.SucceededPath != "" && d.FailedPath != "" }
+
+// environment is what the system is told about itself, as a file that a shell and systemd's EnvironmentFile read.
+func environment(d Data) string {
+	labels := make([]string, 0, len(d.Labels))
+	for _, key := range slices.Sorted(maps.Keys(d.Labels)) {
+		labels = append(labels, key+"="+d.Labels[key])
+	}
+	return text(
+		"CAPBM_INSTANCE_ID="+quote(d.InstanceID), "CAPBM_HOSTNAME="+quote(d.Hostname), "CAPBM_PROVIDER_ID="+quote(d.ProviderID),
+		"CAPBM_FAILURE_DOMAIN="+quote(d.FailureDomain), "CAPBM_LABELS="+quote(strings.Join(labels, ",")),
+	).String()
+}
+
+func dataURL(content []byte) ignitionSource {
+	return ignitionSource{"data:;base64," + base64.StdEncoding.EncodeToString(content)}
+}

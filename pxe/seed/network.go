@@ -1,0 +1,104 @@
+package seed
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Network is the network of an operating system. Names of links are unique and valid, what refers to a link names one that is there,
+// and every gateway can be reached: whoever makes a Network has seen to that.
+type Network struct {
+	Interfaces []Interface
+	Bonds      []Bond
+	VLANs      []VLAN
+}
+
+// Settings are the settings of a link.
+type Settings struct {
+	// MTU is in bytes. Zero is the kernel's default.
+	MTU int
+	// Addresses are static addresses with the lengths of their networks' prefixes.
+	Addresses []netip.Prefix
+	// DHCP4 and DHCP6 ask DHCP for addresses of the family.
+	DHCP4, DHCP6 bool
+	Routes       []Route
+	// Nameservers and Search are for names that are asked over this link.
+	Nameservers []netip.Addr
+	Search      []string
+}
+
+// Interface is a network interface.
+type Interface struct {
+	// Name is the name that it gets if it has a MAC, and has if not.
+	Name string
+	// MAC is the address that it is recognised by, in lower case with colons. Empty for an interface that is recognised by its name.
+	MAC string
+	Settings
+}
+
+// Bond joins interfaces.
+type Bond struct {
+	Name       string
+	Interfaces []string
+	// Mode, LACPRate and HashPolicy have the words of the kernel's documentation. All but Mode may be empty.
+	Mode, LACPRate, HashPolicy string
+	// Monitor is how often the interfaces are looked at, in whole milliseconds.
+	Monitor time.Duration
+	// Primary is the interface that is preferred, or empty.
+	Primary string
+	Settings
+}
+
+// VLAN is a link with a tag on an interface or a bond.
+type VLAN struct {
+	Name string
+	ID   int
+	// Link is the name of the interface or the bond.
+	Link string
+	Settings
+}
+
+// Route is a route. The default route is the one to 0.0.0.0/0 or ::/0.
+type Route struct {
+	To  netip.Prefix
+	Via netip.Addr
+	// Metric ranks routes. Zero is the system's default.
+	Metric int
+}
+
+func (r Route) isDefault() bool { return r.To.Bits() == 0 }
+
+// addressed is true for a link that the system has addresses on.
+func (s Settings) addressed() bool { return len(s.Addresses) > 0 || s.DHCP4 || s.DHCP6 }
+
+// has is true when the link has static addresses of a family.
+func (s Settings) has(v4 bool) bool {
+	for _, a := range s.Addresses {
+		if a.Addr().Is4() == v4 {
+			return true
+		}
+	}
+	return false
+}
+
+// bondOf returns the bond that an interface is part of, or nil.
+func (n *Network) bondOf(name string) *Bond {
+	for i, b := range n.Bonds {
+		if slices.Contains(b.Interfaces, name) {
+			return &n.Bonds[i]
+		}
+	}
+	return nil
+}
+
+// vlansOn returns the VLANs that a link carries.
+func (n *Network) vlansOn(name string) []string {
+	var names []string
+	for _, v := range n.VLANs {
+		if v.Link == name {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}

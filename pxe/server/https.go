@@ -1,0 +1,41 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+)
+
+// startHTTPS serves over TLS. The certificate is read again when its files change, as cert-manager and kubelet change them.
+func (s *Server) startHTTPS(ctx context.Context, group *errgroup.Group, web *http.Server) error {
+	certificate, err := certwatcher.New(s.Config.CertFile, s.Config.KeyFile)
+	if err != nil {
+		return fmt.Errorf("read the certificate of HTTPS: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Config.HTTPSAddress)
+	if err != nil {
+		return fmt.Errorf("listen for HTTPS: %w", err)
+	}
+	s.Log.Info("Listening", "protocol", "HTTPS", "address", listener.Addr().String())
+	web.TLSConfig = &tls.Config{GetCertificate: certificate.GetCertificate, MinVersion: tls.VersionTLS12}
+	// Firmware and boot loaders know HTTP/1.1.
+	web.Protocols = &http.Protocols{}
+	web.Protocols.SetHTTP1(true)
+	group.Go(func() error { return certificate.Start(ctx) })
+	serveHTTP(ctx, group, web, func(web *http.Server) error { return web.ServeTLS(listener, "", "") })
+	return nil
+}
+
+// secureURL returns where servers find this one over HTTPS, nil if they don't.
+func (s *Server) secureURL() func(netip.Addr) string {
+	if s.Config.HTTPSAddress == "" {
+		return nil
+	}
+	return func(netip.Addr) string { return s.Config.HTTPSBaseURL }
+}

@@ -1,0 +1,29 @@
+package tftp
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// How requests end, as a label of a metric.
+const (
+	outcomeSent      = "sent"      // the file was sent, and the client has all of it
+	outcomeSize      = "size"      // the client wanted to know the size
+	outcomeAborted   = "aborted"   // the client ended the transfer
+	outcomeTimeout   = "timeout"   // the client does not answer any more
+	outcomeFailed    = "failed"    // the network does not take the packets
+	outcomeNotFound  = "not-found" // there is no such file
+	outcomeRefused   = "refused"   // it asked to write, or for another form than octets
+	outcomeMalformed = "malformed" // it was no request
+	outcomeBusy      = "busy"      // too many at once: no answer, clients ask again
+)
+
+var (
+	requests = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "capbm_tftp_requests_total", Help: "Requests for boot loaders over TFTP by how they ended.",
+	}, []string{"result"})
+	sentBytes = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
+		Name: "capbm_tftp_sent_bytes_total", Help: "Bytes of boot loaders sent over TFTP, with what was sent again.",
+	})
+)
