@@ -142,9 +142,18 @@ func (s *amtServer) obey(ctx context.Context, w io.Writer, action, resource, bod
 	}
 }
 
+// now is the power state. Who asked and is gone gets no answer: a client that closes its connection may still read what is written just then.
+func (s *amtServer) now(ctx context.Context) bmc.PowerState {
+	state, err := s.PowerState(ctx)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return state
+}
+
 // offered are the power states that may be requested now.
 func (s *amtServer) offered(ctx context.Context) []int {
-	state, _ := s.PowerState(ctx)
+	state := s.now(ctx)
 	switch {
 	case s.offers != nil:
 		return s.offers
@@ -203,7 +212,7 @@ func (s *amtServer) pull(ctx context.Context, w io.Writer, resource, body string
 func (s *amtServer) service(ctx context.Context) string {
 	told := s.state
 	if told == "" {
-		state, _ := s.PowerState(ctx)
+		state := s.now(ctx)
 		told = "<g:PowerState>" + map[bmc.PowerState]string{bmc.PowerOn: "2", bmc.PowerOff: "8"}[state] + "</g:PowerState>"
 	}
 	var text strings.Builder

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -149,10 +150,11 @@ func TestStoryOfAFailure(t *testing.T) {
 	controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseBootFailed))
 	})
+	g.Expect(s.Misbehave(bmctest.Down, -1)).To(Succeed())
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	controllerstest.Modify(t, env, s.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Annotations = map[string]string{v1alpha1.ReleaseUnfencedAnnotation: "anna pulled its plug"}
 	})
-	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	env.Gone(t, claim.BareMetalMachine)
 	controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseQuarantined))
