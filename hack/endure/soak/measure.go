@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +8,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
 // usage is what the manager used, over all its lives.
@@ -41,39 +41,17 @@ func watchUsage(ctx context.Context, s *soak) *usage {
 	return u
 }
 
-// tick is the unit of the times in /proc/PID/stat: USER_HZ, which is 100 for every architecture that Go knows.
-const tick = 10 * time.Millisecond
-
 func (u *usage) read(pid int) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	used, err := proc.UsageOf(pid)
 	if err != nil {
-		return
-	}
-	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
-	user, errUser := strconv.Atoi(fields[11])
-	system, errSystem := strconv.Atoi(fields[12])
-	if errors.Join(errUser, errSystem) != nil {
-		return
+		return // it ended
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if pid != u.pid {
 		u.cpu, u.pid = u.cpu+u.now, pid
 	}
-	u.now = time.Duration(user+system) * tick
-	u.mostMemory = max(u.mostMemory, kib(pid, "VmRSS"))
-}
-
-// kib reads a size off /proc/PID/status.
-func kib(pid int, name string) int {
-	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may have ended
-	for line := range strings.Lines(string(content)) {
-		if rest, ok := strings.CutPrefix(line, name+":"); ok {
-			n, _ := strconv.Atoi(strings.Fields(rest)[0])
-			return n
-		}
-	}
-	return 0
+	u.now, u.mostMemory = used.CPU, max(u.mostMemory, used.KiB)
 }
 
 // tell prints what a host costs.

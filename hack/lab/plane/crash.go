@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
@@ -140,6 +141,16 @@ func (p *Plane) Crash(ctx context.Context) error {
 
 // ManagerPid returns the process ID of this provider's manager.
 func (p *Plane) ManagerPid() int { return p.provider.Pid() }
+
+// StorePids returns the process IDs of kube-apiserver and etcd.
+func (p *Plane) StorePids() (apiServer, etcd int) { return p.store[APIServer].pid, p.store[Etcd].pid }
+
+// Config returns the administrator's access to the API server, with no limit on requests.
+func (p *Plane) Config() *rest.Config {
+	config := rest.CopyConfig(p.config)
+	config.QPS = -1
+	return config
+}
 
 // Watcher returns a further client, as administrator, that can watch too.
 func (p *Plane) Watcher() (client.WithWatch, error) {

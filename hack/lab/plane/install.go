@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -137,6 +138,35 @@ func (p *Plane) install(ctx context.Context) error {
 	}
 	for _, m := range append(slices.Clone(managers), provider) {
 		if err := p.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(m.namespace)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropWebhooks takes away the webhooks that live in a namespace: nobody serves them.
+func (p *Plane) dropWebhooks(ctx context.Context, namespace string) error {
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	if err := errors.Join(p.Client.List(ctx, &validating), p.Client.List(ctx, &mutating)); err != nil {
+		return err
+	}
+	in := func(c admissionv1.WebhookClientConfig) bool {
+		return c.Service != nil && c.Service.Namespace == namespace
+	}
+	var unserved []client.Object
+	for i := range validating.Items {
+		if slices.ContainsFunc(validating.Items[i].Webhooks, func(w admissionv1.ValidatingWebhook) bool { return in(w.ClientConfig) }) {
+			unserved = append(unserved, &validating.Items[i])
+		}
+	}
+	for i := range mutating.Items {
+		if slices.ContainsFunc(mutating.Items[i].Webhooks, func(w admissionv1.MutatingWebhook) bool { return in(w.ClientConfig) }) {
+			unserved = append(unserved, &mutating.Items[i])
+		}
+	}
+	for _, configuration := range unserved {
+		if err := p.Client.Delete(ctx, configuration); err != nil {
 			return err
 		}
 	}

@@ -48,6 +48,9 @@ type Options struct {
 	ManagerEnv []string
 	// APIServerArgs are further flags of kube-apiserver, as name=value.
 	APIServerArgs []string
+	// Alone runs this provider's manager beside nothing but kube-apiserver and etcd: without Cluster API's managers and their webhooks, and without
+	// kube-controller-manager.
+	Alone bool
 	// Log tells people how far it is.
 	Log func(format string, args ...any)
 }
@@ -107,6 +110,9 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 		return p, err
 	}
 	opts.Log("kube-apiserver and etcd are up")
+	if opts.Alone {
+		return p, p.startAlone(ctx)
+	}
 	if err := p.startControllerManager(ctx, config); err != nil {
 		return p, err
 	}
@@ -124,6 +130,19 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 	}
 	opts.Log("the managers are up: %s", "Cluster API core, kubeadm bootstrap, kubeadm control plane, bare metal")
 	return p, nil
+}
+
+// startAlone installs what clusterctl installs, and starts this provider's manager and none of the others.
+func (p *Plane) startAlone(ctx context.Context) error {
+	if err := p.install(ctx); err != nil {
+		return err
+	}
+	for _, m := range managers {
+		if err := p.dropWebhooks(ctx, m.namespace); err != nil {
+			return fmt.Errorf("take the webhooks of %s away: %w", m.program, err)
+		}
+	}
+	return p.StartProvider(ctx, p.opts.Manager)
 }
 
 // Stop ends everything, last started first.
@@ -202,6 +221,13 @@ func (p *Plane) StartProvider(ctx context.Context, program string, args ...strin
 	var err error
 	p.provider, err = p.startManager(ctx, provider, program, slices.Concat([]string{"--webhook-host=127.0.0.1"}, p.opts.ManagerArgs, args)...)
 	return err
+}
+
+// StartAnother starts a further manager of this provider beside the first, as the same service account, with the flags given and without webhooks.
+func (p *Plane) StartAnother(ctx context.Context, args ...string) (*proc.Process, error) {
+	another := provider
+	another.webhooks = false
+	return p.startManager(ctx, another, p.opts.Manager, append([]string{"--webhook-port=0"}, args...)...)
 }
 
 // StopProvider ends this provider's manager.

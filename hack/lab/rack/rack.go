@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/insomniacslk/dhcp/iana"
@@ -43,6 +44,10 @@ type Rack struct {
 	// Persist, where not zero, is how long what a server runs repeats a request that is not answered; and its firmware begins again where it could
 	// not boot, as that of servers does.
 	Persist time.Duration
+	// PowerDelay is how long a change of power takes. New sets a second.
+	PowerDelay time.Duration
+	// IPMIEvery is which of the servers have a BMC that speaks IPMI: every third, as New sets it, or others. The rest speak Redfish.
+	IPMIEvery int
 
 	network [2]byte
 	taken   net.Listener // marks the network as taken
@@ -62,17 +67,18 @@ type Server struct {
 	// BMC is the address of its BMC, for a host's spec.
 	BMC string
 
-	bmc   io.Closer
-	light bool
-	mu    sync.Mutex
-	ran   int
-	disk  *disk              // nil while it is empty
-	crash context.CancelFunc // ends the operating system
+	bmc     io.Closer
+	packets *countedConn // nil where the BMC speaks Redfish
+	light   bool
+	mu      sync.Mutex
+	ran     int
+	disk    *disk              // nil while it is empty
+	crash   context.CancelFunc // ends the operating system
 }
 
 // New makes a rack without servers: its network, the origin of the boot files, and the etcd of the clusters to come.
 func New(ctx context.Context, dir, bin string, event func(server, what string)) (*Rack, error) {
-	r := &Rack{Dir: dir, Bin: bin, Event: event, ports: map[string]uint16{}}
+	r := &Rack{Dir: dir, Bin: bin, Event: event, PowerDelay: time.Second, IPMIEvery: 3, ports: map[string]uint16{}}
 	if err := r.takeNetwork(ctx); err != nil {
 		return r, err
 	}
@@ -91,7 +97,7 @@ func New(ctx context.Context, dir, bin string, event func(server, what string)) 
 		return r, err
 	}
 	for name, address := range map[string]netip.Addr{bootConfig: r.address(0, 1), otherBootConfig: r.address(0, 4)} {
-		if err := r.writeBootConfig(name, address); err != nil {
+		if err := r.writeBootConfig(name, address, r.leases()); err != nil {
 			return r, err
 		}
 	}
@@ -163,8 +169,23 @@ func (r *Rack) OtherManagerArgs() []string {
 // The configuration files of the two boot servers.
 const bootConfig, otherBootConfig = "boot.yaml", "other-boot.yaml"
 
-// writeBootConfig writes the configuration file of a boot server at an address.
-func (r *Rack) writeBootConfig(name string, address netip.Addr) error {
+// leases is the range of addresses that the boot server gives away.
+func (r *Rack) leases() string {
+	return fmt.Sprintf("%s-%s", r.address(1, firstLease), r.address(1, lastLease))
+}
+
+// MakeRoom lets a boot server that starts later give away addresses to some 14,000 servers instead of 250, which no balancer of the rack knows.
+func (r *Rack) MakeRoom() error {
+	return r.writeBootConfig(bootConfig, r.address(0, 1), fmt.Sprintf("%s-%s", r.address(200, 1), r.address(254, 254)))
+}
+
+// DHCP is where the boot server answers DHCP, and the address of the relay that servers ask it through.
+func (r *Rack) DHCP() (server netip.AddrPort, relay netip.Addr) {
+	return netip.AddrPortFrom(r.address(0, 1), r.ports["dhcp"]), r.address(0, 2)
+}
+
+// writeBootConfig writes the configuration file of a boot server at an address, which gives away a range of addresses.
+func (r *Rack) writeBootConfig(name string, address netip.Addr, leases string) error {
 	content := fmt.Sprintf(`http: {port: %d}
 tftp: {port: %d}
 dhcp: {port: %d, proxyPort: 0}
@@ -175,9 +196,9 @@ networks:
   mode: authoritative
   address: %s
   subnet: %s/16
-  ranges: [%s-%s]
+  ranges: [%s]
 `, r.ports["http"], r.ports["tftp"], r.ports["dhcp"], filepath.Join(r.Dir, "loaders"), filepath.Join(r.Dir, "artifacts"),
-		address, r.address(0, 0), r.address(1, firstLease), r.address(1, lastLease))
+		address, r.address(0, 0), leases)
 	return os.WriteFile(filepath.Join(r.Dir, name), []byte(content), 0o600)
 }
 
@@ -220,12 +241,36 @@ func serve(ctx context.Context, address netip.Addr, handler http.Handler) (*http
 	return server, nil
 }
 
+// countedConn counts the packets that it read.
+type countedConn struct {
+	net.PacketConn
+
+	read atomic.Int64
+}
+
+func (c *countedConn) ReadFrom(b []byte) (int, net.Addr, error) {
+	n, from, err := c.PacketConn.ReadFrom(b)
+	if err == nil {
+		c.read.Add(1)
+	}
+	return n, from, err
+}
+
+// BMCRequests counts what the server's BMC was asked: requests over Redfish, or packets over IPMI.
+func (s *Server) BMCRequests() int {
+	if s.packets != nil {
+		return int(s.packets.read.Load())
+	}
+	return s.Requests()
+}
+
 // serveIPMI runs the IPMI BMC of a server.
-func serveIPMI(ctx context.Context, address netip.Addr, machine *bmctest.Machine) (net.PacketConn, error) {
-	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp4", netip.AddrPortFrom(address, 0).String())
+func serveIPMI(ctx context.Context, address netip.Addr, machine *bmctest.Machine) (*countedConn, error) {
+	socket, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp4", netip.AddrPortFrom(address, 0).String())
 	if err != nil {
 		return nil, err
 	}
+	conn := &countedConn{PacketConn: socket}
 	go func() { _ = machine.ServeIPMI(conn) }() //nolint:contextcheck // ends with Close
 	return conn, nil
 }
@@ -236,7 +281,7 @@ type Option func(*Server)
 // Light makes a server whose operating system does nothing but report in: many of them cost little.
 func Light(s *Server) { s.light = true }
 
-// Add puts a server into the rack, switched off. Every third one has a BMC that speaks IPMI, the others speak Redfish.
+// Add puts a server into the rack, switched off.
 func (r *Rack) Add(ctx context.Context, name string, options ...Option) (*Server, error) {
 	number := len(r.servers) + 1
 	s := &Server{Name: name, MAC: fmt.Sprintf("52:54:00:ca:%02x:%02x", byte(0xfe-number>>8), byte(number))} //nolint:gosec // the halves of the number
@@ -245,16 +290,16 @@ func (r *Rack) Add(ctx context.Context, name string, options ...Option) (*Server
 	}
 	s.Machine = bmctest.NewMachine(bmctest.Options{
 		Name: name, MAC: s.MAC, UUID: fmt.Sprintf("00000000-0000-4000-8000-%012x", number), Username: Username, Password: Password,
-		PowerDelay: time.Second,
+		PowerDelay: r.PowerDelay,
 		Run:        func(ctx context.Context, boot bmc.BootTarget, booted func()) { r.run(ctx, s, boot, booted) },
 	})
-	address := r.address(byte(2+number>>8), byte(number)) //nolint:gosec // a rack has some hundred servers
-	if number%3 == 0 {
+	address := r.address(byte(2+number>>8), byte(number)) //nolint:gosec // a rack has some thousand servers
+	if number%r.IPMIEvery == 0 {
 		conn, err := serveIPMI(ctx, address, s.Machine)
 		if err != nil {
 			return nil, err
 		}
-		s.bmc, s.BMC = conn, "ipmi://"+conn.LocalAddr().String()
+		s.bmc, s.packets, s.BMC = conn, conn, "ipmi://"+conn.LocalAddr().String()
 	} else {
 		web, err := serve(ctx, address, s.Machine)
 		if err != nil {

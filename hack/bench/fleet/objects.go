@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/rack"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// workers is how many objects are written at once.
+const workers = 16
+
+// each does something for every number below n, several at once, and returns what went wrong.
+func each(n int, do func(i int) error) error {
+	var (
+		wait     sync.WaitGroup
+		mu       sync.Mutex
+		problems []error
+	)
+	next := make(chan int)
+	for range workers {
+		wait.Go(func() {
+			for i := range next {
+				if err := do(i); err != nil {
+					mu.Lock()
+					problems = append(problems, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	return errors.Join(problems[:min(len(problems), 5)]...)
+}
+
+// createCluster makes the Cluster of all machines. For this provider its infrastructure is there; nobody else looks.
+func (f *fleet) createCluster(ctx context.Context) error {
+	if err := f.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return err
+	}
+	cluster := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namespace},
+		Spec: clusterv1.ClusterSpec{
+			ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "192.0.2.1", Port: 6443},
+			InfrastructureRef:    clusterv1.ContractVersionedObjectReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalCluster", Name: namespace},
+		},
+	}
+	if err := f.client.Create(ctx, cluster); err != nil {
+		return err
+	}
+	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	return f.client.Status().Update(ctx, cluster)
+}
+
+// labels give the nth object to one of the managers that share the hosts.
+func (f *fleet) labels(n int) map[string]string {
+	if f.options.managers == 1 {
+		return map[string]string{}
+	}
+	return map[string]string{clusterv1.WatchLabel: strconv.Itoa(n % f.options.managers)}
+}
+
+func (f *fleet) register(ctx context.Context, n int) error {
+	s := f.servers[n]
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: s.Name}
+	secret := &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"username": rack.Username, "password": rack.Password}}
+	host := &v1alpha1.BareMetalHost{ObjectMeta: meta, Spec: v1alpha1.BareMetalHostSpec{
+		BMC: v1alpha1.BMC{Address: s.BMC, CredentialsSecretName: s.Name}, BootMACAddress: s.MAC,
+	}}
+	host.Labels = f.labels(n)
+	if err := f.client.Create(ctx, secret); err != nil {
+		return err
+	}
+	f.watch.began("BareMetalHost created", s.Name)
+	return f.client.Create(ctx, host)
+}
+
+// createMachine creates the nth machine as Cluster API would, with its bootstrap data. One with a host is adopted: it runs there.
+func (f *fleet) createMachine(ctx context.Context, name string, n int, host *rack.Server) error {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: f.labels(n)}
+	meta.Labels[clusterv1.ClusterNameLabel] = namespace
+	image := f.lab.Rack.Image("")
+	secret := &corev1.Secret{
+		ObjectMeta: *meta.DeepCopy(), Type: clusterv1.ClusterSecretType,
+		StringData: map[string]string{"value": "#cloud-config\n# " + strings.Repeat("as much as kubeadm's ", 300) + "\n", "format": "cloud-config"},
+	}
+	owner := &clusterv1.Machine{ObjectMeta: *meta.DeepCopy(), Spec: clusterv1.MachineSpec{
+		ClusterName: namespace, Bootstrap: clusterv1.Bootstrap{DataSecretName: &name},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalMachine", Name: name},
+	}}
+	if err := errors.Join(f.client.Create(ctx, secret), f.client.Create(ctx, owner)); err != nil {
+		return err
+	}
+	bare := &v1alpha1.BareMetalMachine{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{
+		Kernel:      v1alpha1.Artifact{URL: image.Kernel, Checksum: image.KernelChecksum},
+		Initrds:     []v1alpha1.Artifact{{URL: image.Initrd, Checksum: image.InitrdChecksum}},
+		Persistence: v1alpha1.PersistenceInstalled,
+	}}}
+	if f.options.managers > 1 {
+		bare.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{clusterv1.WatchLabel: v1alpha1.LabelValue(meta.Labels[clusterv1.WatchLabel])}}
+	}
+	bare.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: owner.UID}}
+	if host != nil {
+		bare.Spec.ProviderID = inventory.ProviderID(namespace, host.Name, name)
+		claim := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"consumerRef":{"name":"`+name+`"}}}`))
+		if err := f.client.Patch(ctx, &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: host.Name}}, claim); err != nil {
+			return err
+		}
+	} else {
+		f.watch.began("Machine created", name)
+	}
+	return f.client.Create(ctx, bare)
+}
+
+// deleteMachine deletes a BareMetalMachine, as Cluster API does first.
+func (f *fleet) deleteMachine(ctx context.Context, name string) error {
+	return client.IgnoreNotFound(f.client.Delete(ctx, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+}

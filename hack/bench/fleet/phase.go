@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
+)
+
+// phase does something, and keeps what it cost for each of the objects that it worked on.
+func (f *fleet) phase(ctx context.Context, name string, objects int, do func(context.Context) error) error {
+	before, err := f.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	f.logf("%s: %d objects", name, objects)
+	stopProfile := f.profile(name)
+	depths := f.watchDepths(ctx)
+	err = do(ctx)
+	took := time.Since(before.at)
+	deepest := depths()
+	stopProfile()
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	after, err := f.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	after.deepest = deepest
+	f.result.Phases = append(f.result.Phases, costs(name, objects, took, before, after))
+	f.logf("%s: done in %.1f s", name, took.Seconds())
+	return nil
+}
+
+func costs(name string, objects int, took time.Duration, before, after *snapshot) report.Phase {
+	n := float64(objects)
+	p := report.Phase{
+		Name: name, Objects: objects, Seconds: took.Seconds(), CPU: map[string]float64{}, Requests: map[string]float64{},
+		BMCRequests: float64(after.bmc-before.bmc) / n, BMCCommands: float64(after.commands-before.commands) / n,
+		BootRequests: map[string]float64{}, Queues: map[string]report.Queue{}, Manager: after.footprint,
+	}
+	for part, used := range after.cpu {
+		if part == "manager" && used < before.cpu[part] { // it was started anew
+			before.cpu[part] = 0
+		}
+		p.CPU[part] = float64((used - before.cpu[part]).Milliseconds()) / n
+	}
+	for what, count := range after.requests {
+		if more := count - before.requests[what]; more > 0 && !ofTheServer(what) {
+			p.Requests[what] = more / n
+		}
+	}
+	for what, count := range after.boot {
+		if more := count - before.boot[what]; more > 0 {
+			p.BootRequests[what] = more / n
+		}
+	}
+	for queue, waits := range after.waits {
+		earlier := before.waits[queue]
+		if earlier.GetSampleCount() > waits.GetSampleCount() {
+			earlier = nil
+		}
+		if waits.GetSampleCount() > earlier.GetSampleCount() {
+			p.Queues[queue] = report.Queue{
+				P50: quantileBetween(earlier, waits, 0.5), P99: quantileBetween(earlier, waits, 0.99), Deepest: after.deepest[queue],
+			}
+		}
+	}
+	return p
+}
+
+// ofTheServer is true for requests that the API server makes to itself, at rest too, and for those of the benchmark's probes.
+func ofTheServer(what string) bool {
+	verb, resource, _ := strings.Cut(what, " ")
+	switch {
+	case resource == "leases": // its identity; the provider's addresses are created and deleted, which count
+		return verb != "POST" && verb != "DELETE"
+	case resource == "", verb == "CONNECT":
+		return true
+	}
+	switch strings.Split(resource, "/")[0] {
+	case "baremetalhosts", "baremetalmachines", "baremetalclusters", "baremetalmachinetemplates", "baremetalremediations",
+		"machines", "clusters", "secrets", "events", "leases", "namespaces", "nodes":
+		return false
+	default:
+		return true
+	}
+}
+
+// watchDepths looks at the queues every half second, until what it returns is called, which returns how deep they were.
+func (f *fleet) watchDepths(ctx context.Context) func() map[string]int {
+	ctx, stop := context.WithCancel(ctx)
+	deepest := map[string]int{}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			for _, m := range f.managers {
+				all, err := scrape(ctx, http.DefaultClient, "http://"+m.metrics+"/metrics")
+				if err != nil {
+					continue // it is being started anew
+				}
+				for _, metric := range all["workqueue_depth"].GetMetric() {
+					deepest[queueOf(metric)] = max(deepest[queueOf(metric)], int(metric.GetGauge().GetValue()))
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(2 * time.Second):
+			}
+		}
+	})
+	return func() map[string]int { stop(); done.Wait(); return deepest }
+}
+
+// profile takes a CPU profile of the manager until what it returns is called, or for two minutes, and then one of its heap.
+func (f *fleet) profile(name string) (stop func()) {
+	if f.profiles == "" {
+		return func() {}
+	}
+	get := func(ctx context.Context, path, file string) {
+		err := download(ctx, "http://"+f.managers[0].profiler+"/debug/pprof/"+path, filepath.Join(f.profiles, file))
+		if err != nil && ctx.Err() == nil {
+			f.logf("profile %s: %v", file, err)
+		}
+	}
+	var done sync.WaitGroup
+	done.Go(func() { // profiles of five seconds: a phase may end at any moment
+		get(context.Background(), "profile?seconds=5", fmt.Sprintf("%d-%s.cpu", f.hosts, name))
+	})
+	return func() {
+		done.Wait()
+		get(context.Background(), "heap", fmt.Sprintf("%d-%s.heap", f.hosts, name))
+	}
+}
+
+func download(ctx context.Context, url, path string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	file, err := os.Create(filepath.Clean(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	_, err = io.Copy(file, response.Body)
+	return err
+}

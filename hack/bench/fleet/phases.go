@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
+)
+
+// claimed is how many machines are created for the time that claims take.
+const claimed = 100
+
+// patience is how long a phase may take.
+const patience = 30 * time.Minute
+
+// phases runs all of them, and keeps what was measured also when one fails.
+func (f *fleet) phases(ctx context.Context) error {
+	defer func() { f.result.Reactions = f.watch.reactions() }()
+	for _, phase := range []func(context.Context) error{
+		f.registerAll, f.claimSome, f.bootRest, f.adoptRest, f.rest, f.reuse, f.restart, f.releaseAll, f.deleteAll,
+	} {
+		if err := phase(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fleet) registerAll(ctx context.Context) error {
+	before, err := f.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	err = f.phase(ctx, "register", f.hosts, func(ctx context.Context) error {
+		if err := each(f.hosts, func(i int) error { return f.register(ctx, i) }); err != nil {
+			return err
+		}
+		f.logf("all are created")
+		return f.watch.until(ctx, "all hosts are Available", patience, f.watch.inPhase(v1alpha1.PhaseAvailable, f.hosts))
+	})
+	if err != nil {
+		return err
+	}
+	after, err := f.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	for what, n := range after.stored {
+		if what == "watches" {
+			f.result.Facts["watches at the API server"] = n
+		} else {
+			f.result.Facts[what+" per registered host"] = (n - before.stored[what]) / float64(f.hosts)
+		}
+	}
+	return nil
+}
+
+func machineName(i int) string { return fmt.Sprintf("m-%05d", i) }
+
+// claimSome measures how long it takes until some machines have a host, of all that there are.
+func (f *fleet) claimSome(ctx context.Context) error {
+	n := min(claimed, f.boots)
+	if n == 0 {
+		return nil
+	}
+	// What follows the claims, the boots, goes on in the next phase.
+	return f.phase(ctx, "claim", n, func(ctx context.Context) error {
+		if err := each(n, func(i int) error { return f.createMachine(ctx, machineName(i), i, nil) }); err != nil {
+			return err
+		}
+		return f.watch.until(ctx, "all machines have a host", patience, func() (string, bool) {
+			have := 0
+			for _, h := range f.watch.hosts {
+				if h.Spec.ConsumerRef != nil {
+					have++
+				}
+			}
+			return fmt.Sprint(have), have >= n
+		})
+	})
+}
+
+// bootRest boots as many servers as are to boot, all at once.
+func (f *fleet) bootRest(ctx context.Context) error {
+	if f.boots == 0 {
+		return nil
+	}
+	first := min(claimed, f.boots)
+	if err := f.phase(ctx, "boot", max(f.boots-first, first), func(ctx context.Context) error {
+		if err := each(f.boots-first, func(i int) error { return f.createMachine(ctx, machineName(first+i), first+i, nil) }); err != nil {
+			return err
+		}
+		f.logf("all Machines are created")
+		return f.watch.until(ctx, "all booted hosts are Provisioned", patience, f.watch.inPhase(v1alpha1.PhaseProvisioned, f.boots))
+	}); err != nil {
+		return err
+	}
+	return nil
+}
+
+// adoptRest lets the remaining hosts run machines too, which were there before.
+func (f *fleet) adoptRest(ctx context.Context) error {
+	if f.boots == f.hosts {
+		return nil
+	}
+	return f.phase(ctx, "adopt", f.hosts-f.boots, func(ctx context.Context) error {
+		free := f.watch.free()
+		if err := each(len(free), func(i int) error {
+			server := f.servers[free[i]]
+			server.SetPower(true)
+			return f.createMachine(ctx, machineName(f.boots+i), free[i], server)
+		}); err != nil {
+			return err
+		}
+		return f.watch.until(ctx, "all hosts are Provisioned", patience, f.watch.inPhase(v1alpha1.PhaseProvisioned, f.hosts))
+	})
+}
+
+// rest looks at what hosts cost to which nothing happens.
+func (f *fleet) rest(ctx context.Context) error {
+	if err := f.quiet(ctx); err != nil {
+		return err
+	}
+	if err := f.phase(ctx, "idle", f.hosts, func(ctx context.Context) error {
+		select {
+		case <-time.After(f.idle):
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}); err != nil {
+		return err
+	}
+	idle := &f.result.Phases[len(f.result.Phases)-1]
+	minutes := idle.Seconds / 60
+	f.result.Facts["idle: API writes a host and minute"] = idle.Requested(report.Writes) / minutes
+	f.result.Facts["idle: BMC requests a host and minute"] = idle.BMCRequests / minutes
+	f.result.Facts["idle: manager CPU, percent of a core"] = idle.CPU["manager"] * float64(f.hosts) / 10 / idle.Seconds
+	return nil
+}
+
+// quiet waits until the manager does no more than at rest: less than a tenth of a core for five seconds.
+func (f *fleet) quiet(ctx context.Context) error {
+	const look = 5 * time.Second
+	deadline := time.Now().Add(10 * time.Minute)
+	for last := time.Duration(-1); ; {
+		cpu, err := f.cpu()
+		if err != nil {
+			return err
+		}
+		if last >= 0 && cpu["manager"]-last < look/10 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the manager does not come to rest: it used %s in %s", cpu["manager"]-last, look)
+		}
+		last = cpu["manager"]
+		select {
+		case <-time.After(look):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// reuse lets machines wait until hosts become free.
+func (f *fleet) reuse(ctx context.Context) error {
+	n := min(20, f.boots)
+	if n == 0 {
+		return nil
+	}
+	f.watch.mu.Lock()
+	for i := range n {
+		f.watch.waiting[waitingName(i)] = true
+	}
+	f.watch.mu.Unlock()
+	return f.phase(ctx, "reuse", n, func(ctx context.Context) error {
+		if err := each(n, func(i int) error { return f.createMachine(ctx, waitingName(i), i, nil) }); err != nil {
+			return err
+		}
+		if err := f.watch.until(ctx, "the machines wait", patience, func() (string, bool) {
+			waiting := 0
+			for name, m := range f.watch.machines {
+				if f.watch.waiting[name] && len(m.Status.Conditions) > 0 {
+					waiting++
+				}
+			}
+			return fmt.Sprint(waiting), waiting == n
+		}); err != nil {
+			return err
+		}
+		f.watch.forget("Machine created")
+		if err := each(n, func(i int) error { return f.deleteMachine(ctx, machineName(i)) }); err != nil {
+			return err
+		}
+		return f.watch.until(ctx, "the waiting machines run", patience, func() (string, bool) {
+			running := 0
+			for name, m := range f.watch.machines {
+				if f.watch.waiting[name] && m.Spec.ProviderID != "" {
+					running++
+				}
+			}
+			return fmt.Sprint(running), running == n
+		})
+	})
+}
+
+func waitingName(i int) string { return fmt.Sprintf("w-%05d", i) }
+
+// restart starts the manager anew while everything runs, and measures until it serves boots and until it is at rest.
+func (f *fleet) restart(ctx context.Context) error {
+	if f.options.managers > 1 {
+		return nil // there is no one process to measure
+	}
+	if err := f.quiet(ctx); err != nil {
+		return err
+	}
+	return f.phase(ctx, "restart", f.hosts, func(ctx context.Context) error {
+		start := time.Now()
+		ready := make(chan error, 1)
+		go func() { ready <- f.plane.Crash(ctx) }()
+		if err := f.answersDHCP(ctx); err != nil {
+			return err
+		}
+		f.result.Facts["restart: seconds until boots are served"] = time.Since(start).Seconds()
+		if err := <-ready; err != nil {
+			return err
+		}
+		f.result.Facts["restart: seconds until ready"] = time.Since(start).Seconds()
+		if err := f.quiet(ctx); err != nil {
+			return err
+		}
+		f.result.Facts["restart: seconds until at rest (looks every 5 s)"] = time.Since(start).Seconds()
+		return nil
+	})
+}
+
+// releaseAll deletes the machines that were booted, until their hosts are offered again.
+func (f *fleet) releaseAll(ctx context.Context) error {
+	if f.boots == 0 {
+		return nil
+	}
+	names := f.watch.booted()
+	return f.phase(ctx, "release", len(names), func(ctx context.Context) error {
+		if err := each(len(names), func(i int) error { return f.deleteMachine(ctx, names[i]) }); err != nil {
+			return err
+		}
+		return f.watch.until(ctx, "the released hosts are Available", patience, f.watch.inPhase(v1alpha1.PhaseAvailable, len(names)))
+	})
+}
+
+// deleteAll deletes what is left: the hosts that are free.
+func (f *fleet) deleteAll(ctx context.Context) error {
+	free := f.watch.free()
+	if len(free) == 0 {
+		return nil
+	}
+	return f.phase(ctx, "delete", len(free), func(ctx context.Context) error {
+		if err := each(len(free), func(i int) error {
+			meta := metav1.ObjectMeta{Namespace: namespace, Name: f.servers[free[i]].Name}
+			if err := f.client.Delete(ctx, &v1alpha1.BareMetalHost{ObjectMeta: meta}); err != nil {
+				return err
+			}
+			return client.IgnoreNotFound(f.client.Delete(ctx, &corev1.Secret{ObjectMeta: meta}))
+		}); err != nil {
+			return err
+		}
+		return f.watch.until(ctx, "the hosts are gone", patience, func() (string, bool) {
+			return fmt.Sprint(len(f.watch.hosts)), len(f.watch.hosts) <= f.hosts-len(free)
+		})
+	})
+}

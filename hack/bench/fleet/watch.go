@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
+)
+
+// watcher sees every change of hosts and machines, and how long after an event of the world outside it came.
+type watcher struct {
+	mu       sync.Mutex
+	hosts    map[string]*v1alpha1.BareMetalHost
+	machines map[string]*v1alpha1.BareMetalMachine
+	changed  chan struct{}                   // closed at the next change
+	pending  map[string]map[string]time.Time // when it happened, by what and to whom
+	freed    []time.Time                     // hosts that became free while machines waited
+	waiting  map[string]bool                 // machines that found no host
+	took     map[string][]float64
+}
+
+func newWatcher() *watcher {
+	return &watcher{
+		hosts: map[string]*v1alpha1.BareMetalHost{}, machines: map[string]*v1alpha1.BareMetalMachine{}, changed: make(chan struct{}),
+		pending: map[string]map[string]time.Time{}, waiting: map[string]bool{}, took: map[string][]float64{},
+	}
+}
+
+// began notes that something happened.
+func (w *watcher) began(what, whom string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pending[what] == nil {
+		w.pending[what] = map[string]time.Time{}
+	}
+	w.pending[what][whom] = time.Now()
+}
+
+// ended notes that the provider did what follows from it. w.mu is held.
+func (w *watcher) ended(what, whom string) {
+	if began, ok := w.pending[what][whom]; ok {
+		w.took[what] = append(w.took[what], time.Since(began).Seconds())
+		delete(w.pending[what], whom)
+	}
+}
+
+// stages are those of the boot that a server tells of, and the sightings that follow.
+var stages = map[string]v1alpha1.BootStage{
+	"DHCP": v1alpha1.StageDHCP, "loader": v1alpha1.StageLoader, "script": v1alpha1.StageScript, "kernel": v1alpha1.StageKernel, "seed": v1alpha1.StageSeed,
+}
+
+func sighting(stage v1alpha1.BootStage) string { return "boot sighting " + string(stage) }
+
+// power is what a BMC shows.
+func power(on v1alpha1.PowerState) string { return "BMC shows " + string(on) }
+
+// serverEvent takes note of what a server does.
+func (w *watcher) serverEvent(server, what string) {
+	switch stage := stages[what]; {
+	case stage != "":
+		w.began(sighting(stage), server)
+	case what == "powered on":
+		w.began(power(v1alpha1.PowerOn), server)
+	case what == "powered off":
+		w.began(power(v1alpha1.PowerOff), server)
+	default:
+		fmt.Println("server", server, what)
+	}
+}
+
+var _ cache.ResourceEventHandler = &watcher{}
+
+// OnAdd takes an object that appeared.
+func (w *watcher) OnAdd(o any, _ bool) { w.saw(o) }
+
+// OnUpdate takes an object that changed.
+func (w *watcher) OnUpdate(_, o any) { w.saw(o) }
+
+// OnDelete takes an object that is gone.
+func (w *watcher) OnDelete(o any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if missed, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = missed.Obj
+	}
+	switch o := o.(type) {
+	case *v1alpha1.BareMetalHost:
+		delete(w.hosts, o.Name)
+	case *v1alpha1.BareMetalMachine:
+		delete(w.machines, o.Name)
+	}
+	w.wake()
+}
+
+// wake wakes who waits for a change. w.mu is held.
+func (w *watcher) wake() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *watcher) saw(o any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch o := o.(type) {
+	case *v1alpha1.BareMetalHost:
+		w.sawHost(w.hosts[o.Name], o)
+		w.hosts[o.Name] = o
+	case *v1alpha1.BareMetalMachine:
+		w.machines[o.Name] = o
+	}
+	w.wake()
+}
+
+func (w *watcher) sawHost(before, now *v1alpha1.BareMetalHost) {
+	if now.Status.Phase != "" {
+		w.ended("BareMetalHost created", now.Name)
+	}
+	if ref := now.Spec.ConsumerRef; ref != nil && (before == nil || before.Spec.ConsumerRef == nil) {
+		w.ended("Machine created", ref.Name)
+		if w.waiting[ref.Name] && len(w.freed) > 0 {
+			w.took["host freed"] = append(w.took["host freed"], time.Since(w.freed[0]).Seconds())
+			w.freed = w.freed[1:]
+		}
+	}
+	if len(w.waiting) > 0 && now.Status.Phase == v1alpha1.PhaseAvailable && before != nil && before.Status.Phase != v1alpha1.PhaseAvailable {
+		w.freed = append(w.freed, time.Now())
+	}
+	if boot := now.Status.Boot; boot != nil {
+		for _, s := range boot.Sightings {
+			w.ended(sighting(s.Stage), now.Name)
+		}
+	}
+	w.ended(power(now.Status.Power), now.Name)
+}
+
+// until waits until what was seen suffices.
+func (w *watcher) until(ctx context.Context, what string, patience time.Duration, enough func() (string, bool)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tell := time.NewTicker(20 * time.Second)
+	defer tell.Stop()
+	for {
+		w.mu.Lock()
+		how, ok := enough()
+		changed := w.changed
+		w.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-tell.C:
+			fmt.Printf("%11s%s: %s\n", "", what, how)
+			continue
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w; %s", what, ctx.Err(), how)
+		}
+		select { // many changes are looked at once
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// inPhase is for until: n hosts are in a phase.
+func (w *watcher) inPhase(phase v1alpha1.HostPhase, n int) func() (string, bool) {
+	return func() (string, bool) {
+		counts := map[v1alpha1.HostPhase]int{}
+		for _, h := range w.hosts {
+			counts[h.Status.Phase]++
+		}
+		return fmt.Sprint(counts), counts[phase] >= n
+	}
+}
+
+// reactions are the times that were measured.
+func (w *watcher) reactions() map[string]report.Quantiles {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[string]report.Quantiles{}
+	for what, times := range w.took {
+		all[what] = report.QuantilesOf(times)
+	}
+	return all
+}
+
+// forget takes back that something happened: nobody is expected to do anything yet.
+func (w *watcher) forget(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pending, what)
+}
+
+// free returns the numbers of the hosts that no machine has, in their order.
+func (w *watcher) free() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var free []int
+	for name, h := range w.hosts {
+		if h.Spec.ConsumerRef == nil {
+			free = append(free, numberOf(name))
+		}
+	}
+	slices.Sort(free)
+	return free
+}
+
+// booted returns the names of the machines that were booted here.
+func (w *watcher) booted() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var names []string
+	for _, h := range w.hosts {
+		if h.Spec.ConsumerRef != nil && h.Spec.Boot != nil {
+			names = append(names, h.Spec.ConsumerRef.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
