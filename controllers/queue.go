@@ -56,7 +56,13 @@ var EnqueueOwn = handler.Funcs{
 		}
 		q.AddAfter(request, Together)
 	},
+	DeleteFunc: func(_ context.Context, e event.DeleteEvent, q Queue) {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+	},
 }
+
+// Asked is true for a change of what people and Cluster API write, and false for one of the status alone.
+func Asked(e event.UpdateEvent) bool { return asked.Update(e) }
 
 // asked passes changes of what people and Cluster API write.
 var asked = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},

@@ -104,6 +104,9 @@ type BMCStatus struct {
 	// bootOverride is how the server was last told to boot from the network.
 	// +optional
 	BootOverride *BootOverrideStatus `json:"bootOverride,omitempty"`
+	// inspectedAt is when the inventory in status.hardware was read. A restart of the provider reads it again only when it is old.
+	// +optional
+	InspectedAt *metav1.Time `json:"inspectedAt,omitempty"`
 }
 
 // BootOverrideStatus is how a server was told to boot from the network. What worked is used again.

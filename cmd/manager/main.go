@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -115,7 +116,7 @@ func newManager(o *options) (ctrl.Manager, error) {
 	}
 	rest.QPS, rest.Burst = o.qps, o.burst
 	rest.UserAgent = "cluster-api-provider-baremetal"
-	cacheOptions := cache.Options{SyncPeriod: &o.syncPeriod, ByObject: map[client.Object]cache.ByObject{
+	cacheOptions := cache.Options{SyncPeriod: &o.syncPeriod, DefaultTransform: slim, ByObject: map[client.Object]cache.ByObject{
 		// Of the Leases only those of addresses: the provider's namespace has some of leader elections, too.
 		&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{o.podNamespace: {LabelSelector: boot.LeaseSelector()}}},
 	}}
@@ -136,6 +137,18 @@ func newManager(o *options) (ctrl.Manager, error) {
 		// Secrets are read when they are needed, and kept nowhere.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
+}
+
+// slim takes away what nobody here reads of what the cache keeps: the managed fields, which are half of a host, and of the metadata of Secrets the
+// annotations, in which kubectl apply leaves the Secret itself.
+func slim(o any) (any, error) {
+	if object, ok := o.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+	}
+	if metadata, ok := o.(*metav1.PartialObjectMetadata); ok {
+		metadata.SetAnnotations(nil)
+	}
+	return o, nil
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, pool *bmc.Pool) error {

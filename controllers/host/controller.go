@@ -78,7 +78,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		},
 	})
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.BareMetalHost{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
+		Named("baremetalhost").
+		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueOwn,
+			builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfMachine)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwner)).
@@ -147,7 +149,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) 
 		return lifecycle.View{}, fmt.Errorf("read the machine that has the host: %w", err)
 	}
 	key := client.ObjectKeyFromObject(host)
-	r.facts.with(key, func(h *hostFacts) { h.seed(host.Status.BMC) })
+	r.facts.with(key, func(h *hostFacts) { h.seed(host, r.Clock.Now()) })
 	problem, err := r.reconcileEndpoint(ctx, host)
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)

@@ -72,16 +72,23 @@ func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalH
 		return nil, missing("spec.bmc.address is no URL: %v", err), nil
 	}
 	endpoint := &bmc.Endpoint{URL: address, InsecureSkipVerify: spec.InsecureSkipTLSVerify}
+	secrets := map[string]*corev1.Secret{} // each is read once
 	read := func(name, key string) ([]byte, *lifecycle.BMCProblem, error) {
-		var secret corev1.Secret
-		err := r.APIReader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &secret)
-		if apierrors.IsNotFound(err) {
-			return nil, missing("Secret %q is not there", name), nil
+		if secrets[name] == nil {
+			var secret corev1.Secret
+			err := r.APIReader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &secret)
+			if apierrors.IsNotFound(err) {
+				return nil, missing("Secret %q is not there", name), nil
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			secrets[name] = &secret
 		}
-		if err == nil && len(secret.Data[key]) == 0 {
+		if len(secrets[name].Data[key]) == 0 {
 			return nil, missing("Secret %q has no key %q", name, key), nil
 		}
-		return secret.Data[key], nil, err
+		return secrets[name].Data[key], nil, nil
 	}
 	for _, want := range []struct {
 		secret, key string

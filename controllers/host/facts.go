@@ -79,18 +79,23 @@ func (f *facts) forget(key types.NamespacedName) {
 }
 
 // seed takes over what the status says of the BMC, once: from then on this is what the status is written from. Whether the override
-// still stands is not in the status, so it may.
-func (h *hostFacts) seed(status *v1alpha1.BMCStatus) {
+// still stands is not in the status, so it may. The inventory is taken for as old as it is, so that a restart does not read those of a whole fleet;
+// but not when the host's spec was changed since: it may be another server's.
+func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, now time.Time) {
 	if h.seeded {
 		return
 	}
 	h.seeded = true
+	status := host.Status.BMC
 	if status == nil {
 		return
 	}
 	h.description = status.DeepCopy()
 	h.override, h.description.BootOverride = h.description.BootOverride, nil
 	h.bmc.OverrideStands = h.override != nil
+	if at := status.InspectedAt; at != nil && !at.After(now) && host.Status.Hardware != nil && host.Status.ObservedGeneration == host.Generation {
+		h.bmc.Inspected, h.bmc.InspectedAt = true, at.Time
+	}
 }
 
 // reach takes the endpoint that the BMC is reached at from now on. New credentials are tried at once, and the same ones in a Secret that

@@ -40,7 +40,7 @@ func TestReach(t *testing.T) {
 	h.bmc.Busy, h.seeded, h.override = true, true, &v1alpha1.BootOverrideStatus{}
 	h.reach(endpoint("b", "right"), "4")
 	g.Expect(h.bmc).To(Equal(lifecycle.BMC{Busy: true}), "another server, and the job at the old one is not over")
-	h.seed(&v1alpha1.BMCStatus{Protocol: "that of the other server"})
+	h.seed(withStatus(&v1alpha1.BMCStatus{Protocol: "that of the other server"}), time.Now())
 	g.Expect(h.bmcStatus()).To(BeNil())
 }
 
@@ -49,7 +49,7 @@ func TestSeed(t *testing.T) {
 	g := NewWithT(t)
 	h := &hostFacts{}
 	status := &v1alpha1.BMCStatus{Protocol: "p", Capabilities: []string{"BootPXE"}, BootOverride: &v1alpha1.BootOverrideStatus{Attempt: 2, Target: "PXE"}}
-	h.seed(status)
+	h.seed(withStatus(status), time.Now())
 	g.Expect(h.bmcStatus()).To(Equal(status))
 	g.Expect(h.bmc.OverrideStands).To(BeTrue())
 	view := lifecycle.View{Furthest: v1alpha1.Sighting{Stage: v1alpha1.StageDHCP}}
@@ -59,7 +59,7 @@ func TestSeed(t *testing.T) {
 	view.Spec.Boot.Attempt = 2
 	h.sawStages(view)
 	g.Expect(h.override.Worked).To(BeTrue())
-	h.seed(status)
+	h.seed(withStatus(status), time.Now())
 	g.Expect(h.override.Worked).To(BeTrue())
 	g.Expect(status.BootOverride.Worked).To(BeFalse(), "it is the cache's")
 }
@@ -134,6 +134,42 @@ func TestCommandUnheard(t *testing.T) {
 			g.Expect(!learned.OffUnheardAt.IsZero()).To(Equal(test.unheard))
 			r.facts.with(j.key, func(h *hostFacts) { h.sawPower(bmc.PowerOff, r.Clock.Now()) })
 			g.Expect(r.facts.get(j.key).bmc.OffUnheardAt).To(BeZero())
+		})
+	}
+}
+
+func withStatus(status *v1alpha1.BMCStatus) *v1alpha1.BareMetalHost {
+	return &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{BMC: status}}
+}
+
+// TestSeedInventory: an inventory that was read before the process started is not read again, unless it may be another server's.
+func TestSeedInventory(t *testing.T) {
+	now := time.Now()
+	read := metav1.NewTime(now.Add(-time.Hour).Truncate(time.Second))
+	known := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
+		h := withStatus(&v1alpha1.BMCStatus{InspectedAt: &read})
+		h.Generation, h.Status.ObservedGeneration, h.Status.Hardware = 7, 7, &v1alpha1.Hardware{SystemUUID: "u"}
+		change(h)
+		return h
+	}
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.BareMetalHost)
+		want   time.Time
+	}{
+		"as it was":                {func(*v1alpha1.BareMetalHost) {}, read.Time},
+		"the spec changed since":   {func(h *v1alpha1.BareMetalHost) { h.Generation++ }, time.Time{}},
+		"without an inventory":     {func(h *v1alpha1.BareMetalHost) { h.Status.Hardware = nil }, time.Time{}},
+		"without the time":         {func(h *v1alpha1.BareMetalHost) { h.Status.BMC.InspectedAt = nil }, time.Time{}},
+		"the clock was set back":   {func(h *v1alpha1.BareMetalHost) { h.Status.BMC.InspectedAt = new(metav1.NewTime(now.Add(time.Hour))) }, time.Time{}},
+		"the status was erased":    {func(h *v1alpha1.BareMetalHost) { h.Status = v1alpha1.BareMetalHostStatus{} }, time.Time{}},
+		"of a host that was moved": {func(h *v1alpha1.BareMetalHost) { h.Status, h.Generation = v1alpha1.BareMetalHostStatus{}, 1 }, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			h := &hostFacts{}
+			h.seed(known(c.change), now)
+			g.Expect(h.bmc.Inspected).To(Equal(!c.want.IsZero()))
+			g.Expect(h.bmc.InspectedAt).To(BeTemporally("==", c.want))
 		})
 	}
 }

@@ -20,7 +20,8 @@ import (
 // writeStatus tells people where the host stands, with one write if anything changed. While the BMC is asked for the first time in
 // this process's life the status stays as it is, so that a restart writes nothing.
 func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
-	asking := view.BMC.Problem == nil && !view.BMC.Inspected && (view.BMC.Busy || step.Action == lifecycle.Inspect)
+	unknown := !view.BMC.Inspected || view.BMC.PowerAt.IsZero()
+	asking := view.BMC.Problem == nil && unknown && (view.BMC.Busy || step.Action == lifecycle.Inspect || step.Action == lifecycle.ReadPower)
 	if asking && host.Status.ObservedGeneration == host.Generation {
 		return nil
 	}

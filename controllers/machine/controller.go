@@ -14,7 +14,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/finalizers"
-	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -109,14 +108,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, s.machine, v1alpha1.MachineFinalizer); err != nil || added {
 		return controllers.Result(err)
 	}
-	helper, err := patch.NewHelper(s.machine, r.Client)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	before := s.machine.DeepCopy()
 	defer func() {
 		setReady(s.machine)
-		if err := patchMachine(ctx, helper, s.machine); client.IgnoreNotFound(err) != nil {
+		if err := r.write(ctx, before, s.machine); client.IgnoreNotFound(err) != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, err})
 			return
 		}
@@ -184,10 +179,27 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 	return false, client.IgnoreNotFound(r.removeFinalizer(ctx, s.machine))
 }
 
-func patchMachine(ctx context.Context, helper *patch.Helper, m *v1alpha1.BareMetalMachine) error {
-	return helper.Patch(ctx, m, patch.WithOwnedConditions{Conditions: []string{
-		v1alpha1.ReadyCondition, v1alpha1.HostClaimedCondition, v1alpha1.HostBootedCondition, v1alpha1.DeletingCondition,
-	}})
+// write writes what changed of a machine, by one patch of what is its own and one of its status, and neither without need. Cluster API's patch helper
+// takes a third for the conditions, for kinds to whose conditions several controllers write.
+func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMachine) error {
+	after := m.DeepCopy() // a patch puts the API server's answer into its object
+	own := m.DeepCopy()
+	own.Status = before.Status
+	if err := patchChanges(before, own, func(p client.Patch) error { return r.Client.Patch(ctx, own, p) }); err != nil {
+		return err
+	}
+	unsaid := after.DeepCopy()
+	unsaid.Status = before.Status
+	return patchChanges(unsaid, after, func(p client.Patch) error { return r.Client.Status().Patch(ctx, after, p) })
+}
+
+// patchChanges patches what differs between two objects, if anything does.
+func patchChanges(before, after *v1alpha1.BareMetalMachine, apply func(client.Patch) error) error {
+	patch := client.MergeFrom(before.DeepCopy())
+	if change, err := patch.Data(after); err != nil || string(change) == "{}" {
+		return err
+	}
+	return apply(patch)
 }
 
 // movedAway is true for a machine that `clusterctl move` deletes: it lives on in another cluster, with its host.

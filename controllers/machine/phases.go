@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -180,13 +179,10 @@ func setDeleting(m *v1alpha1.BareMetalMachine, message string) {
 
 // tellDeleting says what the deletion of a machine waits for of which nothing else is done now.
 func (r *Reconciler) tellDeleting(ctx context.Context, m *v1alpha1.BareMetalMachine, message string) error {
-	helper, err := patch.NewHelper(m, r.Client)
-	if err != nil {
-		return err
-	}
+	before := m.DeepCopy()
 	setDeleting(m, message)
 	setReady(m)
-	return patchMachine(ctx, helper, m)
+	return r.write(ctx, before, m)
 }
 
 // setReady summarises, in the order in which things happen.

@@ -27,7 +27,7 @@ func (r *Reconciler) onHost() handler.EventHandler {
 			if !ok {
 				return
 			}
-			r.bringHolders(ctx, host, q)
+			r.bringHolders(ctx, host, q.Add)
 			if !e.IsInInitialList { // every machine is looked at then, once all hosts are in the cache
 				r.bringWaiting(ctx, host, q)
 			}
@@ -38,15 +38,19 @@ func (r *Reconciler) onHost() handler.EventHandler {
 			if !ok || !alsoOK {
 				return
 			}
-			r.bringHolders(ctx, before, q)
-			r.bringHolders(ctx, after, q)
+			if controllers.Asked(e) || before.Status.Phase != after.Status.Phase {
+				r.bringHolders(ctx, before, q.Add)
+				r.bringHolders(ctx, after, q.Add)
+			} else { // how far a boot is: its stages follow each other faster than anybody reads
+				r.bringHolders(ctx, after, func(request reconcile.Request) { q.AddAfter(request, controllers.Together) })
+			}
 			if newsToWaiting(before, after) {
 				r.bringWaiting(ctx, after, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q controllers.Queue) {
 			if host, ok := e.Object.(*v1alpha1.BareMetalHost); ok {
-				r.bringHolders(ctx, host, q)
+				r.bringHolders(ctx, host, q.Add)
 				r.bringWaiting(ctx, host, q)
 			}
 		},
@@ -54,13 +58,13 @@ func (r *Reconciler) onHost() handler.EventHandler {
 }
 
 // bringHolders brings the machine that has a host, and where nobody has it those that noted it as theirs.
-func (r *Reconciler) bringHolders(ctx context.Context, host *v1alpha1.BareMetalHost, q controllers.Queue) {
+func (r *Reconciler) bringHolders(ctx context.Context, host *v1alpha1.BareMetalHost, bring func(reconcile.Request)) {
 	if ref := host.Spec.ConsumerRef; ref != nil {
-		q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: ref.Name}})
+		bring(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: ref.Name}})
 		return
 	}
 	for _, m := range r.machines(ctx, host.Namespace, client.MatchingFields{hostIndex: host.Name}) {
-		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
+		bring(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
 	}
 }
 

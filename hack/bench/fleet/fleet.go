@@ -42,6 +42,7 @@ type fleet struct {
 	servers  []*rack.Server
 	managers []manager
 	result   report.Run
+	before   *snapshot // what the next phase began with, when it goes on with what the last one began
 	stop     context.CancelFunc
 	ends     sync.WaitGroup
 }

@@ -16,15 +16,20 @@ import (
 
 // phase does something, and keeps what it cost for each of the objects that it worked on.
 func (f *fleet) phase(ctx context.Context, name string, objects int, do func(context.Context) error) error {
-	before, err := f.snapshot(ctx)
-	if err != nil {
-		return err
+	before := f.before
+	var err error
+	if before == nil {
+		if before, err = f.snapshot(ctx); err != nil {
+			return err
+		}
 	}
+	f.before = nil
 	f.logf("%s: %d objects", name, objects)
+	start := time.Now()
 	stopProfile := f.profile(name)
 	depths := f.watchDepths(ctx)
 	err = do(ctx)
-	took := time.Since(before.at)
+	took := time.Since(start)
 	deepest := depths()
 	stopProfile()
 	if err != nil {
@@ -34,7 +39,7 @@ func (f *fleet) phase(ctx context.Context, name string, objects int, do func(con
 	if err != nil {
 		return err
 	}
-	after.deepest = deepest
+	after.deepest, f.before = deepest, after
 	f.result.Phases = append(f.result.Phases, costs(name, objects, took, before, after))
 	f.logf("%s: done in %.1f s", name, took.Seconds())
 	return nil

@@ -127,6 +127,7 @@ func (f *fleet) rest(ctx context.Context) error {
 	if err := f.quiet(ctx); err != nil {
 		return err
 	}
+	f.before = nil
 	if err := f.phase(ctx, "idle", f.hosts, func(ctx context.Context) error {
 		select {
 		case <-time.After(f.idle):
@@ -220,6 +221,7 @@ func (f *fleet) restart(ctx context.Context) error {
 	if err := f.quiet(ctx); err != nil {
 		return err
 	}
+	f.before = nil
 	return f.phase(ctx, "restart", f.hosts, func(ctx context.Context) error {
 		start := time.Now()
 		ready := make(chan error, 1)
