@@ -25,11 +25,10 @@ func (f *fleet) phase(ctx context.Context, name string, objects int, do func(con
 	}
 	f.before = nil
 	f.logf("%s: %d objects", name, objects)
-	start := time.Now()
 	stopProfile := f.profile(name)
 	depths := f.watchDepths(ctx)
 	err = do(ctx)
-	took := time.Since(start)
+	took := time.Since(before.at)
 	deepest := depths()
 	stopProfile()
 	if err != nil {

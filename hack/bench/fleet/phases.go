@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,7 +70,12 @@ func (f *fleet) claimSome(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
-	// What follows the claims, the boots, goes on in the next phase.
+	began, err := f.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	// What follows the claims goes on in the next phase, whose figures are of everything from the claim to the running machine.
+	defer func() { f.before = began }()
 	return f.phase(ctx, "claim", n, func(ctx context.Context) error {
 		if err := each(n, func(i int) error { return f.createMachine(ctx, machineName(i), i, nil) }); err != nil {
 			return err
@@ -92,16 +98,17 @@ func (f *fleet) bootRest(ctx context.Context) error {
 		return nil
 	}
 	first := min(claimed, f.boots)
-	if err := f.phase(ctx, "boot", max(f.boots-first, first), func(ctx context.Context) error {
+	return f.phase(ctx, "boot", f.boots, func(ctx context.Context) error {
 		if err := each(f.boots-first, func(i int) error { return f.createMachine(ctx, machineName(first+i), first+i, nil) }); err != nil {
 			return err
 		}
 		f.logf("all Machines are created")
-		return f.watch.until(ctx, "all booted hosts are Provisioned", patience, f.watch.inPhase(v1alpha1.PhaseProvisioned, f.boots))
-	}); err != nil {
-		return err
-	}
-	return nil
+		if err := f.watch.until(ctx, "all booted hosts are Provisioned", patience, f.watch.inPhase(v1alpha1.PhaseProvisioned, f.boots)); err != nil {
+			return err
+		}
+		f.logf("all booted hosts are Provisioned")
+		return f.quiet(ctx) // what is told of their boots may come later
+	})
 }
 
 // adoptRest lets the remaining hosts run machines too, which were there before.
@@ -223,9 +230,12 @@ func (f *fleet) restart(ctx context.Context) error {
 	}
 	f.before = nil
 	return f.phase(ctx, "restart", f.hosts, func(ctx context.Context) error {
-		start := time.Now()
+		start, old := time.Now(), f.plane.ManagerPid()
 		ready := make(chan error, 1)
 		go func() { ready <- f.plane.Crash(ctx) }()
+		for syscall.Kill(old, 0) == nil { // until nobody answers
+			time.Sleep(time.Millisecond)
+		}
 		if err := f.answersDHCP(ctx); err != nil {
 			return err
 		}
