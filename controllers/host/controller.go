@@ -136,6 +136,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.writeStatus(ctx, host, view, step); err != nil {
 		return controllers.Result(err)
 	}
+	if host.Status.ObservedGeneration == 0 && wait == 0 {
+		wait = quickly // nothing was told yet: if it takes longer, that it does
+	}
 	if !step.Again.IsZero() && (wait == 0 || step.Again.Before(view.Now.Add(wait))) {
 		wait = max(step.Again.Sub(view.Now), 10*time.Millisecond)
 	}

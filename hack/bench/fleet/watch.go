@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,7 @@ func (w *watcher) serverEvent(server, what string) {
 		w.began(power(v1alpha1.PowerOn), server)
 	case what == "powered off":
 		w.began(power(v1alpha1.PowerOff), server)
+	case strings.Contains(what, "a disk that is empty"): // of an adopted server, whose system was there before
 	default:
 		fmt.Println("server", server, what)
 	}
