@@ -101,6 +101,8 @@ const (
 	ReasonConsumerConflict = "ConsumerConflict"
 	// ReasonWaitingForBootstrapData means that the bootstrap provider has not written the bootstrap data yet.
 	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
+	// ReasonWaitingForBootSlot means that as many hosts of the failure domain boot already as may at once: the message has the place in the line.
+	ReasonWaitingForBootSlot = "WaitingForBootSlot"
 	// ReasonWaitingForBMC means that the BMC does not answer; BMCReady says why.
 	ReasonWaitingForBMC = "WaitingForBMC"
 	// ReasonPreparing means that the attempt is being prepared: power off, boot override, power on.

@@ -55,6 +55,8 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 	set.DurationVar(&o.settings.ActiveInterval, "power-active-interval", o.settings.ActiveInterval, "How old the power state may be while something is done with a host.")
 	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "How long an operating system may take to shut down before its server is switched off.")
 	set.DurationVar(&o.settings.BootTimeout, "boot-timeout", o.settings.BootTimeout, "How long a boot attempt may take.")
+	set.IntVar(&o.settings.BootConcurrency, "boot-concurrency", o.settings.BootConcurrency,
+		"Hosts of one failure domain that may boot at once, from the begin of an attempt to the report. 0 is no limit.")
 	set.Int32Var(&o.settings.BootAttempts, "boot-attempts", o.settings.BootAttempts, "How often a boot is tried.")
 }
 

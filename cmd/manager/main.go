@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string) error {
 	if o.has(componentControllers) {
 		pool := bmc.NewPool(drivers.All(o.bmcPermit), bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate, Observe: metrics.BMCCall})
 		defer pool.Close() //nolint:contextcheck // it logs out everywhere after the context has ended
-		if err := errors.Join(addControllers(ctx, mgr, o, pool), addWebhooks(mgr, o), addMetrics(mgr, pool)); err != nil {
+		if err := errors.Join(addControllers(ctx, mgr, o, pool), addWebhooks(mgr, o), addMetrics(mgr, o, pool)); err != nil {
 			return err
 		}
 	}
@@ -179,8 +179,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, pool *bmc
 }
 
 // addMetrics counts hosts and machines when somebody reads the metrics.
-func addMetrics(mgr ctrl.Manager, pool *bmc.Pool) error {
-	return registry.Registry.Register(&metrics.Inventory{Client: mgr.GetCache(), Leads: mgr.Elected(), Pool: pool, Log: mgr.GetLogger().WithName("metrics")})
+func addMetrics(mgr ctrl.Manager, o *options, pool *bmc.Pool) error {
+	return registry.Registry.Register(&metrics.Inventory{
+		Client: mgr.GetCache(), Leads: mgr.Elected(), Pool: pool, Settings: o.settings, Log: mgr.GetLogger().WithName("metrics"),
+	})
 }
 
 // addWebhooks serves the webhooks. Every process with the controllers does, whether it leads or not.

@@ -99,6 +99,9 @@ func (o *options) complete() error {
 			return fmt.Errorf("--components: %q is neither %s nor %s", component, componentControllers, componentBoot)
 		}
 	}
+	if o.settings.BootConcurrency < 0 {
+		return fmt.Errorf("--boot-concurrency: %d: give how many hosts of a failure domain may boot at once, or 0 for no limit", o.settings.BootConcurrency)
+	}
 	if slices.Equal(o.bmcAllow, none) {
 		o.bmcAllow = nil
 	}

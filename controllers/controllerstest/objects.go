@@ -28,7 +28,7 @@ const (
 func Settings() lifecycle.Settings {
 	return lifecycle.Settings{
 		PollInterval: 500 * time.Millisecond, ActiveInterval: 50 * time.Millisecond, PowerSettle: time.Second,
-		InspectInterval: 24 * time.Hour, ShutDownTimeout: time.Second, CleaningTimeout: 10 * time.Second, BootTimeout: 2 * time.Minute, BootAttempts: 2,
+		InspectInterval: 24 * time.Hour, ShutDownTimeout: time.Second, CleaningTimeout: 10 * time.Second, BootTimeout: 2 * time.Minute, BootAttempts: 2, BootConcurrency: 250,
 	}
 }
 

@@ -58,6 +58,7 @@ type Reconciler struct {
 
 	facts    *facts
 	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
+	line     *line
 	results  chan event.TypedGenericEvent[types.NamespacedName]
 	stopped  <-chan struct{}
 }
@@ -71,6 +72,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return fmt.Errorf("index machines by the host of their provider ID: %w", err)
 	}
 	r.facts, r.metadata, r.stopped = newFacts(), mgr.GetCache(), ctx.Done()
+	r.line = newLine(r.Settings.BootConcurrency, r.bringBack)
 	r.results = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
 	results := source.TypedChannel(r.results, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
@@ -108,25 +110,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, host); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.facts.forget(request.NamespacedName)
+			r.line.forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !controllers.HasWatchFilter(host, r.WatchFilter) {
+		r.line.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	view, err := r.observe(ctx, host)
+	view, step, err := r.decide(ctx, host)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	step := lifecycle.Next(view, r.Settings)
 	r.facts.with(request.NamespacedName, func(h *hostFacts) { h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
 	r.tellRelease(host, view, step)
 	wait, err := r.perform(ctx, host, view, step)
 	if err != nil {
+		r.line.leave(request.NamespacedName) // others are not to wait for what keeps it
 		return controllers.Result(err)
 	}
 	r.tellStep(ctx, host, view, step)

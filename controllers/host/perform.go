@@ -46,11 +46,7 @@ func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		}
 		return 0, err
 	case lifecycle.RecordBoot:
-		err := write(func(h *v1alpha1.BareMetalHost) { recordBoot(h, step.Boot) })
-		if err == nil {
-			ctrl.LoggerFrom(ctx).Info("Recorded how the boot goes", "attempt", step.Boot.Attempt, "reason", step.Reason, "message", step.Message)
-		}
-		return 0, err
+		return 0, r.recordBoot(ctx, host, view, step, write)
 	case lifecycle.RecordHold:
 		return 0, r.recordHold(ctx, host, step, write)
 	case lifecycle.RecordCleaning:
@@ -90,18 +86,6 @@ func (r *Reconciler) recordHold(
 	}
 	ctrl.LoggerFrom(ctx).Info("Recorded that the server is held off, or not any more", "since", step.Held.Since, "offAt", step.Held.OffAt, "message", step.Message)
 	return nil
-}
-
-// recordBoot records an attempt. One that is under way keeps a move waiting.
-func recordBoot(h *v1alpha1.BareMetalHost, attempt *v1alpha1.BootAttempt) {
-	h.Spec.Boot = attempt
-	if attempt.Failure != nil {
-		return
-	}
-	if h.Annotations == nil {
-		h.Annotations = map[string]string{}
-	}
-	h.Annotations[v1alpha1.BlockMoveAnnotation] = "capbm: a boot is under way"
 }
 
 // How a job ends for reasons that say nothing of the BMC.
@@ -239,8 +223,13 @@ func (r *Reconciler) done(ctx context.Context, j job, start time.Time, err error
 	if err != nil && !errors.Is(err, errOutdated) {
 		ctrl.LoggerFrom(ctx).Info("The BMC did not do it", "action", j.action, "error", err.Error())
 	}
+	r.bringBack(j.key)
+}
+
+// bringBack has a host reconciled.
+func (r *Reconciler) bringBack(key types.NamespacedName) {
 	select {
-	case r.results <- event.TypedGenericEvent[types.NamespacedName]{Object: j.key}:
+	case r.results <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
 	case <-r.stopped:
 	}
 }

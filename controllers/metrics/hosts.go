@@ -12,6 +12,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 var (
@@ -54,14 +55,16 @@ type Inventory struct {
 	Leads <-chan struct{}
 	// Pool is where the jobs are.
 	Pool *bmc.Pool
-	Log  logr.Logger
+	// Settings are those of the host controller: they say how long a boot counts.
+	Settings lifecycle.Settings
+	Log      logr.Logger
 }
 
 var _ prometheus.Collector = &Inventory{}
 
 // Describe implements prometheus.Collector.
 func (i *Inventory) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, waitingDesc, deletingDesc, jobsDesc} {
+	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, waitingDesc, deletingDesc, jobsDesc, underWayDesc, inLineDesc} {
 		to <- d
 	}
 }
@@ -89,8 +92,10 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 		i.Log.Error(err, "List the machines for the metrics")
 		return
 	}
+	now := time.Now()
 	countHosts(to, hosts.Items)
-	countMachines(to, machines.Items, time.Now())
+	countBoots(to, hosts.Items, i.Settings, now)
+	countMachines(to, machines.Items, now)
 	load := i.Pool.Load()
 	for state, n := range map[string]int{"waiting": load.Waiting, "running": load.Running, "slow": load.Slow} {
 		to <- prometheus.MustNewConstMetric(jobsDesc, prometheus.GaugeValue, float64(n), state)

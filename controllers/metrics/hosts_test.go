@@ -22,6 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // store is a cache: it hands out its own objects, as controller-runtime's does when it is told to copy nothing.
@@ -105,6 +106,52 @@ func TestInventory(t *testing.T) {
 	g.Expect(testutil.CollectAndCount(inventory(t, s, false))).To(BeZero(), "one that does not lead tells nothing")
 	s.err = errors.New("no cache")
 	g.Expect(testutil.CollectAndCount(inventory(t, s, true))).To(BeZero(), "what is not known is not told, and the other metrics are")
+}
+
+// TestBoots: who boots and who waits to is counted by failure domain, of which few are shown.
+func TestBoots(t *testing.T) {
+	g := NewWithT(t)
+	s := &store{t: t}
+	add := func(domain string, change func(*v1alpha1.BareMetalHost)) {
+		h := &v1alpha1.BareMetalHost{}
+		h.Spec.FailureDomain, h.Spec.ConsumerRef = domain, &v1alpha1.ConsumerReference{Name: "m"}
+		change(h)
+		s.hosts = append(s.hosts, h)
+	}
+	begun := func(ago time.Duration) func(*v1alpha1.BareMetalHost) {
+		return func(h *v1alpha1.BareMetalHost) {
+			h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.NewTime(time.Now().Add(-ago))}
+		}
+	}
+	waits := func(h *v1alpha1.BareMetalHost) {
+		h.Status.Conditions = []metav1.Condition{{Type: v1alpha1.BootedCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonWaitingForBootSlot}}
+	}
+	collect := func() string {
+		i := inventory(t, s, true)
+		i.Settings = lifecycle.DefaultSettings()
+		text, err := testutil.CollectAndFormat(i, expfmt.TypeTextPlain, "capbm_boots_under_way", "capbm_boots_waiting")
+		g.Expect(err).NotTo(HaveOccurred())
+		return "\n" + string(text)
+	}
+	g.Expect(collect()).To(And(ContainSubstring("\ncapbm_boots_under_way{failure_domain=\"\"} 0"), ContainSubstring("\ncapbm_boots_waiting{failure_domain=\"\"} 0")))
+	for range 3 {
+		add("rack-1", begun(time.Minute))
+		add("rack-1", waits)
+	}
+	add("rack-1", begun(24*time.Hour))
+	add("rack-1", func(h *v1alpha1.BareMetalHost) { begun(0)(h); h.Spec.Boot.ReportedAt = new(metav1.Now()) })
+	add("", begun(0))
+	for n := range 100 {
+		add(fmt.Sprintf("made-up-%03d", n), waits)
+	}
+	text := collect()
+	for _, line := range []string{
+		`capbm_boots_under_way{failure_domain="rack-1"} 3`, `capbm_boots_waiting{failure_domain="rack-1"} 3`, `capbm_boots_under_way{failure_domain=""} 1`,
+		`capbm_boots_waiting{failure_domain="made-up-000"} 1`, `capbm_boots_waiting{failure_domain="Other"} 52`,
+	} {
+		g.Expect(text).To(ContainSubstring("\n" + line))
+	}
+	g.Expect(strings.Count(text, "\ncapbm_boots_waiting{")).To(BeNumerically("<=", 52))
 }
 
 // TestPhases: every phase that a host may have is one of the metric's.

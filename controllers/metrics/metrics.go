@@ -1,5 +1,5 @@
 // Package metrics counts and times what the controllers and the boot server decide, and counts hosts as the cache shows them. No label has a
-// value that a user or somebody on the network can make up. docs/monitoring.md lists all metrics.
+// value that a user or somebody on the network can make up, but failure_domain, of which few are shown. docs/monitoring.md lists all metrics.
 //
 // A duration is observed by the process that made the transition which ends it, once that is written down, from the time that the API's
 // objects record for its beginning. So a restart loses none that is under way, and repeats none.

@@ -7,6 +7,7 @@ const (
 	releaseFile = "release.go"
 	viewFile    = "view.go"
 	bootFile    = "bootfor.go"
+	lineFile    = "line.go"
 )
 
 // mutants is the table. A new line of the lifecycle deserves one here.
@@ -97,6 +98,10 @@ var mutants = []mutant{
 	{"a boot begins on a host that is about to go", claimedFile, "	if v.Deleting {\n", "	if false {\n"},
 	{"a server that was found running is booted", claimedFile, "if v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
 	{"both hosts of a machine are booted", claimedFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
+	{"a boot begins before its turn", claimedFile, "	if v.Line != nil {\n", "	if false {\n"},
+	{"a next attempt begins before its turn", claimedFile, "	case v.Line != nil:\n", "	case v.Line != nil && v.MoveBlocked:\n"},
+	{"a host whose BMC is away stands in line", lineFile, "StateOf(v) == StateWaiting && !v.usable()", "StateOf(v) == StateWaiting && v.BMC.Power == \"\""},
+	{"a host that reported in keeps others waiting", lineFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
 	{"a server counts as off without a look", claimedFile, "if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {", "if true {"},
 	{"a boot has no deadline", claimedFile, "	if !v.Now.Before(deadline) {\n", "	if false {\n"},
 	{"a boot waits without looking at its deadline", claimedFile, `if step.Action == "" && (step.Again.IsZero() || step.Again.After(deadline)) {`, `if step.Action == "" && step.Again.After(deadline) {`},

@@ -129,7 +129,11 @@ func prepare(v View, s Settings) Step {
 	}
 	unknown := step
 	unknown.Reason = v1alpha1.ReasonPreparing
-	return first(v, s, s.ActiveInterval, unknown, prepared(v, s, step))
+	known, maxAge := prepared(v, s, step), s.ActiveInterval
+	if known.Reason == v1alpha1.ReasonWaitingForBootSlot {
+		maxAge = s.PollInterval // it is read again before anything begins
+	}
+	return first(v, s, maxAge, unknown, known)
 }
 
 // prepared is prepare for a host whose power is known.
@@ -156,6 +160,9 @@ func prepared(v View, s Settings, step Step) Step {
 		step.Message = "The server runs although nobody started it, so it may be in use. Power it off to have it booted for its machine"
 		step.Again = v.BMC.PowerAt.Add(s.ActiveInterval)
 		return step
+	}
+	if v.Line != nil {
+		return v.Line.wait(v, step)
 	}
 	return begin(v, 1)
 }
@@ -280,6 +287,8 @@ func giveUp(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
 		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+". It was the last attempt: delete the Machine to have it replaced")
 	case v.Paused || v.Consumer.Paused:
 		return v.awaitUnpaused(s, after)
+	case v.Line != nil:
+		return v.awaitTurn(after)
 	default:
 		step := begin(v, attempt.Attempt+1)
 		step.Message += ". " + after
@@ -293,6 +302,16 @@ func (v View) awaitUnpaused(s Settings, after string) Step {
 		Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPaused, Again: v.Now.Add(s.PollInterval),
 		Message: after + ". The next attempt begins when the host, its machine and their Cluster are not paused any more",
 	}
+	if v.MoveBlocked {
+		step.Action = AllowMove
+	}
+	return step
+}
+
+// awaitTurn begins no attempt while others wait whose turn is before. An attempt that follows right after another has its place still; this is for one
+// that could not follow right away, as in maintenance.
+func (v View) awaitTurn(after string) Step {
+	step := v.Line.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for its turn. "})
 	if v.MoveBlocked {
 		step.Action = AllowMove
 	}

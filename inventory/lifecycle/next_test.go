@@ -205,6 +205,10 @@ func TestNext(t *testing.T) {
 		"claimed, MAC conflict":    {claimedView(func(v *View) { v.SharesMACWith = []string{"host-2"} }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonMACConflict},
 		"claimed, BMC conflict":    {claimedView(func(v *View) { v.SharesBMCWith = []string{"host-2"} }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonBMCConflict},
 		"a boot begins":            {claimedView(), StateWaiting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"in line":                  {claimedView(inLine), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBootSlot},
+		"in line while polled":     {claimedView(inLine, stale), StateWaiting, ReadPower, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBootSlot},
+		"in line, asked lately":    {claimedView(inLine, func(v *View) { v.BMC.PowerAt = noon.Add(-time.Minute) }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBootSlot},
+		"in line, found running":   {claimedView(inLine, poweredOn), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonPoweredOn},
 
 		"booting: switch off":         {bootingView(poweredOn, notPoweredOff), StateBooting, ForceOff, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 		"booting: being switched off": {bootingView(poweredOn, notPoweredOff, commanded(CommandForceOff, 5*time.Second)), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
@@ -256,6 +260,8 @@ func TestNext(t *testing.T) {
 		}), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonChecksumMismatch},
 		"booting: BMC down":            {bootingView(bmcDown), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBMC},
 		"booting: late":                {bootingView(poweredOn, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: late and in line":    {bootingView(poweredOn, expired, inLine, func(v *View) { v.MoveBlocked = false }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBootSlot},
+		"booting: late, a move waits":  {bootingView(poweredOn, expired, inLine), StateBooting, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBootSlot},
 		"booting: late, last attempt":  {bootingView(poweredOn, expired, func(v *View) { v.Spec.Boot.Attempt = 3 }), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
 		"booting: late after the seed": {bootingView(poweredOn, expired, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
 		"booting: read as off before the seed": {

@@ -126,7 +126,7 @@ func BootProgress(v View, s Settings, step Step) *Progress {
 			"asked", timestamp(v.RestartedAt))}
 	case attempt.ReportedAt != nil || v.Provisioned():
 		return &Progress{Complete: true, Reason: v1alpha1.ReasonBooted, Message: number + " is complete"}
-	case step.State != StateBooting && step.State != StateWaiting:
+	case step.State != StateBooting && step.State != StateWaiting, step.Reason == v1alpha1.ReasonWaitingForBootSlot:
 		return &Progress{Reason: step.Reason, Message: number + ": " + step.Message}
 	}
 	reason, message := v.awaited(attempt, s)

@@ -48,6 +48,7 @@ func drawView(t *rapid.T) View {
 		Problem:     pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
 		RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
 		NodeLostAt:  pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
+		Line:        pick(d, "line", nil, nil, &Line{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
 		v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}

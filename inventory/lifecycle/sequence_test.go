@@ -74,6 +74,10 @@ func TestPropertyWhatIsRecordedOfAHoldIsTrue(t *testing.T) {
 	sequences(t, newTally(), recordsAreTrue, nil)
 }
 
+func TestPropertyNoBootBeginsBeforeItsTurn(t *testing.T) {
+	sequences(t, newTally(), inTurn, nil)
+}
+
 // TestPropertyEverySequenceComesToRest: wherever a host came to, it comes to rest once its BMC obeys, stays there, and a release that nobody stands in the
 // way of ends with a host that is offered or in quarantine.
 func TestPropertyEverySequenceComesToRest(t *testing.T) {

@@ -77,7 +77,7 @@ type Step struct {
 	Again time.Time
 }
 
-// Settings are the times that the lifecycle keeps.
+// Settings are the times and limits that the lifecycle keeps.
 type Settings struct {
 	// PollInterval is how old the power state of a host at rest may be.
 	PollInterval time.Duration
@@ -95,6 +95,8 @@ type Settings struct {
 	BootTimeout time.Duration
 	// BootAttempts is how often a boot is tried, as long as no bootstrap data was given out.
 	BootAttempts int32
+	// BootConcurrency is how many hosts of one failure domain may boot at once; 0 is no limit. The lifecycle is told by View.Line.
+	BootConcurrency int
 }
 
 // DefaultSettings suit servers that take some minutes to boot.
@@ -108,5 +110,6 @@ func DefaultSettings() Settings {
 		CleaningTimeout: 10 * time.Minute,
 		BootTimeout:     30 * time.Minute,
 		BootAttempts:    3,
+		BootConcurrency: 250,
 	}
 }

@@ -58,6 +58,8 @@ type View struct {
 	NodeLostAt time.Time
 	// Problem is what kept the boot server from serving the attempt in spec.boot.
 	Problem *v1alpha1.BootFailure
+	// Line is where the host stands among those that wait to boot; nil when it may begin a boot attempt.
+	Line *Line
 }
 
 // Consumer is what is known of the machine that has a host.

@@ -266,6 +266,8 @@ var happenings = []happening{
 		func(w *world, _ uint64) { w.v.SharesBMCWith = []string{"dc/host-2"} }, func(w *world) { w.v.SharesBMCWith = nil }),
 	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.SharesConsumerWith) > 0 },
 		func(w *world, _ uint64) { w.v.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.SharesConsumerWith = nil }),
+	toggle("as many boot as may", 3, func(w *world) bool { return w.v.Line != nil },
+		func(w *world, p uint64) { w.v.Line = &Line{Number: 1 + int(p%100), Booting: 250} }, func(w *world) { w.v.Line = nil }),
 	{name: "the provider restarts", weight: 5, when: always, do: func(w *world, _ uint64) { w.restart() }},
 	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideStands = false }},
 }
@@ -367,6 +369,7 @@ func (w *world) everybodyIsDone() {
 		p.undo(w)
 	}
 	w.v.SharesMACWith, w.v.SharesBMCWith, w.v.SharesConsumerWith, w.v.SaidToRun, w.noSecret = nil, nil, nil, "", false
+	w.v.Line = nil
 }
 
 // claimable is true when a machine may claim the host by what the provider tells of it.

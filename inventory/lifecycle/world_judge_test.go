@@ -16,6 +16,7 @@ const (
 	offeredClean   promise = "no host is offered before its power-off and its cleaning were confirmed"
 	comesToRest    promise = "everything comes to rest"
 	recordsAreTrue promise = "what is recorded of a hold is true"
+	inTurn         promise = "no boot attempt begins before its turn"
 )
 
 // breaksf fails the test when that promise is what the world is judged by.
@@ -58,6 +59,8 @@ func (w *world) judgeBoot(v View, step Step) {
 	before, b := v.Spec.Boot, step.Boot
 	begins := b.Failure == nil && (before == nil || before.Attempt != b.Attempt)
 	switch {
+	case begins && v.Line != nil:
+		w.breaksf(inTurn, "it is number %d of those that wait", v.Line.Number)
 	case begins && w.seeded:
 		w.breaksf(handsOff, "the machine is provisioned a second time")
 	case before != nil && before.Attempt == b.Attempt && before.SeededAt != nil && b.SeededAt == nil:

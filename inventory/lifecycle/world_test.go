@@ -473,7 +473,7 @@ func (w *world) rests() bool {
 		return false
 	}
 	v := w.look()
-	unasked := w.last.State == StateOrphaned || w.last.State == StateBooting && w.last.Reason == v1alpha1.ReasonPaused
+	unasked := w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.Again.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.changed) || (v.BMC.Power == v1alpha1.PowerOn) != w.on) {
 		return false // it will be asked again, and there is news
 	}

@@ -1,0 +1,165 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// rack is some servers of a failure domain of their own, each claimed by a machine, of which some may boot at once.
+type rack struct {
+	limit   int
+	servers []*controllerstest.Server
+}
+
+func newRack(t *testing.T, limit int, domain string, numbers ...byte) *rack {
+	t.Helper()
+	r := &rack{limit: limit}
+	namespace := env.Namespace(t)
+	for i, number := range numbers {
+		server := controllerstest.NewServer(t, namespace, fmt.Sprintf("h%d", i), number, bmctest.Options{})
+		server.Host.Spec.FailureDomain = domain
+		register(t, server)
+		r.servers = append(r.servers, server)
+	}
+	return r
+}
+
+func (r *rack) settings() lifecycle.Settings {
+	s := controllerstest.Settings()
+	s.BootConcurrency = r.limit
+	return s
+}
+
+func (r *rack) claim(t *testing.T) {
+	t.Helper()
+	for i, server := range r.servers {
+		claimed(t, server, fmt.Sprintf("m%d", i))
+	}
+}
+
+// booting reads all hosts at once and tells which boot: never more than may.
+func (r *rack) booting(g Gomega) []string {
+	var hosts v1alpha1.BareMetalHostList
+	g.Expect(env.Client.List(context.Background(), &hosts, client.InNamespace(r.servers[0].Host.Namespace))).To(Succeed())
+	names := []string{}
+	for i := range hosts.Items {
+		if b := hosts.Items[i].Spec.Boot; b != nil && b.ReportedAt == nil && hosts.Items[i].Spec.ConsumerRef != nil {
+			names = append(names, hosts.Items[i].Name)
+		}
+	}
+	return names
+}
+
+// comesTo waits until these hosts boot, and sees to it that never more do than may. It is woken by events: a look every 30 seconds is too late for it.
+func (r *rack) comesTo(t *testing.T, names ...string) {
+	t.Helper()
+	most := 0
+	NewWithT(t).Eventually(func(g Gomega) {
+		now := r.booting(g)
+		most = max(most, len(now))
+		g.Expect(now).To(ConsistOf(names))
+	}, 20*time.Second, 20*time.Millisecond).Should(Succeed())
+	NewWithT(t).Expect(most).To(BeNumerically("<=", r.limit))
+}
+
+// reports lets a server report in.
+func (r *rack) reports(t *testing.T, name string) {
+	t.Helper()
+	i := slices.IndexFunc(r.servers, func(s *controllerstest.Server) bool { return s.Host.Name == name })
+	controllerstest.Modify(t, env, r.servers[i].Host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Boot.SeededAt, h.Spec.Boot.ReportedAt = new(metav1.Now()), new(metav1.Now())
+	})
+}
+
+func waits(g Gomega, h *v1alpha1.BareMetalHost) {
+	g.Expect(h.Spec.Boot).To(BeNil())
+	g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseClaimed))
+	for _, kind := range []string{v1alpha1.BootedCondition, v1alpha1.ReadyCondition} {
+		g.Expect(conditions.GetReason(h, kind)).To(Equal(v1alpha1.ReasonWaitingForBootSlot))
+		g.Expect(conditions.GetMessage(h, kind)).To(MatchRegexp(`^Number [1-5] of those that wait to boot: [12] hosts of failure domain "rack-[a-z]+" boot already`))
+	}
+}
+
+// TestTurns: of five hosts of a failure domain two boot at once, and the next ones as soon as one is done, in the order of their machines; also by a
+// manager that started in between. Who waits says so, and neither its server nor its object is touched meanwhile.
+func TestTurns(t *testing.T) {
+	g := NewWithT(t)
+	r := newRack(t, 2, "rack-turns", 0x50, 0x51, 0x52, 0x53, 0x54)
+	stop := startWith(t, r.settings())
+	r.claim(t)
+	r.comesTo(t, "h0", "h1")
+	for _, server := range r.servers[2:] {
+		wait(t, server, waits)
+	}
+	last := r.servers[4].Host
+	reads := func() string {
+		g.Expect(env.Client.Get(t.Context(), keyOf(last), last)).To(Succeed())
+		return last.ResourceVersion
+	}
+	g.Consistently(reads, time.Second, 50*time.Millisecond).Should(Equal(reads()), "its power is read now and then, and nothing is written")
+	g.Expect(r.servers[4].CommandNames()).To(BeEmpty())
+
+	r.reports(t, "h1")
+	r.comesTo(t, "h0", "h2")
+	stop()
+	r.reports(t, "h0")
+	defer startWith(t, r.settings())()
+	r.comesTo(t, "h2", "h3")
+	r.reports(t, "h2")
+	r.reports(t, "h3")
+	r.comesTo(t, "h4")
+}
+
+// TestTurnsPass: who cannot begin when its turn comes holds up nobody, and comes as soon as it can.
+func TestTurnsPass(t *testing.T) {
+	g := NewWithT(t)
+	r := newRack(t, 1, "rack-pass", 0x55, 0x56, 0x57, 0x58, 0x59)
+	defer startWith(t, r.settings())()
+	r.claim(t)
+	r.comesTo(t, "h0")
+	for _, server := range r.servers[1:] {
+		wait(t, server, waits)
+	}
+	paused, dead := r.servers[1], r.servers[2]
+	controllerstest.Modify(t, env, paused.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	})
+	wait(t, paused, reason(v1alpha1.BootedCondition, v1alpha1.ReasonPaused))
+	misbehave(t, dead, bmctest.Down, -1)
+	r.reports(t, "h0")
+	r.comesTo(t, "h3")
+	wait(t, dead, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForBMC))
+
+	// What boots and goes gives its place to the next, which is now the one that was paused: its machine came first.
+	controllerstest.Modify(t, env, paused.Host, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, clusterv1.PausedAnnotation) })
+	wait(t, paused, waits)
+	controllerstest.Modify(t, env, r.servers[3].Host, func(h *v1alpha1.BareMetalHost) {
+		h.Annotations[v1alpha1.DetachedAnnotation] = "a test"
+	})
+	g.Expect(env.Client.Delete(t.Context(), r.servers[3].Host)).To(Succeed())
+	r.comesTo(t, "h1")
+
+	// One that boots and is carried to another rack boots there.
+	misbehave(t, dead, bmctest.Down, 0)
+	wait(t, dead, waits)
+	controllerstest.Modify(t, env, paused.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "rack-elsewhere" })
+	r.limit = 2
+	r.comesTo(t, "h1", "h2")
+	wait(t, r.servers[4], waits)
+	r.reports(t, "h2")
+	r.comesTo(t, "h1", "h4")
+}

@@ -1,0 +1,69 @@
+package metrics
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+var (
+	underWayDesc = prometheus.NewDesc("capbm_boots_under_way", "Hosts that boot, from the begin of an attempt to its end, by failure domain. These are what --boot-concurrency limits.",
+		[]string{"failure_domain"}, nil)
+	inLineDesc = prometheus.NewDesc("capbm_boots_waiting", "Hosts that wait to boot since as many of their failure domain boot already as may, by failure domain.",
+		[]string{"failure_domain"}, nil)
+)
+
+// shownDomains is how many failure domains are shown by name: people make them up, so there may be any number.
+const shownDomains = 50
+
+// boots counts the hosts of a failure domain.
+type boots struct{ underWay, waiting int }
+
+// countBoots counts who boots and who waits to. The hosts without a failure domain are shown from the start, of the others those with the most to do.
+func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, settings lifecycle.Settings, now time.Time) {
+	all := map[string]boots{"": {}}
+	for n := range hosts {
+		h := &hosts[n]
+		domain := h.Spec.FailureDomain
+		count := all[domain]
+		switch c := conditions.Get(h, v1alpha1.BootedCondition); {
+		case now.Before(lifecycle.BootsUntil(h.Spec, settings)):
+			count.underWay++
+		case c != nil && c.Reason == v1alpha1.ReasonWaitingForBootSlot:
+			count.waiting++
+		default:
+			continue
+		}
+		all[domain] = count
+	}
+	for domain, count := range shown(all) {
+		to <- prometheus.MustNewConstMetric(underWayDesc, prometheus.GaugeValue, float64(count.underWay), domain)
+		to <- prometheus.MustNewConstMetric(inLineDesc, prometheus.GaugeValue, float64(count.waiting), domain)
+	}
+}
+
+// shown puts the failure domains together that are too many to be shown.
+func shown(all map[string]boots) map[string]boots {
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(all[b].underWay+all[b].waiting, all[a].underWay+all[a].waiting), cmp.Compare(a, b))
+	})
+	few := map[string]boots{"": all[""]}
+	for n, name := range names {
+		count := all[name]
+		switch {
+		case name == "":
+			continue
+		case n >= shownDomains:
+			name = other
+		}
+		few[name] = boots{few[name].underWay + count.underWay, few[name].waiting + count.waiting}
+	}
+	return few
+}

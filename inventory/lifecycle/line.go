@@ -1,0 +1,62 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// Line is where a host stands among those that wait to boot, because as many hosts of its failure domain boot already as may at once.
+type Line struct {
+	// Number is its place; the next one to boot has 1.
+	Number int
+	// Booting is how many hosts of the failure domain boot.
+	Booting int
+}
+
+// LineInterval is how often a host that waits to boot looks what its place is, and at most is told. Its turn is told to it at once; the place is for people, and each
+// change of it is a write to the API server.
+const LineInterval = 30 * time.Second
+
+// wait says in a step what its host waits for.
+func (l Line) wait(v View, step Step) Step {
+	of := fmt.Sprintf("of failure domain %q", v.Spec.FailureDomain)
+	if v.Spec.FailureDomain == "" {
+		of = "without a failure domain"
+	}
+	step.Reason, step.Again = v1alpha1.ReasonWaitingForBootSlot, v.Now.Add(LineInterval)
+	step.Message += fmt.Sprintf("Number %d of those that wait to boot: %d hosts %s boot already (--boot-concurrency)", l.Number, l.Booting, of)
+	return step
+}
+
+// Begins is true for a step that begins a boot attempt.
+func Begins(v View, step Step) bool {
+	before, b := v.Spec.Boot, step.Boot
+	return step.Action == RecordBoot && b.Failure == nil && (before == nil || before.Attempt != b.Attempt)
+}
+
+// WantsToBoot is true when nothing but its turn, and a fresh look at the power, keeps a host from the begin of a boot attempt: it stands in line.
+// A host whose BMC cannot be asked does not, for nobody could be let on while it is the next.
+func WantsToBoot(v View, s Settings) bool {
+	if StateOf(v) == StateWaiting && !v.usable() {
+		return false
+	}
+	v.Line, v.AskNow, v.BMC.Busy = nil, false, false
+	v.BMC.PowerAt = latest(v.BMC.PowerAt, v.Now)
+	return Begins(v, Next(v, s))
+}
+
+// slotGrace is how long after the deadline of an attempt its host keeps its place among those that boot: so the attempt that follows has it.
+const slotGrace = time.Minute
+
+// BootsUntil returns until when a host counts among those that boot; the zero time if it does not. It does from the begin of an attempt until it
+// reported in, failed or was released; and no longer than a moment after the attempt's deadline, whatever became of the attempt: so a host that
+// nobody drives, or whose BMC is away, gives its place to others in the end.
+func BootsUntil(spec v1alpha1.BareMetalHostSpec, s Settings) time.Time {
+	b := spec.Boot
+	if spec.ConsumerRef == nil || b == nil || b.ReportedAt != nil || b.Failure != nil {
+		return time.Time{}
+	}
+	return b.StartedAt.Add(s.BootTimeout + slotGrace)
+}
