@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
 // HasWatchFilter is true for an object that this manager reconciles. The predicates of a watch see only the objects that changed
@@ -65,7 +68,28 @@ var EnqueueOwn = handler.Funcs{
 func Asked(e event.UpdateEvent) bool { return asked.Update(e) }
 
 // asked passes changes of what people and Cluster API write.
-var asked = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+var asked = predicate.Or(specChanged, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
 	predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !reflect.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
 	}})
+
+// specChanged passes changes of a spec, but not that a boot went on: that is ours, and its stages follow each other faster than anybody reads.
+var specChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	if e.ObjectOld.GetGeneration() == e.ObjectNew.GetGeneration() {
+		return false
+	}
+	before, ok := e.ObjectOld.(*v1alpha1.BareMetalHost)
+	after, alsoOK := e.ObjectNew.(*v1alpha1.BareMetalHost)
+	return !ok || !alsoOK || !wentOn(before, after)
+}}
+
+// wentOn is true for hosts that differ in nothing but who was given the script and the bootstrap data of a boot attempt.
+func wentOn(before, after *v1alpha1.BareMetalHost) bool {
+	if before.Spec.Boot == nil || after.Spec.Boot == nil || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {
+		return false
+	}
+	reached, spec := *before.Spec.Boot, before.Spec
+	reached.ScriptAddress, reached.SeedAddress, reached.SeededAt = after.Spec.Boot.ScriptAddress, after.Spec.Boot.SeedAddress, after.Spec.Boot.SeededAt
+	spec.Boot = &reached
+	return equality.Semantic.DeepEqual(spec, after.Spec)
+}

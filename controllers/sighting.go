@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// sightingOwner owns what is seen of a boot in a host's status. Each stage has an owner of its own, so that an apply of one stage
-// need not know the others.
+// sightingOwner owns what is seen of a boot in a host's status. Stages that are written together have an owner of their own, so that an apply need
+// not know the others: an owner always applies the same stages, and so never takes any back.
 const sightingOwner = "capbm-boot"
 
 // NewSighting returns a stage that is seen now in the attempt that the host's spec records.
@@ -53,9 +54,14 @@ func ofAttempt(s v1alpha1.Sighting, attempt *v1alpha1.BootAttempt) bool {
 	return s.Attempt == attempt.Attempt && !s.Time.Before(&attempt.StartedAt)
 }
 
-// ApplySighting writes a stage to the host's status, and nothing else.
-func ApplySighting(ctx context.Context, c client.Client, host types.NamespacedName, s v1alpha1.Sighting) error {
-	return applyBoot(ctx, c, host, strings.ToLower(string(s.Stage)), v1alpha1.BootStatus{Sightings: []v1alpha1.Sighting{s}})
+// ApplySighting writes stages of one attempt, each once, to the host's status, and nothing else.
+func ApplySighting(ctx context.Context, c client.Client, host types.NamespacedName, seen ...v1alpha1.Sighting) error {
+	var owner []string
+	for _, s := range seen {
+		owner = append(owner, strings.ToLower(string(s.Stage)))
+	}
+	slices.Sort(owner)
+	return applyBoot(ctx, c, host, strings.Join(owner, "-"), v1alpha1.BootStatus{Sightings: seen})
 }
 
 // ApplyProblem writes what keeps a boot from being served to the host's status, and nothing else.

@@ -55,7 +55,7 @@ func New(b *Booter) *Booter {
 	if b.Clock == nil {
 		b.Clock = clock.RealClock{}
 	}
-	b.sightings = &sightings{queue: make(chan sighting, 1024), written: map[sightingKey]writing{}}
+	b.sightings = newSightings()
 	b.doubtful, b.told = rate.NewLimiter(20, 100), lru.New(4096)
 	return b
 }

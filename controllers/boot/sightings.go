@@ -5,12 +5,14 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -21,9 +23,10 @@ import (
 )
 
 const (
-	// writers bounds the sightings that are written at once, and patience how long one may take.
+	// writers bounds the hosts whose sightings are written at once, patience how long that may take, and backlog how many hosts may wait for it.
 	writers  = 4
 	patience = 30 * time.Second
+	backlog  = 1024
 	// settle is how long the cache may take to show what was written. Until then memory keeps it from being written twice, and from then
 	// on the host's own status does.
 	settle = time.Minute
@@ -32,13 +35,28 @@ const (
 	again = time.Minute
 )
 
-// sightings are written in the background: no packet waits for the API server.
+// sightings are written in the background: no packet waits for the API server. What is seen of a host while its turn to be written has not come
+// is written together then, so that a slow API server gets fewer writes.
 type sightings struct {
-	queue chan sighting
+	hosts workqueue.TypedInterface[types.NamespacedName] // those with news
 
 	mu      sync.Mutex
+	news    map[types.NamespacedName]*news
 	written map[sightingKey]writing // what the cache may not show yet
 	swept   time.Time               // when written was last rid of what is old
+}
+
+// news is what is to be written of a host.
+type news struct {
+	stages  []stage
+	problem *v1alpha1.BootProblem
+}
+
+// stage is a sighting, and how long after the begin of its attempt it was.
+type stage struct {
+	v1alpha1.Sighting
+
+	took time.Duration
 }
 
 type sightingKey struct {
@@ -52,9 +70,10 @@ type writing struct {
 	at      time.Time
 }
 
-type sighting struct {
-	sightingKey
-	write func(context.Context, client.Client, types.NamespacedName) error
+func newSightings() *sightings {
+	return &sightings{
+		hosts: workqueue.NewTyped[types.NamespacedName](), news: map[types.NamespacedName]*news{}, written: map[sightingKey]writing{},
+	}
 }
 
 func equalAttempts(a, b *v1alpha1.BootAttempt) bool { return equality.Semantic.DeepEqual(a, b) }
@@ -68,27 +87,53 @@ func (b *Booter) Start(ctx context.Context) error {
 	for range writers {
 		wg.Go(func() {
 			for {
-				select {
-				case s := <-b.sightings.queue:
-					b.write(ctx, s)
-				case <-ctx.Done():
+				host, over := b.sightings.hosts.Get()
+				if over {
 					return
 				}
+				b.write(ctx, host, b.sightings.due(host))
+				b.sightings.hosts.Done(host)
 			}
 		})
 	}
+	<-ctx.Done()
+	b.sightings.hosts.ShutDown()
 	wg.Wait()
 	return nil
 }
 
-func (b *Booter) write(ctx context.Context, s sighting) {
-	writeCtx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	err := s.write(writeCtx, b.Client, s.host)
-	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-		b.Log.Error(err, "Write what was seen of a boot", "host", s.host, "what", s.what)
-		b.sightings.forget(s.sightingKey) // the next request is written instead
+// write writes the news of a host.
+func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *news) {
+	if n == nil || ctx.Err() != nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if len(n.stages) > 0 {
+		seen := make([]v1alpha1.Sighting, len(n.stages))
+		for i, s := range n.stages {
+			seen[i] = s.Sighting
+		}
+		err := controllers.ApplySighting(ctx, b.Client, host, seen...)
+		for _, s := range n.stages {
+			if err == nil {
+				metrics.BootStage(s.Stage, s.took)
+			}
+			b.wrote(sightingKey{host, string(s.Stage)}, err)
+		}
+	}
+	if n.problem != nil {
+		b.wrote(sightingKey{host, problemKey(n.problem)}, controllers.ApplyProblem(ctx, b.Client, host, *n.problem))
+	}
+}
+
+// wrote sees to it that what was not written is when it is seen again.
+func (b *Booter) wrote(key sightingKey, err error) {
+	if client.IgnoreNotFound(err) == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	b.Log.Error(err, "Write what was seen of a boot", "host", key.host, "what", key.what)
+	b.sightings.forget(key)
 }
 
 // Saw notes a stage of a boot.
@@ -125,23 +170,17 @@ func (b *Booter) saw(host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage, fro
 	}
 }
 
-func (b *Booter) note(host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage, from netip.Addr, what string) {
+func (b *Booter) note(host *v1alpha1.BareMetalHost, at v1alpha1.BootStage, from netip.Addr, what string) {
 	if host.Spec.Boot == nil || host.Spec.Boot.Failure != nil {
 		return
 	}
-	seen := controllers.SightingAt(host, stage, b.Clock.Now())
+	seen := controllers.SightingAt(host, at, b.Clock.Now())
 	if from.IsValid() && !from.IsUnspecified() {
 		seen.Address = from.String()
 	}
 	seen.Client = controllers.Clip(what, controllers.MaxText)
 	took := seen.Time.Sub(host.Spec.Boot.StartedAt.Time)
-	if b.enqueue(host, string(stage), func(ctx context.Context, c client.Client, key types.NamespacedName) error {
-		err := controllers.ApplySighting(ctx, c, key, seen)
-		if err == nil {
-			metrics.BootStage(stage, took)
-		}
-		return err
-	}) {
+	if b.enqueue(host, string(at), func(n *news) { n.saw(stage{seen, took}) }) {
 		b.tellStage(host, seen)
 	}
 }
@@ -177,29 +216,62 @@ func (b *Booter) failed(host *v1alpha1.BareMetalHost, reason string, err error) 
 			return
 		}
 	}
-	if b.enqueue(host, reason+": "+problem.Message, func(ctx context.Context, c client.Client, key types.NamespacedName) error {
-		return controllers.ApplyProblem(ctx, c, key, problem)
-	}) {
+	if b.enqueue(host, problemKey(&problem), func(n *news) { n.problem = &problem }) {
 		metrics.BootProblem(reason)
 		b.tellProblem(host, problem)
 	}
 }
 
+func problemKey(p *v1alpha1.BootProblem) string { return p.Reason + ": " + p.Message }
+
 // enqueue hands what was seen to the writers unless it was written for this attempt. When they are too slow it is dropped: it helps
 // people, nothing that is given out depends on it, and the next request is written instead. It returns whether it is written now.
-func (b *Booter) enqueue(host *v1alpha1.BareMetalHost, what string, write func(context.Context, client.Client, types.NamespacedName) error) bool {
-	s := sighting{sightingKey{client.ObjectKeyFromObject(host), what}, write}
-	if !b.sightings.take(s.sightingKey, host.Spec.Boot.StartedAt, b.Clock.Now()) {
+func (b *Booter) enqueue(host *v1alpha1.BareMetalHost, what string, tell func(*news)) bool {
+	key := sightingKey{client.ObjectKeyFromObject(host), what}
+	if !b.sightings.take(key, host.Spec.Boot.StartedAt, b.Clock.Now()) {
 		return false
 	}
-	select {
-	case b.sightings.queue <- s:
-		return true
-	default:
-		b.sightings.forget(s.sightingKey)
-		b.Log.Info("Dropping a sighting: too many at once", "host", s.host, "what", what)
+	if !b.sightings.add(key.host, tell) {
+		b.sightings.forget(key)
+		b.Log.Info("Dropping a sighting: too many at once", "host", key.host, "what", what)
 		return false
 	}
+	return true
+}
+
+// add adds to the news of a host. It returns false where too many hosts wait to be written already.
+func (s *sightings) add(host types.NamespacedName, tell func(*news)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.news[host]
+	if n == nil {
+		if len(s.news) >= backlog {
+			return false
+		}
+		n = &news{}
+		s.news[host] = n
+	}
+	tell(n)
+	s.hosts.Add(host)
+	return true
+}
+
+// due takes the news of a host.
+func (s *sightings) due(host types.NamespacedName) *news {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.news[host]
+	delete(s.news, host)
+	return n
+}
+
+// saw adds a stage, or puts it in place of that of an earlier attempt.
+func (n *news) saw(s stage) {
+	if at := slices.IndexFunc(n.stages, func(o stage) bool { return o.Stage == s.Stage }); at >= 0 {
+		n.stages[at] = s
+		return
+	}
+	n.stages = append(n.stages, s)
 }
 
 // take is true for what was not written lately for an attempt, and notes that it is now. What is older than the cache needs is forgotten

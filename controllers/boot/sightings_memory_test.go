@@ -15,7 +15,7 @@ func TestSightingsForget(t *testing.T) {
 	g := NewWithT(t)
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	first, second := metav1.NewTime(noon.Add(-time.Hour)), metav1.NewTime(noon)
-	s := &sightings{written: map[sightingKey]writing{}}
+	s := newSightings()
 	key := func(host int) sightingKey {
 		return sightingKey{types.NamespacedName{Namespace: "dc", Name: strconv.Itoa(host)}, "DHCP"}
 	}

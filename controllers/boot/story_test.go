@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -151,6 +152,9 @@ func TestStoryOfAFailure(t *testing.T) {
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseBootFailed))
 	})
 	g.Expect(s.Misbehave(bmctest.Down, -1)).To(Succeed())
+	controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(conditions.IsFalse(h, v1alpha1.BMCReadyCondition)).To(BeTrue())
+	})
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	controllerstest.Modify(t, env, s.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Annotations = map[string]string{v1alpha1.ReleaseUnfencedAnnotation: "anna pulled its plug"}
@@ -163,11 +167,12 @@ func TestStoryOfAFailure(t *testing.T) {
 
 	want := []string{
 		"Registered", "Claimed", "BootStarted", "PowerOn", "BootDHCP", "BootLoader", "BootScript", "BootKernel", "BootstrapDataServed",
-		"BootFailed", "BootRequestRefused", "Detached", "Reattached", "ReleaseStarted", "ReleasedUnfenced", "QuarantineEnded",
+		"BootFailed", "BootRequestRefused", "Detached", "Reattached", "BMCNotReady", "ReleaseStarted", "ReleasedUnfenced",
+		"QuarantineEnded",
 	}
 	g.Eventually(func(g Gomega) {
 		expectStory(g, story(g, l.namespace, "BareMetalHost"), want,
-			[]string{"Registered", "BootStarted", "PowerOn", "Detached", "Reattached", "ReleaseStarted", "ReleasedUnfenced", "QuarantineEnded"},
+			[]string{"Registered", "BootStarted", "PowerOn", "Detached", "Reattached", "BMCNotReady", "ReleaseStarted", "ReleasedUnfenced", "QuarantineEnded"},
 			[]string{"BootStarted", "BootDHCP", "BootScript", "BootKernel", "BootstrapDataServed", "BootFailed", "BootRequestRefused", "Detached"},
 			[]string{"BootDHCP", "BootLoader"}, []string{"Claimed", "Detached"})
 	}, "30s").Should(Succeed())

@@ -63,7 +63,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 }
 
 // age is how long ago a host was registered: whole seconds, as the API server tells it.
-func age(host *v1alpha1.BareMetalHost, now time.Time) time.Duration { return now.Sub(host.CreationTimestamp.Time) }
+func age(host *v1alpha1.BareMetalHost, now time.Time) time.Duration {
+	return now.Sub(host.CreationTimestamp.Time)
+}
 
 // bootStatus keeps the sightings, which the boot server writes, to the attempt that they are of.
 func bootStatus(host *v1alpha1.BareMetalHost, step lifecycle.Step) {
