@@ -34,7 +34,7 @@ var figures = []struct {
 func Compare(w io.Writer, before, after *Run) error {
 	c := &comparison{before, after, tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if before.Hosts != after.Hosts || before.Boots != after.Boots {
-		c.row("The runs are of different sizes: %d hosts with %d boots, and %d hosts with %d boots.\n",
+		c.rowf("The runs are of different sizes: %d hosts with %d boots, and %d hosts with %d boots.\n",
 			before.Hosts, before.Boots, after.Hosts, after.Boots)
 	}
 	c.head("old", before)
@@ -52,7 +52,7 @@ type comparison struct {
 	table         *tabwriter.Writer
 }
 
-func (c *comparison) row(format string, args ...any) {
+func (c *comparison) rowf(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.table, format+"\n", args...) // Flush tells
 }
 
@@ -61,7 +61,7 @@ func (c *comparison) head(which string, r *Run) {
 	if len(r.Flags) > 0 {
 		told = "; with " + strings.Join(r.Flags, " ")
 	}
-	c.row("%s: %d hosts, %d boots; commit %s, %s%s", which, r.Hosts, r.Boots, r.Commit, r.Machine, told)
+	c.rowf("%s: %d hosts, %d boots; commit %s, %s%s", which, r.Hosts, r.Boots, r.Commit, r.Machine, told)
 }
 
 // missing is a row of what one of the runs does not have, and false for what both have. It has the cells of every row: they keep the
@@ -69,16 +69,16 @@ func (c *comparison) head(which string, r *Run) {
 func (c *comparison) missing(what string, inBefore, inAfter bool) bool {
 	switch {
 	case !inAfter:
-		c.row("%s\tonly in the old run\t\t\t", what)
+		c.rowf("%s\tonly in the old run\t\t\t", what)
 	case !inBefore:
-		c.row("%s\tonly in the new run\t\t\t", what)
+		c.rowf("%s\tonly in the new run\t\t\t", what)
 	}
 	return !inBefore || !inAfter
 }
 
 // figure is a row of a figure that both runs have.
 func (c *comparison) figure(of, what, format string, before, after float64) {
-	c.row("%s\t%s\t"+format+"\t"+format+"\t%s", of, what, before, after, ratio(before, after))
+	c.rowf("%s\t%s\t"+format+"\t"+format+"\t%s", of, what, before, after, ratio(before, after))
 }
 
 // ratio is new to old. There is none to nothing.
@@ -120,7 +120,7 @@ func (r *Run) phase(name string) *Phase {
 }
 
 func (c *comparison) phases() {
-	c.row("\nphase\tfigure (per object, but for seconds and MiB)\told\tnew\tnew/old")
+	c.rowf("\nphase\tfigure (per object, but for seconds and MiB)\told\tnew\tnew/old")
 	for _, p := range c.pairs() {
 		if c.missing(p.name, p.before != nil, p.after != nil) {
 			continue
@@ -136,7 +136,7 @@ func (c *comparison) phases() {
 
 // requests tells of those that changed: there are many, and few do.
 func (c *comparison) requests() {
-	c.row("\nphase\trequests per object that changed by more than %.0f %%\told\tnew\tnew/old", 100*worthTelling)
+	c.rowf("\nphase\trequests per object that changed by more than %.0f %%\told\tnew\tnew/old", 100*worthTelling)
 	told := false
 	for _, p := range c.pairs() {
 		if p.before == nil || p.after == nil {
@@ -153,12 +153,12 @@ func (c *comparison) requests() {
 		}
 	}
 	if !told {
-		c.row("none")
+		c.rowf("none")
 	}
 }
 
 func (c *comparison) reactions() {
-	c.row("\nreaction to\tseconds\told\tnew\tnew/old")
+	c.rowf("\nreaction to\tseconds\told\tnew\tnew/old")
 	for _, what := range union(c.before.Reactions, c.after.Reactions) {
 		before, inBefore := c.before.Reactions[what]
 		after, inAfter := c.after.Reactions[what]
@@ -171,14 +171,14 @@ func (c *comparison) reactions() {
 }
 
 func (c *comparison) facts() {
-	c.row("\nfact\t\told\tnew\tnew/old")
+	c.rowf("\nfact\t\told\tnew\tnew/old")
 	for _, what := range union(c.before.Facts, c.after.Facts) {
 		before, inBefore := c.before.Facts[what]
 		after, inAfter := c.after.Facts[what]
 		if c.missing(what, inBefore, inAfter) {
 			continue
 		}
-		c.row("%s\t\t%s\t%s\t%s", what, number(before), number(after), ratio(before, after))
+		c.rowf("%s\t\t%s\t%s\t%s", what, number(before), number(after), ratio(before, after))
 	}
 }
 
