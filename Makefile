@@ -140,10 +140,24 @@ peers: ## Install the BMC software that the conformance suite runs against: Debi
 	@hack/peers.sh
 
 .PHONY: bench
-bench: ## What BMCs cost: CPU, allocations and bytes for each poll and each idle BMC, 1,000 emulated BMCs; and what decisions, answers and scripts cost.
+bench: ## What BMCs cost: CPU, allocations and bytes for each poll and each idle BMC, 1,000 emulated BMCs; and what decisions, answers, scripts and tokens cost.
+	@hack/build.sh etcd kube-apiserver # the tests of controllers/boot begin with an API server
 	go test -run '^$$' -bench PowerPoll -benchtime 5000x ./bmc/redfish
 	go test -run '^$$' -bench . -benchtime 3000x ./bmc/ipmi
-	go test -run '^$$' -bench 'Pick|Next|Answer|Network|^BenchmarkFile$$' ./inventory/claim ./inventory/lifecycle ./pxe/dhcp ./pxe/ipxe ./pxe/seed
+	go test -run '^$$' -bench . ./inventory/claim ./inventory/lifecycle ./pxe/dhcp ./pxe/ipxe ./pxe/seed
+	go test -run '^$$' -bench 'Request|Token' ./pxe ./controllers/boot
+
+.PHONY: bench-fleet
+bench-fleet: N ?= 500
+bench-fleet: lab-programs ## What N (500) hosts cost the manager, its API server and etcd, phase by phase, into hack/bench/results. BOOTS, MANAGERS, IDLE=5m, PROFILES=FOLDER.
+	@mkdir -p hack/bench/results
+	@go build -o $(BIN)/fleet ./hack/bench/fleet
+	@$(BIN)/fleet --hosts=$(N) $(if $(BOOTS),--boots=$(BOOTS)) $(if $(MANAGERS),--managers=$(MANAGERS)) $(if $(IDLE),--idle=$(IDLE)) \
+		$(if $(PROFILES),--profiles=$(PROFILES)) --out=hack/bench/results/$(N)$(if $(filter-out 1,$(MANAGERS)),-$(MANAGERS)managers).json
+
+.PHONY: bench-compare
+bench-compare: ## How two runs of bench-fleet differ: OLD=FILE NEW=FILE.
+	@go run ./hack/bench/compare $(OLD) $(NEW)
 
 .PHONY: netbench
 netbench: ## DHCP, TFTP and HTTP under load, beside kea, dnsmasq, tftpd-hpa and nginx, on this machine; root.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -90,6 +91,15 @@ func (p *Phase) Requested(take func(verb, resource string) bool) float64 {
 	return sum
 }
 
+// bootRequested sums the requests to the boot server.
+func (p *Phase) bootRequested() float64 {
+	sum := 0.0
+	for _, what := range slices.Sorted(maps.Keys(p.BootRequests)) { // in one order, or the last digits would differ from time to time
+		sum += p.BootRequests[what]
+	}
+	return sum
+}
+
 // All takes every request.
 func All(_, _ string) bool { return true }
 
@@ -126,12 +136,8 @@ func (r *Run) Print(w io.Writer) error {
 	row("phase\tobjects\tseconds\tmanager ms\tAPI requests\twrites\tAPI server ms\tetcd ms\tBMC requests\tcommands\tboot requests\tpeak MiB\theap MiB\tgoroutines\tconnections")
 	for i := range r.Phases {
 		p := &r.Phases[i]
-		boots := 0.0
-		for _, n := range p.BootRequests {
-			boots += n
-		}
 		row("%s\t%d\t%.1f\t%.2f\t%.2f\t%.2f\t%.1f\t%.1f\t%.2f\t%.2f\t%.1f\t%.0f\t%.0f\t%d\t%d", p.Name, p.Objects, p.Seconds, p.CPU["manager"],
-			p.Requested(All), p.Requested(Writes), p.CPU["apiserver"], p.CPU["etcd"], p.BMCRequests, p.BMCCommands, boots,
+			p.Requested(All), p.Requested(Writes), p.CPU["apiserver"], p.CPU["etcd"], p.BMCRequests, p.BMCCommands, p.bootRequested(),
 			p.Manager.PeakMiB, p.Manager.HeapMiB, p.Manager.Goroutines, p.Manager.Connections)
 	}
 	row("\nrequests per object")
@@ -152,9 +158,17 @@ func (r *Run) Print(w io.Writer) error {
 	}
 	row("")
 	for _, what := range slices.Sorted(maps.Keys(r.Facts)) {
-		row("%s\t%.3g", what, r.Facts[what])
+		row("%s\t%s", what, number(r.Facts[what]))
 	}
 	return t.Flush()
+}
+
+// number is a figure of any size, as people read it.
+func number(n float64) string {
+	if math.Abs(n) >= 1000 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.3g", n)
 }
 
 func list(figures map[string]float64, least float64) string {

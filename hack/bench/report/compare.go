@@ -1,0 +1,193 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// worthTelling is by what part of what it was a figure must have changed to be told where there are many.
+const worthTelling = 0.05
+
+// figures are what is compared of each phase.
+var figures = []struct {
+	name string
+	of   func(*Phase) float64
+}{
+	{"seconds", func(p *Phase) float64 { return p.Seconds }},
+	{"manager ms", func(p *Phase) float64 { return p.CPU["manager"] }},
+	{"API requests", func(p *Phase) float64 { return p.Requested(All) }},
+	{"writes", func(p *Phase) float64 { return p.Requested(Writes) }},
+	{"API server ms", func(p *Phase) float64 { return p.CPU["apiserver"] }},
+	{"etcd ms", func(p *Phase) float64 { return p.CPU["etcd"] }},
+	{"BMC requests", func(p *Phase) float64 { return p.BMCRequests }},
+	{"boot requests", (*Phase).bootRequested},
+	{"peak MiB", func(p *Phase) float64 { return p.Manager.PeakMiB }},
+	{"heap MiB", func(p *Phase) float64 { return p.Manager.HeapMiB }},
+}
+
+// Compare prints how the second run differs from the first: what it was, what it is, and the ratio of both.
+func Compare(w io.Writer, before, after *Run) error {
+	c := &comparison{before, after, tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	if before.Hosts != after.Hosts || before.Boots != after.Boots {
+		c.rowf("The runs are of different sizes: %d hosts with %d boots, and %d hosts with %d boots.\n",
+			before.Hosts, before.Boots, after.Hosts, after.Boots)
+	}
+	c.head("old", before)
+	c.head("new", after)
+	c.phases()
+	c.requests()
+	c.reactions()
+	c.facts()
+	return c.table.Flush()
+}
+
+// comparison is of two runs, on its way into a table.
+type comparison struct {
+	before, after *Run
+	table         *tabwriter.Writer
+}
+
+func (c *comparison) rowf(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.table, format+"\n", args...) // Flush tells
+}
+
+func (c *comparison) head(which string, r *Run) {
+	told := ""
+	if len(r.Flags) > 0 {
+		told = "; with " + strings.Join(r.Flags, " ")
+	}
+	c.rowf("%s: %d hosts, %d boots; commit %s, %s%s", which, r.Hosts, r.Boots, r.Commit, r.Machine, told)
+}
+
+// missing is a row of what one of the runs does not have, and false for what both have. It has the cells of every row: they keep the
+// columns of a table together.
+func (c *comparison) missing(what string, inBefore, inAfter bool) bool {
+	switch {
+	case !inAfter:
+		c.rowf("%s\tonly in the old run\t\t\t", what)
+	case !inBefore:
+		c.rowf("%s\tonly in the new run\t\t\t", what)
+	}
+	return !inBefore || !inAfter
+}
+
+// figure is a row of a figure that both runs have.
+func (c *comparison) figure(of, what, format string, before, after float64) {
+	c.rowf("%s\t%s\t"+format+"\t"+format+"\t%s", of, what, before, after, ratio(before, after))
+}
+
+// ratio is new to old. There is none to nothing.
+func ratio(before, after float64) string {
+	if before == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", after/before)
+}
+
+// pair is a phase in both runs. It is nil in the run that does not have it.
+type pair struct {
+	name          string
+	before, after *Phase
+}
+
+// pairs are the phases of the old run in their order, and then those that only the new run has.
+func (c *comparison) pairs() []pair {
+	var all []pair
+	for i := range c.before.Phases {
+		p := &c.before.Phases[i]
+		all = append(all, pair{p.Name, p, c.after.phase(p.Name)})
+	}
+	for i := range c.after.Phases {
+		if p := &c.after.Phases[i]; c.before.phase(p.Name) == nil {
+			all = append(all, pair{p.Name, nil, p})
+		}
+	}
+	return all
+}
+
+func (r *Run) phase(name string) *Phase {
+	for i := range r.Phases {
+		if r.Phases[i].Name == name {
+			return &r.Phases[i]
+		}
+	}
+	return nil
+}
+
+func (c *comparison) phases() {
+	c.rowf("\nphase\tfigure (per object, but for seconds and MiB)\told\tnew\tnew/old")
+	for _, p := range c.pairs() {
+		if c.missing(p.name, p.before != nil, p.after != nil) {
+			continue
+		}
+		if p.before.Objects != p.after.Objects {
+			c.figure(p.name, "objects", "%.0f", float64(p.before.Objects), float64(p.after.Objects))
+		}
+		for _, f := range figures {
+			c.figure(p.name, f.name, "%.2f", f.of(p.before), f.of(p.after))
+		}
+	}
+}
+
+// requests tells of those that changed: there are many, and few do.
+func (c *comparison) requests() {
+	c.rowf("\nphase\trequests per object that changed by more than %.0f %%\told\tnew\tnew/old", 100*worthTelling)
+	told := false
+	for _, p := range c.pairs() {
+		if p.before == nil || p.after == nil {
+			continue // the table above says so
+		}
+		for _, what := range union(p.before.Requests, p.after.Requests) {
+			before, after := p.before.Requests[what], p.after.Requests[what]
+			// What both round to nothing differs by chance.
+			if math.Abs(after-before) <= worthTelling*before || max(before, after) < 0.005 {
+				continue
+			}
+			c.figure(p.name, what, "%.2f", before, after)
+			told = true
+		}
+	}
+	if !told {
+		c.rowf("none")
+	}
+}
+
+func (c *comparison) reactions() {
+	c.rowf("\nreaction to\tseconds\told\tnew\tnew/old")
+	for _, what := range union(c.before.Reactions, c.after.Reactions) {
+		before, inBefore := c.before.Reactions[what]
+		after, inAfter := c.after.Reactions[what]
+		if c.missing(what, inBefore, inAfter) {
+			continue
+		}
+		c.figure(what, "p50", "%.3f", before.P50, after.P50)
+		c.figure(what, "p99", "%.3f", before.P99, after.P99)
+	}
+}
+
+func (c *comparison) facts() {
+	c.rowf("\nfact\t\told\tnew\tnew/old")
+	for _, what := range union(c.before.Facts, c.after.Facts) {
+		before, inBefore := c.before.Facts[what]
+		after, inAfter := c.after.Facts[what]
+		if c.missing(what, inBefore, inAfter) {
+			continue
+		}
+		c.rowf("%s\t\t%s\t%s\t%s", what, number(before), number(after), ratio(before, after))
+	}
+}
+
+// union is what either knows, in order.
+func union[V any](before, after map[string]V) []string {
+	all := maps.Clone(before)
+	if all == nil {
+		all = map[string]V{}
+	}
+	maps.Copy(all, after)
+	return slices.Sorted(maps.Keys(all))
+}
