@@ -10,7 +10,7 @@ const providerIDPrefix = "baremetal://"
 // ProviderID returns the provider ID of a machine on a host: baremetal://<namespace>/<host>/<machine>. It names the machine
 // so that a Node left over from the host's former life never matches.
 func ProviderID(namespace, host, machine string) string {
-	return providerIDPrefix + strings.Join([]string{namespace, host, machine}, "/")
+	return providerIDPrefix + namespace + "/" + host + "/" + machine
 }
 
 // MachineOf returns the namespace and the name of the machine that a provider ID of this provider names, or two empty strings.

@@ -40,7 +40,7 @@ func run() int {
 	flag.IntVar(&o.managers, "managers", 1, "Managers that share the hosts by a watch filter. With more than one, a further process is the boot server of all.")
 	flag.DurationVar(&o.idle, "idle", 5*time.Minute, "How long the phase takes in which nothing happens.")
 	flag.StringVar(&o.out, "out", "", "File that the figures are written to, as JSON.")
-	flag.StringVar(&o.profiles, "profiles", "", "Folder that gets a CPU profile of each phase, and a heap profile at its end.")
+	flag.StringVar(&o.profiles, "profiles", "", "Folder that gets CPU profiles of the manager and of the API server for each phase, and a heap profile of the manager at its end.")
 	flag.StringVar(&o.flags, "flags", "", "Further flags of the manager, separated by spaces.")
 	flag.BoolVar(&o.keep, "keep-logs", false, "Keep the folder with the logs.")
 	flag.Parse()
@@ -63,6 +63,11 @@ func run() int {
 func measure(ctx context.Context, o options) (err error) {
 	if err := checkFileLimit(o.hosts); err != nil {
 		return err
+	}
+	if o.out != "" {
+		if err := os.MkdirAll(filepath.Dir(o.out), 0o750); err != nil {
+			return err
+		}
 	}
 	if o.profiles != "" {
 		if err := os.MkdirAll(filepath.Clean(o.profiles), 0o750); err != nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
 )
 
@@ -30,11 +32,12 @@ func (f *fleet) phase(ctx context.Context, name string, objects int, do func(con
 	err = do(ctx)
 	took := time.Since(before.at)
 	deepest := depths()
-	stopProfile()
 	if err != nil {
+		stopProfile()
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	after, err := f.snapshot(ctx)
+	stopProfile() // the profile of a short phase ends later
 	if err != nil {
 		return err
 	}
@@ -99,7 +102,7 @@ func ofTheServer(what string) bool {
 	}
 }
 
-// watchDepths looks at the queues every half second, until what it returns is called, which returns how deep they were.
+// watchDepths looks at the queues every two seconds, until what it returns is called, which returns how deep they were.
 func (f *fleet) watchDepths(ctx context.Context) func() map[string]int {
 	ctx, stop := context.WithCancel(ctx)
 	deepest := map[string]int{}
@@ -125,33 +128,42 @@ func (f *fleet) watchDepths(ctx context.Context) func() map[string]int {
 	return func() map[string]int { stop(); done.Wait(); return deepest }
 }
 
-// profile takes a CPU profile of the manager until what it returns is called, or for two minutes, and then one of its heap.
+// profile takes CPU profiles of the manager and of the API server over the first five seconds of a phase, and one of the manager's heap when what it
+// returns is called.
 func (f *fleet) profile(name string) (stop func()) {
 	if f.profiles == "" {
 		return func() {}
 	}
-	get := func(ctx context.Context, path, file string) {
-		err := download(ctx, "http://"+f.managers[0].profiler+"/debug/pprof/"+path, filepath.Join(f.profiles, file))
-		if err != nil && ctx.Err() == nil {
+	get := func(client *http.Client, url, kind string) {
+		file := fmt.Sprintf("%d-%s.%s", f.hosts, name, kind)
+		if err := download(context.Background(), client, url, filepath.Join(f.profiles, file)); err != nil {
 			f.logf("profile %s: %v", file, err)
 		}
 	}
+	const cpu = "/debug/pprof/profile?seconds=5"
+	manager := "http://" + f.managers[0].profiler
 	var done sync.WaitGroup
-	done.Go(func() { // profiles of five seconds: a phase may end at any moment
-		get(context.Background(), "profile?seconds=5", fmt.Sprintf("%d-%s.cpu", f.hosts, name))
+	done.Go(func() { get(http.DefaultClient, manager+cpu, "cpu") })
+	done.Go(func() {
+		client, err := rest.HTTPClientFor(f.plane.Config())
+		if err != nil {
+			f.logf("profile of the API server: %v", err)
+			return
+		}
+		get(client, strings.TrimSuffix(f.config.Host, "/")+cpu, "apiserver.cpu")
 	})
 	return func() {
 		done.Wait()
-		get(context.Background(), "heap", fmt.Sprintf("%d-%s.heap", f.hosts, name))
+		get(http.DefaultClient, manager+"/debug/pprof/heap", "heap")
 	}
 }
 
-func download(ctx context.Context, url, path string) error {
+func download(ctx context.Context, client *http.Client, url, path string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -258,6 +259,9 @@ func (f *fleet) releaseAll(ctx context.Context) error {
 		return nil
 	}
 	names := f.watch.booted()
+	if len(names) == 0 {
+		return errors.New("no machine that was booted is there any more")
+	}
 	return f.phase(ctx, "release", len(names), func(ctx context.Context) error {
 		if err := each(len(names), func(i int) error { return f.deleteMachine(ctx, names[i]) }); err != nil {
 			return err

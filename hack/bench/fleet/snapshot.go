@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -273,7 +274,8 @@ func addHistogram(to, from *dto.Histogram) {
 	}
 }
 
-// quantileBetween is a quantile of what was observed after one histogram and up to another of the same buckets: the upper bound of its bucket.
+// quantileBetween is a quantile of what was observed after one histogram and up to another of the same buckets: the upper bound of its bucket. What
+// is beyond all of them counts as the last bound.
 func quantileBetween(before, after *dto.Histogram, q float64) float64 {
 	total := float64(after.GetSampleCount() - before.GetSampleCount())
 	earlier := map[float64]uint64{}
@@ -287,10 +289,15 @@ func quantileBetween(before, after *dto.Histogram, q float64) float64 {
 		}
 		return 1
 	})
+	last := 0.0
 	for _, b := range buckets {
-		if float64(b.GetCumulativeCount()-earlier[b.GetUpperBound()]) >= q*total {
-			return b.GetUpperBound()
+		if math.IsInf(b.GetUpperBound(), 1) {
+			break
+		}
+		last = b.GetUpperBound()
+		if float64(b.GetCumulativeCount()-earlier[last]) >= q*total {
+			break
 		}
 	}
-	return 0
+	return last
 }
