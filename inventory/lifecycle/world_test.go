@@ -446,11 +446,11 @@ func (w *world) nextStage(v View, b v1alpha1.BootAttempt) {
 	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }
 
-// standsInLine is true for a server whose boot loader asks for the script, and may be told to wait.
+// standsInLine is true for a server whose boot loader may ask for the script, and be told to wait. What it does before need not be seen.
 func (w *world) standsInLine() bool {
 	v := w.look()
 	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && v.Spec.Boot != nil && BootFor(v, w.s) == BootNetwork &&
-		slices.Contains([]v1alpha1.BootStage{v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Furthest.Stage)
+		slices.Contains([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Furthest.Stage)
 }
 
 // restart is a provider that begins anew: all that is only in memory is gone. What its job did to the BMC, it did.
