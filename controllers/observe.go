@@ -109,6 +109,7 @@ func View(host *v1alpha1.BareMetalHost, consumer *Consumer, now time.Time) lifec
 	if boot == nil || status == nil {
 		return view
 	}
+	view.WaitedAt = WaitedAt(host)
 	latest := boot.StartedAt
 	for i := range status.Sightings {
 		s := status.Sightings[i]
@@ -166,8 +167,8 @@ func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
 }
 
 var stages = []v1alpha1.BootStage{
-	v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed, v1alpha1.StageReportedIn,
-	v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
+	v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed,
+	v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
 }
 
 // stageRank orders the stages of a boot. No stage ranks below the first.

@@ -50,6 +50,14 @@ func Seen(host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage) *v1alpha1.Sigh
 	return nil
 }
 
+// WaitedAt returns when the server of a host last stood in the line of its network, in the attempt that the host's spec records; zero if it did not.
+func WaitedAt(host *v1alpha1.BareMetalHost) time.Time {
+	if s := Seen(host, v1alpha1.StageWaiting); s != nil {
+		return s.Time.Time
+	}
+	return time.Time{}
+}
+
 func ofAttempt(s v1alpha1.Sighting, attempt *v1alpha1.BootAttempt) bool {
 	return s.Attempt == attempt.Attempt && !s.Time.Before(&attempt.StartedAt)
 }

@@ -18,7 +18,7 @@ const (
 	EventPowerOn     = "PowerOn"
 	EventShutDown    = "ShutDown"
 	EventForceOff    = "ForceOff"
-	// EventBootStage is followed by the name of the stage: BootDHCP, BootLoader, BootScript, BootKernel, BootReportedIn, BootNode. That of the
+	// EventBootStage is followed by the name of the stage: BootDHCP, BootLoader, BootWaiting, BootScript, BootKernel, BootReportedIn, BootNode. That of the
 	// bootstrap data is EventServed.
 	EventBootStage     = "Boot"
 	EventServed        = "BootstrapDataServed"

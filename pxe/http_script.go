@@ -86,7 +86,7 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, d dialect) {
 	mac, err := macOf(r)
 	var content []byte
 	if err == nil {
-		content, err = h.makeScript(r.Context(), mac, clientOf(r), place{h.base(r), h.seedBase(r)}, d)
+		content, err = h.makeScript(r.Context(), mac, clientOf(r), h.place(r), d)
 	}
 	if content == nil {
 		refuse(w, r, err)
@@ -96,8 +96,16 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, d dialect) {
 	writeText(w, content)
 }
 
-// place is where a server finds files and bootstrap data.
-type place struct{ base, seed string }
+// place is where a server finds files and bootstrap data, and the network that it asks from.
+type place struct{ base, seed, network string }
+
+func (h *Handler) place(r *http.Request) place {
+	at := place{base: h.base(r), seed: h.seedBase(r)}
+	if h.Turns != nil {
+		at.network = h.Network(localOf(r), clientOf(r))
+	}
+	return at
+}
 
 // makeScript returns a script, or why there is none. Beside a script that asks again it may return what went wrong.
 func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from netip.Addr, at place, d dialect) ([]byte, error) {
@@ -125,23 +133,42 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 		h.Booter.Failed(mac, err)
 		return d.again("The boot files cannot be had (the conditions of the host say why)", 5, self)
 	}
+	// Who waits is given nothing yet, and nothing is bound to it: it may ask from any address.
+	if standing, turn := h.Turns.ask(ctx, at.network, mac); !turn {
+		h.Booter.Saw(mac, StageWaiting, from, standing.String())
+		return d.again("Waiting for a boot slot: "+standing.String(), int(askAgain/time.Second), self)
+	}
+	content, given, err := h.giveScript(ctx, mac, from, at, d)
+	if !given {
+		h.Turns.leave(at.network, mac) // it loads nothing
+	}
+	return content, err
+}
+
+// giveScript returns the script of a server whose turn it is. Where it is not given, the answer is as that of makeScript.
+func (h *Handler) giveScript(ctx context.Context, mac net.HardwareAddr, from netip.Addr, at place, d dialect) (content []byte, given bool, err error) {
+	self := at.base + d.path(mac)
+	again := func(why string, seconds int) ([]byte, bool, error) {
+		content, err := d.again(why, seconds, self)
+		return content, false, err
+	}
 	script, err := h.Booter.Script(ctx, mac, from)
 	if errors.Is(err, ErrNotYet) {
-		return d.again("The bootstrap data cannot be read (the conditions of the host say why)", 5, self)
+		return again("The bootstrap data cannot be read (the conditions of the host say why)", 5)
 	} else if err != nil {
-		return notNow(err, d, self)
+		content, err = notNow(err, d, self)
+		return content, false, err
 	}
 	values, err := valuesOf(mac, script, at, self)
 	if err != nil {
 		h.Booter.Failed(mac, err)
-		return d.again("The boot source is not usable (the conditions of the host say why)", 10, self)
+		return again("The boot source is not usable (the conditions of the host say why)", 10)
 	}
-	content, err := d.network(values, script.Template)
-	if err != nil {
+	if content, err = d.network(values, script.Template); err != nil {
 		h.Booter.Failed(mac, fmt.Errorf("%w: %w", ErrBootSource, err))
-		return d.again("The boot source is not usable (the conditions of the host say why)", 10, self)
+		return again("The boot source is not usable (the conditions of the host say why)", 10)
 	}
-	return content, nil
+	return content, true, nil
 }
 
 // notNow has the script asked for again unless it was refused. A boot loader takes any other answer for the end of its boot, and a minute

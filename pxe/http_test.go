@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -180,6 +181,64 @@ func TestScripts(t *testing.T) {
 	l.booter.Answer.Boot = pxe.Disk
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(HaveSuffix("\nexit 1\n"))
 	g.Expect(strings.TrimRight(l.do(http.MethodGet, "/grub/"+mac).Body.String(), "\n")).To(HaveSuffix("\nexit"))
+}
+
+// TestWait: while the slots of its network are taken a server is told to ask again, in words of its boot loader, before anything is given out or
+// bound to it; and who has nothing to boot takes no place and learns nothing.
+func TestWait(t *testing.T) {
+	g := NewWithT(t)
+	l := newLab(t, 8)
+	granted := l.do(http.MethodGet, "/ipxe/"+mac).Body.String()
+	refused := l.do(http.MethodGet, "/ipxe/52-54-00-00-00-02").Body.String()
+	var asked []netip.Addr
+	l.handler.Turns = pxe.NewTurns(map[string]int{"rack-1": 1}, neighbours{l.booter})
+	l.handler.Network = func(_, from netip.Addr) string { asked = append(asked, from); return "rack-1" }
+
+	// Another server of the network has the slot.
+	l.booter.MAC[5] = 9
+	g.Expect(l.do(http.MethodGet, "/ipxe/52-54-00-00-00-09").Body.String()).To(HavePrefix("#!ipxe\necho test\nkernel"))
+	l.booter.MAC[5] = 1
+
+	bound := 0
+	l.booter.change = func(*pxe.Script) { bound++ }
+	waits := l.do(http.MethodGet, "/ipxe/"+mac)
+	g.Expect(waits.Code).To(Equal(http.StatusOK))
+	golden(t, "wait.ipxe", waits.Body.String())
+	config := l.do(http.MethodGet, "/grub/"+mac)
+	g.Expect(config.Body.Len()).To(Equal(8<<10), "as long as the script that follows")
+	golden(t, "wait.cfg", strings.TrimRight(config.Body.String(), "\n")+"\n")
+	g.Expect(bound).To(BeZero(), "nobody was given the script")
+	g.Expect(l.booter.Stages()).To(Equal([]pxe.Stage{pxe.StageWaiting}))
+	g.Expect(l.do(http.MethodGet, "/ipxe/52-54-00-00-00-02").Body.String()).To(Equal(refused))
+	l.booter.Answer.Boot = pxe.Disk
+	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(HaveSuffix("\nexit 1\n"))
+	l.booter.Answer.Boot = pxe.Network
+	g.Expect(asked).To(HaveEach(netip.MustParseAddr("192.0.2.1")))
+
+	// Nobody waits for who is given nothing with its slot.
+	l.handler.Turns = pxe.NewTurns(map[string]int{"rack-1": 1}, neighbours{l.booter})
+	l.booter.change = func(s *pxe.Script) { s.CommandLine = "a ; shell" }
+	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(ContainSubstring("The boot source is not usable"))
+	l.booter.change, l.booter.MAC[5] = nil, 9
+	g.Expect(l.do(http.MethodGet, "/ipxe/52-54-00-00-00-09").Body.String()).To(HavePrefix("#!ipxe\necho test\nkernel"))
+
+	l.handler.Turns, l.booter.MAC[5] = nil, 1
+	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(Equal(granted))
+}
+
+// neighbours says of every server what is known of the one.
+type neighbours struct{ *booter }
+
+func (n neighbours) Lookup(ctx context.Context, _ net.HardwareAddr) (pxe.Answer, error) {
+	return n.booter.Lookup(ctx, n.MAC)
+}
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join("testdata", name))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(got).To(Equal(string(want)))
 }
 
 // TestBootSources: what cannot be made a script of is a condition, and the server asks again until somebody mends it.

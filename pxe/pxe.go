@@ -36,6 +36,9 @@ const (
 	StageDHCP   Stage = "DHCP"
 	StageLoader Stage = "Loader"
 	StageKernel Stage = "Kernel"
+	// StageWaiting is a request for the script by a server that has to wait for a boot slot of its network. It is seen again and again while it
+	// waits, with its place in line as the client.
+	StageWaiting Stage = "Waiting"
 	// StageFirmware is a request of firmware for which there is nothing to boot. A server that runs its operating system sends none.
 	StageFirmware Stage = "Firmware"
 )

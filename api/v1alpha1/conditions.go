@@ -111,6 +111,8 @@ const (
 	ReasonWaitingForDHCP = "WaitingForDHCP"
 	// ReasonWaitingForLoader means that the server was told its boot file and has not fetched it.
 	ReasonWaitingForLoader = "WaitingForLoader"
+	// ReasonWaitingForNetworkSlot means that as many servers of the network boot already as may at once: the server asks for its script again and again.
+	ReasonWaitingForNetworkSlot = "WaitingForNetworkSlot"
 	// ReasonWaitingForScript means that the boot loader has not fetched the script.
 	ReasonWaitingForScript = "WaitingForScript"
 	// ReasonWaitingForKernel means that the boot loader has not fetched the kernel.

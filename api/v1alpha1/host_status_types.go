@@ -135,7 +135,7 @@ type BootOverrideStatus struct {
 }
 
 // BootStage names how far a boot came.
-// +kubebuilder:validation:Enum=DHCP;Loader;Script;Kernel;Seed;ReportedIn;Node;BootstrapSucceeded;BootstrapFailed;Restarted;NodeLost
+// +kubebuilder:validation:Enum=DHCP;Loader;Waiting;Script;Kernel;Seed;ReportedIn;Node;BootstrapSucceeded;BootstrapFailed;Restarted;NodeLost
 type BootStage string
 
 // The stages of a boot, in their order.
@@ -144,6 +144,8 @@ const (
 	StageDHCP BootStage = "DHCP"
 	// StageLoader means that the firmware fetched the boot loader.
 	StageLoader BootStage = "Loader"
+	// StageWaiting means that the boot loader asked for the host's script, and waits until fewer servers of its network boot.
+	StageWaiting BootStage = "Waiting"
 	// StageScript means that the boot loader fetched the host's script.
 	StageScript BootStage = "Script"
 	// StageKernel means that the boot loader fetched the kernel.
@@ -204,14 +206,14 @@ type Sighting struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
-	// time is when it was first seen. Restarted says when it was last seen.
+	// time is when it was first seen. Restarted and Waiting say when it was last seen.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
 	// address is the IP address of the client, where it had one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Address string `json:"address,omitempty"`
-	// client is what the client said it is: the firmware and its architecture, the user agent, or the kubelet.
+	// client is what the client said it is: the firmware and its architecture, the user agent, or the kubelet. Waiting has the place in line.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Client string `json:"client,omitempty"`

@@ -56,7 +56,11 @@ func addBoot(ctx context.Context, mgr ctrl.Manager, o *options) error {
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Settings: o.settings, Key: key, PreviousKey: previous,
 		Namespace: o.podNamespace, Recorder: mgr.GetEventRecorder("capbm-boot"), Log: log,
 	})
-	boots := &server.Server{Config: server.FromFile(o.boot), Booter: booter, Log: log, DHCPMetrics: counters, DHCP6Metrics: counters6}
+	turns := server.NewTurns(o.boot.Networks, booter)
+	if err := metrics.Registry.Register(turns); err != nil {
+		return err
+	}
+	boots := &server.Server{Config: server.FromFile(o.boot), Booter: booter, Log: log, DHCPMetrics: counters, DHCP6Metrics: counters6, Turns: turns}
 	return errors.Join(mgr.Add(booter), mgr.Add(boots), mgr.AddReadyzCheck("boot", boots.Ready))
 }
 

@@ -43,7 +43,7 @@ type attempt struct {
 
 // past is true from the attempt's deadline on.
 func (b *Booter) past(a attempt) bool {
-	return !a.view.Now.Before(a.host.Spec.Boot.StartedAt.Add(b.Settings.BootTimeout))
+	return !a.view.Now.Before(a.view.Deadline(b.Settings))
 }
 
 // withToken is update for the host whose current boot attempt has the token.

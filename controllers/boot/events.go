@@ -41,9 +41,10 @@ func (b *Booter) tellRefusal(host *v1alpha1.BareMetalHost, from netip.Addr, err 
 	b.event(host, corev1.EventTypeWarning, controllers.EventRefused, "Refuse", "Refused a request from %s in boot attempt %d: %s", from, host.Spec.Boot.Attempt, err)
 }
 
-// tellStage tells of a stage when it is first seen in a boot attempt. That of the bootstrap data was told by who gave it out.
+// tellStage tells of a stage when it is first seen in a boot attempt. That of the bootstrap data was told by who gave it out; how a place in line
+// changes only the status tells.
 func (b *Booter) tellStage(host *v1alpha1.BareMetalHost, s v1alpha1.Sighting) {
-	if s.Stage == v1alpha1.StageSeed {
+	if s.Stage == v1alpha1.StageSeed || s.Stage == v1alpha1.StageWaiting && controllers.Seen(host, s.Stage) != nil {
 		return
 	}
 	kind := corev1.EventTypeNormal

@@ -30,8 +30,8 @@ const (
 	// settle is how long the cache may take to show what was written. Until then memory keeps it from being written twice, and from then
 	// on the host's own status does.
 	settle = time.Minute
-	// again is how old the last request of firmware that a running machine cannot have sent may be in the status: it is the one sighting
-	// that is written more than once.
+	// again is how old the last request of firmware that a running machine cannot have sent may be in the status, and a server's place in line:
+	// these are the sightings that are written more than once.
 	again = time.Minute
 )
 
@@ -142,10 +142,23 @@ func (b *Booter) Saw(mac net.HardwareAddr, stage pxe.Stage, from netip.Addr, wha
 	host, err := b.hostOf(context.Background(), mac)
 	switch {
 	case err != nil || host == nil || host.Spec.Boot == nil:
+	case stage == pxe.StageWaiting:
+		b.sawWaiting(host, from, what)
 	case host.Spec.Boot.SeededAt != nil:
 		b.sawAgain(host, from, what)
 	case stage != pxe.StageFirmware:
 		b.saw(host, v1alpha1.BootStage(stage), from, what)
+	}
+}
+
+// sawWaiting notes that a server stands in line, and where. Every look at that moves the deadline of its attempt, so one that had the script already
+// counts as booting: what it waits for is another try.
+func (b *Booter) sawWaiting(host *v1alpha1.BareMetalHost, from netip.Addr, what string) {
+	if host.Spec.Boot.ScriptAddress != "" {
+		return
+	}
+	if last := controllers.Seen(host, v1alpha1.StageWaiting); last == nil || b.Clock.Since(last.Time.Time) >= again {
+		b.note(host, v1alpha1.StageWaiting, from, what)
 	}
 }
 

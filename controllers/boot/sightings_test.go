@@ -3,6 +3,7 @@ package boot_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -146,6 +148,43 @@ func TestOneWriteAStage(t *testing.T) {
 	g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil(),
 		"also where this clock is behind that of who began the attempt")
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(4))
+}
+
+// TestPlaceInLine: a server that waits asks every few seconds, and the status says its place once a minute. That moves the deadline of its attempt, but
+// not once it has its script.
+func TestPlaceInLine(t *testing.T) {
+	g := NewWithT(t)
+	booter, writes := watcher(t)
+	c := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
+	booter.Clock = c
+	namespace := env.Namespace(t)
+	host, mac := bootingHost(t, booter, namespace, 0x80)
+	env.NewClaim(t, namespace, host.Name)
+	boots := func() pxe.Boot {
+		answer, err := booter.Lookup(t.Context(), mac)
+		g.Expect(err).NotTo(HaveOccurred())
+		return answer.Boot
+	}
+	g.Expect(boots()).To(Equal(pxe.Ignore), "its attempt began an hour ago")
+	for minute := range 3 {
+		place := fmt.Sprintf("number %d of those that wait", 9-minute)
+		for range 12 {
+			booter.Saw(mac, pxe.StageWaiting, client77, place)
+			g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.StageWaiting) }, "30s").Should(HaveValue(HaveField("Client", place)))
+			c.SetTime(c.Now().Add(5 * time.Second))
+		}
+	}
+	g.Expect(writes.writes.Load()).To(BeEquivalentTo(3), "one a minute")
+	g.Eventually(boots, "30s").Should(Equal(pxe.Network))
+
+	controllerstest.Modify(t, env, host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.ScriptAddress = "192.0.2.77" })
+	cached(t, booter, host)
+	booter.Saw(mac, pxe.StageWaiting, client77, "number 1 of those that wait")
+	booter.Saw(mac, pxe.StageKernel, client77, "iPXE")
+	g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.StageKernel) }, "30s").ShouldNot(BeNil())
+	g.Expect(writes.writes.Load()).To(BeEquivalentTo(4), "it had its script: the kernel's alone")
+	c.SetTime(c.Now().Add(controllerstest.Settings().BootTimeout))
+	g.Expect(boots()).To(Equal(pxe.Ignore))
 }
 
 // TestFirmwareComesBack: a request of firmware means something for a machine that runs from memory and got its bootstrap data, and nothing for

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,7 +30,7 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost) (
 	}
 	attempt := host.Spec
 	attempt.Boot = step.Boot
-	if view.Line = r.line.take(client.ObjectKeyFromObject(host), lifecycle.BootsUntil(attempt, r.Settings), view.Now); view.Line != nil {
+	if view.Line = r.line.take(client.ObjectKeyFromObject(host), lifecycle.BootsUntil(attempt, time.Time{}, r.Settings), view.Now); view.Line != nil {
 		step = lifecycle.Next(view, r.Settings)
 	}
 	return view, step, nil
@@ -57,7 +58,7 @@ func (r *Reconciler) queue(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 func (r *Reconciler) seenOf(host *v1alpha1.BareMetalHost) seen {
 	return seen{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, generation: host.Generation, domain: host.Spec.FailureDomain,
-		until: lifecycle.BootsUntil(host.Spec, r.Settings),
+		until: lifecycle.BootsUntil(host.Spec, controllers.WaitedAt(host), r.Settings),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -34,7 +35,7 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, set
 		domain := h.Spec.FailureDomain
 		count := all[domain]
 		switch c := conditions.Get(h, v1alpha1.BootedCondition); {
-		case now.Before(lifecycle.BootsUntil(h.Spec, settings)):
+		case now.Before(lifecycle.BootsUntil(h.Spec, controllers.WaitedAt(h), settings)):
 			count.underWay++
 		case c != nil && c.Reason == v1alpha1.ReasonWaitingForBootSlot:
 			count.waiting++

@@ -102,6 +102,7 @@ var mutants = []mutant{
 	{"a next attempt begins before its turn", claimedFile, "	case v.Line != nil:\n", "	case v.Line != nil && v.MoveBlocked:\n"},
 	{"a host whose BMC is away stands in line", lineFile, "StateOf(v) == StateWaiting && !v.usable()", "StateOf(v) == StateWaiting && v.BMC.Power == \"\""},
 	{"a host that reported in keeps others waiting", lineFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
+	{"a server that stands in line is given up", lineFile, "return latest(attempt.StartedAt.Time, waitedAt).Add(s.BootTimeout)", "return attempt.StartedAt.Add(s.BootTimeout)"},
 	{"a server counts as off without a look", claimedFile, "if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {", "if true {"},
 	{"a boot has no deadline", claimedFile, "	if !v.Now.Before(deadline) {\n", "	if false {\n"},
 	{"a boot waits without looking at its deadline", claimedFile, `if step.Action == "" && (step.Again.IsZero() || step.Again.After(deadline)) {`, `if step.Action == "" && step.Again.After(deadline) {`},

@@ -22,7 +22,7 @@ func BootFor(v View, s Settings) Boot {
 	case StateBooting:
 		b := v.Spec.Boot
 		switch {
-		case b.PoweredOffAt == nil || !v.Now.Before(b.StartedAt.Add(s.BootTimeout)):
+		case b.PoweredOffAt == nil || !v.Now.Before(v.Deadline(s)):
 			return BootNothing
 		case b.SeededAt == nil:
 			return BootNetwork

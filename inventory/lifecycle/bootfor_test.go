@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,8 @@ func TestBootFor(t *testing.T) {
 		"booting":                   {bootingView(), BootNetwork},
 		"booting, not switched off": {bootingView(notPoweredOff), BootNothing},
 		"booting, late":             {bootingView(expired), BootNothing},
+		"booting, late, in line":    {bootingView(expired, func(v *View) { v.WaitedAt = noon.Add(-29 * time.Minute) }), BootNetwork},
+		"late after it waited":      {bootingView(expired, func(v *View) { v.WaitedAt = noon.Add(-30 * time.Minute) }), BootNothing},
 		"booting, paused":           {bootingView(func(v *View) { v.Consumer.Paused = true }), BootNetwork},
 		"booting, machine gone":     {bootingView(func(v *View) { v.Consumer.Found = false }), BootNothing},
 		"booting, machine deleted":  {bootingView(deleting), BootNothing},

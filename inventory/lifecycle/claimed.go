@@ -190,7 +190,7 @@ func fail(attempt v1alpha1.BootAttempt, reason, message string) Step {
 // commanded and after it only "on", so no restart of the provider power-cycles a server that is booting.
 func boot(v View, s Settings) Step {
 	attempt := *v.Spec.Boot
-	deadline := attempt.StartedAt.Add(s.BootTimeout)
+	deadline := v.Deadline(s)
 	if !v.Now.Before(deadline) {
 		return giveUp(v, s, attempt)
 	}
@@ -275,7 +275,11 @@ func bootedFromNetwork(v View) bool {
 
 // giveUp ends an attempt that came to its deadline. Once bootstrap data was given out the boot is not tried again.
 func giveUp(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
-	after := fmt.Sprintf("%s after boot attempt %d began: %s", s.BootTimeout, attempt.Attempt, progress(v, attempt).Message)
+	since := fmt.Sprintf("boot attempt %d began", attempt.Attempt)
+	if v.WaitedAt.After(attempt.StartedAt.Time) {
+		since = fmt.Sprintf("the server last stood in the line of its network, in boot attempt %d", attempt.Attempt)
+	}
+	after := fmt.Sprintf("%s after %s: %s", s.BootTimeout, since, progress(v, attempt).Message)
 	if v.Problem == nil {
 		after += ". The likeliest cause: " + v.awaitingOf(attempt).cause
 	}

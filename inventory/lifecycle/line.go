@@ -47,16 +47,27 @@ func WantsToBoot(v View, s Settings) bool {
 	return Begins(v, Next(v, s))
 }
 
+// Deadline is when the boot attempt in spec.boot times out.
+func (v View) Deadline(s Settings) time.Time { return deadline(*v.Spec.Boot, v.WaitedAt, s) }
+
+// deadline is so long after an attempt began, or after its server last stood in the line of its network: that it was told to wait is no reason to
+// give it up, and when its turn comes it has all the time that a boot may take.
+func deadline(attempt v1alpha1.BootAttempt, waitedAt time.Time, s Settings) time.Time {
+	return latest(attempt.StartedAt.Time, waitedAt).Add(s.BootTimeout)
+}
+
 // slotGrace is how long after the deadline of an attempt its host keeps its place among those that boot: so the attempt that follows has it.
 const slotGrace = time.Minute
 
 // BootsUntil returns until when a host counts among those that boot; the zero time if it does not. It does from the begin of an attempt until it
 // reported in, failed or was released; and no longer than a moment after the attempt's deadline, whatever became of the attempt: so a host that
 // nobody drives, or whose BMC is away, gives its place to others in the end.
-func BootsUntil(spec v1alpha1.BareMetalHostSpec, s Settings) time.Time {
+//
+// waitedAt is View.WaitedAt.
+func BootsUntil(spec v1alpha1.BareMetalHostSpec, waitedAt time.Time, s Settings) time.Time {
 	b := spec.Boot
 	if spec.ConsumerRef == nil || b == nil || b.ReportedAt != nil || b.Failure != nil {
 		return time.Time{}
 	}
-	return b.StartedAt.Add(s.BootTimeout + slotGrace)
+	return deadline(*b, waitedAt, s).Add(slotGrace)
 }

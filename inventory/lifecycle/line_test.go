@@ -96,13 +96,17 @@ func TestPropertyWhoBeginsStoodInLine(t *testing.T) {
 func TestBootsUntil(t *testing.T) {
 	g := NewWithT(t)
 	s := DefaultSettings()
-	until := func(changes ...func(*View)) time.Time { return BootsUntil(bootingView(changes...).Spec, s) }
+	until := func(changes ...func(*View)) time.Time {
+		v := bootingView(changes...)
+		return BootsUntil(v.Spec, v.WaitedAt, s)
+	}
 	deadline := bootingView().Spec.Boot.StartedAt.Add(s.BootTimeout)
 	for _, change := range []func(*View){func(*View) {}, seeded, expired, notPoweredOff, func(v *View) { v.Consumer.Deleting = true }, func(v *View) { v.Detached = "anna" }} {
 		want := bootingView(change).Spec.Boot.StartedAt.Add(s.BootTimeout + slotGrace)
 		g.Expect(until(change)).To(Equal(want))
 	}
 	g.Expect(until()).To(BeTemporally(">", deadline), "the next attempt comes before that")
+	g.Expect(until(expired, func(v *View) { v.WaitedAt = noon })).To(Equal(noon.Add(s.BootTimeout+slotGrace)), "it stands in the line of its network")
 	for _, change := range []func(*View){
 		reported, func(v *View) { v.Spec.Boot = nil }, func(v *View) { v.Spec.ConsumerRef = nil },
 		func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"} },

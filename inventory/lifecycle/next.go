@@ -109,7 +109,7 @@ func Next(v View, s Settings) Step {
 // deadline, and no longer.
 func (v View) allowMove(step Step, s Settings) Step {
 	if v.InFlight() {
-		if deadline := v.Spec.Boot.StartedAt.Add(s.BootTimeout); v.Now.Before(deadline) {
+		if deadline := v.Deadline(s); v.Now.Before(deadline) {
 			if step.Again.IsZero() || deadline.Before(step.Again) {
 				step.Again = deadline
 			}

@@ -43,6 +43,11 @@ var stages = []awaiting{
 			"Secure Boot refused it (spec.secureBoot)",
 	},
 	{
+		v1alpha1.StageWaiting, v1alpha1.ReasonWaitingForNetworkSlot,
+		"The boot loader asked for the script and was told to wait for a boot slot of its network", "its next request for the script (HTTP)",
+		"the server was switched off or hangs: one that waits asks every few seconds, and says its place on its console",
+	},
+	{
 		v1alpha1.StageScript, v1alpha1.ReasonWaitingForKernel,
 		"The boot loader fetched the script", "the fetch of the kernel (HTTP)",
 		"the script does not come to its end: the loader's messages are on the server's console",
@@ -104,7 +109,7 @@ type Progress struct {
 func BootProgress(v View, s Settings, step Step) *Progress {
 	if step.Action == RecordBoot {
 		if old := v.Spec.Boot; old != nil && old.Attempt != step.Boot.Attempt {
-			v.Furthest, v.Problem = v1alpha1.Sighting{}, nil // they are of the attempt before
+			v.Furthest, v.Problem, v.WaitedAt = v1alpha1.Sighting{}, nil, time.Time{} // they are of the attempt before
 		}
 		v.Spec.Boot = step.Boot
 	}
@@ -135,7 +140,7 @@ func BootProgress(v View, s Settings, step Step) *Progress {
 
 // awaited says what was last seen of an attempt in flight, what is awaited until when, and why it mostly does not come.
 func (v View) awaited(attempt v1alpha1.BootAttempt, s Settings) (reason, message string) {
-	deadline := timestamp(attempt.StartedAt.Add(s.BootTimeout))
+	deadline := timestamp(v.Deadline(s))
 	if v.Problem != nil {
 		return v.Problem.Reason, fmt.Sprintf("It cannot be served: %s. It goes on when that is mended before %s", v.Problem.Message, deadline)
 	}

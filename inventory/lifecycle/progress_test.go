@@ -33,14 +33,26 @@ func TestBootProgress(t *testing.T) {
 		reason   string
 		message  string // a part of it
 	}{
-		"no boot yet":           {claimedView(func(v *View) { v.Consumer.BootstrapReady = false }), false, "", ""},
-		"free":                  {freeView(), false, "", ""},
-		"a boot begins":         {claimedView(), false, v1alpha1.ReasonPreparing, "Boot attempt 1. It is being prepared: power off, boot override, power on. Awaited until 2026-01-01T12:30:00Z"},
-		"prepared":              {bootingView(), false, v1alpha1.ReasonPreparing, "see the condition BMCReady"},
-		"powered on":            {bootingView(poweredOn), false, v1alpha1.ReasonWaitingForDHCP, "The server was powered on. Awaited until 2026-01-01T12:29:00Z: the request for a boot file"},
-		"DHCP":                  {bootingView(poweredOn, seen(v1alpha1.StageDHCP)), false, v1alpha1.ReasonWaitingForLoader, "asked for its boot file" + by},
-		"DHCP, seen as off":     {bootingView(seen(v1alpha1.StageDHCP)), false, v1alpha1.ReasonWaitingForLoader, "asked for its boot file" + by},
-		"loader":                {bootingView(poweredOn, seen(v1alpha1.StageLoader)), false, v1alpha1.ReasonWaitingForScript, "fetched the boot loader" + by},
+		"no boot yet":       {claimedView(func(v *View) { v.Consumer.BootstrapReady = false }), false, "", ""},
+		"free":              {freeView(), false, "", ""},
+		"a boot begins":     {claimedView(), false, v1alpha1.ReasonPreparing, "Boot attempt 1. It is being prepared: power off, boot override, power on. Awaited until 2026-01-01T12:30:00Z"},
+		"prepared":          {bootingView(), false, v1alpha1.ReasonPreparing, "see the condition BMCReady"},
+		"powered on":        {bootingView(poweredOn), false, v1alpha1.ReasonWaitingForDHCP, "The server was powered on. Awaited until 2026-01-01T12:29:00Z: the request for a boot file"},
+		"DHCP":              {bootingView(poweredOn, seen(v1alpha1.StageDHCP)), false, v1alpha1.ReasonWaitingForLoader, "asked for its boot file" + by},
+		"DHCP, seen as off": {bootingView(seen(v1alpha1.StageDHCP)), false, v1alpha1.ReasonWaitingForLoader, "asked for its boot file" + by},
+		"loader":            {bootingView(poweredOn, seen(v1alpha1.StageLoader)), false, v1alpha1.ReasonWaitingForScript, "fetched the boot loader" + by},
+		"in line": {
+			bootingView(poweredOn, seen(v1alpha1.StageWaiting), func(v *View) { v.WaitedAt = noon.Add(-20 * time.Second) }), false, v1alpha1.ReasonWaitingForNetworkSlot,
+			"was told to wait for a boot slot of its network at 2026-01-01T11:59:40Z (192.0.2.7, PXE, EFI x86-64). Awaited until 2026-01-01T12:29:40Z: its next request",
+		},
+		"in line until lately": {
+			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.WaitedAt = noon.Add(-time.Minute) }), false, v1alpha1.ReasonWaitingForSeed,
+			"Awaited until 2026-01-01T12:29:00Z: the request for the bootstrap data",
+		},
+		"late after it stood in line": {
+			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.Spec.Boot.Attempt, v.WaitedAt = 3, noon.Add(-30*time.Minute) }), false,
+			v1alpha1.ReasonBootTimedOut, "30m0s after the server last stood in the line of its network, in boot attempt 3: The boot loader fetched the kernel",
+		},
 		"script":                {bootingView(poweredOn, seen(v1alpha1.StageScript)), false, v1alpha1.ReasonWaitingForKernel, "fetched the script" + by},
 		"kernel":                {bootingView(poweredOn, seen(v1alpha1.StageKernel)), false, v1alpha1.ReasonWaitingForSeed, "fetched the kernel" + by},
 		"seed":                  {bootingView(poweredOn, seeded, seen(v1alpha1.StageSeed)), false, v1alpha1.ReasonWaitingForReport, "fetched its bootstrap data" + by},

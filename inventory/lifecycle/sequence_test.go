@@ -161,7 +161,7 @@ func (w *world) forgivable() bool {
 	s, c := w.v.Spec, w.machine()
 	boot := s.Boot != nil && s.Boot.ReportedAt == nil && s.Boot.Failure == nil
 	switch {
-	case boot && near(s.Boot.StartedAt.Add(w.s.BootTimeout)) && w.autoBoot, s.ReleaseUnfencedAfter != nil && c != nil && c.Deleting:
+	case boot && (near(s.Boot.StartedAt.Add(w.s.BootTimeout)) || !w.v.WaitedAt.IsZero()) && w.autoBoot, s.ReleaseUnfencedAfter != nil && c != nil && c.Deleting:
 		return false
 	default:
 		return w.v.RestartedAt.IsZero() && s.CleaningStartedAt == nil

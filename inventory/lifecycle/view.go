@@ -51,6 +51,9 @@ type View struct {
 	BMC BMC
 	// Furthest is the last stage that was seen of the boot attempt in spec.boot. Its stage is empty when none was.
 	Furthest v1alpha1.Sighting
+	// WaitedAt is when the server last stood in the line of its network, in the boot attempt in spec.boot and before it had its script; zero if it did
+	// not.
+	WaitedAt time.Time
 	// RestartedAt is when firmware last asked for a network boot although the attempt's bootstrap data had been given out and the
 	// machine runs from memory; zero if it did not.
 	RestartedAt time.Time

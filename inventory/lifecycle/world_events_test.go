@@ -246,6 +246,17 @@ var happenings = []happening{
 		w.v.RestartedAt = w.v.Now
 	}},
 	{name: "the Node is lost", weight: 3, when: func(w *world) bool { return !w.v.RestartedAt.IsZero() && !w.runs }, do: func(w *world, _ uint64) { w.v.NodeLostAt = w.v.Now }},
+	{name: "the server stands in line", weight: 6, when: (*world).standsInLine, do: func(w *world, p uint64) {
+		for range 1 + p%20 {
+			if !w.standsInLine() {
+				return
+			}
+			w.v.WaitedAt = w.v.Now
+			w.v.Furthest = v1alpha1.Sighting{Stage: v1alpha1.StageWaiting, Time: metav1.NewTime(w.v.Now)}
+			w.reconcile()
+			w.pass(time.Minute)
+		}
+	}},
 	{name: "the boot server has a problem", weight: 1, when: func(w *world) bool { return w.v.Spec.Boot != nil }, do: func(w *world, p uint64) {
 		w.v.Problem = choose(p, nil, &v1alpha1.BootFailure{Reason: "NoImage", Message: "there is none"})
 	}},

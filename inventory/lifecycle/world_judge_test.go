@@ -61,6 +61,8 @@ func (w *world) judgeBoot(v View, step Step) {
 	switch {
 	case begins && v.Line != nil:
 		w.breaksf(inTurn, "it is number %d of those that wait", v.Line.Number)
+	case (begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout:
+		w.breaksf(inTurn, "it is given up although it stood in line lately")
 	case begins && w.seeded:
 		w.breaksf(handsOff, "the machine is provisioned a second time")
 	case before != nil && before.Attempt == b.Attempt && before.SeededAt != nil && b.SeededAt == nil:

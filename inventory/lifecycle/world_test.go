@@ -305,7 +305,7 @@ func (w *world) perform(v View, step Step) bool {
 // sightingsOf forgets what was seen of an attempt when another one began.
 func (w *world) sightingsOf(before *v1alpha1.BootAttempt) {
 	if before == nil || before.Attempt != w.v.Spec.Boot.Attempt {
-		w.v.Furthest, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.Sighting{}, time.Time{}, time.Time{}, nil
+		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.Sighting{}, time.Time{}, time.Time{}, time.Time{}, nil
 	}
 }
 
@@ -328,7 +328,7 @@ func (w *world) release(step Step) {
 		spec.Quarantine = step.Quarantine
 	}
 	w.v.MoveBlocked, w.v.Consumer, w.absent = false, nil, nil
-	w.v.Furthest, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.Sighting{}, time.Time{}, time.Time{}, nil
+	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.Sighting{}, time.Time{}, time.Time{}, time.Time{}, nil
 	w.dirty = w.dirty && step.Quarantine != nil
 	w.seeded, w.runs, w.installed = false, false, false
 }
@@ -429,6 +429,9 @@ func (w *world) bootGoesOn() bool {
 
 func (w *world) nextStage(v View, b v1alpha1.BootAttempt) {
 	all := []v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed}
+	if v.Furthest.Stage == v1alpha1.StageWaiting {
+		v.Furthest.Stage = v1alpha1.StageLoader
+	}
 	at := min(slices.Index(all, v.Furthest.Stage)+1, len(all)-1)
 	w.v.Furthest = v1alpha1.Sighting{Stage: all[at], Time: metav1.NewTime(v.Now)}
 	if all[at] != v1alpha1.StageSeed {
@@ -443,6 +446,13 @@ func (w *world) nextStage(v View, b v1alpha1.BootAttempt) {
 	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }
 
+// standsInLine is true for a server whose boot loader may ask for the script, and be told to wait. What it does before need not be seen.
+func (w *world) standsInLine() bool {
+	v := w.look()
+	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && v.Spec.Boot != nil && BootFor(v, w.s) == BootNetwork &&
+		slices.Contains([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Furthest.Stage)
+}
+
 // restart is a provider that begins anew: all that is only in memory is gone. What its job did to the BMC, it did.
 func (w *world) restart() {
 	w.v.BMC = BMC{Lacks: w.v.BMC.Lacks, OverrideStands: !w.netAt.IsZero()}
@@ -451,7 +461,7 @@ func (w *world) restart() {
 
 // eraseStatus takes away what stood in the status.
 func (w *world) eraseStatus() {
-	w.v.Furthest, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideStands = v1alpha1.Sighting{}, time.Time{}, time.Time{}, nil, false
+	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideStands = v1alpha1.Sighting{}, time.Time{}, time.Time{}, time.Time{}, nil, false
 }
 
 // toRest lets time pass until the host rests.

@@ -40,8 +40,9 @@ func TestExample(t *testing.T) {
 	g.Expect(c.Networks[0]).To(Equal(Network{
 		Name: "rack-1", Mode: Authoritative, Interface: "eth1", Subnet: netip.MustParsePrefix("192.0.2.0/24"), Address: addr("192.0.2.5"), URL: "http://192.0.2.5:8480",
 		Ranges: []pxe.Range{{First: addr("192.0.2.100"), Last: addr("192.0.2.200")}}, Router: addr("192.0.2.1"),
-		DNS: []netip.Addr{addr("192.0.2.53"), addr("192.0.2.54")}, Domain: "example.com", NTP: []netip.Addr{addr("192.0.2.123")}, MTU: 9000, LeaseTime: time.Hour,
+		DNS: []netip.Addr{addr("192.0.2.53"), addr("192.0.2.54")}, Domain: "example.com", NTP: []netip.Addr{addr("192.0.2.123")}, MTU: 9000, LeaseTime: time.Hour, MaxBoots: 50,
 	}))
+	g.Expect(c.Networks[1].MaxBoots).To(BeZero(), "no limit")
 	g.Expect(c.Networks[1].Relays).To(Equal([]netip.Addr{addr("203.0.113.1")}))
 	g.Expect(c.Networks[2].URL).To(Equal("http://boot.example.com:8480"))
 	g.Expect(c.Networks[3].URL).To(Equal("http://[2001:db8::5]:8480"))
@@ -134,6 +135,8 @@ func TestErrors(t *testing.T) {
 		"a domain":                  {network("domain: a_b"), "networks[0].domain"},
 		"an MTU":                    {network("mtu: 100"), "networks[0].mtu: Invalid value: 100: give 576 to 9216"},
 		"a lease time":              {network("leaseTime: 1s"), "networks[0].leaseTime"},
+		"fewer than no boots":       {network("maxBoots: -1"), "networks[0].maxBoots: Invalid value: -1: give how many servers of this network may boot at once, or 0 for any number"},
+		"a part of a boot":          {network("maxBoots: 1.5"), "maxBoots"},
 		"a URL of another protocol": {network(`url: "ftp://a"`), "networks[0].url"},
 		"a URL that is too long":    {network(`url: "http://` + strings.Repeat("a", 80) + `"`), "networks[0].url"},
 		"a name twice":              {"networks: [" + good + ", {name: a, mode: off, address: 198.51.100.5}]", "networks[1].name: Duplicate value: \"a\""},
@@ -172,6 +175,24 @@ func TestToldApart(t *testing.T) {
 			_, err := Parse([]byte(content))
 			NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		})
+	}
+}
+
+// TestNetworkOf: the address of a server says which network it is of, and else the address that it asked.
+func TestNetworkOf(t *testing.T) {
+	g := NewWithT(t)
+	c, err := Parse([]byte(`networks:
+- {name: first, mode: proxy, address: 10.0.0.5, interface: eth0}
+- {name: local, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24}
+- {name: relayed, mode: authoritative, address: 192.0.2.5, subnet: 198.51.100.0/24}
+- {name: anywhere, mode: off, address: 192.0.2.5}
+- {name: six, mode: authoritative, address: "2001:db8::5", subnet: "2001:db8::/64"}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, test := range []struct{ local, from, want string }{
+		{"192.0.2.5", "192.0.2.100", "local"}, {"192.0.2.5", "198.51.100.7", "relayed"}, {"192.0.2.5", "203.0.113.9", "anywhere"},
+		{"10.0.0.5", "10.0.0.7", "first"}, {"2001:db8::5", "fe80::1", "six"}, {"172.16.0.1", "203.0.113.9", "first"},
+	} {
+		g.Expect(NetworkOf(c.Networks, addr(test.local), addr(test.from)).Name).To(Equal(test.want), "%v", test)
 	}
 }
 

@@ -108,6 +108,8 @@ type Network struct {
 	LeaseTime time.Duration
 	// Relays are relay agents that are believed to forward from this network. Those with an address in Subnet are believed anyway.
 	Relays []netip.Addr
+	// MaxBoots is how many servers of this network may load what they boot at once; 0 for any number.
+	MaxBoots int
 }
 
 // Pool is where addresses of the network are given from.
@@ -119,6 +121,21 @@ func (n Network) Pool() pxe.Pool {
 func BaseURL(networks []Network, local netip.Addr) string {
 	i := slices.IndexFunc(networks, func(n Network) bool { return n.Address == local })
 	return networks[max(i, 0)].URL
+}
+
+// NetworkOf returns the network of a server that asks from an address, and reached this one at a local address: the one whose subnet holds the
+// server's address, or else that of the local address, best one without a subnet. There is at least one network.
+func NetworkOf(networks []Network, local, from netip.Addr) Network {
+	for _, holds := range []func(Network) bool{
+		func(n Network) bool { return n.Subnet.IsValid() && n.Subnet.Contains(from) },
+		func(n Network) bool { return n.Address == local && !n.Subnet.IsValid() },
+		func(n Network) bool { return n.Address == local },
+	} {
+		if i := slices.IndexFunc(networks, holds); i >= 0 {
+			return networks[i]
+		}
+	}
+	return networks[0]
 }
 
 // Read reads and checks a file.

@@ -69,6 +69,7 @@ type network struct {
 	MTU       *int     `json:"mtu"`
 	LeaseTime string   `json:"leaseTime"`
 	Relays    []string `json:"relays"`
+	MaxBoots  int      `json:"maxBoots"`
 }
 
 // Bounds that keep a DHCP answer within a packet, and a boot file's URL within the 128 bytes of its header.
@@ -179,7 +180,7 @@ func (r *reader) network(n network, httpPort uint16, path *field.Path) Network {
 		n.Mode = string(Off)
 	}
 	out := Network{
-		Name: n.Name, Mode: Mode(n.Mode), Interface: n.Interface, Subnet: r.prefix(n.Subnet, path.Child("subnet")), Domain: n.Domain, LeaseTime: DefaultLeaseTime,
+		Name: n.Name, Mode: Mode(n.Mode), Interface: n.Interface, Subnet: r.prefix(n.Subnet, path.Child("subnet")), Domain: n.Domain, LeaseTime: DefaultLeaseTime, MaxBoots: n.MaxBoots,
 		Router: r.address(n.Router, path.Child("router")), DNS: r.addresses(n.DNS, mostServers, path.Child("dns")),
 		NTP: r.addresses(n.NTP, mostServers, path.Child("ntp")), Relays: r.addresses(n.Relays, math.MaxInt, path.Child("relays")),
 		Ranges: r.ranges(n.Ranges, path.Child("ranges")),
@@ -212,6 +213,9 @@ func (r *reader) network(n network, httpPort uint16, path *field.Path) Network {
 		if out.LeaseTime, err = time.ParseDuration(n.LeaseTime); err != nil || out.LeaseTime < time.Minute || out.LeaseTime > 365*24*time.Hour {
 			r.invalid(path.Child("leaseTime"), n.LeaseTime, "give a time from 1m to 8760h")
 		}
+	}
+	if n.MaxBoots < 0 {
+		r.invalid(path.Child("maxBoots"), n.MaxBoots, "give how many servers of this network may boot at once, or 0 for any number")
 	}
 	out.URL = "http://" + netip.AddrPortFrom(out.Address, httpPort).String()
 	if n.URL != "" {

@@ -82,6 +82,8 @@ type Server struct {
 	// DHCPMetrics and DHCP6Metrics count what becomes of requests. Nil counts nothing.
 	DHCPMetrics  *dhcp.Metrics
 	DHCP6Metrics *dhcp6.Metrics
+	// Turns say who has to wait for others of its network: see NewTurns. Nil lets everybody boot at once.
+	Turns *pxe.Turns
 
 	problem atomic.Pointer[error] // what keeps it from being ready, nil before it started
 }
@@ -163,12 +165,27 @@ func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifa
 	}
 	return s.startHTTP(ctx, group, &pxe.Handler{
 		Booter: s.Booter, Artifacts: cache, Loaders: loaders, Log: s.Log.WithName("http"), BaseURL: s.baseURL, SecureURL: s.secureURL(),
+		Turns: s.Turns, Network: s.networkOf,
 	})
 }
 
 // baseURL returns where a server finds HTTP that reached this one at a local address.
 func (s *Server) baseURL(local netip.Addr) string {
 	return bootconfig.BaseURL(s.Config.Networks, local)
+}
+
+// networkOf names the network of a server at an address that reached this one at a local address.
+func (s *Server) networkOf(local, from netip.Addr) string {
+	return bootconfig.NetworkOf(s.Config.Networks, local, from).Name
+}
+
+// NewTurns returns turns that let as many servers of each network boot at once as its MaxBoots says.
+func NewTurns(networks []bootconfig.Network, booter pxe.Booter) *pxe.Turns {
+	most := map[string]int{}
+	for _, n := range networks {
+		most[n.Name] = n.MaxBoots
+	}
+	return pxe.NewTurns(most, booter)
 }
 
 // tftp serves the boot loaders, and what GRUB asks for first.
