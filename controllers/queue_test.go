@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// TestAsked: what people, Cluster API and the end of a boot change is looked at at once, and that a boot goes on a moment later.
+// TestAsked: what people, Cluster API and the end of a boot change has to be looked at before long; that a boot goes on may wait a moment.
 func TestAsked(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	for what, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -202,7 +203,7 @@ func TestLineSeeds(t *testing.T) {
 	b := newQueue(1)
 	boots := at("h9")
 	boots.until = b.now.Add(time.Hour)
-	g.Expect(b.seed(b.now, func() ([]seen, error) { return nil, fmt.Errorf("no cache") })).NotTo(Succeed())
+	g.Expect(b.seed(b.now, func() ([]seen, error) { return nil, errors.New("no cache") })).NotTo(Succeed())
 	g.Expect(b.seed(b.now, func() ([]seen, error) { return []seen{boots, at("h8")}, nil })).To(Succeed())
 	g.Expect(b.seed(b.now, nil)).To(Succeed())
 	g.Expect(b.asks("h1")).To(Equal([]int{1}))
@@ -314,13 +315,13 @@ func TestPropertyLine(t *testing.T) {
 				switch {
 				case h.waits && first(name) && !told[name]:
 					t.Fatalf("it is the turn of %s, and nobody told it", name)
-				case h.waits && b.line.hosts[at(name).key] == nil:
+				case h.waits && b.hosts[at(name).key] == nil:
 					t.Fatalf("%s waits, and is not in the line", name)
 				}
 			}
 		}
-		if len(b.line.hosts) > len(hosts) {
-			t.Fatalf("the line keeps hosts that are gone: %d of %d", len(b.line.hosts), len(hosts))
+		if len(b.hosts) > len(hosts) {
+			t.Fatalf("the line keeps hosts that are gone: %d of %d", len(b.hosts), len(hosts))
 		}
 	})
 }
@@ -341,7 +342,9 @@ func TestLineConcurrently(t *testing.T) {
 	for name, turn := range woken {
 		wg.Go(func() {
 			s := at(name)
-			for l.look(s, noon); l.ask(s, created(name), noon) != nil || l.take(s.key, noon.Add(time.Hour), noon) != nil; <-turn {
+			l.look(s, noon)
+			for l.ask(s, created(name), noon) != nil || l.take(s.key, noon.Add(time.Hour), noon) != nil {
+				<-turn
 			}
 			mu.Lock()
 			booting++

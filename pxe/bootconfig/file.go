@@ -180,8 +180,9 @@ func (r *reader) network(n network, httpPort uint16, path *field.Path) Network {
 		n.Mode = string(Off)
 	}
 	out := Network{
-		Name: n.Name, Mode: Mode(n.Mode), Interface: n.Interface, Subnet: r.prefix(n.Subnet, path.Child("subnet")), Domain: n.Domain, LeaseTime: DefaultLeaseTime, MaxBoots: n.MaxBoots,
-		Router: r.address(n.Router, path.Child("router")), DNS: r.addresses(n.DNS, mostServers, path.Child("dns")),
+		Name: n.Name, Mode: Mode(n.Mode), Interface: n.Interface, Subnet: r.prefix(n.Subnet, path.Child("subnet")), Domain: n.Domain, LeaseTime: DefaultLeaseTime,
+		MaxBoots: n.MaxBoots,
+		Router:   r.address(n.Router, path.Child("router")), DNS: r.addresses(n.DNS, mostServers, path.Child("dns")),
 		NTP: r.addresses(n.NTP, mostServers, path.Child("ntp")), Relays: r.addresses(n.Relays, math.MaxInt, path.Child("relays")),
 		Ranges: r.ranges(n.Ranges, path.Child("ranges")),
 	}
@@ -202,12 +203,7 @@ func (r *reader) network(n network, httpPort uint16, path *field.Path) Network {
 	if n.Domain != "" && len(validation.IsDNS1123Subdomain(n.Domain)) > 0 {
 		r.invalid(path.Child("domain"), n.Domain, "give a domain name like example.com")
 	}
-	if n.MTU != nil {
-		if *n.MTU < 576 || *n.MTU > 9216 {
-			r.invalid(path.Child("mtu"), *n.MTU, "give 576 to 9216")
-		}
-		out.MTU = uint16(*n.MTU) //nolint:gosec // checked above
-	}
+	out.MTU = r.mtu(n.MTU, path.Child("mtu"))
 	if n.LeaseTime != "" {
 		var err error
 		if out.LeaseTime, err = time.ParseDuration(n.LeaseTime); err != nil || out.LeaseTime < time.Minute || out.LeaseTime > 365*24*time.Hour {
@@ -223,6 +219,16 @@ func (r *reader) network(n network, httpPort uint16, path *field.Path) Network {
 	}
 	r.alone(out, path)
 	return out
+}
+
+func (r *reader) mtu(mtu *int, path *field.Path) uint16 {
+	if mtu == nil {
+		return 0
+	}
+	if *mtu < 576 || *mtu > 9216 {
+		r.invalid(path, *mtu, "give 576 to 9216")
+	}
+	return uint16(*mtu) //nolint:gosec // checked above
 }
 
 func (r *reader) url(text string, path *field.Path) string {

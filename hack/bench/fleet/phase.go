@@ -27,7 +27,7 @@ func (f *fleet) phase(ctx context.Context, name string, objects int, do func(con
 	}
 	f.before = nil
 	f.logf("%s: %d objects", name, objects)
-	stopProfile := f.profile(name)
+	stopProfile := f.profile(name) //nolint:contextcheck // a profile ends by itself, after five seconds
 	depths := f.watchDepths(ctx)
 	err = do(ctx)
 	took := time.Since(before.at)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -17,9 +18,6 @@ import (
 
 // claimed is how many machines are created for the time that claims take.
 const claimed = 100
-
-// patience is how long a phase may take.
-const patience = 30 * time.Minute
 
 // phases runs all of them, and keeps what was measured also when one fails.
 func (f *fleet) phases(ctx context.Context) error {
@@ -44,7 +42,7 @@ func (f *fleet) registerAll(ctx context.Context) error {
 			return err
 		}
 		f.logf("all are created")
-		return f.watch.until(ctx, "all hosts are Available", patience, f.watch.inPhase(v1alpha1.PhaseAvailable, f.hosts))
+		return f.watch.until(ctx, "all hosts are Available", f.watch.inPhase(v1alpha1.PhaseAvailable, f.hosts))
 	})
 	if err != nil {
 		return err
@@ -81,14 +79,14 @@ func (f *fleet) claimSome(ctx context.Context) error {
 		if err := each(n, func(i int) error { return f.createMachine(ctx, machineName(i), i, nil) }); err != nil {
 			return err
 		}
-		return f.watch.until(ctx, "all machines have a host", patience, func() (string, bool) {
+		return f.watch.until(ctx, "all machines have a host", func() (string, bool) {
 			have := 0
 			for _, h := range f.watch.hosts {
 				if h.Spec.ConsumerRef != nil {
 					have++
 				}
 			}
-			return fmt.Sprint(have), have >= n
+			return strconv.Itoa(have), have >= n
 		})
 	})
 }
@@ -104,7 +102,7 @@ func (f *fleet) bootRest(ctx context.Context) error {
 			return err
 		}
 		f.logf("all Machines are created")
-		if err := f.watch.until(ctx, "all booted hosts are Provisioned", patience, f.watch.inPhase(v1alpha1.PhaseProvisioned, f.boots)); err != nil {
+		if err := f.watch.until(ctx, "all booted hosts are Provisioned", f.watch.inPhase(v1alpha1.PhaseProvisioned, f.boots)); err != nil {
 			return err
 		}
 		f.logf("all booted hosts are Provisioned")
@@ -126,7 +124,7 @@ func (f *fleet) adoptRest(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		return f.watch.until(ctx, "all hosts are Provisioned", patience, f.watch.inPhase(v1alpha1.PhaseProvisioned, f.hosts))
+		return f.watch.until(ctx, "all hosts are Provisioned", f.watch.inPhase(v1alpha1.PhaseProvisioned, f.hosts))
 	})
 }
 
@@ -192,30 +190,16 @@ func (f *fleet) reuse(ctx context.Context) error {
 		if err := each(n, func(i int) error { return f.createMachine(ctx, waitingName(i), i, nil) }); err != nil {
 			return err
 		}
-		if err := f.watch.until(ctx, "the machines wait", patience, func() (string, bool) {
-			waiting := 0
-			for name, m := range f.watch.machines {
-				if f.watch.waiting[name] && len(m.Status.Conditions) > 0 {
-					waiting++
-				}
-			}
-			return fmt.Sprint(waiting), waiting == n
-		}); err != nil {
+		if err := f.watch.until(ctx, "the machines wait", f.watch.waiters(n, func(m *v1alpha1.BareMetalMachine) bool {
+			return len(m.Status.Conditions) > 0
+		})); err != nil {
 			return err
 		}
 		f.watch.forget("Machine created")
 		if err := each(n, func(i int) error { return f.deleteMachine(ctx, machineName(i)) }); err != nil {
 			return err
 		}
-		return f.watch.until(ctx, "the waiting machines run", patience, func() (string, bool) {
-			running := 0
-			for name, m := range f.watch.machines {
-				if f.watch.waiting[name] && m.Spec.ProviderID != "" {
-					running++
-				}
-			}
-			return fmt.Sprint(running), running == n
-		})
+		return f.watch.until(ctx, "the waiting machines run", f.watch.waiters(n, func(m *v1alpha1.BareMetalMachine) bool { return m.Spec.ProviderID != "" }))
 	})
 }
 
@@ -266,7 +250,7 @@ func (f *fleet) releaseAll(ctx context.Context) error {
 		if err := each(len(names), func(i int) error { return f.deleteMachine(ctx, names[i]) }); err != nil {
 			return err
 		}
-		return f.watch.until(ctx, "the released hosts are Available", patience, f.watch.inPhase(v1alpha1.PhaseAvailable, len(names)))
+		return f.watch.until(ctx, "the released hosts are Available", f.watch.inPhase(v1alpha1.PhaseAvailable, len(names)))
 	})
 }
 
@@ -286,8 +270,8 @@ func (f *fleet) deleteAll(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		return f.watch.until(ctx, "the hosts are gone", patience, func() (string, bool) {
-			return fmt.Sprint(len(f.watch.hosts)), len(f.watch.hosts) <= f.hosts-len(free)
+		return f.watch.until(ctx, "the hosts are gone", func() (string, bool) {
+			return strconv.Itoa(len(f.watch.hosts)), len(f.watch.hosts) <= f.hosts-len(free)
 		})
 	})
 }

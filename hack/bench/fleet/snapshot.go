@@ -88,13 +88,13 @@ var bootCounters = map[string]string{"capbm_dhcp_requests_total": "DHCP", "capbm
 func (s *snapshot) countManager(all families) {
 	for name, protocol := range bootCounters {
 		for _, m := range all[name].GetMetric() {
-			what := protocol
+			what := []string{protocol}
 			for _, l := range m.GetLabel() {
 				if l.GetName() == "what" || l.GetName() == "kind" {
-					what += " " + l.GetValue()
+					what = append(what, l.GetValue())
 				}
 			}
-			s.boot[what] += m.GetCounter().GetValue()
+			s.boot[strings.Join(what, " ")] += m.GetCounter().GetValue()
 		}
 	}
 	for _, m := range all["workqueue_queue_duration_seconds"].GetMetric() {

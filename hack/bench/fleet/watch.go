@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -141,8 +142,11 @@ func (w *watcher) sawHost(before, now *v1alpha1.BareMetalHost) {
 	w.ended(power(now.Status.Power), now.Name)
 }
 
+// patience is how long a phase may take.
+const patience = 30 * time.Minute
+
 // until waits until what was seen suffices.
-func (w *watcher) until(ctx context.Context, what string, patience time.Duration, enough func() (string, bool)) error {
+func (w *watcher) until(ctx context.Context, what string, enough func() (string, bool)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tell := time.NewTicker(20 * time.Second)
@@ -178,6 +182,19 @@ func (w *watcher) inPhase(phase v1alpha1.HostPhase, n int) func() (string, bool)
 			counts[h.Status.Phase]++
 		}
 		return fmt.Sprint(counts), counts[phase] >= n
+	}
+}
+
+// waiters is for until: something is so of n of the machines that waited for a host.
+func (w *watcher) waiters(n int, so func(*v1alpha1.BareMetalMachine) bool) func() (string, bool) {
+	return func() (string, bool) {
+		count := 0
+		for name, m := range w.machines {
+			if w.waiting[name] && so(m) {
+				count++
+			}
+		}
+		return strconv.Itoa(count), count == n
 	}
 }
 

@@ -113,7 +113,7 @@ func Read(path string) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{}
-	if err := json.Unmarshal(content, r); err != nil {
+	if err := json.Unmarshal(content, r); err != nil { //nolint:musttag // the fields' names are those of the file
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
@@ -121,7 +121,7 @@ func Read(path string) (*Run, error) {
 
 // Write writes a run.
 func (r *Run) Write(path string) error {
-	content, err := json.MarshalIndent(r, "", "  ")
+	content, err := json.MarshalIndent(r, "", "  ") //nolint:musttag // as above
 	if err != nil {
 		return err
 	}
