@@ -130,7 +130,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.tellRelease(host, view, step)
 	wait, err := r.perform(ctx, host, view, step)
 	if err != nil {
-		r.line.leave(request.NamespacedName) // others are not to wait for what keeps it
+		if !apierrors.IsConflict(err) { // which is over with the next look
+			r.line.leave(request.NamespacedName) // others are not to wait for what keeps it
+		}
 		return controllers.Result(err)
 	}
 	r.tellStep(ctx, host, view, step)

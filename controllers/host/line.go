@@ -130,10 +130,7 @@ func (l *line) ask(s seen, since, now time.Time) (place *lifecycle.Line) {
 		}
 		if t == nil {
 			t = &ticket{key: s.key, uid: s.uid, domain: s.domain, since: since}
-			l.hosts[t.key] = t
-			d := l.of(t.domain)
-			at, _ := slices.BinarySearchFunc(d.waiting, t, inOrder)
-			d.waiting = slices.Insert(d.waiting, at, t)
+			l.addWaiting(t)
 		}
 		place = l.place(t, now)
 	})
@@ -201,6 +198,18 @@ func (l *line) notRecorded(key types.NamespacedName, generation int64, surely bo
 	})
 }
 
+// outdated puts a host back to where it waited, whose attempt was not recorded because the cache did not show the host as it is: it looks
+// again a moment later, and keeps its turn until then.
+func (l *line) outdated(key types.NamespacedName) {
+	l.do(func() {
+		if t := l.hosts[key]; t != nil && t.boots {
+			l.remove(t)
+			l.addWaiting(t)
+			t.woken = true // it looks again by itself
+		}
+	})
+}
+
 // leave takes a host out of the line that does not wait any more, or of which it is not known. One that boots stays.
 func (l *line) leave(key types.NamespacedName) {
 	l.do(func() {
@@ -260,6 +269,13 @@ func (l *line) of(name string) *domain {
 		l.touched = append(l.touched, name)
 	}
 	return d
+}
+
+func (l *line) addWaiting(t *ticket) {
+	d := l.of(t.domain)
+	at, _ := slices.BinarySearchFunc(d.waiting, t, inOrder)
+	d.waiting = slices.Insert(d.waiting, at, t)
+	l.hosts[t.key] = t
 }
 
 func (l *line) addBooting(t *ticket) {

@@ -143,6 +143,11 @@ func TestLinePlacesAreGivenBack(t *testing.T) {
 		"its object is gone":                func(b *queue) { b.forget(at("h1").key) },
 		"another has its name":              func(b *queue) { b.look(anew, b.now) },
 		"it was moved to another rack":      func(b *queue) { b.asks("h1/rack-2") },
+		"it looks again, and cannot": func(b *queue) {
+			b.take(at("h1").key, b.now.Add(time.Hour), b.now)
+			b.outdated(at("h1").key)
+			b.leave(at("h1").key)
+		},
 		"it was not recorded": func(b *queue) {
 			b.take(at("h1").key, b.now.Add(time.Hour), b.now)
 			b.notRecorded(at("h1").key, 1, true, b.now)
@@ -180,6 +185,20 @@ func TestLineBelievesNoOldCache(t *testing.T) {
 	g.Expect(b.asks("h2")).To(Equal([]int{0}), "it may try again")
 	b.now = b.now.Add(doubtful)
 	g.Expect(b.asks("h3")).To(Equal([]int{0}))
+}
+
+// TestLineKeepsTheTurn: whose attempt was not recorded because the host was written to meanwhile is still the next.
+func TestLineKeepsTheTurn(t *testing.T) {
+	g := NewWithT(t)
+	b := newQueue(1)
+	g.Expect(b.asks("h1", "h2", "h3")).To(Equal([]int{0, 2, 3}))
+	g.Expect(b.take(at("h1").key, b.now.Add(time.Hour), b.now)).To(BeNil())
+	b.outdated(at("h1").key)
+	g.Expect(b.turns()).To(BeEmpty())
+	g.Expect(b.asks("h2", "h1")).To(Equal([]int{2, 0}))
+	b.boots(g, "h1")
+	b.ends("h1")
+	g.Expect(b.turns()).To(Equal([]string{"h2"}))
 }
 
 // TestLineTellsSeldom: the place that people are told does not change with each that leaves.
@@ -271,6 +290,10 @@ func TestPropertyLine(t *testing.T) {
 				}
 				if b.take(show(name).key, b.now.Add(time.Hour), b.now) != nil {
 					t.Fatalf("%s may begin, and may not", name)
+				}
+				if event == 2 && rapid.Bool().Draw(t, "outdated") { // somebody else wrote
+					b.outdated(show(name).key)
+					break
 				}
 				if event == 2 { // the write fails
 					b.notRecorded(show(name).key, h.version, true, b.now)

@@ -99,7 +99,10 @@ func (r *Reconciler) recordBoot(
 		if lifecycle.Begins(view, step) {
 			r.line.recorded(key, written.Generation)
 		}
-	case lifecycle.Begins(view, step):
+	case !lifecycle.Begins(view, step):
+	case apierrors.IsConflict(err):
+		r.line.outdated(key)
+	default:
 		r.line.notRecorded(key, host.Generation, refused(err), view.Now)
 	}
 	return err
@@ -107,5 +110,5 @@ func (r *Reconciler) recordBoot(
 
 // refused is true for an error that is the API server's word that it wrote nothing.
 func refused(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err)
+	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err)
 }
