@@ -95,6 +95,7 @@ func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, now time.Time) {
 	h.bmc.OverrideStands = h.override != nil
 	if at := status.InspectedAt; at != nil && !at.After(now) && host.Status.Hardware != nil && host.Status.ObservedGeneration == host.Generation {
 		h.bmc.Inspected, h.bmc.InspectedAt = true, at.Time
+		h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is written anew
 	}
 }
 

@@ -170,6 +170,7 @@ func TestSeedInventory(t *testing.T) {
 			h.seed(known(c.change), now)
 			g.Expect(h.bmc.Inspected).To(Equal(!c.want.IsZero()))
 			g.Expect(h.bmc.InspectedAt).To(BeTemporally("==", c.want))
+			g.Expect(h.hardware != nil).To(Equal(h.bmc.Inspected), "who does not read it anew has it, to write it where it is erased")
 		})
 	}
 }
