@@ -147,16 +147,15 @@ func newManager(o *options) (ctrl.Manager, error) {
 	})
 }
 
+var withoutManagedFields = cache.TransformStripManagedFields()
+
 // slim takes away what nobody here reads of what the cache keeps: the managed fields, which are half of a host, and of the metadata of Secrets the
 // annotations, in which kubectl apply leaves the Secret itself.
 func slim(o any) (any, error) {
-	if object, ok := o.(metav1.Object); ok {
-		object.SetManagedFields(nil)
-	}
 	if metadata, ok := o.(*metav1.PartialObjectMetadata); ok {
 		metadata.SetAnnotations(nil)
 	}
-	return o, nil
+	return withoutManagedFields(o)
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, pool *bmc.Pool) error {

@@ -188,11 +188,9 @@ func (l *line) notRecorded(key types.NamespacedName, generation int64, surely bo
 		if t == nil || !t.boots {
 			return
 		}
-		if surely {
-			l.remove(t)
+		if l.remove(t); surely {
 			return
 		}
-		l.remove(t)
 		t.generation, t.until = generation+1, now.Add(doubtful)
 		l.addBooting(t)
 	})

@@ -219,7 +219,9 @@ func (f *fleet) restart(ctx context.Context) error {
 		ready := make(chan error, 1)
 		go func() { ready <- f.plane.Crash(ctx) }()
 		for syscall.Kill(old, 0) == nil { // until nobody answers
-			time.Sleep(time.Millisecond)
+			if time.Sleep(time.Millisecond); time.Since(start) > 10*time.Second { // between looks
+				return errors.New("the manager was killed and is still there")
+			}
 		}
 		if err := f.answersDHCP(ctx); err != nil {
 			return err
