@@ -36,7 +36,7 @@ test: ## All tests, with the race detector: unit, conformance, seedcheck, contra
 .PHONY: unit
 unit: lab-programs peers ## Unit tests, controllers against a real API server (envtest), and drivers against emulated BMCs.
 	@hack/promtool.sh
-	go test -race -timeout 15m $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
+	go test -race -timeout 15m $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
 	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager
 
 .PHONY: properties-full
@@ -154,6 +154,10 @@ bench-fleet: lab-programs ## What N (500) hosts cost the manager, its API server
 	@go build -o $(BIN)/fleet ./hack/bench/fleet
 	@$(BIN)/fleet --hosts=$(N) $(if $(BOOTS),--boots=$(BOOTS)) $(if $(MANAGERS),--managers=$(MANAGERS)) $(if $(IDLE),--idle=$(IDLE)) \
 		$(if $(PROFILES),--profiles=$(PROFILES)) --out=hack/bench/results/$(N)$(if $(filter-out 1,$(MANAGERS)),-$(MANAGERS)managers).json
+
+.PHONY: bench-check
+bench-check: lab-programs ## A fleet of 20 hosts through all phases of bench-fleet: they work, and no host costs more API requests than it may.
+	go test -count=1 -timeout 10m ./hack/bench/fleet
 
 .PHONY: bench-compare
 bench-compare: ## How two runs of bench-fleet differ: OLD=FILE NEW=FILE.

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,8 +20,6 @@ import (
 const (
 	// ConsumerIndex finds the hosts that a BareMetalMachine has, by the machine's name.
 	ConsumerIndex = claim.ConsumerField
-	// FreeIndex finds the hosts that no machine has, by the value "true".
-	FreeIndex = "spec.consumerRef.free"
 	// MACIndex finds the hosts with a boot MAC address.
 	MACIndex = "spec.bootMACAddress"
 	// BMCIndex finds the hosts behind a BMC, by its BMCOf. See SameServer.
@@ -48,9 +45,6 @@ func IndexHosts(ctx context.Context, indexer client.FieldIndexer) error {
 				return nil
 			}
 			return []string{h.Spec.ConsumerRef.Name}
-		},
-		FreeIndex: func(h *v1alpha1.BareMetalHost) []string {
-			return []string{strconv.FormatBool(h.Spec.ConsumerRef == nil)}
 		},
 		MACIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{h.Spec.BootMACAddress} },
 		BMCIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{BMCOf(h)} },

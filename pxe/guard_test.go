@@ -55,7 +55,7 @@ func (g *gate) Script(context.Context, net.HardwareAddr, netip.Addr) (Script, er
 	return Script{}, ErrRefused
 }
 
-func (g *gate) Seed(_ context.Context, _, token string, from netip.Addr) (seed.Data, error) {
+func (g *gate) Seed(_ context.Context, _, token, _ string, from netip.Addr) (seed.Data, error) {
 	return seed.Data{UserData: []byte("the bootstrap data")}, g.open(token, from)
 }
 

@@ -7,12 +7,13 @@ import (
 )
 
 func (h *Handler) seed(w http.ResponseWriter, r *http.Request) {
-	data, err := h.Booter.Seed(r.Context(), hostOf(r), r.PathValue("token"), clientOf(r))
+	file := r.PathValue("file")
+	data, err := h.Booter.Seed(r.Context(), hostOf(r), r.PathValue("token"), file, clientOf(r))
 	if err != nil {
 		refuse(w, r, err)
 		return
 	}
-	content, ok, err := seed.File(data, r.PathValue("file"), h.base(r))
+	content, ok, err := seed.File(data, file, h.base(r))
 	switch {
 	case err != nil:
 		refuse(w, r, err)

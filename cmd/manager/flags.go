@@ -95,24 +95,25 @@ func (o *options) leaseName() string {
 	return fmt.Sprintf("%s-%08x", name, sum.Sum32())
 }
 
-// each calls f with every flag of concurrency.
-func (c *concurrency) each(f func(value *int, name, what string)) {
-	f(&c.host, "baremetalhost-concurrency", "BareMetalHosts that are worked on at once.")
-	f(&c.machine, "baremetalmachine-concurrency", "BareMetalMachines that are worked on at once.")
-	f(&c.cluster, "baremetalcluster-concurrency", "BareMetalClusters that are worked on at once.")
-	f(&c.template, "baremetalmachinetemplate-concurrency", "BareMetalMachineTemplates that are worked on at once.")
-	f(&c.remediation, "baremetalremediation-concurrency", "BareMetalRemediations that are worked on at once.")
-	f(&c.node, "node-concurrency", "BareMetalMachines whose Nodes are looked for at once.")
-	f(&c.clusterCache, "clustercache-concurrency", "Workload clusters whose connections are made or checked at once.")
+// each calls f with every flag of concurrency and its default. A claim is a few requests one after the other: with as few machines at once as hosts, those
+// that wait for theirs would wait for the boots of those that have one.
+func (c *concurrency) each(f func(value *int, name string, byDefault int, what string)) {
+	f(&c.host, "baremetalhost-concurrency", 10, "BareMetalHosts that are worked on at once.")
+	f(&c.machine, "baremetalmachine-concurrency", 30, "BareMetalMachines that are worked on at once.")
+	f(&c.cluster, "baremetalcluster-concurrency", 10, "BareMetalClusters that are worked on at once.")
+	f(&c.template, "baremetalmachinetemplate-concurrency", 10, "BareMetalMachineTemplates that are worked on at once.")
+	f(&c.remediation, "baremetalremediation-concurrency", 10, "BareMetalRemediations that are worked on at once.")
+	f(&c.node, "node-concurrency", 10, "BareMetalMachines whose Nodes are looked for at once.")
+	f(&c.clusterCache, "clustercache-concurrency", 10, "Workload clusters whose connections are made or checked at once.")
 }
 
 func (c *concurrency) addFlags(set *pflag.FlagSet) {
-	c.each(func(value *int, name, what string) { set.IntVar(value, name, 10, what) })
+	c.each(func(value *int, name string, byDefault int, what string) { set.IntVar(value, name, byDefault, what) })
 }
 
 func (c *concurrency) check() error {
 	var problems []error
-	c.each(func(value *int, name, _ string) {
+	c.each(func(value *int, name string, _ int, _ string) {
 		if *value < 1 {
 			problems = append(problems, fmt.Errorf("--%s: %d: give at least 1", name, *value))
 		}

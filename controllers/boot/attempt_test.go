@@ -240,11 +240,11 @@ func TestTokensDie(t *testing.T) {
 			w := newWorld(nil)
 			token, err := w.script(honest)
 			g.Expect(err).NotTo(HaveOccurred())
-			data, err := w.Seed(ctx, "dc/h", token, honest)
+			data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(test.change(w)).To(Succeed())
 
-			again, err := w.Seed(ctx, "dc/h", token, honest)
+			again, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 			if test.seed {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(again).To(Equal(data))
@@ -310,7 +310,7 @@ func TestLastRequester(t *testing.T) {
 	w := newWorld(nil)
 	token, err := w.script(stranger)
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = w.Seed(ctx, "dc/h", token, stranger)
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, stranger)
 	g.Expect(err).NotTo(HaveOccurred(), "over plain HTTP nobody can tell")
 	answer, err := w.Lookup(ctx, booting)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -319,7 +319,7 @@ func TestLastRequester(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.host().Spec.Boot.Failure.Reason).To(Equal(v1alpha1.ReasonSecondRequester))
 	g.Expect(w.host().Spec.Boot.Failure.Message).To(ContainSubstring("192.0.2.9 asked for the boot script that was given to 192.0.2.66"))
-	_, err = w.Seed(ctx, "dc/h", token, stranger)
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, stranger)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
@@ -329,7 +329,7 @@ func TestReportFromElsewhere(t *testing.T) {
 	w := newWorld(nil)
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	data, err := w.Seed(ctx, "dc/h", token, honest)
+	data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	static := netip.MustParseAddr("2001:db8::9")
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Up, static)).To(Succeed())
@@ -345,7 +345,7 @@ func TestReportAfterNode(t *testing.T) {
 	w := newWorld(nil)
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	data, err := w.Seed(ctx, "dc/h", token, honest)
+	data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	appeared := metav1.Now()
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.ReportedAt = &appeared })).To(Succeed())
@@ -356,13 +356,44 @@ func TestReportAfterNode(t *testing.T) {
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Failed, honest)).To(Succeed(), "a bootstrap may end long after the system is up")
 }
 
+// TestSeedReads: once the bootstrap data was given out its Secret is read for the files that hold it, and for no other.
+func TestSeedReads(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld(nil)
+	token, err := w.script(honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	whole, err := w.Seed(ctx, "dc/h", token, seed.MetaData, honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(whole.UserData).NotTo(BeEmpty(), "a boot that cannot be finished is not begun")
+
+	before := w.reads.Load()
+	for _, file := range []string{seed.MetaData, seed.VendorData, seed.NetworkConfig} {
+		data, err := w.Seed(ctx, "dc/h", token, file, honest)
+		g.Expect(err).NotTo(HaveOccurred())
+		content, _, err := seed.File(data, file, "http://192.0.2.1")
+		g.Expect(err).NotTo(HaveOccurred())
+		expected, _, err := seed.File(whole, file, "http://192.0.2.1")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(content)).To(Equal(string(expected)), file)
+	}
+	g.Expect(w.reads.Load()-before).To(BeEquivalentTo(3), "the host")
+	for i, file := range []string{seed.UserData, seed.IgnitionFile} {
+		data, err := w.Seed(ctx, "dc/h", token, file, honest)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(data.UserData).To(Equal(whole.UserData))
+		g.Expect(w.reads.Load()-before).To(BeEquivalentTo(5+2*i), "the host and the Secret")
+	}
+	_, err = w.Seed(ctx, "dc/h", token, seed.MetaData, stranger)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+}
+
 // TestReportBeforeSeed: nobody can have a report's token before the seed was given out.
 func TestReportBeforeSeed(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(nil)
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	data, err := w.Seed(ctx, "dc/h", token, honest)
+	data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.SeededAt = nil })).To(Succeed())
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Up, honest)).To(MatchError(pxe.ErrRefused))
@@ -420,7 +451,7 @@ func TestRace(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			w.fault = conflicts
 			winners := race(func(from netip.Addr) error {
-				data, err := w.Seed(ctx, "dc/h", token, from)
+				data, err := w.Seed(ctx, "dc/h", token, seed.UserData, from)
 				if (err == nil) != (data.UserData != nil) {
 					t.Errorf("%v with %q", err, data.UserData)
 				}
@@ -492,7 +523,7 @@ func (w *world) ask(what string, tokens *known, from netip.Addr) error {
 		}
 		return err
 	case "seed":
-		data, err := w.Seed(ctx, "dc/h", tokens.seed, from)
+		data, err := w.Seed(ctx, "dc/h", tokens.seed, seed.UserData, from)
 		if err == nil {
 			tokens.report = reportToken(data)
 		}
@@ -511,7 +542,7 @@ func TestGuessesCostLittle(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	cost := func(host, token string) int64 {
 		before := w.reads.Load()
-		_, err := w.Seed(ctx, host, token, stranger)
+		_, err := w.Seed(ctx, host, token, seed.UserData, stranger)
 		g.Expect(err).To(MatchError(pxe.ErrRefused))
 		return w.reads.Load() - before
 	}
@@ -520,7 +551,7 @@ func TestGuessesCostLittle(t *testing.T) {
 		cost(fmt.Sprintf("dc/h%d", i), "guess")
 	}
 	g.Expect(w.reads.Load()).To(BeNumerically("<", 1000), "100 at once, and 20 a second, of 2000")
-	_, err = w.Seed(ctx, "dc/h", token, honest)
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
@@ -537,13 +568,13 @@ func TestCacheBehind(t *testing.T) {
 	host.Spec.Boot = nil
 	g.Expect(old.Update(ctx, &host)).To(Succeed())
 	w.Booter.Client = split{w.Client, old}
-	_, err = w.Seed(ctx, "dc/h", token, honest)
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 
 	host.Spec.Boot = w.host().Spec.Boot
 	g.Expect(old.Update(ctx, &host)).To(Succeed())
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.ReportedAt = new(metav1.Now()) })).To(Succeed())
-	_, err = w.Seed(ctx, "dc/h", token, honest)
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
@@ -554,7 +585,7 @@ func TestDataComesLater(t *testing.T) {
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(deleted("data", &corev1.Secret{})(w)).To(Succeed())
-	_, err = w.Seed(ctx, "dc/h", token, honest)
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(And(HaveOccurred(), Not(MatchError(pxe.ErrRefused))))
 	g.Expect(w.host().Spec.Boot.SeedAddress).To(BeEmpty())
 }
@@ -566,12 +597,12 @@ func TestEvents(t *testing.T) {
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	for range 3 {
-		_, err = w.Seed(ctx, "dc/h", "guess", stranger)
+		_, err = w.Seed(ctx, "dc/h", "guess", seed.UserData, stranger)
 		g.Expect(err).To(HaveOccurred())
-		_, err = w.Seed(ctx, "dc/h", token, honest)
+		_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 		g.Expect(err).NotTo(HaveOccurred())
 	}
-	_, err = w.Seed(ctx, "dc/h", token, stranger)
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, stranger)
 	g.Expect(err).To(HaveOccurred())
 	told := func() (told []string) {
 		for len(w.events) > 0 {
@@ -590,7 +621,7 @@ func TestEvents(t *testing.T) {
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 2, StartedAt: metav1.NewTime(h.Spec.Boot.StartedAt.Add(time.Second)), PoweredOffAt: h.Spec.Boot.PoweredOffAt}
 	})).To(Succeed())
-	_, err = w.Seed(ctx, "dc/h", token, honest)
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(told()).To(ConsistOf(ContainSubstring("boot attempt 2")), "each attempt has its first")
 }

@@ -46,6 +46,7 @@ type Booter struct {
 	sightings *sightings
 	doubtful  *rate.Limiter // how often a host is read for a token that the cache does not know
 	told      *lru.Cache    // attemptKeys, whose first refusal was told
+	pace      *controllers.Pace
 }
 
 var _ pxe.Booter = &Booter{}
@@ -55,7 +56,7 @@ func New(b *Booter) *Booter {
 	if b.Clock == nil {
 		b.Clock = clock.RealClock{}
 	}
-	b.sightings = newSightings()
+	b.sightings, b.pace = newSightings(), controllers.NewPace()
 	b.doubtful, b.told = rate.NewLimiter(20, 100), lru.New(4096)
 	return b
 }

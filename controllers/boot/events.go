@@ -42,7 +42,7 @@ func (b *Booter) tellRefusal(host *v1alpha1.BareMetalHost, from netip.Addr, err 
 }
 
 // tellStage tells of a stage when it is first seen in a boot attempt. That of the bootstrap data was told by who gave it out; how a place in line
-// changes only the status tells.
+// changes only the status tells. While very many boot at once the status alone tells of what goes as it should.
 func (b *Booter) tellStage(host *v1alpha1.BareMetalHost, s v1alpha1.Sighting) {
 	if s.Stage == v1alpha1.StageSeed || s.Stage == v1alpha1.StageWaiting && controllers.Seen(host, s.Stage) != nil {
 		return
@@ -50,6 +50,8 @@ func (b *Booter) tellStage(host *v1alpha1.BareMetalHost, s v1alpha1.Sighting) {
 	kind := corev1.EventTypeNormal
 	if s.Stage == v1alpha1.StageBootstrapFailed || s.Stage == v1alpha1.StageRestarted {
 		kind = corev1.EventTypeWarning
+	} else if !b.pace.Allow(b.Clock.Now()) {
+		return
 	}
 	note := fmt.Sprintf("Boot attempt %d: the stage %s was seen", s.Attempt, s.Stage)
 	if by := strings.Trim(s.Address+", "+s.Client, ", "); by != "" {

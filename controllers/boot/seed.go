@@ -20,8 +20,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// Seed gives the bootstrap data to the first who asks for it with the token.
-func (b *Booter) Seed(ctx context.Context, name, token string, from netip.Addr) (seed.Data, error) {
+// Seed gives the bootstrap data to the first who asks for a file of the seed with the token. From then on the Secret is read only for the files
+// that it is in.
+func (b *Booter) Seed(ctx context.Context, name, token, file string, from netip.Addr) (seed.Data, error) {
 	var data seed.Data
 	var first bool
 	host, err := b.withToken(ctx, shown{name, token, forSeed, from}, func(a attempt) error {
@@ -32,12 +33,13 @@ func (b *Booter) Seed(ctx context.Context, name, token string, from netip.Addr) 
 		if err := bind(&host.Spec.Boot.SeedAddress, from, "bootstrap data"); err != nil {
 			return b.failAttempt(ctx, host, err)
 		}
-		bootstrap, err := b.bootstrap(ctx, host, consumer)
+		first = host.Spec.Boot.SeededAt == nil
+		bootstrap, err := b.partOf(ctx, host, consumer, first || seed.HasUserData(file))
 		if err != nil {
 			b.failed(host, v1alpha1.ReasonBootstrapDataUnavailable, err)
 			return err
 		}
-		if first = host.Spec.Boot.SeededAt == nil; first {
+		if first {
 			now := metav1.NewTime(b.Clock.Now())
 			host.Spec.Boot.SeededAt = &now
 		}
@@ -74,6 +76,15 @@ type bootstrap struct {
 	data    []byte
 	format  seed.Format
 	network *seed.Network
+}
+
+// partOf is bootstrap, or what of it is known without the Secret.
+func (b *Booter) partOf(ctx context.Context, host *v1alpha1.BareMetalHost, consumer *controllers.Consumer, whole bool) (bootstrap, error) {
+	if whole {
+		return b.bootstrap(ctx, host, consumer)
+	}
+	network, err := Network(host.Spec.Network)
+	return bootstrap{network: network}, err
 }
 
 // bootstrap reads the bootstrap Secret, and the host's network. It is asked when the script is given out as well as when the seed is: the

@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -23,10 +24,14 @@ import (
 )
 
 const (
+	// gather is how long is waited for what is seen of a host next, so that the stages that follow each other are written together.
+	gather = 500 * time.Millisecond
 	// writers bounds the hosts whose sightings are written at once, patience how long that may take, and backlog how many hosts may wait for it.
 	writers  = 4
 	patience = 30 * time.Second
-	backlog  = 1024
+	// lastWrites is how long a process that stops writes what it saw last.
+	lastWrites = 5 * time.Second
+	backlog    = 1024
 	// settle is how long the cache may take to show what was written. Until then memory keeps it from being written twice, and from then
 	// on the host's own status does.
 	settle = time.Minute
@@ -36,9 +41,9 @@ const (
 )
 
 // sightings are written in the background: no packet waits for the API server. What is seen of a host while its turn to be written has not come
-// is written together then, so that a slow API server gets fewer writes.
+// is written together then: a slow API server gets fewer writes, and what is given out to a host meets fewer conflicts.
 type sightings struct {
-	hosts workqueue.TypedInterface[types.NamespacedName] // those with news
+	hosts workqueue.TypedDelayingInterface[types.NamespacedName] // those with news
 
 	mu      sync.Mutex
 	news    map[types.NamespacedName]*news
@@ -72,7 +77,7 @@ type writing struct {
 
 func newSightings() *sightings {
 	return &sightings{
-		hosts: workqueue.NewTyped[types.NamespacedName](), news: map[types.NamespacedName]*news{}, written: map[sightingKey]writing{},
+		hosts: workqueue.NewTypedDelayingQueue[types.NamespacedName](), news: map[types.NamespacedName]*news{}, written: map[sightingKey]writing{},
 	}
 }
 
@@ -81,7 +86,7 @@ func equalAttempts(a, b *v1alpha1.BootAttempt) bool { return equality.Semantic.D
 // NeedLeaderElection is false: every boot server writes what it sees.
 func (b *Booter) NeedLeaderElection() bool { return false }
 
-// Start writes sightings until ctx ends.
+// Start writes sightings until ctx ends, and then what was seen last: nobody reports twice how the bootstrap went.
 func (b *Booter) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for range writers {
@@ -99,6 +104,11 @@ func (b *Booter) Start(ctx context.Context) error {
 	<-ctx.Done()
 	b.sightings.hosts.ShutDown()
 	wg.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+	defer cancel()
+	for _, host := range b.sightings.hostsWithNews() {
+		b.write(last, host, b.sightings.due(host))
+	}
 	return nil
 }
 
@@ -265,8 +275,15 @@ func (s *sightings) add(host types.NamespacedName, tell func(*news)) bool {
 		s.news[host] = n
 	}
 	tell(n)
-	s.hosts.Add(host)
+	s.hosts.AddAfter(host, gather)
 	return true
+}
+
+// hostsWithNews returns the hosts that wait to be written.
+func (s *sightings) hostsWithNews() []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.news))
 }
 
 // due takes the news of a host.

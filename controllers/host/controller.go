@@ -59,6 +59,8 @@ type Reconciler struct {
 	facts    *facts
 	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
 	line     *line
+	newest   controllers.Newest[*v1alpha1.BareMetalHost]
+	pace     *controllers.Pace
 	results  chan event.TypedGenericEvent[types.NamespacedName]
 	stopped  <-chan struct{}
 }
@@ -73,6 +75,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	}
 	r.facts, r.metadata, r.stopped = newFacts(), mgr.GetCache(), ctx.Done()
 	r.line = newLine(r.Settings.BootConcurrency, r.bringBack)
+	r.pace = controllers.NewPace()
 	r.results = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
 	results := source.TypedChannel(r.results, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
@@ -111,13 +114,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if apierrors.IsNotFound(err) {
 			r.facts.forget(request.NamespacedName)
 			r.line.forget(request.NamespacedName)
+			r.pace.Told(request.NamespacedName)
+			r.newest.Forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !controllers.HasWatchFilter(host, r.WatchFilter) {
 		r.line.forget(request.NamespacedName)
+		r.pace.Told(request.NamespacedName)
+		r.newest.Forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	host = r.newest.Read(host)
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
@@ -136,19 +144,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return controllers.Result(err)
 	}
 	r.tellStep(ctx, host, view, step)
-	if step.Action == lifecycle.Forget {
-		return ctrl.Result{}, nil
+	if recorded(step.Action) {
+		return ctrl.Result{}, nil // the event of what was written brings the host back, and its status is written once
 	}
-	if err := r.writeStatus(ctx, host, view, step); err != nil {
+	untold, err := r.writeStatus(ctx, host, view, step)
+	if err != nil {
 		return controllers.Result(err)
 	}
-	if host.Status.ObservedGeneration == 0 && wait == 0 {
-		wait = quickly // nothing was told yet: if it takes longer, that it does
+	if wait == 0 || untold > 0 && untold < wait {
+		wait = untold
 	}
 	if !step.Again.IsZero() && (wait == 0 || step.Again.Before(view.Now.Add(wait))) {
 		wait = max(step.Again.Sub(view.Now), 10*time.Millisecond)
 	}
 	return ctrl.Result{RequeueAfter: wait}, nil
+}
+
+// recorded is true for steps that write to the host's spec or metadata, as they always do when they are taken: the step was chosen since it differs.
+func recorded(action lifecycle.Action) bool {
+	switch action {
+	case lifecycle.RecordBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Forget:
+		return true
+	default:
+		return false
+	}
 }
 
 // observe gathers what is known of a host.

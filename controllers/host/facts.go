@@ -30,7 +30,7 @@ type hostFacts struct {
 	failures int    // in a row
 	hardware *v1alpha1.Hardware
 
-	seeded      bool                         // the status was read
+	since       time.Time                    // when the status was read, once; zero for not yet
 	description *v1alpha1.BMCStatus          // without the override
 	override    *v1alpha1.BootOverrideStatus // how the server was last told to boot from the network
 	operation   *v1alpha1.Operation
@@ -82,10 +82,10 @@ func (f *facts) forget(key types.NamespacedName) {
 // still stands is not in the status, so it may. The inventory is taken for as old as it is, so that a restart does not read those of a whole fleet;
 // but not when the host's spec was changed since: it may be another server's.
 func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, now time.Time) {
-	if h.seeded {
+	if !h.since.IsZero() {
 		return
 	}
-	h.seeded = true
+	h.since = now
 	status := host.Status.BMC
 	if status == nil {
 		return
@@ -107,7 +107,7 @@ func (h *hostFacts) reach(endpoint *bmc.Endpoint, secrets string) {
 		return
 	}
 	if h.endpoint != nil && h.endpoint.URL.String() != endpoint.URL.String() {
-		*h = hostFacts{secrets: secrets, seeded: true, bmc: lifecycle.BMC{Busy: h.bmc.Busy}}
+		*h = hostFacts{secrets: secrets, since: h.since, bmc: lifecycle.BMC{Busy: h.bmc.Busy}}
 	}
 	h.bmc.Problem, h.failures = nil, 0
 	h.endpoint = endpoint
@@ -207,8 +207,8 @@ func (h *hostFacts) soil() {
 
 // operated notes what was done to the server.
 func (h *hostFacts) operated(name string, start, end time.Time, err error) {
-	ended := metav1.NewTime(end)
-	h.operation = &v1alpha1.Operation{Name: name, StartedAt: metav1.NewTime(start), EndedAt: &ended, Outcome: v1alpha1.OperationSucceeded}
+	ended := kept(end)
+	h.operation = &v1alpha1.Operation{Name: name, StartedAt: kept(start), EndedAt: &ended, Outcome: v1alpha1.OperationSucceeded}
 	if err != nil {
 		h.operation.Outcome, h.operation.Message = v1alpha1.OperationFailed, controllers.Clip(err.Error(), controllers.MaxMessage)
 	}
@@ -218,4 +218,10 @@ func (h *hostFacts) operated(name string, start, end time.Time, err error) {
 func (h *hostFacts) hold(now time.Time) {
 	h.held = now.Add(min(time.Second<<min(h.unsure, 10), time.Minute))
 	h.unsure++
+}
+
+// kept returns a time as the API server keeps it: to the second. What is written is then what is read again, and needs no second write.
+func kept(t time.Time) metav1.Time {
+	fine := metav1.NewTime(t)
+	return fine.Rfc3339Copy()
 }

@@ -37,7 +37,7 @@ func TestReach(t *testing.T) {
 	g.Expect(h.bmc.Problem).To(BeNil())
 	g.Expect(h.bmc.Inspected).To(BeTrue())
 
-	h.bmc.Busy, h.seeded, h.override = true, true, &v1alpha1.BootOverrideStatus{}
+	h.bmc.Busy, h.since, h.override = true, time.Now(), &v1alpha1.BootOverrideStatus{}
 	h.reach(endpoint("b", "right"), "4")
 	g.Expect(h.bmc).To(Equal(lifecycle.BMC{Busy: true}), "another server, and the job at the old one is not over")
 	h.seed(withStatus(&v1alpha1.BMCStatus{Protocol: "that of the other server"}), time.Now())

@@ -3,8 +3,6 @@ package host
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -22,7 +20,7 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	}
 	status := &v1alpha1.BMCStatus{
 		Protocol: controllers.Clip(description.Protocol, controllers.MaxText), Quirks: controllers.ClipAll(description.Quirks),
-		InspectedAt: new(metav1.NewTime(r.Clock.Now())),
+		InspectedAt: new(kept(r.Clock.Now())),
 	}
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))

@@ -29,7 +29,11 @@ func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		for _, annotation := range step.Drop {
 			delete(changed.Annotations, annotation)
 		}
-		return r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
+		err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
+		if err == nil {
+			r.newest.Wrote(changed)
+		}
+		return err
 	}
 	switch step.Action {
 	case lifecycle.Nothing:

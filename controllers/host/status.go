@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -24,14 +25,78 @@ const quickly = 5 * time.Second
 
 // writeStatus tells people where the host stands, with one write if anything changed. While the BMC is asked for the first time in
 // this process's life the status stays as it is, so that a restart writes nothing.
-func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
+//
+// It returns how long to wait until it is written what is not written now.
+func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) (time.Duration, error) {
 	unknown := !view.BMC.Inspected || view.BMC.PowerAt.IsZero()
 	asking := view.BMC.Problem == nil && unknown && (view.BMC.Busy || step.Action == lifecycle.Inspect || step.Action == lifecycle.ReadPower)
-	if asking && (host.Status.ObservedGeneration == host.Generation || host.Status.ObservedGeneration == 0 && age(host, view.Now) < quickly) {
-		return nil
+	key := client.ObjectKeyFromObject(host)
+	learned := r.facts.get(key)
+	switch {
+	case asking && host.Status.ObservedGeneration == host.Generation:
+		return 0, nil
+	case asking && host.Status.ObservedGeneration == 0 && view.Now.Sub(learned.since) < quickly:
+		return quickly, nil // if it takes longer, that it does is told
 	}
 	before := host.DeepCopy()
-	learned := r.facts.get(client.ObjectKeyFromObject(host))
+	r.fillStatus(host, view, step, learned)
+	patch := client.MergeFrom(before)
+	same, err := sameStatus(before, host, patch)
+	if err != nil {
+		return 0, err
+	}
+	if same {
+		r.pace.Told(key)
+		return 0, nil
+	}
+	if asking || !happened(before.Status, host.Status) {
+		if wait := r.pace.Wait(key, view.Now); wait > 0 {
+			return wait, nil
+		}
+	}
+	if err := r.Client.Status().Patch(ctx, host, patch); err != nil {
+		return 0, err
+	}
+	r.newest.Wrote(host)
+	r.pace.Told(key)
+	r.tellStatus(before, host, view.Now, step.Message)
+	return 0, nil
+}
+
+// sameStatus is true where nothing would be sent. What would be is looked at only where the statuses differ, as by what JSON cannot say: it was a quarter of
+// what the hosts at rest allocated.
+func sameStatus(before, host *v1alpha1.BareMetalHost, patch client.Patch) (bool, error) {
+	if equality.Semantic.DeepEqual(before.Status, host.Status) {
+		return true, nil
+	}
+	change, err := patch.Data(host)
+	return string(change) == "{}", err
+}
+
+// happened is true for statuses that tell of something that happened, and not only of how it goes on. When the inventory was read is left out, since it tells
+// nothing of what was read; so are the addresses of a machine that reported in and does not run yet: they follow from the spec.
+func happened(before, after v1alpha1.BareMetalHostStatus) bool {
+	bare := func(s v1alpha1.BareMetalHostStatus) v1alpha1.BareMetalHostStatus {
+		s.ObservedGeneration, s.Conditions = 0, controllers.Bare(s.Conditions)
+		s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.BootProgressCondition })
+		if s.Phase == v1alpha1.PhaseBooting {
+			s.Addresses = nil
+		}
+		if o := s.LastOperation; o != nil && o.Outcome == v1alpha1.OperationSucceeded {
+			s.LastOperation = nil
+		}
+		if s.BMC != nil {
+			said := *s.BMC
+			said.BootOverride, said.InspectedAt = nil, nil
+			s.BMC = &said
+		}
+		return s
+	}
+	return !equality.Semantic.DeepEqual(bare(before), bare(after))
+}
+
+// fillStatus makes the status what is known of the host.
+func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, learned hostFacts) {
 	status := &host.Status
 	status.ObservedGeneration = host.Generation
 	if step.Phase != "" {
@@ -47,32 +112,14 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 	if learned.operation != nil {
 		status.LastOperation = learned.operation
 	}
-	bootStatus(host, step)
+	bootStatus(host)
 	setConditions(host, view, step)
 	setProgress(host, lifecycle.BootProgress(view, r.Settings, step))
-	patch := client.MergeFrom(before)
-	// Compared is what would be sent: the times that are known here are finer than those that the API server keeps.
-	if change, err := patch.Data(host); err != nil || string(change) == "{}" {
-		return err
-	}
-	if err := r.Client.Status().Patch(ctx, host, patch); err != nil {
-		return err
-	}
-	r.tellStatus(before, host, view.Now, step.Message)
-	return nil
-}
-
-// age is how long ago a host was registered: whole seconds, as the API server tells it.
-func age(host *v1alpha1.BareMetalHost, now time.Time) time.Duration {
-	return now.Sub(host.CreationTimestamp.Time)
 }
 
 // bootStatus keeps the sightings, which the boot server writes, to the attempt that they are of.
-func bootStatus(host *v1alpha1.BareMetalHost, step lifecycle.Step) {
+func bootStatus(host *v1alpha1.BareMetalHost) {
 	attempt := host.Spec.Boot
-	if step.Action == lifecycle.RecordBoot {
-		attempt = step.Boot
-	}
 	switch {
 	case attempt == nil:
 		host.Status.Boot, host.Status.Addresses = nil, nil

@@ -110,6 +110,13 @@ func (r *Reconciler) tellHold(host *v1alpha1.BareMetalHost, view lifecycle.View,
 // tellReleased tells what became of a host that was let go.
 func (r *Reconciler) tellReleased(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	machine, quarantine := view.Spec.ConsumerRef.Name, step.Quarantine
+	// The status may come here from any phase. Where it goes to is told here, and not by the status once more.
+	r.facts.with(client.ObjectKeyFromObject(host), func(h *hostFacts) {
+		if h.told.uid != host.UID {
+			h.told = standingOf(host)
+		}
+		h.told.phase = v1alpha1.PhaseReleasing
+	})
 	result := metrics.ReleasedFree
 	switch {
 	case quarantine != nil && quarantine.Reason == v1alpha1.ReasonReleasedUnfenced:

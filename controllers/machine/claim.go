@@ -17,7 +17,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// reconcileClaim claims a host. Just before it does so it asks the API server whether the machine has one: the cache may be behind.
+// reconcileClaim claims a host. Just before it does so it asks the API server whether the machine has one: the cache may be behind. It need
+// not ask for a machine that just got its finalizer, and that list takes a while: the API server's cache has to catch up with etcd.
 func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error) {
 	if s.host != nil {
 		return false, nil
@@ -31,7 +32,10 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 		s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
 		return true, nil
 	}
-	held, err := claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
+	var held []v1alpha1.BareMetalHost
+	if !s.isNew {
+		held, err = claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
+	}
 	if err == nil && len(held) == 0 {
 		err = claim.Claim(ctx, r.Client, host, s.machine.Name)
 		countNotClaimed(err)
@@ -67,16 +71,14 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHos
 	if err != nil {
 		return nil, waiting{}, err
 	}
-	// Nothing is written to what these lists hold: they are the cache's own objects.
-	var free v1alpha1.BareMetalHostList
-	here := client.InNamespace(s.machine.Namespace)
-	if err := r.Client.List(ctx, &free, here, client.MatchingFields{controllers.FreeIndex: "true"}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, waiting{}, err
+	candidates := func(yield func(*v1alpha1.BareMetalHost) bool) {
+		for host := range r.free.in(s.machine.Namespace) {
+			if (former == "" || claim.Had(host, want.Reuse)) && !yield(host) {
+				return
+			}
+		}
 	}
-	if former != "" {
-		free.Items = slices.DeleteFunc(free.Items, func(h v1alpha1.BareMetalHost) bool { return !claim.Had(&h, want.Reuse) })
-	}
-	if host, _ := r.assumed.Pick(free.Items, want, s.machine.Name); host != nil {
+	if host, _ := r.assumed.Pick(candidates, want, s.machine.Name); host != nil {
 		return host.DeepCopy(), waiting{}, nil
 	}
 	if former != "" {
@@ -91,11 +93,11 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHos
 	if !due {
 		return nil, waiting{v1alpha1.ReasonNoHostFits, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition)}, nil
 	}
-	var all v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &all, here, client.UnsafeDisableDeepCopy); err != nil {
+	var all v1alpha1.BareMetalHostList // the cache's own objects, to which nothing is written
+	if err := r.Client.List(ctx, &all, client.InNamespace(s.machine.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, waiting{}, err
 	}
-	_, tally := claim.Pick(all.Items, want, func(*v1alpha1.BareMetalHost) bool { return true })
+	_, tally := claim.Pick(claim.Each(all.Items), want, func(*v1alpha1.BareMetalHost) bool { return true })
 	return nil, waiting{v1alpha1.ReasonNoHostFits, tally.String()}, nil
 }
 
@@ -137,14 +139,9 @@ func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) 
 			note(&held.Items[j])
 		}
 	}
-	var free v1alpha1.BareMetalHostList
-	err := r.Client.List(ctx, &free, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.FreeIndex: "true"}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return "", err
-	}
-	for i := range free.Items {
-		if claim.Had(&free.Items[i], want.Reuse) && justReleased(&free.Items[i], now) {
-			note(&free.Items[i])
+	for host := range r.free.in(s.machine.Namespace) {
+		if claim.Had(host, want.Reuse) && justReleased(host, now) {
+			note(host)
 		}
 	}
 	if len(names) == 0 {

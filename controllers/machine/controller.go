@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/finalizers"
-	"sigs.k8s.io/cluster-api/util/paused"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -44,8 +45,11 @@ type Reconciler struct {
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
 	WatchFilter string
 
+	free     free
 	assumed  claim.Assumed
 	tellings tellings
+	newest   controllers.Newest[*v1alpha1.BareMetalMachine]
+	pace     *controllers.Pace
 	once     *lru.Cache // onceKeys, of what was told; nil tells all
 }
 
@@ -55,13 +59,14 @@ type scope struct {
 	owner   *clusterv1.Machine
 	cluster *clusterv1.Cluster
 	host    *v1alpha1.BareMetalHost // the host that the machine has, once reconcileHeld found it
+	isNew   bool                    // this reconcile gave the machine its finalizer: nobody claimed a host for it before
 	again   time.Duration           // when to look again if nothing happens; zero for what an event ends
 }
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
-	r.once = lru.New(4096)
+	r.once, r.pace = lru.New(4096), controllers.NewPace()
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -81,42 +86,42 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 }
 
 // Reconcile brings a machine one step further.
-func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (result ctrl.Result, reterr error) {
 	s := &scope{machine: &v1alpha1.BareMetalMachine{}}
 	if err := r.Client.Get(ctx, request.NamespacedName, s.machine); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.tellings.forget(request.NamespacedName)
+			r.pace.Told(request.NamespacedName)
+			r.newest.Forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !controllers.HasWatchFilter(s.machine, r.WatchFilter) {
+		r.newest.Forget(request.NamespacedName)
+		r.pace.Told(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	s.machine = r.newest.Read(s.machine)
 	if movedAway(s.machine) {
 		return controllers.Result(r.removeFinalizer(ctx, s.machine))
 	}
 	if found, err := r.readOwners(ctx, s); err != nil || !found {
 		return controllers.Result(err)
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, s.machine); err != nil || isPaused || requeue {
-		if err == nil && isPaused && !s.machine.DeletionTimestamp.IsZero() {
-			err = r.tellDeleting(ctx, s.machine, "The machine or its Cluster is paused: nothing is done until the machine's annotation cluster.x-k8s.io/paused or "+
-				"the Cluster's spec.paused is removed")
-		}
+	if stop, err := r.reconcilePaused(ctx, s); err != nil || stop {
 		return controllers.Result(err)
 	}
-	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, s.machine, v1alpha1.MachineFinalizer); err != nil || added {
+	if err := r.ensureFinalizer(ctx, s); err != nil {
 		return controllers.Result(err)
 	}
 	before := s.machine.DeepCopy()
 	defer func() {
-		setReady(s.machine)
-		if err := r.write(ctx, before, s.machine); client.IgnoreNotFound(err) != nil {
-			reterr = kerrors.NewAggregate([]error{reterr, err})
-			return
+		wait, err := r.tell(ctx, before, s)
+		if reterr = kerrors.NewAggregate([]error{reterr, err}); reterr == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
+			result.RequeueAfter = wait
 		}
-		r.tellWritten(before, s)
 	}()
+	setNotPaused(s.machine)
 	healLabels(s.machine, s.owner)
 	if err := r.advance(ctx, s); err != nil {
 		return controllers.Result(err)
@@ -179,18 +184,70 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 	return false, client.IgnoreNotFound(r.removeFinalizer(ctx, s.machine))
 }
 
+// tell writes what a reconcile made of a machine and tells what happened, or returns how long to wait until it does.
+func (r *Reconciler) tell(ctx context.Context, before *v1alpha1.BareMetalMachine, s *scope) (time.Duration, error) {
+	setReady(s.machine)
+	if wait := r.untold(before, s.machine); wait > 0 {
+		return wait, nil
+	}
+	provided, err := r.write(ctx, before, s.machine)
+	if provided && before.Spec.ProviderID == "" {
+		r.tellProvisioned(before, s)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return 0, err
+	}
+	r.pace.Told(client.ObjectKeyFromObject(s.machine))
+	r.tellWritten(before, s)
+	return 0, nil
+}
+
+// untold returns how long to wait until a machine is written of which nothing changed but how something goes on, zero for now. What it waits for before it
+// has a host is told at once: the next look goes by it, and it has a pace of its own.
+func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine) time.Duration {
+	bare := func(m *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalMachine {
+		m = m.DeepCopy()
+		claimed := conditions.Get(m, v1alpha1.HostClaimedCondition)
+		m.Status.Conditions = controllers.Bare(m.Status.Conditions)
+		if claimed != nil {
+			claimed.LastTransitionTime = metav1.Time{}
+			m.Status.Conditions = append(m.Status.Conditions, *claimed)
+		}
+		return m
+	}
+	if equality.Semantic.DeepEqual(before, m) || !equality.Semantic.DeepEqual(bare(before), bare(m)) {
+		return 0
+	}
+	return r.pace.Wait(client.ObjectKeyFromObject(m), time.Now())
+}
+
 // write writes what changed of a machine, by one patch of what is its own and one of its status, and neither without need. Cluster API's patch helper
-// takes a third for the conditions, for kinds to whose conditions several controllers write.
-func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMachine) error {
+// takes a third for the conditions, for kinds to whose conditions several controllers write. provided is true when the machine has its provider ID, even
+// if the second patch fails: the next look finds it there, and cannot tell since when.
+func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMachine) (provided bool, err error) {
 	after := m.DeepCopy() // a patch puts the API server's answer into its object
 	own := m.DeepCopy()
 	own.Status = before.Status
-	if err := patchChanges(before, own, func(p client.Patch) error { return r.Client.Patch(ctx, own, p) }); err != nil {
-		return err
+	if err := patchChanges(before, own, func(p client.Patch) error { return r.wrote(own, r.Client.Patch(ctx, own, p)) }); err != nil {
+		return false, err
+	}
+	provided = own.Spec.ProviderID != ""
+	for i := range after.Status.Conditions { // what they tell of is this spec, with what was just written to it
+		if c := &after.Status.Conditions[i]; c.ObservedGeneration == before.Generation {
+			c.ObservedGeneration = own.Generation
+		}
 	}
 	unsaid := after.DeepCopy()
 	unsaid.Status = before.Status
-	return patchChanges(unsaid, after, func(p client.Patch) error { return r.Client.Status().Patch(ctx, after, p) })
+	return provided, patchChanges(unsaid, after, func(p client.Patch) error { return r.wrote(after, r.Client.Status().Patch(ctx, after, p)) })
+}
+
+// wrote notes what a write that did not fail made of a machine.
+func (r *Reconciler) wrote(m *v1alpha1.BareMetalMachine, err error) error {
+	if err == nil {
+		r.newest.Wrote(m)
+	}
+	return err
 }
 
 // patchChanges patches what differs between two objects, if anything does.
@@ -200,6 +257,18 @@ func patchChanges(before, after *v1alpha1.BareMetalMachine, apply func(client.Pa
 		return err
 	}
 	return apply(patch)
+}
+
+// ensureFinalizer adds the finalizer to a machine that is not being deleted. Cluster API's function of the name has no optimistic lock, and that the lock
+// let this process write it tells that no other one had written it, before which none claims a host.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, s *scope) error {
+	before := s.machine.DeepCopy()
+	if !s.machine.DeletionTimestamp.IsZero() || !controllerutil.AddFinalizer(s.machine, v1alpha1.MachineFinalizer) {
+		return nil
+	}
+	err := r.wrote(s.machine, r.Client.Patch(ctx, s.machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	s.isNew = err == nil
+	return err
 }
 
 // movedAway is true for a machine that `clusterctl move` deletes: it lives on in another cluster, with its host.

@@ -3,7 +3,9 @@ package machine
 import (
 	"context"
 
+	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -13,6 +15,26 @@ import (
 func (r *Reconciler) ClaimFor(ctx context.Context, m *v1alpha1.BareMetalMachine, owner *clusterv1.Machine) error {
 	_, err := r.reconcileClaim(ctx, &scope{machine: m, owner: owner})
 	return err
+}
+
+// WatchFree keeps up with which hosts are free, as the watch of a controller does.
+func (r *Reconciler) WatchFree(ctx context.Context, mgr ctrl.Manager) error {
+	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.BareMetalHost{})
+	if err != nil {
+		return err
+	}
+	see := func(o any) { r.free.see(o.(*v1alpha1.BareMetalHost)) }
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }})
+	return err
+}
+
+// Free is how many hosts of a namespace are free, as far as the machines know.
+func (r *Reconciler) Free(namespace string) int {
+	n := 0
+	for range r.free.in(namespace) {
+		n++
+	}
+	return n
 }
 
 // BootOn is the part of a reconcile that tells how far a host is, for a machine that has the host as the cache shows it.

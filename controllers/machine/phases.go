@@ -139,18 +139,22 @@ func progressOf(host *v1alpha1.BareMetalHost, reasons ...string) string {
 	return ""
 }
 
-// reconcileDelete waits until the host controller has released the host: what starts it is the machine's deletion. Whether a
-// host is still held the API server says, not the cache.
+// reconcileDelete waits until the host controller has released the host: what starts it is the machine's deletion. That no host is held any more
+// the API server says, not the cache; to wait for one that is released by now takes no more than until the cache shows it.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
-	held, err := claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
-	if err != nil {
-		return err
+	for _, reader := range []client.Reader{r.Client, r.APIReader} {
+		held, err := claim.Held(ctx, reader, s.machine.Namespace, s.machine.Name)
+		if err != nil {
+			return err
+		}
+		if s.hold(held); s.host != nil {
+			break
+		}
 	}
-	if len(held) == 0 {
+	if s.host == nil {
 		controllerutil.RemoveFinalizer(s.machine, v1alpha1.MachineFinalizer)
 		return nil
 	}
-	s.hold(held)
 	message := waitsForRelease(s.host)
 	setDeleting(s.machine, message)
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonReleasing, message)
@@ -182,7 +186,8 @@ func (r *Reconciler) tellDeleting(ctx context.Context, m *v1alpha1.BareMetalMach
 	before := m.DeepCopy()
 	setDeleting(m, message)
 	setReady(m)
-	return r.write(ctx, before, m)
+	_, err := r.write(ctx, before, m)
+	return err
 }
 
 // setReady summarises, in the order in which things happen.

@@ -3,7 +3,6 @@ package machine_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
 )
@@ -83,15 +81,11 @@ func TestThousand(t *testing.T) {
 
 	var n claims
 	r := &machine.Reconciler{}
-	env.StartManager(t, func(_ context.Context, mgr ctrl.Manager) error {
+	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		r.Client, r.APIReader = counting(t, mgr, &n), mgr.GetAPIReader()
-		return nil
+		return r.WatchFree(ctx, mgr)
 	})
-	g.Eventually(func(g Gomega) {
-		var hosts v1alpha1.BareMetalHostList
-		g.Expect(r.Client.List(t.Context(), &hosts, client.InNamespace(namespace))).To(Succeed())
-		g.Expect(hosts.Items).To(HaveLen(len(machines)))
-	}, time.Minute, 100*time.Millisecond).Should(Succeed())
+	g.Eventually(func() int { return r.Free(namespace) }, time.Minute, 100*time.Millisecond).Should(Equal(len(machines)))
 	synced := time.Now()
 	serve(t, r, machines)
 	t.Logf("%d machines: hosts registered in %s, all served in %s; %d claims won, %d conflicts", len(machines),
@@ -201,7 +195,7 @@ func TestCalm(t *testing.T) {
 		counted := interceptor.NewClient(c, interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				which := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector
-				if _, ok := list.(*v1alpha1.BareMetalHostList); ok && (which == nil || strings.Contains(which.String(), controllers.FreeIndex)) {
+				if _, ok := list.(*v1alpha1.BareMetalHostList); ok && which == nil {
 					scans.Add(1)
 				}
 				return c.List(ctx, list, opts...)

@@ -48,19 +48,25 @@ func (r *Reconciler) first(m *v1alpha1.BareMetalMachine, event string) bool {
 	return !told
 }
 
-// tellWritten tells what changed with what was just written to a machine.
+// tellProvisioned tells that the machine's host runs it, when the provider ID was just written.
+func (r *Reconciler) tellProvisioned(before *v1alpha1.BareMetalMachine, s *scope) {
+	m := s.machine
+	if s.host == nil || !r.first(m, controllers.EventProvisioned) {
+		return
+	}
+	// The condition of before: this very write may be the first that shows it, where a status was lost.
+	if c := conditions.Get(before, v1alpha1.HostClaimedCondition); c != nil && c.Status == metav1.ConditionTrue {
+		metrics.Provisioned(time.Since(c.LastTransitionTime.Time))
+	}
+	controllers.Tell(r.Recorder, m, s.host, corev1.EventTypeNormal, controllers.EventProvisioned, "Provision", "BareMetalHost %s runs the machine", s.host.Name)
+	controllers.Tell(r.Recorder, s.host, m, corev1.EventTypeNormal, controllers.EventProvisioned, "Provision", "The host runs BareMetalMachine %s", m.Name)
+}
+
+// tellWritten tells what else changed with what was just written to a machine.
 func (r *Reconciler) tellWritten(before *v1alpha1.BareMetalMachine, s *scope) {
 	m := s.machine
 	tell := func(kind, reason, action, note string, args ...any) {
 		controllers.Tell(r.Recorder, m, nil, kind, reason, action, note, args...)
-	}
-	if before.Spec.ProviderID == "" && m.Spec.ProviderID != "" && s.host != nil && r.first(m, controllers.EventProvisioned) {
-		// The condition of before: this very write may be the first that shows it, where a status was lost.
-		if c := conditions.Get(before, v1alpha1.HostClaimedCondition); c != nil && c.Status == metav1.ConditionTrue {
-			metrics.Provisioned(time.Since(c.LastTransitionTime.Time))
-		}
-		controllers.Tell(r.Recorder, m, s.host, corev1.EventTypeNormal, controllers.EventProvisioned, "Provision", "BareMetalHost %s runs the machine", s.host.Name)
-		controllers.Tell(r.Recorder, s.host, m, corev1.EventTypeNormal, controllers.EventProvisioned, "Provision", "The host runs BareMetalMachine %s", m.Name)
 	}
 	const waits = v1alpha1.ReasonNoHostFits
 	if c := conditions.Get(m, v1alpha1.HostClaimedCondition); c != nil && c.Reason == waits && conditions.GetReason(before, v1alpha1.HostClaimedCondition) != waits {

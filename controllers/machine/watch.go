@@ -27,6 +27,7 @@ func (r *Reconciler) onHost() handler.EventHandler {
 			if !ok {
 				return
 			}
+			r.free.see(host)
 			r.bringHolders(ctx, host, q.Add)
 			if !e.IsInInitialList { // every machine is looked at then, once all hosts are in the cache
 				r.bringWaiting(ctx, host, q)
@@ -38,6 +39,7 @@ func (r *Reconciler) onHost() handler.EventHandler {
 			if !ok || !alsoOK {
 				return
 			}
+			r.free.see(after)
 			if controllers.Asked(e) || before.Status.Phase != after.Status.Phase {
 				r.bringHolders(ctx, before, q.Add)
 				r.bringHolders(ctx, after, q.Add)
@@ -50,6 +52,7 @@ func (r *Reconciler) onHost() handler.EventHandler {
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q controllers.Queue) {
 			if host, ok := e.Object.(*v1alpha1.BareMetalHost); ok {
+				r.free.gone(host)
 				r.bringHolders(ctx, host, q.Add)
 				r.bringWaiting(ctx, host, q)
 			}

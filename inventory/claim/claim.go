@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,8 +16,8 @@ import (
 // ConsumerField is the field of a host that names who has it. The API server selects hosts by it.
 const ConsumerField = "spec.consumerRef.name"
 
-// Held returns the hosts that a machine has. reader must read from the API server, not from a cache: a stale answer would
-// give the machine a second host.
+// Held returns the hosts that a machine has. That it has none only a reader of the API server tells: a cache may be behind, and the machine would get
+// a second host.
 func Held(ctx context.Context, reader client.Reader, namespace, machine string) ([]v1alpha1.BareMetalHost, error) {
 	var hosts v1alpha1.BareMetalHostList
 	err := reader.List(ctx, &hosts, client.InNamespace(namespace), client.MatchingFields{ConsumerField: machine})
@@ -49,8 +50,8 @@ type Assumed struct {
 type assumption struct{ machine, resourceVersion string }
 
 // Pick picks a host for a machine, as the function Pick does, and assumes in the same moment that the machine gets it. The host is
-// one of the list.
-func (a *Assumed) Pick(hosts []v1alpha1.BareMetalHost, want Want, machine string) (*v1alpha1.BareMetalHost, *Tally) {
+// one of hosts.
+func (a *Assumed) Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, machine string) (*v1alpha1.BareMetalHost, *Tally) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	host, tally := Pick(hosts, want, func(h *v1alpha1.BareMetalHost) bool { return a.taken(h, machine) })

@@ -108,7 +108,7 @@ func TestAssumed(t *testing.T) {
 	g := NewWithT(t)
 	var assumed Assumed
 	gets := func(machine, at string) bool {
-		got, tally := assumed.Pick(version(at), anything(), machine)
+		got, tally := assumed.Pick(Each(version(at)), anything(), machine)
 		if got == nil {
 			g.Expect(tally.String()).To(Equal("None of 1 hosts fits: 1 claimed by another machine"))
 		}
@@ -141,7 +141,7 @@ func TestAssumedAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			host, _ := assumed.Pick(hosts, anything(), fmt.Sprintf("m-%d", i))
+			host, _ := assumed.Pick(Each(hosts), anything(), fmt.Sprintf("m-%d", i))
 			mu.Lock()
 			defer mu.Unlock()
 			got[host.Name] = true

@@ -4,6 +4,7 @@ package claim
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -44,13 +45,12 @@ type Preference struct {
 //   - the failure domain with the most free hosts that fit;
 //   - the name.
 //
-// taken excludes hosts that were just claimed and that the list does not show so yet.
-func Pick(hosts []v1alpha1.BareMetalHost, want Want, taken func(*v1alpha1.BareMetalHost) bool) (*v1alpha1.BareMetalHost, *Tally) {
+// taken excludes hosts that were just claimed and that hosts do not show so yet.
+func Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, taken func(*v1alpha1.BareMetalHost) bool) (*v1alpha1.BareMetalHost, *Tally) {
 	tally := newTally(want)
 	var fits []candidate
 	inDomain := map[string]int{}
-	for i := range hosts {
-		host := &hosts[i]
+	for host := range hosts {
 		reason := exclusion(host, want)
 		if reason == "" && taken(host) {
 			reason = excludedClaimed
@@ -74,6 +74,17 @@ func Pick(hosts []v1alpha1.BareMetalHost, want Want, taken func(*v1alpha1.BareMe
 			strings.Compare(a.host.Name, b.host.Name),
 		)
 	}).host, tally
+}
+
+// Each goes through a list of hosts.
+func Each(hosts []v1alpha1.BareMetalHost) iter.Seq[*v1alpha1.BareMetalHost] {
+	return func(yield func(*v1alpha1.BareMetalHost) bool) {
+		for i := range hosts {
+			if !yield(&hosts[i]) {
+				return
+			}
+		}
+	}
 }
 
 // Match returns the hosts that a machine may have, whoever has them now (Suits), and what excluded the others.

@@ -15,8 +15,12 @@ import (
 
 const (
 	excludedClaimed = "claimed by another machine"
-	gibibyte        = int64(1) << 30
-	mebibyte        = int64(1) << 20
+	// excludedBySelector is what a tally tells with the selector. In a pool that labels divide, it is the reason of most hosts of each claim: a text made
+	// for each would be two fifths of the time that the choice takes.
+	excludedBySelector = "not matched by hostSelector"
+
+	gibibyte = int64(1) << 30
+	mebibyte = int64(1) << 20
 	// healthCritical is what a BMC says of a server with a fault that needs somebody at once.
 	healthCritical = "Critical"
 )
@@ -98,7 +102,7 @@ func mismatch(host *v1alpha1.BareMetalHost, want Want) string {
 	need := want.Hardware
 	switch wanted := Architecture(need.Architecture); {
 	case !want.Selector.Matches(labels.Set(host.Labels)):
-		return fmt.Sprintf("not matched by hostSelector %q", want.Selector)
+		return excludedBySelector
 	case want.FailureDomain != "" && host.Spec.FailureDomain != want.FailureDomain:
 		return fmt.Sprintf("not in failure domain %q", want.FailureDomain)
 	case Architecture(host.Spec.Architecture) != wanted:

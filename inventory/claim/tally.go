@@ -81,6 +81,9 @@ func (t *Tally) reasons() string {
 	})
 	for i, reason := range reasons {
 		reasons[i] = fmt.Sprintf("%d %s", t.excluded[reason], reason)
+		if reason == excludedBySelector {
+			reasons[i] += fmt.Sprintf(" %q", t.want.Selector)
+		}
 	}
 	return strings.Join(reasons, ", ")
 }

@@ -95,7 +95,7 @@ func (b *Booter) Script(context.Context, net.HardwareAddr, netip.Addr) (pxe.Scri
 }
 
 // Seed returns Data for Token.
-func (b *Booter) Seed(_ context.Context, host, token string, _ netip.Addr) (seed.Data, error) {
+func (b *Booter) Seed(_ context.Context, host, token, _ string, _ netip.Addr) (seed.Data, error) {
 	if host != "dc/h" || token != b.Token {
 		return seed.Data{}, pxe.ErrRefused
 	}

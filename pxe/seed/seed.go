@@ -19,6 +19,9 @@ const (
 	IgnitionFile  = "ignition"
 )
 
+// HasUserData is true for the files that hold the bootstrap data, or whose content depends on it.
+func HasUserData(file string) bool { return file == UserData || file == IgnitionFile }
+
 // Format is the format of bootstrap data, as the key "format" of a bootstrap Secret names it.
 type Format string
 

@@ -75,6 +75,9 @@ func (f *fleet) labels(n int) map[string]string {
 	return map[string]string{clusterv1.WatchLabel: strconv.Itoa(n % f.options.managers)}
 }
 
+// boots is the label of the hosts that are claimed and booted. The machines of the others are adopted.
+const boots = "boots"
+
 func (f *fleet) register(ctx context.Context, n int) error {
 	s := f.servers[n]
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: s.Name}
@@ -83,6 +86,12 @@ func (f *fleet) register(ctx context.Context, n int) error {
 		BMC: v1alpha1.BMC{Address: s.BMC, CredentialsSecretName: s.Name}, BootMACAddress: s.MAC,
 	}}
 	host.Labels = f.labels(n)
+	if n < f.boots {
+		host.Labels[boots] = "true"
+	} else {
+		s.SetPower(true) // its machine is said to run already
+		host.Spec.Power = v1alpha1.PowerOn
+	}
 	if err := f.client.Create(ctx, secret); err != nil {
 		return err
 	}
@@ -92,37 +101,54 @@ func (f *fleet) register(ctx context.Context, n int) error {
 
 // createMachine creates the nth machine as Cluster API would, with its bootstrap data. One with a host is adopted: it runs there.
 func (f *fleet) createMachine(ctx context.Context, name string, n int, host *rack.Server) error {
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: f.labels(n)}
-	meta.Labels[clusterv1.ClusterNameLabel] = namespace
-	image := f.lab.Rack.Image("")
+	owner, err := f.createOwner(ctx, name, n)
+	if err != nil {
+		return err
+	}
+	return f.createBareMetalMachine(ctx, owner, n, host)
+}
+
+// createOwner creates the Machine of the nth machine and its bootstrap data.
+func (f *fleet) createOwner(ctx context.Context, name string, n int) (*clusterv1.Machine, error) {
+	meta := f.machineMeta(name, n)
 	secret := &corev1.Secret{
 		ObjectMeta: *meta.DeepCopy(), Type: clusterv1.ClusterSecretType,
 		StringData: map[string]string{"value": "#cloud-config\n# " + strings.Repeat("as much as kubeadm's ", 300) + "\n", "format": "cloud-config"},
 	}
-	owner := &clusterv1.Machine{ObjectMeta: *meta.DeepCopy(), Spec: clusterv1.MachineSpec{
+	owner := &clusterv1.Machine{ObjectMeta: meta, Spec: clusterv1.MachineSpec{
 		ClusterName: namespace, Bootstrap: clusterv1.Bootstrap{DataSecretName: &name},
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalMachine", Name: name},
 	}}
-	if err := errors.Join(f.client.Create(ctx, secret), f.client.Create(ctx, owner)); err != nil {
-		return err
-	}
-	bare := &v1alpha1.BareMetalMachine{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{
+	return owner, errors.Join(f.client.Create(ctx, secret), f.client.Create(ctx, owner))
+}
+
+func (f *fleet) machineMeta(name string, n int) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: f.labels(n)}
+	meta.Labels[clusterv1.ClusterNameLabel] = namespace
+	return meta
+}
+
+// createBareMetalMachine creates what the provider works on for the nth machine.
+func (f *fleet) createBareMetalMachine(ctx context.Context, owner *clusterv1.Machine, n int, host *rack.Server) error {
+	image := f.lab.Rack.Image("")
+	bare := &v1alpha1.BareMetalMachine{ObjectMeta: f.machineMeta(owner.Name, n), Spec: v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{
 		Kernel:      v1alpha1.Artifact{URL: image.Kernel, Checksum: image.KernelChecksum},
 		Initrds:     []v1alpha1.Artifact{{URL: image.Initrd, Checksum: image.InitrdChecksum}},
 		Persistence: v1alpha1.PersistenceInstalled,
 	}}}
-	if f.options.managers > 1 {
-		bare.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{clusterv1.WatchLabel: v1alpha1.LabelValue(meta.Labels[clusterv1.WatchLabel])}}
+	bare.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{boots: "true"}}
+	for key, value := range f.labels(n) {
+		bare.Spec.HostSelector.MatchLabels[key] = v1alpha1.LabelValue(value)
 	}
-	bare.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: owner.UID}}
+	bare.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: owner.Name, UID: owner.UID}}
 	if host != nil {
-		bare.Spec.ProviderID = inventory.ProviderID(namespace, host.Name, name)
-		claim := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"consumerRef":{"name":"`+name+`"}}}`))
+		bare.Spec.ProviderID = inventory.ProviderID(namespace, host.Name, owner.Name)
+		claim := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"consumerRef":{"name":"`+owner.Name+`"}}}`))
 		if err := f.client.Patch(ctx, &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: host.Name}}, claim); err != nil {
 			return err
 		}
 	} else {
-		f.watch.began("Machine created", name)
+		f.watch.began("Machine created", owner.Name)
 	}
 	return f.client.Create(ctx, bare)
 }

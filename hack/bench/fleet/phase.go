@@ -29,8 +29,9 @@ func (f *fleet) phase(ctx context.Context, name string, objects int, do func(con
 	f.logf("%s: %d objects", name, objects)
 	stopProfile := f.profile(name) //nolint:contextcheck // a profile ends by itself, after five seconds
 	depths := f.watchDepths(ctx)
+	start := time.Now()
 	err = do(ctx)
-	took := time.Since(before.at)
+	took := time.Since(start)
 	deepest := depths()
 	if err != nil {
 		stopProfile()
@@ -102,7 +103,7 @@ func ofTheServer(what string) bool {
 	}
 }
 
-// watchDepths looks at the queues every two seconds, until what it returns is called, which returns how deep they were.
+// watchDepths looks at the queues every ten seconds, for each look has the manager count its hosts, until what it returns is called, which returns how deep they were.
 func (f *fleet) watchDepths(ctx context.Context) func() map[string]int {
 	ctx, stop := context.WithCancel(ctx)
 	deepest := map[string]int{}
@@ -121,7 +122,7 @@ func (f *fleet) watchDepths(ctx context.Context) func() map[string]int {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(2 * time.Second):
+			case <-time.After(10 * time.Second):
 			}
 		}
 	})

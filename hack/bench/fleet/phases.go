@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -69,6 +70,14 @@ func (f *fleet) claimSome(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
+	owners := make([]*clusterv1.Machine, n)
+	if err := each(n, func(i int) (err error) {
+		owners[i], err = f.createOwner(ctx, machineName(i), i)
+		return err
+	}); err != nil {
+		return err
+	}
+	f.before = nil // what others make of a machine is no part of its claim
 	began, err := f.snapshot(ctx)
 	if err != nil {
 		return err
@@ -76,7 +85,7 @@ func (f *fleet) claimSome(ctx context.Context) error {
 	// What follows the claims goes on in the next phase, whose figures are of everything from the claim to the running machine.
 	defer func() { f.before = began }()
 	return f.phase(ctx, "claim", n, func(ctx context.Context) error {
-		if err := each(n, func(i int) error { return f.createMachine(ctx, machineName(i), i, nil) }); err != nil {
+		if err := each(n, func(i int) error { return f.createBareMetalMachine(ctx, owners[i], i, nil) }); err != nil {
 			return err
 		}
 		return f.watch.until(ctx, "all machines have a host", func() (string, bool) {
@@ -118,9 +127,7 @@ func (f *fleet) adoptRest(ctx context.Context) error {
 	return f.phase(ctx, "adopt", f.hosts-f.boots, func(ctx context.Context) error {
 		free := f.watch.free()
 		if err := each(len(free), func(i int) error {
-			server := f.servers[free[i]]
-			server.SetPower(true)
-			return f.createMachine(ctx, machineName(f.boots+i), free[i], server)
+			return f.createMachine(ctx, machineName(f.boots+i), free[i], f.servers[free[i]])
 		}); err != nil {
 			return err
 		}
@@ -132,6 +139,11 @@ func (f *fleet) adoptRest(ctx context.Context) error {
 func (f *fleet) rest(ctx context.Context) error {
 	if err := f.quiet(ctx); err != nil {
 		return err
+	}
+	select { // how things went on may be told half a minute late
+	case <-time.After(min(30*time.Second, f.idle)):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	f.before = nil
 	if err := f.phase(ctx, "idle", f.hosts, func(ctx context.Context) error {
@@ -252,7 +264,18 @@ func (f *fleet) releaseAll(ctx context.Context) error {
 		if err := each(len(names), func(i int) error { return f.deleteMachine(ctx, names[i]) }); err != nil {
 			return err
 		}
-		return f.watch.until(ctx, "the released hosts are Available", f.watch.inPhase(v1alpha1.PhaseAvailable, len(names)))
+		if err := f.watch.until(ctx, "the released hosts are Available", f.watch.inPhase(v1alpha1.PhaseAvailable, len(names))); err != nil {
+			return err
+		}
+		return f.watch.until(ctx, "their machines are gone", func() (string, bool) {
+			left := 0
+			for _, name := range names {
+				if f.watch.machines[name] != nil {
+					left++
+				}
+			}
+			return strconv.Itoa(left), left == 0
+		})
 	})
 }
 
@@ -262,6 +285,10 @@ func (f *fleet) deleteAll(ctx context.Context) error {
 	if len(free) == 0 {
 		return nil
 	}
+	if err := f.quiet(ctx); err != nil { // what follows a release is not of the deletion
+		return err
+	}
+	f.before = nil
 	return f.phase(ctx, "delete", len(free), func(ctx context.Context) error {
 		if err := each(len(free), func(i int) error {
 			meta := metav1.ObjectMeta{Namespace: namespace, Name: f.servers[free[i]].Name}

@@ -26,7 +26,6 @@ import (
 
 // snapshot is everything that has been counted up to a moment.
 type snapshot struct {
-	at            time.Time
 	cpu           map[string]time.Duration
 	requests      map[string]float64 // to the API server, by verb and resource, without the benchmark's own
 	bmc, commands int
@@ -40,7 +39,7 @@ type snapshot struct {
 type families map[string]*dto.MetricFamily
 
 func (f *fleet) snapshot(ctx context.Context) (*snapshot, error) {
-	s := &snapshot{at: time.Now(), boot: map[string]float64{}, waits: map[string]*dto.Histogram{}}
+	s := &snapshot{boot: map[string]float64{}, waits: map[string]*dto.Histogram{}}
 	var err error
 	if s.cpu, err = f.cpu(); err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ type Times struct {
 	// Slack is how long after a decision its command may come to the BMC: the manager reads the host from the API server just before, but a job
 	// has several requests.
 	Slack time.Duration
-	// Lag is how long a change in the API may take to come to the checker.
+	// Lag is how long what happened is let lie before it is judged, and how long a disturbance has its effects. How far the watch is behind the API
+	// server is known, and allowed for, whatever it is.
 	Lag time.Duration
 	// Phase is how long a host may be in a phase in which something is to happen, while nothing is wrong with it; Boot is how long a boot attempt may.
 	Phase, Boot time.Duration
@@ -39,10 +40,10 @@ type Times struct {
 	Alike string
 }
 
-// version is what held from a time on.
+// version is what held from a time on; when that was is known as well as written tells.
 type version[T comparable] struct {
-	at    time.Time
-	facts T
+	written span
+	facts   T
 }
 
 type history[T comparable] struct {
@@ -60,32 +61,32 @@ func (h *history[T]) last() T {
 
 const mostVersions = 400
 
-func (h *history[T]) add(at time.Time, facts T) bool {
+func (h *history[T]) add(written span, facts T) bool {
 	if len(h.versions) > 0 && h.last() == facts {
 		return false
 	}
-	h.versions = append(h.versions, version[T]{at, facts})
+	h.versions = append(h.versions, version[T]{written, facts})
 	if extra := len(h.versions) - mostVersions; extra > 0 {
 		h.versions = slices.Delete(h.versions, 0, extra)
 	}
 	return true
 }
 
-// during returns everything that held at some moment between two.
+// during returns everything that may have held at some moment between two.
 func (h *history[T]) during(from, to time.Time) []version[T] {
 	var found []version[T]
 	for i, v := range h.versions {
-		if v.at.After(to) {
+		if v.written.from.After(to) {
 			break
 		}
-		if i+1 < len(h.versions) && h.versions[i+1].at.Before(from) {
+		if i+1 < len(h.versions) && h.versions[i+1].written.to.Before(from) {
 			continue
 		}
 		found = append(found, v)
 	}
-	if len(found) == 0 || found[0].at.After(from) {
+	if len(found) == 0 || found[0].written.to.After(from) {
 		var zero T
-		found = append([]version[T]{{from, zero}}, found...) // it was not there before
+		found = append([]version[T]{{span{from, from}, zero}}, found...) // it was not there before
 	}
 	return found
 }
@@ -93,10 +94,10 @@ func (h *history[T]) during(from, to time.Time) []version[T] {
 // span is a stretch of time; an empty end is one that goes on.
 type span struct{ from, to time.Time }
 
-// command is a command that a BMC was given, and that is to be judged.
-type command struct {
-	host, name string
-	at         time.Time
+// event is something that happened to a server. It is judged once everything is known that was written before.
+type event struct {
+	at    time.Time
+	judge func()
 }
 
 // Checker holds everything seen to the rules. Its methods may be called by several at once.
@@ -110,9 +111,11 @@ type Checker struct {
 	latestMachines map[string]*v1alpha1.BareMetalMachine
 	holders        map[string]map[string]bool // the hosts that a machine has, by the names of both
 	notes          map[string][]note          // by host
-	pending        []command
-	troubles       []span // of the whole plane
-	gaps           []span // in which changes went unseen
+	pending        []event
+	watched        []*dates             // of what Watch follows
+	cameOn         map[string]time.Time // by host, the last time
+	troubles       []span               // of the whole plane
+	gaps           []span               // in which changes went unseen
 	faults         map[string]int
 	faultEnded     map[string]time.Time
 	servers        map[string]Server
@@ -132,6 +135,13 @@ type note struct {
 	what string
 }
 
+// Pending returns how much of what happened to the servers is not judged yet.
+func (c *Checker) Pending() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.pending)
+}
+
 // Server is an emulated server, as far as the checker looks at it.
 type Server interface {
 	On() bool
@@ -149,7 +159,7 @@ func New(times Times) *Checker {
 	return &Checker{
 		times: times, hosts: map[string]*history[hostFacts]{}, machines: map[string]*history[machineFacts]{}, holders: map[string]map[string]bool{},
 		latestHosts: map[string]*v1alpha1.BareMetalHost{}, latestMachines: map[string]*v1alpha1.BareMetalMachine{}, notes: map[string][]note{}, faults: map[string]int{}, faultEnded: map[string]time.Time{}, servers: map[string]Server{},
-		seeds: map[string]seed{}, powerOns: map[string]int{}, lost: map[string]time.Time{},
+		seeds: map[string]seed{}, powerOns: map[string]int{}, lost: map[string]time.Time{}, cameOn: map[string]time.Time{},
 	}
 }
 
@@ -254,7 +264,7 @@ func (c *Checker) historyOf(host string) []string {
 	machines := map[string]bool{}
 	if h := c.hosts[host]; h != nil {
 		for _, v := range h.versions {
-			notes = append(notes, note{v.at, "host " + v.facts.String()})
+			notes = append(notes, note{v.written.to, "host " + v.facts.String()})
 			if v.facts.consumer != "" {
 				machines[namespace+"/"+v.facts.consumer] = true
 			}
@@ -263,7 +273,7 @@ func (c *Checker) historyOf(host string) []string {
 	for name := range machines {
 		if m := c.machines[name]; m != nil {
 			for _, v := range m.versions {
-				notes = append(notes, note{v.at, "machine " + name + " " + v.facts.String()})
+				notes = append(notes, note{v.written.to, "machine " + name + " " + v.facts.String()})
 			}
 		}
 	}

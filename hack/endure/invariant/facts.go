@@ -107,10 +107,11 @@ func (f machineFacts) String() string {
 	return fmt.Sprintf("deleting=%t providerID=%q host=%q", f.deleting, f.providerID, f.host)
 }
 
-// The commands of an emulated BMC that the rules know by name. What begins with bootCommand or mediaCommand prepares a boot, or cleans up after it.
+// The commands of an emulated BMC that the rules know by name. What begins with Boot= or mediaCommand prepares a boot, or cleans up after it.
 const (
 	onCommand, forceOff, shutDown = "On", "ForceOff", "GracefulShutdown"
-	noBoot, noMedia               = "Boot=None", "Media="
+	mediaCommand                  = "Media="
+	noBoot, noMedia               = "Boot=None", mediaCommand
 )
 
 // permits tells whether a command to a host's server was in order at a moment when the host, and the machine that it names, were so. It says

@@ -92,6 +92,9 @@ func newChecker() *Checker {
 	return New(Times{Slack: time.Millisecond, Lag: time.Millisecond, Phase: 3 * time.Second, Boot: 5 * time.Second, Alike: "ns"})
 }
 
+// judgeNow judges what happened so far.
+func judgeNow(c *Checker) { c.Judge(time.Now().Add(time.Second)) }
+
 func rules(c *Checker) []string {
 	broken := []string{}
 	for _, v := range c.Violations() {
@@ -223,6 +226,7 @@ func TestChanges(t *testing.T) {
 			c.Know(hostName, test.server)
 			c.ObserveHost(hostName, test.before)
 			c.ObserveHost(hostName, test.after)
+			judgeNow(c)
 			NewWithT(t).Expect(rules(c)).To(Equal(test.broken))
 		})
 	}
@@ -243,11 +247,14 @@ func TestPowerCycle(t *testing.T) {
 	c := newChecker()
 	c.ObserveHost(hostName, newHost(claimed, poweredOff))
 	c.PoweredOn(hostName)
+	judgeNow(c)
 	g.Expect(rules(c)).To(BeEmpty())
 	c.PoweredOn(hostName)
+	judgeNow(c)
 	g.Expect(rules(c)).To(Equal([]string{RulePowerCycle}))
 	c.PowerLost(hostName, "lost its power")
 	c.PoweredOn(hostName)
+	judgeNow(c)
 	g.Expect(rules(c)).To(HaveLen(1), "it lost its power in this attempt")
 }
 
@@ -256,10 +263,12 @@ func TestSeeds(t *testing.T) {
 	c := newChecker()
 	c.ObserveHost(hostName, newHost(claimed, poweredOff))
 	c.Seeded(hostName, "m-1", "uid-1", "192.0.2.1", 1)
+	judgeNow(c)
 	g.Expect(rules(c)).To(BeEmpty())
 	c.Seeded(hostName, "m-1", "uid-1", "192.0.2.1", 2)
 	g.Expect(rules(c)).To(Equal([]string{RuleSeed}), "it was switched on again, and got the same")
 	c.Seeded(hostName, "m-2", "uid-2", "192.0.2.1", 3)
+	judgeNow(c)
 	g.Expect(rules(c)).To(Equal([]string{RuleSeed, RuleSeed}), "another's")
 }
 
@@ -314,7 +323,7 @@ func TestUnseen(t *testing.T) {
 	g := NewWithT(t)
 	c := newChecker()
 	c.ObserveHost(hostName, newHost(claimed))
-	c.observeHost(hostName, newHost(claimedByOther), false)
+	c.observeHost(hostName, newHost(claimedByOther), span{}, false)
 	g.Expect(rules(c)).To(BeEmpty())
 	c.ObserveHost(hostName, newHost(claimed))
 	g.Expect(rules(c)).To(Equal([]string{RuleOneMachine}))

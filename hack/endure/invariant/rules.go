@@ -26,13 +26,16 @@ const (
 )
 
 // ObserveHost takes note of a host; nil means that it is gone. It must be called with every version.
-func (c *Checker) ObserveHost(name string, h *v1alpha1.BareMetalHost) { c.observeHost(name, h, true) }
+func (c *Checker) ObserveHost(name string, h *v1alpha1.BareMetalHost) {
+	now := time.Now()
+	c.observeHost(name, h, span{now, now}, true)
+}
 
 // observeHost is ObserveHost; every is false where versions before this one may have gone unseen: what changed may have done so step by step.
-func (c *Checker) observeHost(name string, h *v1alpha1.BareMetalHost, every bool) {
+func (c *Checker) observeHost(name string, h *v1alpha1.BareMetalHost, written span, every bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, after := time.Now(), factsOf(h)
+	after := factsOf(h)
 	all := c.hosts[name]
 	if all == nil {
 		all = &history[hostFacts]{}
@@ -40,7 +43,7 @@ func (c *Checker) observeHost(name string, h *v1alpha1.BareMetalHost, every bool
 	}
 	before := all.last()
 	c.latestHosts[name] = h
-	if !all.add(now, after) {
+	if !all.add(written, after) {
 		return
 	}
 	if before.phase != after.phase || before.attempt != after.attempt || before.consumer != after.consumer {
@@ -48,12 +51,12 @@ func (c *Checker) observeHost(name string, h *v1alpha1.BareMetalHost, every bool
 	}
 	c.holderChanged(name, before.consumer, after.consumer)
 	if every && before.exists && after.exists && before.uid == after.uid {
-		c.hostChanged(name, before, after)
+		c.hostChanged(name, before, after, written)
 	}
 }
 
 // hostChanged holds a change of a host, of which every version was seen, to the rules.
-func (c *Checker) hostChanged(name string, before, after hostFacts) {
+func (c *Checker) hostChanged(name string, before, after hostFacts, written span) {
 	switch {
 	case before.consumer == after.consumer:
 		c.bootChanged(name, before, after)
@@ -64,7 +67,7 @@ func (c *Checker) hostChanged(name string, before, after hostFacts) {
 	case after.consumer != "" && (after.maintained || after.external || after.detached || after.deleting || after.tainted):
 		c.violatef(RuleClaimable, name, "claimed by %s although it is not offered: %s", after.consumer, after)
 	case after.consumer == "":
-		c.released(name, before, after)
+		c.released(name, before, after, written)
 	}
 }
 
@@ -86,21 +89,33 @@ func (c *Checker) bootChanged(name string, before, after hostFacts) {
 	}
 }
 
-// released holds a release to the rules: the server is off, and nothing is in its drive.
-func (c *Checker) released(name string, before, after hostFacts) {
-	server := c.servers[name]
-	if server == nil || c.troubled(time.Now()) || after.quarantine != "" || before.external || time.Since(c.lost[name]) < c.times.Lag {
+// released holds a release to the rules: the server is off, and nothing is in its drive. It may be known late, when the next machine has the server:
+// what it was given by then does not count here, for that is held to the rule of commands.
+func (c *Checker) released(name string, before, after hostFacts, written span) {
+	now, server := time.Now(), c.servers[name]
+	if server == nil || c.troubled(now) || after.quarantine != "" || before.external || now.Sub(c.lost[name]) < c.times.Lag {
 		return
-	}
-	if server.On() {
-		c.violatef(RuleClean, name, "machine %s released it, and the server is on", before.consumer)
-	}
-	if image := server.Image(); image != "" {
-		c.violatef(RuleClean, name, "machine %s released it, and %s is in its drive", before.consumer, image)
 	}
 	if !before.cleaning {
 		c.violatef(RuleClean, name, "machine %s released it without a cleaning", before.consumer)
 	}
+	if server.On() && !c.cameOn[name].After(written.from) {
+		c.violatef(RuleClean, name, "machine %s released it, and the server is on", before.consumer)
+	}
+	if image := server.Image(); image != "" {
+		c.pending = append(c.pending, event{now, func() {
+			if !c.insertedIn(name, written.from, now) {
+				c.violatef(RuleClean, name, "machine %s released it, and %s is in its drive", before.consumer, image)
+			}
+		}})
+	}
+}
+
+// insertedIn is true when a BMC was told between two times to put something into the drive.
+func (c *Checker) insertedIn(host string, from, to time.Time) bool {
+	return slices.ContainsFunc(c.notes[host], func(n note) bool {
+		return strings.HasPrefix(n.what, toldBMC+mediaCommand) && n.what != toldBMC+noMedia && n.at.After(from) && !n.at.After(to)
+	})
 }
 
 // holderChanged keeps who has which host.
@@ -127,6 +142,11 @@ func (c *Checker) holderChanged(name, before, after string) {
 
 // ObserveMachine takes note of a BareMetalMachine; nil means that it is gone.
 func (c *Checker) ObserveMachine(name string, m *v1alpha1.BareMetalMachine) {
+	now := time.Now()
+	c.observeMachine(name, m, span{now, now})
+}
+
+func (c *Checker) observeMachine(name string, m *v1alpha1.BareMetalMachine, written span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.machines[name]
@@ -137,7 +157,7 @@ func (c *Checker) ObserveMachine(name string, m *v1alpha1.BareMetalMachine) {
 	before := all.last()
 	c.latestMachines[name] = m
 	after := machineFactsOf(m)
-	all.add(time.Now(), after)
+	all.add(written, after)
 	if before.host != after.host || before.uid != after.uid {
 		all.phaseFor = 0
 	}
@@ -146,24 +166,30 @@ func (c *Checker) ObserveMachine(name string, m *v1alpha1.BareMetalMachine) {
 	}
 }
 
-// Command takes note of a command that the BMC of a host was given. It is judged when everything that was so at that time is known.
+// toldBMC begins a note of a command.
+const toldBMC = "BMC: "
+
+// Command takes note of a command that the BMC of a host was given.
 func (c *Checker) Command(host, name string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.notes[host] = append(c.notes[host], note{at, "BMC: " + name})
-	c.pending = append(c.pending, command{host, name, at})
+	c.notes[host] = append(c.notes[host], note{at, toldBMC + name})
+	c.pending = append(c.pending, event{at, func() { c.judgeCommand(host, name, at) }})
 }
 
 // PoweredOn takes note that a server came on.
 func (c *Checker) PoweredOn(host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := time.Now()
 	c.note(host, "powered on")
-	h := c.hosts[host]
-	if h == nil {
-		return
-	}
-	f := h.last()
+	c.cameOn[host] = now
+	c.pending = append(c.pending, event{now, func() { c.judgePowerOn(host, now) }})
+}
+
+func (c *Checker) judgePowerOn(host string, at time.Time) {
+	then := c.history(host).during(at, at)
+	f := then[len(then)-1].facts
 	if f.consumer == "" || f.attempt == 0 || !f.wasOff || f.reported || f.failed || c.lost[host].After(f.started.Add(-c.times.Lag)) {
 		return
 	}
@@ -185,65 +211,75 @@ func (c *Checker) Seeded(host, machine, instance, address string, life int) {
 		c.violatef(RuleSeed, host, "the bootstrap data of %s was handed out to %v and to %v", instance, before, now)
 	}
 	c.seeds[key] = now
-	h := c.hosts[host]
-	if h == nil {
-		return
-	}
-	for _, v := range h.during(time.Now().Add(-c.times.Slack), time.Now()) {
+	at := time.Now()
+	c.pending = append(c.pending, event{at, func() { c.judgeSeed(host, machine, at) }})
+}
+
+// judgeSeed holds that a server got a machine's bootstrap data to the rules: the machine had it, or a moment ago.
+func (c *Checker) judgeSeed(host, machine string, at time.Time) {
+	for _, v := range c.history(host).during(c.window(at)) {
 		if v.facts.consumer == machine {
 			return
 		}
 	}
-	if !c.troubled(time.Now()) {
-		c.violatef(RuleSeed, host, "it got the bootstrap data of machine %s, which does not have it", machine)
-	}
+	c.violatef(RuleSeed, host, "it got the bootstrap data of machine %s, which does not have it", machine)
 }
 
 // Judge holds to the rules what can be by now. Call it every second.
 func (c *Checker) Judge(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	troubled := c.troubled(now)
-	if !troubled {
-		c.judgeCommands(now)
-		if !c.starved {
-			c.judgeTimes(now)
-		}
+	if c.troubled(now) {
+		return
 	}
-}
-
-func (c *Checker) judgeCommands(now time.Time) {
-	var later []command
-	for _, command := range c.pending {
-		if now.Sub(command.at) < c.times.Lag {
-			later = append(later, command)
+	var later []event
+	for _, e := range c.pending {
+		if now.Sub(e.at) < c.times.Lag || !c.knows(e.at) {
+			later = append(later, e)
 			continue
 		}
-		c.judge(command)
+		e.judge()
 	}
 	c.pending = later
+	if !c.starved {
+		c.judgeTimes(now)
+	}
 }
 
-// judge holds a command to the rules: at one moment at least, in which it may have been decided, it must have been in order.
-func (c *Checker) judge(command command) {
-	from, to := command.at.Add(-c.times.Slack), command.at.Add(c.times.Lag)
+// knows is true when everything that was written before a time is known.
+func (c *Checker) knows(at time.Time) bool {
+	return !slices.ContainsFunc(c.watched, func(d *dates) bool { return !d.complete().After(at) })
+}
+
+func (c *Checker) history(host string) *history[hostFacts] {
+	if h := c.hosts[host]; h != nil {
+		return h
+	}
+	return &history[hostFacts]{}
+}
+
+// window returns when what was done at a time may have been decided. While the plane is disturbed that is not so certain.
+func (c *Checker) window(at time.Time) (from, to time.Time) {
+	from, to = at.Add(-c.times.Slack), at
 	for _, s := range c.troubles {
-		if !s.to.Add(c.times.Slack).Before(command.at) && s.from.Before(to) {
+		if !s.to.Add(c.times.Slack).Before(at) && s.from.Before(at.Add(c.times.Lag)) {
 			from, to = earlier(from, s.from.Add(-c.times.Slack)), later(to, s.to.Add(c.times.Lag))
 		}
 	}
-	h := c.hosts[command.host]
-	if h == nil {
-		h = &history[hostFacts]{}
-	}
-	namespace, _, _ := strings.Cut(command.host, "/")
-	for _, v := range h.during(from, to) {
+	return from, to
+}
+
+// judgeCommand holds a command to the rules: at one moment at least, in which it may have been decided, it must have been in order.
+func (c *Checker) judgeCommand(host, name string, at time.Time) {
+	from, to := c.window(at)
+	namespace, _, _ := strings.Cut(host, "/")
+	for _, v := range c.history(host).during(from, to) {
 		m := c.machines[namespace+"/"+v.facts.consumer]
 		if v.facts.consumer == "" || m == nil {
 			m = &history[machineFacts]{}
 		}
 		for _, w := range m.during(from, to) {
-			if permits(v.facts, w.facts, command.host, command.name) {
+			if permits(v.facts, w.facts, host, name) {
 				c.Judged++
 				return
 			}
@@ -256,7 +292,7 @@ func (c *Checker) judge(command command) {
 		}
 	}
 	c.Judged++
-	c.violatef(RuleCommand, command.host, "%s at %s: at no moment between %s and %s was it in order", command.name, command.at.Format(clock), from.Format(clock), to.Format(clock))
+	c.violatef(RuleCommand, host, "%s at %s: at no moment between %s and %s was it in order", name, at.Format(clock), from.Format(clock), to.Format(clock))
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,17 +19,24 @@ import (
 // note of the gap.
 func (c *Checker) Watch(ctx context.Context, from client.WithWatch) {
 	hosts := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalHostList{} }, gap: c.gap, seen: map[string]bool{}}
-	hosts.tell = func(name string, object runtime.Object, every bool) {
+	hosts.tell = func(name string, object runtime.Object, written span, every bool) {
 		host, _ := object.(*v1alpha1.BareMetalHost)
-		c.observeHost(name, host, every)
+		c.observeHost(name, host, written, every)
 	}
 	machines := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalMachineList{} }, gap: c.gap, seen: map[string]bool{}}
-	machines.tell = func(name string, object runtime.Object, _ bool) {
+	machines.tell = func(name string, object runtime.Object, written span, _ bool) {
 		machine, _ := object.(*v1alpha1.BareMetalMachine)
-		c.ObserveMachine(name, machine)
+		c.observeMachine(name, machine, written)
 	}
-	go machines.follow(ctx)
+	c.mu.Lock()
+	c.watched = []*dates{&hosts.dates, &machines.dates}
+	c.mu.Unlock()
+	var all sync.WaitGroup
+	all.Go(func() { hosts.dates.keepLooking(ctx, from, "BareMetalHost") })
+	all.Go(func() { machines.dates.keepLooking(ctx, from, "BareMetalMachine") })
+	all.Go(func() { machines.follow(ctx) })
 	hosts.follow(ctx)
+	all.Wait()
 }
 
 func (c *Checker) gap(from, to time.Time) {
@@ -41,14 +49,15 @@ func (c *Checker) gap(from, to time.Time) {
 type follower struct {
 	client client.WithWatch
 	list   func() client.ObjectList
-	// tell is called with each version of an object, nil for one that is gone; and whether all versions before it were told.
-	tell func(name string, object runtime.Object, every bool)
+	// tell is called with each version of an object, nil for one that is gone; when it was written; and whether all versions before it were told.
+	tell func(name string, object runtime.Object, written span, every bool)
 	// gap is called with a stretch of time in which versions went unseen.
 	gap func(from, to time.Time)
 
 	version string          // up to which everything was seen; empty when that is not known
 	seen    map[string]bool // the objects that are there
 	at      time.Time       // when it was last known that nothing went unseen
+	dates   dates
 }
 
 func (f *follower) follow(ctx context.Context) {
@@ -79,18 +88,19 @@ func (f *follower) relist(ctx context.Context) {
 	for _, item := range items {
 		name := nameOf(item)
 		there[name] = true
-		f.tell(name, item, false)
+		f.tell(name, item, f.dates.of(versionOf(item)), false)
 	}
 	for name := range f.seen {
 		if !there[name] {
-			f.tell(name, nil, false)
+			f.tell(name, nil, f.dates.of(list.GetResourceVersion()), false)
 		}
 	}
 	now := time.Now()
 	if !f.at.IsZero() {
-		f.gap(f.at, now)
+		f.gap(earlier(f.at, f.dates.complete()), now)
 	}
 	f.seen, f.version, f.at = there, list.GetResourceVersion(), now
+	f.dates.brought(f.version)
 }
 
 func (f *follower) stream(ctx context.Context) {
@@ -113,12 +123,13 @@ func (f *follower) stream(ctx context.Context) {
 		switch name := nameOf(e.Object); e.Type {
 		case watch.Deleted:
 			delete(f.seen, name)
-			f.tell(name, nil, true)
+			f.tell(name, nil, f.dates.of(f.version), true)
 		case watch.Added, watch.Modified:
 			f.seen[name] = true
-			f.tell(name, e.Object, true)
+			f.tell(name, e.Object, f.dates.of(f.version), true)
 		case watch.Bookmark, watch.Error:
 		}
+		f.dates.brought(f.version)
 	}
 	f.at = time.Now()
 }
@@ -128,6 +139,14 @@ func (f *follower) failed(err error) {
 	if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) || apierrors.IsInvalid(err) {
 		f.version = ""
 	}
+}
+
+func versionOf(object runtime.Object) string {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return ""
+	}
+	return accessor.GetResourceVersion()
 }
 
 func nameOf(object runtime.Object) string {

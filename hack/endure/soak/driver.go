@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -205,64 +204,6 @@ func annotate(name, value string) func(*v1alpha1.BareMetalHost) {
 	}
 }
 
-func (s *soak) holdOne(ctx context.Context) bool {
-	h, after := s.pick("hold", s.runs), s.seconds(5, 25)
-	if h != nil {
-		name := v1alpha1.HoldOffPrefix + "anna"
-		s.forAWhile(ctx, h, after, annotate(name, "anna changes a fan"), annotate(name, ""))
-	}
-	return h != nil
-}
-
-func (s *soak) cycleOne(ctx context.Context) bool {
-	h := s.pick("power cycle", s.runs)
-	if h != nil {
-		s.task("cycle "+h.Name, func() error {
-			defer s.free(h)
-			return s.patch(ctx, h, annotate(v1alpha1.PowerCyclePrefix+"anna", "it hangs"))
-		})
-	}
-	return h != nil
-}
-
-// losePower switches a server off that runs a machine. What runs from memory is lost with it, and what is on a disk is switched on again.
-func (s *soak) losePower(context.Context) bool {
-	h := s.pick("power lost", func(h *host, seen *v1alpha1.BareMetalHost) bool {
-		return seen.Status.Phase == v1alpha1.PhaseProvisioned && !s.controlPlane(h)
-	})
-	after := s.seconds(4, 15)
-	if h == nil {
-		return false
-	}
-	back := h.namespace == direct && s.runs(h, s.checker.Host(h.id()))
-	s.task("power of "+h.Name, func() error { //nolint:contextcheck // a server that is switched on by hand runs on
-		defer s.free(h)
-		s.checker.PowerLost(h.id(), "lost its power")
-		h.SetPower(false)
-		time.Sleep(after) // so long it lasts
-		if back {
-			s.checker.PowerLost(h.id(), "got its power back")
-			h.SetPower(true)
-		}
-		return nil
-	})
-	return true
-}
-
-// controlPlane is true for the host that runs the control plane of the cluster under the whole of Cluster API: there is only one.
-func (s *soak) controlPlane(h *host) bool {
-	seen := s.checker.Host(h.id())
-	if h.namespace != whole || seen == nil || seen.Spec.ConsumerRef == nil {
-		return false
-	}
-	m := s.checker.Machine(whole + "/" + seen.Spec.ConsumerRef.Name)
-	if m == nil {
-		return true // not known yet
-	}
-	_, is := m.Labels[clusterv1.MachineControlPlaneLabel]
-	return is
-}
-
 func (s *soak) detachOne(ctx context.Context) bool {
 	h, after := s.pick("detached", inDirect), s.seconds(3, 15)
 	if h != nil {
@@ -290,7 +231,7 @@ func (s *soak) lendOne(ctx context.Context) bool {
 
 func (s *soak) lend(ctx context.Context, h *host) (bool, error) {
 	lent := false
-	return lent, try(ctx, "lend "+h.Name, func(ctx context.Context) error {
+	err := try(ctx, "lend "+h.Name, func(ctx context.Context) error {
 		var live v1alpha1.BareMetalHost
 		if err := s.client.Get(ctx, h.key(), &live); err != nil || live.Spec.ConsumerRef != nil {
 			return client.IgnoreNotFound(err)
@@ -301,6 +242,7 @@ func (s *soak) lend(ctx context.Context, h *host) (bool, error) {
 		lent = lent || err == nil
 		return err
 	})
+	return lent, err
 }
 
 // registerAnew deletes a host that is free, and creates it again.
@@ -311,9 +253,8 @@ func (s *soak) registerAnew(ctx context.Context) bool {
 	}
 	s.task("register anew "+h.Name, func() error {
 		defer s.free(h)
-		if err := try(ctx, "delete host", func(ctx context.Context) error {
-			return client.IgnoreNotFound(s.client.Delete(ctx, &v1alpha1.BareMetalHost{ObjectMeta: objectMeta(h.key())}))
-		}); err != nil {
+		// One that a machine claims at the same moment stays: a host that is being deleted is not booted, and its machine would wait for ever.
+		if deleted, err := s.deleteFree(ctx, h); err != nil || !deleted {
 			return err
 		}
 		deadline := time.Now().Add(10 * time.Minute)
@@ -332,6 +273,22 @@ func (s *soak) registerAnew(ctx context.Context) bool {
 		})
 	})
 	return true
+}
+
+// deleteFree deletes a host that is free, as it was read, and returns whether it did.
+func (s *soak) deleteFree(ctx context.Context, h *host) (bool, error) {
+	deleted := false
+	err := try(ctx, "delete host", func(ctx context.Context) error {
+		var live v1alpha1.BareMetalHost
+		err := s.client.Get(ctx, h.key(), &live)
+		if err == nil && live.Spec.ConsumerRef == nil {
+			err = s.client.Delete(ctx, &live, client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
+			deleted = deleted || err == nil
+		}
+		deleted = deleted || apierrors.IsNotFound(err) // the answer to the first try may be lost
+		return client.IgnoreNotFound(err)
+	})
+	return deleted, err
 }
 
 // releaseUnfenced lets the BMC of a host go down, deletes its machine, and lets the host go as it is.

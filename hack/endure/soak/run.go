@@ -184,10 +184,13 @@ func (s *soak) workersRun(ctx context.Context) error {
 	return site.Running(s.plane, int(*md.Spec.Replicas)+1)(ctx)
 }
 
-// nothingLeft is nil when the manager holds no more than before, and neither do the BMCs.
+// nothingLeft is nil when the manager holds no more than before, and neither do the BMCs, and all that happened is judged.
 func (s *soak) nothingLeft(ctx context.Context) error {
 	if err := s.quiet(ctx); err != nil {
 		return err
+	}
+	if n := s.checker.Pending(); n > 0 {
+		return fmt.Errorf("%d commands and boots are not judged yet", n)
 	}
 	now, err := s.footprint(ctx)
 	if err != nil {

@@ -1,0 +1,72 @@
+package host
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestHappened: only a status that says the same in other words may wait to be written.
+func TestHappened(t *testing.T) {
+	condition := func(kind string, status metav1.ConditionStatus, reason string) func(*v1alpha1.BareMetalHostStatus) {
+		return func(s *v1alpha1.BareMetalHostStatus) {
+			s.Conditions = append(s.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: reason})
+		}
+	}
+	operation := func(name, outcome string) func(*v1alpha1.BareMetalHostStatus) {
+		return func(s *v1alpha1.BareMetalHostStatus) {
+			s.LastOperation = &v1alpha1.Operation{Name: name, Outcome: v1alpha1.OperationOutcome(outcome)}
+		}
+	}
+	status := func(changes ...func(*v1alpha1.BareMetalHostStatus)) v1alpha1.BareMetalHostStatus {
+		s := v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseBooting, Power: v1alpha1.PowerOn, Boot: &v1alpha1.BootStatus{Attempt: 1}}
+		for _, change := range changes {
+			change(&s)
+		}
+		return s
+	}
+	addresses := func(s *v1alpha1.BareMetalHostStatus) {
+		s.Addresses = clusterv1.MachineAddresses{{Address: "192.0.2.1"}}
+	}
+	provisioned := func(s *v1alpha1.BareMetalHostStatus) { s.Phase = v1alpha1.PhaseProvisioned }
+	inspected := func(at time.Time) func(*v1alpha1.BareMetalHostStatus) {
+		return func(s *v1alpha1.BareMetalHostStatus) {
+			s.BMC = &v1alpha1.BMCStatus{Protocol: "p", InspectedAt: &metav1.Time{Time: at}, BootOverride: &v1alpha1.BootOverrideStatus{Way: at.String()}}
+		}
+	}
+	now := time.Now()
+	for name, test := range map[string]struct {
+		before, after v1alpha1.BareMetalHostStatus
+		want          bool
+	}{
+		"nothing":              {status(), status(), false},
+		"the first":            {v1alpha1.BareMetalHostStatus{}, status(), true},
+		"other words":          {status(condition("Booted", "False", "A")), status(condition("Booted", "False", "B")), false},
+		"a condition":          {status(condition("Booted", "False", "A")), status(condition("Booted", "True", "A")), true},
+		"a new condition":      {status(), status(condition("Booted", "False", "A")), true},
+		"the progress":         {status(condition("BootProgress", "False", "A")), status(condition("BootProgress", "True", "B")), false},
+		"its phase":            {status(), status(provisioned), true},
+		"its power":            {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.Power = v1alpha1.PowerOff }), true},
+		"its attempt":          {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.Boot = &v1alpha1.BootStatus{Attempt: 2} }), true},
+		"the generation":       {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.ObservedGeneration = 9 }), false},
+		"an operation":         {status(operation("PowerOn", "Succeeded")), status(operation("SetNetworkBoot", "Succeeded")), false},
+		"a failed operation":   {status(operation("PowerOn", "Succeeded")), status(operation("PowerOn", "Failed")), true},
+		"an operation again":   {status(operation("PowerOn", "Failed")), status(operation("PowerOn", "Succeeded")), true},
+		"finer times":          {status(inspected(now)), status(inspected(now.Add(time.Microsecond))), false},
+		"addresses, too early": {status(), status(addresses), false},
+		"addresses":            {status(provisioned), status(provisioned, addresses), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			before, after := test.before.DeepCopy(), test.after.DeepCopy()
+			g.Expect(happened(test.before, test.after)).To(Equal(test.want))
+			g.Expect(test.before).To(Equal(*before), "it only looks")
+			g.Expect(test.after).To(Equal(*after), "it only looks")
+		})
+	}
+}

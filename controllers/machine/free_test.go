@@ -1,0 +1,49 @@
+package machine
+
+import (
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestFree: a host is free from when the cache shows it so until it is claimed or gone, in its namespace.
+func TestFree(t *testing.T) {
+	g := NewWithT(t)
+	host := func(namespace, name, machine string) *v1alpha1.BareMetalHost {
+		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if machine != "" {
+			h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: machine}
+		}
+		return h
+	}
+	var f free
+	names := func(namespace string) []string {
+		all := []string{}
+		for h := range f.in(namespace) {
+			all = append(all, h.Name)
+		}
+		slices.Sort(all)
+		return all
+	}
+	g.Expect(names("dc")).To(BeEmpty())
+	f.gone(host("dc", "a", ""))
+	f.see(host("dc", "a", "m"))
+	g.Expect(names("dc")).To(BeEmpty())
+	for _, h := range []*v1alpha1.BareMetalHost{host("dc", "a", ""), host("dc", "b", ""), host("other", "c", ""), host("dc", "a", "")} {
+		f.see(h)
+	}
+	g.Expect(names("dc")).To(Equal([]string{"a", "b"}))
+	g.Expect(names("other")).To(Equal([]string{"c"}))
+	f.see(host("dc", "a", "m"))
+	f.gone(host("other", "c", ""))
+	g.Expect(names("dc")).To(Equal([]string{"b"}))
+	g.Expect(names("other")).To(BeEmpty())
+	g.Expect(f.hosts).NotTo(HaveKey("other"), "nothing is kept of a namespace without hosts")
+	for range f.in("dc") { // who has seen enough may stop
+		break
+	}
+}

@@ -1,0 +1,53 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestTellProvisioned: that a host runs the machine is told with the provider ID, whether or not the status can be written after it; and once.
+func TestTellProvisioned(t *testing.T) {
+	g := NewWithT(t)
+	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}})
+	recorder := events.NewFakeRecorder(10)
+	r.Recorder = recorder
+	away := true
+	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if away {
+				return errors.New("the API server is away")
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	look := func(then func(*v1alpha1.BareMetalMachine)) error {
+		var m v1alpha1.BareMetalMachine
+		g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
+		before := m.DeepCopy()
+		then(&m)
+		_, err := r.tell(t.Context(), before, &scope{machine: &m, host: &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h"}}})
+		return err
+	}
+	ready := func(m *v1alpha1.BareMetalMachine) { m.Status.Ready = true }
+	g.Expect(look(ready)).NotTo(Succeed())
+	g.Expect(recorder.Events).To(BeEmpty(), "it has no provider ID")
+
+	runs := func(m *v1alpha1.BareMetalMachine) { m.Spec.ProviderID = "baremetal://dc/h/m"; ready(m) }
+	g.Expect(look(runs)).NotTo(Succeed())
+	g.Expect(recorder.Events).To(HaveLen(2), "on the machine, and on the host")
+	g.Expect(<-recorder.Events).To(ContainSubstring("BareMetalHost h runs the machine"))
+	g.Expect(<-recorder.Events).To(ContainSubstring("The host runs BareMetalMachine m"))
+
+	away = false
+	g.Expect(look(runs)).To(Succeed())
+	g.Expect(recorder.Events).To(BeEmpty(), "it was told")
+}

@@ -1,0 +1,64 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+)
+
+// TestUntold: when many boot a machine waits with other words, and with nothing else.
+func TestUntold(t *testing.T) {
+	booted := func(status metav1.ConditionStatus, reason string) func(*v1alpha1.BareMetalMachine) {
+		return func(m *v1alpha1.BareMetalMachine) {
+			conditions.Set(m, metav1.Condition{Type: v1alpha1.HostBootedCondition, Status: status, Reason: reason, Message: reason})
+		}
+	}
+	waits := func(reason, message string) func(*v1alpha1.BareMetalMachine) {
+		return func(m *v1alpha1.BareMetalMachine) {
+			conditions.Set(m, metav1.Condition{Type: v1alpha1.HostClaimedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message})
+		}
+	}
+	machine := func(changes ...func(*v1alpha1.BareMetalMachine)) *v1alpha1.BareMetalMachine {
+		m := &v1alpha1.BareMetalMachine{}
+		for _, change := range changes {
+			change(m)
+		}
+		return m
+	}
+	for name, test := range map[string]struct {
+		before, after *v1alpha1.BareMetalMachine
+		waits         bool
+	}{
+		"nothing":             {machine(), machine(), false},
+		"other words":         {machine(booted("False", "A")), machine(booted("False", "B")), true},
+		"a condition":         {machine(booted("False", "A")), machine(booted("True", "A")), false},
+		"what it waits for":   {machine(waits("A", "x")), machine(waits("B", "x")), false},
+		"how many do not fit": {machine(waits("A", "x")), machine(waits("A", "y")), false},
+		"its provider ID":     {machine(), machine(func(m *v1alpha1.BareMetalMachine) { m.Spec.ProviderID = "baremetal://dc/h/m" }), false},
+		"its host":            {machine(), machine(func(m *v1alpha1.BareMetalMachine) { m.Status.HostRef = &v1alpha1.HostReference{Name: "h"} }), false},
+		"a failure":           {machine(), machine(func(m *v1alpha1.BareMetalMachine) { m.Status.FailureReason = "BootTimedOut" }), false},
+		"its finalizer":       {machine(), machine(func(m *v1alpha1.BareMetalMachine) { m.Finalizers = []string{v1alpha1.MachineFinalizer} }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := &Reconciler{}
+			g.Expect(r.untold(test.before, test.after)).To(BeZero(), "nothing bounds it")
+			r.pace = controllers.NewPace()
+			g.Expect(r.untold(test.before, test.after)).To(BeZero(), "a few at once")
+			for range 20 {
+				r.pace.Allow(time.Now())
+			}
+			told := BeZero()
+			if test.waits {
+				told = BeNumerically(">", 0)
+			}
+			g.Expect(r.untold(test.before, test.after)).To(told)
+		})
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
+)
+
+// TestFleet runs a small fleet through all phases, and holds the manager to the requests that a host may cost. What takes time is not judged here: how
+// long anything took depends on who else uses the machine.
+func TestFleet(t *testing.T) {
+	g := NewWithT(t)
+	t.Chdir("../../..") // where everything is built
+	out := filepath.Join(t.TempDir(), "out.json")
+	g.Expect(measure(t.Context(), options{hosts: 20, boots: 12, managers: 1, idle: 2 * time.Second, out: out})).To(Succeed())
+	run, err := report.Read(out)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	phases := map[string]*report.Phase{}
+	for i := range run.Phases {
+		phases[run.Phases[i].Name] = &run.Phases[i]
+	}
+	g.Expect(phases).To(And(HaveLen(9), HaveKey("register"), HaveKey("claim"), HaveKey("boot"), HaveKey("adopt"), HaveKey("idle"), HaveKey("reuse"),
+		HaveKey("restart"), HaveKey("release"), HaveKey("delete")))
+	for name, most := range map[string]float64{"register": 5.5, "boot": 65, "release": 25, "delete": 2} {
+		g.Expect(phases[name].Requested(report.All)).To(And(BeNumerically(">=", 1), BeNumerically("<=", most)), "API requests a host, "+name)
+	}
+	g.Expect(phases["restart"].Requested(report.Writes)).To(BeZero())
+	g.Expect(phases["restart"].BMCCommands).To(BeZero())
+	g.Expect(phases["boot"].BMCCommands).To(BeEquivalentTo(2), "the override, and power")
+	g.Expect(run.Reactions).To(And(HaveKey("Machine created"), HaveKey("host freed"), HaveKey("boot sighting DHCP"), HaveKey("BMC shows On")))
+	g.Expect(run.Facts).To(HaveKey("restart: seconds until boots are served"))
+}
