@@ -113,20 +113,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, host); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.facts.forget(request.NamespacedName)
-			r.line.forget(request.NamespacedName)
-			r.pace.Told(request.NamespacedName)
-			r.newest.Forget(request.NamespacedName)
+			r.forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !controllers.HasWatchFilter(host, r.WatchFilter) {
-		r.line.forget(request.NamespacedName)
-		r.pace.Told(request.NamespacedName)
-		r.newest.Forget(request.NamespacedName)
+		r.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	host = r.newest.Read(host)
-	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer); err != nil || added {
+	if added, err := r.ensureFinalizer(ctx, host); err != nil || added {
 		return ctrl.Result{}, err
 	}
 	view, step, err := r.decide(ctx, host)
@@ -158,6 +154,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		wait = max(step.Again.Sub(view.Now), 10*time.Millisecond)
 	}
 	return ctrl.Result{RequeueAfter: wait}, nil
+}
+
+// forget drops what is kept of a host that is not ours: but what is known of its server, which may become ours again.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.line.forget(key)
+	r.pace.Told(key)
+	r.newest.Forget(key)
+}
+
+func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMetalHost) (bool, error) {
+	added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer)
+	if added {
+		r.newest.Wrote(host)
+	}
+	return added, err
 }
 
 // recorded is true for steps that write to the host's spec or metadata, as they always do when they are taken: the step was chosen since it differs.
@@ -229,7 +240,7 @@ func (r *Reconciler) sharing(ctx context.Context, host *v1alpha1.BareMetalHost, 
 
 func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, opts...); err != nil {
+	if err := r.Client.List(ctx, &hosts, append(opts, client.UnsafeDisableDeepCopy)...); err != nil { // nothing is written to them
 		// The cache cannot fail to list but before it is synced, and then every host is reconciled anyway.
 		ctrl.LoggerFrom(ctx).Error(err, "List the hosts to reconcile")
 		return nil
@@ -241,13 +252,17 @@ func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []
 	return requests
 }
 
+// hostsWithSameServer returns the other hosts that may be a host's server. The host itself comes by its own event: it would be looked at once more for each
+// change, and before the cache shows what the first look wrote.
 func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*v1alpha1.BareMetalHost)
 	if !ok {
 		return nil
 	}
-	return append(r.requests(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
+	same := append(r.requests(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
 		r.requests(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})...)
+	own := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(host)}
+	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
 }
 
 // hostsOfMachine returns the hosts that a machine has, and the one that its provider ID names.

@@ -5,6 +5,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -48,6 +49,7 @@ type Reconciler struct {
 	free     free
 	assumed  claim.Assumed
 	tellings tellings
+	telling  sync.Mutex // held by the machine that looks at all hosts
 	newest   controllers.Newest[*v1alpha1.BareMetalMachine]
 	pace     *controllers.Pace
 	once     *lru.Cache // onceKeys, of what was told; nil tells all

@@ -27,7 +27,7 @@ func TestFleet(t *testing.T) {
 	g.Expect(phases).To(And(HaveLen(9), HaveKey("register"), HaveKey("claim"), HaveKey("boot"), HaveKey("adopt"), HaveKey("idle"), HaveKey("reuse"),
 		HaveKey("restart"), HaveKey("release"), HaveKey("delete")))
 	for name, most := range map[string]float64{"register": 5.5, "boot": 65, "release": 25, "delete": 2} {
-		g.Expect(phases[name].Requested(report.All)).To(And(BeNumerically(">=", 1), BeNumerically("<=", most)), "API requests a host, "+name)
+		g.Expect(phases[name].Requested(report.All)).To(And(BeNumerically(">=", 1), BeNumerically("<=", most)), "API requests a host, %s: %v", name, phases[name].Requests)
 	}
 	g.Expect(phases["restart"].Requested(report.Writes)).To(BeZero())
 	g.Expect(phases["restart"].BMCCommands).To(BeZero())

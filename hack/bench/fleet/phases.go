@@ -289,18 +289,23 @@ func (f *fleet) deleteAll(ctx context.Context) error {
 		return err
 	}
 	f.before = nil
-	return f.phase(ctx, "delete", len(free), func(ctx context.Context) error {
+	object := func(i int) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: f.servers[free[i]].Name}
+	}
+	if err := f.phase(ctx, "delete", len(free), func(ctx context.Context) error {
 		if err := each(len(free), func(i int) error {
-			meta := metav1.ObjectMeta{Namespace: namespace, Name: f.servers[free[i]].Name}
-			if err := f.client.Delete(ctx, &v1alpha1.BareMetalHost{ObjectMeta: meta}); err != nil {
-				return err
-			}
-			return client.IgnoreNotFound(f.client.Delete(ctx, &corev1.Secret{ObjectMeta: meta}))
+			return f.client.Delete(ctx, &v1alpha1.BareMetalHost{ObjectMeta: object(i)})
 		}); err != nil {
 			return err
 		}
 		return f.watch.until(ctx, "the hosts are gone", func() (string, bool) {
 			return strconv.Itoa(len(f.watch.hosts)), len(f.watch.hosts) <= f.hosts-len(free)
 		})
+	}); err != nil {
+		return err
+	}
+	// Only now: a manager that is told of a Secret's deletion before that of its host says first that the host has no credentials.
+	return each(len(free), func(i int) error {
+		return client.IgnoreNotFound(f.client.Delete(ctx, &corev1.Secret{ObjectMeta: object(i)}))
 	})
 }
