@@ -88,6 +88,8 @@ func (b *Booter) NeedLeaderElection() bool { return false }
 
 // Start writes sightings until ctx ends, and then what was seen last: nobody reports twice how the bootstrap went.
 func (b *Booter) Start(ctx context.Context) error {
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
@@ -96,25 +98,24 @@ func (b *Booter) Start(ctx context.Context) error {
 				if over {
 					return
 				}
-				b.write(ctx, host, b.sightings.due(host))
+				b.write(writing, host, b.sightings.due(host))
 				b.sightings.hosts.Done(host)
 			}
 		})
 	}
 	<-ctx.Done()
+	defer time.AfterFunc(lastWrites, cancel).Stop()
 	b.sightings.hosts.ShutDown()
 	wg.Wait()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
-	defer cancel()
 	for _, host := range b.sightings.hostsWithNews() {
-		b.write(last, host, b.sightings.due(host))
+		b.write(writing, host, b.sightings.due(host))
 	}
 	return nil
 }
 
 // write writes the news of a host.
 func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *news) {
-	if n == nil || ctx.Err() != nil {
+	if n == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -139,7 +140,7 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *news) 
 
 // wrote sees to it that what was not written is when it is seen again.
 func (b *Booter) wrote(key sightingKey, err error) {
-	if client.IgnoreNotFound(err) == nil || errors.Is(err, context.Canceled) {
+	if client.IgnoreNotFound(err) == nil {
 		return
 	}
 	b.Log.Error(err, "Write what was seen of a boot", "host", key.host, "what", key.what)

@@ -32,6 +32,7 @@ type countedWrites struct {
 	client.Client
 
 	writes, failures atomic.Int32
+	hold             chan struct{} // closed when writes may end; nil for at once
 }
 
 type countedStatus struct {
@@ -44,6 +45,13 @@ func (c *countedWrites) Status() client.SubResourceWriter { return countedStatus
 
 func (s countedStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 	s.counted.writes.Add(1)
+	if s.counted.hold != nil {
+		select {
+		case <-s.counted.hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	if s.counted.failures.Add(-1) >= 0 {
 		return errors.New("the API server is down")
 	}
@@ -65,6 +73,33 @@ func watcher(t *testing.T) (*boot.Booter, *countedWrites) {
 		return mgr.Add(booter)
 	})
 	return booter, writes
+}
+
+// TestLastSightings: a boot server that stops ends what it writes, and writes what waits.
+func TestLastSightings(t *testing.T) {
+	g := NewWithT(t)
+	watching, counted := watcher(t)
+	writes := &countedWrites{Client: counted.Client, hold: make(chan struct{})}
+	booter := boot.New(&boot.Booter{
+		Client: writes, APIReader: watching.APIReader, Settings: controllerstest.Settings(), Key: []byte("key"), Log: logr.Discard(),
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- booter.Start(ctx) }()
+	namespace := env.Namespace(t)
+	hosts := make([]*v1alpha1.BareMetalHost, 6) // more than are written at once
+	for i := range hosts {
+		var mac net.HardwareAddr
+		hosts[i], mac = bootingHost(t, booter, namespace, byte(0xe0+i))
+		booter.Saw(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
+	}
+	g.Eventually(writes.writes.Load, "30s").Should(BeEquivalentTo(4), "so many at once")
+	stop()
+	close(writes.hold)
+	g.Eventually(over, "30s").Should(Receive(BeNil()))
+	for _, host := range hosts {
+		g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil())
+	}
 }
 
 // bootingHost makes a host that boots for a machine.

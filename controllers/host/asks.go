@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -39,6 +41,10 @@ func (r *Reconciler) dropRequests(
 	ctrl.LoggerFrom(ctx).Info("What annotations want is not done", "annotations", asked, "state", step.State)
 	if err := write(func(*v1alpha1.BareMetalHost) {}); err != nil {
 		return err
+	}
+	if step.State != lifecycle.StateHeld {
+		r.tell(host, corev1.EventTypeWarning, controllers.EventPowerRequestDropped, "Power", "What the annotations %s want is not done: the host is %s",
+			strings.Join(step.Drop, ", "), step.State)
 	}
 	if step.State != lifecycle.StateHeld || slices.Contains(step.Drop, v1alpha1.ReleaseUnfencedAnnotation) {
 		r.notDone(host, view, step, string(step.Action), asked)

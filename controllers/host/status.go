@@ -49,7 +49,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 		r.pace.Told(key)
 		return 0, nil
 	}
-	if asking || !happened(before.Status, host.Status) {
+	// A host that is offered no more is told of at once whatever is asked: by its status it would be claimed.
+	if asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition) || !happened(before.Status, host.Status) {
 		if wait := r.pace.Wait(key, view.Now); wait > 0 {
 			return wait, nil
 		}

@@ -58,12 +58,6 @@ func (r *Reconciler) tellStep(ctx context.Context, host *v1alpha1.BareMetalHost,
 		} else {
 			r.tell(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: the cleaning begins", step.Message)
 		}
-	case lifecycle.DropRequests:
-		if step.State == lifecycle.StateHeld {
-			return // the server is on, as they want it
-		}
-		r.tell(host, corev1.EventTypeWarning, controllers.EventPowerRequestDropped, "Power", "What the annotations %s want is not done: the host is %s",
-			strings.Join(step.Drop, ", "), step.State)
 	case lifecycle.Release:
 		r.tellReleased(ctx, host, view, step)
 	default:
@@ -110,12 +104,14 @@ func (r *Reconciler) tellHold(host *v1alpha1.BareMetalHost, view lifecycle.View,
 // tellReleased tells what became of a host that was let go.
 func (r *Reconciler) tellReleased(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	machine, quarantine := view.Spec.ConsumerRef.Name, step.Quarantine
-	// The status may come here from any phase. Where it goes to is told here, and not by the status once more.
+	// The status may come here from any phase. Where it goes to is told here, and not by the status once more; but a maintenance goes on as it was.
 	r.facts.with(client.ObjectKeyFromObject(host), func(h *hostFacts) {
 		if h.told.uid != host.UID {
 			h.told = standingOf(host)
 		}
-		h.told.phase = v1alpha1.PhaseReleasing
+		if view.Spec.Maintenance == nil {
+			h.told.phase = v1alpha1.PhaseReleasing
+		}
 	})
 	result := metrics.ReleasedFree
 	switch {

@@ -67,13 +67,21 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHos
 	if s.machine.Spec.ReuseHost {
 		want.Reuse = claim.Owner(s.owner, s.machine)
 	}
-	former, err := r.comingBack(ctx, s, want)
+	had, former, err := r.comingBack(ctx, s, want)
 	if err != nil {
 		return nil, waiting{}, err
 	}
 	candidates := func(yield func(*v1alpha1.BareMetalHost) bool) {
+		for i := range had {
+			if !yield(&had[i]) {
+				return
+			}
+		}
+		if former != "" {
+			return
+		}
 		for host := range r.free.in(s.machine.Namespace) {
-			if (former == "" || claim.Had(host, want.Reuse)) && !yield(host) {
+			if !claim.Had(host, want.Reuse) && !yield(host) {
 				return
 			}
 		}
@@ -116,16 +124,19 @@ const (
 	lookAgain  = time.Minute
 )
 
-// comingBack returns the name of a host that is being given back by a machine of the owner whose hosts the machine wants again, empty if
-// there is none. A host that it could not claim then, such as one in maintenance or in quarantine, is none to wait for; nor is one whose BMC
-// has been silent for long, since nobody knows when it is back.
-func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) (string, error) {
+// comingBack returns the free hosts that the owner had whose hosts the machine wants again, the cache's own objects; and the name of a host that is being
+// given back by a machine of that owner, empty if there is none. A host that it could not claim then, such as one in maintenance or in quarantine, is none to
+// wait for; nor is one whose BMC has been silent for long, since nobody knows when it is back.
+//
+// A host must not be missed while it goes from one to the other. So both are looked for in the cache, the free ones last: its handlers, which know the free
+// hosts too, are told later.
+func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) (had []v1alpha1.BareMetalHost, former string, err error) {
 	if want.Reuse == "" {
-		return "", nil
+		return nil, "", nil
 	}
 	var machines clusterv1.MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(s.machine.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return "", err
+		return nil, "", err
 	}
 	var names []string
 	now := time.Now()
@@ -141,21 +152,26 @@ func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) 
 		}
 		var held v1alpha1.BareMetalHostList
 		if err := r.Client.List(ctx, &held, client.InNamespace(m.Namespace), client.MatchingFields{controllers.ConsumerIndex: m.Spec.InfrastructureRef.Name}); err != nil {
-			return "", err
+			return nil, "", err
 		}
 		for j := range held.Items {
 			note(&held.Items[j])
 		}
 	}
-	for host := range r.free.in(s.machine.Namespace) {
-		if claim.Had(host, want.Reuse) && justReleased(host, now) {
+	var free v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &free, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.LastOwnerIndex: want.Reuse},
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil, "", err
+	}
+	for i := range free.Items {
+		if host := &free.Items[i]; justReleased(host, now) {
 			note(host)
 		}
 	}
-	if len(names) == 0 {
-		return "", nil
+	if len(names) > 0 {
+		former = slices.Min(names)
 	}
-	return slices.Min(names), nil
+	return free.Items, former, nil
 }
 
 // justReleased is true for a free host that is on its way to be offered: its status has not followed its release yet, or its power is

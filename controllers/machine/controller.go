@@ -189,7 +189,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 // tell writes what a reconcile made of a machine and tells what happened, or returns how long to wait until it does.
 func (r *Reconciler) tell(ctx context.Context, before *v1alpha1.BareMetalMachine, s *scope) (time.Duration, error) {
 	setReady(s.machine)
-	if wait := r.untold(before, s.machine); wait > 0 {
+	if wait := r.untold(before, s.machine, time.Now()); wait > 0 {
 		return wait, nil
 	}
 	provided, err := r.write(ctx, before, s.machine)
@@ -206,7 +206,7 @@ func (r *Reconciler) tell(ctx context.Context, before *v1alpha1.BareMetalMachine
 
 // untold returns how long to wait until a machine is written of which nothing changed but how something goes on, zero for now. What it waits for before it
 // has a host is told at once: the next look goes by it, and it has a pace of its own.
-func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine) time.Duration {
+func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine, now time.Time) time.Duration {
 	bare := func(m *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalMachine {
 		m = m.DeepCopy()
 		claimed := conditions.Get(m, v1alpha1.HostClaimedCondition)
@@ -220,7 +220,7 @@ func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine) time.Duration 
 	if equality.Semantic.DeepEqual(before, m) || !equality.Semantic.DeepEqual(bare(before), bare(m)) {
 		return 0
 	}
-	return r.pace.Wait(client.ObjectKeyFromObject(m), time.Now())
+	return r.pace.Wait(client.ObjectKeyFromObject(m), now)
 }
 
 // write writes what changed of a machine, by one patch of what is its own and one of its status, and neither without need. Cluster API's patch helper

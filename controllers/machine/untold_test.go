@@ -47,18 +47,18 @@ func TestUntold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			r := &Reconciler{}
-			g.Expect(r.untold(test.before, test.after)).To(BeZero(), "nothing bounds it")
+			r, now := &Reconciler{}, time.Now()
+			g.Expect(r.untold(test.before, test.after, now)).To(BeZero(), "nothing bounds it")
 			r.pace = controllers.NewPace()
-			g.Expect(r.untold(test.before, test.after)).To(BeZero(), "a few at once")
+			g.Expect(r.untold(test.before, test.after, now)).To(BeZero(), "a few at once")
 			for range 20 {
-				r.pace.Allow(time.Now())
+				r.pace.Allow(now)
 			}
 			told := BeZero()
 			if test.waits {
 				told = BeNumerically(">", 0)
 			}
-			g.Expect(r.untold(test.before, test.after)).To(told)
+			g.Expect(r.untold(test.before, test.after, now)).To(told)
 		})
 	}
 }

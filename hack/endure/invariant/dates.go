@@ -16,18 +16,21 @@ import (
 // lookEvery is how often the API server is asked how far it is. A version is dated to about as much.
 const lookEvery = time.Second
 
-// look is how far the API server was when it was asked: with everything (revision), and with the objects of a kind (newest).
+// look is how far the API server was when it was asked: with everything (revision), and with the objects of a kind (newest), of which there were so many.
 type look struct {
 	asked, answered  time.Time
 	revision, newest string
+	objects          int
 }
 
 // dates tells when the versions of a kind were written that a watch brings. On a busy machine the watch is seconds behind, and a version that it
 // brings late must not be taken for one that was written late.
 type dates struct {
-	mu    sync.Mutex
-	looks []look // by time
-	seen  string // the version up to which the watch brought everything
+	mu      sync.Mutex
+	looks   []look    // by time
+	seen    string    // the version up to which the watch brought everything
+	objects int       // how many there are by then
+	known   time.Time // up to when everything that was written is known
 }
 
 const mostLooks = 600
@@ -37,13 +40,29 @@ func (d *dates) looked(l look) {
 	defer d.mu.Unlock()
 	d.looks = append(d.looks, l)
 	d.looks = d.looks[max(0, len(d.looks)-mostLooks):]
+	d.compare()
 }
 
-// brought tells that the watch brought everything up to a version.
-func (d *dates) brought(version string) {
+// brought tells that the watch brought everything up to a version, and how many objects there are by then.
+func (d *dates) brought(version string, objects int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.seen = version
+	d.seen, d.objects = version, objects
+	d.compare()
+}
+
+// compare finds the last look at which there was nothing that the watch has not brought. A deletion is a version of no object that is there: until the
+// watch brings something that was written after the look, it shows in their number.
+func (d *dates) compare() {
+	for _, l := range slices.Backward(d.looks) {
+		if d.seen == "" || !l.asked.After(d.known) {
+			return
+		}
+		if !older(d.seen, l.revision) || !older(d.seen, l.newest) && d.objects == l.objects {
+			d.known = l.asked
+			return
+		}
+	}
 }
 
 // of returns the stretch of time in which a version was written that came now.
@@ -65,12 +84,7 @@ func (d *dates) of(version string) span {
 func (d *dates) complete() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, l := range slices.Backward(d.looks) {
-		if d.seen != "" && !older(d.seen, l.newest) {
-			return l.asked
-		}
-	}
-	return time.Time{}
+	return d.known
 }
 
 // older is true where a version was written before another. What cannot be compared, as the empty version of a list without objects, is not.
@@ -102,7 +116,7 @@ func lookAt(ctx context.Context, from client.Client, kind string) (look, error) 
 	if err := from.List(ctx, list); err != nil {
 		return look{}, err
 	}
-	l.answered, l.revision = time.Now(), list.ResourceVersion
+	l.answered, l.revision, l.objects = time.Now(), list.ResourceVersion, len(list.Items)
 	for _, item := range list.Items {
 		if l.newest == "" || older(l.newest, item.ResourceVersion) {
 			l.newest = item.ResourceVersion

@@ -14,10 +14,10 @@ func TestDates(t *testing.T) {
 	second := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	var d dates
 	g.Expect(d.of("100").from).To(BeZero(), "nobody looked")
-	d.looked(look{second(0), second(1), "100", "90"})
+	d.looked(look{second(0), second(1), "100", "90", 2})
 	g.Expect(d.complete()).To(BeZero(), "the watch brought nothing")
-	d.looked(look{second(2), second(3), "200", "150"})
-	d.looked(look{second(4), second(5), "300", "150"})
+	d.looked(look{second(2), second(3), "200", "150", 2})
+	d.looked(look{second(4), second(5), "300", "150", 1})
 
 	g.Expect(d.of("95").to).To(Equal(second(1)))
 	g.Expect(d.of("150")).To(Equal(span{second(0), second(3)}))
@@ -27,12 +27,20 @@ func TestDates(t *testing.T) {
 	g.Expect(d.of("301").to).To(BeTemporally("~", time.Now(), time.Second))
 	g.Expect(d.of("").to).NotTo(BeZero())
 
-	d.brought("90")
+	d.brought("90", 2)
 	g.Expect(d.complete()).To(Equal(second(0)))
-	d.brought("149")
+	d.brought("149", 2)
 	g.Expect(d.complete()).To(Equal(second(0)))
-	d.brought("150")
+	d.brought("150", 2)
+	g.Expect(d.complete()).To(Equal(second(2)), "one was deleted since")
+	d.brought("250", 1)
 	g.Expect(d.complete()).To(Equal(second(4)), "nothing of this kind was written since")
+	d.looked(look{second(6), second(7), "400", "350", 2})
+	g.Expect(d.complete()).To(Equal(second(4)))
+	d.brought("401", 3)
+	g.Expect(d.complete()).To(Equal(second(6)), "one came after the look")
+	d.looked(look{second(8), second(9), "500", "401", 3})
+	g.Expect(d.complete()).To(Equal(second(8)), "nothing was written meanwhile")
 }
 
 // TestLateWatch: what was in order when it was done is in order, however late the watch tells; it is judged when everything written before is
@@ -55,11 +63,11 @@ func TestLateWatch(t *testing.T) {
 			relative := func(s time.Time) time.Time { return at.Add(time.Duration(s.Unix()) * time.Second) }
 			c.observeMachine(machineName, newMachine(), span{at.Add(-time.Minute), at.Add(-time.Minute)})
 			c.Command(hostName, "ForceOff", at)
-			d.looked(look{at.Add(time.Second), at.Add(time.Second), "2", "2"})
+			d.looked(look{at.Add(time.Second), at.Add(time.Second), "2", "2", 1})
 			c.Judge(at.Add(time.Minute))
 			g.Expect(c.Pending()).To(Equal(1), "the watch is behind")
 			c.observeHost(hostName, newHost(claimed, booting), span{relative(test.written.from), relative(test.written.to)}, true)
-			d.brought("2")
+			d.brought("2", 1)
 			c.Judge(at.Add(time.Minute))
 			g.Expect(c.Pending()).To(BeZero())
 			g.Expect(rules(c)).To(Equal(test.broken))

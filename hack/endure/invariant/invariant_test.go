@@ -258,6 +258,20 @@ func TestPowerCycle(t *testing.T) {
 	g.Expect(rules(c)).To(HaveLen(1), "it lost its power in this attempt")
 }
 
+// TestPowerCycleOfLateReport: what was written about when a server came on excuses it no more than what happened after.
+func TestPowerCycleOfLateReport(t *testing.T) {
+	g := NewWithT(t)
+	c := newChecker()
+	at := time.Now()
+	c.observeHost(hostName, newHost(claimed, poweredOff), span{at.Add(-time.Minute), at.Add(-time.Minute)}, true)
+	c.PoweredOn(hostName)
+	c.PoweredOn(hostName)
+	c.PowerLost(hostName, "lost its power")
+	c.observeHost(hostName, newHost(claimed, poweredOff, reported), span{at.Add(-time.Second), at.Add(time.Second)}, true)
+	judgeNow(c)
+	g.Expect(rules(c)).To(Equal([]string{RulePowerCycle}))
+}
+
 func TestSeeds(t *testing.T) {
 	g := NewWithT(t)
 	c := newChecker()

@@ -184,13 +184,21 @@ func (c *Checker) PoweredOn(host string) {
 	now := time.Now()
 	c.note(host, "powered on")
 	c.cameOn[host] = now
-	c.pending = append(c.pending, event{now, func() { c.judgePowerOn(host, now) }})
+	lost := c.lost[host]
+	c.pending = append(c.pending, event{now, func() { c.judgePowerOn(host, now, lost) }})
 }
 
-func (c *Checker) judgePowerOn(host string, at time.Time) {
-	then := c.history(host).during(at, at)
-	f := then[len(then)-1].facts
-	if f.consumer == "" || f.attempt == 0 || !f.wasOff || f.reported || f.failed || c.lost[host].After(f.started.Add(-c.times.Lag)) {
+// judgePowerOn holds to the rules that a server came on, which had last lost its power, or got it back, by nobody's command when lost says. When the versions
+// of its host were written is known to a second or so: of those that may have held then it counts for the last that lets a server come on.
+func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
+	var f hostFacts
+	for _, v := range slices.Backward(c.history(host).during(at, at)) {
+		if f = v.facts; f.consumer != "" && f.attempt > 0 && f.wasOff && !f.reported && !f.failed {
+			break
+		}
+		f = hostFacts{}
+	}
+	if f.consumer == "" || lost.After(f.started.Add(-c.times.Lag)) {
 		return
 	}
 	key := fmt.Sprintf("%s %s %d %s", host, f.consumer, f.attempt, f.started)

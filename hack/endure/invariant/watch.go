@@ -100,7 +100,7 @@ func (f *follower) relist(ctx context.Context) {
 		f.gap(earlier(f.at, f.dates.complete()), now)
 	}
 	f.seen, f.version, f.at = there, list.GetResourceVersion(), now
-	f.dates.brought(f.version)
+	f.dates.brought(f.version, len(f.seen))
 }
 
 func (f *follower) stream(ctx context.Context) {
@@ -129,7 +129,7 @@ func (f *follower) stream(ctx context.Context) {
 			f.tell(name, e.Object, f.dates.of(f.version), true)
 		case watch.Bookmark, watch.Error:
 		}
-		f.dates.brought(f.version)
+		f.dates.brought(f.version, len(f.seen))
 	}
 	f.at = time.Now()
 }
