@@ -30,7 +30,9 @@ const (
 	SecretIndex = "spec.bmc.secrets"
 	// HardwareIndex finds the hosts whose BMC reported a UUID, by its inventory.HardwareID.
 	HardwareIndex = "status.hardware.systemUUID"
-	// AddressIndex finds the hosts that an IP address is reserved for, or that were seen with it.
+	// MachineIndex finds the boots that were started for a BareMetalMachine and are not void, by the machine's name.
+	MachineIndex = "spec.machineName"
+	// AddressIndex finds the hosts that an IP address is reserved for or that were seen with it, and the boots in which it was served.
 	AddressIndex = "addresses"
 )
 
@@ -66,12 +68,30 @@ func IndexHosts(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{inventory.HardwareID(h.Status.Hardware.SystemUUID)}
 		},
 		AddressIndex: func(h *v1alpha1.BareMetalHost) []string {
-			return addressStrings(append(UsedAddresses(h), ReservedAddresses(h)...))
+			return addressStrings(append(UsedAddresses(h, nil), ReservedAddresses(h)...))
 		},
 	} {
 		extract := func(o client.Object) []string { return values(o.(*v1alpha1.BareMetalHost)) } //nolint:forcetypeassert // the index is of hosts
 		if err := indexer.IndexField(ctx, &v1alpha1.BareMetalHost{}, name, extract); err != nil {
 			return fmt.Errorf("index hosts by %s: %w", name, err)
+		}
+	}
+	return indexBoots(ctx, indexer)
+}
+
+func indexBoots(ctx context.Context, indexer client.FieldIndexer) error {
+	for name, values := range map[string]func(*v1alpha1.BareMetalBoot) []string{
+		AddressIndex: func(b *v1alpha1.BareMetalBoot) []string { return addressStrings(servedAddresses(b)) },
+		MachineIndex: func(b *v1alpha1.BareMetalBoot) []string {
+			if b.Spec.ClaimID == "" || b.Spec.VoidedAt != nil {
+				return nil
+			}
+			return []string{b.Spec.MachineName}
+		},
+	} {
+		extract := func(o client.Object) []string { return values(o.(*v1alpha1.BareMetalBoot)) } //nolint:forcetypeassert // the index is of boots
+		if err := indexer.IndexField(ctx, &v1alpha1.BareMetalBoot{}, name, extract); err != nil {
+			return fmt.Errorf("index boots by %s: %w", name, err)
 		}
 	}
 	return nil
@@ -116,22 +136,37 @@ func ReservedAddresses(h *v1alpha1.BareMetalHost) []netip.Addr {
 	return parseAddresses(h.Spec.BootAddresses)
 }
 
-// UsedAddresses returns the addresses that a host was seen with, that of its operating system first, and those that it is told to have.
-func UsedAddresses(h *v1alpha1.BareMetalHost) []netip.Addr {
-	var seen []string
-	if boot := h.Spec.Boot; boot != nil {
-		seen = append(seen, boot.ReportAddress, boot.SeedAddress, boot.ScriptAddress)
+// servedAddresses returns the addresses that a server had in its last boot, that of its operating system first.
+func servedAddresses(boot *v1alpha1.BareMetalBoot) []netip.Addr {
+	if boot == nil {
+		return nil
 	}
-	for _, link := range links(h.Spec.Network) {
-		for _, a := range link.Addresses {
-			address, _, _ := strings.Cut(string(a), "/")
-			seen = append(seen, address)
-		}
+	return parseAddresses([]string{boot.Spec.ReportAddress, boot.Spec.DataAddress, boot.Spec.ScriptAddress})
+}
+
+// UsedAddresses returns the addresses that a host was seen with, that of its operating system first, and those that it is told to have. boot is its last
+// boot, or nil.
+func UsedAddresses(h *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) []netip.Addr {
+	var seen []string
+	for _, a := range NetworkAddresses(h) {
+		address, _, _ := strings.Cut(a, "/")
+		seen = append(seen, address)
 	}
 	for _, a := range h.Status.Addresses {
 		seen = append(seen, a.Address)
 	}
-	return parseAddresses(seen)
+	return append(servedAddresses(boot), parseAddresses(seen)...)
+}
+
+// NetworkAddresses returns the addresses that spec.network gives a host, each with its prefix length.
+func NetworkAddresses(h *v1alpha1.BareMetalHost) []string {
+	var all []string
+	for _, link := range links(h.Spec.Network) {
+		for _, a := range link.Addresses {
+			all = append(all, string(a))
+		}
+	}
+	return all
 }
 
 // links returns the settings of every link of a host.

@@ -3,11 +3,13 @@ package controllers
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -94,8 +96,21 @@ func (c *Consumer) view() *lifecycle.Consumer {
 	}
 }
 
-// View returns what is known of a host through the API. The host controller adds what is known through the BMC.
-func View(host *v1alpha1.BareMetalHost, consumer *Consumer, now time.Time) lifecycle.View {
+// GetBoot reads the record of a host's last boot, which has the host's name. It returns nil when there is none.
+func GetBoot(ctx context.Context, c client.Reader, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
+	boot := &v1alpha1.BareMetalBoot{}
+	switch err := c.Get(ctx, host, boot); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // none is a valid answer
+	case err != nil:
+		return nil, fmt.Errorf("read the host's BareMetalBoot: %w", err)
+	default:
+		return boot, nil
+	}
+}
+
+// View returns what is known of a host through the API. boot is nil where there is none. The host controller adds what is known through the BMC.
+func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *Consumer, now time.Time) lifecycle.View {
 	_, moved := host.Annotations[v1alpha1.DeleteForMoveAnnotation]
 	_, askNow := host.Annotations[v1alpha1.RetryBMCAnnotation]
 	_, blocked := host.Annotations[v1alpha1.BlockMoveAnnotation]
@@ -105,16 +120,14 @@ func View(host *v1alpha1.BareMetalHost, consumer *Consumer, now time.Time) lifec
 		Paused: annotations.HasPaused(host), AskNow: askNow, MoveBlocked: blocked, Consumer: consumer.view(),
 		Detached: said(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: said(host, v1alpha1.ReleaseUnfencedAnnotation), PowerRequests: powerRequests(host),
 	}
-	boot, status := host.Spec.Boot, host.Status.Boot
-	if boot == nil || status == nil {
+	if boot == nil {
 		return view
 	}
-	view.WaitedAt = WaitedAt(host)
-	latest := boot.StartedAt
-	for i := range status.Sightings {
-		s := status.Sightings[i]
+	view.Boot, view.BootDeleting, view.WaitedAt = &boot.Spec, !boot.DeletionTimestamp.IsZero(), WaitedAt(boot)
+	latest := boot.Spec.StartedAt
+	for _, s := range boot.Status.Stages {
 		switch {
-		case !ofAttempt(s, boot):
+		case s.Number != boot.Spec.Number || s.Stage == v1alpha1.StageStarted:
 			continue
 		case s.Stage == v1alpha1.StageRestarted:
 			view.RestartedAt = s.Time.Time
@@ -128,7 +141,7 @@ func View(host *v1alpha1.BareMetalHost, consumer *Consumer, now time.Time) lifec
 		}
 	}
 	// A problem is over when the boot went on.
-	if p := status.Problem; p != nil && !p.Time.Before(&latest) {
+	if p := boot.Status.Problem; p != nil && p.Number == boot.Spec.Number && !p.Time.Before(&latest) {
 		view.Problem = &p.BootFailure
 	}
 	return view
@@ -167,8 +180,9 @@ func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
 }
 
 var stages = []v1alpha1.BootStage{
-	v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed,
+	v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageData,
 	v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
+	v1alpha1.StageRestarted, v1alpha1.StageNodeLost,
 }
 
 // stageRank orders the stages of a boot. No stage ranks below the first.

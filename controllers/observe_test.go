@@ -28,7 +28,7 @@ func TestOwnerDeleting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			consumer := &controllers.Consumer{BareMetalMachine: &v1alpha1.BareMetalMachine{}, Machine: test.machine, Cluster: test.cluster}
-			view := controllers.View(&v1alpha1.BareMetalHost{}, consumer, time.Now())
+			view := controllers.View(&v1alpha1.BareMetalHost{}, nil, consumer, time.Now())
 			NewWithT(t).Expect(view.Consumer.OwnerDeleting).To(Equal(test.want))
 		})
 	}

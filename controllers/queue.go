@@ -68,28 +68,39 @@ var EnqueueOwn = handler.Funcs{
 func Asked(e event.UpdateEvent) bool { return asked.Update(e) }
 
 // asked passes changes of what people and Cluster API write.
-var asked = predicate.Or(specChanged, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+var asked = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
 	predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !reflect.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
 	}})
 
-// specChanged passes changes of a spec, but not that a boot went on: that is ours, and its stages follow each other faster than anybody reads.
-var specChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	if e.ObjectOld.GetGeneration() == e.ObjectNew.GetGeneration() {
-		return false
-	}
-	before, ok := e.ObjectOld.(*v1alpha1.BareMetalHost)
-	after, alsoOK := e.ObjectNew.(*v1alpha1.BareMetalHost)
-	return !ok || !alsoOK || !wentOn(before, after)
-}}
+// EnqueueHost enqueues the host of a boot: at once where something follows from the change, and Together later where only what was served, or the
+// status, changed.
+var EnqueueHost = handler.Funcs{
+	CreateFunc: func(_ context.Context, e event.CreateEvent, q Queue) {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+	},
+	UpdateFunc: func(_ context.Context, e event.UpdateEvent, q Queue) {
+		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)}
+		if asked.Update(e) && !BootContinued(e) {
+			q.Add(request)
+			return
+		}
+		q.AddAfter(request, Together)
+	},
+	DeleteFunc: func(_ context.Context, e event.DeleteEvent, q Queue) {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+	},
+}
 
-// wentOn is true for hosts that differ in nothing but who was given the script and the bootstrap data of a boot attempt.
-func wentOn(before, after *v1alpha1.BareMetalHost) bool {
-	if before.Spec.Boot == nil || after.Spec.Boot == nil || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {
+// BootContinued is true for a change of a boot that says no more than what was served to the server.
+func BootContinued(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1alpha1.BareMetalBoot)
+	after, alsoOK := e.ObjectNew.(*v1alpha1.BareMetalBoot)
+	if !ok || !alsoOK || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {
 		return false
 	}
-	reached, spec := *before.Spec.Boot, before.Spec
-	reached.ScriptAddress, reached.SeedAddress, reached.SeededAt = after.Spec.Boot.ScriptAddress, after.Spec.Boot.SeedAddress, after.Spec.Boot.SeededAt
-	spec.Boot = &reached
-	return equality.Semantic.DeepEqual(spec, after.Spec)
+	served := before.Spec
+	served.DHCPAt, served.ScriptAddress, served.DataAddress, served.DataServedAt =
+		after.Spec.DHCPAt, after.Spec.ScriptAddress, after.Spec.DataAddress, after.Spec.DataServedAt
+	return equality.Semantic.DeepEqual(served, after.Spec)
 }

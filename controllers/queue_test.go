@@ -24,20 +24,13 @@ func TestAsked(t *testing.T) {
 		"a label":                  {func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"a": "b"} }, true},
 		"an annotation":            {func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{"a": "b"} }, true},
 		"an owner":                 {func(h *v1alpha1.BareMetalHost) { h.OwnerReferences = []metav1.OwnerReference{{Name: "o"}} }, true},
-		"the script was given":     {spec(func(b *v1alpha1.BootAttempt) { b.ScriptAddress = "192.0.2.1" }), false},
-		"the seed was given":       {spec(func(b *v1alpha1.BootAttempt) { b.SeedAddress, b.SeededAt = "192.0.2.1", &now }), false},
-		"the server is off":        {spec(func(b *v1alpha1.BootAttempt) { b.PoweredOffAt = &now }), true},
-		"the system reported in":   {spec(func(b *v1alpha1.BootAttempt) { b.ReportedAt = &now }), true},
-		"the attempt failed":       {spec(func(b *v1alpha1.BootAttempt) { b.Failure = &v1alpha1.BootFailure{Reason: "R"} }), true},
-		"the next attempt":         {spec(func(b *v1alpha1.BootAttempt) { b.Attempt++ }), true},
-		"no attempt":               {func(h *v1alpha1.BareMetalHost) { h.Generation++; h.Spec.Boot = nil }, true},
 		"another part of the spec": {func(h *v1alpha1.BareMetalHost) { h.Generation++; h.Spec.FailureDomain = "rack-2" }, true},
 		"it is being deleted":      {func(h *v1alpha1.BareMetalHost) { h.Generation++; h.DeletionTimestamp = &now }, true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			before := &v1alpha1.BareMetalHost{
 				ObjectMeta: metav1.ObjectMeta{Name: "h", Generation: 3},
-				Spec:       v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01", Boot: &v1alpha1.BootAttempt{Attempt: 1, StartedAt: now}},
+				Spec:       v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"},
 			}
 			after := before.DeepCopy()
 			c.change(after)
@@ -46,10 +39,28 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// spec changes the boot attempt.
-func spec(change func(*v1alpha1.BootAttempt)) func(*v1alpha1.BareMetalHost) {
-	return func(h *v1alpha1.BareMetalHost) {
-		h.Generation++
-		change(h.Spec.Boot)
+// TestBootContinued: that something was served may wait a moment; everything else that a boot records has to be acted on at once.
+func TestBootContinued(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	for what, c := range map[string]struct {
+		change    func(*v1alpha1.BareMetalBoot)
+		continued bool
+	}{
+		"the script was served":  {func(b *v1alpha1.BareMetalBoot) { b.Spec.ScriptAddress, b.Spec.DHCPAt = "192.0.2.1", &now }, true},
+		"the data was served":    {func(b *v1alpha1.BareMetalBoot) { b.Spec.DataAddress, b.Spec.DataServedAt = "192.0.2.1", &now }, true},
+		"the server is off":      {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = &now }, false},
+		"it is powered on":       {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnAt = &now }, false},
+		"the system reported in": {func(b *v1alpha1.BareMetalBoot) { b.Spec.ReportedAt = &now }, false},
+		"the boot failed":        {func(b *v1alpha1.BareMetalBoot) { b.Spec.Failure = &v1alpha1.BootFailure{Reason: "R"} }, false},
+		"the next boot":          {func(b *v1alpha1.BareMetalBoot) { b.Spec.Number++ }, false},
+		"it is void":             {func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now }, false},
+		"it is being deleted":    {func(b *v1alpha1.BareMetalBoot) { b.DeletionTimestamp = &now }, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			before := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, StartedAt: now}}
+			after := before.DeepCopy()
+			c.change(after)
+			NewWithT(t).Expect(controllers.BootContinued(event.UpdateEvent{ObjectOld: before, ObjectNew: after})).To(Equal(c.continued))
+		})
 	}
 }

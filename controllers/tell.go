@@ -48,6 +48,7 @@ const (
 	EventMaintenanceStarted = "MaintenanceStarted"
 	EventMaintenanceEnded   = "MaintenanceEnded"
 	EventOrphaned           = "Orphaned"
+	EventBootUnknown        = "BootUnknown"
 	EventBMCNotReady        = "BMCNotReady"
 	EventBMCReady           = "BMCReady"
 	EventBMCAsked           = "BMCAsked"

@@ -55,7 +55,7 @@ func (grubDialect) path(mac net.HardwareAddr) string { return GRUBPath(mac) }
 func (grubDialect) network(v ipxe.Values, template string) ([]byte, error) {
 	if template != "" {
 		return nil, errors.New("a server with Secure Boot runs GRUB, which knows no iPXE script: " +
-			"give boot.kernel and boot.commandLine instead of boot.ipxeTemplate, or claim a host without spec.secureBoot")
+			"give boot.kernel and boot.commandLine instead of boot.ipxeTemplate, or claim a host whose spec.bootMode is not UEFISecureBoot")
 	}
 	return padded(grub.Network(v))
 }
@@ -122,6 +122,8 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 		return d.again("The boot is being prepared", 1, self) // the answer was old
 	case answer.Boot == Disk:
 		return d.disk(mac, answer.Legacy)
+	case answer.Boot == Soon:
+		return d.again("The boot is being prepared", 5, self)
 	case answer.Boot != Network:
 		return nil, errors.Join(ErrRefused, errors.New("there is nothing to boot for "+mac.String()))
 	}
@@ -154,7 +156,7 @@ func (h *Handler) giveScript(ctx context.Context, mac net.HardwareAddr, from net
 	}
 	script, err := h.Booter.Script(ctx, mac, from)
 	if errors.Is(err, ErrNotYet) {
-		return again("The bootstrap data cannot be read (the conditions of the host say why)", 5)
+		return again("The boot is not ready yet (the conditions of the host say why)", 5)
 	} else if err != nil {
 		content, err = notNow(err, d, self)
 		return content, false, err

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -181,6 +182,69 @@ func TestScripts(t *testing.T) {
 	l.booter.Answer.Boot = pxe.Disk
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(HaveSuffix("\nexit 1\n"))
 	g.Expect(strings.TrimRight(l.do(http.MethodGet, "/grub/"+mac).Body.String(), "\n")).To(HaveSuffix("\nexit"))
+}
+
+// TestSoon: a client that asks for the script of a server that is not powered on yet is told to ask again, in words of its boot loader. Nothing is given
+// out, fetched or bound, and no boot slot is taken.
+func TestSoon(t *testing.T) {
+	g := NewWithT(t)
+	l := newLab(t, 8)
+	l.handler.Turns = pxe.NewTurns(map[string]int{"rack-1": 1}, l.booter)
+	l.handler.Network = func(netip.Addr, netip.Addr) string { return "rack-1" }
+	l.booter.Scripts = func(netip.Addr) (pxe.Script, error) {
+		t.Error("the script is asked for")
+		return pxe.Script{}, pxe.ErrRefused
+	}
+	l.booter.Answer.Boot = pxe.Soon
+	for range 30 { // more often than one may try wrongly
+		script := l.do(http.MethodGet, "/ipxe/"+mac)
+		g.Expect(script.Code).To(Equal(http.StatusOK))
+		g.Expect(script.Body.String()).To(And(HavePrefix("#!ipxe\n"), ContainSubstring("The boot is being prepared, asking again in 5 seconds"),
+			ContainSubstring("http://192.0.2.1:8480/ipxe/"+mac), Not(ContainSubstring("/seed/"))))
+		config := l.do(http.MethodGet, "/grub/"+mac)
+		g.Expect(config.Code).To(Equal(http.StatusOK))
+		g.Expect(config.Body.String()).To(And(ContainSubstring("The boot is being prepared, asking again in 5 seconds"), Not(ContainSubstring("/seed/"))))
+		g.Expect(config.Body.Len()).To(Equal(8<<10), "as long as the script that follows")
+	}
+	g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/0").Code).To(Equal(http.StatusForbidden))
+	g.Expect(l.booter.Stages()).To(BeEmpty())
+	l.booter.Scripts, l.booter.Answer.Boot = nil, pxe.Network
+	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(HavePrefix("#!ipxe\necho test\nkernel"))
+}
+
+// TestNotYet: a client that cannot be given a script, or bootstrap data, now and may be soon is told to ask again. It tried nothing wrong, keeps nobody
+// waiting for a boot slot, and learns nothing of why.
+func TestNotYet(t *testing.T) {
+	g := NewWithT(t)
+	l := newLab(t, 8)
+	l.handler.Turns = pxe.NewTurns(map[string]int{"rack-1": 1}, neighbours{l.booter})
+	l.handler.Network = func(netip.Addr, netip.Addr) string { return "rack-1" }
+	l.booter.Scripts = func(netip.Addr) (pxe.Script, error) {
+		return pxe.Script{}, fmt.Errorf("%w: the reason", pxe.ErrNotYet)
+	}
+	mux := l.handler.Mux()
+	get := func(path string) *httptest.ResponseRecorder {
+		recorder := httptest.NewRecorder()
+		mux.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil)) //nolint:noctx // answered at once
+		return recorder
+	}
+	for range 30 {
+		for _, path := range []string{"/ipxe/", "/grub/"} {
+			script := get(path + mac)
+			g.Expect(script.Code).To(Equal(http.StatusOK))
+			g.Expect(script.Body.String()).To(And(ContainSubstring("The boot is not ready yet"), ContainSubstring("asking again in 5 seconds"),
+				Not(ContainSubstring("/seed/")), Not(ContainSubstring("the reason"))))
+		}
+	}
+	// Another server of the network gets the only slot.
+	l.booter.Scripts, l.booter.MAC[5] = nil, 9
+	g.Expect(get("/ipxe/52-54-00-00-00-09").Body.String()).To(HavePrefix("#!ipxe\necho test\nkernel"))
+	l.booter.Err = fmt.Errorf("%w: the reason", pxe.ErrNotYet)
+	for range 30 {
+		data := get("/seed/dc/h/token/user-data")
+		g.Expect(data.Code).To(Equal(http.StatusServiceUnavailable), "an operating system asks again")
+		g.Expect(data.Body.String()).NotTo(ContainSubstring("the reason"))
+	}
 }
 
 // TestWait: while the slots of its network are taken a server is told to ask again, in words of its boot loader, before anything is given out or

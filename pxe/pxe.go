@@ -26,6 +26,8 @@ const (
 	Disk Boot = "Disk"
 	// Network boots the script.
 	Network Boot = "Network"
+	// Soon is the answer for a server whose network boot is being prepared: it is not powered on yet. A request for its script is told to ask again.
+	Soon Boot = "Soon"
 )
 
 // Stage is how far a boot came.

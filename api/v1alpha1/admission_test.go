@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -175,11 +174,11 @@ func TestHostRefused(t *testing.T) {
 		{"reservation twice", reserves("192.0.2.10", "192.0.2.10"), "spec.bootAddresses[1]", "Duplicate value"},
 		{"too many reservations", reserves("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"), "spec.bootAddresses", "must have at most 4 items"},
 
-		{"boot mode unknown", func(h host) { h.Spec.BootMode = "BIOS" }, "spec.bootMode", `supported values: "UEFI", "Legacy"`},
+		{"boot mode unknown", func(h host) { h.Spec.BootMode = "BIOS" }, "spec.bootMode", `supported values: "UEFI", "UEFISecureBoot", "Legacy"`},
 		{"architecture unknown", func(h host) { h.Spec.Architecture = "x86_64" }, "spec.architecture", `supported values: "amd64", "arm64"`},
 		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
-		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "PowerOff", "Manual"`},
-		{"unfenced at once", func(h host) { h.Spec.ReleaseUnfencedAfter = &metav1.Duration{Duration: 59 * time.Second} }, "spec.releaseUnfencedAfter", "must be at least one minute, like 2h"},
+		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "None", "Manual"`},
+		{"unfenced at once", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(59)) }, "spec.releaseUnfencedAfterSeconds", "should be greater than or equal to 60"},
 		{"maintenance without a reason", func(h host) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }, "spec.maintenance.reason", "Required value"},
 	})
 }
@@ -191,8 +190,8 @@ func TestHostAccepted(t *testing.T) {
 		{"reservations", func(h host) { h.Spec.BootAddresses = []string{"192.0.2.10", "2001:db8::10"} }},
 		{"IPv6", at("redfish://[2001:db8::1]:8443/redfish/v1/Systems/1")},
 		{"cleaning by hand", func(h host) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual }},
-		{"unfenced after two hours", func(h host) { h.Spec.ReleaseUnfencedAfter = &metav1.Duration{Duration: 2 * time.Hour} }},
-		{"unfenced after a minute", func(h host) { h.Spec.ReleaseUnfencedAfter = &metav1.Duration{Duration: time.Minute} }},
+		{"unfenced after two hours", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(7200)) }},
+		{"unfenced after a minute", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(60)) }},
 		{"without a path", at("redfish://192.0.2.10")},
 		{"a name", at("redfish://bmc-1.example.com:443")},
 		{"without TLS", at("redfish+http://192.0.2.10:8000/redfish/v1/Systems/1")},
@@ -213,6 +212,7 @@ func TestHostAccepted(t *testing.T) {
 		{"legacy boot, arm64, kept off", func(h host) {
 			h.Spec.BootMode, h.Spec.Architecture, h.Spec.Power = v1alpha1.BootModeLegacy, v1alpha1.ArchitectureARM64, v1alpha1.PowerOff
 		}},
+		{"Secure Boot", func(h host) { h.Spec.BootMode = v1alpha1.BootModeUEFISecureBoot }},
 		{"maintenance with a reason", func(h host) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }},
 	})
 }
@@ -484,7 +484,7 @@ func TestDefaults(t *testing.T) {
 	g.Expect(host.Spec.BootMode).To(Equal(v1alpha1.BootModeUEFI))
 	g.Expect(host.Spec.Architecture).To(Equal(v1alpha1.ArchitectureAMD64))
 	g.Expect(host.Spec.Power).To(BeEmpty(), "the power is left as it is found")
-	g.Expect(host.Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningPowerOff))
+	g.Expect(host.Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningNone))
 
 	machine := validMachine()
 	machine.Namespace, machine.Name = namespace, "m"

@@ -69,10 +69,6 @@ type BareMetalClusterStatus struct {
 	// +optional
 	Initialization Initialization `json:"initialization,omitzero"`
 
-	// ready mirrors initialization.provisioned for readers of the v1beta1 contract.
-	// +optional
-	Ready bool `json:"ready,omitempty"`
-
 	// failureDomains are the failure domains that Cluster API may place machines in.
 	// +optional
 	// +listType=map

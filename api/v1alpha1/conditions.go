@@ -99,6 +99,8 @@ const (
 	ReasonClusterNotFound = "ClusterNotFound"
 	// ReasonConsumerConflict means that the machine has another host too.
 	ReasonConsumerConflict = "ConsumerConflict"
+	// ReasonBootUnknown means that the BareMetalBoot of the host is missing, or is not that of the claim: what the server was given is not known.
+	ReasonBootUnknown = "BootUnknown"
 	// ReasonWaitingForBootstrapData means that the bootstrap provider has not written the bootstrap data yet.
 	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
 	// ReasonWaitingForBootSlot means that as many hosts of the failure domain boot already as may at once: the message has the place in the line.

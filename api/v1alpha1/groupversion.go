@@ -17,6 +17,7 @@ var AddToScheme = schemeBuilder.AddToScheme
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&BareMetalHost{}, &BareMetalHostList{},
+		&BareMetalBoot{}, &BareMetalBootList{},
 		&BareMetalMachine{}, &BareMetalMachineList{},
 		&BareMetalMachineTemplate{}, &BareMetalMachineTemplateList{},
 		&BareMetalCluster{}, &BareMetalClusterList{},

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "k8s.io/apimachinery/pkg/api/resource"
+
 // Hardware is what a BMC told of its server.
 type Hardware struct {
 	// manufacturer is the maker of the server.
@@ -29,9 +31,9 @@ type Hardware struct {
 	// cpu describes the processors.
 	// +optional
 	CPU CPU `json:"cpu,omitzero"`
-	// memoryMiB is the size of the memory in MiB.
+	// memory is the size of the memory, like 64Gi. It is absent where the BMC does not report it.
 	// +optional
-	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+	Memory resource.Quantity `json:"memory,omitzero"`
 	// architecture is that of the processors, named as Kubernetes names it, where the BMC tells.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -88,9 +90,9 @@ type Disk struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
-	// sizeGiB is the capacity in GiB, rounded down.
+	// size is the capacity, rounded down to whole GiB, like 447Gi. It is absent where the BMC does not report it.
 	// +optional
-	SizeGiB int64 `json:"sizeGiB,omitempty"`
+	Size resource.Quantity `json:"size,omitzero"`
 	// model is the model of the drive.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256

@@ -4,9 +4,6 @@ package v1alpha1
 // Booted.
 const ReasonHeldOff = "HeldOff"
 
-// PhaseHeldOff means that the host runs a machine and power holds keep it switched off, or it is being switched on again after that.
-const PhaseHeldOff HostPhase = "HeldOff"
-
 // PowerHold keeps a server switched off for its holder. It is a matter of the machine that has the server: when the server is released its
 // holds are gone.
 type PowerHold struct {

@@ -6,6 +6,7 @@ import (
 )
 
 // HostPhase is a summary of where a host stands.
+// +kubebuilder:validation:Enum=Registering;Available;Unavailable;Claimed;Booting;Provisioned;HeldOff;BootFailed;BootUnknown;StateLost;Releasing;Cleaning;ExternallyProvisioned;Maintenance;Quarantined;Orphaned;Detached;Deleting
 type HostPhase string
 
 // The phases of a host.
@@ -22,20 +23,28 @@ const (
 	PhaseBooting HostPhase = "Booting"
 	// PhaseProvisioned means that the host runs its machine.
 	PhaseProvisioned HostPhase = "Provisioned"
+	// PhaseHeldOff means that the host runs a machine and power holds keep it switched off, or it is being switched on again after that.
+	PhaseHeldOff HostPhase = "HeldOff"
 	// PhaseBootFailed means that the host did not boot for its machine, and is not tried again.
 	PhaseBootFailed HostPhase = "BootFailed"
 	// PhaseStateLost means that the host ran its machine from memory and was powered off or restarted: what it was is gone.
 	PhaseStateLost HostPhase = "StateLost"
-	// PhaseReleasing means that the machine is being deleted, and the host is powered off and cleaned.
+	// PhaseReleasing means that the machine is being deleted, and the host is powered off.
 	PhaseReleasing HostPhase = "Releasing"
+	// PhaseCleaning means that the machine is being deleted, the server is off, and what the machine left behind is removed.
+	PhaseCleaning HostPhase = "Cleaning"
 	// PhaseExternallyProvisioned means that something else runs the host.
 	PhaseExternallyProvisioned HostPhase = "ExternallyProvisioned"
 	// PhaseMaintenance means that a person works on the host.
 	PhaseMaintenance HostPhase = "Maintenance"
 	// PhaseQuarantined means that something went wrong with the host.
 	PhaseQuarantined HostPhase = "Quarantined"
+	// PhaseBootUnknown means that a machine has the host, and the record of what the server was given for it is missing or is another's: nothing is done.
+	PhaseBootUnknown HostPhase = "BootUnknown"
 	// PhaseOrphaned means that the machine that has the host, or its Cluster, cannot be found: nothing is done.
 	PhaseOrphaned HostPhase = "Orphaned"
+	// PhaseDetached means that a person told the provider to take its hands off the host.
+	PhaseDetached HostPhase = "Detached"
 	// PhaseDeleting means that the host object is being deleted.
 	PhaseDeleting HostPhase = "Deleting"
 )
@@ -57,10 +66,6 @@ type BareMetalHostStatus struct {
 	// hardware is what the BMC told of the server.
 	// +optional
 	Hardware *Hardware `json:"hardware,omitempty"`
-
-	// boot is how far the current or the last boot came.
-	// +optional
-	Boot *BootStatus `json:"boot,omitempty"`
 
 	// addresses are the addresses that the running server was seen with.
 	// +optional
@@ -111,9 +116,9 @@ type BMCStatus struct {
 
 // BootOverrideStatus is how a server was told to boot from the network. What worked is used again.
 type BootOverrideStatus struct {
-	// attempt is the boot attempt that it was for.
+	// boot is the number of the boot that it was for.
 	// +optional
-	Attempt int32 `json:"attempt,omitempty"`
+	Boot int32 `json:"boot,omitempty"`
 	// target is what the server was told to boot from: PXE or HTTP.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -132,94 +137,6 @@ type BootOverrideStatus struct {
 	// worked is true when the server came up on the network after it. Such an override is used first the next time.
 	// +optional
 	Worked bool `json:"worked,omitempty"`
-}
-
-// BootStage names how far a boot came.
-// +kubebuilder:validation:Enum=DHCP;Loader;Waiting;Script;Kernel;Seed;ReportedIn;Node;BootstrapSucceeded;BootstrapFailed;Restarted;NodeLost
-type BootStage string
-
-// The stages of a boot, in their order.
-const (
-	// StageDHCP means that the firmware asked for an address or a boot file.
-	StageDHCP BootStage = "DHCP"
-	// StageLoader means that the firmware fetched the boot loader.
-	StageLoader BootStage = "Loader"
-	// StageWaiting means that the boot loader asked for the host's script, and waits until fewer servers of its network boot.
-	StageWaiting BootStage = "Waiting"
-	// StageScript means that the boot loader fetched the host's script.
-	StageScript BootStage = "Script"
-	// StageKernel means that the boot loader fetched the kernel.
-	StageKernel BootStage = "Kernel"
-	// StageSeed means that the operating system fetched the bootstrap data.
-	StageSeed BootStage = "Seed"
-	// StageReportedIn means that the operating system reported in.
-	StageReportedIn BootStage = "ReportedIn"
-	// StageNode means that the server's Node appeared in the workload cluster.
-	StageNode BootStage = "Node"
-	// StageBootstrapSucceeded means that the operating system told that its bootstrap data was carried out.
-	StageBootstrapSucceeded BootStage = "BootstrapSucceeded"
-	// StageBootstrapFailed means that the operating system told that its bootstrap data could not be carried out.
-	StageBootstrapFailed BootStage = "BootstrapFailed"
-)
-
-// What may be seen of a server after its boot.
-const (
-	// StageRestarted means that firmware asked for a network boot although the machine runs from memory and got its bootstrap data: the
-	// server restarted, or somebody else on its network asked with its MAC address.
-	StageRestarted BootStage = "Restarted"
-	// StageNodeLost means that, as the firmware asked, the server's Node was not Ready and did not become so: the server did restart.
-	StageNodeLost BootStage = "NodeLost"
-)
-
-// BootStatus is how far a boot came.
-type BootStatus struct {
-	// attempt is the number of the boot attempt.
-	// +optional
-	Attempt int32 `json:"attempt,omitempty"`
-
-	// sightings are the stages that were seen, each when it was first seen. Those with the number of another attempt, or from before
-	// the attempt began, are of an earlier one.
-	// +optional
-	// +listType=map
-	// +listMapKey=stage
-	Sightings []Sighting `json:"sightings,omitempty"`
-
-	// problem is what kept the boot server from serving this attempt.
-	// +optional
-	Problem *BootProblem `json:"problem,omitempty"`
-}
-
-// BootProblem is what kept the boot server from serving a boot.
-type BootProblem struct {
-	BootFailure `json:",inline"`
-	// time is when it was last seen.
-	// +required
-	Time metav1.Time `json:"time,omitzero"`
-}
-
-// Sighting is a stage of a boot that was seen.
-type Sighting struct {
-	// stage is what was seen.
-	// +required
-	Stage BootStage `json:"stage,omitempty"`
-	// attempt is the number of the boot attempt that it was seen in.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	Attempt int32 `json:"attempt,omitempty"`
-	// time is when it was first seen. Restarted and Waiting say when it was last seen.
-	// +required
-	Time metav1.Time `json:"time,omitzero"`
-	// address is the IP address of the client, where it had one.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Address string `json:"address,omitempty"`
-	// client is what the client said it is: the firmware and its architecture, the user agent, or the kubelet. Waiting has the place in line.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Client string `json:"client,omitempty"`
-	// addresses are those that the Node says it has. They are kept up to date; other stages have none.
-	// +optional
-	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
 }
 
 // OperationOutcome is how an operation went.

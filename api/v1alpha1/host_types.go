@@ -15,13 +15,17 @@ const (
 	PowerOff PowerState = "Off"
 )
 
-// BootMode is the firmware interface a server boots with.
-// +kubebuilder:validation:Enum=UEFI;Legacy
+// BootMode is the firmware interface that a server boots with.
+// +kubebuilder:validation:Enum=UEFI;UEFISecureBoot;Legacy
 type BootMode string
 
 // The boot modes of a server.
 const (
-	BootModeUEFI   BootMode = "UEFI"
+	// BootModeUEFI is UEFI without Secure Boot.
+	BootModeUEFI BootMode = "UEFI"
+	// BootModeUEFISecureBoot is UEFI with Secure Boot: the firmware runs signed programs only.
+	BootModeUEFISecureBoot BootMode = "UEFISecureBoot"
+	// BootModeLegacy is the BIOS interface.
 	BootModeLegacy BootMode = "Legacy"
 )
 
@@ -35,9 +39,11 @@ const (
 	ArchitectureARM64 Architecture = "arm64"
 )
 
-// BareMetalHostSpec describes a server and who has it.
-// +kubebuilder:validation:XValidation:rule="!(has(self.secureBoot) && self.secureBoot && has(self.bootMode) && self.bootMode == 'Legacy')",message="secureBoot is a feature of UEFI: set bootMode: UEFI, or leave secureBoot out"
+// BareMetalHostSpec describes a server and who has it. The provider writes consumerRef, boots, heldSince, heldOffAt, cleaningStartedAt, quarantine and
+// lastConsumer; all else is written by users.
 type BareMetalHostSpec struct {
+	// What users write.
+
 	// bmc tells how to reach the server's baseboard management controller (BMC).
 	// +required
 	BMC BMC `json:"bmc,omitzero"`
@@ -63,15 +69,12 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in its usual form and without a prefix length, like 192.0.2.10 or 2001:db8::10"
 	BootAddresses []string `json:"bootAddresses,omitempty"`
 
-	// bootMode is the firmware interface that the server boots with. Defaults to UEFI.
+	// bootMode is the firmware interface that the server boots with: UEFI, UEFISecureBoot or Legacy (BIOS). UEFISecureBoot means that the
+	// firmware runs signed programs only: the server gets shim and GRUB, which are signed, in place of iPXE. The provider does not switch
+	// Secure Boot on. Defaults to UEFI.
 	// +optional
 	// +kubebuilder:default=UEFI
 	BootMode BootMode `json:"bootMode,omitempty"`
-
-	// secureBoot says that the firmware runs signed programs only (UEFI Secure Boot): the server is given shim and GRUB, which are
-	// signed, in place of iPXE. Defaults to false.
-	// +optional
-	SecureBoot bool `json:"secureBoot,omitempty"`
 
 	// architecture is the server's CPU architecture. Defaults to amd64.
 	// +optional
@@ -105,16 +108,6 @@ type BareMetalHostSpec struct {
 	// +optional
 	ExternallyProvisioned bool `json:"externallyProvisioned,omitempty"`
 
-	// consumerRef names the BareMetalMachine, in the host's namespace, that has this host. The provider sets and clears it;
-	// it is cleared only after the server was powered off and cleaned.
-	// +optional
-	ConsumerRef *ConsumerReference `json:"consumerRef,omitempty"`
-
-	// quarantine keeps the server from being offered to machines after something went wrong with it. The provider sets it,
-	// and a person removes it when the server is well again.
-	// +optional
-	Quarantine *Quarantine `json:"quarantine,omitempty"`
-
 	// taints keep machines off the server that do not tolerate them.
 	// +optional
 	// +listType=map
@@ -122,11 +115,6 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Taints []HostTaint `json:"taints,omitempty"`
-
-	// lastConsumer says whose machine had the server last. The provider writes it when it releases the server, and gives the server to
-	// machines of the same owner that ask for it (reuseHost).
-	// +optional
-	LastConsumer *LastConsumer `json:"lastConsumer,omitempty"`
 
 	// powerHolds keep a server that runs a machine switched off, each for its holder, as a remediation does. The provider switches
 	// the server off while there is one, and on again when the last one is removed.
@@ -136,6 +124,35 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	PowerHolds []PowerHold `json:"powerHolds,omitempty"`
+
+	// cleaningPolicy says who cleans the disks before the server is offered again after a machine had it. None wipes no disk: the next machine
+	// finds what the last one wrote. Manual puts the host into quarantine until a person wiped the disks and removed the quarantine. With both
+	// the server is powered off, its boot override is cleared and its virtual media are ejected. Defaults to None.
+	// +optional
+	// +kubebuilder:default=None
+	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
+
+	// releaseUnfencedAfterSeconds is how long, in seconds, the deletion of the machine that has the server waits for the server to be powered
+	// off and cleaned. After that the host is force-released without fencing, and put into quarantine: the server may still run the machine.
+	// At least 60. Without it, which is the default, the release waits until the BMC answers, or a person sets the annotation
+	// baremetalhost.infrastructure.cluster.x-k8s.io/release-unfenced.
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	ReleaseUnfencedAfterSeconds *int32 `json:"releaseUnfencedAfterSeconds,omitempty"`
+
+	// What the provider writes: who has the server, and what is owed to it. It is in the spec because a status is lost in `clusterctl move`. People write
+	// there only where a condition asks for it.
+
+	// consumerRef names the BareMetalMachine, in the host's namespace, that has this host. The provider sets and clears it;
+	// it is cleared only after the server was powered off and cleaned.
+	// +optional
+	ConsumerRef *ConsumerReference `json:"consumerRef,omitempty"`
+
+	// boots counts the boots of the server. The provider raises it when it starts one: a BareMetalBoot of the host's name that has a lower number, or
+	// is missing, is not the record of what the server was given. It never falls.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Boots int32 `json:"boots,omitempty"`
 
 	// heldSince is when the provider began to switch the server off because of powerHolds. The provider writes it before the first command,
 	// and removes it when no hold is left and the server was seen on again: so it knows after a restart of its own what it owes the server.
@@ -147,28 +164,20 @@ type BareMetalHostSpec struct {
 	// +optional
 	HeldOffAt *metav1.Time `json:"heldOffAt,omitempty"`
 
-	// cleaningPolicy says what is done before the server is offered again after a machine had it. Defaults to PowerOff.
-	// +optional
-	// +kubebuilder:default=PowerOff
-	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
-
 	// cleaningStartedAt is when the server, which is being released, was confirmed to be off and its cleaning began. The provider writes it,
 	// and removes it when the host is released, or the server was switched on meanwhile.
 	// +optional
 	CleaningStartedAt *metav1.Time `json:"cleaningStartedAt,omitempty"`
 
-	// releaseUnfencedAfter is how long the deletion of the machine that has the server waits for the server to be powered off and cleaned.
-	// After that the host is let go as it is, and put into quarantine: the server may still run the machine. Without it the release waits
-	// until the BMC answers, or a person sets the annotation baremetalhost.infrastructure.cluster.x-k8s.io/release-unfenced.
+	// quarantine keeps the server from being offered to machines after something went wrong with it. The provider sets it,
+	// and a person removes it when the server is well again.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least one minute, like 2h"
-	ReleaseUnfencedAfter *metav1.Duration `json:"releaseUnfencedAfter,omitempty"`
+	Quarantine *Quarantine `json:"quarantine,omitempty"`
 
-	// boot records the boot attempt that the provider began last for the machine that has this host. The provider writes it.
-	// It stands in the spec because it must survive where a status does not: it keeps a server from being started or handed
-	// its bootstrap data twice.
+	// lastConsumer says whose machine had the server last. The provider writes it when it releases the server, and gives the server to
+	// machines of the same owner that ask for it (reuseHost).
 	// +optional
-	Boot *BootAttempt `json:"boot,omitempty"`
+	LastConsumer *LastConsumer `json:"lastConsumer,omitempty"`
 }
 
 // BMC tells how to reach a server's baseboard management controller.
@@ -234,6 +243,13 @@ type ConsumerReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
+
+	// claimID identifies the claim: a machine may be recreated under its name, and UIDs change in a `clusterctl move`. The provider makes a random one
+	// when a machine claims the host. A machine that has no provider ID yet is not booted on a host whose consumerRef has none.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ClaimID string `json:"claimID,omitempty"`
 }
 
 // Quarantine says what went wrong with a server.
@@ -306,9 +322,32 @@ type LastConsumer struct {
 
 // BareMetalHost is a physical server of the inventory.
 //
+// Five ways take a host out of service:
+//
+// | set on the host       | claimed | powered | released | deleted   |
+// | --------------------- | ------- | ------- | -------- | --------- |
+// | paused (annotation)   | no      | no      | waits    | waits     |
+// | detached (annotation) | no      | no      | waits    | at once   |
+// | maintenance           | no      | no      | waits    | when free |
+// | quarantine            | no      | claimed | yes      | when free |
+// | externallyProvisioned | no      | no      | as it is | when free |
+//
+// claimed: may a machine claim the host?
+// powered: does its server get power and boot commands? "claimed": only while
+// a machine has it. A pause lets a boot that is under way end.
+// released: what does the deletion of the machine that has it do? "yes": the
+// server is powered off and cleaned. "as it is": neither. "waits": nothing,
+// until the field or the annotation is removed.
+// deleted: when does its object go? "when free": at once where no machine has
+// it, and otherwise after its machine released it.
+//
+// The BMC of a host that is paused or detached is not asked. The annotations
+// are cluster.x-k8s.io/paused and
+// baremetalhost.infrastructure.cluster.x-k8s.io/detached.
+//
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=baremetalhosts,scope=Namespaced,categories=cluster-api,shortName=bmh
+// +kubebuilder:resource:path=baremetalhosts,scope=Namespaced,categories=cluster-api
 // +kubebuilder:selectablefield:JSONPath=`.spec.consumerRef.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the host stands"
 // +kubebuilder:printcolumn:name="Power",type=string,JSONPath=`.status.power`,description="Power state reported by the BMC"

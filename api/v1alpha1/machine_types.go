@@ -231,10 +231,6 @@ type BareMetalMachineStatus struct {
 	// +optional
 	Initialization Initialization `json:"initialization,omitzero"`
 
-	// ready mirrors initialization.provisioned for readers of the v1beta1 contract.
-	// +optional
-	Ready bool `json:"ready,omitempty"`
-
 	// addresses are the addresses of the running machine: its name, the address that it reported in from (or else got its bootstrap
 	// data at), and what its Node says it has.
 	// +optional
@@ -250,12 +246,13 @@ type BareMetalMachineStatus struct {
 	// +optional
 	HostRef *HostReference `json:"hostRef,omitempty"`
 
-	// failureReason mirrors the reason of a failure that nothing but a replacement mends, as a rule, for readers of the v1beta1 contract. It
-	// goes when the failure does.
+	// failureReason is the reason of a failure that usually only a replacement fixes; the condition Ready has it too. It is absent when the
+	// failure is over. Cluster API 1.14 copies it to the Machine's status.deprecated.v1beta1, also for providers of the contract v1beta2, and
+	// does not remove it there (hack/contract/rules: TestContract, InfraMachine/terminal failures). Nothing in Cluster API acts on it.
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
 
-	// failureMessage mirrors the message of such a failure.
+	// failureMessage is the message of such a failure. Cluster API copies it as it does failureReason (the same test).
 	// +optional
 	FailureMessage string `json:"failureMessage,omitempty"`
 

@@ -100,12 +100,12 @@ type BondParameters struct {
 	// +required
 	Mode BondMode `json:"mode,omitempty"`
 
-	// miiMonitorInterval is how often the interfaces are looked at, in milliseconds. Defaults to 100.
+	// miiMonitorIntervalMilliseconds is the time, in milliseconds, from one check of the interfaces' links to the next. Defaults to 100.
 	// +optional
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=10000
-	MIIMonitorInterval int32 `json:"miiMonitorInterval,omitempty"`
+	MIIMonitorIntervalMilliseconds int32 `json:"miiMonitorIntervalMilliseconds,omitempty"`
 
 	// lacpRate is how often LACP packets are asked for: slow (every 30 s) or fast (every second). The kernel's default is slow.
 	// +optional

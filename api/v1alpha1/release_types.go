@@ -11,14 +11,6 @@ const (
 	ReleaseUnfencedAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/release-unfenced"
 )
 
-// Phases of a host that is let go.
-const (
-	// PhaseCleaning means that the machine is being deleted, the server is off, and what the machine left behind is removed.
-	PhaseCleaning HostPhase = "Cleaning"
-	// PhaseDetached means that a person told the provider to take its hands off the host.
-	PhaseDetached HostPhase = "Detached"
-)
-
 // Reasons of the conditions and quarantines of a host that is let go.
 const (
 	// ReasonDetached means that a person told the provider to take its hands off the host.
@@ -36,15 +28,15 @@ const (
 )
 
 // CleaningPolicy says what is done before a server is offered again after a machine had it.
-// +kubebuilder:validation:Enum=PowerOff;Manual
+// +kubebuilder:validation:Enum=None;Manual
 type CleaningPolicy string
 
 // The cleaning policies.
 const (
-	// CleaningPowerOff offers the server again when it was confirmed to be off and its BMC was brought back: no boot override, no virtual media.
-	// That cleans a machine that ran from memory. What a machine put on disks stays there. The next machine boots from the network, so
-	// only spec.power: On, or a person, boots it.
-	CleaningPowerOff CleaningPolicy = "PowerOff"
-	// CleaningManual does the same, and puts the host into quarantine, which a person removes when the disks were wiped.
+	// CleaningNone wipes no disk: what a machine wrote to the server's disks stays there. The server is offered again when it was confirmed to
+	// be off, and its BMC has no boot override and no virtual media. That suffices for a machine that ran from memory. The next machine boots
+	// from the network, so only spec.power: On, or a person, boots what is on the disks.
+	CleaningNone CleaningPolicy = "None"
+	// CleaningManual wipes no disk either, and puts the host into quarantine, which a person removes when the disks were wiped.
 	CleaningManual CleaningPolicy = "Manual"
 )

@@ -41,7 +41,7 @@ func addBoot(ctx context.Context, mgr ctrl.Manager, o *options) error {
 		return fmt.Errorf("index leases: %w", err)
 	}
 	// What a packet is answered from is there before the first packet.
-	for _, kind := range []client.Object{&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalMachine{}, &clusterv1.Machine{}, &clusterv1.Cluster{}} {
+	for _, kind := range []client.Object{&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}, &v1alpha1.BareMetalMachine{}, &clusterv1.Machine{}, &clusterv1.Cluster{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
@@ -54,7 +54,7 @@ func addBoot(ctx context.Context, mgr ctrl.Manager, o *options) error {
 	}
 	booter := boot.New(&boot.Booter{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Settings: o.settings, Key: key, PreviousKey: previous,
-		Namespace: o.podNamespace, Recorder: mgr.GetEventRecorder("capbm-boot"), Log: log,
+		Namespace: o.podNamespace, Networks: o.boot.Networks, Recorder: mgr.GetEventRecorder("capbm-boot"), Log: log,
 	})
 	turns := server.NewTurns(o.boot.Networks, booter)
 	if err := metrics.Registry.Register(turns); err != nil {

@@ -1,19 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,8 +25,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,42 +57,33 @@ var (
 	relayAddress = netip.MustParseAddr("127.0.82.2")
 )
 
-// apply creates the objects of a generated file.
-func apply(t *testing.T, path string) {
-	t.Helper()
-	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), path))
-	g.Expect(err).NotTo(HaveOccurred())
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-	for {
-		var o unstructured.Unstructured
-		err := decoder.Decode(&o)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		g.Expect(err).NotTo(HaveOccurred())
-		env.Create(t, &o)
-	}
-}
+// bootUser is the service account of a boot server that runs apart.
+const bootUser = "system:serviceaccount:capbm-system:capbm-boot"
 
-// bootRole makes a user who has the role of the boot server and no other, and returns his kubeconfig and a client of his.
+// bootRole makes the service account of the boot server, with what config installs for it and no other role, and returns its kubeconfig and a client of its own.
+// Bootstrap data of no namespace may be read yet.
 func bootRole(t *testing.T) (kubeconfig string, c client.Client) {
 	t.Helper()
 	g := NewWithT(t)
-	const user = "boot-server"
 	providerNamespace(t)
-	apply(t, "config/rbac/boot_role.yaml")
-	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
-	env.Create(t,
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "capbm-boot"}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capbm-boot"},
-		},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: "capbm-boot"}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "capbm-boot"},
-		})
-	config, content := env.User(t, user)
+	var installed []string
+	for _, o := range build(t, "rbac") {
+		switch what := o.GetKind() + " " + o.GetName(); what {
+		case "ClusterRole capbm-system-boot", "ClusterRole capbm-system-boot-data", "Role capbm-boot",
+			"ValidatingAdmissionPolicy capbm-system-boot", "ValidatingAdmissionPolicyBinding capbm-system-boot":
+			installed = append(installed, what)
+			env.Create(t, &o)
+		}
+	}
+	for _, o := range build(t, "boot") {
+		switch what := o.GetKind() + " " + o.GetName(); what {
+		case "ServiceAccount capbm-boot", "ClusterRoleBinding capbm-boot", "RoleBinding capbm-boot":
+			installed = append(installed, what)
+			env.Create(t, &o)
+		}
+	}
+	g.Expect(installed).To(HaveLen(8))
+	config, content := env.User(t, bootUser)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(os.WriteFile(kubeconfig, content, 0o600)).To(Succeed())
 	c, err := client.New(config, client.Options{Scheme: env.Scheme})
@@ -160,8 +150,8 @@ func startBootServer(t *testing.T, kubeconfig string) *pxetest.Firmware {
 	return firmware
 }
 
-// TestBootRole: a boot server that has the role capbm-boot and no other boots a server from its power-on to its report, and may do
-// nothing else.
+// TestBootRole: a boot server that has the role capbm-boot and no other boots a server from its power-on to its report, once a RoleBinding lets it read the
+// bootstrap data of the namespace: until then the boot says which command does that. It may do nothing else.
 func TestBootRole(t *testing.T) {
 	g := NewWithT(t)
 	kubeconfig, c := bootRole(t)
@@ -205,13 +195,22 @@ func TestBootRole(t *testing.T) {
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
 		m.Spec.Boot.Kernel = v1alpha1.Artifact{URL: kernel.URL, Checksum: "sha256:" + hex.EncodeToString(sum[:])}
 	})
+	letRead(t, c, server, claim)
 	controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(conditions.IsTrue(m, v1alpha1.ReadyCondition)).To(BeTrue())
 	})
 	g.Expect(<-addresses).To(Equal(netip.MustParseAddr("127.0.82.99")), "the one that is reserved")
-	controllerstest.Wait(t, env, server.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.Boot).NotTo(BeNil())
-		g.Expect(h.Status.Boot.Sightings).To(HaveLen(6))
+	record := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"}}
+	controllerstest.Wait(t, env, record, func(g Gomega, b *v1alpha1.BareMetalBoot) {
+		var stages []v1alpha1.BootStage
+		for _, s := range b.Status.Stages {
+			stages = append(stages, s.Stage)
+		}
+		g.Expect(stages).To(ConsistOf(v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel,
+			v1alpha1.StageData, v1alpha1.StageReportedIn))
+		g.Expect([]string{b.Spec.ScriptAddress, b.Spec.DataAddress, b.Spec.ReportAddress}).To(HaveEach("127.0.82.99"))
+		g.Expect(b.Spec.DHCPAt).NotTo(BeNil())
+		g.Expect(b.Spec.Attempt).To(BeEquivalentTo(1))
 	})
 	g.Expect(c.Get(t.Context(), client.ObjectKey{Namespace: "capbm-system", Name: "dhcp-127-0-82-99"}, &coordinationv1.Lease{})).To(Succeed())
 	// What did not happen here: something to tell on a host, and somebody who reads the metrics.
@@ -222,6 +221,78 @@ func TestBootRole(t *testing.T) {
 	})).To(Succeed())
 	g.Expect(c.Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "x"}})).To(Succeed())
 	forbidden(t, c, namespace, server, claim)
+	denied(t, c, record)
+}
+
+// letRead waits until the boot says that its bootstrap data must not be read, and carries out the command that it names.
+func letRead(t *testing.T, c client.Client, server *controllerstest.Server, claim *controllerstest.Claim) {
+	t.Helper()
+	g := NewWithT(t)
+	key := client.ObjectKeyFromObject(server.Host)
+	var command []string
+	controllerstest.Wait(t, env, &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, func(g Gomega, b *v1alpha1.BareMetalBoot) {
+		g.Expect(b.Status.Problem).NotTo(BeNil())
+		g.Expect(b.Status.Problem.Reason).To(Equal(v1alpha1.ReasonBootstrapDataUnavailable))
+		_, text, found := strings.Cut(b.Status.Problem.Message, "kubectl ")
+		g.Expect(found).To(BeTrue(), b.Status.Problem.Message)
+		g.Expect([]string{b.Spec.ScriptAddress, b.Spec.DataAddress}).To(HaveEach(""), "nothing is bound")
+		command = strings.Fields(text)
+	})
+	bootstrap := client.ObjectKeyFromObject(claim.Bootstrap)
+	g.Expect(apierrors.IsForbidden(c.Get(t.Context(), bootstrap, &corev1.Secret{}))).To(BeTrue())
+	kubectl := exec.CommandContext(t.Context(), filepath.Join(controllerstest.Root(), ".cache", "bin", "kubectl"), append([]string{"--kubeconfig=" + admin(t)}, command...)...)
+	out, err := kubectl.CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	g.Eventually(func() error { return c.Get(t.Context(), bootstrap, &corev1.Secret{}) }).Should(Succeed())
+}
+
+// denied checks what the ValidatingAdmissionPolicy keeps the boot server from, which RBAC allows: to change which boot a record is of, and whose. booted is a
+// boot that the boot server served.
+func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(booted), booted)).To(Succeed())
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	free := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{
+		Namespace: booted.Namespace, Name: "free", Finalizers: []string{v1alpha1.BootFinalizer}, OwnerReferences: booted.OwnerReferences,
+	}}
+	env.Create(t, free)
+	t.Cleanup(func() {
+		NewWithT(t).Expect(env.Client.Patch(context.Background(), free, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+	})
+	for what, change := range map[string]func(*v1alpha1.BareMetalBoot){
+		"finalizers, none":    func(b *v1alpha1.BareMetalBoot) { b.Finalizers = nil },
+		"finalizers, another": func(b *v1alpha1.BareMetalBoot) { b.Finalizers = append(b.Finalizers, "example.com/keep") },
+		"owners, none":        func(b *v1alpha1.BareMetalBoot) { b.OwnerReferences = nil },
+		"owners, another":     func(b *v1alpha1.BareMetalBoot) { b.OwnerReferences[0].UID = "another" },
+		"number":              func(b *v1alpha1.BareMetalBoot) { b.Spec.Number++ },
+		"attempt":             func(b *v1alpha1.BareMetalBoot) { b.Spec.Attempt++ },
+		"purpose":             func(b *v1alpha1.BareMetalBoot) { b.Spec.Purpose = "Clean" },
+		"claimID":             func(b *v1alpha1.BareMetalBoot) { b.Spec.ClaimID = "another" },
+		"machineName":         func(b *v1alpha1.BareMetalBoot) { b.Spec.MachineName = "another" },
+		"startedAt":           func(b *v1alpha1.BareMetalBoot) { b.Spec.StartedAt = metav1.NewTime(now.Add(time.Hour)) },
+		"poweredOffAt":        func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = new(metav1.NewTime(now.Add(time.Hour))) },
+		"poweredOnAt":         func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnAt = new(metav1.NewTime(now.Add(time.Hour))) },
+		"commitAllowedAt":     func(b *v1alpha1.BareMetalBoot) { b.Spec.CommitAllowedAt = &now },
+		"voidedAt":            func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now },
+	} {
+		// The API server refuses some of these to everybody: a boot that was not started shows what the policy does.
+		for name, before := range map[string]*v1alpha1.BareMetalBoot{"booted": booted, "free": free} {
+			changed := before.DeepCopy()
+			change(changed)
+			byItself := env.Client.Patch(t.Context(), changed.DeepCopy(), client.MergeFrom(before), client.DryRunAll)
+			err := c.Patch(t.Context(), changed, client.MergeFrom(before), client.DryRunAll)
+			field, _, _ := strings.Cut(what, ",")
+			if byItself != nil {
+				g.Expect(name).To(Equal("booted"), "%s: %v", what, byItself)
+				g.Expect(err).To(HaveOccurred(), what)
+				continue
+			}
+			g.Expect(err).To(MatchError(And(ContainSubstring("denied request"), ContainSubstring("the boot server must not change"), ContainSubstring(field))), "%s of %s", what, name)
+		}
+	}
+	g.Expect(c.Patch(t.Context(), free.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"failure":{"reason":"Any","message":"any"}}}`)), client.DryRunAll)).To(Succeed(),
+		"the policy denies what it names, and no more")
 }
 
 // forbidden checks what the role does not allow.
@@ -231,8 +302,22 @@ func forbidden(t *testing.T, c client.Client, namespace string, server *controll
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "x"}
 	elsewhere := client.InNamespace("kube-system")
 	own := client.InNamespace("capbm-system")
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"x":"y"}}}`))
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "m"}}
+	another := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: "the-managers"}}
+	env.Create(t, foreign, another)
+	NewWithT(t).Expect(c.Get(ctx, client.ObjectKey{Namespace: "capbm-system", Name: keySecret}, &corev1.Secret{})).To(Succeed())
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`))
 	for what, err := range map[string]error{
+		"read bootstrap data elsewhere":       c.Get(ctx, client.ObjectKeyFromObject(foreign), &corev1.Secret{}),
+		"read another Secret of its own":      c.Get(ctx, client.ObjectKeyFromObject(another), &corev1.Secret{}),
+		"change the key of the tokens":        c.Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: keySecret}}, patch),
+		"change a host":                       c.Patch(ctx, server.Host, patch),
+		"change a host's spec":                c.Patch(ctx, server.Host, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"consumerRef":null}}`))),
+		"change a host's status":              c.Status().Patch(ctx, server.Host, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Available"}}`))),
+		"update a host":                       c.Update(ctx, server.Host),
+		"create a boot":                       c.Create(ctx, &v1alpha1.BareMetalBoot{ObjectMeta: meta}),
+		"update a boot":                       c.Update(ctx, &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"}}),
+		"delete a boot":                       c.Delete(ctx, &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"}}),
 		"list the Secrets of a namespace":     c.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace)),
 		"list all Secrets":                    c.List(ctx, &corev1.SecretList{}),
 		"list the provider's Secrets":         c.List(ctx, &corev1.SecretList{}, own),

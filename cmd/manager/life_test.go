@@ -220,5 +220,5 @@ func (l *life) told() (events, objects string) {
 		g.Expect(err).NotTo(HaveOccurred())
 		return string(out)
 	}
-	return text(&eventsv1.EventList{}), text(&v1alpha1.BareMetalHostList{})
+	return text(&eventsv1.EventList{}), text(&v1alpha1.BareMetalHostList{}) + text(&v1alpha1.BareMetalBootList{})
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
@@ -172,11 +173,11 @@ func TestAttackGuess(t *testing.T) {
 	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 }
 
-// TestAttackAskSecond: a stranger asks for a server's script after the server. He gets nothing, and the attempt ends before the
-// bootstrap data is given to anybody.
+// TestAttackAskSecond: a stranger asks for a server's script after the server, where another DHCP server gives the addresses. He gets nothing, and the
+// attempt ends before the bootstrap data is given to anybody.
 func TestAttackAskSecond(t *testing.T) {
 	g := NewWithT(t)
-	l := start(t)
+	l := startOff(t)
 	failures := make(chan error, 1)
 	var s *controllerstest.Server
 	s = l.machine("h", 18, func(ctx context.Context, firmware *pxetest.Firmware, _ func()) {
@@ -191,17 +192,16 @@ func TestAttackAskSecond(t *testing.T) {
 	claim := l.claim("m", kernel)
 	g.Eventually(failures, "1m").Should(Receive(MatchError(ContainSubstring("403"))))
 	seized(t, claim)
-	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(s.Host), s.Host)).To(Succeed())
-	g.Expect(s.Host.Spec.Boot.SeededAt).To(BeNil())
+	g.Expect(controllerstest.BootOf(t, env, s.Host).Spec.DataServedAt).To(BeNil())
 }
 
-// TestAttackAskFirst: a stranger asks for a server's script before the server does, and for the bootstrap data with it. Over plain HTTP
-// he gets them; but the server asks too, which ends the attempt, and people are told.
+// TestAttackAskFirst: a stranger asks for a server's script before the server does, and for the bootstrap data with it. Over plain HTTP, where another DHCP
+// server gives the addresses, he gets them; but the server asks too, which ends the attempt, and people are told.
 func TestAttackAskFirst(t *testing.T) {
 	for name, number := range map[string]byte{"the script": 19, "the script and the bootstrap data": 27} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			l := start(t)
+			l := startOff(t)
 			on, proceed, failures := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			s := l.machine("h", number, func(ctx context.Context, firmware *pxetest.Firmware, _ func()) {
 				close(on)
@@ -233,10 +233,73 @@ func TestAttackAskFirst(t *testing.T) {
 	}
 }
 
-// TestAttackStolenToken: somebody who read a server's token on the wire asks for its bootstrap data from his own address, and claims in
-// every header that there is to be the server. He gets nothing, and the attempt ends.
-func TestAttackStolenToken(t *testing.T) {
+// askAgain asks for a script as long as the answer is to ask again, and returns how often that was.
+func (p *person) askAgain(url string) (asked int) {
+	p.t.Helper()
+	for {
+		status, answer := p.get(url)
+		NewWithT(p.t).Expect(answer).NotTo(ContainSubstring("/seed/"))
+		if status != http.StatusOK {
+			return asked
+		}
+		NewWithT(p.t).Expect(answer).To(ContainSubstring("asking again in"))
+		asked++
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// TestAttackPoll: a stranger who is not on the server's network, and knows its MAC address, asks for its script again and again, from before it is powered
+// on. He is told to ask again until the server has its address, and refused from then on; the server boots. He gets no more with the token of the server.
+func TestAttackPoll(t *testing.T) {
+	g := NewWithT(t)
 	l := start(t)
+	on, proceed, finish := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	systems := make(chan *pxetest.System, 1)
+	s := l.machine("h", 29, func(ctx context.Context, firmware *pxetest.Firmware, _ func()) {
+		close(on)
+		hold(ctx, proceed)
+		system, err := firmware.Boot(ctx)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		systems <- system
+		hold(ctx, finish)
+		NewWithT(t).Expect(system.Report(ctx)).To(Succeed())
+	})
+	claim := l.claim("m", kernel)
+	mallory, asked := l.person("127.0.0.1"), make(chan int, 1)
+	go func() {
+		// Before the boot starts he is refused, as for a server that is not there.
+		NewWithT(t).Eventually(func() int { status, _ := mallory.get(scriptOf(s)); return status }, "1m", "1s").Should(Equal(http.StatusOK))
+		asked <- mallory.askAgain(scriptOf(s))
+	}()
+	await(t, on)
+	time.Sleep(time.Second) // the server is in its power-on self-test
+	record := controllerstest.BootOf(t, env, s.Host).Spec
+	g.Expect(record.PoweredOnAt).NotTo(BeNil())
+	g.Expect(record.ScriptAddress).To(BeEmpty())
+	close(proceed)
+	system := await(t, systems)
+	g.Expect(await(t, asked)).To(BeNumerically(">", 5))
+	url, err := system.SeedURL()
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, stranger := range []string{"127.0.0.2", "127.0.81.200"} {
+		l.person(stranger).refused(scriptOf(s))
+		l.person(stranger).refused(url + "user-data")
+	}
+	close(finish)
+	provisioned(t, claim)
+	record = controllerstest.BootOf(t, env, s.Host).Spec
+	g.Expect(record.Failure).To(BeNil())
+	g.Expect([]string{record.ScriptAddress, record.DataAddress}).To(HaveEach(system.Address.String()))
+	g.Expect(record.Attempt).To(BeEquivalentTo(1))
+}
+
+// TestAttackStolenToken: somebody who read a server's token on the wire asks for its bootstrap data from his own address, and claims in
+// every header that there is to be the server. He gets nothing, and the attempt ends where nothing says which of the two is the server.
+func TestAttackStolenToken(t *testing.T) {
+	l := startOff(t)
 	systems := make(chan *pxetest.System, 1)
 	l.server("h", 20, func(_ context.Context, system *pxetest.System) { systems <- system })
 	claim := l.claim("m", kernel)
@@ -267,9 +330,9 @@ func TestAttackReportURL(t *testing.T) {
 	server.refused("/seed/" + l.namespace + "/h/" + report + "/user-data")
 	status, _ := server.ask(http.MethodPost, "/report/"+l.namespace+"/h/"+token(t, url)+"/up", nil)
 	g.Expect(status).To(Equal(http.StatusForbidden))
-	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(s.Host), s.Host)).To(Succeed())
-	g.Expect(s.Host.Spec.Boot.ReportedAt).To(BeNil())
-	g.Expect(s.Host.Spec.Boot.Failure).To(BeNil())
+	record := controllerstest.BootOf(t, env, s.Host).Spec
+	g.Expect(record.ReportedAt).To(BeNil())
+	g.Expect(record.Failure).To(BeNil())
 }
 
 // TestAttackReplay: what was good in a boot opens nothing after it: not once the system reported in, and not in the boot of the next
@@ -393,7 +456,7 @@ func TestNothingSecretAnywhere(t *testing.T) {
 		klog.SetOutput(os.Stderr)
 	})
 	// 7 is the most that the manager takes: from 8 on the Kubernetes client logs all that it reads.
-	l := startWith(t, funcr.New(func(prefix, args string) { _, _ = logs.Write([]byte(prefix + " " + args + "\n")) }, funcr.Options{Verbosity: 7}))
+	l := startWith(t, funcr.New(func(prefix, args string) { _, _ = logs.Write([]byte(prefix + " " + args + "\n")) }, funcr.Options{Verbosity: 7}), bootconfig.Authoritative)
 
 	const marker = "the marked password of the bootstrap data"
 	claim := l.claim("m", kernel)
@@ -434,7 +497,7 @@ func TestNothingSecretAnywhere(t *testing.T) {
 		"answers to a stranger": answers.String(),
 	}
 	for place, has := range map[string]string{
-		"logs": "Refused", "metrics": `capbm_http_requests_total{result="served",what="seed"}`, "objects": "seedAddress", "files": kernel, "answers to a stranger": "refused",
+		"logs": "Refused", "metrics": `capbm_http_requests_total{result="served",what="seed"}`, "objects": "dataAddress", "files": kernel, "answers to a stranger": "refused",
 	} {
 		g.Expect(places[place]).To(ContainSubstring(has), "%s are looked at", place)
 	}
@@ -469,7 +532,7 @@ func objects(t *testing.T, namespace string) string {
 	t.Helper()
 	var out strings.Builder
 	for _, list := range []client.ObjectList{
-		&v1alpha1.BareMetalHostList{}, &v1alpha1.BareMetalMachineList{}, &v1alpha1.BareMetalClusterList{}, &clusterv1.MachineList{}, &clusterv1.ClusterList{}, &corev1.ConfigMapList{},
+		&v1alpha1.BareMetalHostList{}, &v1alpha1.BareMetalBootList{}, &v1alpha1.BareMetalMachineList{}, &v1alpha1.BareMetalClusterList{}, &clusterv1.MachineList{}, &clusterv1.ClusterList{}, &corev1.ConfigMapList{},
 	} {
 		NewWithT(t).Expect(env.Client.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
 		out.WriteString(dump(t, list))
@@ -512,7 +575,7 @@ func TestThreatModel(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../pxe/README.md")
 	g.Expect(err).NotTo(HaveOccurred())
-	tests := content(t, ".") + content(t, "../../pxe")
+	tests := content(t, ".") + content(t, "../../pxe") + content(t, "../../cmd/manager")
 	_, table, found := strings.Cut(string(page), "| attack |")
 	g.Expect(found).To(BeTrue())
 	table, _, _ = strings.Cut(table, "\n\n")

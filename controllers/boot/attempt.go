@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -34,11 +35,78 @@ type shown struct {
 	from    netip.Addr
 }
 
-// attempt is a boot attempt, read from the API server, with what is known of the host and of its machine.
+// tooEarly is an ErrNotYet with its reason.
+func tooEarly(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", pxe.ErrNotYet, fmt.Sprintf(format, args...))
+}
+
+// attempt is a boot with what is known of its host and of its machine. boot is nil where there is none.
 type attempt struct {
 	host     *v1alpha1.BareMetalHost
+	boot     *v1alpha1.BareMetalBoot
 	consumer *controllers.Consumer
 	view     lifecycle.View
+}
+
+// bootOf returns the boot of a host as this process knows it, nil if there is none.
+func (b *Booter) bootOf(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
+	boot, err := controllers.GetBoot(ctx, b.Client, host)
+	if boot == nil || err != nil {
+		return nil, err
+	}
+	return b.boots.Read(boot), nil
+}
+
+// view gathers what is known of a host, with its machine as a client reads it.
+func (b *Booter) view(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+	consumer, err := controllers.GetConsumer(ctx, c, host)
+	if err != nil {
+		return attempt{}, err
+	}
+	return attempt{host, boot, consumer, controllers.View(host, boot, consumer, b.Clock.Now())}, nil
+}
+
+// around gathers what is known of a boot that was read from the API server: the rest from the cache. The host is read from the API server too where the
+// cache does not show that the boot is its claim's.
+func (b *Booter) around(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+	key, host := client.ObjectKeyFromObject(boot), &v1alpha1.BareMetalHost{}
+	if err := b.Client.Get(ctx, key, host); err != nil {
+		return attempt{}, err
+	}
+	if v := (lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}); v.CurrentBoot() == nil || boot.Spec.Number != host.Spec.Boots {
+		if err := b.APIReader.Get(ctx, key, host); err != nil {
+			return attempt{}, err
+		}
+	}
+	return b.ofClaim(ctx, b.Client, host, boot)
+}
+
+// aroundLive is around with everything read from the API server.
+func (b *Booter) aroundLive(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+	host := &v1alpha1.BareMetalHost{}
+	if err := b.APIReader.Get(ctx, client.ObjectKeyFromObject(boot), host); err != nil {
+		return attempt{}, err
+	}
+	return b.ofClaim(ctx, liveClient{b.Client, b.APIReader}, host, boot)
+}
+
+// ofClaim is view for a boot of the machine that has the host: somebody may have given the host to another one by hand, and kept the claimID.
+func (b *Booter) ofClaim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName {
+		return attempt{}, refused("the boot of %s/%s is that of another machine", host.Namespace, host.Name)
+	}
+	return b.view(ctx, c, host, boot)
+}
+
+// liveClient is a client whose Get reads from the API server: Cluster API's functions take a client.
+type liveClient struct {
+	client.Client
+
+	reader client.Reader
+}
+
+func (c liveClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return c.reader.Get(ctx, key, o, opts...)
 }
 
 // past is true from the attempt's deadline on.
@@ -46,73 +114,92 @@ func (b *Booter) past(a attempt) bool {
 	return !a.view.Now.Before(a.view.Deadline(b.Settings))
 }
 
-// withToken is update for the host whose current boot attempt has the token.
-func (b *Booter) withToken(ctx context.Context, s shown, change func(attempt) error) (*v1alpha1.BareMetalHost, error) {
+// withToken is update for the boot that has the token. What is known of the boot is gathered by around, which the caller chooses.
+func (b *Booter) withToken(
+	ctx context.Context, s shown, around func(context.Context, *v1alpha1.BareMetalBoot) (attempt, error), change func(attempt) error,
+) (attempt, error) {
 	namespace, name, _ := strings.Cut(s.host, "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	found := &v1alpha1.BareMetalHost{}
 	if likely, err := b.likely(ctx, key, s); err != nil {
-		return found, err
+		return attempt{}, err
 	} else if !likely && !b.doubtful.Allow() {
 		metrics.TokenRefused(string(s.purpose))
-		return found, refused("too many wrong tokens are shown to look for that of %s", s.host)
+		return attempt{}, refused("too many wrong tokens are shown to look for that of %s", s.host)
 	}
-	err := b.update(ctx, key, func(host *v1alpha1.BareMetalHost) error {
-		found = host
-		consumer, view, err := b.view(ctx, host)
+	var a attempt
+	boot, err := b.update(ctx, key, func(boot *v1alpha1.BareMetalBoot) error {
+		a = attempt{boot: boot}
+		if !b.opens(s.token, s.purpose, boot) {
+			return refused("the token is not that of the current boot of %s", s.host)
+		}
+		known, err := around(ctx, boot)
 		if err != nil {
 			return err
 		}
-		if !b.opens(s.token, s.purpose, host, consumer) {
-			return refused("the token is not that of the current boot attempt of %s", s.host)
-		}
-		return change(attempt{host, consumer, view})
+		a = known
+		return change(a)
 	})
-	if apierrors.IsNotFound(err) && found.Name == "" {
-		b.opens(s.token, s.purpose, found, nil) // as long as for a host
-		err = refused("there is no host %s", s.host)
+	if apierrors.IsNotFound(err) && a.host == nil {
+		b.opens(s.token, s.purpose, &v1alpha1.BareMetalBoot{}) // as long as for a boot
+		err = refused("there is no boot of %s", s.host)
 	}
 	if errors.Is(err, pxe.ErrRefused) {
 		metrics.TokenRefused(string(s.purpose))
 	}
-	b.tellRefusal(found, s.from, err)
-	return found, err
+	if boot != nil {
+		a.boot = boot
+	}
+	b.tellRefusal(a, s.from, err)
+	return a, err
 }
 
-// likely is true for a token that is good by what the cache knows, which may be old. Other tokens are looked at in the API server too,
+// likely is true for a token that is good by what the cache knows, which may be old. Other tokens are looked up in the API server too,
 // but only so many in a second: guesses shall not keep it busy.
 func (b *Booter) likely(ctx context.Context, key types.NamespacedName, s shown) (bool, error) {
-	var host v1alpha1.BareMetalHost
-	if err := b.Client.Get(ctx, key, &host); client.IgnoreNotFound(err) != nil {
-		return false, err
-	}
-	consumer, err := controllers.GetConsumer(ctx, b.Client, &host)
+	boot, err := b.bootOf(ctx, key)
 	if err != nil {
 		return false, err
 	}
-	return b.opens(s.token, s.purpose, &host, consumer), nil
+	if boot == nil {
+		boot = &v1alpha1.BareMetalBoot{}
+	}
+	return b.opens(s.token, s.purpose, boot), nil
 }
 
 // contention is how conflicts are waited out: controllers and the boot servers' other requests write to the same host.
 var contention = wait.Backoff{Steps: 10, Duration: 5 * time.Millisecond, Factor: 1.6, Jitter: 0.5}
 
-// update reads a host from the API server, changes its boot attempt, and writes that with an optimistic lock. It starts anew when
-// someone else wrote meanwhile. What change does not change is not written.
-func (b *Booter) update(ctx context.Context, key types.NamespacedName, change func(*v1alpha1.BareMetalHost) error) error {
-	return retry.RetryOnConflict(contention, func() error {
-		var host v1alpha1.BareMetalHost
-		if err := b.APIReader.Get(ctx, key, &host); err != nil {
+// update reads a boot from the API server, changes it, and writes that with an optimistic lock. It starts again when another client wrote meanwhile.
+// What change does not change is not written. It returns the boot as it is then; nil if change failed.
+func (b *Booter) update(ctx context.Context, key types.NamespacedName, change func(*v1alpha1.BareMetalBoot) error) (*v1alpha1.BareMetalBoot, error) {
+	var written *v1alpha1.BareMetalBoot
+	err := retry.RetryOnConflict(contention, func() error {
+		boot := &v1alpha1.BareMetalBoot{}
+		if err := b.APIReader.Get(ctx, key, boot); err != nil {
 			return err
 		}
-		before := host.DeepCopy()
-		if err := change(&host); err != nil {
+		before := boot.DeepCopy()
+		if err := change(boot); err != nil {
 			return err
 		}
-		if equalAttempts(before.Spec.Boot, host.Spec.Boot) {
+		written = boot
+		if equality.Semantic.DeepEqual(before.Spec, boot.Spec) {
 			return nil
 		}
-		return b.Client.Patch(ctx, &host, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return b.patchBoot(ctx, before, boot)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return written, nil
+}
+
+func (b *Booter) patchBoot(ctx context.Context, before, boot *v1alpha1.BareMetalBoot) error {
+	err := b.Client.Patch(ctx, boot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err == nil {
+		b.boots.Wrote(boot)
+	}
+	return err
 }
 
 // secondRequesterError is why an attempt fails when two ask for what is one server's.
@@ -136,13 +223,16 @@ func bind(bound *string, from netip.Addr, what string) error {
 	}
 }
 
-// failAttempt ends a boot attempt, and so its tokens.
-func (b *Booter) failAttempt(ctx context.Context, host *v1alpha1.BareMetalHost, why error) error {
-	before := host.DeepCopy()
-	host.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonSecondRequester, Message: why.Error()}
-	if err := b.Client.Patch(ctx, host, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+// failAttempt ends a boot, and so its tokens.
+func (b *Booter) failAttempt(ctx context.Context, a attempt, why error) error {
+	before := a.boot.DeepCopy()
+	a.boot.Spec.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonSecondRequester, Message: why.Error()}
+	if err := b.patchBoot(ctx, before, a.boot); err != nil {
 		return err
 	}
-	b.tellFailed(host)
+	if err := controllers.ApplyFailure(ctx, b.Client, client.ObjectKeyFromObject(a.boot), v1alpha1.ReasonSecondRequester); err != nil {
+		b.Log.Error(err, "Failed to write the status of the boot", "host", client.ObjectKeyFromObject(a.boot))
+	}
+	b.tellFailed(a)
 	return refused("%v", why)
 }

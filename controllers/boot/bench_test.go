@@ -4,21 +4,21 @@ import "testing"
 
 // BenchmarkToken checks a token: one that is good, one of the key before, and one that is wrong.
 func BenchmarkToken(b *testing.B) {
-	host, consumer := tokenHost(nil)
+	boot := tokenBoot(nil)
 	booter := New(&Booter{Key: []byte("a key of this day"), PreviousKey: []byte("the key of the day before")})
 	previous := New(&Booter{Key: booter.PreviousKey})
 	for name, c := range map[string]struct {
 		token string
 		opens bool
 	}{
-		"good":     {booter.token(forSeed, host, consumer), true},
-		"previous": {previous.token(forSeed, host, consumer), true},
-		"wrong":    {booter.token(forReport, host, consumer), false},
+		"good":     {booter.token(forSeed, boot), true},
+		"previous": {previous.token(forSeed, boot), true},
+		"wrong":    {booter.token(forReport, boot), false},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if booter.opens(c.token, forSeed, host, consumer) != c.opens {
+				if booter.opens(c.token, forSeed, boot) != c.opens {
 					b.Fatal(name)
 				}
 			}

@@ -65,14 +65,20 @@ var address = netip.MustParseAddr("127.0.81.1")
 
 func start(t *testing.T) *lab {
 	t.Helper()
-	return startWith(t, logr.Discard())
+	return startWith(t, logr.Discard(), bootconfig.Authoritative)
+}
+
+// startOff starts a lab that takes it that another DHCP server gives the addresses: what DHCP sees says nothing of who asks.
+func startOff(t *testing.T) *lab {
+	t.Helper()
+	return startWith(t, logr.Discard(), bootconfig.Off)
 }
 
 // labKey makes the tokens of the lab.
 const labKey = "the key of the lab's tokens: nobody may see it"
 
-// startWith starts a lab that logs.
-func startWith(t *testing.T, log logr.Logger) *lab {
+// startWith starts a lab that logs. mode is that of its network as the Booter knows it.
+func startWith(t *testing.T, log logr.Logger, mode bootconfig.Mode) *lab {
 	t.Helper()
 	g := NewWithT(t)
 	l := &lab{t: t, namespace: env.Namespace(t)}
@@ -100,9 +106,11 @@ func startWith(t *testing.T, log logr.Logger) *lab {
 		}
 		settings := controllerstest.Settings()
 		settings.BootTimeout = time.Minute // no test waits for it, and a busy machine takes its time
+		network := network127(l.http)
+		network.Mode = mode
 		booter := boot.New(&boot.Booter{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Settings: settings, Key: []byte(labKey), Namespace: l.namespace, Log: log,
-			Recorder: mgr.GetEventRecorder("capbm-boot"),
+			Networks: []bootconfig.Network{network}, Recorder: mgr.GetEventRecorder("capbm-boot"),
 		})
 		for _, add := range []error{
 			mgr.Add(booter),
@@ -132,6 +140,21 @@ func startWith(t *testing.T, log logr.Logger) *lab {
 		return conn.Close()
 	}, "30s").Should(Succeed())
 	return l
+}
+
+// bootObject is what the record of a host's last boot is read into.
+func bootObject(host *v1alpha1.BareMetalHost) *v1alpha1.BareMetalBoot {
+	return &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}}
+}
+
+// stagesOf are the stages that were observed of a boot.
+func stagesOf(b *v1alpha1.BareMetalBoot) (stages []v1alpha1.BootStage) {
+	for _, s := range b.Status.Stages {
+		if s.Number == b.Spec.Number {
+			stages = append(stages, s.Stage)
+		}
+	}
+	return stages
 }
 
 func (l *lab) firmware(mac string) *pxetest.Firmware {
@@ -206,13 +229,16 @@ func TestBoot(t *testing.T) {
 		g.Expect(string(system.UserData)).To(Equal("#cloud-config\n"))
 		controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
-			g.Expect(h.Status.Boot).NotTo(BeNil())
-			var stages []v1alpha1.BootStage
-			for _, sighting := range h.Status.Boot.Sightings {
-				stages = append(stages, sighting.Stage)
-			}
-			g.Expect(stages).To(ConsistOf(v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed, v1alpha1.StageReportedIn))
-			g.Expect(h.Spec.Boot.SeedAddress).To(Equal(system.Address.String()))
+			record := controllerstest.BootOf(t, env, h)
+			g.Expect(stagesOf(record)).To(ConsistOf(v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel,
+				v1alpha1.StageData, v1alpha1.StageReportedIn))
+			g.Expect(record.Status.Stage).To(Equal(v1alpha1.StageReportedIn))
+			g.Expect(record.Spec.DataAddress).To(Equal(system.Address.String()))
+			g.Expect(record.Spec.ScriptAddress).To(Equal(system.Address.String()))
+			g.Expect(record.Spec.DHCPAt).NotTo(BeNil())
+			g.Expect(record.Spec.Number).To(Equal(h.Spec.Boots))
+			g.Expect(record.Spec.ClaimID).To(Equal(h.Spec.ConsumerRef.ClaimID))
+			g.Expect(record.Spec.MachineName).To(Equal(name))
 			var lease coordinationv1.Lease
 			key := client.ObjectKey{Namespace: l.namespace, Name: "dhcp-" + strings.ReplaceAll(system.Address.String(), ".", "-")}
 			g.Expect(env.Client.Get(t.Context(), key, &lease)).To(Succeed())
@@ -228,14 +254,16 @@ func TestBoot(t *testing.T) {
 		g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 		env.Gone(t, claim.BareMetalMachine)
 		g.Expect(s.On()).To(BeFalse())
+		g.Expect(controllerstest.BootOf(t, env, s.Host).Spec.VoidedAt).NotTo(BeNil())
 	}
 	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown", "Boot=None", "Boot=PXE", "On", "GracefulShutdown", "Boot=None"}))
 }
 
-// TestSecondRequester: when another address asks for the bootstrap data too, the attempt ends, and neither gets it any more.
+// TestSecondRequester: when another address asks for the bootstrap data too, and nothing says which is the server's, the attempt ends, and neither gets it
+// any more.
 func TestSecondRequester(t *testing.T) {
 	g := NewWithT(t)
-	l := start(t)
+	l := startOff(t)
 	urls := make(chan string, 1)
 	s := l.server("h", 2, func(_ context.Context, system *pxetest.System) {
 		url, err := system.SeedURL()
@@ -253,7 +281,7 @@ func TestSecondRequester(t *testing.T) {
 		g.Expect(m.Status.FailureReason).To(Equal(v1alpha1.ReasonSecondRequester))
 		g.Expect(m.Spec.ProviderID).To(BeEmpty())
 	})
-	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}), "a seeded host is not started again")
+	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}), "a host whose bootstrap data was served is not started again")
 }
 
 // TestProblems: what keeps a boot from being served is said on the host and on the machine, and the boot goes on by itself.
@@ -279,7 +307,7 @@ func TestProblems(t *testing.T) {
 	})
 	controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonBootstrapDataUnavailable))
-		g.Expect(h.Spec.Boot.SeededAt).To(BeNil())
+		g.Expect(controllerstest.BootOf(t, env, h).Spec.DataServedAt).To(BeNil())
 	})
 	env.Create(t, &corev1.Secret{ObjectMeta: claimMeta(claim.Bootstrap), StringData: map[string]string{"value": "#cloud-config\n"}})
 	g.Eventually(reported, "60s").Should(Receive(), "the next attempt gets it")

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
@@ -21,6 +23,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 // Booter is the pxe.Booter of a management cluster.
@@ -37,6 +40,8 @@ type Booter struct {
 	PreviousKey []byte
 	// Namespace is the provider's own: the Lease objects of addresses are there.
 	Namespace string
+	// Networks are those that the boot server serves: their modes say what is known of a server before it asks for its script.
+	Networks []bootconfig.Network
 	// Recorder takes the events of hosts. Nil takes none.
 	Recorder events.EventRecorder
 	Log      logr.Logger
@@ -44,8 +49,11 @@ type Booter struct {
 	Clock clock.PassiveClock
 
 	sightings *sightings
-	doubtful  *rate.Limiter // how often a host is read for a token that the cache does not know
-	told      *lru.Cache    // attemptKeys, whose first refusal was told
+	doubtful  *rate.Limiter               // how often a host is read for a token that the cache does not know
+	told      *lru.Cache                  // attemptKeys, whose first refusal was told
+	started   atomic.Pointer[metav1.Time] // when this boot server started; nil before
+	asked     *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
+	boots     controllers.Newest[*v1alpha1.BareMetalBoot]
 	pace      *controllers.Pace
 }
 
@@ -57,7 +65,7 @@ func New(b *Booter) *Booter {
 		b.Clock = clock.RealClock{}
 	}
 	b.sightings, b.pace = newSightings(), controllers.NewPace()
-	b.doubtful, b.told = rate.NewLimiter(20, 100), lru.New(4096)
+	b.doubtful, b.told, b.asked = rate.NewLimiter(20, 100), lru.New(4096), lru.New(16384)
 	return b
 }
 
@@ -77,15 +85,6 @@ func (b *Booter) hostOf(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.Ba
 	return &hosts[0], nil
 }
 
-// view observes a host, which was read from the cache or from the API server.
-func (b *Booter) view(ctx context.Context, host *v1alpha1.BareMetalHost) (*controllers.Consumer, lifecycle.View, error) {
-	consumer, err := controllers.GetConsumer(ctx, b.Client, host)
-	if err != nil {
-		return nil, lifecycle.View{}, err
-	}
-	return consumer, controllers.View(host, consumer, b.Clock.Now()), nil
-}
-
 // Lookup says what the server with a MAC address boots now.
 func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, error) {
 	hosts, err := b.hostsOf(ctx, mac)
@@ -97,20 +96,27 @@ func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, 
 		return pxe.Answer{Known: true}, nil
 	}
 	host := &hosts[0]
-	consumer, view, err := b.view(ctx, host)
+	boot, err := b.bootOf(ctx, client.ObjectKeyFromObject(host))
 	if err != nil {
 		return pxe.Answer{}, err
 	}
-	answer := pxe.Answer{Known: true, Legacy: host.Spec.BootMode == v1alpha1.BootModeLegacy, SecureBoot: host.Spec.SecureBoot}
-	switch lifecycle.BootFor(view, b.Settings) {
+	a, err := b.view(ctx, b.Client, host, boot)
+	if err != nil {
+		return pxe.Answer{}, err
+	}
+	mode := host.Spec.BootMode
+	answer := pxe.Answer{Known: true, Legacy: mode == v1alpha1.BootModeLegacy, SecureBoot: mode == v1alpha1.BootModeUEFISecureBoot}
+	switch lifecycle.BootFor(a.view, b.Settings) {
 	case lifecycle.BootDisk:
 		answer.Boot = pxe.Disk
+	case lifecycle.BootSoon:
+		answer.Boot = pxe.Soon
 	case lifecycle.BootNetwork:
-		answer.Boot, answer.Files = pxe.Network, files(consumer.BareMetalMachine.Spec.Boot)
+		answer.Boot, answer.Files = pxe.Network, files(a.consumer.BareMetalMachine.Spec.Boot)
 	case lifecycle.BootNothing:
 	}
-	if lifecycle.StateOf(view) == lifecycle.StateBooting {
-		answer.ScriptFor, _ = netip.ParseAddr(host.Spec.Boot.ScriptAddress) // invalid while nobody has it
+	if lifecycle.StateOf(a.view) == lifecycle.StateBooting {
+		answer.ScriptFor, _ = netip.ParseAddr(boot.Spec.ScriptAddress) // invalid while nobody has it
 	}
 	return answer, nil
 }
@@ -137,42 +143,57 @@ func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Ad
 		return pxe.Script{}, refused("%s is not a server of the inventory", mac)
 	}
 	var script pxe.Script
-	found := cached
-	err = b.update(ctx, client.ObjectKeyFromObject(cached), func(host *v1alpha1.BareMetalHost) error {
-		found = host
-		consumer, view, err := b.view(ctx, host)
-		if err != nil {
+	a := attempt{host: cached}
+	a.boot, err = b.update(ctx, client.ObjectKeyFromObject(cached), func(boot *v1alpha1.BareMetalBoot) error {
+		if a, err = b.around(ctx, boot); err != nil {
 			return err
 		}
-		boots := lifecycle.BootFor(view, b.Settings) == lifecycle.BootNetwork
-		given := lifecycle.StateOf(view) == lifecycle.StateBooting && host.Spec.Boot.ScriptAddress != "" && !b.past(attempt{host, consumer, view})
-		if host.Spec.BootMACAddress != mac.String() || !boots && !given {
-			return refused("%s boots nothing now", mac)
-		}
-		bootstrap, err := b.bootstrap(ctx, host, consumer)
-		if err != nil {
-			b.failed(host, v1alpha1.ReasonBootstrapDataUnavailable, err)
-			return errors.Join(pxe.ErrNotYet, err)
-		}
-		if err := bind(&host.Spec.Boot.ScriptAddress, from, "boot script"); err != nil {
-			return b.failAttempt(ctx, host, err)
-		}
-		if !boots {
-			return refused("%s is booting and gets no script any more", mac)
-		}
-		source := consumer.BareMetalMachine.Spec.Boot
-		script = pxe.Script{
-			Title:       fmt.Sprintf("%s/%s for %s, boot attempt %d", host.Namespace, host.Name, host.Spec.ConsumerRef.Name, host.Spec.Boot.Attempt),
-			CommandLine: source.CommandLine, Files: files(source), Format: bootstrap.format, Network: bootstrap.network,
-			Hostname: host.Spec.ConsumerRef.Name, Template: source.IPXETemplate,
-			SeedPath: pxe.SeedPath(host.Namespace+"/"+host.Name, b.token(forSeed, host, consumer)),
-		}
-		return nil
+		script, err = b.script(ctx, a, mac, from)
+		return err
 	})
 	if err != nil {
-		b.tellRefusal(found, from, err)
+		b.tellRefusal(a, from, err)
 		return pxe.Script{}, err
 	}
-	b.saw(cached, v1alpha1.StageScript, from, "")
+	b.saw(a.boot, v1alpha1.StageScript, from, "")
 	return script, nil
+}
+
+// script binds the script of a boot to an address, and returns it.
+func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
+	what := lifecycle.BootFor(a.view, b.Settings)
+	given := lifecycle.StateOf(a.view) == lifecycle.StateBooting && a.boot.Spec.ScriptAddress != "" && !b.past(a)
+	switch {
+	case a.host.Spec.BootMACAddress != mac.String():
+		return pxe.Script{}, refused("%s boots nothing now", mac)
+	case what == lifecycle.BootSoon:
+		return pxe.Script{}, tooEarly("%s is not powered on yet", mac)
+	case what != lifecycle.BootNetwork && !given:
+		return pxe.Script{}, refused("%s boots nothing now", mac)
+	}
+	dhcpAt, err := b.admit(ctx, a, from, false)
+	if err != nil {
+		return pxe.Script{}, err
+	}
+	bootstrap, err := b.bootstrap(ctx, a.host, a.consumer)
+	if err != nil {
+		b.failed(a.boot, v1alpha1.ReasonBootstrapDataUnavailable, err)
+		return pxe.Script{}, errors.Join(pxe.ErrNotYet, err)
+	}
+	if a.boot.Spec.ScriptAddress == "" {
+		a.boot.Spec.DHCPAt = dhcpAt
+	}
+	if err := bind(&a.boot.Spec.ScriptAddress, from, "boot script"); err != nil {
+		return pxe.Script{}, b.failAttempt(ctx, a, err)
+	}
+	if what != lifecycle.BootNetwork {
+		return pxe.Script{}, refused("%s is booting and gets no script any more", mac)
+	}
+	source, machine := a.consumer.BareMetalMachine.Spec.Boot, a.host.Spec.ConsumerRef.Name
+	return pxe.Script{
+		Title:       fmt.Sprintf("%s/%s for %s, boot attempt %d", a.host.Namespace, a.host.Name, machine, a.boot.Spec.Attempt),
+		CommandLine: source.CommandLine, Files: files(source), Format: bootstrap.format, Network: bootstrap.network,
+		Hostname: machine, Template: source.IPXETemplate,
+		SeedPath: pxe.SeedPath(a.host.Namespace+"/"+a.host.Name, b.token(forSeed, a.boot)),
+	}, nil
 }

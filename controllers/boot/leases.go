@@ -3,6 +3,7 @@ package boot
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -51,7 +52,11 @@ func (b *Booter) Lease(ctx context.Context, request pxe.LeaseRequest) (pxe.Lease
 	a := allocation{Booter: b, host: host, me: holderOf(host), pool: request.Pool, mac: request.MAC, wanted: plain(request.Wanted)}
 	lease, err := a.choose(ctx)
 	if isAddressError(err) {
-		b.failed(host, v1alpha1.ReasonNoAddress, err)
+		boot, lookupErr := b.bootOf(ctx, client.ObjectKeyFromObject(host))
+		if lookupErr != nil {
+			return lease, errors.Join(err, lookupErr)
+		}
+		b.failed(boot, v1alpha1.ReasonNoAddress, err)
 		b.warnf(host, v1alpha1.ReasonNoAddress, "Lease", "%v", err)
 	}
 	return lease, err
@@ -207,9 +212,9 @@ func (a *allocation) reserve(ctx context.Context, reserved netip.Addr, held []*c
 		return pxe.Lease{}, err
 	}
 	for _, other := range others {
-		key := client.ObjectKeyFromObject(other).String()
+		key := client.ObjectKeyFromObject(other.host).String()
 		switch {
-		case slices.Contains(controllers.UsedAddresses(other), reserved):
+		case slices.Contains(other.used, reserved):
 			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is used by %s: reserve another one", reserved, a.me.host, key))
 		case key < a.me.host.String():
 			return pxe.Lease{}, addressError(fmt.Sprintf("bootAddresses of %s and of %s both name %s: the first by name gets it, reserve another one for the other",

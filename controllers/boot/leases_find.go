@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,9 +66,13 @@ func (a *allocation) again(ctx context.Context, had []*coordinationv1.Lease) (px
 			candidates = append(candidates, leaseAddress(l.Name))
 		}
 	}
-	seen := controllers.UsedAddresses(a.host)
-	if boot := a.host.Spec.Boot; boot != nil && boot.ReportedAt == nil {
-		// Who asked for the script of a boot that is under way may be a stranger. Given his address, the server would look like him.
+	boot, err := a.bootOf(ctx, a.me.host)
+	if err != nil {
+		return pxe.Lease{}, err
+	}
+	seen := controllers.UsedAddresses(a.host, boot)
+	if boot != nil && boot.Spec.Number > 0 && boot.Spec.ReportedAt == nil {
+		// Who asked for the script of a boot that did not report in may be a stranger. Given his address, the server would look like him.
 		seen = nil
 	}
 	for _, candidate := range append([]netip.Addr{a.wanted}, seen...) {
@@ -160,19 +166,39 @@ func (a *allocation) has(l *coordinationv1.Lease) bool {
 	return !withheld(l) && ptr.Deref(l.Spec.HolderIdentity, "") == a.me.String()
 }
 
-// others returns the hosts besides this one that an address is reserved for, or that were seen with it.
-func (a *allocation) others(ctx context.Context, address netip.Addr) ([]*v1alpha1.BareMetalHost, error) {
+// user is a host that an address is reserved for, or that was seen with it.
+type user struct {
+	host *v1alpha1.BareMetalHost
+	used []netip.Addr
+}
+
+// others returns the users of an address besides this host.
+func (a *allocation) others(ctx context.Context, address netip.Addr) ([]user, error) {
 	var hosts v1alpha1.BareMetalHostList
 	if err := a.Client.List(ctx, &hosts, client.MatchingFields{controllers.AddressIndex: address.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	var others []*v1alpha1.BareMetalHost
+	var boots v1alpha1.BareMetalBootList
+	if err := a.Client.List(ctx, &boots, client.MatchingFields{controllers.AddressIndex: address.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	users := map[types.NamespacedName]user{}
 	for i := range hosts.Items {
-		if client.ObjectKeyFromObject(&hosts.Items[i]) != a.me.host {
-			others = append(others, &hosts.Items[i])
+		users[client.ObjectKeyFromObject(&hosts.Items[i])] = user{&hosts.Items[i], controllers.UsedAddresses(&hosts.Items[i], nil)}
+	}
+	for i := range boots.Items {
+		boot, host := &boots.Items[i], &v1alpha1.BareMetalHost{}
+		if boot.Spec.VoidedAt != nil {
+			continue // its server is off, and its claim has ended
+		}
+		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(boot), host); client.IgnoreNotFound(err) != nil {
+			return nil, err
+		} else if err == nil {
+			users[client.ObjectKeyFromObject(boot)] = user{host, controllers.UsedAddresses(host, boot)}
 		}
 	}
-	return others, nil
+	delete(users, a.me.host)
+	return slices.Collect(maps.Values(users)), nil
 }
 
 func (b *Booter) hostsWith(ctx context.Context, mac string) ([]v1alpha1.BareMetalHost, error) {

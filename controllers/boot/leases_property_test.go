@@ -49,7 +49,7 @@ func (l *lagging) List(_ context.Context, list client.ObjectList, opts ...client
 			return true
 		}
 		by := options.FieldSelector.Requirements()[0]
-		return slices.Contains(extractors[by.Field](o), by.Value)
+		return slices.Contains(extractors[indexed(o, by.Field)](o), by.Value)
 	}
 	switch list := list.(type) {
 	case *v1alpha1.BareMetalHostList:
@@ -68,13 +68,15 @@ func (l *lagging) List(_ context.Context, list client.ObjectList, opts ...client
 	return nil
 }
 
-// fields are the indexes of a cache by their name.
+// fields are the indexes of a cache by what they index.
 type fields map[string]client.IndexerFunc
 
-func (f fields) IndexField(_ context.Context, _ client.Object, field string, extract client.IndexerFunc) error {
-	f[field] = extract
+func (f fields) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
+	f[indexed(o, field)] = extract
 	return nil
 }
+
+func indexed(o client.Object, field string) string { return fmt.Sprintf("%T %s", o, field) }
 
 var extractors = func() fields {
 	f := fields{}

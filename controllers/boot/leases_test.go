@@ -82,6 +82,15 @@ func pool(prefix string, ranges ...string) pxe.Pool {
 
 var uids int
 
+// record records the last boot of a host.
+func (l *leasing) record(h *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootSpec) {
+	l.t.Helper()
+	spec.Number, spec.ClaimID = 1, "claim"
+	NewWithT(l.t).Expect(l.Client.Create(l.t.Context(), &v1alpha1.BareMetalBoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}, Spec: spec,
+	})).To(Succeed())
+}
+
 // create creates a host as the API server does: each has a UID of its own.
 func (l *leasing) create(h *v1alpha1.BareMetalHost) {
 	l.t.Helper()
@@ -210,29 +219,38 @@ func TestTwice(t *testing.T) {
 // TestWanted: a running server asks for the address that it has, and gets it although the Lease objects stayed behind in a
 // move; unless it is another's.
 func TestWanted(t *testing.T) {
+	booted := func(spec v1alpha1.BareMetalBootSpec) *v1alpha1.BareMetalBootSpec { return &spec }
 	for name, c := range map[string]struct {
 		other  func(*v1alpha1.BareMetalHost)
+		boot   *v1alpha1.BareMetalBootSpec // of the other
 		wanted string
 		gets   bool
 	}{
-		"free":                         {nil, "192.0.2.12", true},
-		"out of the ranges":            {nil, "192.0.2.200", false},
-		"reserved for another":         {func(h *v1alpha1.BareMetalHost) { h.Spec.BootAddresses = []string{"192.0.2.12"} }, "192.0.2.12", false},
-		"another got its script there": {func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = &v1alpha1.BootAttempt{ScriptAddress: "192.0.2.12"} }, "192.0.2.12", false},
-		"another got its seed there":   {func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = &v1alpha1.BootAttempt{SeedAddress: "192.0.2.12"} }, "192.0.2.12", false},
+		"free":                         {nil, nil, "192.0.2.12", true},
+		"out of the ranges":            {nil, nil, "192.0.2.200", false},
+		"reserved for another":         {func(h *v1alpha1.BareMetalHost) { h.Spec.BootAddresses = []string{"192.0.2.12"} }, nil, "192.0.2.12", false},
+		"another got its script there": {nil, booted(v1alpha1.BareMetalBootSpec{ScriptAddress: "192.0.2.12"}), "192.0.2.12", false},
+		"another got its data there":   {nil, booted(v1alpha1.BareMetalBootSpec{DataAddress: "192.0.2.12"}), "192.0.2.12", false},
+		"another reported from there":  {nil, booted(v1alpha1.BareMetalBootSpec{ReportAddress: "192.0.2.12"}), "192.0.2.12", false},
+		"another was there, until its claim ended": {
+			nil, booted(v1alpha1.BareMetalBootSpec{DataAddress: "192.0.2.12", VoidedAt: new(metav1.Now())}), "192.0.2.12", true,
+		},
 		"another runs there": {func(h *v1alpha1.BareMetalHost) {
 			h.Status.Addresses = clusterv1.MachineAddresses{{Type: "Hostname", Address: "n"}, {Type: "InternalIP", Address: "192.0.2.12"}}
-		}, "192.0.2.12", false},
+		}, nil, "192.0.2.12", false},
 		"another runs at another address": {func(h *v1alpha1.BareMetalHost) {
 			h.Status.Addresses = clusterv1.MachineAddresses{{Type: "InternalIP", Address: "192.0.2.11"}}
-		}, "192.0.2.12", true},
+		}, nil, "192.0.2.12", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			l := newLeasing(t, aHost("a", 1))
+			other := aHost("b", 2)
+			l.create(other)
+			if c.boot != nil {
+				l.record(other, *c.boot)
+			}
 			if c.other != nil {
-				other := aHost("b", 2)
-				l.create(other)
 				c.other(other)
 				status := other.Status
 				g.Expect(l.Client.Update(t.Context(), other)).To(Succeed())
@@ -256,18 +274,21 @@ func TestSeenAgain(t *testing.T) {
 	for number := range byte(4) {
 		address := fmt.Sprintf("192.0.2.%d", 10+number)
 		h := aHost("a", 1)
-		h.Spec.Boot = &v1alpha1.BootAttempt{SeedAddress: address, ScriptAddress: "192.0.2.77", ReportedAt: &metav1.Time{Time: time.Now()}}
 		l := newLeasing(t, h)
+		l.record(h, v1alpha1.BareMetalBootSpec{DataAddress: address, ScriptAddress: "192.0.2.77", ReportedAt: new(metav1.Now())})
 		g.Expect(l.ask(1)).To(Equal("+" + address))
 	}
 	// Whoever asked for the script before the server reported in may be a stranger.
 	without := newLeasing(t, aHost("a", 1))
 	first, err := without.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
-	h := aHost("a", 1)
 	for _, address := range []string{"192.0.2.10", "192.0.2.11", "192.0.2.12", "192.0.2.13"} {
-		h.Spec.Boot = &v1alpha1.BootAttempt{ScriptAddress: address}
-		g.Expect(newLeasing(t, h.DeepCopy()).ask(1)).To(Equal(first))
+		for name, ended := range map[string]*metav1.Time{"under way": nil, "its claim ended": new(metav1.Now())} {
+			h := aHost("a", 1)
+			l := newLeasing(t, h)
+			l.record(h, v1alpha1.BareMetalBootSpec{ScriptAddress: address, VoidedAt: ended})
+			g.Expect(l.ask(1)).To(Equal(first), name)
+		}
 	}
 }
 
@@ -310,8 +331,8 @@ func TestReservationRefused(t *testing.T) {
 	g.Expect(err).To(MatchError(fmt.Sprintf("dc/d cannot have %s: dc/c has it", taken[1:])))
 
 	used := aHost("e", 5)
-	used.Spec.Boot = &v1alpha1.BootAttempt{SeedAddress: "192.0.2.60"}
 	l.create(used)
+	l.record(used, v1alpha1.BareMetalBootSpec{DataAddress: "192.0.2.60"})
 	l.create(aHost("f", 6, "192.0.2.60"))
 	_, err = l.ask(6)
 	g.Expect(err).To(MatchError("192.0.2.60, which bootAddresses of dc/f names, is used by dc/e: reserve another one"))

@@ -24,7 +24,7 @@ func Network(n *v1alpha1.HostNetwork) (*seed.Network, error) {
 	for _, b := range n.Bonds {
 		out.Bonds = append(out.Bonds, seed.Bond{
 			Name: string(b.Name), Interfaces: texts(b.Interfaces), Mode: string(b.Parameters.Mode), LACPRate: b.Parameters.LACPRate,
-			HashPolicy: b.Parameters.TransmitHashPolicy, Monitor: time.Duration(b.Parameters.MIIMonitorInterval) * time.Millisecond,
+			HashPolicy: b.Parameters.TransmitHashPolicy, Monitor: time.Duration(b.Parameters.MIIMonitorIntervalMilliseconds) * time.Millisecond,
 			Primary: string(b.Parameters.Primary), Settings: c.settings(b.LinkSettings),
 		})
 	}

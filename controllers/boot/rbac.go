@@ -1,29 +1,25 @@
 package boot
 
-// What a process that runs nothing but the boot server may do (`--components=boot`). It is the ClusterRole and the Role capbm-boot; the
-// process that runs everything has them too.
+// What a process that runs nothing but the boot server may do (`--components=boot`). These are the ClusterRoles capbm-boot and capbm-boot-data and the Role
+// capbm-boot; the process that runs everything has them too. The boot server parses packets of an untrusted network: it writes nothing but boots, and the
+// ValidatingAdmissionPolicy capbm-boot keeps it from changing which boot that is.
 //
-// Hosts: who they are, and what was given to whom (spec.boot). RBAC knows no fields: who has this role can write all of a host but
-// its status beyond what was seen of a boot.
+// Boots: what was served to whom, and how far they are.
 //
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots/status,verbs=patch
 //
-// Whose they are, and what those boot. They are read from the cache, which lists and watches: nobody gets one.
+// Whose servers they are, and what those boot. They are read from the cache, and from the API server before bootstrap data is first served.
 //
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines,verbs=list;watch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
-//
-// The bootstrap data of a machine, at the moment when its server asks for it. Bootstrap providers name the Secret as they like, and
-// RBAC selects neither by label nor by type: so a Secret whose name is known can be read, and none can be listed. To narrow it to
-// the namespaces of some clusters, take this rule out of the ClusterRole and bind it there by a RoleBinding each.
-//
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts;baremetalmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //
-// In the provider's own namespace: the key of the tokens, which the first boot server makes, and the addresses that were given.
+// In the provider's own namespace: the key of the tokens, which the first boot server makes, and the addresses that were leased. The bootstrap data of
+// machines is read by another role, which is bound in the namespaces of clusters only: config/rbac/boot_data_role.yaml.
 //
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create,namespace=capbm-system
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=capbm-boot-key,verbs=get,namespace=capbm-system
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update,namespace=capbm-system
 //
 // Who reads the metrics.

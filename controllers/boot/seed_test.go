@@ -45,12 +45,8 @@ func TestSeed(t *testing.T) {
 	script := regexp.MustCompile(`send '(http://[^']+/succeeded)'`).FindSubmatch(system.VendorData)
 	g.Expect(script).To(HaveLen(2))
 	g.Expect(system.Post(t.Context(), string(script[1]), nil)).To(Succeed())
-	controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.Boot).NotTo(BeNil())
-		var stages []v1alpha1.BootStage
-		for _, sighting := range h.Status.Boot.Sightings {
-			stages = append(stages, sighting.Stage)
-		}
+	controllerstest.Wait(t, env, bootObject(s.Host), func(g Gomega, b *v1alpha1.BareMetalBoot) {
+		stages := stagesOf(b)
 		g.Expect(stages).To(ContainElements(v1alpha1.StageReportedIn, v1alpha1.StageBootstrapSucceeded))
 		g.Expect(stages).NotTo(ContainElement(v1alpha1.StageBootstrapFailed))
 	})

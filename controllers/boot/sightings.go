@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -59,7 +58,7 @@ type news struct {
 
 // stage is a sighting, and how long after the begin of its attempt it was.
 type stage struct {
-	v1alpha1.Sighting
+	v1alpha1.ObservedStage
 
 	took time.Duration
 }
@@ -69,10 +68,10 @@ type sightingKey struct {
 	what string // the stage, or the problem
 }
 
-// writing is when something was seen, in the attempt that began then.
+// writing is when something was seen, in the boot with that number.
 type writing struct {
-	attempt metav1.Time
-	at      time.Time
+	boot int32
+	at   time.Time
 }
 
 func newSightings() *sightings {
@@ -81,13 +80,12 @@ func newSightings() *sightings {
 	}
 }
 
-func equalAttempts(a, b *v1alpha1.BootAttempt) bool { return equality.Semantic.DeepEqual(a, b) }
-
 // NeedLeaderElection is false: every boot server writes what it sees.
 func (b *Booter) NeedLeaderElection() bool { return false }
 
 // Start writes sightings until ctx ends, and then what was seen last: nobody reports twice how the bootstrap went.
 func (b *Booter) Start(ctx context.Context) error {
+	b.started.Store(&metav1.Time{Time: b.Clock.Now()})
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var wg sync.WaitGroup
@@ -121,11 +119,7 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *news) 
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if len(n.stages) > 0 {
-		seen := make([]v1alpha1.Sighting, len(n.stages))
-		for i, s := range n.stages {
-			seen[i] = s.Sighting
-		}
-		err := controllers.ApplySighting(ctx, b.Client, host, seen...)
+		err := b.writeStages(ctx, host, n.stages)
 		for _, s := range n.stages {
 			if err == nil {
 				metrics.BootStage(s.Stage, s.took)
@@ -136,6 +130,24 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *news) 
 	if n.problem != nil {
 		b.wrote(sightingKey{host, problemKey(n.problem)}, controllers.ApplyProblem(ctx, b.Client, host, *n.problem))
 	}
+}
+
+// writeStages writes stages of the boot that is under way. Those of another one came too late.
+func (b *Booter) writeStages(ctx context.Context, host types.NamespacedName, stages []stage) error {
+	boot, err := b.bootOf(ctx, host)
+	if err != nil || boot == nil {
+		return err
+	}
+	var seen []v1alpha1.ObservedStage
+	for _, s := range stages {
+		if s.Number == boot.Spec.Number {
+			seen = append(seen, s.ObservedStage)
+		}
+	}
+	if len(seen) == 0 {
+		return nil
+	}
+	return controllers.ApplyStages(ctx, b.Client, boot, seen...)
 }
 
 // wrote sees to it that what was not written is when it is seen again.
@@ -151,32 +163,39 @@ func (b *Booter) wrote(key sightingKey, err error) {
 func (b *Booter) Saw(mac net.HardwareAddr, stage pxe.Stage, from netip.Addr, what string) {
 	// Reading the cache does not block.
 	host, err := b.hostOf(context.Background(), mac)
+	if err != nil || host == nil {
+		return
+	}
+	boot, err := b.bootOf(context.Background(), client.ObjectKeyFromObject(host))
 	switch {
-	case err != nil || host == nil || host.Spec.Boot == nil:
+	case err != nil || boot == nil || boot.Spec.PoweredOnAt == nil || boot.Spec.VoidedAt != nil: // what comes before is not the server's
 	case stage == pxe.StageWaiting:
-		b.sawWaiting(host, from, what)
-	case host.Spec.Boot.SeededAt != nil:
-		b.sawAgain(host, from, what)
+		b.sawWaiting(boot, from, what)
+	case boot.Spec.DataServedAt != nil:
+		b.sawAgain(host, boot, from, what)
 	case stage != pxe.StageFirmware:
-		b.saw(host, v1alpha1.BootStage(stage), from, what)
+		if stage == pxe.StageDHCP {
+			b.noteDHCP(boot, b.Clock.Now(), from)
+		}
+		b.saw(boot, v1alpha1.BootStage(stage), from, what)
 	}
 }
 
 // sawWaiting notes that a server stands in line, and where. Every look at that moves the deadline of its attempt, so one that had the script already
 // counts as booting: what it waits for is another try.
-func (b *Booter) sawWaiting(host *v1alpha1.BareMetalHost, from netip.Addr, what string) {
-	if host.Spec.Boot.ScriptAddress != "" {
+func (b *Booter) sawWaiting(boot *v1alpha1.BareMetalBoot, from netip.Addr, what string) {
+	if boot.Spec.ScriptAddress != "" {
 		return
 	}
-	if last := controllers.Seen(host, v1alpha1.StageWaiting); last == nil || b.Clock.Since(last.Time.Time) >= again {
-		b.note(host, v1alpha1.StageWaiting, from, what)
+	if last := controllers.Observed(boot, v1alpha1.StageWaiting); last == nil || b.Clock.Since(last.Time.Time) >= again {
+		b.note(boot, v1alpha1.StageWaiting, from, what)
 	}
 }
 
 // sawAgain notes a request of firmware or of a boot loader after the bootstrap data was given out. It means something for a machine that
 // runs from memory: its server has no reason to come back to its firmware.
-func (b *Booter) sawAgain(host *v1alpha1.BareMetalHost, from netip.Addr, what string) {
-	if last := controllers.Seen(host, v1alpha1.StageRestarted); last != nil && b.Clock.Since(last.Time.Time) < again {
+func (b *Booter) sawAgain(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, from netip.Addr, what string) {
+	if last := controllers.Observed(boot, v1alpha1.StageRestarted); last != nil && b.Clock.Since(last.Time.Time) < again {
 		return
 	}
 	consumer, err := controllers.GetConsumer(context.Background(), b.Client, host)
@@ -184,28 +203,28 @@ func (b *Booter) sawAgain(host *v1alpha1.BareMetalHost, from netip.Addr, what st
 		consumer.BareMetalMachine.Spec.Boot.Persistence != v1alpha1.PersistenceEphemeral {
 		return
 	}
-	b.note(host, v1alpha1.StageRestarted, from, what)
+	b.note(boot, v1alpha1.StageRestarted, from, what)
 }
 
 // saw notes a stage of the boot attempt that is under way, once.
-func (b *Booter) saw(host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage, from netip.Addr, what string) {
-	if controllers.Seen(host, stage) == nil {
-		b.note(host, stage, from, what)
+func (b *Booter) saw(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, from netip.Addr, what string) {
+	if controllers.Observed(boot, stage) == nil {
+		b.note(boot, stage, from, what)
 	}
 }
 
-func (b *Booter) note(host *v1alpha1.BareMetalHost, at v1alpha1.BootStage, from netip.Addr, what string) {
-	if host.Spec.Boot == nil || host.Spec.Boot.Failure != nil {
+func (b *Booter) note(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, from netip.Addr, what string) {
+	if boot.Spec.Number == 0 || boot.Spec.Failure != nil {
 		return
 	}
-	seen := controllers.SightingAt(host, at, b.Clock.Now())
+	seen := controllers.StageAt(boot, at, b.Clock.Now())
 	if from.IsValid() && !from.IsUnspecified() {
 		seen.Address = from.String()
 	}
 	seen.Client = controllers.Clip(what, controllers.MaxText)
-	took := seen.Time.Sub(host.Spec.Boot.StartedAt.Time)
-	if b.enqueue(host, string(at), func(n *news) { n.saw(stage{seen, took}) }) {
-		b.tellStage(host, seen)
+	took := seen.Time.Sub(boot.Spec.StartedAt.Time)
+	if b.enqueue(boot, string(at), func(n *news) { n.saw(stage{seen, took}) }) {
+		b.tellStage(boot, seen)
 	}
 }
 
@@ -213,6 +232,10 @@ func (b *Booter) note(host *v1alpha1.BareMetalHost, at v1alpha1.BootStage, from 
 func (b *Booter) Failed(mac net.HardwareAddr, err error) {
 	host, lookupErr := b.hostOf(context.Background(), mac)
 	if lookupErr != nil || host == nil {
+		return
+	}
+	boot, lookupErr := b.bootOf(context.Background(), client.ObjectKeyFromObject(host))
+	if lookupErr != nil || boot == nil {
 		return
 	}
 	reason := v1alpha1.ReasonArtifactUnavailable
@@ -224,25 +247,24 @@ func (b *Booter) Failed(mac net.HardwareAddr, err error) {
 	case errors.Is(err, pxe.ErrBootSource):
 		reason = v1alpha1.ReasonBootSourceInvalid
 	}
-	b.failed(host, reason, err)
+	b.failed(boot, reason, err)
 }
 
-func (b *Booter) failed(host *v1alpha1.BareMetalHost, reason string, err error) {
-	if host.Spec.Boot == nil {
+func (b *Booter) failed(boot *v1alpha1.BareMetalBoot, reason string, err error) {
+	if boot == nil || boot.Spec.Number == 0 {
 		return
 	}
 	problem := v1alpha1.BootProblem{
-		BootFailure: v1alpha1.BootFailure{Reason: reason, Message: controllers.Clip(err.Error(), controllers.MaxMessage)}, Time: metav1.NewTime(b.Clock.Now()),
+		BootFailure: v1alpha1.BootFailure{Reason: reason, Message: controllers.Clip(err.Error(), controllers.MaxMessage)}, Number: boot.Spec.Number,
+		Time: metav1.NewTime(b.Clock.Now()),
 	}
-	if host.Status.Boot != nil {
-		// The same problem is written again only when a stage was seen since, or the attempt is another.
-		if p := host.Status.Boot.Problem; p != nil && p.BootFailure == problem.BootFailure && !p.Time.Before(&host.Spec.Boot.StartedAt) {
-			return
-		}
+	// The same problem is written again only when a stage was seen since, or the boot is another.
+	if p := boot.Status.Problem; p != nil && p.BootFailure == problem.BootFailure && p.Number == problem.Number {
+		return
 	}
-	if b.enqueue(host, problemKey(&problem), func(n *news) { n.problem = &problem }) {
+	if b.enqueue(boot, problemKey(&problem), func(n *news) { n.problem = &problem }) {
 		metrics.BootProblem(reason)
-		b.tellProblem(host, problem)
+		b.tellProblem(boot, problem)
 	}
 }
 
@@ -250,9 +272,9 @@ func problemKey(p *v1alpha1.BootProblem) string { return p.Reason + ": " + p.Mes
 
 // enqueue hands what was seen to the writers unless it was written for this attempt. When they are too slow it is dropped: it helps
 // people, nothing that is given out depends on it, and the next request is written instead. It returns whether it is written now.
-func (b *Booter) enqueue(host *v1alpha1.BareMetalHost, what string, tell func(*news)) bool {
-	key := sightingKey{client.ObjectKeyFromObject(host), what}
-	if !b.sightings.take(key, host.Spec.Boot.StartedAt, b.Clock.Now()) {
+func (b *Booter) enqueue(boot *v1alpha1.BareMetalBoot, what string, tell func(*news)) bool {
+	key := sightingKey{client.ObjectKeyFromObject(boot), what}
+	if !b.sightings.take(key, boot.Spec.Number, b.Clock.Now()) {
 		return false
 	}
 	if !b.sightings.add(key.host, tell) {
@@ -307,7 +329,7 @@ func (n *news) saw(s stage) {
 
 // take is true for what was not written lately for an attempt, and notes that it is now. What is older than the cache needs is forgotten
 // on the way, so that memory holds what the last two minutes saw, and not every host that ever booted.
-func (s *sightings) take(key sightingKey, attempt metav1.Time, now time.Time) bool {
+func (s *sightings) take(key sightingKey, boot int32, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.Sub(s.swept) >= settle {
@@ -318,10 +340,10 @@ func (s *sightings) take(key sightingKey, attempt metav1.Time, now time.Time) bo
 			}
 		}
 	}
-	if w, ok := s.written[key]; ok && w.attempt.Equal(&attempt) && now.Sub(w.at) < settle {
+	if w, ok := s.written[key]; ok && w.boot == boot && now.Sub(w.at) < settle {
 		return false
 	}
-	s.written[key] = writing{attempt, now}
+	s.written[key] = writing{boot, now}
 	return true
 }
 

@@ -98,7 +98,7 @@ func TestLastSightings(t *testing.T) {
 	close(writes.hold)
 	g.Eventually(over, "30s").Should(Receive(BeNil()))
 	for _, host := range hosts {
-		g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil())
+		g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil())
 	}
 }
 
@@ -112,29 +112,40 @@ func bootingHost(t *testing.T, booter *boot.Booter, namespace string, number byt
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.BareMetalHostSpec{
 			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: mac.String(),
-			ConsumerRef: &v1alpha1.ConsumerReference{Name: name}, Boot: &v1alpha1.BootAttempt{Attempt: 1, StartedAt: then, PoweredOffAt: &then},
+			ConsumerRef: controllerstest.Claimed(name),
 		},
 	}
 	env.Create(t, host)
-	cached(t, booter, host)
+	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.StartedAt, b.PoweredOffAt, b.PoweredOnAt = then, &then, &then })
 	return host, mac
 }
 
-// cached waits until the cache shows a host as it is.
+// modifyBoot changes the boot of a host, and waits until the cache shows it.
+func modifyBoot(t *testing.T, booter *boot.Booter, host *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalBootSpec)) {
+	t.Helper()
+	controllerstest.ModifyBoot(t, env, host, change)
+	cached(t, booter, host)
+}
+
+// cached waits until the cache shows a host, and its boot, as they are.
 func cached(t *testing.T, booter *boot.Booter, host *v1alpha1.BareMetalHost) {
 	t.Helper()
+	record := controllerstest.BootOf(t, env, host)
 	NewWithT(t).Eventually(func(g Gomega) {
 		var shown v1alpha1.BareMetalHost
 		g.Expect(booter.Client.Get(t.Context(), client.ObjectKeyFromObject(host), &shown)).To(Succeed())
 		g.Expect(shown.Spec).To(Equal(host.Spec))
+		var boot v1alpha1.BareMetalBoot
+		g.Expect(booter.Client.Get(t.Context(), client.ObjectKeyFromObject(host), &boot)).To(Succeed())
+		g.Expect(boot.Spec).To(Equal(record.Spec))
 	}, "30s").Should(Succeed())
 }
 
-func seenBy(t *testing.T, booter *boot.Booter, host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage) *v1alpha1.Sighting {
+func seenBy(t *testing.T, booter *boot.Booter, host *v1alpha1.BareMetalHost, stage v1alpha1.BootStage) *v1alpha1.ObservedStage {
 	t.Helper()
-	var shown v1alpha1.BareMetalHost
+	var shown v1alpha1.BareMetalBoot
 	NewWithT(t).Expect(booter.Client.Get(t.Context(), client.ObjectKeyFromObject(host), &shown)).To(Succeed())
-	return controllers.Seen(&shown, stage)
+	return controllers.Observed(&shown, stage)
 }
 
 var client77 = netip.MustParseAddr("192.0.2.77")
@@ -148,11 +159,11 @@ func TestOneWriteAStage(t *testing.T) {
 	writes.failures.Store(1)
 	booter.Saw(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
 	g.Eventually(writes.writes.Load, "30s").Should(BeEquivalentTo(1))
-	g.Eventually(func() *v1alpha1.Sighting {
+	g.Eventually(func() *v1alpha1.ObservedStage {
 		booter.Saw(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
 		return seenBy(t, booter, host, v1alpha1.StageDHCP)
 	}, "30s").Should(HaveValue(And(
-		HaveField("Attempt", BeEquivalentTo(1)), HaveField("Address", "192.0.2.77"), HaveField("Client", "PXE, EFI x86-64"),
+		HaveField("Number", BeEquivalentTo(1)), HaveField("Address", "192.0.2.77"), HaveField("Client", "PXE, EFI x86-64"),
 	)))
 	var all sync.WaitGroup
 	for range 8 {
@@ -164,23 +175,26 @@ func TestOneWriteAStage(t *testing.T) {
 		})
 	}
 	all.Wait()
-	g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.StageLoader) }, "30s").ShouldNot(BeNil())
+	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageLoader) }, "30s").ShouldNot(BeNil())
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(3), "one that failed, DHCP, and the loader")
 
 	restarted, later := watcher(t)
 	cached(t, restarted, host)
 	restarted.Saw(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
 	restarted.Saw(mac, pxe.StageKernel, client77, "iPXE")
-	g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, restarted, host, v1alpha1.StageKernel) }, "30s").ShouldNot(BeNil())
+	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, restarted, host, v1alpha1.StageKernel) }, "30s").ShouldNot(BeNil())
 	g.Expect(later.writes.Load()).To(BeEquivalentTo(1))
 
-	controllerstest.Modify(t, env, host, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 2, StartedAt: metav1.NewTime(time.Now().Add(time.Minute).Truncate(time.Second))}
+	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) {
+		later := metav1.NewTime(time.Now().Add(time.Minute).Truncate(time.Second))
+		b.Number, b.Attempt, b.StartedAt, b.PoweredOffAt, b.PoweredOnAt = 2, 2, later, nil, nil
 	})
-	cached(t, booter, host)
+	booter.Saw(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
+	g.Consistently(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "1s").Should(BeNil(), "the server is not powered on yet")
+	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOffAt, b.PoweredOnAt = &b.StartedAt, &b.StartedAt })
 	g.Expect(seenBy(t, booter, host, v1alpha1.StageDHCP)).To(BeNil(), "it is the first attempt's")
 	booter.Saw(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
-	g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil(),
+	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil(),
 		"also where this clock is behind that of who began the attempt")
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(4))
 }
@@ -205,18 +219,17 @@ func TestPlaceInLine(t *testing.T) {
 		place := fmt.Sprintf("number %d of those that wait", 9-minute)
 		for range 12 {
 			booter.Saw(mac, pxe.StageWaiting, client77, place)
-			g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.StageWaiting) }, "30s").Should(HaveValue(HaveField("Client", place)))
+			g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageWaiting) }, "30s").Should(HaveValue(HaveField("Client", place)))
 			c.SetTime(c.Now().Add(5 * time.Second))
 		}
 	}
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(3), "one a minute")
 	g.Eventually(boots, "30s").Should(Equal(pxe.Network))
 
-	controllerstest.Modify(t, env, host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.ScriptAddress = "192.0.2.77" })
-	cached(t, booter, host)
+	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = "192.0.2.77" })
 	booter.Saw(mac, pxe.StageWaiting, client77, "number 1 of those that wait")
 	booter.Saw(mac, pxe.StageKernel, client77, "iPXE")
-	g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.StageKernel) }, "30s").ShouldNot(BeNil())
+	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageKernel) }, "30s").ShouldNot(BeNil())
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(4), "it had its script: the kernel's alone")
 	c.SetTime(c.Now().Add(controllerstest.Settings().BootTimeout))
 	g.Expect(boots()).To(Equal(pxe.Ignore))
@@ -236,9 +249,8 @@ func TestFirmwareComesBack(t *testing.T) {
 			controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral })
 		}
 		if name != "not seeded" {
-			controllerstest.Modify(t, env, host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.SeededAt = &h.Spec.Boot.StartedAt })
+			modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt = &b.StartedAt })
 		}
-		cached(t, booter, host)
 		g.Eventually(func(g Gomega) {
 			var m v1alpha1.BareMetalMachine
 			g.Expect(booter.Client.Get(t.Context(), client.ObjectKeyFromObject(claim.BareMetalMachine), &m)).To(Succeed())
@@ -252,8 +264,8 @@ func TestFirmwareComesBack(t *testing.T) {
 	// What is queued is written in its order: the last one shows that nothing else is to come.
 	last, mac := bootingHost(t, booter, namespace, 0x20)
 	booter.Saw(mac, pxe.StageDHCP, client77, "")
-	g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, last, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil())
-	g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, hosts["ephemeral"], v1alpha1.StageRestarted) }, "30s").ShouldNot(BeNil())
+	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, last, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil())
+	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, hosts["ephemeral"], v1alpha1.StageRestarted) }, "30s").ShouldNot(BeNil())
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(2))
 	for _, host := range hosts {
 		g.Expect(seenBy(t, booter, host, v1alpha1.StageDHCP)).To(BeNil(), "%s was told no boot file", host.Name)
@@ -272,7 +284,7 @@ func TestSightingsAreQuick(t *testing.T) {
 		for _, stage := range []pxe.Stage{pxe.StageDHCP, pxe.StageLoader, pxe.StageKernel} {
 			start := time.Now()
 			booter.Saw(mac, stage, client77, "")
-			g.Eventually(func() *v1alpha1.Sighting { return seenBy(t, booter, host, v1alpha1.BootStage(stage)) }, "30s", "1ms").ShouldNot(BeNil())
+			g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.BootStage(stage)) }, "30s", "1ms").ShouldNot(BeNil())
 			took = append(took, time.Since(start))
 		}
 	}

@@ -75,7 +75,7 @@ func lifeMetrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	counts := map[string]float64{}
 	for _, stage := range []v1alpha1.BootStage{
-		v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed, v1alpha1.StageReportedIn,
+		v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageData, v1alpha1.StageReportedIn,
 	} {
 		counts["stage "+string(stage)] = count(t, "capbm_boot_stage_duration_seconds", map[string]string{"stage": string(stage)})
 	}
@@ -131,7 +131,7 @@ func TestStory(t *testing.T) {
 // TestStoryOfAFailure: what goes wrong with a boot, and what people do to a host, is told too.
 func TestStoryOfAFailure(t *testing.T) {
 	g := NewWithT(t)
-	l := start(t)
+	l := startOff(t)
 	failed := count(t, "capbm_boot_failures_total", map[string]string{"reason": "SecondRequester"})
 	refused := count(t, "capbm_tokens_refused_total", map[string]string{"purpose": "seed"})
 	unfenced := count(t, "capbm_quarantines_total", map[string]string{"reason": "ReleasedUnfenced"})

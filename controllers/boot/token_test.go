@@ -11,72 +11,69 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-func tokenHost(change func(*v1alpha1.BareMetalHost, *v1alpha1.BareMetalMachine)) (*v1alpha1.BareMetalHost, *controllers.Consumer) {
-	host := &v1alpha1.BareMetalHost{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "host-uid"},
-		Spec: v1alpha1.BareMetalHostSpec{
-			ConsumerRef: &v1alpha1.ConsumerReference{Name: "m"},
-			Boot:        &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.NewTime(time.Unix(1000, 0))},
-		},
+func tokenBoot(change func(*v1alpha1.BareMetalBoot)) *v1alpha1.BareMetalBoot {
+	boot := &v1alpha1.BareMetalBoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "boot-uid"},
+		Spec:       v1alpha1.BareMetalBootSpec{Number: 7, Attempt: 1, ClaimID: "claim", MachineName: "m", StartedAt: metav1.NewTime(time.Unix(1000, 0))},
 	}
-	machine := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "machine-uid"}}
 	if change != nil {
-		change(host, machine)
+		change(boot)
 	}
-	return host, &controllers.Consumer{BareMetalMachine: machine}
+	return boot
 }
 
-// TestToken: a token opens its own purpose, host, machine and attempt, and nothing else.
+// TestToken: a token opens its own purpose, host, claim and boot, and nothing else.
 func TestToken(t *testing.T) {
 	g := NewWithT(t)
 	b := New(&Booter{Key: []byte("a key")})
-	host, consumer := tokenHost(nil)
-	seed, report := b.token(forSeed, host, consumer), b.token(forReport, host, consumer)
+	boot := tokenBoot(nil)
+	seed, report := b.token(forSeed, boot), b.token(forReport, boot)
 	g.Expect(seed).To(MatchRegexp("^[A-Za-z0-9_-]{43}$"), "256 bits, in letters that need no escape in a URL")
-	g.Expect(b.opens(seed, forSeed, host, consumer)).To(BeTrue())
-	g.Expect(b.opens(report, forReport, host, consumer)).To(BeTrue())
-	g.Expect(b.opens(report, forSeed, host, consumer)).To(BeFalse())
-	g.Expect(b.opens(seed, forReport, host, consumer)).To(BeFalse())
+	g.Expect(b.opens(seed, forSeed, boot)).To(BeTrue())
+	g.Expect(b.opens(report, forReport, boot)).To(BeTrue())
+	g.Expect(b.opens(report, forSeed, boot)).To(BeFalse())
+	g.Expect(b.opens(seed, forReport, boot)).To(BeFalse())
 	for _, wrong := range []string{"", seed[:42], seed + "A", strings.ToLower(seed), seed + "=", " " + seed} {
-		g.Expect(b.opens(wrong, forSeed, host, consumer)).To(BeFalse(), "%q", wrong)
+		g.Expect(b.opens(wrong, forSeed, boot)).To(BeFalse(), "%q", wrong)
 	}
-	for name, change := range map[string]func(*v1alpha1.BareMetalHost, *v1alpha1.BareMetalMachine){
-		"another host":                     func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalMachine) { h.UID = "other" },
-		"another name":                     func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalMachine) { h.Name = "h2" },
-		"another namespace":                func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalMachine) { h.Namespace = "dc2" },
-		"another machine":                  func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalMachine) { h.Spec.ConsumerRef.Name = "m2" },
-		"another machine of the same name": func(_ *v1alpha1.BareMetalHost, m *v1alpha1.BareMetalMachine) { m.UID = "other" },
-		"the next attempt":                 func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalMachine) { h.Spec.Boot.Attempt = 2 },
-		"a later attempt of that number": func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalMachine) {
-			h.Spec.Boot.StartedAt = metav1.NewTime(time.Unix(1001, 0))
-		},
-		"no attempt": func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalMachine) { h.Spec.Boot = nil },
-		"no claim":   func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalMachine) { h.Spec.ConsumerRef = nil },
+	for name, change := range map[string]func(*v1alpha1.BareMetalBoot){
+		"another name":                         func(o *v1alpha1.BareMetalBoot) { o.Name = "h2" },
+		"another namespace":                    func(o *v1alpha1.BareMetalBoot) { o.Namespace = "dc2" },
+		"another claim":                        func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID = "claim2" },
+		"the next boot":                        func(o *v1alpha1.BareMetalBoot) { o.Spec.Number, o.Spec.Attempt = 8, 2 },
+		"a boot before":                        func(o *v1alpha1.BareMetalBoot) { o.Spec.Number = 6 },
+		"a host that had no boot yet":          func(o *v1alpha1.BareMetalBoot) { o.Spec = v1alpha1.BareMetalBootSpec{} },
+		"a record without a claim":             func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID = "" },
+		"a claim and a number that read alike": func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID, o.Spec.Number = "clai", 7 },
 	} {
-		other, its := tokenHost(change)
-		g.Expect(b.opens(seed, forSeed, other, its)).To(BeFalse(), name)
-		g.Expect(b.opens(b.token(forSeed, other, its), forSeed, host, consumer)).To(BeFalse(), name)
+		other := tokenBoot(change)
+		g.Expect(b.opens(seed, forSeed, other)).To(BeFalse(), name)
+		g.Expect(b.opens(b.token(forSeed, other), forSeed, boot)).To(BeFalse(), name)
 	}
-	g.Expect(b.opens(seed, forSeed, host, &controllers.Consumer{})).To(BeFalse(), "the machine is gone")
-	nobody := &v1alpha1.BareMetalHost{}
-	g.Expect(b.opens(b.token(forSeed, nobody, nil), forSeed, nobody, nil)).To(BeFalse(), "what stands in for a host that is not there has no token")
+	void := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.VoidedAt = new(metav1.Now()) })
+	g.Expect(b.opens(seed, forSeed, void)).To(BeFalse(), "the claim ended")
+	g.Expect(b.opens(report, forReport, void)).To(BeFalse(), "the claim ended")
+	moved := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.UID = "other" })
+	g.Expect(b.opens(report, forReport, moved)).To(BeTrue(), "a move changes the UID, and is no other boot")
+	for _, nothing := range []*v1alpha1.BareMetalBoot{{}, tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.Number = 0 }), tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID = "" })} {
+		g.Expect(b.opens(b.token(forSeed, nothing), forSeed, nothing)).To(BeFalse(), "there is no boot")
+	}
 }
 
 // TestKeys: a key is changed by way of the previous one, and no key is one that everybody has.
 func TestKeys(t *testing.T) {
 	g := NewWithT(t)
-	host, consumer := tokenHost(nil)
-	old := New(&Booter{Key: []byte("old")}).token(forSeed, host, consumer)
-	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).opens(old, forSeed, host, consumer)).To(BeTrue())
-	g.Expect(New(&Booter{Key: []byte("new")}).opens(old, forSeed, host, consumer)).To(BeFalse())
-	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).token(forSeed, host, consumer)).NotTo(Equal(old))
-	g.Expect(New(&Booter{Key: []byte("new")}).opens(seal(nil, "seed"), forSeed, host, consumer)).To(BeFalse())
-	everybodys, _ := makeToken(nil, forSeed, host, consumer)
-	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte{}}).opens(everybodys, forSeed, host, consumer)).To(BeFalse())
-	g.Expect(New(&Booter{}).opens(everybodys, forSeed, host, consumer)).To(BeFalse())
+	boot := tokenBoot(nil)
+	old := New(&Booter{Key: []byte("old")}).token(forSeed, boot)
+	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).opens(old, forSeed, boot)).To(BeTrue())
+	g.Expect(New(&Booter{Key: []byte("new")}).opens(old, forSeed, boot)).To(BeFalse())
+	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).token(forSeed, boot)).NotTo(Equal(old))
+	g.Expect(New(&Booter{Key: []byte("new")}).opens(seal(nil, "seed"), forSeed, boot)).To(BeFalse())
+	everybodys, _ := makeToken(nil, forSeed, boot)
+	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte{}}).opens(everybodys, forSeed, boot)).To(BeFalse())
+	g.Expect(New(&Booter{}).opens(everybodys, forSeed, boot)).To(BeFalse())
 }
 
 // TestSeal: two lists of fields never have the same token, however their texts could be cut.

@@ -90,7 +90,6 @@ func TestEndpoint(t *testing.T) {
 			g.Expect(conditions.GetMessage(c, kind)).To(ContainSubstring("Set spec.controlPlaneEndpoint"))
 		}
 		g.Expect(c.Status.Initialization.Provisioned).To(BeNil())
-		g.Expect(c.Status.Ready).To(BeFalse())
 		g.Expect(conditions.GetReason(c, clusterv1.PausedCondition)).To(Equal(clusterv1.NotPausedReason))
 	})
 	controllerstest.Modify(t, env, infra, func(c infraCluster) { at("192.0.2.1")(nil, c) })
@@ -102,7 +101,6 @@ func provisioned(g Gomega, c infraCluster) {
 	g.Expect(conditions.IsTrue(c, v1alpha1.ReadyCondition)).To(BeTrue())
 	g.Expect(conditions.IsTrue(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(BeTrue())
 	g.Expect(c.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	g.Expect(c.Status.Ready).To(BeTrue(), "the mirror for readers of v1beta1")
 }
 
 // TestEndpointOfCluster: an endpoint that the Cluster has is taken over, and stands in the spec from then on.

@@ -36,7 +36,7 @@ func reconcileEndpoint(infra *v1alpha1.BareMetalCluster, cluster *clusterv1.Clus
 			*ours = theirs
 		}
 		endpoint.Status, endpoint.Reason = metav1.ConditionTrue, v1alpha1.ReasonEndpointSet
-		infra.Status.Initialization.Provisioned, infra.Status.Ready = new(true), true
+		infra.Status.Initialization.Provisioned = new(true)
 	}
 	for _, kind := range []string{v1alpha1.ControlPlaneEndpointSetCondition, v1alpha1.ReadyCondition} {
 		endpoint.Type = kind

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,12 +45,17 @@ func (r *Reconciler) dropRequests(
 	}
 	if step.State != lifecycle.StateHeld {
 		r.tell(host, corev1.EventTypeWarning, controllers.EventPowerRequestDropped, "Power", "What the annotations %s want is not done: the host is %s",
-			strings.Join(step.Drop, ", "), step.State)
+			strings.Join(step.Drop, ", "), phaseOf(host, step))
 	}
 	if step.State != lifecycle.StateHeld || slices.Contains(step.Drop, v1alpha1.ReleaseUnfencedAnnotation) {
 		r.notDone(host, view, step, string(step.Action), asked)
 	}
 	return nil
+}
+
+// phaseOf is the phase that users see of a host after a step.
+func phaseOf(host *v1alpha1.BareMetalHost, step lifecycle.Step) v1alpha1.HostPhase {
+	return cmp.Or(step.Phase, host.Status.Phase)
 }
 
 // machineDeleted asks the API server whether the machine that has a host, or its owner, is being deleted or gone: who deletes it and annotates the host
@@ -78,7 +84,7 @@ func (r *Reconciler) machineDeleted(ctx context.Context, host *v1alpha1.BareMeta
 
 // notDone notes in the last operation that what people asked for was not done, and why: the annotation, which they would look at, is gone.
 func (r *Reconciler) notDone(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, name, asked string) {
-	why := fmt.Sprintf("The annotation was removed, and nothing was done, since the host is %s", step.State)
+	why := fmt.Sprintf("The annotation was removed, and nothing was done, since the host is %s", phaseOf(host, step))
 	switch {
 	case slices.Contains(step.Drop, v1alpha1.ReleaseUnfencedAnnotation):
 		why += fmt.Sprintf(" and BareMetalMachine %q is not being deleted: delete its Machine first, then annotate the host again", view.Spec.ConsumerRef.Name)

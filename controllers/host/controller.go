@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -60,6 +61,7 @@ type Reconciler struct {
 	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
 	line     *line
 	newest   controllers.Newest[*v1alpha1.BareMetalHost]
+	boots    controllers.Newest[*v1alpha1.BareMetalBoot]
 	pace     *controllers.Pace
 	results  chan event.TypedGenericEvent[types.NamespacedName]
 	stopped  <-chan struct{}
@@ -87,6 +89,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueOwn,
 			builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost).
 		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfMachine)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwner)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfCluster),
@@ -114,8 +117,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if apierrors.IsNotFound(err) {
 			r.facts.forget(request.NamespacedName)
 			r.forget(request.NamespacedName)
+			return controllers.Result(r.forgetBootOf(ctx, request.NamespacedName))
 		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, err
 	}
 	if !controllers.HasWatchFilter(host, r.WatchFilter) {
 		r.forget(request.NamespacedName)
@@ -125,23 +129,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if added, err := r.ensureFinalizer(ctx, host); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	view, step, err := r.decide(ctx, host)
+	return r.advance(ctx, host)
+}
+
+// advance decides what to do with a host, does it, and writes the status.
+func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) (ctrl.Result, error) {
+	key := client.ObjectKeyFromObject(host)
+	boot, err := r.bootOf(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.facts.with(request.NamespacedName, func(h *hostFacts) { h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(view.BMC.PowerAt) })
+	view, step, err := r.decide(ctx, host, boot)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.ensureOwner(ctx, host, boot, step); err != nil {
+		return controllers.Result(err)
+	}
+	r.facts.with(key, func(h *hostFacts) { h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
 	r.tellRelease(host, view, step)
-	wait, err := r.perform(ctx, host, view, step)
+	wait, err := r.perform(ctx, host, boot, view, step)
 	if err != nil {
 		if !apierrors.IsConflict(err) { // which is over with the next look
-			r.line.leave(request.NamespacedName) // others are not to wait for what keeps it
+			r.line.leave(key) // others are not to wait for what keeps it
 		}
 		return controllers.Result(err)
 	}
 	r.tellStep(ctx, host, view, step)
 	if recorded(step.Action) {
-		return ctrl.Result{}, nil // the event of what was written brings the host back, and its status is written once
+		return ctrl.Result{}, nil // the event of what was written enqueues the host, and its status is written once
 	}
 	untold, err := r.writeStatus(ctx, host, view, step)
 	if err != nil {
@@ -161,9 +178,18 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.line.forget(key)
 	r.pace.Told(key)
 	r.newest.Forget(key)
+	r.boots.Forget(key)
 }
 
+// ensureFinalizer adds the finalizer to a host, and creates its boot before: a host that was never booted has none, and one that was restored from a
+// backup gets that of the backup.
 func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMetalHost) (bool, error) {
+	if !controllerutil.ContainsFinalizer(host, v1alpha1.HostFinalizer) && host.DeletionTimestamp.IsZero() && host.Spec.Boots == 0 && host.Spec.ConsumerRef == nil {
+		err := r.Client.Create(ctx, newBoot(host, v1alpha1.BareMetalBootSpec{}))
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return false, fmt.Errorf("create the host's BareMetalBoot: %w", err)
+		}
+	}
 	added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer)
 	if added {
 		r.newest.Wrote(host)
@@ -174,7 +200,7 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 // recorded is true for steps that write to the host's spec or metadata, as they always do when they are taken: the step was chosen since it differs.
 func recorded(action lifecycle.Action) bool {
 	switch action {
-	case lifecycle.RecordBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Forget:
+	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Forget:
 		return true
 	default:
 		return false
@@ -182,7 +208,7 @@ func recorded(action lifecycle.Action) bool {
 }
 
 // observe gathers what is known of a host.
-func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) (lifecycle.View, error) {
+func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (lifecycle.View, error) {
 	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the machine that has the host: %w", err)
@@ -193,8 +219,8 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
 	}
-	view := controllers.View(host, consumer, r.Clock.Now())
-	if view.Deleting && view.Claimed() {
+	view := controllers.View(host, boot, consumer, r.Clock.Now())
+	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil) {
 		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
 			return lifecycle.View{}, err
 		}

@@ -191,16 +191,16 @@ func onStates() map[string]onState {
 		}},
 		"lost": {make: func(t *testing.T, s *stuck) {
 			t.Helper()
-			changeHost(func(h *v1alpha1.BareMetalHost) {
-				h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.Now(), Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost, Message: "gone"}}
-			})(t, s)
+			controllerstest.ModifyBoot(t, env, s.Host, func(b *v1alpha1.BareMetalBootSpec) {
+				b.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost, Message: "gone"}
+			})
 			wait(t, s.Server, phase(v1alpha1.PhaseStateLost))
 		}},
 		"boot failed": {noProviderID: true, make: func(t *testing.T, s *stuck) {
 			t.Helper()
-			changeHost(func(h *v1alpha1.BareMetalHost) {
-				h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 2, StartedAt: metav1.Now(), Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "late"}}
-			})(t, s)
+			controllerstest.ModifyBoot(t, env, s.Host, func(b *v1alpha1.BareMetalBootSpec) {
+				b.Attempt, b.Failure = 2, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "late"}
+			})
 			wait(t, s.Server, phase(v1alpha1.PhaseBootFailed))
 		}},
 	}
@@ -211,7 +211,7 @@ func come(t *testing.T, number byte, state onState) *stuck {
 	t.Helper()
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", number, bmctest.Options{On: true})
-	server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
 		if !state.noProviderID {
 			c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, "h", "m")
@@ -333,7 +333,7 @@ func TestReleaseUnfencedAfter(t *testing.T) {
 	clock := startBoth(t, controllerstest.Settings())
 	s := come(t, 0xd9, onState{make: faulty(bmctest.Down)})
 	changeHost(func(h *v1alpha1.BareMetalHost) {
-		h.Spec.ReleaseUnfencedAfter = &metav1.Duration{Duration: 10 * time.Minute}
+		h.Spec.ReleaseUnfencedAfterSeconds = new(int32(600))
 	})(t, s)
 	g.Expect(env.Client.Delete(t.Context(), s.claim.BareMetalMachine)).To(Succeed())
 	wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
@@ -350,7 +350,7 @@ func TestReleaseUnfencedAfter(t *testing.T) {
 	env.Gone(t, s.claim.BareMetalMachine)
 	wait(t, s.Server, phase(v1alpha1.PhaseQuarantined))
 	g.Expect(s.Host.Spec.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonReleasedUnfenced),
-		HaveField("Message", And(ContainSubstring("spec.releaseUnfencedAfter is 10m0s"), ContainSubstring(`BareMetalMachine "m"`))))))
+		HaveField("Message", And(ContainSubstring("spec.releaseUnfencedAfterSeconds is 600"), ContainSubstring(`BareMetalMachine "m"`))))))
 }
 
 // TestReleaseUnfencedOfARunningMachine: the annotation does nothing to a machine that nobody deletes, and does not wait until somebody does.
@@ -438,7 +438,7 @@ func populate(t *testing.T, number byte) string {
 			last = append(last, func() { wait(t, server, phase(v1alpha1.PhaseAvailable)) })
 			continue
 		}
-		server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m-" + name}
+		server.Host.Spec.ConsumerRef = controllerstest.Claimed("m-" + name)
 		env.NewClaim(t, namespace, "m-"+name, func(c *controllerstest.Claim) {
 			if name != "booting" {
 				c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, name, "m-"+name)

@@ -146,9 +146,9 @@ func (h *hostFacts) changeOverride(change func(*v1alpha1.BootOverrideStatus)) {
 	}
 }
 
-// sawStages notes that the override did its work when the server was seen on the network in the attempt that it was for.
+// sawStages notes that the override did its work when the server was observed on the network in the boot that it was for.
 func (h *hostFacts) sawStages(view lifecycle.View) {
-	if boot := view.Spec.Boot; boot != nil && view.Furthest.Stage != "" && h.override != nil && h.override.Attempt == boot.Attempt {
+	if boot := view.CurrentBoot(); boot != nil && view.Furthest.Stage != "" && h.override != nil && h.override.Boot == boot.Number {
 		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Worked = true })
 	}
 }

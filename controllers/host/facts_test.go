@@ -48,15 +48,16 @@ func TestReach(t *testing.T) {
 func TestSeed(t *testing.T) {
 	g := NewWithT(t)
 	h := &hostFacts{}
-	status := &v1alpha1.BMCStatus{Protocol: "p", Capabilities: []string{"BootPXE"}, BootOverride: &v1alpha1.BootOverrideStatus{Attempt: 2, Target: "PXE"}}
+	status := &v1alpha1.BMCStatus{Protocol: "p", Capabilities: []string{"BootPXE"}, BootOverride: &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE"}}
 	h.seed(withStatus(status), time.Now())
 	g.Expect(h.bmcStatus()).To(Equal(status))
 	g.Expect(h.bmc.OverrideStands).To(BeTrue())
-	view := lifecycle.View{Furthest: v1alpha1.Sighting{Stage: v1alpha1.StageDHCP}}
-	view.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1}
+	view := lifecycle.View{Furthest: v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP}}
+	view.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
+	view.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c"}
 	h.sawStages(view)
 	g.Expect(h.override.Worked).To(BeFalse(), "it was for another attempt")
-	view.Spec.Boot.Attempt = 2
+	view.Boot.Number = 2
 	h.sawStages(view)
 	g.Expect(h.override.Worked).To(BeTrue())
 	h.seed(withStatus(status), time.Now())
@@ -69,6 +70,7 @@ func TestLacking(t *testing.T) {
 	g := NewWithT(t)
 	can := []string{"PowerOn", "ForceOff", "BootHTTP"}
 	g.Expect(lacking(can, v1alpha1.BootModeUEFI)).To(BeEmpty())
+	g.Expect(lacking(can, v1alpha1.BootModeUEFISecureBoot)).To(BeEmpty())
 	g.Expect(lacking(can, v1alpha1.BootModeLegacy)).To(ConsistOf("BootPXE"))
 	g.Expect(lacking(append(can, "BootPXE"), v1alpha1.BootModeLegacy)).To(BeEmpty())
 }

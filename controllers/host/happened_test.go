@@ -24,7 +24,7 @@ func TestHappened(t *testing.T) {
 		}
 	}
 	status := func(changes ...func(*v1alpha1.BareMetalHostStatus)) v1alpha1.BareMetalHostStatus {
-		s := v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseBooting, Power: v1alpha1.PowerOn, Boot: &v1alpha1.BootStatus{Attempt: 1}}
+		s := v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseBooting, Power: v1alpha1.PowerOn}
 		for _, change := range changes {
 			change(&s)
 		}
@@ -52,7 +52,6 @@ func TestHappened(t *testing.T) {
 		"the progress":         {status(condition("BootProgress", "False", "A")), status(condition("BootProgress", "True", "B")), false},
 		"its phase":            {status(), status(provisioned), true},
 		"its power":            {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.Power = v1alpha1.PowerOff }), true},
-		"its attempt":          {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.Boot = &v1alpha1.BootStatus{Attempt: 2} }), true},
 		"the generation":       {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.ObservedGeneration = 9 }), false},
 		"an operation":         {status(operation("PowerOn", "Succeeded")), status(operation("SetNetworkBoot", "Succeeded")), false},
 		"a failed operation":   {status(operation("PowerOn", "Succeeded")), status(operation("PowerOn", "Failed")), true},

@@ -17,7 +17,7 @@ func running(t *testing.T, number byte) (*controllerstest.Server, *controllerste
 	t.Helper()
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", number, bmctest.Options{On: true})
-	server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
 		c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, "h", "m")

@@ -75,6 +75,24 @@ func reason(condition, want string) func(Gomega, *v1alpha1.BareMetalHost) {
 	}
 }
 
+// TestNoWritesAtRest: a host at rest is written by neither the manager that registered it nor the next one, which reads its status.
+func TestNoWritesAtRest(t *testing.T) {
+	g := NewWithT(t)
+	stop := start(t)
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0xe7, bmctest.Options{})
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	version := func() string {
+		g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), server.Host)).To(Succeed())
+		return server.Host.ResourceVersion
+	}
+	before := version()
+	g.Consistently(version, time.Second, 50*time.Millisecond).Should(Equal(before))
+	stop()
+	defer start(t)()
+	g.Consistently(version, 2*time.Second, 50*time.Millisecond).Should(Equal(before))
+}
+
 func TestRegister(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -84,7 +102,7 @@ func TestRegister(t *testing.T) {
 	h := server.Host
 	g.Expect(h.Finalizers).To(ConsistOf(v1alpha1.HostFinalizer))
 	g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOff))
-	g.Expect(h.Status.Hardware.MemoryMiB).To(Equal(int64(64 << 10)))
+	g.Expect(h.Status.Hardware.Memory.String()).To(Equal("64Gi"))
 	g.Expect(h.Status.LastOperation.Name).To(Equal("Inspect"))
 	for _, kind := range []string{v1alpha1.ReadyCondition, v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition, v1alpha1.AvailableCondition} {
 		g.Expect(conditions.IsTrue(h, kind)).To(BeTrue(), kind)
@@ -184,7 +202,7 @@ func TestBootAndRelease(t *testing.T) {
 	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) { c.Machine.Labels[clusterv1.MachineDeploymentNameLabel] = "md" })
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Finalizers = []string{v1alpha1.MachineFinalizer} })
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+		h.Spec.ConsumerRef = controllerstest.Claimed("m")
 	})
 
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
@@ -193,9 +211,9 @@ func TestBootAndRelease(t *testing.T) {
 
 	stop()
 	defer start(t)() // a restart in mid-boot does not start the boot again
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
 		now := metav1.Now()
-		h.Spec.Boot.SeedAddress, h.Spec.Boot.ReportedAt = "192.0.2.7", &now
+		b.DataAddress, b.ReportedAt = "192.0.2.7", &now
 	})
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForMachine))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
@@ -215,9 +233,8 @@ func TestBootAndRelease(t *testing.T) {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
 		g.Expect(h.Spec.LastConsumer).To(HaveValue(And(HaveField("Name", "m"), HaveField("Owner", "MachineDeployment/md"))))
 		g.Expect(h.Spec.LastConsumer.ReleasedAt.Time).To(BeTemporally("~", time.Now(), time.Minute))
-		g.Expect(h.Spec.Boot).To(BeNil())
+		g.Expect(bootOf(t, server).Spec.VoidedAt).NotTo(BeNil())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
-		g.Expect(h.Status.Boot).To(BeNil())
 	})
 	g.Expect(server.On()).To(BeFalse())
 	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown", "Boot=None"}))
@@ -245,7 +262,7 @@ func TestConsumerGone(t *testing.T) {
 	defer start(t)()
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", 9, bmctest.Options{On: true})
-	server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseOrphaned))
 	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonConsumerNotFound))

@@ -2,6 +2,9 @@ package host
 
 import (
 	"context"
+	"math"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -52,19 +55,29 @@ func lacks(can []bmc.Capability) []string {
 	return names
 }
 
+const (
+	mebibyte = int64(1) << 20
+	gibibyte = int64(1) << 30
+)
+
+// whole returns a number of units, as many of them as an int64 of bytes holds: a BMC may report any number.
+func whole(number, unit int64) resource.Quantity {
+	return *resource.NewQuantity(min(number, math.MaxInt64/unit)*unit, resource.BinarySI)
+}
+
 // hardwareOf tells what the BMC says of its server, within the bounds of the status: a BMC may say anything.
 func hardwareOf(i bmc.Inventory) *v1alpha1.Hardware {
 	text := func(s string) string { return controllers.Clip(s, controllers.MaxText) }
 	hardware := &v1alpha1.Hardware{
 		Manufacturer: text(i.Manufacturer), Model: text(i.Model), SerialNumber: text(i.SerialNumber), SystemUUID: text(i.SystemUUID),
 		FirmwareVersion: text(i.FirmwareVersion), BMCFirmwareVersion: text(i.BMCFirmwareVersion), Architecture: text(i.Architecture),
-		Health:    text(string(i.Health)),
-		CPU:       v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers bound them
-		MemoryMiB: i.MemoryMiB, Missing: controllers.ClipAll(i.Missing),
+		Health: text(string(i.Health)),
+		CPU:    v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers bound them
+		Memory: whole(i.MemoryMiB, mebibyte), Missing: controllers.ClipAll(i.Missing),
 	}
 	for _, d := range i.Disks[:min(len(i.Disks), controllers.MaxItems)] {
 		hardware.Disks = append(hardware.Disks, v1alpha1.Disk{
-			Name: text(d.Name), Model: text(d.Model), SerialNumber: text(d.SerialNumber), WWN: text(d.WWN), SizeGiB: d.SizeBytes >> 30,
+			Name: text(d.Name), Model: text(d.Model), SerialNumber: text(d.SerialNumber), WWN: text(d.WWN), Size: whole(d.SizeBytes/gibibyte, gibibyte),
 			Rotational: d.Rotational, Health: text(string(d.Health)),
 		})
 	}

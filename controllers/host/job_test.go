@@ -58,7 +58,7 @@ func bench(t *testing.T) (*Reconciler, job) {
 	t.Helper()
 	r := &Reconciler{Client: present{}, Clock: clock.RealClock{}, facts: newFacts(), results: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{})}
 	endpoint := &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: "a"}, Username: "u", Password: "p"}
-	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, attempt: 1, capabilities: []string{"BootHTTP", "BootPXE"}}
+	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, boot: 1, capabilities: []string{"BootHTTP", "BootPXE"}}
 	r.facts.with(j.key, func(h *hostFacts) { h.reach(endpoint, "1") })
 	return r, j
 }
@@ -76,7 +76,7 @@ func TestRefusedOverride(t *testing.T) {
 	g.Expect(r.setNetworkBoot(t.Context(), j, c)).To(Succeed())
 	g.Expect(c.asked).To(Equal([]choice{{bmc.BootPXE, "Plain"}, {bmc.BootPXE, "NoMode"}, {bmc.BootHTTP, "Plain"}}))
 	got := r.facts.get(j.key)
-	g.Expect(got.override).To(Equal(&v1alpha1.BootOverrideStatus{Attempt: 1, Target: "HTTP", Way: "NoMode"}))
+	g.Expect(got.override).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "HTTP", Way: "NoMode"}))
 	g.Expect(got.bmc.OverrideStands).To(BeTrue())
 	g.Expect(got.bmc.NetworkBootSetAt).NotTo(BeZero())
 

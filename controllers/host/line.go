@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -42,9 +41,9 @@ type ticket struct {
 	told   lifecycle.Line // what people were told
 	toldAt time.Time
 
-	boots      bool
-	until      time.Time // when it counts as booting at the latest
-	generation int64     // of the host that the attempt stands in: what is older does not know of it
+	boots  bool
+	until  time.Time // when it counts as booting at the latest
+	number int32     // of the boot: what has a lower one is older
 }
 
 // domain is what waits and boots of one failure domain.
@@ -56,11 +55,11 @@ type domain struct {
 
 // seen is what the cache shows of a host.
 type seen struct {
-	key        types.NamespacedName
-	uid        types.UID
-	generation int64
-	domain     string
-	until      time.Time // until when it counts as booting; zero if it does not
+	key    types.NamespacedName
+	uid    types.UID
+	number int32 // of its last boot
+	domain string
+	until  time.Time // until when it counts as booting; zero if it does not
 }
 
 // doubtful is how long a place is kept for an attempt of which it is not known whether it was recorded.
@@ -99,8 +98,8 @@ func (l *line) note(s seen, now time.Time) {
 		l.remove(t)
 		t = nil
 	}
-	if t != nil && t.boots && s.generation < t.generation {
-		return // the cache does not show the attempt yet
+	if t != nil && t.boots && s.number < t.number {
+		return // the cache does not show the boot yet
 	}
 	if !now.Before(s.until) {
 		if t != nil && t.boots {
@@ -113,7 +112,7 @@ func (l *line) note(s seen, now time.Time) {
 	} else {
 		l.remove(t)
 	}
-	t.domain, t.until, t.generation = s.domain, s.until, s.generation
+	t.domain, t.until, t.number = s.domain, s.until, s.number
 	l.addBooting(t)
 }
 
@@ -152,8 +151,8 @@ func (l *line) place(t *ticket, now time.Time) *lifecycle.Line {
 	return &told
 }
 
-// take gives a host its place among those that boot, until a time at most, or tells where it stands instead.
-func (l *line) take(key types.NamespacedName, until, now time.Time) (place *lifecycle.Line) {
+// take gives a host a slot for a boot, until a time at most, or returns its position in the queue instead.
+func (l *line) take(key types.NamespacedName, number int32, until, now time.Time) (place *lifecycle.Line) {
 	l.do(func() {
 		t := l.hosts[key]
 		if t == nil {
@@ -165,24 +164,14 @@ func (l *line) take(key types.NamespacedName, until, now time.Time) (place *life
 			}
 		}
 		l.remove(t)
-		t.until, t.generation = until, math.MaxInt64
+		t.until, t.number = until, number
 		l.addBooting(t)
 	})
 	return place
 }
 
-// recorded tells the line that the attempt of a host that took its place stands in that generation of it.
-func (l *line) recorded(key types.NamespacedName, generation int64) {
-	l.do(func() {
-		if t := l.hosts[key]; t != nil && t.boots {
-			t.generation = generation
-		}
-	})
-}
-
-// notRecorded gives a place back whose attempt was not recorded, in a host of that generation. Where it may have been, the place is kept until the
-// cache shows it, but not for long.
-func (l *line) notRecorded(key types.NamespacedName, generation int64, surely bool, now time.Time) {
+// notRecorded frees the slot of a boot that was not recorded. Where it may have been, the slot is kept until the cache shows it, but not for long.
+func (l *line) notRecorded(key types.NamespacedName, surely bool, now time.Time) {
 	l.do(func() {
 		t := l.hosts[key]
 		if t == nil || !t.boots {
@@ -191,7 +180,7 @@ func (l *line) notRecorded(key types.NamespacedName, generation int64, surely bo
 		if l.remove(t); surely {
 			return
 		}
-		t.generation, t.until = generation+1, now.Add(doubtful)
+		t.until = now.Add(doubtful)
 		l.addBooting(t)
 	})
 }

@@ -35,7 +35,7 @@ func newQueue(limit int) *queue {
 // at is a host, with whatever its name says behind a slash as its failure domain.
 func at(name string) seen {
 	name, domain, _ := strings.Cut(name, "/")
-	return seen{key: types.NamespacedName{Namespace: "dc", Name: name}, uid: types.UID(name), generation: 1, domain: domain}
+	return seen{key: types.NamespacedName{Namespace: "dc", Name: name}, uid: types.UID(name), number: 1, domain: domain}
 }
 
 // created is when the machine of a host was created, by the number in its name.
@@ -60,16 +60,15 @@ func (b *queue) asks(names ...string) (places []int) {
 // boots takes the place of a host that may begin, and shows its attempt.
 func (b *queue) boots(g Gomega, name string) {
 	s := at(name)
-	s.generation, s.until = 2, b.now.Add(time.Hour)
-	g.Expect(b.take(s.key, s.until, b.now)).To(BeNil(), name)
-	b.recorded(s.key, s.generation)
+	s.number, s.until = 2, b.now.Add(time.Hour)
+	g.Expect(b.take(s.key, 2, s.until, b.now)).To(BeNil(), name)
 	b.look(s, b.now)
 }
 
 // ends shows that a host does not boot any more.
 func (b *queue) ends(name string) {
 	s := at(name)
-	s.generation = 3
+	s.number = 2
 	b.look(s, b.now)
 }
 
@@ -83,16 +82,16 @@ func TestLineIsFair(t *testing.T) {
 	g := NewWithT(t)
 	b := newQueue(2)
 	g.Expect(b.asks("h5", "h4", "h1", "h3", "h2")).To(Equal([]int{0, 0, 0, 0, 0}), "each was one of the first two when it asked")
-	g.Expect(b.take(at("h5").key, b.now.Add(time.Hour), b.now)).To(Equal(&lifecycle.Line{Number: 5}), "but is not any more")
+	g.Expect(b.take(at("h5").key, 2, b.now.Add(time.Hour), b.now)).To(Equal(&lifecycle.Line{Number: 5}), "but is not any more")
 	g.Expect(b.turns()).To(BeEmpty())
 	b.boots(g, "h1")
 	b.boots(g, "h2")
 	b.now = b.now.Add(time.Minute)
 	g.Expect(b.asks("h3", "h4", "h5")).To(Equal([]int{1, 2, 3}))
-	g.Expect(b.take(at("h3").key, b.now.Add(time.Hour), b.now)).To(Equal(&lifecycle.Line{Number: 1, Booting: 2}))
+	g.Expect(b.take(at("h3").key, 2, b.now.Add(time.Hour), b.now)).To(Equal(&lifecycle.Line{Number: 1, Booting: 2}))
 	b.ends("h2")
 	g.Expect(b.turns()).To(Equal([]string{"h3"}))
-	g.Expect(b.take(at("h4").key, b.now.Add(time.Hour), b.now)).NotTo(BeNil(), "it is the turn of another")
+	g.Expect(b.take(at("h4").key, 2, b.now.Add(time.Hour), b.now)).NotTo(BeNil(), "it is the turn of another")
 	b.boots(g, "h3")
 	b.ends("h1")
 	b.ends("h3")
@@ -111,7 +110,7 @@ func TestLineOfEachDomain(t *testing.T) {
 	g.Expect(b.asks("h4/rack-3")).To(Equal([]int{0}), "it was moved to another rack")
 	g.Expect(b.asks("h4/rack-1")).To(Equal([]int{1}))
 	moved := at("h1/rack-2")
-	moved.generation, moved.until = 3, b.now.Add(time.Hour)
+	moved.number, moved.until = 2, b.now.Add(time.Hour)
 	b.look(moved, b.now)
 	g.Expect(b.turns()).To(Equal([]string{"h4"}), "what boots counts where it stands now")
 	b.ends("h2/rack-2")
@@ -144,13 +143,13 @@ func TestLinePlacesAreGivenBack(t *testing.T) {
 		"another has its name":              func(b *queue) { b.look(anew, b.now) },
 		"it was moved to another rack":      func(b *queue) { b.asks("h1/rack-2") },
 		"it looks again, and cannot": func(b *queue) {
-			b.take(at("h1").key, b.now.Add(time.Hour), b.now)
+			b.take(at("h1").key, 2, b.now.Add(time.Hour), b.now)
 			b.outdated(at("h1").key)
 			b.leave(at("h1").key)
 		},
 		"it was not recorded": func(b *queue) {
-			b.take(at("h1").key, b.now.Add(time.Hour), b.now)
-			b.notRecorded(at("h1").key, 1, true, b.now)
+			b.take(at("h1").key, 2, b.now.Add(time.Hour), b.now)
+			b.notRecorded(at("h1").key, true, b.now)
 		},
 	} {
 		t.Run(name+" before it began", func(t *testing.T) {
@@ -168,18 +167,17 @@ func TestLineBelievesNoOldCache(t *testing.T) {
 	g := NewWithT(t)
 	b := newQueue(1)
 	b.asks("h1")
-	g.Expect(b.take(at("h1").key, b.now.Add(time.Hour), b.now)).To(BeNil())
+	g.Expect(b.take(at("h1").key, 2, b.now.Add(time.Hour), b.now)).To(BeNil())
 	b.look(at("h1"), b.now)
 	g.Expect(b.asks("h2")).To(Equal([]int{1}), "it is being recorded")
-	b.recorded(at("h1").key, 2)
 	b.look(at("h1"), b.now)
 	b.leave(at("h1").key)
 	g.Expect(b.asks("h2")).To(Equal([]int{1}))
 	b.ends("h1")
 	g.Expect(b.asks("h2")).To(Equal([]int{0}))
 
-	g.Expect(b.take(at("h2").key, b.now.Add(time.Hour), b.now)).To(BeNil())
-	b.notRecorded(at("h2").key, 1, false, b.now)
+	g.Expect(b.take(at("h2").key, 2, b.now.Add(time.Hour), b.now)).To(BeNil())
+	b.notRecorded(at("h2").key, false, b.now)
 	b.look(at("h2"), b.now)
 	g.Expect(b.asks("h3")).To(Equal([]int{1}), "nobody knows whether it was recorded")
 	g.Expect(b.asks("h2")).To(Equal([]int{0}), "it may try again")
@@ -192,7 +190,7 @@ func TestLineKeepsTheTurn(t *testing.T) {
 	g := NewWithT(t)
 	b := newQueue(1)
 	g.Expect(b.asks("h1", "h2", "h3")).To(Equal([]int{0, 2, 3}))
-	g.Expect(b.take(at("h1").key, b.now.Add(time.Hour), b.now)).To(BeNil())
+	g.Expect(b.take(at("h1").key, 2, b.now.Add(time.Hour), b.now)).To(BeNil())
 	b.outdated(at("h1").key)
 	g.Expect(b.turns()).To(BeEmpty())
 	g.Expect(b.asks("h2", "h1")).To(Equal([]int{2, 0}))
@@ -235,7 +233,7 @@ type truth struct {
 	domain  string
 	waits   bool
 	boots   time.Time // until when
-	version int64
+	version int32
 }
 
 // TestPropertyLine: in any sequence no failure domain boots more hosts than may at once, the first of those that wait are those who may begin, each of
@@ -265,7 +263,7 @@ func TestPropertyLine(t *testing.T) {
 		show := func(name string) seen {
 			h := hosts[name]
 			s := at(name)
-			s.domain, s.generation, s.until = h.domain, h.version, h.boots
+			s.domain, s.number, s.until = h.domain, h.version, h.boots
 			return s
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "events") {
@@ -288,7 +286,7 @@ func TestPropertyLine(t *testing.T) {
 				if event == 3 || place != nil {
 					break
 				}
-				if b.take(show(name).key, b.now.Add(time.Hour), b.now) != nil {
+				if b.take(show(name).key, h.version+1, b.now.Add(time.Hour), b.now) != nil {
 					t.Fatalf("%s may begin, and may not", name)
 				}
 				if event == 2 && rapid.Bool().Draw(t, "outdated") { // somebody else wrote
@@ -296,14 +294,13 @@ func TestPropertyLine(t *testing.T) {
 					break
 				}
 				if event == 2 { // the write fails
-					b.notRecorded(show(name).key, h.version, true, b.now)
+					b.notRecorded(show(name).key, true, b.now)
 					h.waits = false
 					break
 				}
 				h.waits, h.boots, h.version = false, b.now.Add(time.Hour), h.version+1
-				b.recorded(show(name).key, h.version)
 			case event == 4 && booting: // it reports in
-				h.boots, h.version = time.Time{}, h.version+1
+				h.boots = time.Time{}
 				b.look(show(name), b.now)
 			case event == 5 && !booting:
 				h.waits = false
@@ -312,14 +309,14 @@ func TestPropertyLine(t *testing.T) {
 				delete(hosts, name)
 				b.forget(at(name).key)
 			case event == 7: // it is carried to another rack
-				h.domain, h.version = rapid.SampledFrom([]string{"rack-1", "rack-2"}).Draw(t, "domain"), h.version+1
+				h.domain = rapid.SampledFrom([]string{"rack-1", "rack-2"}).Draw(t, "domain")
 				b.look(show(name), b.now)
 				if h.waits {
 					told[name] = b.ask(show(name), created(name), b.now) == nil
 				}
 			case event == 8: // an old cache
 				old := show(name)
-				if old.generation--; booting && old.generation > 0 {
+				if old.number--; booting && old.number > 0 {
 					old.until = time.Time{}
 					b.look(old, b.now)
 				}
@@ -366,20 +363,19 @@ func TestLineConcurrently(t *testing.T) {
 		wg.Go(func() {
 			s := at(name)
 			l.look(s, noon)
-			for l.ask(s, created(name), noon) != nil || l.take(s.key, noon.Add(time.Hour), noon) != nil {
+			for l.ask(s, created(name), noon) != nil || l.take(s.key, 2, noon.Add(time.Hour), noon) != nil {
 				<-turn
 			}
 			mu.Lock()
 			booting++
 			most = max(most, booting)
 			mu.Unlock()
-			s.generation, s.until = 2, noon.Add(time.Hour)
-			l.recorded(s.key, 2)
+			s.number, s.until = 2, noon.Add(time.Hour)
 			l.look(s, noon)
 			mu.Lock()
 			booting--
 			mu.Unlock()
-			s.generation, s.until = 3, time.Time{}
+			s.until = time.Time{}
 			l.look(s, noon)
 		})
 	}

@@ -20,6 +20,14 @@ type choice struct {
 	way    bmc.Way
 }
 
+// firmwareInterface is what a BMC is asked for. BMCs know no boot mode with Secure Boot: it is a setting of UEFI firmware.
+func firmwareInterface(mode v1alpha1.BootMode) bmc.BootMode {
+	if mode == v1alpha1.BootModeLegacy {
+		return bmc.BootLegacy
+	}
+	return bmc.BootUEFI
+}
+
 // choices lists what to try, the likeliest first: the ways that the driver knows, and as the third UEFI HTTP boot where it is
 // offered, so that the usual three attempts come to it.
 func choices(ways []bmc.Way, capabilities []string, mode bmc.BootMode) []choice {
@@ -37,7 +45,7 @@ func choices(ways []bmc.Way, capabilities []string, mode bmc.BootMode) []choice 
 
 // choose orders the choices for this attempt: first what worked the last time, the same again for the same attempt, and otherwise what
 // comes after it; then the others. HTTP boot is one choice, whatever way the driver came to.
-func choose(list []choice, last *v1alpha1.BootOverrideStatus, attempt int32) []choice {
+func choose(list []choice, last *v1alpha1.BootOverrideStatus, boot int32) []choice {
 	if len(list) == 0 {
 		return []choice{{target: bmc.BootPXE}}
 	}
@@ -51,7 +59,7 @@ func choose(list []choice, last *v1alpha1.BootOverrideStatus, attempt int32) []c
 	switch {
 	case i < 0:
 		return list
-	case last.Worked || last.Attempt == attempt:
+	case last.Worked || last.Boot == boot:
 		return slices.Concat([]choice{before}, list[i+1:], list[:i])
 	default:
 		return slices.Concat(list[i+1:], list[:i+1])
@@ -62,13 +70,13 @@ func choose(list []choice, last *v1alpha1.BootOverrideStatus, attempt int32) []c
 // was booted that could come to the network.
 func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
 	var refused error
-	for _, chosen := range choose(choices(c.BootWays(), j.capabilities, j.mode), j.override, j.attempt) {
+	for _, chosen := range choose(choices(c.BootWays(), j.capabilities, j.mode), j.override, j.boot) {
 		result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.way)
 		if err != nil && !answered(err) {
 			return err
 		}
 		tried := &v1alpha1.BootOverrideStatus{
-			Attempt: j.attempt, Target: string(chosen.target), Way: string(cmp.Or(result.Way, chosen.way)),
+			Boot: j.boot, Target: string(chosen.target), Way: string(cmp.Or(result.Way, chosen.way)),
 			Doubt: controllers.Clip(result.Doubt, controllers.MaxText), Lasts: result.Lasts,
 		}
 		if err != nil {

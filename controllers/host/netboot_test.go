@@ -14,7 +14,7 @@ func TestChoose(t *testing.T) {
 	ways := []bmc.Way{"Plain", "NoMode", "Settings"}
 	both := []string{"BootHTTP", "BootPXE"}
 	last := func(target, way string, attempt int32, worked bool) *v1alpha1.BootOverrideStatus {
-		return &v1alpha1.BootOverrideStatus{Target: target, Way: way, Attempt: attempt, Worked: worked}
+		return &v1alpha1.BootOverrideStatus{Target: target, Way: way, Boot: attempt, Worked: worked}
 	}
 	for name, test := range map[string]struct {
 		can     []string
@@ -46,4 +46,12 @@ func TestChoose(t *testing.T) {
 			g.Expect(order).To(HaveLen(max(1, len(list))), "each once")
 		})
 	}
+}
+
+// TestFirmwareInterface: a BMC is asked for UEFI whether Secure Boot is on or not.
+func TestFirmwareInterface(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(firmwareInterface(v1alpha1.BootModeUEFI)).To(Equal(bmc.BootUEFI))
+	g.Expect(firmwareInterface(v1alpha1.BootModeUEFISecureBoot)).To(Equal(bmc.BootUEFI))
+	g.Expect(firmwareInterface(v1alpha1.BootModeLegacy)).To(Equal(bmc.BootLegacy))
 }

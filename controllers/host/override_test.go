@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -24,34 +23,32 @@ func claimed(t *testing.T, server *controllerstest.Server, machine string) *cont
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	claim := env.NewClaim(t, server.Host.Namespace, machine)
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Finalizers = []string{v1alpha1.MachineFinalizer} })
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: machine} })
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = controllerstest.Claimed(machine) })
 	return claim
 }
 
 // saw lets the server come to a stage of its boot.
 func saw(t *testing.T, server *controllerstest.Server, stage v1alpha1.BootStage) {
 	t.Helper()
-	g := NewWithT(t)
-	g.Eventually(func() error {
-		if err := env.Client.Get(t.Context(), keyOf(server.Host), server.Host); err != nil {
-			return err
-		}
-		before := server.Host.DeepCopy()
-		server.Host.Status.Boot = &v1alpha1.BootStatus{
-			Attempt: server.Host.Spec.Boot.Attempt, Sightings: []v1alpha1.Sighting{controllers.NewSighting(server.Host, stage)},
-		}
-		return env.Client.Status().Patch(t.Context(), server.Host, client.MergeFrom(before))
-	}).Should(Succeed())
+	boot := bootOf(t, server)
+	NewWithT(t).Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.StageNow(boot, stage))).To(Succeed())
+}
+
+// bootOf returns the record of the server's last boot.
+func bootOf(t *testing.T, server *controllerstest.Server) *v1alpha1.BareMetalBoot {
+	t.Helper()
+	boot := controllerstest.BootOf(t, env, server.Host)
+	NewWithT(t).Expect(boot).NotTo(BeNil())
+	return boot
 }
 
 // told waits until the server is told to boot in this attempt.
 func told(t *testing.T, server *controllerstest.Server, attempt int32) *v1alpha1.BootOverrideStatus {
 	t.Helper()
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Spec.Boot).NotTo(BeNil())
-		g.Expect(h.Spec.Boot.Attempt).To(Equal(attempt))
+		g.Expect(h.Spec.Boots).To(Equal(attempt))
 		g.Expect(h.Status.BMC.BootOverride).NotTo(BeNil())
-		g.Expect(h.Status.BMC.BootOverride.Attempt).To(Equal(attempt))
+		g.Expect(h.Status.BMC.BootOverride.Boot).To(Equal(attempt))
 		g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForDHCP))
 	})
 	return server.Host.Status.BMC.BootOverride
@@ -70,12 +67,12 @@ func TestOverrideThatLasts(t *testing.T) {
 	claim := claimed(t, server, "m")
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Attempt: 1, Target: "PXE", Way: "Plain", Lasts: true}))
+		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Way: "Plain", Lasts: true}))
 	})
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootedCondition)).To(ContainSubstring(`by way "Plain"`))
 	saw(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Attempt: 1, Target: "PXE", Way: "Plain", Worked: true}))
+		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Way: "Plain", Worked: true}))
 	})
 	g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 30*time.Second).Should(Equal(bmc.BootNone))
 
@@ -94,8 +91,8 @@ func TestOverrideThatNeverGoes(t *testing.T) {
 		"script": func(t *testing.T, server *controllerstest.Server) { t.Helper(); saw(t, server, v1alpha1.StageScript) },
 		"reported": func(t *testing.T, server *controllerstest.Server) {
 			t.Helper()
-			controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
-				h.Spec.Boot.SeedAddress, h.Spec.Boot.ReportedAt = "192.0.2.7", new(metav1.Now())
+			controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
+				b.DataAddress, b.ReportedAt = "192.0.2.7", new(metav1.Now())
 			})
 		},
 	} {
@@ -128,8 +125,8 @@ func TestEscalation(t *testing.T) {
 	register(t, server)
 	claimed(t, server, "m")
 	for i, want := range []v1alpha1.BootOverrideStatus{{Target: "PXE", Way: "Plain"}, {Target: "PXE", Way: "NoMode"}, {Target: "HTTP", Way: "Plain"}} {
-		want.Attempt = int32(i) + 1
-		g.Expect(told(t, server, want.Attempt)).To(Equal(&want))
+		want.Boot = int32(i) + 1
+		g.Expect(told(t, server, want.Boot)).To(Equal(&want))
 		clock.forward(settings.BootTimeout)
 	}
 }
@@ -153,20 +150,20 @@ func TestWhatWorkedIsRemembered(t *testing.T) {
 	saw(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
 
-	worked := &v1alpha1.BootOverrideStatus{Attempt: 2, Target: "PXE", Way: "NoMode", Worked: true}
+	worked := &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE", Way: "NoMode", Worked: true}
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	g.Expect(server.Override().Target).To(Equal(bmc.BootNone))
 	g.Expect(server.Host.Status.BMC.BootOverride).To(Equal(worked))
 
 	claim = claimed(t, server, "m2")
-	g.Expect(told(t, server, 1).Way).To(Equal("NoMode"))
+	g.Expect(told(t, server, 3).Way).To(Equal("NoMode"))
 	saw(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
 	stop()
 	clock.forward(settings.BootTimeout)
 	defer startAt(t, settings, clock)()
-	g.Expect(told(t, server, 2).Way).To(Equal("NoMode"))
+	g.Expect(told(t, server, 4).Way).To(Equal("NoMode"))
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 }

@@ -156,7 +156,7 @@ func TestPowerRequestsAreDropped(t *testing.T) {
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Annotations).NotTo(HaveKey(cycle))
 		g.Expect(h.Status.LastOperation).To(HaveValue(And(HaveField("Outcome", v1alpha1.OperationFailed),
-			HaveField("Message", And(ContainSubstring(cycle), ContainSubstring("anna: the rack burns"), ContainSubstring("the host is Free"))))))
+			HaveField("Message", And(ContainSubstring(cycle), ContainSubstring("anna: the rack burns"), ContainSubstring("the host is Available"))))))
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
 	})
 	g.Expect(server.CommandNames()).To(BeEmpty())
@@ -247,7 +247,7 @@ func TestDetach(t *testing.T) {
 	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonConsumerMissing))
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.ReadyCondition)).To(ContainSubstring("spec.consumerRef.name: m"))
 	lookedAt(t, server)
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} })
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = controllerstest.Claimed("m") })
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	g.Expect(server.CommandNames()).To(BeEmpty())
 	g.Expect(server.On()).To(BeTrue())
@@ -295,7 +295,7 @@ func TestAdoptByProviderID(t *testing.T) {
 		t.Helper()
 		namespace := env.Namespace(t)
 		server := controllerstest.NewServer(t, namespace, "h", number, bmctest.Options{On: true})
-		server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+		server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 		register(t, server)
 		wait(t, server, phase(v1alpha1.PhaseOrphaned))
 		return server, env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
@@ -342,7 +342,7 @@ func TestReplaceFreeServer(t *testing.T) {
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	replace(t, server, controllerstest.NewServer(t, namespace, "new", 0x8d, bmctest.Options{MemoryGiB: 32}))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.Hardware.MemoryMiB).To(Equal(int64(32 << 10)))
+		g.Expect(h.Status.Hardware.Memory.String()).To(Equal("32Gi"))
 		phase(v1alpha1.PhaseAvailable)(g, h)
 	})
 }
@@ -368,7 +368,7 @@ func TestReplaceBrokenServer(t *testing.T) {
 		spare := controllerstest.NewServer(t, s.Host.Namespace, "new", number, bmctest.Options{MemoryGiB: 32})
 		replace(t, s.Server, spare)
 		wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-			g.Expect(h.Status.Hardware.MemoryMiB).To(Equal(int64(32 << 10)))
+			g.Expect(h.Status.Hardware.Memory.String()).To(Equal("32Gi"))
 			phase(v1alpha1.PhaseAvailable)(g, h)
 		})
 		NewWithT(t).Expect(spare.CommandNames()).To(BeEmpty())
@@ -419,7 +419,7 @@ func TestBMCAddressChanges(t *testing.T) {
 		lookedAt(t, server)
 		wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForDHCP))
-			g.Expect(h.Spec.Boot.Attempt).To(Equal(int32(1)))
+			g.Expect(h.Spec.Boots).To(Equal(int32(1)))
 		})
 		g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 	})

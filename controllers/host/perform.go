@@ -22,7 +22,9 @@ import (
 
 // perform does a step, and returns how long to wait before it is tried again where it cannot be done now. What it writes to the host's
 // spec and metadata is one optimistic-lock patch: the step was chosen for this version of the host and no other.
-func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) (time.Duration, error) {
+func (r *Reconciler) perform(
+	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step,
+) (time.Duration, error) {
 	write := func(change func(*v1alpha1.BareMetalHost)) error {
 		changed := host.DeepCopy()
 		change(changed)
@@ -49,8 +51,8 @@ func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, 
 			r.notDone(host, view, step, string(lifecycle.Inspect), asked)
 		}
 		return 0, err
-	case lifecycle.RecordBoot:
-		return 0, r.recordBoot(ctx, host, view, step, write)
+	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot:
+		return 0, r.performBoot(ctx, host, boot, view, step, write)
 	case lifecycle.RecordHold:
 		return 0, r.recordHold(ctx, host, step, write)
 	case lifecycle.RecordCleaning:
@@ -66,7 +68,7 @@ func (r *Reconciler) perform(ctx context.Context, host *v1alpha1.BareMetalHost, 
 			return 0, err
 		}
 		return 0, write(func(h *v1alpha1.BareMetalHost) {
-			h.Spec.ConsumerRef, h.Spec.Boot, h.Spec.LastConsumer = nil, nil, last
+			h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, last
 			h.Spec.PowerHolds, h.Spec.HeldSince, h.Spec.HeldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they were of this machine
 			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
 			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
@@ -123,10 +125,10 @@ type job struct {
 	decided  time.Time
 	powerNew bool // it was decided with a new reading of the power
 
-	// How the server was told to boot the last time, what its BMC can do, which attempt this is, and whether there is an inventory.
+	// How the server was told to boot the last time, what its BMC can do, the number of the boot, and whether there is an inventory.
 	override     *v1alpha1.BootOverrideStatus
 	capabilities []string
-	attempt      int32
+	boot         int32
 	inspected    bool
 }
 
@@ -137,7 +139,7 @@ const soon = 100 * time.Millisecond
 func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
 	// The job must not share the host with the reconcile, which goes on.
 	j := job{
-		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: bmc.BootMode(view.Spec.BootMode), decided: view.Now, powerNew: view.BMC.PowerNew,
+		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Spec.BootMode), decided: view.Now, powerNew: view.BMC.PowerNew,
 	}
 	learned := r.facts.get(j.key)
 	if wait := learned.held.Sub(r.Clock.Now()); action.Commands() && wait > 0 {
@@ -150,8 +152,8 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	if learned.description != nil {
 		j.capabilities = learned.description.Capabilities
 	}
-	if host.Spec.Boot != nil {
-		j.attempt = host.Spec.Boot.Attempt
+	if view.Boot != nil {
+		j.boot = view.Boot.Number
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if view.AskNow {
@@ -299,16 +301,20 @@ func (r *Reconciler) handsOff(ctx context.Context, j job) bool {
 	return detached
 }
 
-// stillWanted reads the host from the API server and asks the lifecycle once more, with the BMC facts of the decision.
+// stillWanted reads the host and its boot from the API server and asks the lifecycle once more, with the BMC facts of the decision.
 func (r *Reconciler) stillWanted(ctx context.Context, j job) error {
 	var host v1alpha1.BareMetalHost
 	err := r.APIReader.Get(ctx, j.key, &host)
 	if apierrors.IsNotFound(err) {
 		return errOutdated
 	}
+	var boot *v1alpha1.BareMetalBoot
+	if err == nil {
+		boot, err = controllers.GetBoot(ctx, r.APIReader, j.key)
+	}
 	var view lifecycle.View
 	if err == nil {
-		view, err = r.observe(ctx, &host)
+		view, err = r.observe(ctx, &host, boot)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnsure, err)

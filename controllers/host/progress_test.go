@@ -15,9 +15,9 @@ import (
 )
 
 // apply lets the boot server, or the node controller, see something.
-func apply(t *testing.T, server *controllerstest.Server, seen v1alpha1.Sighting) {
+func apply(t *testing.T, server *controllerstest.Server, seen v1alpha1.ObservedStage) {
 	t.Helper()
-	NewWithT(t).Expect(controllers.ApplySighting(t.Context(), env.Client, keyOf(server.Host), seen)).To(Succeed())
+	NewWithT(t).Expect(controllers.ApplyStages(t.Context(), env.Client, bootOf(t, server), seen)).To(Succeed())
 }
 
 // TestProgress follows the condition BootProgress from the begin of a boot to the release; and a machine that runs from memory, whose
@@ -41,21 +41,21 @@ func TestProgress(t *testing.T) {
 	}
 	progress(v1alpha1.ReasonWaitingForDHCP, "Boot attempt 1. The server was powered on. Awaited until ")
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootProgressCondition)).To(ContainSubstring(
-		server.Host.Spec.Boot.StartedAt.Add(controllerstest.Settings().BootTimeout).UTC().Format(time.RFC3339) + ": the request for a boot file (DHCP)"))
-	seen := controllers.NewSighting(server.Host, v1alpha1.StageDHCP)
+		bootOf(t, server).Spec.StartedAt.Add(controllerstest.Settings().BootTimeout).UTC().Format(time.RFC3339) + ": the request for a boot file (DHCP)"))
+	seen := controllers.StageNow(bootOf(t, server), v1alpha1.StageDHCP)
 	seen.Address, seen.Client = "192.0.2.7", "PXE, EFI x86-64"
 	apply(t, server, seen)
 	progress(v1alpha1.ReasonWaitingForLoader, "(192.0.2.7, PXE, EFI x86-64). Awaited until ")
 	g.Expect(conditions.GetReason(server.Host, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForLoader))
-	other := controllers.NewSighting(server.Host, v1alpha1.StageScript)
-	other.Attempt = 7
+	other := controllers.StageNow(bootOf(t, server), v1alpha1.StageScript)
+	other.Number = 7
 	apply(t, server, other) // of another attempt: it says nothing of this one
 	seen.Stage = v1alpha1.StageLoader
 	apply(t, server, seen)
 	progress(v1alpha1.ReasonWaitingForScript, "The server fetched the boot loader at ")
 
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Boot.SeedAddress, h.Spec.Boot.SeededAt, h.Spec.Boot.ReportedAt = "192.0.2.7", new(metav1.Now()), new(metav1.Now())
+	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
+		b.DataAddress, b.DataServedAt, b.ReportedAt = "192.0.2.7", new(metav1.Now()), new(metav1.Now())
 	})
 	progress(v1alpha1.ReasonBooted, "Boot attempt 1 is complete")
 	g.Expect(conditions.IsTrue(server.Host, v1alpha1.BootProgressCondition)).To(BeTrue())
@@ -74,13 +74,13 @@ func TestProgress(t *testing.T) {
 	apply(t, server, seen)
 	wait(t, server, phase(v1alpha1.PhaseStateLost))
 	progress(v1alpha1.ReasonStateLost, "its server was restarted: delete the Machine")
-	g.Expect(server.Host.Spec.Boot.Failure.Reason).To(Equal(v1alpha1.ReasonStateLost))
+	g.Expect(bootOf(t, server).Spec.Failure.Reason).To(Equal(v1alpha1.ReasonStateLost))
 	g.Expect(server.CommandNames()).To(Equal(commands))
 
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
 		g.Expect(conditions.Has(h, v1alpha1.BootProgressCondition)).To(BeFalse())
-		g.Expect(h.Status.Boot).To(BeNil())
+		g.Expect(bootOf(t, server).Spec.VoidedAt).NotTo(BeNil())
 	})
 }

@@ -75,7 +75,7 @@ func TestRetryWhereNothingIsAsked(t *testing.T) {
 	t.Run("orphaned", func(t *testing.T) {
 		server := controllerstest.NewServer(t, namespace, "orphaned", 17, bmctest.Options{})
 		annotated(server.Host)
-		server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "nobody"}
+		server.Host.Spec.ConsumerRef = controllerstest.Claimed("nobody")
 		register(t, server)
 		wait(t, server, withoutAnnotation)
 		wait(t, server, phase(v1alpha1.PhaseOrphaned))

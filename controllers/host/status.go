@@ -113,27 +113,20 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	if learned.operation != nil {
 		status.LastOperation = learned.operation
 	}
-	bootStatus(host)
+	if view.CurrentBoot() != nil || !view.Provisioned() { // the record of a machine that runs may be lost
+		status.Addresses = addressesOf(view)
+	}
 	setConditions(host, view, step)
 	setProgress(host, lifecycle.BootProgress(view, r.Settings, step))
 }
 
-// bootStatus keeps the sightings, which the boot server writes, to the attempt that they are of.
-func bootStatus(host *v1alpha1.BareMetalHost) {
-	attempt := host.Spec.Boot
-	switch {
-	case attempt == nil:
-		host.Status.Boot, host.Status.Addresses = nil, nil
-	case host.Status.Boot == nil:
-		host.Status.Boot = &v1alpha1.BootStatus{Attempt: attempt.Attempt}
-	default:
-		host.Status.Boot.Attempt = attempt.Attempt
+// addressesOf returns the addresses that the running server was seen with.
+func addressesOf(view lifecycle.View) clusterv1.MachineAddresses {
+	b := view.CurrentBoot()
+	if b == nil || b.ReportedAt == nil {
+		return nil
 	}
-	if attempt != nil && attempt.ReportedAt != nil {
-		host.Status.Addresses = clusterv1.MachineAddresses{{
-			Type: clusterv1.MachineInternalIP, Address: cmp.Or(attempt.ReportAddress, attempt.SeedAddress),
-		}}
-	}
+	return clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: cmp.Or(b.ReportAddress, b.DataAddress)}}
 }
 
 // setConditions sets every condition of the host.
@@ -204,8 +197,10 @@ func setProgress(host *v1alpha1.BareMetalHost, progress *lifecycle.Progress) {
 	})
 }
 
-// notBooted are the states in which the server of a machine that booted once is, or will be, off.
-var notBooted = []lifecycle.State{lifecycle.StateLost, lifecycle.StateHeld, lifecycle.StateReleasing, lifecycle.StateCleaning}
+// notBooted are the states in which the server of a machine that booted once is, or will be, off, or in which nobody knows whether the machine still runs.
+var notBooted = []lifecycle.State{
+	lifecycle.StateLost, lifecycle.StateHeld, lifecycle.StateReleasing, lifecycle.StateCleaning, lifecycle.StateBootUnknown,
+}
 
 func setAvailable(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {
 	switch {

@@ -66,15 +66,16 @@ func (r *Reconciler) tellStep(ctx context.Context, host *v1alpha1.BareMetalHost,
 
 // tellBoot tells of an attempt that begins or fails.
 func (r *Reconciler) tellBoot(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
-	before, now := view.Spec.Boot, step.Boot
+	before, now := view.CurrentBoot(), step.Boot
 	switch {
+	case now.VoidedAt != nil || now.ClaimID == "":
 	case now.Failure != nil:
 		metrics.BootFailed(now.Failure.Reason)
 		r.tell(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
 	case before == nil:
 		metrics.BootBegan()
 		r.tell(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Spec.ConsumerRef.Name)
-	case before.Attempt != now.Attempt:
+	case before.Number != now.Number:
 		metrics.BootFailed(v1alpha1.ReasonBootTimedOut)
 		metrics.BootBegan()
 		r.tell(host, corev1.EventTypeWarning, controllers.EventBootStarted, "Boot", "%s", step.Message)
@@ -162,6 +163,7 @@ var passages = []passage{
 	{phase: v1alpha1.PhaseDetached, enter: controllers.EventDetached, kind: corev1.EventTypeWarning, leave: controllers.EventReattached},
 	{phase: v1alpha1.PhaseMaintenance, enter: controllers.EventMaintenanceStarted, kind: corev1.EventTypeNormal, leave: controllers.EventMaintenanceEnded},
 	{phase: v1alpha1.PhaseOrphaned, enter: controllers.EventOrphaned, kind: corev1.EventTypeWarning},
+	{phase: v1alpha1.PhaseBootUnknown, enter: controllers.EventBootUnknown, kind: corev1.EventTypeWarning},
 	{
 		phase: v1alpha1.PhaseQuarantined, enter: controllers.EventQuarantined, kind: corev1.EventTypeWarning, leave: controllers.EventQuarantineEnded,
 		toldBy: []v1alpha1.HostPhase{v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning},

@@ -87,7 +87,7 @@ func TestStoryOfAHold(t *testing.T) {
 	server := controllerstest.NewServer(t, namespace, "h", 0xE1, bmctest.Options{On: true})
 	claim := env.NewClaim(t, namespace, "m")
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Spec.ProviderID = "baremetal://" + namespace + "/h/m" })
-	server.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	toldAbout(t, namespace, "Registered")

@@ -8,20 +8,17 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
 // addressesOf returns the addresses that a machine has while its host runs it: its name, the address that the operating system reported in
 // from or, where it only got its bootstrap data, the one that it had then, and what its Node says. What the BMC told of network
 // interfaces is none of them: it says nothing of the operating system.
-func addressesOf(machine string, host *v1alpha1.BareMetalHost) clusterv1.MachineAddresses {
+func addressesOf(machine string, boot *v1alpha1.BareMetalBootSpec, node *v1alpha1.ObservedStage) clusterv1.MachineAddresses {
 	all := clusterv1.MachineAddresses{{Type: clusterv1.MachineHostName, Address: machine}}
-	if boot := host.Spec.Boot; boot != nil {
-		if address := cmp.Or(boot.ReportAddress, boot.SeedAddress); address != "" {
-			all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: address})
-		}
+	if address := cmp.Or(boot.ReportAddress, boot.DataAddress); address != "" {
+		all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: address})
 	}
-	if node := controllers.Seen(host, v1alpha1.StageNode); node != nil {
+	if node != nil {
 		for _, a := range node.Addresses {
 			if !slices.ContainsFunc(all, func(b clusterv1.MachineAddress) bool { return same(a, b) }) {
 				all = append(all, a)

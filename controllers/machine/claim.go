@@ -23,6 +23,9 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 	if s.host != nil {
 		return false, nil
 	}
+	if booted, err := r.bootedElsewhere(ctx, s); err != nil || booted {
+		return true, err
+	}
 	host, why, err := r.pick(ctx, s)
 	if err != nil {
 		return true, err
@@ -51,6 +54,22 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 	s.hold([]v1alpha1.BareMetalHost{*host})
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "The host was just claimed")
 	return true, nil // the host's own event goes on from here
+}
+
+// bootedElsewhere is true for a machine that has no host and for which a server was booted: somebody cleared the host's spec.consumerRef. It claims no
+// other host, since that one may have its bootstrap data.
+func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error) {
+	var boots v1alpha1.BareMetalBootList
+	err := r.Client.List(ctx, &boots, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.MachineIndex: s.machine.Name})
+	if err != nil || len(boots.Items) == 0 {
+		return false, err
+	}
+	boot := &boots.Items[0]
+	s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, fmt.Sprintf("BareMetalBoot %q says that its server boots for the machine, and spec.consumerRef of the "+
+		"BareMetalHost does not name it: no other host is claimed. Set spec.consumerRef of the host to {name: %s, claimID: %s}, or delete the BareMetalBoot",
+		boot.Name, s.machine.Name, boot.Spec.ClaimID))
+	s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host")
+	return true, nil
 }
 
 // waiting is why a machine gets no host now.

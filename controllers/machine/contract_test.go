@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
@@ -79,7 +80,7 @@ func TestHeals(t *testing.T) {
 	wait(t, claim, whole)
 }
 
-// TestFailureHeals: a boot that failed is told as such, in the conditions and for readers of the v1beta1 contract; when it is over, so is
+// TestFailureHeals: a boot that failed is told as such, in the conditions and in what Cluster API copies to the Machine; when it is over, so is
 // what was told, and the machine goes on.
 func TestFailureHeals(t *testing.T) {
 	start(t)
@@ -87,10 +88,8 @@ func TestFailureHeals(t *testing.T) {
 	h := newHost(t, namespace, "h", 33, nil)
 	claim := env.NewClaim(t, namespace, "m")
 	wait(t, claim, has("h"))
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Boot = &v1alpha1.BootAttempt{
-			Attempt: 3, StartedAt: metav1.Now(), Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "no request came"},
-		}
+	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) {
+		b.Attempt, b.Failure = 3, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "no request came"}
 	})
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed)(g, m)
@@ -106,17 +105,19 @@ func TestFailureHeals(t *testing.T) {
 		g.Expect(m.Status.FailureReason).To(BeEmpty())
 		g.Expect(m.Status.FailureMessage).To(BeEmpty())
 	}
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = nil })
+	next := func(b *v1alpha1.BareMetalBootSpec) {
+		*b = v1alpha1.BareMetalBootSpec{Number: b.Number + 1, Attempt: 1, ClaimID: b.ClaimID, MachineName: b.MachineName, StartedAt: metav1.Now()}
+	}
+	controllerstest.ModifyBoot(t, env, h, next)
 	wait(t, claim, well)
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.Now(), SeedAddress: "192.0.2.9", ReportedAt: new(metav1.Now())}
-	})
+	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.ReportedAt = "192.0.2.9", new(metav1.Now()) })
 	ready := func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		well(g, m)
 		g.Expect(conditions.IsTrue(m, v1alpha1.ReadyCondition)).To(BeTrue())
 	}
 	wait(t, claim, ready)
 
+	ref := h.Spec.ConsumerRef
 	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostLost)(g, m)
@@ -124,7 +125,7 @@ func TestFailureHeals(t *testing.T) {
 		g.Expect(m.Status.FailureMessage).To(ContainSubstring("Restore the host"))
 		g.Expect(m.Status.Initialization.Provisioned).To(HaveValue(BeTrue()), "that holds for good")
 	})
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} })
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = ref })
 	wait(t, claim, ready)
 }
 
@@ -144,22 +145,23 @@ func TestAddresses(t *testing.T) {
 	}
 	name := address(clusterv1.MachineHostName, "m")
 	ip := func(a string) clusterv1.MachineAddress { return address(clusterv1.MachineInternalIP, a) }
-	attempt := &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.Now(), SeedAddress: "192.0.2.9", SeededAt: new(metav1.Now())}
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = attempt })
+	change := func(change func(*v1alpha1.BareMetalBootSpec)) { controllerstest.ModifyBoot(t, env, h, change) }
+	change(func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.Now()) })
 	wait(t, claim, addresses())
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.ReportedAt = new(metav1.Now()) })
+	change(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = new(metav1.Now()) })
 	wait(t, claim, addresses(name, ip("192.0.2.9")))
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.ReportAddress = "192.0.2.10" })
+	change(func(b *v1alpha1.BareMetalBootSpec) { b.ReportAddress = "192.0.2.10" })
 	wait(t, claim, addresses(name, ip("192.0.2.10")))
 
 	before := h.DeepCopy()
 	h.Status.Hardware = &v1alpha1.Hardware{NICs: []v1alpha1.NIC{{Name: "eth0", MACAddress: "52:54:00:00:01:22"}}}
 	g.Expect(env.Client.Status().Patch(t.Context(), h, client.MergeFrom(before))).To(Succeed())
-	seen := controllers.NewSighting(h, v1alpha1.StageNode)
+	boot := controllerstest.BootOf(t, env, h)
+	seen := controllers.StageNow(boot, v1alpha1.StageNode)
 	seen.Addresses = clusterv1.MachineAddresses{
 		name, ip("192.0.2.10"), ip("2001:db8::10"), address(clusterv1.MachineHostName, "other"), address(clusterv1.MachineExternalIP, "198.51.100.10"),
 	}
-	g.Expect(controllers.ApplySighting(t.Context(), env.Client, client.ObjectKeyFromObject(h), seen)).To(Succeed())
+	g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, seen)).To(Succeed())
 	wait(t, claim, addresses(name, ip("192.0.2.10"), ip("2001:db8::10"), address(clusterv1.MachineHostName, "other"), address(clusterv1.MachineExternalIP, "198.51.100.10")))
 }
 
@@ -169,20 +171,35 @@ func TestNamesake(t *testing.T) {
 	namespace := env.Namespace(t)
 	h := newHost(t, namespace, "h", 35, nil)
 	cached := h.DeepCopy()
-	cached.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
-	cached.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.Now(), SeedAddress: "192.0.2.9", ReportedAt: new(metav1.Now())}
-	r := &machine.Reconciler{APIReader: env.Client}
-	m := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}}
-	untouched := func() {
-		t.Helper()
-		g.Expect(r.BootOn(t.Context(), m, cached)).To(Succeed())
-		g.Expect(m.Spec.ProviderID).To(BeEmpty())
-		g.Expect(m.Status.Initialization.Provisioned).To(BeNil())
+	cached.Spec.ConsumerRef, cached.Spec.Boots = controllerstest.Claimed("m"), 1
+	boot := &v1alpha1.BareMetalBoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"},
+		Spec: v1alpha1.BareMetalBootSpec{
+			Number: 1, ClaimID: cached.Spec.ConsumerRef.ClaimID, MachineName: "m", StartedAt: metav1.Now(), DataAddress: "192.0.2.9", ReportedAt: new(metav1.Now()),
+		},
 	}
-	untouched()
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = cached.Spec.ConsumerRef }) // claimed anew
-	untouched()
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = cached.Spec.Boot })
+	behind := fake.NewClientBuilder().WithScheme(env.Scheme).WithObjects(boot.DeepCopy()).Build() // a cache that is behind
+	r := &machine.Reconciler{Client: behind, APIReader: env.Client}
+	m := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}}
+	untouched := func(why string) {
+		t.Helper()
+		g.Expect(r.BootOn(t.Context(), m, cached)).To(Succeed(), why)
+		g.Expect(m.Spec.ProviderID).To(BeEmpty(), why)
+		g.Expect(m.Status.Initialization.Provisioned).To(BeNil(), why)
+	}
+	untouched("there is no boot")
+	voided := boot.DeepCopy()
+	voided.Spec.VoidedAt = new(metav1.Now())
+	env.Create(t, voided)
+	untouched("its claim ended")
+	controllerstest.Modify(t, env, voided, func(b *v1alpha1.BareMetalBoot) {
+		b.Spec = v1alpha1.BareMetalBootSpec{Number: 2, ClaimID: "another", MachineName: "m", StartedAt: metav1.Now(), ReportedAt: new(metav1.Now())}
+	})
+	untouched("it is that of another claim")
+	controllerstest.Modify(t, env, voided, func(b *v1alpha1.BareMetalBoot) {
+		b.Spec = *boot.Spec.DeepCopy()
+		b.Spec.Number = 3
+	})
 	g.Expect(r.BootOn(t.Context(), m, cached)).To(Succeed())
 	g.Expect(m.Spec.ProviderID).To(Equal("baremetal://" + namespace + "/h/m"))
 }
@@ -212,10 +229,8 @@ func TestFailureStands(t *testing.T) {
 	h := newHost(t, namespace, "h", 36, nil)
 	claim := env.NewClaim(t, namespace, "m")
 	wait(t, claim, has("h"))
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Boot = &v1alpha1.BootAttempt{
-			Attempt: 3, StartedAt: metav1.Now(), Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "no request came"},
-		}
+	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) {
+		b.Attempt, b.Failure = 3, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "no request came"}
 	})
 	failed := func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(m.Status.FailureReason).To(Equal(v1alpha1.ReasonBootTimedOut))
@@ -227,7 +242,35 @@ func TestFailureStands(t *testing.T) {
 	g.Eventually(refused.Load, 30*time.Second, time.Millisecond).Should(BeNumerically(">=", 3), "the first look ended, with what it wrote")
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim.BareMetalMachine), claim.BareMetalMachine)).To(Succeed())
 	failed(g, claim.BareMetalMachine)
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = nil })
+	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) {
+		*b = v1alpha1.BareMetalBootSpec{Number: b.Number + 1, Attempt: 1, ClaimID: b.ClaimID, MachineName: b.MachineName, StartedAt: metav1.Now()}
+	})
 	broken.Store(false)
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.FailureReason).To(BeEmpty()) })
+}
+
+// TestBootedElsewhere: a machine for which a server was booted claims no other host when somebody clears the consumerRef of its host: the server may have
+// its bootstrap data.
+func TestBootedElsewhere(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	h := newHost(t, namespace, "h", 37, nil)
+	claim := env.NewClaim(t, namespace, "m")
+	wait(t, claim, has("h"))
+	boot := controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.Now()) })
+	newHost(t, namespace, "other", 38, nil)
+	ref := h.Spec.ConsumerRef
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonBootUnknown)(g, m)
+		g.Expect(conditions.GetMessage(m, v1alpha1.HostClaimedCondition)).To(ContainSubstring("{name: m, claimID: " + ref.ClaimID + "}"))
+		g.Expect(m.Status.HostRef).To(BeNil())
+	})
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = ref })
+	wait(t, claim, has("h"))
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
+	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonBootUnknown))
+	g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed()) // a person's word that the server is not the machine's
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.HostRef).NotTo(BeNil()) })
 }

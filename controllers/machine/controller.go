@@ -33,6 +33,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
 
 // Reconciler reconciles BareMetalMachines.
@@ -57,12 +58,13 @@ type Reconciler struct {
 
 // scope is what one reconcile works on.
 type scope struct {
-	machine *v1alpha1.BareMetalMachine
-	owner   *clusterv1.Machine
-	cluster *clusterv1.Cluster
-	host    *v1alpha1.BareMetalHost // the host that the machine has, once reconcileHeld found it
-	isNew   bool                    // this reconcile gave the machine its finalizer: nobody claimed a host for it before
-	again   time.Duration           // when to look again if nothing happens; zero for what an event ends
+	machine   *v1alpha1.BareMetalMachine
+	owner     *clusterv1.Machine
+	cluster   *clusterv1.Cluster
+	host      *v1alpha1.BareMetalHost    // the host that the machine has, once reconcileHeld found it
+	addresses clusterv1.MachineAddresses // those that the machine had before
+	isNew     bool                       // this reconcile gave the machine its finalizer: nobody claimed a host for it before
+	again     time.Duration              // when to look again if nothing happens; zero for what an event ends
 }
 
 // SetupWithManager adds the controller to the manager.
@@ -83,6 +85,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log))).
 		Watches(&v1alpha1.BareMetalHost{}, r.onHost()).
+		Watches(&v1alpha1.BareMetalBoot{}, onBoot()).
 		WithOptions(options).
 		Complete(r)
 }

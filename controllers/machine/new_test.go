@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
@@ -28,7 +29,8 @@ func claimWorld(t *testing.T, machine *v1alpha1.BareMetalMachine, hosts ...strin
 				return []string{host.Spec.ConsumerRef.Name}
 			}
 			return nil
-		}).Build()
+		}).
+		WithIndex(&v1alpha1.BareMetalBoot{}, controllers.MachineIndex, func(client.Object) []string { return nil }).Build()
 	r := &Reconciler{Client: api, APIReader: api}
 	for _, name := range hosts {
 		host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: name}}

@@ -17,6 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // A phase returns true when the rest has to wait.
@@ -34,6 +35,7 @@ func (r *Reconciler) reconcileHeld(ctx context.Context, s *scope) (bool, error) 
 			return false, err
 		}
 	}
+	s.addresses = s.machine.Status.Addresses
 	s.machine.Status.HostRef, s.machine.Status.FailureDomain, s.machine.Status.Addresses = nil, "", nil
 	s.hold(held.Items)
 	return false, nil
@@ -58,7 +60,7 @@ func (s *scope) booted(status metav1.ConditionStatus, reason, message string) {
 	conditions.Set(s.machine, metav1.Condition{Type: v1alpha1.HostBootedCondition, Status: status, Reason: reason, Message: message})
 }
 
-// failed mirrors a failure that nothing but a replacement mends, as a rule, for readers of the v1beta1 contract.
+// failed records a failure that usually only a replacement fixes. Cluster API copies it to the Machine.
 func (s *scope) failed(reason, message string) {
 	s.machine.Status.FailureReason, s.machine.Status.FailureMessage = reason, message
 }
@@ -90,16 +92,22 @@ func (r *Reconciler) reconcilePrerequisites(_ context.Context, s *scope) (bool, 
 
 // reconcileBoot tells how far the host is, and takes the provider ID once it reported in.
 func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) {
-	m, attempt := s.machine, s.host.Spec.Boot
+	m := s.machine
+	cached, err := controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(s.host))
+	if err != nil {
+		return false, err
+	}
+	attempt := currentBoot(s.host, cached)
 	id := inventory.ProviderID(s.host.Namespace, s.host.Name, m.Name)
-	if m.Spec.ProviderID == "" && reportedIn(s.host, m.Name) {
-		// It is written for good, and the cache may be behind: the host that it shows may be that of a machine of the same name, which is gone.
-		var live v1alpha1.BareMetalHost
-		if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.host), &live); err != nil {
+	if m.Spec.ProviderID == "" && attempt != nil && attempt.ReportedAt != nil {
+		// It is permanent, and the cache may be behind: it may show the host and the boot of a machine of the same name that is gone. The boot of that
+		// claim is void, which was written before the machine could go.
+		live, err := controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.host))
+		if err != nil {
 			return false, err
 		}
-		if !reportedIn(&live, m.Name) {
-			return true, nil // the cache is on its way there, and brings the machine
+		if now := currentBoot(s.host, live); now == nil || now.ReportedAt == nil {
+			return true, nil // the cache will show it, and the machine is enqueued then
 		}
 		m.Spec.ProviderID = id
 	}
@@ -120,15 +128,21 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 	if m.Spec.ProviderID == "" {
 		return false, nil
 	}
-	m.Status.Initialization.Provisioned, m.Status.Ready = new(true), true
-	m.Status.Addresses = addressesOf(m.Name, s.host)
+	m.Status.Initialization.Provisioned = new(true)
+	if attempt == nil {
+		m.Status.Addresses = s.addresses // the record of the boot is lost, and what the machine had is the best there is
+		return false, nil
+	}
+	m.Status.Addresses = addressesOf(m.Name, attempt, controllers.Observed(cached, v1alpha1.StageNode))
 	return false, nil
 }
 
-// reportedIn is true for a host whose operating system reported in as that of a machine.
-func reportedIn(host *v1alpha1.BareMetalHost, machine string) bool {
-	ref, attempt := host.Spec.ConsumerRef, host.Spec.Boot
-	return ref != nil && ref.Name == machine && attempt != nil && attempt.ReportedAt != nil
+// currentBoot returns the record of the boot of the host's claim; nil where there is none.
+func currentBoot(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBootSpec {
+	if boot == nil {
+		return nil
+	}
+	return lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
 }
 
 // progressOf returns what the host's condition BootProgress says if it does so for one of the reasons.

@@ -162,7 +162,7 @@ func register(t *testing.T, namespace string, rungs []rung) []*v1alpha1.BareMeta
 			},
 		}
 		errs <- env.Client.Create(t.Context(), h)
-		h.Status.Hardware = &v1alpha1.Hardware{MemoryMiB: sizes[i].memory << 10}
+		h.Status.Hardware = &v1alpha1.Hardware{Memory: *resource.NewQuantity(sizes[i].memory<<30, resource.BinarySI)}
 		for _, kind := range []string{v1alpha1.VerifiedCondition, v1alpha1.AvailableCondition} {
 			h.Status.Conditions = append(h.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: metav1.Now()})
 		}

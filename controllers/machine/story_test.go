@@ -37,7 +37,7 @@ func TestTellProvisioned(t *testing.T) {
 		_, err := r.tell(t.Context(), before, &scope{machine: &m, host: &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h"}}})
 		return err
 	}
-	ready := func(m *v1alpha1.BareMetalMachine) { m.Status.Ready = true }
+	ready := func(m *v1alpha1.BareMetalMachine) { m.Status.Initialization.Provisioned = new(true) }
 	g.Expect(look(ready)).NotTo(Succeed())
 	g.Expect(recorder.Events).To(BeEmpty(), "it has no provider ID")
 

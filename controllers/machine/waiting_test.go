@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,7 +16,7 @@ import (
 // TestLooks: of all that happens to hosts only what changes who may claim them brings the machines that wait.
 func TestLooks(t *testing.T) {
 	host := func(changes ...func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
-		h := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Hardware: &v1alpha1.Hardware{MemoryMiB: 1}}}
+		h := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Hardware: &v1alpha1.Hardware{Memory: *resource.NewQuantity(1<<30, resource.BinarySI)}}}
 		for _, change := range changes {
 			change(h)
 		}
@@ -32,7 +33,7 @@ func TestLooks(t *testing.T) {
 	}{
 		"a resync":     {host(), host(), false},
 		"its power":    {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Power = v1alpha1.PowerOn }), false},
-		"its boot":     {host(), host(func(h *v1alpha1.BareMetalHost) { h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1} }), false},
+		"its boot":     {host(), host(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 1 }), false},
 		"its phase":    {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseAvailable }), false},
 		"the message":  {host(available("A", "x")), host(available("A", "y")), false},
 		"availability": {host(available("A", "x")), host(available("B", "x")), true},
@@ -43,6 +44,8 @@ func TestLooks(t *testing.T) {
 		"taints":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Spec.Taints = []v1alpha1.HostTaint{{Key: "gpu"}} }), true},
 		"domain":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "rack-1" }), true},
 		"consumer": {host(), host(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} }), true},
+		"as read":  {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Memory = resource.MustParse("1Gi") }), false},
+		"memory":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Memory = resource.MustParse("2Gi") }), true},
 		"health":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Health = "Critical" }), true},
 		"detached": {host(), host(func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{v1alpha1.DetachedAnnotation: ""} }), true},
 		"held off": {host(), host(func(h *v1alpha1.BareMetalHost) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"reflect"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,6 +60,25 @@ func (r *Reconciler) onHost() handler.EventHandler {
 	}
 }
 
+// onBoot enqueues the machine that a boot is for: later where only what was served, or the status, changed.
+func onBoot() handler.EventHandler {
+	enqueue := func(o client.Object, add func(reconcile.Request)) {
+		if boot, ok := o.(*v1alpha1.BareMetalBoot); ok && boot.Spec.MachineName != "" {
+			add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: boot.Namespace, Name: boot.Spec.MachineName}})
+		}
+	}
+	return handler.Funcs{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q controllers.Queue) {
+			if controllers.Asked(e) && !controllers.BootContinued(e) {
+				enqueue(e.ObjectNew, q.Add)
+				return
+			}
+			enqueue(e.ObjectNew, func(request reconcile.Request) { q.AddAfter(request, controllers.Together) })
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q controllers.Queue) { enqueue(e.Object, q.Add) },
+	}
+}
+
 // bringHolders brings the machine that has a host, and where nobody has it those that noted it as theirs.
 func (r *Reconciler) bringHolders(ctx context.Context, host *v1alpha1.BareMetalHost, bring func(reconcile.Request)) {
 	if ref := host.Spec.ConsumerRef; ref != nil {
@@ -105,12 +124,13 @@ func mayHave(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) bool {
 	return err != nil || claim.Suits(host, want) == ""
 }
 
-// newsToWaiting is true for a change of a host that may change who may claim it.
+// newsToWaiting is true for a change of a host that may change who may claim it. Equal Quantities may differ in memory, so the hardware is
+// compared by its meaning.
 func newsToWaiting(before, after *v1alpha1.BareMetalHost) bool {
-	return !reflect.DeepEqual(looksOf(before), looksOf(after))
+	return !reflect.DeepEqual(looksOf(before), looksOf(after)) || !equality.Semantic.DeepEqual(before.Status.Hardware, after.Status.Hardware)
 }
 
-// looks is what of a host counts for machines that wait for one. How it boots, its power and what was seen of it change all the time, and
+// looks is what of a host, besides its hardware, counts for machines that wait for one. How it boots, its power and what was seen of it change all the time, and
 // do not.
 type looks struct {
 	labels       map[string]string
@@ -118,15 +138,14 @@ type looks struct {
 	verified     bool
 	outOfService string // as annotations say it too
 	available    metav1.Condition
-	hardware     v1alpha1.Hardware
 }
 
 func looksOf(h *v1alpha1.BareMetalHost) looks {
 	l := looks{
 		labels: h.Labels, spec: h.Spec, outOfService: claim.OutOfService(h),
-		verified: conditions.IsTrue(h, v1alpha1.VerifiedCondition), hardware: ptr.Deref(h.Status.Hardware, v1alpha1.Hardware{}),
+		verified: conditions.IsTrue(h, v1alpha1.VerifiedCondition),
 	}
-	l.spec.Boot = nil
+	l.spec.Boots = 0
 	if c := conditions.Get(h, v1alpha1.AvailableCondition); c != nil {
 		l.available = metav1.Condition{Status: c.Status, Reason: c.Reason}
 	}

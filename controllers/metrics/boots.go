@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -28,14 +29,22 @@ const shownDomains = 50
 type boots struct{ underWay, waiting int }
 
 // countBoots counts who boots and who waits to. The hosts without a failure domain are shown from the start, of the others those with the most to do.
-func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, settings lifecycle.Settings, now time.Time) {
+func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, records []v1alpha1.BareMetalBoot, settings lifecycle.Settings, now time.Time) {
 	all := map[string]boots{"": {}}
+	byHost := make(map[client.ObjectKey]*v1alpha1.BareMetalBoot, len(records))
+	for n := range records {
+		byHost[client.ObjectKeyFromObject(&records[n])] = &records[n]
+	}
 	for n := range hosts {
 		h := &hosts[n]
 		domain := h.Spec.FailureDomain
 		count := all[domain]
+		view := lifecycle.View{Spec: h.Spec}
+		if b := byHost[client.ObjectKeyFromObject(h)]; b != nil {
+			view.Boot, view.WaitedAt = &b.Spec, controllers.WaitedAt(b)
+		}
 		switch c := conditions.Get(h, v1alpha1.BootedCondition); {
-		case now.Before(lifecycle.BootsUntil(h.Spec, controllers.WaitedAt(h), settings)):
+		case now.Before(view.BootsUntil(settings)):
 			count.underWay++
 		case c != nil && c.Reason == v1alpha1.ReasonWaitingForBootSlot:
 			count.waiting++

@@ -34,7 +34,7 @@ var (
 		string(v1alpha1.PhaseBooting), string(v1alpha1.PhaseProvisioned), string(v1alpha1.PhaseBootFailed), string(v1alpha1.PhaseStateLost),
 		string(v1alpha1.PhaseReleasing), string(v1alpha1.PhaseCleaning), string(v1alpha1.PhaseExternallyProvisioned), string(v1alpha1.PhaseMaintenance),
 		string(v1alpha1.PhaseQuarantined), string(v1alpha1.PhaseOrphaned), string(v1alpha1.PhaseDeleting), string(v1alpha1.PhaseDetached),
-		string(v1alpha1.PhaseHeldOff), other,
+		string(v1alpha1.PhaseHeldOff), string(v1alpha1.PhaseBootUnknown), other,
 	}
 	bmcReasons = []string{
 		v1alpha1.ReasonCredentialsMissing, v1alpha1.ReasonCredentialsRefused, v1alpha1.ReasonBMCUnreachable, v1alpha1.ReasonCertificateInvalid,
@@ -92,9 +92,14 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 		i.Log.Error(err, "List the machines for the metrics")
 		return
 	}
+	var boots v1alpha1.BareMetalBootList
+	if err := i.Client.List(ctx, &boots, client.UnsafeDisableDeepCopy); err != nil {
+		i.Log.Error(err, "Failed to list the boots for the metrics")
+		return
+	}
 	now := time.Now()
 	countHosts(to, hosts.Items)
-	countBoots(to, hosts.Items, i.Settings, now)
+	countBoots(to, hosts.Items, boots.Items, i.Settings, now)
 	countMachines(to, machines.Items, now)
 	load := i.Pool.Load()
 	for state, n := range map[string]int{"waiting": load.Waiting, "running": load.Running, "slow": load.Slow} {

@@ -29,15 +29,18 @@ import (
 type store struct {
 	client.Reader
 
-	t               *testing.T
-	hosts, machines []runtime.Object
-	err             error
+	t                      *testing.T
+	hosts, boots, machines []runtime.Object
+	err                    error
 }
 
 func (s *store) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	NewWithT(s.t).Expect(opts).To(ContainElement(client.UnsafeDisableDeepCopy), "a scrape copies nothing")
-	if _, ok := list.(*v1alpha1.BareMetalHostList); ok {
+	switch list.(type) {
+	case *v1alpha1.BareMetalHostList:
 		return errors.Join(s.err, apimeta.SetList(list, s.hosts))
+	case *v1alpha1.BareMetalBootList:
+		return errors.Join(s.err, apimeta.SetList(list, s.boots))
 	}
 	return errors.Join(s.err, apimeta.SetList(list, s.machines))
 }
@@ -112,18 +115,20 @@ func TestInventory(t *testing.T) {
 func TestBoots(t *testing.T) {
 	g := NewWithT(t)
 	s := &store{t: t}
-	add := func(domain string, change func(*v1alpha1.BareMetalHost)) {
-		h := &v1alpha1.BareMetalHost{}
-		h.Spec.FailureDomain, h.Spec.ConsumerRef = domain, &v1alpha1.ConsumerReference{Name: "m"}
-		change(h)
-		s.hosts = append(s.hosts, h)
+	add := func(domain string, change func(*v1alpha1.BareMetalHost, *v1alpha1.BareMetalBoot)) {
+		h, b := &v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}
+		h.Name = fmt.Sprintf("h-%d", len(s.hosts))
+		h.Spec.FailureDomain, h.Spec.ConsumerRef, b.Name = domain, &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, h.Name
+		change(h, b)
+		s.hosts, s.boots = append(s.hosts, h), append(s.boots, b)
 	}
-	begun := func(ago time.Duration) func(*v1alpha1.BareMetalHost) {
-		return func(h *v1alpha1.BareMetalHost) {
-			h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.NewTime(time.Now().Add(-ago))}
+	begun := func(ago time.Duration) func(*v1alpha1.BareMetalHost, *v1alpha1.BareMetalBoot) {
+		return func(h *v1alpha1.BareMetalHost, b *v1alpha1.BareMetalBoot) {
+			h.Spec.Boots = 1
+			b.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "c", StartedAt: metav1.NewTime(time.Now().Add(-ago))}
 		}
 	}
-	waits := func(h *v1alpha1.BareMetalHost) {
+	waits := func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalBoot) {
 		h.Status.Conditions = []metav1.Condition{{Type: v1alpha1.BootedCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonWaitingForBootSlot}}
 	}
 	collect := func() string {
@@ -139,7 +144,10 @@ func TestBoots(t *testing.T) {
 		add("rack-1", waits)
 	}
 	add("rack-1", begun(24*time.Hour))
-	add("rack-1", func(h *v1alpha1.BareMetalHost) { begun(0)(h); h.Spec.Boot.ReportedAt = new(metav1.Now()) })
+	add("rack-1", func(h *v1alpha1.BareMetalHost, b *v1alpha1.BareMetalBoot) {
+		begun(0)(h, b)
+		b.Spec.ReportedAt = new(metav1.Now())
+	})
 	add("", begun(0))
 	for n := range 100 {
 		add(fmt.Sprintf("made-up-%03d", n), waits)
@@ -183,7 +191,7 @@ func TestReasons(t *testing.T) {
 	metrics.BootProblem(strings.Repeat("x", 99))
 	metrics.Quarantined("bob's word")
 	metrics.BootStage("Restarted", time.Second)
-	metrics.BootStage(v1alpha1.StageSeed, -time.Second)
+	metrics.BootStage(v1alpha1.StageData, -time.Second)
 	metrics.NotClaimed(true)
 	metrics.Released(metrics.ReleasedUnfenced, time.Second)
 	g.Expect(series()).To(Equal(before))
@@ -195,7 +203,7 @@ func TestReasons(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	g.Expect(text.String()).To(ContainSubstring(`capbm_boot_failures_total{reason="Other"} 1`))
-	g.Expect(text.String()).To(ContainSubstring(`capbm_boot_stage_duration_seconds_sum{stage="Seed"} 0`), "clocks may differ: no duration is negative")
+	g.Expect(text.String()).To(ContainSubstring(`capbm_boot_stage_duration_seconds_sum{stage="Data"} 0`), "clocks may differ: no duration is negative")
 }
 
 // TestScrapeOfMany: a scrape of 10,000 hosts takes moments.

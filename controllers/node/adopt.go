@@ -24,7 +24,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	if err != nil || node == nil {
 		return err
 	}
-	current, err := r.report(ctx, s.host)
+	current, err := r.report(ctx, s)
 	if err != nil || !current {
 		return err
 	}
@@ -36,16 +36,16 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	seen := controllers.NewSighting(s.host, v1alpha1.StageNode)
+	seen := controllers.StageNow(s.boot, v1alpha1.StageNode)
 	seen.Client = controllers.Clip("kubelet "+node.Status.NodeInfo.KubeletVersion, controllers.MaxText)
 	noteAddresses(&seen, node)
-	if err := controllers.ApplySighting(ctx, r.Client, client.ObjectKeyFromObject(s.host), seen); err != nil {
+	if err := controllers.ApplyStages(ctx, r.Client, s.boot, seen); err != nil {
 		return err
 	}
-	if controllers.Seen(s.host, v1alpha1.StageNode) == nil {
-		metrics.BootStage(seen.Stage, seen.Time.Sub(s.host.Spec.Boot.StartedAt.Time))
+	if controllers.Observed(s.boot, v1alpha1.StageNode) == nil {
+		metrics.BootStage(seen.Stage, seen.Time.Sub(s.boot.Spec.StartedAt.Time))
 		controllers.Tell(r.Recorder, s.host, nil, corev1.EventTypeNormal, controllers.EventBootStage+string(seen.Stage), "Boot",
-			"Boot attempt %d: the Node appeared (%s)", seen.Attempt, seen.Client)
+			"Boot attempt %d: the Node appeared (%s)", s.boot.Spec.Attempt, seen.Client)
 	}
 	return nil
 }
@@ -60,17 +60,17 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	node, err := r.find(ctx, cached, s.host)
+	node, err := r.find(ctx, cached, s.host, s.boot)
 	if err != nil || node == nil {
 		return err
 	}
-	before := controllers.Seen(s.host, v1alpha1.StageNode)
+	before := controllers.Observed(s.boot, v1alpha1.StageNode)
 	seen := *before.DeepCopy()
 	noteAddresses(&seen, node)
 	if len(seen.Addresses) == 0 || equality.Semantic.DeepEqual(seen, *before) {
 		return nil
 	}
-	return controllers.ApplySighting(ctx, r.Client, client.ObjectKeyFromObject(s.host), seen)
+	return controllers.ApplyStages(ctx, r.Client, s.boot, seen)
 }
 
 // mostAddresses is how many addresses of a Node are noted: one with more has those of its containers among them.
@@ -78,7 +78,7 @@ const mostAddresses = 32
 
 // noteAddresses notes the addresses that a Node says it has, those that Cluster API knows the type of. Whoever has the cluster can make them
 // say anything: nothing trusts them.
-func noteAddresses(seen *v1alpha1.Sighting, node *corev1.Node) {
+func noteAddresses(seen *v1alpha1.ObservedStage, node *corev1.Node) {
 	seen.Address, seen.Addresses = "", nil
 	for _, a := range node.Status.Addresses {
 		kind := clusterv1.MachineAddressType(a.Type)
@@ -102,7 +102,7 @@ func (r *Reconciler) liveNode(ctx context.Context, s *scope) (*corev1.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.find(ctx, cached, s.host)
+	found, err := r.find(ctx, cached, s.host, s.boot)
 	if err != nil || found == nil {
 		return nil, err
 	}
@@ -114,33 +114,31 @@ func (r *Reconciler) liveNode(ctx context.Context, s *scope) (*corev1.Node, erro
 	if err := direct.Get(ctx, client.ObjectKeyFromObject(found), node); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if same, err := r.matches(ctx, node, s.host); err != nil || !same {
+	if same, err := r.matches(ctx, node, s.host, s.boot); err != nil || !same {
 		return nil, err // it is another by now, and that brings the machine back
 	}
 	return node, nil
 }
 
-// report notes that the host booted, unless it reported in itself. It returns false when the host is not what the cache showed: it was
-// released, or its attempt ended.
-func (r *Reconciler) report(ctx context.Context, cached *v1alpha1.BareMetalHost) (bool, error) {
-	var host v1alpha1.BareMetalHost
-	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(cached), &host); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	was, now := cached.Spec.Boot, host.Spec.Boot
-	if host.UID != cached.UID || host.Spec.ConsumerRef == nil || *host.Spec.ConsumerRef != *cached.Spec.ConsumerRef ||
-		now == nil || now.Failure != nil || now.SeededAt == nil || now.Attempt != was.Attempt || !now.StartedAt.Equal(&was.StartedAt) {
-		return false, nil
-	}
-	if now.ReportedAt != nil {
-		return true, nil
-	}
-	before := host.DeepCopy()
-	now.ReportedAt = new(metav1.Now())
-	if err := r.Client.Patch(ctx, &host, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+// report records that the host booted, unless it reported in itself. It returns false when the boot is not what the cache showed: the host was released,
+// or the boot ended.
+func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
+	live, err := controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.boot))
+	if err != nil || live == nil {
 		return false, err
 	}
-	ctrl.LoggerFrom(ctx).Info("The host booted: its Node appeared", "BareMetalHost", client.ObjectKeyFromObject(&host))
+	if live.Spec.Number != s.boot.Spec.Number || live.Spec.Failure != nil || !served(s.host, live) {
+		return false, nil
+	}
+	if live.Spec.ReportedAt != nil {
+		return true, nil
+	}
+	before := live.DeepCopy()
+	live.Spec.ReportedAt = new(metav1.Now())
+	if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return false, err
+	}
+	ctrl.LoggerFrom(ctx).Info("The host booted: its Node appeared", "BareMetalHost", client.ObjectKeyFromObject(s.host))
 	return true, nil
 }
 

@@ -29,8 +29,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachines,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
@@ -61,6 +62,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	r.controller, err = ctrl.NewControllerManagedBy(mgr).Named("node").
 		For(&v1alpha1.BareMetalMachine{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(machineOfHost)).
+		Watches(&v1alpha1.BareMetalBoot{}, handler.EnqueueRequestsFromMapFunc(machineOfBoot)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesRawSource(controllers.ClusterSource(r.Clusters, "node", ofCluster)).
@@ -69,13 +71,22 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return err
 }
 
-// machineOfHost returns the machine of a host that was given bootstrap data: no other can have a Node.
+// machineOfHost returns the machine of a host.
 func machineOfHost(_ context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*v1alpha1.BareMetalHost)
-	if !ok || host.Spec.ConsumerRef == nil || host.Spec.Boot == nil || host.Spec.Boot.SeededAt == nil {
+	if !ok || host.Spec.ConsumerRef == nil || host.Spec.Boots == 0 {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}}}
+}
+
+// machineOfBoot returns the machine of a boot in which the bootstrap data was served: no other can have a Node.
+func machineOfBoot(_ context.Context, o client.Object) []reconcile.Request {
+	boot, ok := o.(*v1alpha1.BareMetalBoot)
+	if !ok || boot.Spec.DataServedAt == nil || boot.Spec.VoidedAt != nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: boot.Namespace, Name: boot.Spec.MachineName}}}
 }
 
 // machinesOfNode returns the machines, in a namespace, that a Node may be of.
@@ -111,6 +122,7 @@ func (r *Reconciler) machinesOfNode(namespace string) handler.MapFunc {
 // scope is what one reconcile works on: a host that was given the bootstrap data of its machine, and the machine's cluster.
 type scope struct {
 	host    *v1alpha1.BareMetalHost
+	boot    *v1alpha1.BareMetalBoot
 	cluster client.ObjectKey
 	paused  bool
 }
@@ -126,9 +138,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	var again time.Duration
 	switch {
-	case controllers.Seen(s.host, v1alpha1.StageNode) == nil:
+	case controllers.Observed(s.boot, v1alpha1.StageNode) == nil:
 		err = r.adopt(ctx, s)
-	case restartDoubtful(s.host):
+	case restartDoubtful(s.boot):
 		again, err = r.checkRestart(ctx, s)
 	default:
 		err = r.refresh(ctx, s)
@@ -151,19 +163,20 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 		return nil, err
 	}
 	host := &held.Items[0]
-	if host.Spec.Boot == nil || host.Spec.Boot.SeededAt == nil {
-		return nil, nil //nolint:nilnil // nothing to do is a valid answer
+	boot, err := controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(host))
+	if err != nil || !served(host, boot) {
+		return nil, err
 	}
 	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
 	if err != nil || consumer.BareMetalMachine == nil || !controllers.HasWatchFilter(consumer.BareMetalMachine, r.WatchFilter) {
 		return nil, err
 	}
-	view := controllers.View(host, consumer, time.Now())
+	view := controllers.View(host, boot, consumer, time.Now())
 	switch lifecycle.StateOf(view) {
 	case lifecycle.StateBooting, lifecycle.StateReported, lifecycle.StateProvisioned:
-		return &scope{host: host, cluster: client.ObjectKeyFromObject(consumer.Cluster), paused: view.Paused || view.Consumer.Paused}, nil
+		return &scope{host: host, boot: boot, cluster: client.ObjectKeyFromObject(consumer.Cluster), paused: view.Paused || view.Consumer.Paused}, nil
 	default:
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil //nolint:nilnil // nothing to do is a valid answer
 	}
 }
 
@@ -180,7 +193,7 @@ func (r *Reconciler) unconnected(ctx context.Context, s *scope, err error) error
 	if !errors.Is(err, clustercache.ErrClusterNotConnected) {
 		return fmt.Errorf("watch the Nodes of cluster %s: %w", s.cluster, err)
 	}
-	if controllers.Seen(s.host, v1alpha1.StageNode) != nil && !restartDoubtful(s.host) {
+	if controllers.Observed(s.boot, v1alpha1.StageNode) != nil && !restartDoubtful(s.boot) {
 		return nil // nothing is missing
 	}
 	ctrl.LoggerFrom(ctx).V(2).Info("The Node is not looked for: its cluster is not connected", "Cluster", s.cluster, "BareMetalHost", client.ObjectKeyFromObject(s.host))

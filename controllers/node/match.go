@@ -13,11 +13,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // find looks for the Node of a host among the Nodes of its cluster: by provider ID, then by hardware, then by name. What finds
 // several finds none.
-func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alpha1.BareMetalHost) (*corev1.Node, error) {
+func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*corev1.Node, error) {
 	lookups := []client.MatchingFields{{index.NodeProviderIDField: providerID(host)}}
 	if hardware := host.Status.Hardware; hardware != nil {
 		if id := inventory.HardwareID(hardware.SystemUUID); id != "" {
@@ -31,7 +32,7 @@ func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alph
 		}
 		var found []*corev1.Node
 		for i := range list.Items {
-			if matches, err := r.matches(ctx, &list.Items[i], host); err != nil {
+			if matches, err := r.matches(ctx, &list.Items[i], host, boot); err != nil {
 				return nil, err
 			} else if matches {
 				found = append(found, &list.Items[i])
@@ -45,15 +46,15 @@ func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alph
 	if err := nodes.Get(ctx, client.ObjectKey{Name: host.Spec.ConsumerRef.Name}, node); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if matches, err := r.matches(ctx, node, host); err != nil || !matches {
+	if matches, err := r.matches(ctx, node, host, boot); err != nil || !matches {
 		return nil, err
 	}
 	return node, nil
 }
 
-func (r *Reconciler) matches(ctx context.Context, node *corev1.Node, host *v1alpha1.BareMetalHost) (bool, error) {
+func (r *Reconciler) matches(ctx context.Context, node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (bool, error) {
 	sameHardware, err := r.hostsWithHardware(ctx, node)
-	return err == nil && matches(node, host, sameHardware), err
+	return err == nil && matches(node, host, boot, sameHardware), err
 }
 
 // hostsWithHardware returns the hosts of the inventory, in any namespace, whose BMC reported the UUID of a Node's server.
@@ -74,17 +75,17 @@ func (r *Reconciler) hostsWithHardware(ctx context.Context, node *corev1.Node) (
 // A Node from before the server was off in this boot attempt is never the host's: a former machine left it. The two times are of two
 // clocks, in whole seconds. No tolerance is given, since a stale Node may be some seconds older, and a true one is younger by what
 // a server takes to start and to boot: more than clocks differ that anybody looks after.
-func matches(node *corev1.Node, host *v1alpha1.BareMetalHost, sameHardware []v1alpha1.BareMetalHost) bool {
+func matches(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, sameHardware []v1alpha1.BareMetalHost) bool {
 	switch {
-	case !node.DeletionTimestamp.IsZero(), host.Spec.ConsumerRef == nil, host.Spec.Boot == nil, host.Spec.Boot.SeededAt == nil,
-		node.CreationTimestamp.Before(bootedAfter(host.Spec.Boot)):
+	case !node.DeletionTimestamp.IsZero(), host.Spec.ConsumerRef == nil, !served(host, boot),
+		node.CreationTimestamp.Before(bootedAfter(&boot.Spec)):
 		return false
 	case node.Spec.ProviderID != "":
 		return node.Spec.ProviderID == providerID(host)
 	case len(sameHardware) == 1:
 		return sameHardware[0].UID == host.UID
 	}
-	has := controllers.UsedAddresses(host)
+	has := controllers.UsedAddresses(host, boot)
 	for _, a := range node.Status.Addresses {
 		if parsed, err := netip.ParseAddr(a.Address); err == nil && slices.Contains(has, parsed.Unmap()) {
 			return node.Name == host.Spec.ConsumerRef.Name
@@ -93,8 +94,17 @@ func matches(node *corev1.Node, host *v1alpha1.BareMetalHost, sameHardware []v1a
 	return false
 }
 
+// served is true for a boot of the host's claim in which the bootstrap data was served: no other has a Node.
+func served(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool {
+	if boot == nil {
+		return false
+	}
+	current := lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
+	return current != nil && current.DataServedAt != nil
+}
+
 // bootedAfter is the time before which a server cannot have run the operating system of a boot attempt.
-func bootedAfter(attempt *v1alpha1.BootAttempt) *metav1.Time {
+func bootedAfter(attempt *v1alpha1.BareMetalBootSpec) *metav1.Time {
 	if attempt.PoweredOffAt != nil && attempt.StartedAt.Before(attempt.PoweredOffAt) {
 		return attempt.PoweredOffAt
 	}

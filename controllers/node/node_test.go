@@ -72,6 +72,7 @@ func start(t *testing.T) *atomic.Int32 {
 type pair struct {
 	claim *controllerstest.Claim
 	host  *v1alpha1.BareMetalHost
+	boot  *v1alpha1.BareMetalBoot
 	node  *corev1.Node
 }
 
@@ -95,15 +96,19 @@ func preparePair(t *testing.T, changes ...func(*pair)) *pair {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"},
 			Spec: v1alpha1.BareMetalHostSpec{
 				BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: "52:54:00:00:02:01",
-				ConsumerRef: &v1alpha1.ConsumerReference{Name: name},
-				Boot: &v1alpha1.BootAttempt{
-					Attempt: 2, StartedAt: then, PoweredOffAt: &then, ScriptAddress: "192.0.2.8", SeedAddress: address, SeededAt: &then,
-				},
+				ConsumerRef: controllerstest.Claimed(name), Boots: 2,
 			},
 		},
 		node: &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: address}}},
+		},
+	}
+	p.boot = &v1alpha1.BareMetalBoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"},
+		Spec: v1alpha1.BareMetalBootSpec{
+			Number: 2, Attempt: 2, ClaimID: p.host.Spec.ConsumerRef.ClaimID, MachineName: name,
+			StartedAt: then, PoweredOffAt: &then, ScriptAddress: "192.0.2.8", DataAddress: address, DataServedAt: &then,
 		},
 	}
 	p.node.Status.NodeInfo.KubeletVersion = "v1.36.3"
@@ -116,6 +121,7 @@ func preparePair(t *testing.T, changes ...func(*pair)) *pair {
 func (p *pair) create(t *testing.T) {
 	t.Helper()
 	createHost(t, p.host)
+	env.Create(t, p.boot)
 	p.claim = env.NewClaim(t, p.host.Namespace, p.host.Spec.ConsumerRef.Name)
 	status := p.node.Status
 	env.Create(t, p.node)
@@ -140,11 +146,11 @@ func (p *pair) providerID() string {
 func (p *pair) adopted(t *testing.T) {
 	t.Helper()
 	controllerstest.Wait(t, env, p.node, func(g Gomega, n *corev1.Node) { g.Expect(n.Spec.ProviderID).To(Equal(p.providerID())) })
-	controllerstest.Wait(t, env, p.host, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Spec.Boot.ReportedAt).NotTo(BeNil())
-		seen := controllers.Seen(h, v1alpha1.StageNode)
+	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) {
+		g.Expect(b.Spec.ReportedAt).NotTo(BeNil())
+		seen := controllers.Observed(b, v1alpha1.StageNode)
 		g.Expect(seen).NotTo(BeNil())
-		g.Expect(seen.Attempt).To(Equal(h.Spec.Boot.Attempt))
+		g.Expect(seen.Number).To(Equal(b.Spec.Number))
 		g.Expect(seen.Client).To(Equal("kubelet v1.36.3"))
 	})
 	controllerstest.Wait(t, env, p.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
@@ -160,9 +166,9 @@ func (p *pair) untouched(t *testing.T, nodeProviderID string) {
 	newPair(t).adopted(t)
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.node), p.node)).To(Succeed())
 	g.Expect(p.node.Spec.ProviderID).To(Equal(nodeProviderID))
-	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.host), p.host)).To(Succeed())
-	g.Expect(p.host.Spec.Boot.ReportedAt).To(BeNil())
-	g.Expect(controllers.Seen(p.host, v1alpha1.StageNode)).To(BeNil())
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.boot), p.boot)).To(Succeed())
+	g.Expect(p.boot.Spec.ReportedAt).To(BeNil())
+	g.Expect(controllers.Observed(p.boot, v1alpha1.StageNode)).To(BeNil())
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.claim.BareMetalMachine), p.claim.BareMetalMachine)).To(Succeed())
 	g.Expect(p.claim.BareMetalMachine.Spec.ProviderID).To(BeEmpty())
 }
@@ -193,12 +199,12 @@ func TestNodeProvesTheBoot(t *testing.T) {
 		"by name and address, hardware new": {withHardware("30303030-3030-3030-3030-303030303031"), onHardware("30303030-3030-3030-3030-303030303032")},
 		"by name and the loader's address":  {func(p *pair) { p.node.Status.Addresses[1].Address = "192.0.2.8" }},
 		"by name and address, IPv6": {func(p *pair) {
-			p.host.Spec.Boot.SeedAddress, p.node.Status.Addresses[1].Address = "2001:db8::9", "2001:0db8:0::0009"
+			p.boot.Spec.DataAddress, p.node.Status.Addresses[1].Address = "2001:db8::9", "2001:0db8:0::0009"
 		}},
 		"that has the provider ID": {strange, func(p *pair) {
 			p.node.Spec.ProviderID = "baremetal://" + p.host.Namespace + "/h/" + p.host.Spec.ConsumerRef.Name
 		}},
-		"of a host that reported in already": {func(p *pair) { p.host.Spec.Boot.ReportedAt = new(metav1.Now()) }},
+		"of a host that reported in already": {func(p *pair) { p.boot.Spec.ReportedAt = new(metav1.Now()) }},
 		"of a host in its cluster's network": {func(p *pair) {
 			p.host.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "203.0.113.4"}}
 		},
@@ -217,24 +223,24 @@ func TestNotTheHosts(t *testing.T) {
 	start(t)
 	for name, changes := range map[string][]func(*pair){
 		"of a former machine": {withHardware(hardware), onHardware(hardware), func(p *pair) {
-			p.host.Spec.Boot.StartedAt = metav1.NewTime(time.Now().Add(time.Hour))
+			p.boot.Spec.StartedAt = metav1.NewTime(time.Now().Add(time.Hour))
 		}},
 		"of a former machine, with the same provider ID": {func(p *pair) {
 			p.node.Spec.ProviderID = "baremetal://" + p.host.Namespace + "/h/" + p.host.Spec.ConsumerRef.Name
-			p.host.Spec.Boot.StartedAt = metav1.NewTime(time.Now().Add(time.Hour))
+			p.boot.Spec.StartedAt = metav1.NewTime(time.Now().Add(time.Hour))
 		}},
 		"of what ran before the server was off": {withHardware(hardware), onHardware(hardware), func(p *pair) {
-			p.host.Spec.Boot.PoweredOffAt = &metav1.Time{Time: time.Now().Add(time.Hour)}
+			p.boot.Spec.PoweredOffAt = &metav1.Time{Time: time.Now().Add(time.Hour)}
 		}},
 		"of another provider":          {nodeWithID("aws:///eu-1/i-1")},
 		"of another machine of ours":   {nodeWithID("baremetal://dc/h/other")},
 		"without the address":          {func(p *pair) { p.node.Status.Addresses[1].Address = "192.0.2.99" }},
 		"without the name":             {func(p *pair) { p.node.Name += "-other" }},
-		"before the bootstrap data":    {func(p *pair) { p.host.Spec.Boot.SeededAt = nil }},
-		"after the attempt ended":      {func(p *pair) { p.host.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: "R", Message: "m"} }},
+		"before the bootstrap data":    {func(p *pair) { p.boot.Spec.DataServedAt = nil }},
+		"after the attempt ended":      {func(p *pair) { p.boot.Spec.Failure = &v1alpha1.BootFailure{Reason: "R", Message: "m"} }},
 		"of a host in maintenance":     {func(p *pair) { p.host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }},
 		"with hardware of no one":      {withHardware("00000000-0000-0000-0000-000000000000"), onHardware("00000000-0000-0000-0000-000000000000"), strange},
-		"of a host without its number": {func(p *pair) { p.host.Spec.Boot.ScriptAddress, p.host.Spec.Boot.SeedAddress = "", "" }},
+		"of a host without its number": {func(p *pair) { p.boot.Spec.ScriptAddress, p.boot.Spec.DataAddress = "", "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, changes...)
@@ -272,19 +278,19 @@ func TestSameHardware(t *testing.T) {
 // TestNodeBeforeTheSeed: a Node that is there before the bootstrap data was given out, as its clock would have it, counts from then on.
 func TestNodeBeforeTheSeed(t *testing.T) {
 	start(t)
-	p := newPair(t, func(p *pair) { p.host.Spec.Boot.SeededAt = nil })
+	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedAt = nil })
 	p.untouched(t, "")
-	controllerstest.Modify(t, env, p.host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.SeededAt = new(metav1.Now()) })
+	controllerstest.Modify(t, env, p.boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.DataServedAt = new(metav1.Now()) })
 	p.adopted(t)
 }
 
 // TestPaused: a boot in flight is finished, as a move waits for it; all else waits for the end of the pause.
 func TestPaused(t *testing.T) {
 	start(t)
-	p := newPair(t, func(p *pair) { p.host.Spec.Boot.SeededAt = nil })
+	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedAt = nil })
 	controllerstest.Modify(t, env, p.claim.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
-	controllerstest.Modify(t, env, p.host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.SeededAt = new(metav1.Now()) })
-	controllerstest.Wait(t, env, p.host, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Boot.ReportedAt).NotTo(BeNil()) })
+	controllerstest.Modify(t, env, p.boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.DataServedAt = new(metav1.Now()) })
+	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.Spec.ReportedAt).NotTo(BeNil()) })
 	newPair(t).adopted(t)
 	g := NewWithT(t)
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.node), p.node)).To(Succeed())
@@ -296,14 +302,14 @@ func TestPaused(t *testing.T) {
 // TestDeletedMachine: the Node of a machine that is being deleted is left alone.
 func TestDeletedMachine(t *testing.T) {
 	start(t)
-	p := newPair(t, func(p *pair) { p.host.Spec.Boot.SeededAt = nil })
+	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedAt = nil })
 	controllerstest.Wait(t, env, p.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Finalizers).NotTo(BeEmpty()) })
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), p.claim.BareMetalMachine)).To(Succeed())
 	controllerstest.Wait(t, env, p.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(m.DeletionTimestamp).NotTo(BeNil())
 		g.Expect(conditions.GetReason(m, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonWaitingForRelease))
 	})
-	controllerstest.Modify(t, env, p.host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boot.SeededAt = new(metav1.Now()) })
+	controllerstest.Modify(t, env, p.boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.DataServedAt = new(metav1.Now()) })
 	p.untouched(t, "")
 }
 
@@ -332,20 +338,19 @@ func TestRestart(t *testing.T) {
 		p.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	})
 	p.adopted(t)
-	key := client.ObjectKeyFromObject(p.host)
-	g.Expect(controllers.ApplySighting(t.Context(), env.Client, key, controllers.NewSighting(p.host, v1alpha1.StageRestarted))).To(Succeed())
+	g.Expect(controllers.ApplyStages(t.Context(), env.Client, p.boot, controllers.StageNow(p.boot, v1alpha1.StageRestarted))).To(Succeed())
 	newPair(t).adopted(t)
-	controllerstest.Wait(t, env, p.host, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(controllers.Seen(h, v1alpha1.StageRestarted)).NotTo(BeNil())
-		g.Expect(controllers.Seen(h, v1alpha1.StageNodeLost)).To(BeNil(), "its Node is Ready")
+	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) {
+		g.Expect(controllers.Observed(b, v1alpha1.StageRestarted)).NotTo(BeNil())
+		g.Expect(controllers.Observed(b, v1alpha1.StageNodeLost)).To(BeNil(), "its Node is Ready")
 	})
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.node), p.node)).To(Succeed())
 	p.node.Status.Conditions[0].Status = corev1.ConditionUnknown
 	p.node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-2 * time.Minute))
 	g.Expect(env.Client.Status().Update(t.Context(), p.node)).To(Succeed())
-	controllerstest.Wait(t, env, p.host, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(controllers.Seen(h, v1alpha1.StageNodeLost)).NotTo(BeNil())
-		g.Expect(h.Spec.Boot.Failure).To(BeNil(), "what it means the lifecycle decides")
+	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) {
+		g.Expect(controllers.Observed(b, v1alpha1.StageNodeLost)).NotTo(BeNil())
+		g.Expect(b.Spec.Failure).To(BeNil(), "what it means the lifecycle decides")
 	})
 }
 
@@ -357,18 +362,18 @@ func TestAddresses(t *testing.T) {
 	p := newPair(t)
 	p.adopted(t)
 	name := p.claim.BareMetalMachine.Name
-	seen := func(until func(Gomega, *v1alpha1.Sighting)) {
+	seen := func(until func(Gomega, *v1alpha1.ObservedStage)) {
 		t.Helper()
-		controllerstest.Wait(t, env, p.host, func(g Gomega, h *v1alpha1.BareMetalHost) { until(g, controllers.Seen(h, v1alpha1.StageNode)) })
+		controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) { until(g, controllers.Observed(b, v1alpha1.StageNode)) })
 	}
 	at := func(kind clusterv1.MachineAddressType, a string) clusterv1.MachineAddress {
 		return clusterv1.MachineAddress{Type: kind, Address: a}
 	}
 	hostname, four, six := at("Hostname", name), at("InternalIP", address), at("InternalIP", "2001:db8::9")
-	seen(func(g Gomega, s *v1alpha1.Sighting) {
+	seen(func(g Gomega, s *v1alpha1.ObservedStage) {
 		g.Expect(s.Addresses).To(BeEquivalentTo([]clusterv1.MachineAddress{hostname, four}))
 	})
-	first := controllers.Seen(p.host, v1alpha1.StageNode).Time
+	first := controllers.Observed(p.boot, v1alpha1.StageNode).Time
 
 	say := func(change func(*corev1.NodeStatus)) {
 		t.Helper()
@@ -383,7 +388,7 @@ func TestAddresses(t *testing.T) {
 	say(func(s *corev1.NodeStatus) {
 		s.Addresses = append(s.Addresses, corev1.NodeAddress{Type: "Carrier", Address: "pigeon"}, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "2001:db8::9"})
 	})
-	seen(func(g Gomega, s *v1alpha1.Sighting) {
+	seen(func(g Gomega, s *v1alpha1.ObservedStage) {
 		g.Expect(s.Addresses).To(BeEquivalentTo([]clusterv1.MachineAddress{hostname, four, six}))
 		g.Expect(s.Address).To(Equal(address))
 		g.Expect(s.Time).To(Equal(first), "it is when the Node was first seen")
@@ -391,10 +396,10 @@ func TestAddresses(t *testing.T) {
 	controllerstest.Wait(t, env, p.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(m.Status.Addresses).To(BeEquivalentTo([]clusterv1.MachineAddress{hostname, four, six}))
 	})
-	version := p.host.ResourceVersion
+	version := p.boot.ResourceVersion
 	say(func(s *corev1.NodeStatus) { s.NodeInfo.KernelVersion = "7.0" })
 	g.Expect(env.Client.Delete(t.Context(), p.node)).To(Succeed())
 	newPair(t).adopted(t) // comes later, and there is one worker
-	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.host), p.host)).To(Succeed())
-	g.Expect(p.host.ResourceVersion).To(Equal(version))
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.boot), p.boot)).To(Succeed())
+	g.Expect(p.boot.ResourceVersion).To(Equal(version))
 }

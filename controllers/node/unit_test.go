@@ -55,10 +55,12 @@ func TestMatches(t *testing.T) {
 	host := v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "1"},
 		Spec: v1alpha1.BareMetalHostSpec{
-			ConsumerRef: &v1alpha1.ConsumerReference{Name: "m"},
-			Boot:        &v1alpha1.BootAttempt{Attempt: 1, StartedAt: then, PoweredOffAt: &off, SeedAddress: "192.0.2.9", SeededAt: &off},
+			ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, Boots: 1,
 		},
 	}
+	boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{
+		Number: 1, ClaimID: "c", StartedAt: then, PoweredOffAt: &off, DataAddress: "192.0.2.9", DataServedAt: &off,
+	}}
 	other := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{UID: "2"}}
 	for name, test := range map[string]struct {
 		name, address string
@@ -83,12 +85,21 @@ func TestMatches(t *testing.T) {
 				Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: test.address}}},
 			}
 			g := NewWithT(t)
-			g.Expect(matches(node, &host, test.hosts)).To(Equal(test.want))
+			g.Expect(matches(node, &host, boot, test.hosts)).To(Equal(test.want))
 			node.DeletionTimestamp = &off
-			g.Expect(matches(node, &host, test.hosts)).To(BeFalse(), "it is being deleted")
-			unseeded := host.DeepCopy()
-			unseeded.Spec.Boot.SeededAt, node.DeletionTimestamp = nil, nil
-			g.Expect(matches(node, unseeded, test.hosts)).To(BeFalse(), "the host was given no bootstrap data")
+			g.Expect(matches(node, &host, boot, test.hosts)).To(BeFalse(), "it is being deleted")
+			node.DeletionTimestamp = nil
+			for why, change := range map[string]func(*v1alpha1.BareMetalBootSpec){
+				"no bootstrap data was served": func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt = nil },
+				"it is of another claim":       func(b *v1alpha1.BareMetalBootSpec) { b.ClaimID = "d" },
+				"its claim ended":              func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &off },
+				"it is older than the host":    func(b *v1alpha1.BareMetalBootSpec) { b.Number = 0 },
+			} {
+				other := boot.DeepCopy()
+				change(&other.Spec)
+				g.Expect(matches(node, &host, other, test.hosts)).To(BeFalse(), why)
+			}
+			g.Expect(matches(node, &host, nil, test.hosts)).To(BeFalse(), "there is no boot")
 		})
 	}
 }

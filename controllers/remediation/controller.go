@@ -268,7 +268,11 @@ func (r *Reconciler) read(ctx context.Context, s *scope) (err error) {
 	if err != nil {
 		return err
 	}
-	s.view = controllers.View(s.host, consumer, time.Now())
+	boot, err := controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(s.host))
+	if err != nil {
+		return err
+	}
+	s.view = controllers.View(s.host, boot, consumer, time.Now())
 	s.state = lifecycle.StateOf(s.view)
 	return nil
 }

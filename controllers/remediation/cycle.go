@@ -53,7 +53,7 @@ func (s *scope) hopeless() (message, quarantine string) {
 	if s.host == nil {
 		return "", ""
 	}
-	switch boot := s.host.Spec.Boot; s.state {
+	switch boot := s.view.CurrentBoot(); s.state {
 	case lifecycle.StateBootFailed:
 		if boot.Failure.Reason != v1alpha1.ReasonStateLost {
 			quarantine = boot.Failure.Reason

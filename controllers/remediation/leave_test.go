@@ -114,9 +114,7 @@ func TestWellAfterwards(t *testing.T) {
 func TestQuarantineEnded(t *testing.T) {
 	g := NewWithT(t)
 	b := onBench(t, func(p *patient) {
-		p.Host.Spec.Boot = &v1alpha1.BootAttempt{
-			Attempt: 3, StartedAt: metav1.Now(), Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "because"},
-		}
+		p.boot = &v1alpha1.BareMetalBootSpec{Attempt: 3, Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "because"}}
 		p.claim.BareMetalMachine.Spec.ProviderID = ""
 	})
 	b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationHandedOver })
@@ -161,10 +159,10 @@ func TestTwoHosts(t *testing.T) {
 func TestBootstrapFailedOnce(t *testing.T) {
 	g := NewWithT(t)
 	b := onBench(t, func(p *patient) {
-		p.Host.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.Now(), ReportedAt: new(metav1.Now())}
+		p.boot = &v1alpha1.BareMetalBootSpec{Attempt: 1, ReportedAt: new(metav1.Now())}
 	})
-	seen := controllers.NewSighting(b.Host, v1alpha1.StageBootstrapFailed)
-	g.Expect(controllers.ApplySighting(t.Context(), env.Client, client.ObjectKeyFromObject(b.Host), seen)).To(Succeed())
+	boot := controllerstest.BootOf(t, env, b.Host)
+	g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.StageNow(boot, v1alpha1.StageBootstrapFailed))).To(Succeed())
 	b.steps(t, b.holds)
 	g.Expect(b.remediation.Spec.HandOver).To(BeNil())
 }

@@ -78,7 +78,8 @@ type patient struct {
 	claim       *controllerstest.Claim
 	node        *corev1.Node
 	remediation *v1alpha1.BareMetalRemediation
-	noCluster   bool // the workload cluster cannot be reached
+	boot        *v1alpha1.BareMetalBootSpec // what its boot is to record; nil for no boot
+	noCluster   bool                        // the workload cluster cannot be reached
 }
 
 // admit creates a patient whose kubelet has died. Of its workload cluster the test's own API server plays the part.
@@ -94,7 +95,7 @@ func admit(t *testing.T, changes ...func(*patient)) *patient {
 			Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: name},
 		}},
 	}
-	p.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: name}
+	p.Host.Spec.ConsumerRef = controllerstest.Claimed(name)
 	p.claim = env.NewClaim(t, namespace, name, func(c *controllerstest.Claim) {
 		p.claim = c
 		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
@@ -113,6 +114,11 @@ func admit(t *testing.T, changes ...func(*patient)) *patient {
 	env.Create(t, p.Secret, p.node)
 	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), p.node) })
 	env.Create(t, p.Host)
+	if p.boot != nil {
+		controllerstest.ModifyBoot(t, env, p.Host, func(b *v1alpha1.BareMetalBootSpec) {
+			b.Attempt, b.ReportedAt, b.Failure = p.boot.Attempt, p.boot.ReportedAt, p.boot.Failure
+		})
+	}
 	p.speak(t, corev1.ConditionUnknown)
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.claim.Machine), p.claim.Machine)).To(Succeed())
 	p.claim.Machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: name}

@@ -114,7 +114,7 @@ func TestHandedOverAtOnce(t *testing.T) {
 	start(t)
 	failed := func(reason string) func(*patient) {
 		return func(p *patient) {
-			p.Host.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 3, StartedAt: metav1.Now(), Failure: &v1alpha1.BootFailure{Reason: reason, Message: "because"}}
+			p.boot = &v1alpha1.BareMetalBootSpec{Attempt: 3, Failure: &v1alpha1.BootFailure{Reason: reason, Message: "because"}}
 		}
 	}
 	unprovisioned := func(p *patient) { p.claim.BareMetalMachine.Spec.ProviderID = "" }
@@ -193,7 +193,7 @@ func TestWaitsForAHost(t *testing.T) {
 	p.wait(t, v1alpha1.RemediationIdle, v1alpha1.ReasonWaitingForHost)
 	g.Expect(p.message()).To(ContainSubstring("waits for a free host"))
 	controllerstest.Modify(t, env, p.Host, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: p.claim.Machine.Name}
+		h.Spec.ConsumerRef = controllerstest.Claimed(p.claim.Machine.Name)
 	})
 	p.wait(t, v1alpha1.RemediationIdle, v1alpha1.ReasonHostNotReady)
 	g.Expect(p.message()).To(ContainSubstring("boots for the machine"))

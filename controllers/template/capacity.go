@@ -7,11 +7,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-const (
-	mebibyte = int64(1) << 20
-	gibibyte = int64(1) << 30
-)
-
 // capacityOf returns the least of each resource that one of the hosts has: whichever of them a machine gets, it has that much. A host whose
 // BMC does not tell of a resource has no say in it. ephemeral-storage is the smallest disk, for which one the operating system
 // puts itself on is not known; one that runs from memory puts itself on none.
@@ -28,10 +23,10 @@ func capacityOf(hosts []*v1alpha1.BareMetalHost, persistence v1alpha1.BootPersis
 			continue
 		}
 		note(corev1.ResourceCPU, int64(hardware.CPU.Threads))
-		note(corev1.ResourceMemory, hardware.MemoryMiB*mebibyte)
+		note(corev1.ResourceMemory, hardware.Memory.Value())
 		if persistence == v1alpha1.PersistenceInstalled {
-			for _, disk := range hardware.Disks {
-				note(corev1.ResourceEphemeralStorage, disk.SizeGiB*gibibyte)
+			for i := range hardware.Disks {
+				note(corev1.ResourceEphemeralStorage, hardware.Disks[i].Size.Value())
 			}
 		}
 	}

@@ -82,7 +82,8 @@ func newHost(t *testing.T, namespace string, number int, change ...func(*v1alpha
 		},
 		Status: v1alpha1.BareMetalHostStatus{
 			Hardware: &v1alpha1.Hardware{
-				CPU: v1alpha1.CPU{Threads: 16}, MemoryMiB: 64 << 10, Disks: []v1alpha1.Disk{{Name: "a", SizeGiB: 400}, {Name: "b", SizeGiB: 200}},
+				CPU: v1alpha1.CPU{Threads: 16}, Memory: resource.MustParse("64Gi"),
+				Disks: []v1alpha1.Disk{{Name: "a", Size: resource.MustParse("400Gi")}, {Name: "b", Size: resource.MustParse("200Gi")}},
 			},
 			Conditions: []metav1.Condition{{
 				Type: v1alpha1.VerifiedCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonVerified, LastTransitionTime: metav1.Now(),
@@ -168,9 +169,11 @@ func TestCapacity(t *testing.T) {
 	first := newHost(t, namespace, 1)
 	second := newHost(t, namespace, 2, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
-		h.Status.Hardware.CPU.Threads, h.Status.Hardware.MemoryMiB = 8, 256<<10
+		h.Status.Hardware.CPU.Threads, h.Status.Hardware.Memory = 8, resource.MustParse("256Gi")
 	})
-	newHost(t, namespace, 3, func(h *v1alpha1.BareMetalHost) { h.Status.Conditions, h.Status.Hardware.MemoryMiB = nil, 1 })
+	newHost(t, namespace, 3, func(h *v1alpha1.BareMetalHost) {
+		h.Status.Conditions, h.Status.Hardware.Memory = nil, resource.MustParse("1Mi")
+	})
 	newHost(t, namespace, 4, func(h *v1alpha1.BareMetalHost) { h.Status.Hardware = nil })
 	newHost(t, namespace, 5, func(h *v1alpha1.BareMetalHost) { h.Spec.Architecture = v1alpha1.ArchitectureARM64 })
 	newHost(t, namespace, 6, func(h *v1alpha1.BareMetalHost) {
@@ -178,7 +181,7 @@ func TestCapacity(t *testing.T) {
 		h.Spec.Taints = []v1alpha1.HostTaint{{Key: "gpu"}}
 		h.Status.Hardware.CPU.Threads = 4
 	})
-	newHost(t, env.Namespace(t), 7, func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.MemoryMiB = 1 })
+	newHost(t, env.Namespace(t), 7, func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Memory = resource.MustParse("1Mi") })
 
 	wait(t, plain, has(3, "8", "64Gi", "200Gi"))
 	wait(t, inMemory, has(3, "8", "64Gi", ""))
@@ -189,7 +192,7 @@ func TestCapacity(t *testing.T) {
 	})
 	wait(t, gpu, has(1, "4", "64Gi", "200Gi"))
 
-	setStatus(t, first, func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.MemoryMiB = 32 << 10 })
+	setStatus(t, first, func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Memory = resource.MustParse("32Gi") })
 	wait(t, plain, has(3, "8", "32Gi", "200Gi"))
 	controllerstest.Modify(t, env, first, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} })
 	wait(t, plain, has(2, "8", "256Gi", "200Gi"))

@@ -54,7 +54,7 @@ type looks struct {
 	outOfService             string
 	verified, told           bool
 	cpu                      v1alpha1.CPU
-	memory                   int64
+	memory                   int64 // as a number: a Quantity that was read differs in memory from one that was computed
 	toldArchitecture, health string
 	disks                    []int64
 }
@@ -65,9 +65,9 @@ func looksOf(h *v1alpha1.BareMetalHost) looks {
 		outOfService: claim.OutOfService(h),
 	}
 	if hardware := h.Status.Hardware; hardware != nil {
-		l.told, l.cpu, l.memory, l.toldArchitecture, l.health = true, hardware.CPU, hardware.MemoryMiB, hardware.Architecture, hardware.Health
-		for _, disk := range hardware.Disks {
-			l.disks = append(l.disks, disk.SizeGiB)
+		l.told, l.cpu, l.memory, l.toldArchitecture, l.health = true, hardware.CPU, hardware.Memory.Value(), hardware.Architecture, hardware.Health
+		for i := range hardware.Disks {
+			l.disks = append(l.disks, hardware.Disks[i].Size.Value())
 		}
 	}
 	return l

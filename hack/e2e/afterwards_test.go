@@ -41,7 +41,7 @@ func testDisk(t *testing.T, s *site, c firmwareCase) {
 	r.await(t, patience, "the host still is Provisioned, and on", func() bool {
 		return r.host.Status.Phase == v1alpha1.PhaseProvisioned && r.host.Status.Power == v1alpha1.PowerOn
 	})
-	g.Expect(r.host.Spec.Boot.Attempt).To(Equal(int32(1)))
+	g.Expect(r.record.Spec.Attempt).To(Equal(int32(1)))
 	g.Expect(r.bmc.CommandNames()).To(Equal(commands), "the BMC was given a command")
 }
 

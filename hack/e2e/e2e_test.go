@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // The stages of every boot, and the one more of firmware that loads iPXE.
 var (
-	stages     = []v1alpha1.BootStage{v1alpha1.StageDHCP, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed, v1alpha1.StageReportedIn}
+	stages     = []v1alpha1.BootStage{v1alpha1.StageDHCP, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageData, v1alpha1.StageReportedIn}
 	withLoader = append([]v1alpha1.BootStage{v1alpha1.StageLoader}, stages...)
 )
 
@@ -100,13 +100,18 @@ func TestIPv6(t *testing.T) {
 	s := startSite(t, authoritative(newWire(t, "fd77::/64")))
 	r := s.emulate(t, "uefi", uefi(noIPv4...))
 	r.static = s.hosts.at(10)
+	// The bootstrap data goes to addresses that were leased, and to those that the host is to have.
+	r.host.Spec.Network = &v1alpha1.HostNetwork{Interfaces: []v1alpha1.NetworkInterface{{
+		Name: "lan0", MACAddress: r.host.Spec.BootMACAddress,
+		LinkSettings: v1alpha1.LinkSettings{Addresses: []v1alpha1.IPPrefix{v1alpha1.IPPrefix(netip.PrefixFrom(r.static, s.hosts.prefix.Bits()).String())}},
+	}}}
 	r.register(t)
 	r.boot(t, func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot.CommandLine += fmt.Sprintf(" e2e.address=%s/%d", r.static, s.hosts.prefix.Bits())
 	})
 	r.awaitProvisioned(t, 2*patience, "PXE, EFI x86-64 over IPv6", withLoader...)
 	for _, stage := range []v1alpha1.BootStage{v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel} {
-		from := netip.MustParseAddr(r.sighting(stage).Address)
+		from := netip.MustParseAddr(r.observed(stage).Address)
 		NewWithT(t).Expect(s.gives(from)).To(BeTrue(), "%s from %s, which is not from %s to %s", stage, from, s.first, s.last)
 	}
 	r.release(t)

@@ -47,7 +47,7 @@ func testCloudInit(t *testing.T, s *site) {
 		},
 	}}}
 	r.register(t)
-	r.says = "" // its user data prints what is looked for below
+	r.silent = true // its user data prints what is looked for below
 	r.boot(t, func(c *controllerstest.Claim) {
 		c.Bootstrap.StringData["value"] = userData
 		boot := &c.BareMetalMachine.Spec.Boot
@@ -60,6 +60,6 @@ func testCloudInit(t *testing.T, s *site) {
 		// All addresses that it has, its routes out and its DNS server.
 		ContainSubstring(fmt.Sprintf("e2e: network lan0 UP %s default via %s dev lan0 proto static DNS=%[2]s\n", prefix, gateway)),
 	))
-	r.await(t, patience, "the bootstrap succeeded", func() bool { return r.sighting(v1alpha1.StageBootstrapSucceeded) != nil })
-	g.Expect(r.sighting(v1alpha1.StageBootstrapSucceeded).Address).To(Equal(r.static.String()))
+	r.await(t, patience, "the bootstrap succeeded", func() bool { return r.observed(v1alpha1.StageBootstrapSucceeded) != nil })
+	g.Expect(r.observed(v1alpha1.StageBootstrapSucceeded).Address).To(Equal(r.static.String()))
 }

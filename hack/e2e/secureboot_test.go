@@ -40,7 +40,7 @@ func TestSecureBoot(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			r := s.emulate(t, c.host, c.machine)
-			r.host.Spec.SecureBoot = true
+			r.host.Spec.BootMode = v1alpha1.BootModeUEFISecureBoot
 			r.register(t)
 			r.boot(t, func(c *controllerstest.Claim) { c.BareMetalMachine.Spec.Boot.CommandLine += " " + odd })
 			r.awaitProvisioned(t, patience, c.client, c.stages...)
@@ -54,9 +54,9 @@ func TestSecureBoot(t *testing.T) {
 		r := s.emulate(t, "unsigned", secureUEFI())
 		r.register(t)
 		r.boot(t)
-		r.await(t, patience, "it fetched iPXE", func() bool { return r.sighting(v1alpha1.StageLoader) != nil })
+		r.await(t, patience, "it fetched iPXE", func() bool { return r.observed(v1alpha1.StageLoader) != nil })
 		NewWithT(t).Eventually(r.console, patience, "500ms").Should(ContainSubstring("Access Denied"))
-		NewWithT(t).Expect(r.sighting(v1alpha1.StageScript)).To(BeNil(), "iPXE did not run")
+		NewWithT(t).Expect(r.observed(v1alpha1.StageScript)).To(BeNil(), "iPXE did not run")
 	})
 }
 

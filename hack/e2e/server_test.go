@@ -22,6 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
@@ -29,13 +30,14 @@ import (
 // server is a server of the inventory, from its registration to its release.
 type server struct {
 	host   *v1alpha1.BareMetalHost
+	record *v1alpha1.BareMetalBoot // of the host's last boot
 	secret *corev1.Secret
 	site   *site
 	// console returns what it wrote to its serial line.
 	console func() string
 	claim   *controllerstest.Claim
-	// says is what it must have written there when it runs.
-	says string
+	// silent is true for one whose system does not say there whose boot it is.
+	silent bool
 	// static is the address that the network of its spec gives it. Without one, which is the default, DHCP does.
 	static netip.Addr
 	// start is when what is timed began, and seen are the stages that were logged.
@@ -62,7 +64,7 @@ func nextMAC() string { return fmt.Sprintf("52:54:00:77:00:%02x", numbers.Add(1)
 // enlist describes a server of the site, which is not registered yet.
 func (s *site) enlist(name, mac string, mode v1alpha1.BootMode, endpoint bmc.Endpoint) *server {
 	return &server{
-		site: s, seen: map[v1alpha1.BootStage]bool{},
+		site: s, seen: map[v1alpha1.BootStage]bool{}, record: &v1alpha1.BareMetalBoot{},
 		secret: &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-bmc"},
 			StringData: map[string]string{"username": endpoint.Username, "password": endpoint.Password},
@@ -128,18 +130,21 @@ func (r *server) register(t *testing.T) {
 			t.Logf("the host:\n%s", r.yaml())
 		}
 	})
-	r.says = "e2e: I am " + string(r.host.UID)
 	r.await(t, time.Minute, "the host is Available", func() bool { return r.host.Status.Phase == v1alpha1.PhaseAvailable })
 }
 
+// yaml is the host and its boot, for people.
 func (r *server) yaml() string {
-	host := r.host.DeepCopy()
-	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(host), host); err != nil {
-		return err.Error()
+	var b strings.Builder
+	for _, o := range []client.Object{r.host.DeepCopy(), r.record.DeepCopy()} {
+		if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(r.host), o); err != nil {
+			return b.String() + err.Error()
+		}
+		o.SetManagedFields(nil)
+		text, err := yaml.Marshal(o)
+		fmt.Fprintln(&b, string(text), err)
 	}
-	host.ManagedFields = nil
-	text, err := yaml.Marshal(host)
-	return fmt.Sprint(string(text), err)
+	return b.String()
 }
 
 // boot creates a machine for the server, with the Machine, the Cluster and the bootstrap data that Cluster API would make.
@@ -163,12 +168,13 @@ func (r *server) await(t *testing.T, patience time.Duration, what string, done f
 	defer look.Stop()
 	for {
 		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(r.host), r.host)).To(Succeed())
+		g.Expect(client.IgnoreNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(r.host), r.record))).To(Succeed())
 		r.logStages(t)
 		if done() {
 			t.Logf("%5.1f s  %s", r.elapsed(), what)
 			return
 		}
-		failed := r.host.Spec.Boot != nil && r.host.Spec.Boot.Failure != nil
+		failed := r.record.Spec.Failure != nil && r.record.Spec.VoidedAt == nil
 		if failed || time.Now().After(end) {
 			t.Fatalf("not seen in %.0f s: %s", r.elapsed(), what)
 		}
@@ -178,10 +184,7 @@ func (r *server) await(t *testing.T, patience time.Duration, what string, done f
 
 func (r *server) logStages(t *testing.T) {
 	t.Helper()
-	if r.host.Status.Boot == nil {
-		return
-	}
-	for _, s := range r.host.Status.Boot.Sightings {
+	for _, s := range r.record.Status.Stages {
 		if !r.seen[s.Stage] {
 			r.seen[s.Stage] = true
 			t.Logf("%5.1f s  %s %s %s", r.elapsed(), s.Stage, s.Address, s.Client)
@@ -195,16 +198,16 @@ func (r *server) awaitProvisioned(t *testing.T, patience time.Duration, client s
 	g := NewWithT(t)
 	// What was seen is written in the background, and may be a moment behind what was reported.
 	r.await(t, patience, "the host is Provisioned", func() bool {
-		return r.host.Status.Phase == v1alpha1.PhaseProvisioned && r.sighting(v1alpha1.StageReportedIn) != nil
+		return r.host.Status.Phase == v1alpha1.PhaseProvisioned && r.observed(v1alpha1.StageReportedIn) != nil
 	})
 	for _, stage := range stages {
-		g.Expect(r.sighting(stage)).NotTo(BeNil(), "the stage %s was not seen", stage)
+		g.Expect(r.observed(stage)).NotTo(BeNil(), "the stage %s was not seen", stage)
 	}
-	g.Expect(r.sighting(v1alpha1.StageDHCP).Client).To(Equal(client))
-	g.Expect(r.host.Spec.Boot.Attempt).To(Equal(int32(1)))
-	address := r.sighting(v1alpha1.StageReportedIn).Address
-	g.Expect(r.host.Spec.Boot.SeedAddress).To(Equal(address))
-	g.Expect(r.host.Spec.Boot.ReportAddress).To(Equal(address))
+	g.Expect(r.observed(v1alpha1.StageDHCP).Client).To(Equal(client))
+	g.Expect(r.record.Spec.Attempt).To(Equal(int32(1)))
+	address := r.observed(v1alpha1.StageReportedIn).Address
+	g.Expect(r.record.Spec.DataAddress).To(Equal(address))
+	g.Expect(r.record.Spec.ReportAddress).To(Equal(address))
 	if given := netip.MustParseAddr(address); r.static.IsValid() {
 		g.Expect(given).To(Equal(r.static))
 	} else {
@@ -226,20 +229,14 @@ func (r *server) awaitProvisioned(t *testing.T, patience time.Duration, client s
 		g.Expect(h.Status.Addresses).To(ConsistOf(clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: address}))
 		g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOn))
 	})
-	g.Eventually(r.console, "30s").Should(ContainSubstring(r.says))
+	if !r.silent {
+		g.Eventually(r.console, "30s").Should(ContainSubstring(fmt.Sprintf("e2e: I am %s-%d", r.record.Spec.ClaimID, r.record.Spec.Number)))
+	}
 }
 
-// sighting returns what was seen of a stage, nil for nothing.
-func (r *server) sighting(stage v1alpha1.BootStage) *v1alpha1.Sighting {
-	if r.host.Status.Boot == nil {
-		return nil
-	}
-	for i := range r.host.Status.Boot.Sightings {
-		if s := &r.host.Status.Boot.Sightings[i]; s.Stage == stage {
-			return s
-		}
-	}
-	return nil
+// observed returns what was observed of a stage, nil for nothing.
+func (r *server) observed(stage v1alpha1.BootStage) *v1alpha1.ObservedStage {
+	return controllers.Observed(r.record, stage)
 }
 
 // release deletes the machine, and waits until the host is powered off and offered again.

@@ -8,6 +8,7 @@ const (
 	viewFile    = "view.go"
 	bootFile    = "bootfor.go"
 	lineFile    = "line.go"
+	recordFile  = "record.go"
 )
 
 // mutants is the table. A new line of the lifecycle deserves one here.
@@ -15,8 +16,8 @@ var mutants = []mutant{
 	// The order of the table, and its lines.
 	{
 		"a paused host is let go", nextFile,
-		"	{StatePaused, paused, rest},\n	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, forget},\n",
-		"	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, forget},\n	{StatePaused, paused, rest},\n",
+		"	{StatePaused, paused, rest},\n	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, leave},\n",
+		"	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, leave},\n	{StatePaused, paused, rest},\n",
 	},
 	{"detached means nothing", nextFile, "	{StateDetached, func(v View) bool { return v.Detached != \"\" }, detach},\n", ""},
 	{"maintenance means nothing", nextFile, "	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, maintain},\n", ""},
@@ -36,10 +37,10 @@ var mutants = []mutant{
 		"a machine that ran from memory is held", nextFile, "	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n	{StateHeld, View.held, hold},\n",
 		"	{StateHeld, View.held, hold},\n	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n",
 	},
-	{"a machine is lost by what was read before it ran", claimedFile, "since = latest(since, b.SeededAt.Time)", "_ = since"},
+	{"a machine is lost by what was read before it ran", claimedFile, "since = latest(since, b.DataServedAt.Time)", "_ = since"},
 	{"nothing is ever lost", nextFile, "v.Provisioned() && v.lost()", "false && v.lost()"},
-	{"a failure is forgotten", nextFile, "v.Spec.Boot != nil && v.Spec.Boot.Failure != nil }, stayFailed}", "false }, stayFailed}"},
-	{"a report is forgotten", nextFile, "v.Spec.Boot != nil && v.Spec.Boot.ReportedAt != nil }, awaitMachine}", "false }, awaitMachine}"},
+	{"a failure is forgotten", nextFile, "v.CurrentBoot() != nil && v.Boot.Failure != nil }, stayFailed}", "false }, stayFailed}"},
+	{"a report is forgotten", nextFile, "v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitMachine}", "false }, awaitMachine}"},
 
 	// What the lines go by.
 	{"a release goes on while it is paused", nextFile, "v.InFlight() && c != nil && c.Found && c.ClusterFound && !c.Deleting", "v.InFlight() && c != nil && c.Found && c.ClusterFound"},
@@ -107,15 +108,49 @@ var mutants = []mutant{
 	{"a boot has no deadline", claimedFile, "	if !v.Now.Before(deadline) {\n", "	if false {\n"},
 	{"a boot waits without looking at its deadline", claimedFile, `if step.Action == "" && (step.Again.IsZero() || step.Again.After(deadline)) {`, `if step.Action == "" && step.Again.After(deadline) {`},
 	{"a server that boots is power-cycled", claimedFile, "case attempt.PoweredOffAt == nil && !off:", "case !off && v.Furthest.Stage == v1alpha1.StageDHCP, attempt.PoweredOffAt == nil && !off:"},
-	{"a server that has its data boots from the network", claimedFile, "case attempt.SeededAt == nil && !v.networkBootStands(attempt):", "case !v.networkBootStands(attempt):"},
+	{"a server that has its data boots from the network", claimedFile, "case attempt.DataServedAt == nil && !v.networkBootStands(attempt):", "case !v.networkBootStands(attempt):"},
 	{
 		"a machine that ran from memory is started again", claimedFile,
-		"case attempt.SeededAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.longOff():", "case attempt.SeededAt != nil && v.Problem != nil && !v.longOff():",
+		"case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.longOff():", "case attempt.DataServedAt != nil && v.Problem != nil && !v.longOff():",
 	},
-	{"a seeded boot is tried again", claimedFile, "	switch {\n	case attempt.SeededAt != nil:\n		return fail(", "	switch {\n	case attempt.ReportedAt != nil:\n		return fail("},
+	{"a seeded boot is tried again", claimedFile, "	switch {\n	case attempt.DataServedAt != nil:\n		return fail(", "	switch {\n	case attempt.ReportedAt != nil:\n		return fail("},
 	{"a boot is tried for ever", claimedFile, "attempt.Attempt >= s.BootAttempts", "attempt.Attempt < 0"},
 	{"a packet of firmware ends a machine", claimedFile, "v.restarted() && !v.NodeLostAt.IsZero()", "v.restarted()"},
 	{"an installed machine is lost", claimedFile, "return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.longOff()", "return (v.longOff()"},
 	{"a command is given to a server that reported in while its BMC is busy", claimedFile, "v.BMC.OverrideStands && !v.BMC.Busy && !v.bmcBlocked()", "v.BMC.OverrideStands && !v.bmcBlocked()"},
-	{"the boot server gives the data out again", bootFile, "case b.SeededAt == nil:", "case b.Failure == nil:"},
+	{"the boot server gives the data out again", bootFile, "case v.Boot.DataServedAt == nil:\n			return BootNetwork", "case v.Boot.Failure == nil:\n			return BootNetwork"},
+
+	// What is known of a boot.
+	{"the record of another claim counts", recordFile, `|| ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedAt`, `|| ref.ClaimID == "" || b.VoidedAt`},
+	{"an empty claim has an empty record", recordFile, `b == nil || ref.ClaimID == "" || b.ClaimID`, "b == nil || b.ClaimID"},
+	{"a void record counts", recordFile, "|| b.VoidedAt != nil || b.Number < v.Spec.Boots {", "|| b.Number < v.Spec.Boots {"},
+	{"a record from before the host counts", recordFile, "|| b.VoidedAt != nil || b.Number < v.Spec.Boots {", "|| b.VoidedAt != nil {"},
+	{"what nobody knows means nothing", nextFile, "	{StateBootUnknown, View.bootUnknown, leaveUnknown},\n", ""},
+	{"an installed machine that runs needs its record", recordFile, "|| v.Provisioned() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral {", "{"},
+	{"a machine in memory needs no record", recordFile, "|| v.Provisioned() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral {", "|| v.Provisioned() {"},
+	{"a claim without an ID is in no doubt", recordFile, `	case ref.ClaimID == "":` + "\n		return ", `	case ref.ClaimID == "" && b == nil && v.Spec.Boots > 1000:` + "\n		return "},
+	{"a record that is missing is in no doubt", recordFile, "	case b == nil && v.Spec.Boots == 0:\n", "	case b == nil:\n"},
+	{"a host that was never booted is in doubt", recordFile, "	case b == nil && v.Spec.Boots == 0:\n", "	case b == nil && v.Spec.Boots < 0:\n"},
+	{"a record from before is in no doubt", recordFile, "	case b.Number < v.Spec.Boots:\n		return fmt", "	case b.Number < 0:\n		return fmt"},
+	{"a claim that ended, and did not, is in no doubt", recordFile, "	case b.ClaimID == ref.ClaimID:\n", "	case false:\n"},
+	{"the record of another claim that did not end is in no doubt", recordFile, `	case b.ClaimID != "" && b.VoidedAt == nil:` + "\n", "	case false:\n"},
+	{"a move waits for what nobody knows", recordFile, "	if v.MoveBlocked {\n", "	if false {\n"},
+
+	// The record of a boot.
+	{"a number is given twice", claimedFile, "Number: number + 1,", "Number: max(number, 1),"},
+	{"a number that was recorded and not counted is given again", claimedFile, "		number = max(number, v.Boot.Number)\n", "		number = max(number, 0)\n"},
+	{"a boot is not counted before its first command", claimedFile, "	if !v.counted(&attempt) {\n", "	if false {\n"},
+	{"a boot that is not counted is under way", recordFile, "return v.booting() && v.counted(v.Boot)", "return v.booting()"},
+	{"a server is switched on before that is recorded", claimedFile, "	case attempt.PoweredOnAt == nil:\n", "	case false:\n"},
+	{"a server that is not switched on yet is served", bootFile, "case v.Boot.DataServedAt == nil && v.Boot.PoweredOnAt == nil:", "case false:"},
+	{"a host is free before its boot is void", nextFile, "		step = v.voidFirst(step)\n", "		_ = v.voidFirst\n"},
+	{"a boot that is void is voided again", recordFile, `if b := v.Boot; b == nil || b.ClaimID == "" || b.VoidedAt != nil {` + "\n		return step", `if b := v.Boot; b == nil || b.ClaimID == "" {` + "\n		return step"},
+	{"a host whose boot is not void is offered", nextFile, "	case v.StrayBoot() != nil:\n", "	case false:\n"},
+	{"a host that boots for nobody goes as it is", recordFile, "	if !booting || v.Spec.Maintenance", "	if booting || !booting || v.Spec.Maintenance"},
+	{"a host in maintenance that boots for nobody is powered off", recordFile, "!booting || v.Spec.Maintenance != nil || ", "!booting || "},
+	{"a host that boots for nobody goes before it is surely off", recordFile, "	case !v.confirmedOff(s):\n", "	case false:\n"},
+	{"a host that boots for nobody is never let go", recordFile, "		known.Action, known.Boot, known.Message = end.Action, end.Boot,", "		known.Again, known.Message = v.Now.Add(s.ActiveInterval), end.Message+"},
+	{"the lost record of a free host stays lost", recordFile, "	case b == nil, b.Number < v.Spec.Boots:\n", "	case b == nil && v.Spec.Boots < 0:\n"},
+	{"the number of a lost record starts anew", recordFile, "&v1alpha1.BareMetalBootSpec{Number: v.Spec.Boots}", "&v1alpha1.BareMetalBootSpec{Number: min(v.Spec.Boots, 1)}"},
+	{"a record that is deleted stays of a free host", recordFile, "	case v.BootDeleting:\n", "	case false:\n"},
 }

@@ -64,7 +64,9 @@ func (b *bench) register(source v1alpha1.BootSource) {
 	namespace := env.Namespace(b.t)
 	claim := env.NewClaim(b.t, namespace, "bench")
 	b.t.Cleanup(func() { // the next test registers the same servers
-		NewWithT(b.t).Expect(env.Client.DeleteAllOf(context.Background(), &v1alpha1.BareMetalHost{}, client.InNamespace(namespace))).To(Succeed())
+		for _, kind := range []client.Object{&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}} {
+			NewWithT(b.t).Expect(env.Client.DeleteAllOf(context.Background(), kind, client.InNamespace(namespace))).To(Succeed())
+		}
 	})
 	var wg sync.WaitGroup
 	numbers := make(chan int)
@@ -81,10 +83,16 @@ func (b *bench) register(source v1alpha1.BootSource) {
 					Spec: v1alpha1.BareMetalHostSpec{
 						BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "none"}, BootMACAddress: macOf(i),
 						BootMode:    v1alpha1.BootModeLegacy,
-						ConsumerRef: &v1alpha1.ConsumerReference{Name: name}, Boot: &v1alpha1.BootAttempt{Attempt: 1, StartedAt: now, PoweredOffAt: &now},
+						ConsumerRef: &v1alpha1.ConsumerReference{Name: name, ClaimID: name}, Boots: 1,
 					},
 				}
-				for _, o := range []client.Object{machine, host} {
+				boot := &v1alpha1.BareMetalBoot{
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+					Spec: v1alpha1.BareMetalBootSpec{
+						Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: name, MachineName: name, StartedAt: now, PoweredOffAt: &now, PoweredOnAt: &now,
+					},
+				}
+				for _, o := range []client.Object{machine, boot, host} {
 					if err := env.Client.Create(b.t.Context(), o); err != nil {
 						b.t.Errorf("register a host: %v", err)
 					}

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,7 +25,7 @@ func host(name string, changes ...func(*v1alpha1.BareMetalHost)) v1alpha1.BareMe
 		Spec:       v1alpha1.BareMetalHostSpec{Architecture: v1alpha1.ArchitectureAMD64},
 		Status: v1alpha1.BareMetalHostStatus{
 			Hardware: &v1alpha1.Hardware{
-				CPU: v1alpha1.CPU{Threads: 8}, MemoryMiB: 16 << 10, Disks: []v1alpha1.Disk{{SizeGiB: 100}, {SizeGiB: 400}},
+				CPU: v1alpha1.CPU{Threads: 8}, Memory: *quantity("16Gi"), Disks: []v1alpha1.Disk{{Size: *quantity("100Gi")}, {Size: *quantity("400Gi")}},
 			},
 			Conditions: []metav1.Condition{
 				{Type: v1alpha1.AvailableCondition, Status: metav1.ConditionTrue}, {Type: v1alpha1.VerifiedCondition, Status: metav1.ConditionTrue},
@@ -38,7 +39,9 @@ func host(name string, changes ...func(*v1alpha1.BareMetalHost)) v1alpha1.BareMe
 }
 
 func sized(mib int64) func(*v1alpha1.BareMetalHost) {
-	return func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.MemoryMiB = mib }
+	return func(h *v1alpha1.BareMetalHost) {
+		h.Status.Hardware.Memory = *resource.NewQuantity(mib<<20, resource.BinarySI)
+	}
 }
 
 func domain(name string) func(*v1alpha1.BareMetalHost) {
@@ -85,7 +88,7 @@ func TestClaimAnew(t *testing.T) {
 	scheme := runtime.NewScheme()
 	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	h := host("a", func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 3}
+		h.Spec.Boots = 3
 		h.Spec.HeldSince, h.Spec.HeldOffAt = new(metav1.Now()), new(metav1.Now())
 	})
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&h).Build()
@@ -94,7 +97,8 @@ func TestClaimAnew(t *testing.T) {
 	g.Expect(Claim(t.Context(), c, &now, "m")).To(Succeed())
 	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(&h), &now)).To(Succeed())
 	g.Expect(now.Spec.ConsumerRef).NotTo(BeNil())
-	g.Expect(now.Spec.Boot).To(BeNil())
+	g.Expect(now.Spec.ConsumerRef.ClaimID).NotTo(BeEmpty())
+	g.Expect(now.Spec.Boots).To(Equal(int32(3)), "the boots of the server go on being counted")
 	g.Expect(now.Spec.HeldSince).To(BeNil())
 	g.Expect(now.Spec.HeldOffAt).To(BeNil())
 }

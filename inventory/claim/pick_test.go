@@ -88,6 +88,16 @@ func TestPickOrder(t *testing.T) {
 	}
 }
 
+// TestReasonWritesNoQuantity: a reason is made from objects of the cache, which nobody may write to.
+func TestReasonWritesNoQuantity(t *testing.T) {
+	g := NewWithT(t)
+	h, want := host("a", sized(1)), anything()
+	want.Hardware.Memory = quantity("65536Mi") // not in its canonical form: String would keep that
+	before := *want.Hardware.Memory
+	g.Expect(Suits(&h, want)).To(Equal("with less than 64Gi memory"))
+	g.Expect(*want.Hardware.Memory).To(Equal(before))
+}
+
 func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 
 // TestHardRules: what breaks one is never claimed, whatever speaks for it, and the machine says why.
@@ -274,7 +284,7 @@ func drawWant(t *rapid.T) Want {
 	w := Want{
 		Selector:      rapid.SampledFrom([]labels.Selector{labels.Everything(), labels.SelectorFromSet(labels.Set{"disk": "ssd"})}).Draw(t, "selector"),
 		FailureDomain: rapid.SampledFrom([]string{"", "", "r1"}).Draw(t, "want domain"),
-		Hardware:      v1alpha1.HardwareRequirements{Memory: resource.NewQuantity(rapid.Int64Range(0, 4).Draw(t, "need")*gibibyte, resource.BinarySI)},
+		Hardware:      v1alpha1.HardwareRequirements{Memory: resource.NewQuantity(rapid.Int64Range(0, 4).Draw(t, "need")<<30, resource.BinarySI)},
 		Reuse:         rapid.SampledFrom([]string{"", "A"}).Draw(t, "reuse"),
 	}
 	for _, key := range rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y"}), 0, 2).Draw(t, "tolerations") {
@@ -290,7 +300,7 @@ func drawWant(t *rapid.T) Want {
 func mayHave(h v1alpha1.BareMetalHost, w Want) bool {
 	ok := h.Spec.ConsumerRef == nil && h.Spec.Quarantine == nil && h.Spec.Maintenance == nil && len(h.Status.Conditions) == 2 &&
 		h.Status.Hardware.Health != "Critical" && h.Spec.Architecture == v1alpha1.ArchitectureAMD64 && w.Selector.Matches(labels.Set(h.Labels)) &&
-		(w.FailureDomain == "" || w.FailureDomain == h.Spec.FailureDomain) && h.Status.Hardware.MemoryMiB<<20 >= w.Hardware.Memory.Value()
+		(w.FailureDomain == "" || w.FailureDomain == h.Spec.FailureDomain) && h.Status.Hardware.Memory.Value() >= w.Hardware.Memory.Value()
 	for _, taint := range h.Spec.Taints {
 		ok = ok && (taint.Effect == v1alpha1.TaintPreferNoClaim || minds(taint.Key, w) == 0)
 	}
@@ -306,7 +316,7 @@ func minds(key string, w Want) int {
 
 // worth are the steps of the soft order, as numbers of which less is better.
 func worth(h v1alpha1.BareMetalHost, w Want, free map[string]int) []int {
-	out := []int{1, 0, 0, int(h.Status.Hardware.MemoryMiB), -free[h.Spec.FailureDomain]}
+	out := []int{1, 0, 0, int(h.Status.Hardware.Memory.Value()), -free[h.Spec.FailureDomain]}
 	if w.Reuse != "" && h.Spec.LastConsumer.Owner == w.Reuse {
 		out[0] = 0
 	}

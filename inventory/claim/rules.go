@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -19,8 +20,6 @@ const (
 	// for each would be two fifths of the time that the choice takes.
 	excludedBySelector = "not matched by hostSelector"
 
-	gibibyte = int64(1) << 30
-	mebibyte = int64(1) << 20
 	// healthCritical is what a BMC says of a server with a fault that needs somebody at once.
 	healthCritical = "Critical"
 )
@@ -110,9 +109,9 @@ func mismatch(host *v1alpha1.BareMetalHost, want Want) string {
 	case threads(host) < need.CPU:
 		return fmt.Sprintf("with less than %d CPUs", need.CPU)
 	case need.Memory != nil && memory(host) < need.Memory.Value():
-		return fmt.Sprintf("with less than %s memory", need.Memory)
+		return fmt.Sprintf("with less than %s memory", text(*need.Memory))
 	case need.Disk != nil && largestDisk(host) < need.Disk.Value():
-		return fmt.Sprintf("without a disk of %s", need.Disk)
+		return "without a disk of " + text(*need.Disk)
 	}
 	for _, taint := range host.Spec.Taints {
 		if taint.Effect != v1alpha1.TaintPreferNoClaim && !tolerated(taint, want.Tolerations) {
@@ -121,6 +120,9 @@ func mismatch(host *v1alpha1.BareMetalHost, want Want) string {
 	}
 	return ""
 }
+
+// text writes a copy of a Quantity: String writes its result into the Quantity, which may be part of an object in the cache.
+func text(q resource.Quantity) string { return q.String() }
 
 func taintString(taint v1alpha1.HostTaint) string {
 	if taint.Value == "" {
@@ -152,15 +154,15 @@ func memory(host *v1alpha1.BareMetalHost) int64 {
 	if host.Status.Hardware == nil {
 		return 0
 	}
-	return host.Status.Hardware.MemoryMiB * mebibyte
+	return host.Status.Hardware.Memory.Value()
 }
 
 // largestDisk is in bytes.
 func largestDisk(host *v1alpha1.BareMetalHost) int64 {
 	var largest int64
 	if host.Status.Hardware != nil {
-		for _, disk := range host.Status.Hardware.Disks {
-			largest = max(largest, disk.SizeGiB*gibibyte)
+		for i := range host.Status.Hardware.Disks {
+			largest = max(largest, host.Status.Hardware.Disks[i].Size.Value())
 		}
 	}
 	return largest

@@ -11,6 +11,8 @@ const (
 	BootNothing Boot = "Nothing"
 	// BootDisk boots what is installed on the disk.
 	BootDisk Boot = "Disk"
+	// BootSoon boots the machine's boot source once the server is powered on: a request that comes before is told to ask again.
+	BootSoon Boot = "Soon"
 	// BootNetwork boots the machine's boot source with its bootstrap data.
 	BootNetwork Boot = "Network"
 )
@@ -20,11 +22,12 @@ const (
 func BootFor(v View, s Settings) Boot {
 	switch StateOf(v) {
 	case StateBooting:
-		b := v.Spec.Boot
 		switch {
-		case b.PoweredOffAt == nil || !v.Now.Before(v.Deadline(s)):
+		case !v.InFlight() || !v.Now.Before(v.Deadline(s)):
 			return BootNothing
-		case b.SeededAt == nil:
+		case v.Boot.DataServedAt == nil && v.Boot.PoweredOnAt == nil:
+			return BootSoon
+		case v.Boot.DataServedAt == nil:
 			return BootNetwork
 		}
 	case StateReported, StateProvisioned, StateHeld:

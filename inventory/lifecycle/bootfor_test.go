@@ -18,7 +18,11 @@ func TestBootFor(t *testing.T) {
 		"free":                      {freeView(), BootNothing},
 		"claimed":                   {claimedView(), BootNothing},
 		"booting":                   {bootingView(), BootNetwork},
-		"booting, not switched off": {bootingView(notPoweredOff), BootNothing},
+		"booting, not powered off":  {bootingView(notPoweredOff, notPoweredOn), BootSoon},
+		"booting, not powered on":   {bootingView(notPoweredOn), BootSoon},
+		"booting, not counted":      {bootingView(uncounted), BootNothing},
+		"booting, record missing":   {bootingView(noRecord), BootNothing},
+		"booting, another's record": {bootingView(othersRecord), BootNothing},
 		"booting, late":             {bootingView(expired), BootNothing},
 		"booting, late, in line":    {bootingView(expired, func(v *View) { v.WaitedAt = noon.Add(-29 * time.Minute) }), BootNetwork},
 		"late after it waited":      {bootingView(expired, func(v *View) { v.WaitedAt = noon.Add(-30 * time.Minute) }), BootNothing},
@@ -31,10 +35,10 @@ func TestBootFor(t *testing.T) {
 		"provisioned, installed":    {claimedView(provisioned), BootDisk},
 		"provisioned, from memory":  {claimedView(provisioned, ephemeral, poweredOn), BootNothing},
 		"state lost":                {claimedView(provisioned, ephemeral), BootNothing},
-		"boot failed":               {bootingView(func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{} }), BootNothing},
+		"boot failed":               {bootingView(func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{} }), BootNothing},
 		"externally provisioned":    {freeView(external), BootNothing},
-		"reported in, from memory":  {bootingView(ephemeral, func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootNothing},
-		"reported in, installed":    {bootingView(func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootDisk},
+		"reported in, from memory":  {bootingView(ephemeral, func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootNothing},
+		"reported in, installed":    {bootingView(func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootDisk},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(BootFor(test.view, DefaultSettings())).To(Equal(test.want))

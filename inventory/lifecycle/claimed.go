@@ -30,7 +30,7 @@ const lostAfter = 30 * time.Second
 // lost is true when a machine that ran from memory was powered off, or restarted. A request of firmware alone is no proof of the latter,
 // since anybody on the network can send it: the server's Node must have been lost with it.
 func (v View) lost() bool {
-	if v.Spec.Boot != nil && v.Spec.Boot.Failure != nil {
+	if b := v.CurrentBoot(); b != nil && b.Failure != nil {
 		return true
 	}
 	return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.longOff() || v.restarted() && !v.NodeLostAt.IsZero())
@@ -42,7 +42,7 @@ const restartMargin = 30 * time.Second
 
 // restarted is true when firmware asked for a network boot after the machine, which runs from memory, had reported in.
 func (v View) restarted() bool {
-	b := v.Spec.Boot
+	b := v.CurrentBoot()
 	return b != nil && b.ReportedAt != nil && v.restartedAfter(b.ReportedAt.Time)
 }
 
@@ -55,8 +55,8 @@ func (v View) restartedAfter(then time.Time) bool {
 // bootstrap data that it fetched: it ran then, whatever the BMC said before.
 func (v View) longOff() bool {
 	since := latest(v.BMC.PowerSince, v.BMC.LastPowerAt)
-	if b := v.Spec.Boot; b != nil && b.SeededAt != nil && !v.recordedAhead(b.SeededAt) {
-		since = latest(since, b.SeededAt.Time)
+	if b := v.CurrentBoot(); b != nil && b.DataServedAt != nil && !v.recordedAhead(b.DataServedAt) {
+		since = latest(since, b.DataServedAt.Time)
 	}
 	return v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOff && !v.BMC.PowerSince.IsZero() && v.BMC.PowerAt.Sub(since) >= lostAfter
 }
@@ -68,17 +68,18 @@ func lose(v View, s Settings) Step {
 		how = "restarted"
 	}
 	message := fmt.Sprintf("The machine ran from memory and its server was %s: delete the Machine to have it replaced", how)
-	if v.Spec.Boot != nil && v.Spec.Boot.Failure != nil {
-		message = v.Spec.Boot.Failure.Message
+	current := v.CurrentBoot()
+	if current != nil && current.Failure != nil {
+		message = current.Failure.Message
 	}
 	step := look(v, s)
 	switch {
-	case v.Spec.Boot == nil || v.Spec.Boot.Failure == nil:
-		attempt := v1alpha1.BootAttempt{Attempt: 1, StartedAt: metav1.NewTime(v.Now)}
-		if v.Spec.Boot != nil {
-			attempt = *v.Spec.Boot
-		}
-		step = fail(attempt, v1alpha1.ReasonStateLost, message)
+	case current == nil && v.Spec.ConsumerRef.ClaimID == "":
+		message += ". It cannot be recorded, since spec.consumerRef has no claimID: keep the server off"
+	case current == nil:
+		step = fail(*v.newBoot(1), v1alpha1.ReasonStateLost, message)
+	case current.Failure == nil:
+		step = fail(*current, v1alpha1.ReasonStateLost, message)
 	case v.MoveBlocked:
 		step = Step{Action: AllowMove}
 	}
@@ -91,7 +92,7 @@ func stayFailed(v View, s Settings) Step {
 	if v.MoveBlocked {
 		step = Step{Action: AllowMove}
 	}
-	step.Phase, step.Reason, step.Message = v1alpha1.PhaseBootFailed, v.Spec.Boot.Failure.Reason, v.Spec.Boot.Failure.Message
+	step.Phase, step.Reason, step.Message = v1alpha1.PhaseBootFailed, v.Boot.Failure.Reason, v.Boot.Failure.Message
 	return step
 }
 
@@ -167,29 +168,46 @@ func prepared(v View, s Settings, step Step) Step {
 	return begin(v, 1)
 }
 
-// begin starts a boot attempt.
-func begin(v View, number int32) Step {
-	now := metav1.NewTime(v.Now)
-	attempt := &v1alpha1.BootAttempt{Attempt: number, StartedAt: now}
+// begin starts a boot.
+func begin(v View, attempt int32) Step {
+	boot := v.newBoot(attempt)
 	if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {
-		attempt.PoweredOffAt = &now
+		boot.PoweredOffAt = &boot.StartedAt
 	}
 	return Step{
-		Action: RecordBoot, Boot: attempt, Phase: v1alpha1.PhaseBooting,
-		Reason: v1alpha1.ReasonPreparing, Message: fmt.Sprintf("Boot attempt %d begins", number),
+		Action: RecordBoot, Boot: boot, Phase: v1alpha1.PhaseBooting,
+		Reason: v1alpha1.ReasonPreparing, Message: fmt.Sprintf("Boot attempt %d begins", attempt),
 	}
 }
 
-// fail ends a boot attempt.
-func fail(attempt v1alpha1.BootAttempt, reason, message string) Step {
+// newBoot returns the record of a boot that starts now, with a number that no boot of the host had.
+func (v View) newBoot(attempt int32) *v1alpha1.BareMetalBootSpec {
+	number := v.Spec.Boots
+	if v.Boot != nil {
+		number = max(number, v.Boot.Number)
+	}
+	return &v1alpha1.BareMetalBootSpec{
+		Number: number + 1, Attempt: attempt, Purpose: v1alpha1.PurposeProvision, ClaimID: v.Spec.ConsumerRef.ClaimID, MachineName: v.Spec.ConsumerRef.Name,
+		StartedAt: metav1.NewTime(v.Now),
+	}
+}
+
+// fail ends a boot.
+func fail(attempt v1alpha1.BareMetalBootSpec, reason, message string) Step {
 	attempt.Failure = &v1alpha1.BootFailure{Reason: reason, Message: message}
 	return Step{Action: RecordBoot, Boot: &attempt, Phase: v1alpha1.PhaseBootFailed, Reason: reason, Message: message}
 }
 
-// boot drives a boot attempt: off, network boot, on, and wait for the stages. Before spec.boot.poweredOffAt only "off" is
-// commanded and after it only "on", so no restart of the provider power-cycles a server that is booting.
+// boot drives a boot: off, network boot, on, and wait for the stages. Before poweredOffAt only "off" is commanded and after it only "on", so no restart
+// of the provider power-cycles a server that is booting.
 func boot(v View, s Settings) Step {
-	attempt := *v.Spec.Boot
+	attempt := *v.Boot
+	if !v.counted(&attempt) {
+		return Step{
+			Action: CountBoot, Boot: &attempt, Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPreparing,
+			Message: fmt.Sprintf("Boot attempt %d begins", attempt.Attempt),
+		}
+	}
 	deadline := v.Deadline(s)
 	if !v.Now.Before(deadline) {
 		return giveUp(v, s, attempt)
@@ -207,7 +225,7 @@ func boot(v View, s Settings) Step {
 	return step
 }
 
-func bootStep(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
+func bootStep(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 	maxAge := s.ActiveInterval
 	if attempt.PoweredOffAt != nil && v.BMC.Power == v1alpha1.PowerOn {
 		// The server is booting: its own requests tell how far it is, the power is read now and then.
@@ -217,7 +235,7 @@ func bootStep(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
 }
 
 // bootKnown is bootStep for a host whose power is known.
-func bootKnown(v View, s Settings, attempt v1alpha1.BootAttempt, maxAge time.Duration) Step {
+func bootKnown(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, maxAge time.Duration) Step {
 	off := v.BMC.Power == v1alpha1.PowerOff
 	switch {
 	case attempt.PoweredOffAt == nil && !off:
@@ -228,20 +246,28 @@ func bootKnown(v View, s Settings, attempt v1alpha1.BootAttempt, maxAge time.Dur
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOffAt = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is off"}
+	case !off && attempt.PoweredOnAt == nil: // a person powered it on
+		now := metav1.NewTime(v.Now)
+		attempt.PoweredOnAt = &now
+		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is on, and nobody told it so"}
 	case !off:
 		step := progress(v, attempt)
 		step.Again = v.BMC.PowerAt.Add(maxAge)
-		if v.BMC.OverrideStands && (bootedFromNetwork(v) || attempt.SeededAt != nil) {
+		if v.BMC.OverrideStands && (bootedFromNetwork(v) || attempt.DataServedAt != nil) {
 			step.Action = ClearBootOverride
 		}
 		return step
-	case attempt.SeededAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.longOff():
+	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.longOff():
 		return Step{Message: "The server reads as powered off, which is being confirmed", Again: v.Now.Add(s.ActiveInterval)}
-	case attempt.SeededAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
+	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
 		return fail(attempt, v1alpha1.ReasonStateLost,
 			"The server was powered off after it got its bootstrap data and before it reported in: delete the Machine to have it replaced")
-	case attempt.SeededAt == nil && !v.networkBootStands(attempt):
+	case attempt.DataServedAt == nil && !v.networkBootStands(attempt):
 		return Step{Action: SetNetworkBoot, Message: "The network is being made the next boot device"}
+	case attempt.PoweredOnAt == nil:
+		now := metav1.NewTime(v.Now)
+		attempt.PoweredOnAt = &now
+		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is to be powered on"}
 	default:
 		step := command(v, s, PowerOn, CommandPowerOn)
 		step.Message = "The server is being powered on"
@@ -251,9 +277,12 @@ func bootKnown(v View, s Settings, attempt v1alpha1.BootAttempt, maxAge time.Dur
 
 // networkBootStands is true when the network was made the next boot device for the next power-on of an attempt. A server that came on
 // since, and went off by itself, used it up: it would boot its disk.
-func (v View) networkBootStands(attempt v1alpha1.BootAttempt) bool {
+func (v View) networkBootStands(attempt v1alpha1.BareMetalBootSpec) bool {
 	set := v.BMC.NetworkBootSetAt
-	if set.IsZero() || set.Before(attempt.PoweredOffAt.Time) && !v.recordedAhead(attempt.PoweredOffAt) {
+	if set.IsZero() || v.BMC.CleanedAt.After(set) { // a release takes it back, maybe in the second in which the next boot starts
+		return false
+	}
+	if set.Before(attempt.PoweredOffAt.Time) && !v.recordedAhead(attempt.PoweredOffAt) {
 		return false
 	}
 	// It may have lost its power again before that was read; then the boot server saw it. A sighting has whole seconds, and must be older than the reading:
@@ -274,7 +303,7 @@ func bootedFromNetwork(v View) bool {
 }
 
 // giveUp ends an attempt that came to its deadline. Once bootstrap data was given out the boot is not tried again.
-func giveUp(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
+func giveUp(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 	since := fmt.Sprintf("boot attempt %d began", attempt.Attempt)
 	if v.WaitedAt.After(attempt.StartedAt.Time) {
 		since = fmt.Sprintf("the server last stood in the line of its network, in boot attempt %d", attempt.Attempt)
@@ -284,7 +313,7 @@ func giveUp(v View, s Settings, attempt v1alpha1.BootAttempt) Step {
 		after += ". The likeliest cause: " + v.awaitingOf(attempt).cause
 	}
 	switch {
-	case attempt.SeededAt != nil:
+	case attempt.DataServedAt != nil:
 		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+
 			". It got its bootstrap data, so it is not booted again: look at its console, then delete the Machine to have it replaced")
 	case attempt.Attempt >= s.BootAttempts:

@@ -80,7 +80,7 @@ func TestMoveOfABootThatNobodyDrives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := bootingView(stop)
-			deadline := v.Spec.Boot.StartedAt.Add(s.BootTimeout)
+			deadline := v.Boot.StartedAt.Add(s.BootTimeout)
 			step := Next(v, s)
 			g.Expect(step.Action).NotTo(Equal(AllowMove))
 			g.Expect(step.Again).NotTo(BeZero())

@@ -32,8 +32,8 @@ func (l Line) wait(v View, step Step) Step {
 
 // Begins is true for a step that begins a boot attempt.
 func Begins(v View, step Step) bool {
-	before, b := v.Spec.Boot, step.Boot
-	return step.Action == RecordBoot && b.Failure == nil && (before == nil || before.Attempt != b.Attempt)
+	before, b := v.Boot, step.Boot
+	return step.Action == RecordBoot && b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
 }
 
 // WantsToBoot is true when nothing but its turn, and a fresh look at the power, keeps a host from the begin of a boot attempt: it stands in line.
@@ -47,27 +47,25 @@ func WantsToBoot(v View, s Settings) bool {
 	return Begins(v, Next(v, s))
 }
 
-// Deadline is when the boot attempt in spec.boot times out.
-func (v View) Deadline(s Settings) time.Time { return deadline(*v.Spec.Boot, v.WaitedAt, s) }
+// Deadline is when the current boot times out.
+func (v View) Deadline(s Settings) time.Time { return deadline(*v.Boot, v.WaitedAt, s) }
 
 // deadline is so long after an attempt began, or after its server last stood in the line of its network: that it was told to wait is no reason to
 // give it up, and when its turn comes it has all the time that a boot may take.
-func deadline(attempt v1alpha1.BootAttempt, waitedAt time.Time, s Settings) time.Time {
+func deadline(attempt v1alpha1.BareMetalBootSpec, waitedAt time.Time, s Settings) time.Time {
 	return latest(attempt.StartedAt.Time, waitedAt).Add(s.BootTimeout)
 }
 
 // slotGrace is how long after the deadline of an attempt its host keeps its place among those that boot: so the attempt that follows has it.
 const slotGrace = time.Minute
 
-// BootsUntil returns until when a host counts among those that boot; the zero time if it does not. It does from the begin of an attempt until it
-// reported in, failed or was released; and no longer than a moment after the attempt's deadline, whatever became of the attempt: so a host that
-// nobody drives, or whose BMC is away, gives its place to others in the end.
-//
-// waitedAt is View.WaitedAt.
-func BootsUntil(spec v1alpha1.BareMetalHostSpec, waitedAt time.Time, s Settings) time.Time {
-	b := spec.Boot
-	if spec.ConsumerRef == nil || b == nil || b.ReportedAt != nil || b.Failure != nil {
+// BootsUntil returns until when a host counts among those that boot; the zero time if it does not. It does from when a boot is recorded until it is
+// reported, fails or is void; and no longer than a moment after its deadline, whatever became of it: so a host that nobody drives, or whose BMC does not
+// answer, gives its slot to others in the end.
+func (v View) BootsUntil(s Settings) time.Time {
+	b := v.CurrentBoot()
+	if b == nil || b.ReportedAt != nil || b.Failure != nil {
 		return time.Time{}
 	}
-	return deadline(*b, waitedAt, s).Add(slotGrace)
+	return v.Deadline(s).Add(slotGrace)
 }

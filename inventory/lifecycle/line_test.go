@@ -55,7 +55,7 @@ func TestWantsToBoot(t *testing.T) {
 		"it has another's MAC":     {claimedView(func(v *View) { v.SharesMACWith = []string{"host-2"} }), false},
 		"it boots":                 {bootingView(poweredOn), false},
 		"its attempt is over":      {bootingView(poweredOn, expired), true},
-		"that was the last":        {bootingView(poweredOn, expired, func(v *View) { v.Spec.Boot.Attempt = 3 }), false},
+		"that was the last":        {bootingView(poweredOn, expired, func(v *View) { v.Boot.Attempt = 3 }), false},
 		"over, and its BMC away":   {bootingView(bmcDown, expired), true},
 		"nobody has it":            {freeView(), false},
 	} {
@@ -98,19 +98,19 @@ func TestBootsUntil(t *testing.T) {
 	s := DefaultSettings()
 	until := func(changes ...func(*View)) time.Time {
 		v := bootingView(changes...)
-		return BootsUntil(v.Spec, v.WaitedAt, s)
+		return v.BootsUntil(s)
 	}
-	deadline := bootingView().Spec.Boot.StartedAt.Add(s.BootTimeout)
+	deadline := bootingView().Boot.StartedAt.Add(s.BootTimeout)
 	for _, change := range []func(*View){func(*View) {}, seeded, expired, notPoweredOff, func(v *View) { v.Consumer.Deleting = true }, func(v *View) { v.Detached = "anna" }} {
-		want := bootingView(change).Spec.Boot.StartedAt.Add(s.BootTimeout + slotGrace)
+		want := bootingView(change).Boot.StartedAt.Add(s.BootTimeout + slotGrace)
 		g.Expect(until(change)).To(Equal(want))
 	}
 	g.Expect(until()).To(BeTemporally(">", deadline), "the next attempt comes before that")
 	g.Expect(until(expired, func(v *View) { v.WaitedAt = noon })).To(Equal(noon.Add(s.BootTimeout+slotGrace)), "it stands in the line of its network")
 	for _, change := range []func(*View){
-		reported, func(v *View) { v.Spec.Boot = nil }, func(v *View) { v.Spec.ConsumerRef = nil },
-		func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"} },
-		func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} },
+		reported, func(v *View) { v.Boot = nil }, func(v *View) { v.Spec.ConsumerRef = nil },
+		func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"} },
+		func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} },
 	} {
 		g.Expect(until(change)).To(BeZero())
 	}

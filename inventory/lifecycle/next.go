@@ -10,28 +10,30 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// State is where a host stands. It is never stored: it follows from the facts.
+// State is where a host stands. It is never stored: it follows from the facts. Users see it as the host's phase, and it has the same words: a host that
+// nobody has is Registering, Available or Unavailable, one that reported in is Booting still, and a paused one keeps the phase that it had.
 type State string
 
 // The states of a host.
 const (
-	StateLeaving     State = "Leaving"
+	StateLeaving     State = "Deleting"
 	StatePaused      State = "Paused"
 	StateOrphaned    State = "Orphaned"
 	StateDetached    State = "Detached"
 	StateMaintenance State = "Maintenance"
-	StateExternal    State = "External"
+	StateExternal    State = "ExternallyProvisioned"
 	StateReleasing   State = "Releasing"
 	StateCleaning    State = "Cleaning"
 	StateQuarantined State = "Quarantined"
 	StateFree        State = "Free"
-	StateLost        State = "Lost"
-	StateHeld        State = "Held"
+	StateLost        State = "StateLost"
+	StateHeld        State = "HeldOff"
 	StateProvisioned State = "Provisioned"
 	StateBootFailed  State = "BootFailed"
 	StateReported    State = "Reported"
 	StateBooting     State = "Booting"
-	StateWaiting     State = "Waiting"
+	StateWaiting     State = "Claimed"
+	StateBootUnknown State = "BootUnknown"
 )
 
 // transition is a line of the lifecycle: in this state, when that holds, do this.
@@ -47,7 +49,7 @@ var table = []transition{
 	{StateLeaving, func(v View) bool { return v.Deleting && v.DeletedForMove }, forget},
 	{StateLeaving, func(v View) bool { return v.Deleting && v.Detached != "" }, forget},
 	{StatePaused, paused, rest},
-	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, forget},
+	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, leave},
 	{StateLeaving, View.abandoned, forget},
 	{StateDetached, func(v View) bool { return v.Detached != "" }, detach},
 	{StateReleasing, View.letGo, releaseUnfenced},
@@ -60,12 +62,13 @@ var table = []transition{
 	{StateReleasing, View.releasing, release},
 	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, quarantine},
 	{StateFree, func(v View) bool { return !v.Claimed() }, offer},
+	{StateBootUnknown, View.bootUnknown, leaveUnknown},
 	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},
 	{StateHeld, View.held, hold},
 	{StateProvisioned, View.Provisioned, run},
-	{StateBootFailed, func(v View) bool { return v.Spec.Boot != nil && v.Spec.Boot.Failure != nil }, stayFailed},
-	{StateReported, func(v View) bool { return v.Spec.Boot != nil && v.Spec.Boot.ReportedAt != nil }, awaitMachine},
-	{StateBooting, View.InFlight, boot},
+	{StateBootFailed, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.Failure != nil }, stayFailed},
+	{StateReported, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitMachine},
+	{StateBooting, View.booting, boot},
 	{StateWaiting, func(View) bool { return true }, prepare},
 }
 
@@ -76,7 +79,7 @@ var unblocked = []State{StatePaused, StateOrphaned, StateDetached, StateMaintena
 // powerless are the states in which nobody can ask for a power cycle, nor for the power. Such a wish is dropped there: it must not take effect
 // weeks later, when nobody remembers that it was meant.
 var powerless = []State{
-	StateExternal, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootFailed, StateReported, StateBooting, StateWaiting,
+	StateExternal, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateBooting, StateWaiting,
 }
 
 // untouched are the states in which not even an annotation is taken away.
@@ -96,8 +99,12 @@ func Next(v View, s Settings) Step {
 		step = v.allowMove(step, s)
 	case v.unfencedEarly() && !slices.Contains(untouched, line.state):
 		step.Action, step.Drop = DropRequests, []string{v1alpha1.ReleaseUnfencedAnnotation}
+	case line.state == StateLost && step.Action == RecordBoot: // what was read off may be forgotten
 	case len(once) > 0 && step.Action != Release && slices.Contains(powerless, line.state):
 		step.Action, step.Drop = DropRequests, once
+	}
+	if step.Action == Release {
+		step = v.voidFirst(step)
 	}
 	if step.Action == "" {
 		step.Action = Nothing
@@ -154,7 +161,11 @@ func (v View) releasing() bool {
 // abandoned is true when a host goes with its whole namespace, and what its release needs went first: the machine, its Cluster, or the Secret of
 // its BMC. Nobody is left who could be asked, and nobody who could claim the server.
 func (v View) abandoned() bool {
-	return v.Deleting && v.NamespaceDeleting && (orphaned(v) || v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing)
+	return v.Deleting && v.NamespaceDeleting && (orphaned(v) || v.secretGone())
+}
+
+func (v View) secretGone() bool {
+	return v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing
 }
 
 func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.PhaseDeleting} }
@@ -235,6 +246,9 @@ func offer(v View, s Settings) Step {
 	default:
 		known = offered(v, s)
 	}
+	if record, due := v.keepRecord(); due {
+		return record
+	}
 	if known.Action == "" && v.inspectionDue(s) {
 		known.Action = Inspect
 	}
@@ -257,6 +271,13 @@ func offered(v View, s Settings) Step {
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing
 		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set spec.consumerRef.name: %s to give the host "+
 			"back to it, or delete that machine", v.SaidToRun, v.SaidToRun)
+		if b := v.StrayBoot(); b != nil && b.MachineName == v.SaidToRun {
+			step.Message += fmt.Sprintf(". Set spec.consumerRef.claimID: %s as well", b.ClaimID)
+		}
+	case v.StrayBoot() != nil:
+		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
+		step.Message = fmt.Sprintf("BareMetalBoot %q says that the server boots for BareMetalMachine %q, which spec.consumerRef does not name any more. Set "+
+			"spec.consumerRef to {name: %s, claimID: %s} to give the host back to it, or delete the BareMetalBoot", v.Name, v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID)
 	case want == "" && v.BMC.Power == v1alpha1.PowerOn:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn
 		step.Message = "The server runs, so it may be in use. Set spec.power: Off to have it powered off and offered, " +

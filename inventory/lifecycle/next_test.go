@@ -16,7 +16,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func freeView(changes ...func(*View)) View {
 	v := View{
 		Now: noon, Namespace: "dc", Name: "host-1",
-		Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"},
+		Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{},
 		BMC: BMC{
 			Inspected: true, InspectedAt: noon.Add(-time.Hour), Power: v1alpha1.PowerOff, PowerAt: noon.Add(-time.Second), PowerSince: noon.Add(-time.Hour),
 		},
@@ -30,7 +30,7 @@ func freeView(changes ...func(*View)) View {
 // claimedView is a host that a machine has, whose bootstrap data is there.
 func claimedView(changes ...func(*View)) View {
 	v := freeView()
-	v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}
 	v.Consumer = &Consumer{Found: true, ClusterFound: true, BootstrapReady: true, Persistence: v1alpha1.PersistenceInstalled}
 	for _, change := range changes {
 		change(&v)
@@ -41,21 +41,23 @@ func claimedView(changes ...func(*View)) View {
 // clockSetBack puts what the spec records into the future.
 func clockSetBack(v *View) {
 	later := metav1.NewTime(noon.Add(time.Hour))
-	v.Spec.Boot.StartedAt, v.Spec.Boot.PoweredOffAt = later, &later
+	v.Boot.StartedAt, v.Boot.PoweredOffAt = later, &later
 }
 
 func bootingView(changes ...func(*View)) View {
 	return claimedView(append([]func(*View){func(v *View) {
 		v.MoveBlocked = true
 		off := metav1.NewTime(noon.Add(-time.Minute))
-		v.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: off, PoweredOffAt: &off}
+		v.Boot, v.Spec.Boots = &v1alpha1.BareMetalBootSpec{
+			Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim-1", MachineName: "m", StartedAt: off, PoweredOffAt: &off, PoweredOnAt: &off,
+		}, 1
 	}}, changes...)...)
 }
 
 func poweredOn(v *View)     { v.BMC.Power = v1alpha1.PowerOn }
 func ephemeral(v *View)     { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
-func seeded(v *View)        { v.Spec.Boot.SeededAt = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
-func seededLongAgo(v *View) { v.Spec.Boot.SeededAt = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
+func seeded(v *View)        { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
+func seededLongAgo(v *View) { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
 func deleting(v *View)      { v.Consumer.Deleting = true }
 func ownerDeleting(v *View) { v.Consumer.OwnerDeleting = true }
 func provisioned(v *View)   { v.Consumer.ProviderID = "baremetal://dc/host-1/m" }
@@ -63,8 +65,19 @@ func netbootSet(v *View)    { v.BMC.NetworkBootSetAt = noon.Add(-10 * time.Secon
 func maintenance(v *View)   { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }
 func external(v *View)      { v.Spec.ExternallyProvisioned = true }
 func quarantined(v *View)   { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} }
-func expired(v *View)       { v.Spec.Boot.StartedAt = metav1.NewTime(noon.Add(-31 * time.Minute)) }
-func notPoweredOff(v *View) { v.Spec.Boot.PoweredOffAt = nil }
+func expired(v *View)       { v.Boot.StartedAt = metav1.NewTime(noon.Add(-31 * time.Minute)) }
+func notPoweredOff(v *View) { v.Boot.PoweredOffAt = nil }
+func notPoweredOn(v *View)  { v.Boot.PoweredOnAt = nil }
+func uncounted(v *View)     { v.Spec.Boots, v.Boot.PoweredOnAt = 0, nil }
+func noRecord(v *View)      { v.Boot = nil }
+func oldRecord(v *View)     { v.Boot = &v1alpha1.BareMetalBootSpec{} }
+func othersRecord(v *View)  { v.Boot.ClaimID, v.Boot.MachineName = "claim-0", "m-0" }
+func voided(v *View)        { v.Boot.VoidedAt = &metav1.Time{Time: noon} }
+func nobodys(v *View)       { v.Spec.ConsumerRef, v.Consumer = nil, nil }
+func moveFree(v *View)      { v.MoveBlocked = false }
+func beingDeleted(v *View)  { v.Deleting = true }
+func bootDeleting(v *View)  { v.BootDeleting = true }
+func noClaimID(v *View)     { v.Spec.ConsumerRef.ClaimID = "" }
 func stale(v *View)         { v.BMC.PowerAt = noon.Add(-time.Hour) }
 func justOff(v *View)       { v.BMC.PowerSince = v.BMC.PowerAt }
 func cleaning(v *View)      { v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-5 * time.Second)} }
@@ -72,7 +85,7 @@ func cleaned(v *View)       { v.BMC.CleanedAt = noon.Add(-time.Second) }
 func overrideSet(v *View)   { v.BMC.OverrideStands = true }
 func lacking(v *View)       { v.BMC.Lacks, v.BMC.InspectedAt = []string{"BootPXE"}, noon.Add(-time.Minute) }
 func askNow(v *View)        { v.AskNow = true }
-func reported(v *View)      { v.MoveBlocked, v.Spec.Boot.ReportedAt = false, &metav1.Time{Time: noon} }
+func reported(v *View)      { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }
 func scriptSeen(v *View)    { v.Furthest.Stage = v1alpha1.StageScript }
 func restarted(v *View)     { v.RestartedAt = noon.Add(time.Minute) }
 func nodeLost(v *View)      { v.NodeLostAt = noon.Add(2 * time.Minute) }
@@ -92,7 +105,7 @@ func wantedOn(v *View) {
 	v.PowerRequests = PowerRequests{On: []string{"on/anna"}, All: []string{"on/anna"}}
 }
 func waitsAnHour(v *View) {
-	v.Spec.ReleaseUnfencedAfter, v.Consumer.DeletingSince = &metav1.Duration{Duration: time.Hour}, noon.Add(-time.Hour)
+	v.Spec.ReleaseUnfencedAfterSeconds, v.Consumer.DeletingSince = new(int32(3600)), noon.Add(-time.Hour)
 }
 func namespaceGone(v *View) { v.Deleting, v.NamespaceDeleting = true, true }
 func noSecret(v *View) {
@@ -141,7 +154,7 @@ func TestNext(t *testing.T) {
 		},
 		"the cluster is paused after the boot, by a move that waits": {
 			bootingView(poweredOn, func(v *View) {
-				v.Consumer.Paused, v.Spec.Boot.ReportedAt = true, &metav1.Time{Time: noon}
+				v.Consumer.Paused, v.Boot.ReportedAt = true, &metav1.Time{Time: noon}
 			}), StatePaused, AllowMove, "", v1alpha1.ReasonPaused,
 		},
 		"in maintenance after the boot, and a move waits": {
@@ -220,21 +233,21 @@ func TestNext(t *testing.T) {
 		"booting: seen, and off again": {
 			bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 				v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-time.Second), noon.Add(-time.Hour)
-				v.Furthest = v1alpha1.Sighting{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
+				v.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
 			}),
 			StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 		},
 		"booting: seen in the second in which the override was set, and off again": {
 			bootingView(commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 				v.BMC.NetworkBootSetAt, v.BMC.PowerSince = noon.Add(-5500*time.Millisecond), noon.Add(-time.Hour)
-				v.Furthest = v1alpha1.Sighting{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-6 * time.Second))}
+				v.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-6 * time.Second))}
 			}),
 			StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 		},
 		"booting: seen since it was read as off": {
 			bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 				v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-2*time.Second), noon.Add(-time.Hour)
-				v.Furthest = v1alpha1.Sighting{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
+				v.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
 			}),
 			StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 		},
@@ -258,21 +271,56 @@ func TestNext(t *testing.T) {
 		"booting: wrong kernel": {bootingView(poweredOn, func(v *View) {
 			v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonChecksumMismatch, Message: "x"}
 		}), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonChecksumMismatch},
-		"booting: BMC down":            {bootingView(bmcDown), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBMC},
-		"booting: late":                {bootingView(poweredOn, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"booting: late and in line":    {bootingView(poweredOn, expired, inLine, func(v *View) { v.MoveBlocked = false }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBootSlot},
-		"booting: late, a move waits":  {bootingView(poweredOn, expired, inLine), StateBooting, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBootSlot},
-		"booting: late, last attempt":  {bootingView(poweredOn, expired, func(v *View) { v.Spec.Boot.Attempt = 3 }), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
+		"booting: BMC down":                    {bootingView(bmcDown), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBMC},
+		"booting: late":                        {bootingView(poweredOn, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"booting: late and in line":            {bootingView(poweredOn, expired, inLine, func(v *View) { v.MoveBlocked = false }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBootSlot},
+		"booting: late, a move waits":          {bootingView(poweredOn, expired, inLine), StateBooting, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBootSlot},
+		"booting: late, last attempt":          {bootingView(poweredOn, expired, func(v *View) { v.Boot.Attempt = 3 }), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
+		"the record is missing":                {bootingView(noRecord), StateBootUnknown, AllowMove, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
+		"the record is missing, no move waits": {bootingView(noRecord, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
+		"the record is older than the host":    {bootingView(oldRecord, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
+		"the record is another claim's":        {bootingView(othersRecord, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
+		"the record is void":                   {bootingView(voided, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
+		"the claim has no ID":                  {claimedView(noClaimID), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
+		"the record is missing, installed":     {bootingView(noRecord, moveFree, provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+		"the record is missing, from memory":   {bootingView(noRecord, moveFree, provisioned, ephemeral), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
+		"the record is missing, released":      {bootingView(noRecord, deleting), StateReleasing, RecordCleaning, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+		"never booted, and no record yet":      {claimedView(noRecord), StateWaiting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"a boot that does not count yet":       {bootingView(uncounted, moveFree), StateBooting, CountBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"paused before the boot counts": {
+			bootingView(uncounted, moveFree, func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
+		},
+		"not recorded that it is powered on": {bootingView(netbootSet, notPoweredOn), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"clean, and the boot is not void":    {bootingView(deleting, cleaning, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+		"clean, and the boot is void":        {bootingView(deleting, cleaning, cleaned, voided), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+		"force-released, the boot is not void": {
+			bootingView(deleting, letGo), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+		},
+		"free without a record":         {freeView(noRecord), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"free with an older record":     {freeView(func(v *View) { v.Spec.Boots = 2 }), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"free, its record is deleted":   {freeView(bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+		"free, and a boot is not void":  {bootingView(nobodys, moveFree), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
+		"deleted while it boots, off":   {bootingView(nobodys, moveFree, beingDeleted), StateLeaving, RecordBoot, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
+		"deleted while it boots, on":    {bootingView(nobodys, moveFree, beingDeleted, poweredOn), StateLeaving, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
+		"deleted while it boots, void":  {bootingView(nobodys, moveFree, beingDeleted, poweredOn, voided), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
+		"detached while it boots":       {bootingView(nobodys, moveFree, beingDeleted, poweredOn, detached), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
+		"its namespace goes, no Secret": {bootingView(nobodys, namespaceGone, poweredOn, noSecret), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
+		"a person powered it on":        {bootingView(poweredOn, notPoweredOn), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+		"told in the second of the last release": {
+			bootingView(func(v *View) {
+				v.BMC.NetworkBootSetAt, v.BMC.CleanedAt = v.Boot.PoweredOffAt.Time, v.Boot.PoweredOffAt.Add(time.Millisecond)
+			}), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		},
 		"booting: late after the seed": {bootingView(poweredOn, expired, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
 		"booting: read as off before the seed": {
-			bootingView(ephemeral, func(v *View) { v.Spec.Boot.SeededAt = &metav1.Time{Time: noon.Add(-3 * time.Second)} }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+			bootingView(ephemeral, func(v *View) { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-3 * time.Second)} }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 		},
 		"booting: off after the seed":     {bootingView(ephemeral, seededLongAgo), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonStateLost},
 		"booting: installed and off":      {bootingView(seeded), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-		"boot failed lets a move go on":   {bootingView(poweredOn, func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, AllowMove, v1alpha1.PhaseBootFailed, "R"},
-		"boot failed":                     {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Spec.Boot.Failure = false, &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, "R"},
-		"reported in lets a move go on":   {bootingView(poweredOn, func(v *View) { v.Spec.Boot.ReportedAt = &metav1.Time{Time: noon} }), StateReported, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
-		"reported in":                     {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Spec.Boot.ReportedAt = false, &metav1.Time{Time: noon} }), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+		"boot failed lets a move go on":   {bootingView(poweredOn, func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, AllowMove, v1alpha1.PhaseBootFailed, "R"},
+		"boot failed":                     {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Boot.Failure = false, &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, "R"},
+		"reported in lets a move go on":   {bootingView(poweredOn, func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} }), StateReported, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+		"reported in":                     {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
 		"provisioned":                     {claimedView(provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 		"provisioned lets a move go on":   {bootingView(provisioned, poweredOn), StateProvisioned, AllowMove, v1alpha1.PhaseProvisioned, ""},
 		"provisioned, everything unknown": {claimedView(provisioned, func(v *View) { v.BMC = BMC{} }), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
@@ -280,7 +328,7 @@ func TestNext(t *testing.T) {
 		"state lost":                      {claimedView(provisioned, ephemeral), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
 		"off only just now":               {claimedView(provisioned, ephemeral, func(v *View) { v.BMC.PowerSince = v.BMC.PowerAt }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 		"state lost and on again": {
-			bootingView(provisioned, ephemeral, poweredOn, func(v *View) { v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost} }),
+			bootingView(provisioned, ephemeral, poweredOn, func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost} }),
 			StateLost, AllowMove, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost,
 		},
 		"firmware asks, and the Node is well": {

@@ -43,7 +43,7 @@ func drawView(t *rapid.T) View {
 		SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}),
 		SaidToRun:          pick(d, "saidToRun", "", "", "m-0"),
 		BMC:                d.bmc(), Spec: d.spec(), Consumer: d.consumer(),
-		Furthest: v1alpha1.Sighting{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
+		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
 			"", v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
 		Problem:     pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
 		WaitedAt:    pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
@@ -52,8 +52,9 @@ func drawView(t *rapid.T) View {
 		Line:        pick(d, "line", nil, nil, &Line{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
-		v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+		v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: pick(d, "claimID", "claim-1", "claim-1", "claim-1", "")}
 	}
+	d.boot(&v)
 	d.wishes(&v)
 	return v
 }
@@ -85,22 +86,32 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 		Maintenance: pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
 		Quarantine:  pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
 		HeldSince:   d.moment("heldSince"), HeldOffAt: d.moment("heldOffAt"), CleaningStartedAt: d.moment("cleaning"),
-		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningPowerOff, v1alpha1.CleaningManual),
+		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningManual),
 	}
 	if d.flag("unfencedAfter") {
-		s.ReleaseUnfencedAfter = &metav1.Duration{Duration: time.Duration(rapid.IntRange(60, 8000).Draw(d.T, "after")) * time.Second}
+		s.ReleaseUnfencedAfterSeconds = new(rapid.Int32Range(60, 8000).Draw(d.T, "after"))
 	}
 	if d.flag("held") {
 		s.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r", Force: d.flag("force")}}
 	}
-	if d.flag("attempt") {
-		s.Boot = &v1alpha1.BootAttempt{
-			Attempt: rapid.Int32Range(1, 4).Draw(d.T, "number"), StartedAt: metav1.NewTime(d.ago("started")),
-			PoweredOffAt: d.moment("off"), SeededAt: d.moment("seeded"), ReportedAt: d.moment("reported"),
-			Failure: pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
-		}
-	}
 	return s
+}
+
+// boot draws the record of the host's last boot, and how many boots the host counts. Most records are those of the claim.
+func (d draw) boot(v *View) {
+	v.Spec.Boots = rapid.Int32Range(0, 3).Draw(d.T, "boots")
+	v.BootDeleting = d.flag("bootDeleting")
+	if !d.flag("record") {
+		return
+	}
+	v.Boot = &v1alpha1.BareMetalBootSpec{
+		Number:  pick(d, "number", v.Spec.Boots, v.Spec.Boots, v.Spec.Boots, v.Spec.Boots+1, rapid.Int32Range(0, 3).Draw(d.T, "anyNumber")),
+		Attempt: rapid.Int32Range(1, 4).Draw(d.T, "attempt"), StartedAt: metav1.NewTime(d.ago("started")),
+		ClaimID: pick(d, "bootClaim", "claim-1", "claim-1", "claim-1", "claim-0", ""), MachineName: "m",
+		PoweredOffAt: d.moment("off"), PoweredOnAt: d.moment("poweredOn"), DataServedAt: d.moment("dataServed"), ReportedAt: d.moment("reported"),
+		VoidedAt: pick(d, "voided", nil, nil, nil, &metav1.Time{Time: noon}),
+		Failure:  pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
+	}
 }
 
 // consumer draws the machine that has the host, nil for none. Of one that is not there nothing is known, and one that is not being deleted has no
@@ -193,7 +204,7 @@ func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 			return // letting go is what a person asked for
 		}
 		unknown := !v.Consumer.Found || !v.Consumer.ClusterFound
-		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.Spec.Boot == nil
+		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.CurrentBoot() == nil
 		step := Next(v, DefaultSettings())
 		if (unknown || unready) && (step.Action.Commands() || step.Action == Release || step.Action == RecordBoot && step.State == StateWaiting) {
 			t.Fatalf("%s although something is missing: %+v", step.Action, v)
@@ -271,14 +282,14 @@ func TestPropertyUnclaimedIsClean(t *testing.T) {
 func TestPropertySeededOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
-		if v.Spec.Boot == nil || v.Spec.Boot.SeededAt == nil || !v.Claimed() {
+		if v.CurrentBoot() == nil || v.Boot.DataServedAt == nil {
 			return
 		}
 		if boot := BootFor(v, DefaultSettings()); boot == BootNetwork {
 			t.Fatalf("a seeded host boots from the network: %+v", v)
 		}
 		step := Next(v, DefaultSettings())
-		if step.Action == RecordBoot && step.Boot.SeededAt == nil {
+		if step.Action == RecordBoot && step.Boot.DataServedAt == nil {
 			t.Fatalf("the record that bootstrap data was given out is lost: %+v", v)
 		}
 	})
@@ -290,14 +301,15 @@ func TestPropertyLostNeedsProof(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
-		if b := step.Boot; b != nil && b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonStateLost && b.SeededAt != nil && b.ReportedAt == nil &&
-			v.BMC.PowerAt.Sub(latest(b.SeededAt.Time, v.BMC.LastPowerAt)) < lostAfter {
+		if b := step.Boot; b != nil && b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonStateLost && b.DataServedAt != nil && b.ReportedAt == nil &&
+			v.BMC.PowerAt.Sub(latest(b.DataServedAt.Time, v.BMC.LastPowerAt)) < lostAfter {
 			t.Fatalf("lost in mid-boot by readings from before it got its bootstrap data, or was switched on: %+v", v)
 		}
-		if step.State != StateLost || v.Spec.Boot != nil && v.Spec.Boot.Failure != nil {
+		boot := v.CurrentBoot()
+		if step.State != StateLost || boot != nil && boot.Failure != nil {
 			return
 		}
-		restarted := v.Spec.Boot != nil && v.Spec.Boot.ReportedAt != nil && v.RestartedAt.After(v.Spec.Boot.ReportedAt.Time) && !v.NodeLostAt.IsZero()
+		restarted := boot != nil && v.Boot.ReportedAt != nil && v.RestartedAt.After(v.Boot.ReportedAt.Time) && !v.NodeLostAt.IsZero()
 		switch {
 		case v.Consumer.Persistence != v1alpha1.PersistenceEphemeral:
 			t.Fatalf("an installed machine is lost: %+v", v)
@@ -315,7 +327,7 @@ func TestPropertyProgressIsSteady(t *testing.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
 		progress := BootProgress(v, DefaultSettings(), step)
-		if v.Claimed() && v.Spec.Boot != nil && step.State != StateLeaving && (progress == nil || progress.Reason == "" || progress.Message == "") {
+		if v.CurrentBoot() != nil && step.State != StateLeaving && (progress == nil || progress.Reason == "" || progress.Message == "") {
 			t.Fatalf("nothing is told in %s of %+v: %+v", step.State, v, progress)
 		}
 		later := v

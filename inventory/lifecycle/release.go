@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -106,17 +107,19 @@ func (v View) unfencedEarly() bool {
 
 // overdue is true when the release took longer than the host's spec wants to wait.
 func (v View) overdue() bool {
-	after := v.Spec.ReleaseUnfencedAfter
-	return after != nil && !v.Now.Before(v.Consumer.DeletingSince.Add(after.Duration))
+	after := v.Spec.ReleaseUnfencedAfterSeconds
+	return after != nil && !v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))
 }
+
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
 // untilOverdue tells what ends a release that waits, and looks again when it is overdue.
 func (v View) untilOverdue(step Step, s Settings) Step {
 	if step.Action != Release && (v.BMC.Problem != nil || v.slow(s)) {
 		step.Message += fmt.Sprintf(". The annotation %s=\"who and why\" on the host lets it go as it is, into quarantine", v1alpha1.ReleaseUnfencedAnnotation)
 	}
-	if after := v.Spec.ReleaseUnfencedAfter; after != nil && step.Action == "" {
-		if due := v.Consumer.DeletingSince.Add(after.Duration); step.Again.IsZero() || due.Before(step.Again) {
+	if after := v.Spec.ReleaseUnfencedAfterSeconds; after != nil && step.Action == "" {
+		if due := v.Consumer.DeletingSince.Add(seconds(*after)); step.Again.IsZero() || due.Before(step.Again) {
 			step.Again = due
 		}
 	}
@@ -150,7 +153,7 @@ func (v View) deletionWaits(state State) string {
 func releaseUnfenced(v View, _ Settings) Step {
 	why := "A person wanted it: " + v.ReleaseUnfenced
 	if v.ReleaseUnfenced == "" {
-		why = fmt.Sprintf("Its machine was deleted at %s, and spec.releaseUnfencedAfter is %s", timestamp(v.Consumer.DeletingSince), v.Spec.ReleaseUnfencedAfter.Duration)
+		why = fmt.Sprintf("Its machine was deleted at %s, and spec.releaseUnfencedAfterSeconds is %d", timestamp(v.Consumer.DeletingSince), *v.Spec.ReleaseUnfencedAfterSeconds)
 	}
 	return Step{
 		Action: Release, Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing, Drop: append(slices.Clone(v.PowerRequests.All), v1alpha1.ReleaseUnfencedAnnotation),

@@ -105,7 +105,7 @@ func TestPropertyEverySequenceComesToRest(t *testing.T) {
 // leftUndone says what a host at rest still owes to somebody; "" if nothing.
 func (w *world) leftUndone() string {
 	v := w.look()
-	machine := []State{StateProvisioned, StateHeld, StateLost, StateBootFailed, StateReported, StateWaiting, StateBooting}
+	machine := []State{StateProvisioned, StateHeld, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateWaiting, StateBooting}
 	outside := []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternal, StateQuarantined, StateFree}
 	switch {
 	case v.MoveBlocked && !v.InFlight() && slices.Contains(slices.Concat(machine, outside), w.last.State):
@@ -114,7 +114,7 @@ func (w *world) leftUndone() string {
 		return "the release of an externally provisioned host does not end"
 	case w.last.State == StateProvisioned && v.Spec.HeldSince != nil:
 		return "the record of a hold is left"
-	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternal, StateQuarantined, StateFree, StateLost, StateBootFailed, StateReported, StateWaiting, StateProvisioned}, w.last.State):
+	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternal, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateWaiting, StateProvisioned}, w.last.State):
 		return "a power cycle that nobody remembers may come weeks later"
 	}
 	return ""
@@ -158,10 +158,9 @@ func (w *world) forgivable() bool {
 	near := func(deadline time.Time) bool {
 		return !deadline.Before(w.v.Now) && deadline.Sub(w.v.Now) < 10*time.Minute
 	}
-	s, c := w.v.Spec, w.machine()
-	boot := s.Boot != nil && s.Boot.ReportedAt == nil && s.Boot.Failure == nil
+	s, c, v := w.v.Spec, w.machine(), w.v
 	switch {
-	case boot && (near(s.Boot.StartedAt.Add(w.s.BootTimeout)) || !w.v.WaitedAt.IsZero()) && w.autoBoot, s.ReleaseUnfencedAfter != nil && c != nil && c.Deleting:
+	case v.booting() && (near(v.Boot.StartedAt.Add(w.s.BootTimeout)) || !w.v.WaitedAt.IsZero()) && w.autoBoot, s.ReleaseUnfencedAfterSeconds != nil && c != nil && c.Deleting:
 		return false
 	default:
 		return w.v.RestartedAt.IsZero() && s.CleaningStartedAt == nil

@@ -31,8 +31,12 @@ const (
 	ShutDown Action = "ShutDown"
 	// ForceOff switches the server off.
 	ForceOff Action = "ForceOff"
-	// RecordBoot writes Step.Boot to spec.boot, and keeps `clusterctl move` waiting while the attempt is in flight.
+	// RecordBoot writes Step.Boot to the spec of the BareMetalBoot.
 	RecordBoot Action = "RecordBoot"
+	// CountBoot raises the host's spec.boots to Step.Boot's number, and blocks `clusterctl move` while the boot is in flight.
+	CountBoot Action = "CountBoot"
+	// ForgetBoot lets a BareMetalBoot go that is being deleted: nobody has its host.
+	ForgetBoot Action = "ForgetBoot"
 	// RecordHold writes Step.Held to spec.heldSince and spec.heldOffAt.
 	RecordHold Action = "RecordHold"
 	// RecordCleaning writes Step.CleaningStartedAt to spec.cleaningStartedAt.
@@ -63,8 +67,8 @@ type Step struct {
 	// Reason and Message say why the host is not further. They are those of the condition Booted for a claimed host and of
 	// Available for a free one. Both are empty when there is nothing to wait for.
 	Reason, Message string
-	// Boot is what RecordBoot writes.
-	Boot *v1alpha1.BootAttempt
+	// Boot is what RecordBoot writes, and what CountBoot counts.
+	Boot *v1alpha1.BareMetalBootSpec
 	// Held is what RecordHold writes.
 	Held *Held
 	// CleaningStartedAt is what RecordCleaning writes.

@@ -19,7 +19,7 @@ var aside = []State{StateLeaving, StatePaused, StateDetached, StateMaintenance, 
 // possible is every transition that there is, from one look at a host to the next, when one thing happens in between. In a cluster several
 // may, and then a host seems to leap.
 var possible = map[State][]State{
-	StateLeaving: {},
+	StateLeaving: {StatePaused}, // a host whose server is powered off before it goes, since it boots
 	// Whatever stood above the state of a host in the table is gone: it stands anywhere.
 	StatePaused:      others(StatePaused),
 	StateDetached:    others(StateDetached),
@@ -34,13 +34,15 @@ var possible = map[State][]State{
 	StateFree:        slices.Concat(aside, []State{StateQuarantined, StateWaiting}),
 
 	// Straight to the cleaning comes a host whose cleaning began before such a move.
-	StateWaiting:     slices.Concat(protected, []State{StateCleaning, StateBooting}),
-	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReported, StateBootFailed}),
-	StateReported:    slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateHeld, StateLost}),
-	StateProvisioned: slices.Concat(protected, []State{StateCleaning, StateHeld, StateLost}),
-	StateHeld:        slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost}),
-	StateBootFailed:  slices.Concat(protected, []State{StateCleaning}),
-	StateLost:        slices.Concat(protected, []State{StateCleaning}),
+	StateWaiting:     slices.Concat(protected, []State{StateCleaning, StateBooting, StateBootUnknown}),
+	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReported, StateBootFailed, StateBootUnknown, StateFree}),
+	StateReported:    slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateHeld, StateLost, StateBootUnknown}),
+	StateProvisioned: slices.Concat(protected, []State{StateCleaning, StateHeld, StateLost, StateBootUnknown}),
+	StateHeld:        slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost, StateBootUnknown}),
+	StateBootFailed:  slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
+	StateLost:        slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
+	// A record that was lost is restored as it was.
+	StateBootUnknown: slices.Concat(protected, []State{StateCleaning}, running(StateBootUnknown)),
 }
 
 // impossible says why there are no others. Each pair of states is either possible or explained here.
@@ -48,20 +50,21 @@ var impossible = []struct {
 	from, to []State
 	why      string
 }{
-	{[]State{StateLeaving}, states(), "the object is gone, and what is registered anew is another one"},
+	{[]State{StateLeaving}, others(StatePaused), "the object is gone, and what is registered anew is another one"},
 	{[]State{StateQuarantined, StateFree}, append(running(StateWaiting), StateOrphaned, StateReleasing, StateCleaning), "nobody has the host, and a claim begins with waiting for the bootstrap data, or for a look at the power"},
 	{[]State{StateQuarantined}, []State{StateWaiting}, "nobody claims a host in quarantine"},
-	{running(), []State{StateQuarantined, StateFree}, "a machine gives its host up through a release"},
+	{running(StateBooting), []State{StateQuarantined, StateFree}, "a machine gives its host up through a release"},
+	{[]State{StateBooting}, []State{StateQuarantined}, "somebody may clear spec.consumerRef, and a quarantine besides is two changes at once"},
 	{[]State{StateOrphaned}, []State{StateQuarantined, StateFree}, "only a person lets such a host go, which is a release"},
 	{[]State{StateReleasing}, []State{StateFree}, "what is released without a cleaning goes into quarantine, or stays externally provisioned"},
 	{[]State{StateCleaning}, []State{StateExternal}, "an externally provisioned host is not cleaned, so this is two changes at once"},
 	{[]State{StateExternal}, []State{StateCleaning}, "the release of an externally provisioned host is Releasing, so this is two changes at once"},
-	{[]State{StateWaiting}, running(StateWaiting, StateBooting), "what comes next is a boot attempt"},
-	{[]State{StateBooting}, running(StateBooting, StateReported, StateBootFailed), "the machine takes its provider ID after the report; an attempt follows an attempt in the same state"},
+	{[]State{StateWaiting}, running(StateWaiting, StateBooting, StateBootUnknown), "what comes next is a boot attempt"},
+	{[]State{StateBooting}, running(StateBooting, StateReported, StateBootFailed, StateBootUnknown), "the machine takes its provider ID after the report; an attempt follows an attempt in the same state"},
 	{[]State{StateReported}, []State{StateWaiting, StateBooting, StateBootFailed}, "a machine that reported in is never booted again"},
 	{[]State{StateProvisioned, StateHeld}, []State{StateWaiting, StateBooting, StateBootFailed, StateReported}, "a machine keeps its provider ID, and is never booted again"},
-	{[]State{StateBootFailed}, running(StateBootFailed), "a failure is final"},
-	{[]State{StateLost}, running(StateLost), "a loss is final"},
+	{[]State{StateBootFailed}, running(StateBootFailed, StateBootUnknown), "a failure is final"},
+	{[]State{StateLost}, running(StateLost, StateBootUnknown), "a loss is final"},
 }
 
 // states are all states, in the order of the table.
@@ -81,7 +84,7 @@ func others(but ...State) []State {
 
 // running are the states of a host that a machine has and that is not released.
 func running(but ...State) []State {
-	all := []State{StateWaiting, StateBooting, StateReported, StateProvisioned, StateHeld, StateBootFailed, StateLost}
+	all := []State{StateWaiting, StateBooting, StateReported, StateProvisioned, StateHeld, StateBootFailed, StateLost, StateBootUnknown}
 	switch {
 	case len(but) > 0:
 		return slices.DeleteFunc(all, func(s State) bool { return slices.Contains(but, s) })

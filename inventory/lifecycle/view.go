@@ -16,14 +16,18 @@ type View struct {
 	Now time.Time
 	// Namespace and Name are the host's.
 	Namespace, Name string
-	// Spec is the host's spec: who has it, what people want of it, and the record of its last boot attempt.
+	// Spec is the host's spec: who has it, and what people want of it.
 	Spec v1alpha1.BareMetalHostSpec
+	// Boot is the record of the host's last boot; nil when there is none.
+	Boot *v1alpha1.BareMetalBootSpec
+	// BootDeleting is true when the object that holds the record is being deleted. The record holds as long as the object is there.
+	BootDeleting bool
 	// Deleting is true when the host object is being deleted.
 	Deleting bool
 	// DeletedForMove is true when `clusterctl move` deletes the host object: the host lives on in another cluster.
 	DeletedForMove bool
 	// NamespaceDeleting is true when the host's namespace is being deleted with all that is in it. It is looked up only for a host that is
-	// being deleted while a machine has it.
+	// being deleted while a machine has it, or while it boots.
 	NamespaceDeleting bool
 	// Detached says who wants the hands off the host, and why; empty when nobody does.
 	Detached string
@@ -49,17 +53,16 @@ type View struct {
 	Consumer *Consumer
 	// BMC is what is known through the BMC.
 	BMC BMC
-	// Furthest is the last stage that was seen of the boot attempt in spec.boot. Its stage is empty when none was.
-	Furthest v1alpha1.Sighting
-	// WaitedAt is when the server last stood in the line of its network, in the boot attempt in spec.boot and before it had its script; zero if it did
-	// not.
+	// Furthest is the last stage that was observed of the boot. Its stage is empty when none was.
+	Furthest v1alpha1.ObservedStage
+	// WaitedAt is when the server last waited in the queue of its network, in this boot and before it had its script; zero if it did not.
 	WaitedAt time.Time
 	// RestartedAt is when firmware last asked for a network boot although the attempt's bootstrap data had been given out and the
 	// machine runs from memory; zero if it did not.
 	RestartedAt time.Time
 	// NodeLostAt is when the server's Node was seen to be lost with that; zero if it was not.
 	NodeLostAt time.Time
-	// Problem is what kept the boot server from serving the attempt in spec.boot.
+	// Problem is what keeps the boot server from serving the boot.
 	Problem *v1alpha1.BootFailure
 	// Line is where the host stands among those that wait to boot; nil when it may begin a boot attempt.
 	Line *Line
@@ -149,12 +152,6 @@ func (v View) Claimed() bool { return v.Spec.ConsumerRef != nil }
 // lost status takes away.
 func (v View) Provisioned() bool {
 	return v.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.ProviderID == v.providerID()
-}
-
-// InFlight is true while a boot attempt is under way. An attempt in flight is finished even while its Cluster is paused.
-func (v View) InFlight() bool {
-	b := v.Spec.Boot
-	return v.Claimed() && b != nil && b.ReportedAt == nil && b.Failure == nil && !v.Provisioned()
 }
 
 // Verified is true when the host can be booted: its inventory was read, its BMC can do what that needs, and its MAC address and

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -91,11 +92,12 @@ var protections = []happening{
 		func(w *world) {
 			w.change(func(c *Consumer) {
 				c.ProviderID = ""
-				if b := w.v.Spec.Boot; w.seeded && (b == nil || b.ReportedAt != nil) {
+				if b := cmp.Or(w.lostBoot, w.v.CurrentBoot()); w.seeded && (b == nil || b.ReportedAt != nil) {
 					c.ProviderID = "baremetal://dc/host-1/" + w.v.Spec.ConsumerRef.Name
 				}
 			})
 		}),
+	toggle("the record of the boot is lost", 2, func(w *world) bool { return w.lostBoot != nil }, (*world).loseBoot, (*world).restoreBoot),
 	toggle("a move deletes the machine", 1, func(w *world) bool { return hasMachine(w) && w.machine().DeletedForMove },
 		func(w *world, _ uint64) {
 			if stays(w) && !w.v.MoveBlocked {
@@ -157,7 +159,7 @@ var happenings = []happening{
 	}},
 
 	{name: "a server that reported in goes off in maintenance", weight: 2, when: func(w *world) bool {
-		return stays(w) && w.v.Spec.Boot != nil && w.v.Spec.Boot.ReportedAt != nil && w.machine().ProviderID == ""
+		return stays(w) && w.v.CurrentBoot() != nil && w.v.Boot.ReportedAt != nil && w.machine().ProviderID == ""
 	}, do: func(w *world, _ uint64) {
 		w.bmcIsWell()
 		w.everybodyIsDone()
@@ -209,11 +211,11 @@ var happenings = []happening{
 	}},
 	{name: "the namespace is deleted", weight: 1, when: func(w *world) bool { return w.v.Deleting }, do: func(w *world, _ uint64) { w.v.NamespaceDeleting = true }},
 	{name: "let go", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.ReleaseUnfenced = "anna: burnt" }},
-	{name: "releaseUnfencedAfter", weight: 1, when: always, do: func(w *world, p uint64) {
-		w.v.Spec.ReleaseUnfencedAfter = choose(p, nil, nil, &metav1.Duration{Duration: 5 * time.Minute})
+	{name: "releaseUnfencedAfterSeconds", weight: 1, when: always, do: func(w *world, p uint64) {
+		w.v.Spec.ReleaseUnfencedAfterSeconds = choose(p, nil, nil, new(int32(300)))
 	}},
 	{name: "cleaningPolicy", weight: 1, when: always, do: func(w *world, p uint64) {
-		w.v.Spec.CleaningPolicy = choose(p, v1alpha1.CleaningPowerOff, v1alpha1.CleaningManual)
+		w.v.Spec.CleaningPolicy = choose(p, v1alpha1.CleaningNone, v1alpha1.CleaningManual)
 	}},
 	{name: "spec.power", weight: 4, when: always, do: func(w *world, p uint64) {
 		w.v.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
@@ -252,12 +254,12 @@ var happenings = []happening{
 				return
 			}
 			w.v.WaitedAt = w.v.Now
-			w.v.Furthest = v1alpha1.Sighting{Stage: v1alpha1.StageWaiting, Time: metav1.NewTime(w.v.Now)}
+			w.v.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageWaiting, Time: metav1.NewTime(w.v.Now)}
 			w.reconcile()
 			w.pass(time.Minute)
 		}
 	}},
-	{name: "the boot server has a problem", weight: 1, when: func(w *world) bool { return w.v.Spec.Boot != nil }, do: func(w *world, p uint64) {
+	{name: "the boot server has a problem", weight: 1, when: func(w *world) bool { return w.v.CurrentBoot() != nil }, do: func(w *world, p uint64) {
 		w.v.Problem = choose(p, nil, &v1alpha1.BootFailure{Reason: "NoImage", Message: "there is none"})
 	}},
 
@@ -279,6 +281,17 @@ var happenings = []happening{
 		func(w *world, _ uint64) { w.v.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.SharesConsumerWith = nil }),
 	toggle("as many boot as may", 3, func(w *world) bool { return w.v.Line != nil },
 		func(w *world, p uint64) { w.v.Line = &Line{Number: 1 + int(p%100), Booting: 250} }, func(w *world) { w.v.Line = nil }),
+	{name: "the BareMetalBoot is deleted", weight: 2, when: func(w *world) bool { return w.v.Boot != nil }, do: func(w *world, _ uint64) {
+		w.v.BootDeleting = true
+		if w.v.StrayBoot() != nil {
+			w.dirty = false // whoever deletes it looked
+		}
+	}},
+	{name: "somebody clears spec.consumerRef", weight: 1, when: func(w *world) bool { return w.visited == StateBooting && !w.seeded && w.absent == nil }, do: func(w *world, _ uint64) {
+		w.v.Spec.ConsumerRef, w.v.Consumer, w.lostBoot, w.v.MoveBlocked = nil, nil, nil, false
+		w.dirty = w.dirty && !w.v.BootDeleting // who deleted the record, too, took the server away from the machine for good
+	}},
+	{name: "the provider halts after a write", weight: 5, when: always, do: func(w *world, p uint64) { w.halt = 1 + int(p%3) }},
 	{name: "the provider restarts", weight: 5, when: always, do: func(w *world, _ uint64) { w.restart() }},
 	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideStands = false }},
 }
@@ -364,7 +377,11 @@ func (w *world) anew() {
 		return
 	}
 	w.notef("the server is registered anew")
-	w.v = View{Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress}}
+	w.v = View{
+		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress},
+		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, // the garbage collector deletes it
+	}
+	w.lostBoot = nil
 	w.absent, w.job, w.again, w.dirty, w.seeded, w.runs, w.installed, w.told, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
 	w.reconcile()
 }
@@ -392,12 +409,31 @@ func (w *world) claimable() bool {
 
 func (w *world) claim(p uint64) {
 	w.machines++
-	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines)}
+	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines), ClaimID: fmt.Sprintf("claim-%d", w.machines)}
 	w.v.Consumer = &Consumer{
 		Found: true, ClusterFound: true, BootstrapReady: p%2 == 0,
 		Persistence: choose(p/2, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),
 	}
 	w.seeded, w.runs, w.installed = false, false, false
+}
+
+// loseBoot takes the record of a boot away, as a backup does that is restored without it, that is older than the host, or that has another's.
+func (w *world) loseBoot(p uint64) {
+	if w.v.Boot == nil || w.v.Spec.Boots == 0 || !w.v.Claimed() || w.v.Boot.Number != w.v.Spec.Boots || w.absent != nil {
+		return
+	}
+	w.lostBoot = w.v.Boot
+	w.v.Boot = choose(p, nil, &v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number - 1},
+		&v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number, ClaimID: "claim-0", MachineName: "m-0", PoweredOffAt: &metav1.Time{Time: w.v.Now}})
+}
+
+// restoreBoot restores the record of a boot whose claim still holds.
+func (w *world) restoreBoot() {
+	lost := w.lostBoot
+	w.lostBoot = nil
+	if now := w.v.Boot; w.v.Claimed() && (now == nil || now.Number < lost.Number || now.ClaimID == "claim-0" && now.VoidedAt == nil) {
+		w.v.Boot = lost
+	}
 }
 
 // bmcIsWell makes the BMC do what it is told from now on.

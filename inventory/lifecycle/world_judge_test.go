@@ -56,8 +56,8 @@ func (w *world) judgeStep(v View, step Step) {
 
 // judgeBoot judges what is recorded of a boot attempt.
 func (w *world) judgeBoot(v View, step Step) {
-	before, b := v.Spec.Boot, step.Boot
-	begins := b.Failure == nil && (before == nil || before.Attempt != b.Attempt)
+	before, b := v.CurrentBoot(), step.Boot
+	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
 	switch {
 	case begins && v.Line != nil:
 		w.breaksf(inTurn, "it is number %d of those that wait", v.Line.Number)
@@ -65,7 +65,11 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.breaksf(inTurn, "it is given up although it stood in line lately")
 	case begins && w.seeded:
 		w.breaksf(handsOff, "the machine is provisioned a second time")
-	case before != nil && before.Attempt == b.Attempt && before.SeededAt != nil && b.SeededAt == nil:
+	case v.Boot != nil && b.Number < v.Boot.Number:
+		w.breaksf(handsOff, "the number falls")
+	case begins && (v.Boot != nil && b.Number == v.Boot.Number || b.Number <= v.Spec.Boots):
+		w.breaksf(handsOff, "the number is that of another boot")
+	case before != nil && before.Number == b.Number && before.DataServedAt != nil && b.DataServedAt == nil:
 		w.breaksf(handsOff, "it is forgotten that the bootstrap data was given out")
 	case begins && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
 		w.breaksf(handsOff, "a server that was found running is booted")
@@ -73,7 +77,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.breaksf(handsOff, "a host that goes, or one of two of a machine, is booted")
 	case begins && b.Attempt > w.s.BootAttempts:
 		w.breaksf(comesToRest, "attempt %d", b.Attempt)
-	case b.PoweredOffAt != nil && (begins || before.PoweredOffAt == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
+	case b.PoweredOffAt != nil && (begins || before != nil && before.PoweredOffAt == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
 		w.breaksf(recordsAreTrue, "recorded as off without having been seen so")
 	}
 }
@@ -120,7 +124,7 @@ func wrongWithAbsence(v View, step Step) string {
 	case asks:
 		return "the machine, or its Cluster, is not there"
 	case step.Action == Nothing, step.Action == Forget && forgotten, step.Action == Release && v.ReleaseUnfenced != "" && step.Quarantine != nil,
-		step.Action == AllowMove:
+		step.Action == AllowMove, step.Action == RecordBoot && step.Boot.VoidedAt != nil && v.ReleaseUnfenced != "":
 		return "" // the move may be what brings the machine
 	default:
 		return "something follows from what is not there"
@@ -136,6 +140,8 @@ func (w *world) judgeOffer(v View, step Step) {
 	switch {
 	case step.State != StateFree || v.Claimed() || v.Spec.Quarantine != nil || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.Detached != "":
 		w.breaksf(offeredClean, "offered although it is in use, or out of service")
+	case v.StrayBoot() != nil || v.Boot == nil || v.BootDeleting:
+		w.breaksf(offeredClean, "offered although its boot is not void, or the record is missing")
 	case v.SaidToRun != "":
 		w.breaksf(offeredClean, "offered although a machine says that it runs there")
 	case w.dirty:
@@ -151,6 +157,8 @@ func (w *world) judgeRelease(v View, step Step) {
 	started := c != nil && c.Found && c.Deleting && !c.DeletedForMove
 	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
 	switch {
+	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedAt == nil:
+		w.breaksf(handsOff, "released before its boot is void")
 	case v.Detached != "" || v.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
 		w.breaksf(handsOff, "released although a person wants the hands off")
 	case !started && (!absent || v.ReleaseUnfenced == ""):
@@ -169,9 +177,9 @@ func (w *world) judgeRelease(v View, step Step) {
 
 // judgeQuarantine: a release without its proofs needs a reason.
 func (w *world) judgeQuarantine(v View, reason string) {
-	after := v.Spec.ReleaseUnfencedAfter
+	after := v.Spec.ReleaseUnfencedAfterSeconds
 	switch {
-	case reason == v1alpha1.ReasonReleasedUnfenced && v.ReleaseUnfenced == "" && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(after.Duration))):
+	case reason == v1alpha1.ReasonReleasedUnfenced && v.ReleaseUnfenced == "" && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))):
 		w.breaksf(offeredClean, "let go without a power-off before anybody wanted that")
 	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Spec.CleaningStartedAt.Time):
 		w.breaksf(offeredClean, "the cleaning failed without a try")
@@ -240,17 +248,20 @@ func (w *world) judgeReleased(v View, a Action) {
 
 func (w *world) judgeBooting(v View, a Action, off bool) {
 	switch {
-	case v.Spec.Boot == nil || v.Spec.Boot.Failure != nil:
+	case v.CurrentBoot() == nil || v.Boot.Failure != nil || v.Boot.Number != v.Spec.Boots:
 		w.breaksf(handsOff, "%s without a boot that is recorded", a)
-	case off && v.Spec.Boot.PoweredOffAt != nil:
+	case off && v.Boot.PoweredOffAt != nil:
 		w.breaksf(handsOff, "%s to a server that is booting: it would be power-cycled twice", a)
-	case (a == PowerOn || a == SetNetworkBoot) && v.Spec.Boot.PoweredOffAt == nil:
+	case a == PowerOn && v.Boot.PoweredOnAt == nil:
+		w.breaksf(recordsAreTrue, "%s that is not recorded", a)
+	case (a == PowerOn || a == SetNetworkBoot) && v.Boot.PoweredOffAt == nil:
 		w.breaksf(handsOff, "%s to a server that was not seen off", a)
 	}
 }
 
 func (w *world) judgeFree(v View, a Action) {
 	switch {
+	case v.Deleting && v.StrayBoot() != nil && a == ForceOff:
 	case v.Spec.Quarantine != nil:
 		w.breaksf(handsOff, "%s to a host in quarantine", a)
 	case a == PowerOn && v.Spec.Power == v1alpha1.PowerOn, (a == ShutDown || a == ForceOff) && v.Spec.Power == v1alpha1.PowerOff:

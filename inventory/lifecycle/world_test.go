@@ -40,6 +40,10 @@ type world struct {
 	// absent is the machine while it is not there, as in a move: it may come back.
 	absent   *Consumer
 	noSecret bool
+	// lostBoot is the record of the boot while it is lost.
+	lostBoot *v1alpha1.BareMetalBootSpec
+	// halt is after how many writes the provider halts; 0 for never.
+	halt int
 
 	// The server.
 	on          bool
@@ -112,11 +116,15 @@ var starts = []func(*View){
 	func(*View) {}, // waits to be booted
 	booting,
 	func(v *View) { booting(v); expired(v); v.MoveBlocked = false }, // nobody drove it, and its deadline let a move go on
-	func(v *View) { booting(v); v.Spec.Boot.PoweredOffAt, v.BMC.Power = nil, v1alpha1.PowerOn },
+	func(v *View) {
+		booting(v)
+		v.Boot.PoweredOffAt, v.Boot.PoweredOnAt, v.BMC.Power = nil, nil, v1alpha1.PowerOn
+	},
+	func(v *View) { booting(v); uncounted(v); v.MoveBlocked = false },
 	func(v *View) { booting(v); v.BMC.Power = v1alpha1.PowerOn; seeded(v) },
 	func(v *View) {
 		booting(v)
-		v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "x"}
+		v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "x"}
 	},
 	ran,
 	func(v *View) { ran(v); provisioned(v) },
@@ -125,11 +133,13 @@ var starts = []func(*View){
 	func(v *View) {
 		ran(v)
 		provisioned(v)
-		v.Spec.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost, Message: "x"}
+		v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost, Message: "x"}
 	},
 }
 
-func booting(v *View) { bootingView(func(b *View) { v.Spec.Boot, v.MoveBlocked = b.Spec.Boot, true }) }
+func booting(v *View) {
+	bootingView(func(b *View) { v.Boot, v.Spec.Boots, v.MoveBlocked = b.Boot, b.Spec.Boots, true })
+}
 
 func ran(v *View) {
 	booting(v)
@@ -141,7 +151,7 @@ func ran(v *View) {
 // newWorld is a host that was just registered, with its server off; or one that a machine has, which may be being released, and whose server is
 // being cleaned.
 func newWorld(t rapid.TB, seen *tally, p uint64) *world {
-	v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}}
+	v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{}}
 	if p%4 == 0 {
 		if p/4%3 == 0 {
 			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
@@ -152,6 +162,9 @@ func newWorld(t rapid.TB, seen *tally, p uint64) *world {
 	}
 	v = claimedView(starts[p/4%uint64(len(starts))])
 	v.Consumer.Persistence = choose(p/64, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral)
+	if v.Provisioned() && v.Boot.Failure != nil {
+		v.Consumer.Persistence = v1alpha1.PersistenceEphemeral // no other is lost
+	}
 	cleaning := p / 128 % 8
 	if cleaning < 3 {
 		v.BMC.Power, v.Spec.CleaningStartedAt = v1alpha1.PowerOff, &metav1.Time{Time: noon}
@@ -171,11 +184,11 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, story: &[]string{}, acted: v.Now}
 	w.on = v.BMC.Power == v1alpha1.PowerOn
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
-	if b := v.Spec.Boot; v.Claimed() && (v.Provisioned() || b != nil && (b.SeededAt != nil || b.ReportedAt != nil)) {
+	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedAt != nil || b.ReportedAt != nil)) {
 		w.seeded, w.runs = true, w.on
 		w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 	}
-	w.dirty, w.unsure, w.netAt = v.Claimed() && v.Spec.Boot != nil, true, v.BMC.NetworkBootSetAt
+	w.dirty, w.unsure, w.netAt = v.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
 	if v.BMC.Busy {
 		w.job = &job{ReadPower, v.Now, v.Now.Add(time.Second)}
 	}
@@ -188,7 +201,7 @@ func (w *world) fatalf(format string, args ...any) {
 	w.t.Helper()
 	story := *w.story
 	w.t.Fatalf("%s\nfacts: %+v\nspec: %+v\nconsumer: %+v\nboot: %+v\nthe server is on: %v, its BMC %s\nwhat happened last:\n  %s", fmt.Sprintf(format, args...),
-		w.v, w.v.Spec, w.v.Consumer, w.v.Spec.Boot, w.on, w.mood, strings.Join(story[max(0, len(story)-40):], "\n  "))
+		w.v, w.v.Spec, w.v.Consumer, w.v.Boot, w.on, w.mood, strings.Join(story[max(0, len(story)-40):], "\n  "))
 }
 
 func (w *world) notef(format string, args ...any) {
@@ -248,6 +261,10 @@ func (w *world) reconcile() {
 		if w.perform(v, step) {
 			return
 		}
+		if w.halt--; w.halt == 0 {
+			w.restart()
+		}
+		w.halt = max(w.halt, 0)
 	}
 	w.breaksf(comesToRest, "it comes to no end: the last of 30 steps in a moment is %s in %s", w.last.Action, w.last.State)
 }
@@ -273,12 +290,12 @@ func (w *world) perform(v View, step Step) bool {
 		}
 		return true
 	case RecordBoot:
-		w.v.Spec.Boot = step.Boot
-		w.v.MoveBlocked = w.v.MoveBlocked || step.Boot.Failure == nil
-		if step.Boot.Failure == nil {
-			w.dirty = true
-		}
-		w.sightingsOf(v.Spec.Boot)
+		w.v.Boot = step.Boot
+		w.sightingsOf(v.Boot)
+	case CountBoot:
+		w.v.Spec.Boots, w.v.MoveBlocked, w.dirty = step.Boot.Number, true, true
+	case ForgetBoot:
+		w.v.Boot, w.v.BootDeleting = nil, false
 	case RecordHold:
 		w.v.Spec.HeldSince, w.v.Spec.HeldOffAt = step.Held.Since, step.Held.OffAt
 		if step.Held.Since == nil {
@@ -303,9 +320,9 @@ func (w *world) perform(v View, step Step) bool {
 }
 
 // sightingsOf forgets what was seen of an attempt when another one began.
-func (w *world) sightingsOf(before *v1alpha1.BootAttempt) {
-	if before == nil || before.Attempt != w.v.Spec.Boot.Attempt {
-		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.Sighting{}, time.Time{}, time.Time{}, time.Time{}, nil
+func (w *world) sightingsOf(before *v1alpha1.BareMetalBootSpec) {
+	if before == nil || before.Number != w.v.Boot.Number {
+		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	}
 }
 
@@ -323,12 +340,12 @@ func (w *world) drop(key string) {
 
 func (w *world) release(step Step) {
 	spec := &w.v.Spec
-	spec.ConsumerRef, spec.Boot, spec.PowerHolds, spec.HeldSince, spec.HeldOffAt, spec.CleaningStartedAt = nil, nil, nil, nil, nil, nil
+	spec.ConsumerRef, spec.PowerHolds, spec.HeldSince, spec.HeldOffAt, spec.CleaningStartedAt = nil, nil, nil, nil, nil
 	if spec.Quarantine == nil {
 		spec.Quarantine = step.Quarantine
 	}
 	w.v.MoveBlocked, w.v.Consumer, w.absent = false, nil, nil
-	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.Sighting{}, time.Time{}, time.Time{}, time.Time{}, nil
+	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	w.dirty = w.dirty && step.Quarantine != nil
 	w.seeded, w.runs, w.installed = false, false, false
 }
@@ -400,7 +417,7 @@ func (w *world) happenNow() {
 // bootGoesOn brings whatever boots one stage further, and the machine to its provider ID. It returns false if nothing went on.
 func (w *world) bootGoesOn() bool {
 	v, c := w.look(), w.machine()
-	b := v.Spec.Boot
+	b := v.CurrentBoot()
 	switch {
 	case c == nil || w.absent != nil || b == nil:
 		return false
@@ -409,15 +426,15 @@ func (w *world) bootGoesOn() bool {
 			return false
 		}
 		w.change(func(c *Consumer) { c.ProviderID = inventory.ProviderID(v.Namespace, v.Name, v.Spec.ConsumerRef.Name) })
-	case !w.on || w.runs && b.SeededAt == nil:
+	case !w.on || w.runs && b.DataServedAt == nil:
 		return false
-	case b.SeededAt != nil:
+	case b.DataServedAt != nil:
 		if !w.runs || b.Failure != nil {
 			return false
 		}
 		next := *b
 		next.ReportedAt = &metav1.Time{Time: v.Now}
-		w.v.Spec.Boot, w.v.Furthest = &next, v1alpha1.Sighting{Stage: v1alpha1.StageReportedIn, Time: metav1.NewTime(v.Now)}
+		w.v.Boot, w.v.Furthest = &next, v1alpha1.ObservedStage{Stage: v1alpha1.StageReportedIn, Time: metav1.NewTime(v.Now)}
 	case BootFor(v, w.s) != BootNetwork || !w.fromNetwork:
 		return false
 	default:
@@ -427,29 +444,29 @@ func (w *world) bootGoesOn() bool {
 	return true
 }
 
-func (w *world) nextStage(v View, b v1alpha1.BootAttempt) {
-	all := []v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageSeed}
+func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
+	all := []v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageData}
 	if v.Furthest.Stage == v1alpha1.StageWaiting {
 		v.Furthest.Stage = v1alpha1.StageLoader
 	}
 	at := min(slices.Index(all, v.Furthest.Stage)+1, len(all)-1)
-	w.v.Furthest = v1alpha1.Sighting{Stage: all[at], Time: metav1.NewTime(v.Now)}
-	if all[at] != v1alpha1.StageSeed {
+	w.v.Furthest = v1alpha1.ObservedStage{Stage: all[at], Time: metav1.NewTime(v.Now)}
+	if all[at] != v1alpha1.StageData {
 		return
 	}
 	if w.seeded {
 		w.breaksf(handsOff, "the machine got its bootstrap data twice")
 	}
 	w.notef("the bootstrap data is given out")
-	b.SeededAt = &metav1.Time{Time: v.Now}
-	w.v.Spec.Boot, w.seeded, w.runs = &b, true, true
+	b.DataServedAt = &metav1.Time{Time: v.Now}
+	w.v.Boot, w.seeded, w.runs = &b, true, true
 	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }
 
 // standsInLine is true for a server whose boot loader may ask for the script, and be told to wait. What it does before need not be seen.
 func (w *world) standsInLine() bool {
 	v := w.look()
-	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && v.Spec.Boot != nil && BootFor(v, w.s) == BootNetwork &&
+	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && BootFor(v, w.s) == BootNetwork &&
 		slices.Contains([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Furthest.Stage)
 }
 
@@ -461,7 +478,7 @@ func (w *world) restart() {
 
 // eraseStatus takes away what stood in the status.
 func (w *world) eraseStatus() {
-	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideStands = v1alpha1.Sighting{}, time.Time{}, time.Time{}, time.Time{}, nil, false
+	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideStands = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
 }
 
 // toRest lets time pass until the host rests.

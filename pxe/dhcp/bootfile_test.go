@@ -1,6 +1,7 @@
 package dhcp
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +110,43 @@ func TestBootFiles(t *testing.T) {
 			g.Expect(offer.ClassIdentifier()).To(Equal(test.class))
 		})
 	}
+}
+
+// TestSoon: firmware of a server that is not powered on yet gets no answer, in whichever mode, so that it asks again. An operating system has its address.
+func TestSoon(t *testing.T) {
+	soon := pxe.Answer{Known: true, Boot: pxe.Soon}
+	for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
+		for name, client := range map[string][]dhcpv4.Modifier{
+			"BIOS": pxeClient(iana.INTEL_X86PC), "UEFI": pxeClient(iana.EFI_X86_64), "UEFI HTTP": httpClient(iana.EFI_X86_64_HTTP), "iPXE": ipxeClient(),
+		} {
+			t.Run(string(mode)+", "+name, func(t *testing.T) {
+				g := NewWithT(t)
+				b := booter(soon)
+				b.Leases = func(pxe.LeaseRequest) (pxe.Lease, error) {
+					t.Error("an address is given")
+					return pxe.Lease{}, nil
+				}
+				_, what := ask(t, server(mode, b), discover(t, client...), atServer)
+				g.Expect(what).To(Equal(nothing))
+				x, err := server(mode, b).handle(t.Context(), message(t, dhcpv4.MessageTypeRequest, with(client, requested(leased))...), atProxy)
+				g.Expect(err).To(HaveOccurred())
+				g.Expect(x.file).To(BeEmpty())
+				b.Leases, b.Answer = nil, networkBoot
+				offer, what := ask(t, server(mode, b), discover(t, client...), atServer)
+				g.Expect(what).To(Equal(answered), "when it asks again")
+				g.Expect(offer.BootFileName).NotTo(BeEmpty())
+			})
+		}
+	}
+	g := NewWithT(t)
+	b := booter(soon)
+	offer, what := ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
+	g.Expect(what).To(Equal(answered))
+	g.Expect(offer.YourIPAddr.String()).To(Equal("192.0.2.77"))
+	decline := message(t, dhcpv4.MessageTypeDecline, with(pxeClient(iana.EFI_X86_64), requested(leased), serverID(ours))...)
+	_, what = ask(t, server(bootconfig.Authoritative, b), decline, atServer)
+	g.Expect(what).To(Equal(noted))
+	g.Expect(b.Declined()).To(Equal([]netip.Addr{leased}))
 }
 
 // TestAllNamed: the list of boot loaders is that of the answers.

@@ -61,6 +61,8 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 		t.Fatalf("somebody unknown is answered: %s", reply)
 	case n.Mode == bootconfig.Off:
 		t.Fatalf("an answer where DHCP is off: %s", reply)
+	case answer.Boot == pxe.Soon && Classify(request).Boots():
+		t.Fatalf("firmware of a server that is not powered on yet is answered: %s", reply)
 	case answer.Boot == pxe.Ignore && named != "":
 		t.Fatalf("a boot file for a server that boots nothing: %s", named)
 	case given.IsValid() && (n.Mode == bootconfig.Proxy || in.proxy):
@@ -85,6 +87,7 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 
 var answers = []pxe.Answer{
 	{Known: true}, {Known: true, Boot: pxe.Network}, {Known: true, Boot: pxe.Network, SecureBoot: true}, {Known: true, Boot: pxe.Disk}, {Known: true, Boot: pxe.Disk, Legacy: true},
+	{Known: true, Boot: pxe.Soon},
 }
 
 var arrivals = []arrival{atServer, atProxy}

@@ -130,7 +130,11 @@ func (x *exchange) serverID() netip.Addr {
 }
 
 func (s *Server) compose(ctx context.Context, x *exchange, kind dhcpv4.MessageType) error {
-	if x.file == "" && (x.in.proxy || x.network.Mode == bootconfig.Proxy) {
+	switch {
+	case x.answer.Boot == pxe.Soon && x.client.Boots():
+		// Firmware that gets no answer asks again. One that is told no boot file gives up, and its boot is lost.
+		return silent(nothing, "it is not powered on yet")
+	case x.file == "" && (x.in.proxy || x.network.Mode == bootconfig.Proxy):
 		return silent(nothing, "nothing to boot")
 	}
 	var err error

@@ -127,6 +127,10 @@ func (s *Server) lookUp(ctx context.Context, x *exchange) error {
 }
 
 func (s *Server) compose(ctx context.Context, x *exchange) error {
+	if x.answer.Boot == pxe.Soon && x.client.Boots() && x.request.MessageType != dhcpv6.MessageTypeDecline {
+		// Firmware that gets no answer asks again. One that is told no boot file gives up, and its boot is lost.
+		return silent(nothing, "it is not powered on yet")
+	}
 	x.reply = &dhcpv6.Message{MessageType: dhcpv6.MessageTypeReply, TransactionID: x.request.TransactionID}
 	if id := x.request.GetOneOption(dhcpv6.OptionClientID); id != nil {
 		x.reply.AddOption(id)

@@ -17,6 +17,9 @@ type Booter struct {
 	Address netip.Addr
 	Token   string
 	Data    seed.Data
+	// Lookups, where not nil, answers Lookup for the server, and Scripts answers Script.
+	Lookups func() (pxe.Answer, error)
+	Scripts func(from netip.Addr) (pxe.Script, error)
 	// Leases, where not nil, answers Lease.
 	Leases func(request pxe.LeaseRequest) (pxe.Lease, error)
 	// Err is returned by every method that returns an error.
@@ -58,10 +61,13 @@ func (b *Booter) Reports() int {
 	return b.reports
 }
 
-// Lookup returns Answer for the server and nothing for others.
+// Lookup returns what Lookups says, or Answer, for the server and nothing for others.
 func (b *Booter) Lookup(_ context.Context, mac net.HardwareAddr) (pxe.Answer, error) {
 	if mac.String() != b.MAC.String() {
 		return pxe.Answer{}, b.Err
+	}
+	if b.Lookups != nil {
+		return b.Lookups()
 	}
 	return b.Answer, b.Err
 }
@@ -89,8 +95,11 @@ func (b *Booter) Declined() []netip.Addr {
 	return append([]netip.Addr(nil), b.declined...)
 }
 
-// Script returns a script of the answer's files.
-func (b *Booter) Script(context.Context, net.HardwareAddr, netip.Addr) (pxe.Script, error) {
+// Script returns what Scripts says, or a script of the answer's files.
+func (b *Booter) Script(_ context.Context, _ net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
+	if b.Scripts != nil {
+		return b.Scripts(from)
+	}
 	return pxe.Script{Title: "test", CommandLine: "quiet", Files: b.Answer.Files, SeedPath: pxe.SeedPath("dc/h", b.Token)}, b.Err
 }
 

@@ -116,6 +116,35 @@ func TestLoadersOfOthers(t *testing.T) {
 	}
 }
 
+// TestAskedTooEarly: firmware that asks before its server is powered on, as the boot server knows it, boots all the same: DHCP answers it when that is known,
+// and a script that says to ask again is asked for again.
+func TestAskedTooEarly(t *testing.T) {
+	g := NewWithT(t)
+	var content atomic.Value
+	content.Store("good")
+	booter := newBooter(t, &content)
+	var looked, asked atomic.Int32
+	network, soon := booter.Answer, pxe.Answer{Known: true, Boot: pxe.Soon}
+	booter.Lookups = func() (pxe.Answer, error) {
+		if looked.Add(1) <= 2 {
+			return soon, nil
+		}
+		return network, nil
+	}
+	booter.Scripts = func(from netip.Addr) (pxe.Script, error) {
+		g.Expect(from).To(Equal(clientAddress))
+		if asked.Add(1) == 1 {
+			return pxe.Script{}, pxe.ErrNotYet
+		}
+		return pxe.Script{Title: "test", CommandLine: "quiet", Files: network.Files, SeedPath: pxe.SeedPath("dc/h", "token")}, nil
+	}
+	system, err := lab(t, booter).Boot(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(system.Files).To(Equal([]string{hexSum("good/kernel"), hexSum("good/initrd")}))
+	g.Expect(asked.Load()).To(BeNumerically(">", 1))
+	g.Expect(booter.Stages()[:2]).To(Equal([]pxe.Stage{pxe.StageFirmware, pxe.StageDHCP}), "the first request is not that of the boot")
+}
+
 func TestFromFile(t *testing.T) {
 	g := NewWithT(t)
 	config, err := bootconfig.Parse([]byte("networks: [{name: a, mode: proxy, address: 192.0.2.5}]"))

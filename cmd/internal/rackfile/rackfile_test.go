@@ -29,8 +29,8 @@ func read(t *testing.T, lines ...string) ([]rackfile.Server, []string) {
 func TestEveryColumn(t *testing.T) {
 	g := NewWithT(t)
 	servers, problems := read(t, "# a comment",
-		"name,bmcAddress,username,password,bootMACAddress,caSecretName,bootMode,secureBoot,architecture,bootAddresses,failureDomain,labels,taints,power,externallyProvisioned",
-		"", `r1-u1,redfish://192.0.2.1,admin,"pa,ss;""1",52-54-00-AA-BB-01,ca,UEFI,TRUE,arm64,192.0.2.10;2001:DB8::1,rack1,a=b; c.d/e=,gpu=yes:PreferNoClaim;old,Off,true`)
+		"name,bmcAddress,username,password,bootMACAddress,caSecretName,bootMode,architecture,bootAddresses,failureDomain,labels,taints,power,externallyProvisioned",
+		"", `r1-u1,redfish://192.0.2.1,admin,"pa,ss;""1",52-54-00-AA-BB-01,ca,UEFISecureBoot,arm64,192.0.2.10;2001:DB8::1,rack1,a=b; c.d/e=,gpu=yes:PreferNoClaim;old,Off,TRUE`)
 	g.Expect(problems).To(BeEmpty())
 	g.Expect(servers).To(HaveLen(1))
 	g.Expect(servers[0].Line).To(Equal(4))
@@ -40,7 +40,7 @@ func TestEveryColumn(t *testing.T) {
 	g.Expect(host.Spec).To(Equal(v1alpha1.BareMetalHostSpec{
 		BMC:            v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "r1-u1-bmc", CASecretName: "ca"},
 		BootMACAddress: "52:54:00:aa:bb:01", BootAddresses: []string{"192.0.2.10", "2001:db8::1"},
-		BootMode: v1alpha1.BootModeUEFI, SecureBoot: true, Architecture: v1alpha1.ArchitectureARM64, FailureDomain: "rack1",
+		BootMode: v1alpha1.BootModeUEFISecureBoot, Architecture: v1alpha1.ArchitectureARM64, FailureDomain: "rack1",
 		Taints: []v1alpha1.HostTaint{{Key: "gpu", Value: "yes", Effect: v1alpha1.TaintPreferNoClaim}, {Key: "old", Effect: v1alpha1.TaintNoClaim}},
 		Power:  v1alpha1.PowerOff, ExternallyProvisioned: true,
 	}))
@@ -66,7 +66,7 @@ func TestSpreadsheet(t *testing.T) {
 // TestEveryProblem: all lines are read to the end, each problem says where it is, and what to do.
 func TestEveryProblem(t *testing.T) {
 	g := NewWithT(t)
-	servers, problems := read(t, header+",secureBoot,bootMode,labels,taints,bootAddresses,credentialsSecretName",
+	servers, problems := read(t, header+",externallyProvisioned,bootMode,labels,taints,bootAddresses,credentialsSecretName",
 		"a,redfish://192.0.2.1,u,p,52:54:00:00:00:01,,,,,,",
 		"A_b,https://192.0.2.2,u,p,52:54:00:00:00,yes,BIOS,x,k:Never,10.0.0.1/24,",
 		"a,redfish://192.0.2.1/,u,p,52:54:00:00:00:01,,,,,,",
@@ -82,8 +82,8 @@ func TestEveryProblem(t *testing.T) {
 		And(HavePrefix("f:3: name: "), ContainSubstring("lowercase RFC 1123 subdomain")),
 		HavePrefix("f:3: bmcAddress: the scheme https:// is unknown: use one of amt"),
 		HavePrefix(`f:3: bootMACAddress: "52:54:00:00:00" is no MAC address: write it like`),
-		HavePrefix(`f:3: secureBoot: "yes" is neither true nor false`),
-		HavePrefix(`f:3: bootMode: "BIOS" is unknown: write one of ["UEFI" "Legacy"]`),
+		HavePrefix(`f:3: externallyProvisioned: "yes" is neither true nor false`),
+		HavePrefix(`f:3: bootMode: "BIOS" is unknown: write one of ["UEFI" "UEFISecureBoot" "Legacy"]`),
 		HavePrefix(`f:3: labels: "x" is no label: write key=value`),
 		HavePrefix(`f:3: taints: "k:Never": the effect "Never" is unknown`),
 		HavePrefix(`f:3: bootAddresses: "10.0.0.1/24" is no IP address`),

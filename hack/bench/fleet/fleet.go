@@ -170,14 +170,14 @@ func flagsOfManager() ([]string, manager, error) {
 	return []string{"--diagnostics-address=" + m.metrics, "--insecure-diagnostics", "--profiler-address=" + m.profiler}, m, errors.Join(problems...)
 }
 
-// startWatch lets the benchmark see every change of hosts and machines.
+// startWatch lets the benchmark see every change of hosts, boots and machines.
 func (f *fleet) startWatch(ctx context.Context) error {
 	f.watch = newWatcher()
 	c, err := cache.New(f.config, cache.Options{Scheme: plane.Scheme(), DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
 		return err
 	}
-	for _, kind := range []client.Object{&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalMachine{}} {
+	for _, kind := range []client.Object{&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}, &v1alpha1.BareMetalMachine{}} {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err

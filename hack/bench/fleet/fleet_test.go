@@ -26,12 +26,14 @@ func TestFleet(t *testing.T) {
 	}
 	g.Expect(phases).To(And(HaveLen(9), HaveKey("register"), HaveKey("claim"), HaveKey("boot"), HaveKey("adopt"), HaveKey("idle"), HaveKey("reuse"),
 		HaveKey("restart"), HaveKey("release"), HaveKey("delete")))
-	for name, most := range map[string]float64{"register": 5.5, "boot": 65, "release": 25, "delete": 2} {
+	for name, most := range map[string]float64{"register": 6.5, "boot": 65, "release": 25, "delete": 4} {
 		g.Expect(phases[name].Requested(report.All)).To(And(BeNumerically(">=", 1), BeNumerically("<=", most)), "API requests a host, %s: %v", name, phases[name].Requests)
 	}
 	g.Expect(phases["restart"].Requested(report.Writes)).To(BeZero())
 	g.Expect(phases["restart"].BMCCommands).To(BeZero())
 	g.Expect(phases["boot"].BMCCommands).To(BeEquivalentTo(2), "the override, and power")
-	g.Expect(run.Reactions).To(And(HaveKey("Machine created"), HaveKey("host freed"), HaveKey("boot sighting DHCP"), HaveKey("BMC shows On")))
+	g.Expect(run.Reactions).To(And(HaveKey("Machine created"), HaveKey("host freed"), HaveKey("BareMetalBoot shows DHCP"), HaveKey("BMC shows On")))
+	g.Expect(phases["boot"].Requests).To(And(HaveKey("PATCH baremetalboots"), HaveKey("APPLY baremetalboots/status"), HaveKey("PATCH baremetalhosts")))
+	g.Expect(phases["boot"].WatchBytes).To(And(HaveKey("baremetalboots"), HaveKey("baremetalhosts"), HaveKey("baremetalmachines")))
 	g.Expect(run.Facts).To(HaveKey("restart: seconds until boots are served"))
 }

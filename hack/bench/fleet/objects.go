@@ -143,7 +143,7 @@ func (f *fleet) createBareMetalMachine(ctx context.Context, owner *clusterv1.Mac
 	bare.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: owner.Name, UID: owner.UID}}
 	if host != nil {
 		bare.Spec.ProviderID = inventory.ProviderID(namespace, host.Name, owner.Name)
-		claim := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"consumerRef":{"name":"`+owner.Name+`"}}}`))
+		claim := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"consumerRef":{"name":"`+owner.Name+`","claimID":"`+string(owner.UID)+`"}}}`))
 		if err := f.client.Patch(ctx, &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: host.Name}}, claim); err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func costs(name string, objects int, took time.Duration, before, after *snapshot
 	p := report.Phase{
 		Name: name, Objects: objects, Seconds: took.Seconds(), CPU: map[string]float64{}, Requests: map[string]float64{},
 		BMCRequests: float64(after.bmc-before.bmc) / n, BMCCommands: float64(after.commands-before.commands) / n,
-		BootRequests: map[string]float64{}, Queues: map[string]report.Queue{}, Manager: after.footprint,
+		BootRequests: map[string]float64{}, WatchBytes: map[string]float64{}, Queues: map[string]report.Queue{}, Manager: after.footprint,
 	}
 	for part, used := range after.cpu {
 		if part == "manager" && used < before.cpu[part] { // it was started anew
@@ -69,6 +69,11 @@ func costs(name string, objects int, took time.Duration, before, after *snapshot
 	for what, count := range after.boot {
 		if more := count - before.boot[what]; more > 0 {
 			p.BootRequests[what] = more / n
+		}
+	}
+	for resource, bytes := range after.watched {
+		if more := bytes - before.watched[resource]; more > 0 && !ofTheServer("WATCH "+resource) {
+			p.WatchBytes[resource] = more / n
 		}
 	}
 	for queue, waits := range after.waits {
@@ -95,7 +100,7 @@ func ofTheServer(what string) bool {
 		return true
 	}
 	switch strings.Split(resource, "/")[0] {
-	case "baremetalhosts", "baremetalmachines", "baremetalclusters", "baremetalmachinetemplates", "baremetalremediations",
+	case "baremetalhosts", "baremetalboots", "baremetalmachines", "baremetalclusters", "baremetalmachinetemplates", "baremetalremediations",
 		"machines", "clusters", "secrets", "events", "leases", "namespaces", "nodes":
 		return false
 	default:

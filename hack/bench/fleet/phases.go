@@ -137,13 +137,8 @@ func (f *fleet) adoptRest(ctx context.Context) error {
 
 // rest looks at what hosts cost to which nothing happens.
 func (f *fleet) rest(ctx context.Context) error {
-	if err := f.quiet(ctx); err != nil {
+	if err := f.told(ctx, min(half, f.idle)); err != nil {
 		return err
-	}
-	select { // how things went on may be told half a minute late
-	case <-time.After(min(30*time.Second, f.idle)):
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	f.before = nil
 	if err := f.phase(ctx, "idle", f.hosts, func(ctx context.Context) error {
@@ -161,6 +156,22 @@ func (f *fleet) rest(ctx context.Context) error {
 	f.result.Facts["idle: BMC requests a host and minute"] = idle.BMCRequests / minutes
 	f.result.Facts["idle: manager CPU, percent of a core"] = idle.CPU["manager"] * float64(f.hosts) / 10 / idle.Seconds
 	return nil
+}
+
+// half is how late, and a second more, it may be told how things went on.
+const half = 31 * time.Second
+
+// told waits until the manager is at rest, and then so long.
+func (f *fleet) told(ctx context.Context, wait time.Duration) error {
+	if err := f.quiet(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // quiet waits until the manager does no more than at rest: less than a tenth of a core for five seconds.
@@ -222,7 +233,7 @@ func (f *fleet) restart(ctx context.Context) error {
 	if f.options.managers > 1 {
 		return nil // there is no one process to measure
 	}
-	if err := f.quiet(ctx); err != nil {
+	if err := f.told(ctx, half); err != nil { // what is not told by then the next manager tells
 		return err
 	}
 	f.before = nil
@@ -298,8 +309,18 @@ func (f *fleet) deleteAll(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		return f.watch.until(ctx, "the hosts are gone", func() (string, bool) {
+		if err := f.watch.until(ctx, "the hosts are gone", func() (string, bool) {
 			return strconv.Itoa(len(f.watch.hosts)), len(f.watch.hosts) <= f.hosts-len(free)
+		}); err != nil {
+			return err
+		}
+		if err := each(len(free), func(i int) error { // as the garbage collector does
+			return f.client.Delete(ctx, &v1alpha1.BareMetalBoot{ObjectMeta: object(i)})
+		}); err != nil {
+			return err
+		}
+		return f.watch.until(ctx, "their boots are gone", func() (string, bool) {
+			return strconv.Itoa(len(f.watch.boots)), len(f.watch.boots) <= f.hosts-len(free)
 		})
 	}); err != nil {
 		return err

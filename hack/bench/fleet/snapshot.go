@@ -34,6 +34,7 @@ type snapshot struct {
 	deepest       map[string]int
 	footprint     report.Footprint
 	stored        map[string]float64
+	watched       map[string]float64 // bytes of events that were sent to all who watch, by resource
 }
 
 type families map[string]*dto.MetricFamily
@@ -171,12 +172,17 @@ func (f *fleet) countRequests(ctx context.Context, s *snapshot) error {
 	for what, n := range f.own.sums() {
 		s.requests[what] -= n
 	}
-	s.stored = map[string]float64{}
+	s.stored, s.watched = map[string]float64{}, map[string]float64{}
 	for _, m := range all["apiserver_storage_size_bytes"].GetMetric() {
 		s.stored["etcd bytes"] += m.GetGauge().GetValue()
 	}
 	for _, m := range all["apiserver_watch_events_sizes"].GetMetric() {
 		s.stored["watch bytes"] += m.GetHistogram().GetSampleSum()
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "resource" {
+				s.watched[l.GetValue()] += m.GetHistogram().GetSampleSum()
+			}
+		}
 	}
 	for _, m := range all["apiserver_longrunning_requests"].GetMetric() {
 		s.stored["watches"] += m.GetGauge().GetValue()

@@ -15,10 +15,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
 )
 
-// watcher sees every change of hosts and machines, and how long after an event of the world outside it came.
+// watcher sees every change of hosts, boots and machines, and how long after an event of the world outside it came.
 type watcher struct {
 	mu       sync.Mutex
 	hosts    map[string]*v1alpha1.BareMetalHost
+	boots    map[string]bool
 	machines map[string]*v1alpha1.BareMetalMachine
 	changed  chan struct{}                   // closed at the next change
 	pending  map[string]map[string]time.Time // when it happened, by what and to whom
@@ -29,7 +30,7 @@ type watcher struct {
 
 func newWatcher() *watcher {
 	return &watcher{
-		hosts: map[string]*v1alpha1.BareMetalHost{}, machines: map[string]*v1alpha1.BareMetalMachine{}, changed: make(chan struct{}),
+		hosts: map[string]*v1alpha1.BareMetalHost{}, boots: map[string]bool{}, machines: map[string]*v1alpha1.BareMetalMachine{}, changed: make(chan struct{}),
 		pending: map[string]map[string]time.Time{}, waiting: map[string]bool{}, took: map[string][]float64{},
 	}
 }
@@ -52,12 +53,14 @@ func (w *watcher) ended(what, whom string) {
 	}
 }
 
-// stages are those of the boot that a server tells of, and the sightings that follow.
+// stages are those of the boot that a server tells of, and those that its BareMetalBoot shows then.
 var stages = map[string]v1alpha1.BootStage{
-	"DHCP": v1alpha1.StageDHCP, "loader": v1alpha1.StageLoader, "script": v1alpha1.StageScript, "kernel": v1alpha1.StageKernel, "seed": v1alpha1.StageSeed,
+	"DHCP": v1alpha1.StageDHCP, "loader": v1alpha1.StageLoader, "script": v1alpha1.StageScript, "kernel": v1alpha1.StageKernel, "seed": v1alpha1.StageData,
 }
 
-func sighting(stage v1alpha1.BootStage) string { return "boot sighting " + string(stage) }
+// shown names the time from a request of firmware until the BareMetalBoot shows its stage. Runs before there were BareMetalBoots have the times until the
+// BareMetalHost showed it, by another name.
+func shown(stage v1alpha1.BootStage) string { return "BareMetalBoot shows " + string(stage) }
 
 // power is what a BMC shows.
 func power(on v1alpha1.PowerState) string { return "BMC shows " + string(on) }
@@ -66,7 +69,7 @@ func power(on v1alpha1.PowerState) string { return "BMC shows " + string(on) }
 func (w *watcher) serverEvent(server, what string) {
 	switch stage := stages[what]; {
 	case stage != "":
-		w.began(sighting(stage), server)
+		w.began(shown(stage), server)
 	case what == "powered on":
 		w.began(power(v1alpha1.PowerOn), server)
 	case what == "powered off":
@@ -95,6 +98,8 @@ func (w *watcher) OnDelete(o any) {
 	switch o := o.(type) {
 	case *v1alpha1.BareMetalHost:
 		delete(w.hosts, o.Name)
+	case *v1alpha1.BareMetalBoot:
+		delete(w.boots, o.Name)
 	case *v1alpha1.BareMetalMachine:
 		delete(w.machines, o.Name)
 	}
@@ -114,6 +119,13 @@ func (w *watcher) saw(o any) {
 	case *v1alpha1.BareMetalHost:
 		w.sawHost(w.hosts[o.Name], o)
 		w.hosts[o.Name] = o
+	case *v1alpha1.BareMetalBoot:
+		w.boots[o.Name] = true
+		for _, s := range o.Status.Stages {
+			if s.Number == o.Spec.Number { // others are of the boot before
+				w.ended(shown(s.Stage), o.Name)
+			}
+		}
 	case *v1alpha1.BareMetalMachine:
 		w.machines[o.Name] = o
 	}
@@ -133,11 +145,6 @@ func (w *watcher) sawHost(before, now *v1alpha1.BareMetalHost) {
 	}
 	if len(w.waiting) > 0 && now.Status.Phase == v1alpha1.PhaseAvailable && before != nil && before.Status.Phase != v1alpha1.PhaseAvailable {
 		w.freed = append(w.freed, time.Now())
-	}
-	if boot := now.Status.Boot; boot != nil {
-		for _, s := range boot.Sightings {
-			w.ended(sighting(s.Stage), now.Name)
-		}
 	}
 	w.ended(power(now.Status.Power), now.Name)
 }
@@ -236,7 +243,7 @@ func (w *watcher) booted() []string {
 	defer w.mu.Unlock()
 	var names []string
 	for _, h := range w.hosts {
-		if h.Spec.ConsumerRef != nil && h.Spec.Boot != nil {
+		if h.Spec.ConsumerRef != nil && h.Spec.Boots > 0 {
 			names = append(names, h.Spec.ConsumerRef.Name)
 		}
 	}

@@ -40,7 +40,10 @@ func Compare(w io.Writer, before, after *Run) error {
 	c.head("old", before)
 	c.head("new", after)
 	c.phases()
-	c.requests()
+	c.changed("requests per object", 0.005, func(p *Phase) map[string]float64 { return p.Requests })
+	if before.countsWatchBytes() && after.countsWatchBytes() {
+		c.changed("bytes of watches per object", 1, func(p *Phase) map[string]float64 { return p.WatchBytes })
+	}
 	c.reactions()
 	c.facts()
 	return c.table.Flush()
@@ -134,27 +137,30 @@ func (c *comparison) phases() {
 	}
 }
 
-// requests tells of those that changed: there are many, and few do.
-func (c *comparison) requests() {
-	c.rowf("\nphase\trequests per object that changed by more than %.0f %%\told\tnew\tnew/old", 100*worthTelling)
+// changed tells of those figures that changed: there are many, and few do. What is below least in both runs differs by chance.
+func (c *comparison) changed(what string, least float64, of func(*Phase) map[string]float64) {
+	c.rowf("\nphase\t%s that changed by more than %.0f %%\told\tnew\tnew/old", what, 100*worthTelling)
 	told := false
 	for _, p := range c.pairs() {
 		if p.before == nil || p.after == nil {
 			continue // the table above says so
 		}
-		for _, what := range union(p.before.Requests, p.after.Requests) {
-			before, after := p.before.Requests[what], p.after.Requests[what]
-			// What both round to nothing differs by chance.
-			if math.Abs(after-before) <= worthTelling*before || max(before, after) < 0.005 {
+		for _, name := range union(of(p.before), of(p.after)) {
+			before, after := of(p.before)[name], of(p.after)[name]
+			if math.Abs(after-before) <= worthTelling*before || max(before, after) < least {
 				continue
 			}
-			c.figure(p.name, what, "%.2f", before, after)
+			c.figure(p.name, name, "%.2f", before, after)
 			told = true
 		}
 	}
 	if !told {
 		c.rowf("none")
 	}
+}
+
+func (r *Run) countsWatchBytes() bool {
+	return slices.ContainsFunc(r.Phases, func(p Phase) bool { return p.WatchBytes != nil })
 }
 
 func (c *comparison) reactions() {

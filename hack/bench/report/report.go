@@ -44,6 +44,8 @@ type Phase struct {
 	BMCRequests, BMCCommands float64
 	// BootRequests are the requests to the boot server per object, by protocol and kind.
 	BootRequests map[string]float64
+	// WatchBytes are the bytes that the API server sent to who watches, per object, by resource. Runs before BareMetalBoots do not have them.
+	WatchBytes map[string]float64
 	// Queues are the times that objects waited for a worker, and the deepest queue that was seen, by controller.
 	Queues map[string]Queue
 	// At its end.
@@ -145,6 +147,9 @@ func (r *Run) Print(w io.Writer) error {
 		row("%s\t%s", r.Phases[i].Name, list(r.Phases[i].Requests, 0.005))
 		if len(r.Phases[i].BootRequests) > 0 {
 			row("  of the boot server\t%s", list(r.Phases[i].BootRequests, 0.005))
+		}
+		if len(r.Phases[i].WatchBytes) > 0 {
+			row("  bytes of watches\t%s", list(r.Phases[i].WatchBytes, 1))
 		}
 	}
 	row("\nqueues: p50 and p99 of the wait in seconds, deepest")

@@ -362,7 +362,7 @@ func (s *suite) watchHosts(ctx context.Context) func() map[string][]v1alpha1.Hos
 // tell logs what an operator would look at.
 func (s *suite) tell(ctx context.Context) {
 	for _, args := range [][]string{
-		{"get", "baremetalhosts,baremetalmachines,machines,kubeadmcontrolplanes,machinedeployments", "-o", "wide"},
+		{"get", "baremetalhosts,baremetalboots,baremetalmachines,machines,kubeadmcontrolplanes,machinedeployments", "-o", "wide"},
 		{"get", "cluster", site.ClusterName, "-o", "yaml"},
 	} {
 		out, err := s.Kubectl(context.WithoutCancel(ctx), append(args, "-n", site.Namespace)...)

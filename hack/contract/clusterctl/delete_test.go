@@ -78,8 +78,10 @@ func (s *story) deleteCluster(t *testing.T) { //nolint:thelper // a step: a fail
 	g.Expect(s.source.Client.List(s.ctx, &hosts)).To(Succeed())
 	for _, h := range hosts.Items {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil(), h.Name)
-		g.Expect(h.Spec.Boot).To(BeNil(), h.Name)
 		g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation), h.Name)
+	}
+	for host, boot := range s.records(t, s.source) {
+		g.Expect(boot.ClaimID == "" || boot.VoidedAt != nil).To(BeTrue(), "the boot of %s is not void", host)
 	}
 }
 
@@ -89,16 +91,17 @@ func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a fai
 	given := s.commands()
 	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "delete", "baremetalhosts", "--all", "--timeout=60s")
 	g.Expect(err).NotTo(HaveOccurred())
+	s.until(t, time.Minute, s.noBoots(s.source)) // the provider must be there for it
 	s.source.StopProvider()
 	_, err = s.source.Clusterctl(s.ctx, "delete", "--infrastructure", "baremetal", "--include-crd", "--include-namespace")
 	g.Expect(err).NotTo(HaveOccurred())
 	s.until(t, time.Minute, func(ctx context.Context) error {
-		out, err := s.source.Kubectl(ctx, "get", "-A", "-o", "name", "crd,namespaces,clusterroles,clusterrolebindings,"+
+		out, err := s.source.Kubectl(ctx, "get", "-A", "-o", "name", "crd,namespaces,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,"+
 			"validatingwebhookconfigurations,mutatingwebhookconfigurations,deployments,services,configmaps,roles,rolebindings,serviceaccounts,leases")
 		if err != nil {
 			return err
 		}
-		if left := regexp.MustCompile(`(?m)^.*(capbm|baremetal(host|machine|cluster|remediation)).*$`).FindAllString(out, -1); len(left) > 0 {
+		if left := regexp.MustCompile(`(?m)^.*(capbm|baremetal(host|boot|machine|cluster|remediation)).*$`).FindAllString(out, -1); len(left) > 0 {
 			return fmt.Errorf("still there: %s", strings.Join(left, " "))
 		}
 		return nil

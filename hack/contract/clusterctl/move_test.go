@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -24,8 +25,10 @@ import (
 // erase takes every status away from a Running cluster: no server gets a power or boot command.
 func (s *story) erase(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
+	records := s.records(t, s.source)
 	eraseStatuses(s.ctx, t, s.source)
 	s.until(t, 2*time.Minute, rest(s.source, 2, 3))
+	g.Expect(s.records(t, s.source)).To(Equal(records), "a lost status changed the record of a boot")
 	g.Expect(s.commands()).To(Equal(s.given), "a lost status sent a command to a server")
 }
 
@@ -48,7 +51,8 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 		free = free[1:]
 	}
 	s.startTarget(t)
-	before := secretsOf(s.ctx, t, s.source)
+	before, records := secretsOf(s.ctx, t, s.source), s.records(t, s.source)
+	g.Expect(records).To(HaveLen(5))
 
 	s.breakOff(t)
 	// A provider that ended between the report of a server and what follows from it leaves this annotation: so may one in maintenance.
@@ -56,13 +60,15 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 	s.source.StopProvider()
 	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "annotate", "baremetalhost", blocked, v1alpha1.BlockMoveAnnotation+"=")
 	g.Expect(err).NotTo(HaveOccurred())
+	s.bootless(t) // while nobody is there to make its boot, clusterctl looks for what it is to move
 	ctx, interrupt := context.WithCancel(s.ctx)
 	defer interrupt()
 	ended := s.startMove(ctx)
 	s.until(t, time.Minute, whileRuns(ended, s.paused(s.source)))
 	interrupt()
 	g.Expect(<-ended).To(HaveOccurred())
-	g.Expect(s.hosts(t, s.source, "")).To(HaveLen(5), "hosts went although a boot was under way")
+	g.Expect(s.hosts(t, s.source, "")).To(HaveLen(6), "hosts went although a boot was under way")
+	g.Expect(s.records(t, s.source)).To(Equal(records), "boots went although one was under way")
 	g.Expect(s.hosts(t, s.target, "")).To(BeEmpty(), "hosts came although a boot was under way")
 
 	out, err := s.source.Clusterctl(s.ctx, "move", "--to-kubeconfig", s.target.Kubeconfig, "-n", site.Namespace)
@@ -74,10 +80,77 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 	s.until(t, time.Minute, whileRuns(ended, s.paused(s.source)))
 	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager())).To(Succeed()) // it takes the annotation away, of a host whose Cluster the move has paused
 	g.Expect(<-ended).To(Succeed())
+	s.booted(t, s.target)
 	s.settle(t, s.target, 2)
 	g.Expect(s.hosts(t, s.source, "")).To(BeEmpty(), "hosts are left behind")
+	s.until(t, time.Minute, s.noBoots(s.source)) // the garbage collector takes that which the provider made meanwhile
+	g.Expect(s.records(t, s.target)).To(Equal(records), "the move changed the records of boots")
 	g.Expect(secretsOf(s.ctx, t, s.target)).To(ContainElements(before))
 	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
+}
+
+// lateHost is a host whose boot is made only when clusterctl has looked for what it moves. Its BMC is away.
+const lateHost = "server-late"
+
+// bootless registers a host while the provider is away.
+func (s *story) bootless(t *testing.T) {
+	t.Helper()
+	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: lateHost}, Spec: v1alpha1.BareMetalHostSpec{
+		BMC: v1alpha1.BMC{Address: "redfish://192.0.2.77", CredentialsSecretName: "none"}, BootMACAddress: "52:54:00:99:99:99",
+	}}
+	NewWithT(t).Expect(s.source.Client.Create(s.ctx, host)).To(Succeed())
+}
+
+// booted waits until that host has its boot where it came to, and takes it out of the inventory.
+func (s *story) booted(t *testing.T, p *plane.Plane) {
+	t.Helper()
+	s.until(t, time.Minute, func(ctx context.Context) error {
+		boot := &v1alpha1.BareMetalBoot{}
+		if err := p.Client.Get(ctx, types.NamespacedName{Namespace: site.Namespace, Name: lateHost}, boot); err != nil {
+			return err
+		}
+		if len(boot.Finalizers) == 0 || len(boot.OwnerReferences) == 0 {
+			return fmt.Errorf("the boot has the finalizers %v and the owners %v", boot.Finalizers, boot.OwnerReferences)
+		}
+		return nil
+	})
+	_, err := p.Kubectl(s.ctx, "-n", site.Namespace, "delete", "baremetalhost", lateHost, "--timeout=60s")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	s.until(t, time.Minute, func(ctx context.Context) error { // by the garbage collector
+		err := p.Client.Get(ctx, types.NamespacedName{Namespace: site.Namespace, Name: lateHost}, &v1alpha1.BareMetalBoot{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the boot of a host that is gone is there: %w", err)
+		}
+		return nil
+	})
+}
+
+// records are the records of boots, by host.
+func (s *story) records(t *testing.T, p *plane.Plane) map[string]v1alpha1.BareMetalBootSpec {
+	t.Helper()
+	var boots v1alpha1.BareMetalBootList
+	NewWithT(t).Expect(p.Client.List(s.ctx, &boots, client.InNamespace(site.Namespace))).To(Succeed())
+	all := map[string]v1alpha1.BareMetalBootSpec{}
+	for _, b := range boots.Items {
+		if b.Name != lateHost {
+			all[b.Name] = b.Spec
+		}
+	}
+	return all
+}
+
+// noBoots is nil where no boot is left.
+func (s *story) noBoots(p *plane.Plane) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var boots v1alpha1.BareMetalBootList
+		if err := p.Client.List(ctx, &boots, client.InNamespace(site.Namespace)); err != nil {
+			return err
+		}
+		if len(boots.Items) > 0 {
+			return fmt.Errorf("%d boots are left, such as %s with the finalizers %v", len(boots.Items), boots.Items[0].Name, boots.Items[0].Finalizers)
+		}
+		return nil
+	}
 }
 
 // unpause is the recovery of a move that broke off.
@@ -135,6 +208,7 @@ func (s *story) breakOff(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = s.target.Kubectl(s.ctx, "-n", site.Namespace, "delete", "baremetalhosts", "--all", "--timeout=60s")
 	g.Expect(err).NotTo(HaveOccurred())
+	s.until(t, time.Minute, s.noBoots(s.target))
 	g.Expect(s.commands()).To(Equal(s.given), "a host that is not its own got a command")
 }
 
@@ -190,13 +264,16 @@ func (s *story) scale(t *testing.T) { //nolint:thelper // a step: a failure is t
 // moveBack moves the cluster to where it came from, with the machine that it got meanwhile.
 func (s *story) moveBack(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
+	records := s.records(t, s.target)
 	_, err := s.target.Clusterctl(s.ctx, "move", "--to-kubeconfig", s.source.Kubeconfig, "-n", site.Namespace)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.hosts(t, s.target, "")).To(BeEmpty(), "hosts are left behind")
+	s.until(t, time.Minute, s.noBoots(s.target))
 	s.target.StopProvider()
 	s.source.StopProvider()
 	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager())).To(Succeed())
 	s.settle(t, s.source, 3)
+	g.Expect(s.records(t, s.source)).To(Equal(records), "the move changed the records of boots")
 	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
 	g.Expect(s.target.Stop()).To(Succeed())
 	s.target = nil
@@ -276,7 +353,7 @@ func rebuilt(ctx context.Context, p *plane.Plane) error {
 	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: site.Namespace, Name: site.ClusterName}, &cluster); err != nil {
 		return err
 	}
-	if !cluster.Status.Ready {
+	if p := cluster.Status.Initialization.Provisioned; p == nil || !*p {
 		return errors.New("the BareMetalCluster is not rebuilt")
 	}
 	return nil
@@ -287,11 +364,15 @@ func eraseStatuses(ctx context.Context, t *testing.T, p *plane.Plane) {
 	t.Helper()
 	g := NewWithT(t)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":null}`))
-	for _, list := range []client.ObjectList{&v1alpha1.BareMetalHostList{}, &v1alpha1.BareMetalMachineList{}, &v1alpha1.BareMetalClusterList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.BareMetalHostList{}, &v1alpha1.BareMetalBootList{}, &v1alpha1.BareMetalMachineList{}, &v1alpha1.BareMetalClusterList{}} {
 		g.Expect(p.Client.List(ctx, list, client.InNamespace(site.Namespace))).To(Succeed())
 		var objects []client.Object
 		switch l := list.(type) {
 		case *v1alpha1.BareMetalHostList:
+			for i := range l.Items {
+				objects = append(objects, &l.Items[i])
+			}
+		case *v1alpha1.BareMetalBootList:
 			for i := range l.Items {
 				objects = append(objects, &l.Items[i])
 			}

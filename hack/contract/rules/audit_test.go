@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -194,6 +195,10 @@ func (s *suite) rulesUsed(t *testing.T) {
 		s.compare(t, "Role "+role.Name, granted(role.Rules), own)
 		s.compare(t, "ClusterRole "+clusterRole.Name, granted(clusterRole.Rules), wide)
 	}
+	data := &rbacv1.ClusterRole{}
+	NewWithT(t).Expect(s.plane.Client.Get(ctx, types.NamespacedName{Name: providerNamespace + "-boot-data"}, data)).To(Succeed())
+	_, wide := s.used(t, bootUser)
+	s.compare(t, "ClusterRole "+data.Name, granted(data.Rules), wide)
 }
 
 func (s *suite) compare(t *testing.T, role string, given []right, used map[right]int) {
@@ -256,4 +261,33 @@ func (s *suite) secretsUsed(t *testing.T) {
 		}
 	}
 	g.Expect(lists).To(BeNumerically(">", 0))
+	s.bootServerKept(t)
+}
+
+// bootServerKept: with the rights of a boot server nobody reads the Secrets of other namespaces or of BMCs' credentials by a list, writes to a host, or makes
+// of a boot another one.
+func (s *suite) bootServerKept(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.lab.Dir, "capbm-boot.kubeconfig"))
+	g.Expect(err).NotTo(HaveOccurred())
+	c, err := client.New(config, client.Options{Scheme: plane.Scheme()})
+	g.Expect(err).NotTo(HaveOccurred())
+	ctx := t.Context()
+	g.Expect(c.Get(ctx, types.NamespacedName{Namespace: side, Name: "data"}, &corev1.Secret{})).To(MatchError(apierrors.IsForbidden, "no cluster's namespace"))
+	g.Expect(c.List(ctx, &corev1.SecretList{}, client.InNamespace(site.Namespace))).To(MatchError(apierrors.IsForbidden, "a list of Secrets"))
+	host := &v1alpha1.BareMetalHost{ObjectMeta: meta(site.Namespace, "server-1")}
+	g.Expect(c.Patch(ctx, host, merge(`{"spec":{"consumerRef":null}}`))).To(MatchError(apierrors.IsForbidden, "a write to a host"))
+	g.Expect(c.Status().Patch(ctx, host, merge(`{"status":{"phase":"Available"}}`))).To(MatchError(apierrors.IsForbidden, "a write to a host's status"))
+	boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta(site.Namespace, "server-1")}
+	g.Expect(c.Delete(ctx, boot)).To(MatchError(apierrors.IsForbidden, "the deletion of a boot"))
+	for _, patch := range []string{
+		`{"spec":{"number":1000}}`, `{"spec":{"attempt":9}}`, `{"spec":{"purpose":"Clean"}}`, `{"spec":{"claimID":"mine"}}`, `{"spec":{"machineName":"mine"}}`,
+		`{"spec":{"startedAt":"2026-01-01T00:00:00Z"}}`, `{"spec":{"poweredOffAt":"2026-01-01T00:00:00Z"}}`, `{"spec":{"poweredOnAt":"2026-01-01T00:00:00Z"}}`,
+		`{"spec":{"commitAllowedAt":"2026-01-01T00:00:00Z"}}`, `{"spec":{"voidedAt":"2026-01-01T00:00:00Z"}}`, `{"metadata":{"finalizers":null}}`,
+		`{"metadata":{"ownerReferences":null}}`,
+	} {
+		err := c.Patch(ctx, boot, client.RawPatch(types.MergePatchType, []byte(patch)))
+		g.Expect(err).To(MatchError(Or(ContainSubstring("the boot server must not change"), ContainSubstring("within a boot: raise number"))), patch)
+	}
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -150,7 +151,6 @@ func (s *suite) clusterInitialized(t *testing.T) {
 	cluster, infra := s.both(t, g, site.Namespace, site.ClusterName)
 	g.Expect(infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	g.Expect(cluster.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
-	g.Expect(infra.Status.Ready).To(BeTrue(), "for readers of the contract v1beta1")
 	g.Expect(s.old(t, "clusters", site.Namespace, site.ClusterName, "{.status.infrastructureReady}")).To(Equal("true"))
 }
 
@@ -213,8 +213,10 @@ func (s *suite) multiTenancy(t *testing.T) {
 			g.Expect(infra.OwnerReferences).NotTo(BeEmpty())
 		})
 	}
+	s.createHosts(t)
 	g.Expect(s.startControllers("--namespace=tenant-a", "--watch-filter=blue")).To(Succeed())
 	provisioned("tenant-a", "blue")
+	s.hostsOfBlue(t)
 	for _, key := range [][2]string{{"tenant-a", "plain"}, {"tenant-a", "green"}, {"tenant-b", "blue"}} {
 		_, infra := s.both(t, g, key[0], key[1])
 		g.Expect(infra.Status.Conditions).To(BeEmpty(), "%s is not this manager's", key)
@@ -224,6 +226,47 @@ func (s *suite) multiTenancy(t *testing.T) {
 	for _, key := range [][2]string{{"tenant-a", "plain"}, {"tenant-a", "green"}, {"tenant-b", "blue"}} {
 		provisioned(key[0], key[1])
 	}
+	s.seenTo(t, "green")
+}
+
+// createHosts makes two hosts, each with a boot that has the label of the other.
+func (s *suite) createHosts(t *testing.T) {
+	t.Helper()
+	for i, labels := range [][2]string{{"blue", "green"}, {"green", "blue"}} {
+		host := &v1alpha1.BareMetalHost{ObjectMeta: meta("tenant-a", labels[0]), Spec: v1alpha1.BareMetalHostSpec{
+			BMC:            v1alpha1.BMC{Address: fmt.Sprintf("redfish://192.0.2.%d", 20+i), CredentialsSecretName: "none"},
+			BootMACAddress: fmt.Sprintf("52:54:00:99:00:0%d", i),
+		}}
+		boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta("tenant-a", labels[0])}
+		host.Labels, boot.Labels = map[string]string{clusterv1.WatchLabel: labels[0]}, map[string]string{clusterv1.WatchLabel: labels[1]}
+		NewWithT(t).Expect(s.plane.Client.Create(t.Context(), boot)).To(Succeed())
+		NewWithT(t).Expect(s.plane.Client.Create(t.Context(), host)).To(Succeed())
+	}
+}
+
+// hostsOfBlue: which manager sees to a boot is said by the label of its host. What it has itself says nothing.
+func (s *suite) hostsOfBlue(t *testing.T) {
+	t.Helper()
+	s.seenTo(t, "blue")
+	host, boot := &v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}
+	s.get(t, "tenant-a", "green", host)
+	s.get(t, "tenant-a", "green", boot)
+	g := NewWithT(t)
+	g.Expect(host.Finalizers).To(BeEmpty(), "the host is not this manager's")
+	g.Expect(host.Status.Conditions).To(BeEmpty())
+	g.Expect(boot.Finalizers).To(BeEmpty(), "nor is its boot")
+	g.Expect(boot.OwnerReferences).To(BeEmpty())
+}
+
+// seenTo waits until a host and its boot are seen to.
+func (s *suite) seenTo(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, func(g Gomega) {
+		boot := &v1alpha1.BareMetalBoot{}
+		g.Expect(s.plane.Client.Get(t.Context(), types.NamespacedName{Namespace: "tenant-a", Name: name}, boot)).To(Succeed())
+		g.Expect(boot.Finalizers).To(ContainElement(v1alpha1.BootFinalizer))
+		g.Expect(boot.OwnerReferences).To(ContainElement(HaveField("Kind", "BareMetalHost")))
+	})
 }
 
 // failureDomainsFound: the failure domains of the hosts reach the Cluster without anybody naming them, for workers.

@@ -86,6 +86,7 @@ func (s *suite) components(t *testing.T) []*unstructured.Unstructured {
 func clusterWide(o *unstructured.Unstructured) bool {
 	return slices.Contains([]string{
 		"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	}, o.GetKind())
 }
 
@@ -165,7 +166,7 @@ func (s *suite) componentsLabels(t *testing.T) {
 	for _, o := range s.components(t) {
 		g.Expect(o.GetLabels()).To(HaveKeyWithValue(providerLabel, providerName), "%s %s", o.GetKind(), o.GetName())
 	}
-	for _, kind := range append([]string{"BareMetalHost"}, kinds...) {
+	for _, kind := range append([]string{"BareMetalHost", "BareMetalBoot"}, kinds...) {
 		crd, _ := s.crd(t, kind)
 		g.Expect(crd.Labels).To(HaveKey(clusterctlv1.ClusterctlLabel), "clusterctl labelled what it installed")
 	}
@@ -344,7 +345,8 @@ func linksOf(value any) []string {
 	return out
 }
 
-// ownerChain follows the owners of what belongs to the cluster: all lead to it. Hosts and their Secrets belong to nobody, and move by a label.
+// ownerChain follows the owners of what belongs to the cluster: all lead to it. Hosts and their Secrets belong to nobody, and move by a label; boots belong
+// to their hosts.
 func (s *suite) ownerChain(t *testing.T) {
 	g := NewWithT(t)
 	seen := 0
@@ -357,6 +359,10 @@ func (s *suite) ownerChain(t *testing.T) {
 	g.Expect(seen).To(BeNumerically(">=", 6), "three machines, two templates and a cluster")
 	for _, o := range s.objects(t, "BareMetalHost") {
 		g.Expect(o.GetOwnerReferences()).To(BeEmpty())
+	}
+	for _, o := range s.objects(t, "BareMetalBoot") {
+		g.Expect(s.ownersOf(t, o, 5)).To(ConsistOf("BareMetalHost/" + o.GetName()))
+		g.Expect(o.GetOwnerReferences()[0].BlockOwnerDeletion).To(HaveValue(BeFalse()), "the host would wait for its boot, and the boot for its host")
 	}
 }
 
@@ -386,13 +392,15 @@ func (s *suite) ownersOf(t *testing.T, o unstructured.Unstructured, levels int) 
 	return out
 }
 
-// move lets clusterctl write what it would move to a folder: all of the cluster, the hosts, and the Secrets of their BMCs. TestClusterctl of
+// move lets clusterctl write what it would move to a folder: all of the cluster, the hosts with their boots, and the Secrets of their BMCs. TestClusterctl of
 // hack/contract/clusterctl moves a cluster for real.
 func (s *suite) move(t *testing.T) {
 	g := NewWithT(t)
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	g.Expect(s.plane.Client.Get(t.Context(), types.NamespacedName{Name: "baremetalhosts." + v1alpha1.GroupVersion.Group}, crd)).To(Succeed())
-	g.Expect(crd.Labels).To(HaveKey(clusterctlv1.ClusterctlMoveLabel))
+	for _, resource := range []string{"baremetalhosts", "baremetalboots"} {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		g.Expect(s.plane.Client.Get(t.Context(), types.NamespacedName{Name: resource + "." + v1alpha1.GroupVersion.Group}, crd)).To(Succeed())
+		g.Expect(crd.Labels).To(HaveKey(clusterctlv1.ClusterctlMoveLabel))
+	}
 	folder, given := t.TempDir(), s.commands()
 	_, err := s.plane.Clusterctl(t.Context(), "move", "--to-directory", folder, "-n", site.Namespace)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -404,7 +412,8 @@ func (s *suite) move(t *testing.T) {
 			moved = append(moved, o.GetKind()+"/"+o.GetName())
 		}
 	}
-	for _, kind := range append([]string{"BareMetalHost"}, kinds...) {
+	g.Expect(s.objects(t, "BareMetalBoot")).To(HaveLen(len(s.lab.Rack.Servers())))
+	for _, kind := range append([]string{"BareMetalHost", "BareMetalBoot"}, kinds...) {
 		for _, o := range s.objects(t, kind) {
 			g.Expect(moved).To(ContainElement(kind + "/" + o.GetName()))
 		}

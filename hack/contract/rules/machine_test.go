@@ -189,11 +189,11 @@ func (s *suite) addresses(t *testing.T) {
 	for machine, infra := range s.pairs(t) {
 		g.Expect(infra.Status.Addresses).NotTo(BeEmpty())
 		g.Expect(machine.Status.Addresses).To(Equal(infra.Status.Addresses))
-		host := &v1alpha1.BareMetalHost{}
-		s.get(t, infra.Namespace, infra.Status.HostRef.Name, host)
+		boot := &v1alpha1.BareMetalBoot{}
+		s.get(t, infra.Namespace, infra.Status.HostRef.Name, boot)
 		g.Expect(infra.Status.Addresses).To(ContainElements(
 			clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: machine.Status.NodeRef.Name},
-			clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: host.Spec.Boot.ReportAddress},
+			clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: boot.Spec.ReportAddress},
 		))
 	}
 }
@@ -203,7 +203,6 @@ func (s *suite) machineInitialized(t *testing.T) {
 	for machine, infra := range s.pairs(t) {
 		g.Expect(infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 		g.Expect(machine.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
-		g.Expect(infra.Status.Ready).To(BeTrue(), "for readers of the contract v1beta1")
 		g.Expect(s.old(t, "machines", machine.Namespace, machine.Name, "{.status.infrastructureReady}")).To(Equal("true"))
 	}
 }

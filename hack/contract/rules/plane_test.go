@@ -101,6 +101,10 @@ func (s *suite) startBoot(ctx context.Context, t *testing.T) {
 			g.Expect(s.plane.Client.Create(ctx, o)).To(Succeed())
 		}
 	}
+	// Bootstrap data is read by another role, in the namespaces of clusters only: as config/rbac/boot_data_role.yaml says.
+	_, err = s.plane.Kubectl(ctx, "create", "rolebinding", "capbm-boot-data", "-n", site.Namespace,
+		"--clusterrole="+providerNamespace+"-boot-data", "--serviceaccount="+providerNamespace+":capbm-boot")
+	g.Expect(err).NotTo(HaveOccurred())
 	health := freeAddress(t)
 	s.boot = freeAddress(t)
 	args := append(s.lab.Rack.ManagerArgs(), "--components=boot", "--kubeconfig="+s.kubeconfigOf(ctx, t, "capbm-boot"),

@@ -134,7 +134,7 @@ func (s *suite) machineDefinition(t *testing.T) {
 	g.Expect(s.field(t, "BareMetalMachine", "spec.failureDomain")).To(BeNil(),
 		"Cluster API copies the old contract's field over the Machine's: the Machine says where its host is, and the status where it was found")
 	for _, mirror := range []string{"status.failureReason", "status.failureMessage"} {
-		g.Expect(s.field(t, "BareMetalMachine", mirror).Type).To(Equal("string"), "for readers of the contract v1beta1")
+		g.Expect(s.field(t, "BareMetalMachine", mirror).Type).To(Equal("string"), "Cluster API copies it to the Machine")
 	}
 }
 
@@ -197,7 +197,7 @@ func (s *suite) expectStatus(t *testing.T, kind string) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Expect(s.field(t, kind, "status.initialization.provisioned").Type).To(Equal("boolean"))
-	g.Expect(s.field(t, kind, "status.ready").Type).To(Equal("boolean"), "for readers of the contract v1beta1")
+	g.Expect(s.field(t, kind, "status.ready")).To(BeNil(), "Cluster API reads it of providers of the contract v1beta1 alone")
 	conditions := s.field(t, kind, "status.conditions")
 	g.Expect(*conditions.XListType).To(Equal("map"))
 	g.Expect(conditions.XListMapKeys).To(Equal([]string{"type"}))

@@ -25,7 +25,7 @@ const rest = 30 * time.Second
 // versions returns the resource versions of all objects of ours, in all namespaces, and of the Secrets of the BMCs.
 func (s *suite) versions(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
-	for _, kind := range append([]string{"BareMetalHost"}, kinds...) {
+	for _, kind := range append([]string{"BareMetalHost", "BareMetalBoot"}, kinds...) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
 		if err := s.plane.Client.List(ctx, list); err != nil {
@@ -73,7 +73,7 @@ func (s *suite) atRest(t *testing.T) {
 		}
 		return nil
 	})).To(Succeed())
-	g.Expect(len(before)).To(BeNumerically(">=", 12))
+	g.Expect(len(before)).To(BeNumerically(">=", 16))
 	for _, r := range s.requests(t) {
 		// What was written last is looked at anew by who wrote it.
 		if r.Received.Before(quiet.Add(5*time.Second)) || r.Object == nil || r.Object.Resource == "leases" || r.Verb == "watch" {
@@ -96,7 +96,7 @@ func (s *suite) healed(t *testing.T) {
 		}
 		return out
 	}
-	owned := []string{"BareMetalHost", "BareMetalMachine", "BareMetalCluster", "BareMetalMachineTemplate"}
+	owned := []string{"BareMetalHost", "BareMetalBoot", "BareMetalMachine", "BareMetalCluster", "BareMetalMachineTemplate"}
 	before := map[string]map[string]metav1.ObjectMeta{}
 	for _, kind := range owned {
 		before[kind] = marks(kind)

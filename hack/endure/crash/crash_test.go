@@ -4,6 +4,7 @@ package crash
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -33,6 +34,7 @@ type row struct {
 	counter          *fuse // of the run that was not halted
 	uncrashed        bool  // it went well
 	writes, commands int
+	named            map[string]int // of the writes to hosts and boots, by name
 	points           []point
 
 	mu                        sync.Mutex
@@ -99,9 +101,19 @@ func (r *row) enumerate(t *testing.T) {
 		return
 	}
 	r.writes, r.commands, _ = r.counter.counted()
+	r.named = map[string]int{}
 	for i, what := range r.counter.what {
 		t.Logf("%s %3d %s", r.path.name, i+1, what)
+		if _, name, ok := strings.Cut(what, ": "); ok {
+			name, _, _ = strings.Cut(name, " as ")
+			r.named[name]++
+		}
 		r.points = append(r.points, point{i + 1, before}, point{i + 1, after})
+	}
+	for _, name := range r.path.writes {
+		if r.named[name] == 0 {
+			t.Errorf("%s: nothing was written of which a crash matters: %s", r.path.name, name)
+		}
 	}
 }
 
@@ -163,5 +175,12 @@ func tell(t *testing.T, report []*row) {
 		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\n", r.path.name, r.writes, r.commands, len(r.points), r.runs, r.unreached, r.failures)
 	}
 	_ = w.Flush()
+	for _, r := range report {
+		_, _ = fmt.Fprintf(&out, "%s:", r.path.name)
+		for _, name := range slices.Sorted(maps.Keys(r.named)) {
+			_, _ = fmt.Fprintf(&out, " %d %s;", r.named[name], name)
+		}
+		_, _ = fmt.Fprintln(&out)
+	}
 	t.Logf("\n%s", out.String())
 }

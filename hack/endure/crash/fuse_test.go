@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -98,6 +99,9 @@ func (f *fuse) fires(what string, r *http.Request) bool {
 	}
 	path := r.URL.Path[strings.LastIndex(r.URL.Path, "/namespaces/")+1:]
 	did := fmt.Sprintf("%s %s %s", what, r.Method, path)
+	if write := nameOf(r); write != "" {
+		did += ": " + write
+	}
 	if manager := r.URL.Query().Get("fieldManager"); manager != "" {
 		did += " as " + manager
 	}
@@ -107,4 +111,62 @@ func (f *fuse) fires(what string, r *http.Request) bool {
 		return true
 	}
 	return false
+}
+
+// writes are what a provider writes to hosts and to their boots, each with what its patch has in it: the first that is there names the write.
+var writes = map[string][]struct{ name, part string }{
+	"baremetalhosts": {
+		{"count the boot", `"boots":`},
+		{"claim", `"consumerRef":{`},
+		{"release", `"consumerRef":null`},
+		{"begin the cleaning", `"cleaningStartedAt":"`},
+		{"hold", `"heldSince":`},
+		{"hold", `"heldOffAt":`},
+		{"finalizer of the host", `"finalizers":`},
+		{"allow the move", `"clusterctl.cluster.x-k8s.io/block-move":null`},
+		{"allow the move", `"annotations":null`},
+	},
+	"baremetalboots": {
+		{"void the boot", `"voidedAt":"`},
+		{"end the boot", `"failure":{`},
+		{"record the report", `"reportedAt":"`},
+		{"record that data is served", `"dataServedAt":"`},
+		{"record that the script is served", `"scriptAddress":"`},
+		{"record the boot", `"claimID":"`},
+		{"record the power-on", `"poweredOnAt":"`},
+		{"record the power-off", `"poweredOffAt":"`},
+		{"finalizer of the boot", `"finalizers":`},
+		{"owner of the boot", `"ownerReferences":`},
+	},
+}
+
+// nameOf names a write to a host or its boot; it is empty for every other request.
+func nameOf(r *http.Request) string {
+	for kind, names := range writes {
+		if !strings.Contains(r.URL.Path, "/"+kind) {
+			continue
+		}
+		switch {
+		case r.Method == http.MethodPost:
+			return "create of " + kind
+		case strings.HasSuffix(r.URL.Path, "/status"):
+			return "status of " + kind
+		case r.GetBody == nil:
+			return ""
+		}
+		body, err := r.GetBody()
+		if err != nil {
+			return ""
+		}
+		content, err := io.ReadAll(body)
+		if err != nil {
+			return ""
+		}
+		for _, name := range names {
+			if strings.Contains(string(content), name.part) {
+				return name.name
+			}
+		}
+	}
+	return ""
 }

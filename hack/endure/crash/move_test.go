@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,7 +70,7 @@ func label(t *testing.T, e *controllerstest.Env) {
 		if crd.Spec.Group == v1alpha1.GroupVersion.Group {
 			crd.Labels[clusterv1.ProviderNameLabel] = "infrastructure-baremetal"
 		}
-		if crd.Spec.Names.Kind == "BareMetalHost" {
+		if crd.Spec.Names.Kind == "BareMetalHost" || crd.Spec.Names.Kind == "BareMetalBoot" {
 			crd.Labels["clusterctl.cluster.x-k8s.io/move"] = "" // as config/crd has it
 		}
 		g.Expect(c.Patch(t.Context(), crd, client.MergeFrom(before))).To(Succeed())
@@ -115,40 +116,90 @@ func moveTarget(t *testing.T, f *fuse) {
 	move(t, &fuse{}, f)
 }
 
-// move moves, by the real clusterctl, a cluster that runs, one whose server is booting, and a free host, while both providers work.
-func move(t *testing.T, source, destination *fuse) { //nolint:thelper // a failure is to name its line
-	g := NewWithT(t)
-	r := rack(t)
-	other := r.machine() + "-2"
-	moving := make(chan struct{})
-	r.site.Server(t, "c", rig.ServerOptions{Boot: func(ctx context.Context, _ *pxetest.Firmware) {
+// lent lets a server be for one machine alone, and returns that machine. Its boot stops in its firmware, until the server loses its power or letBoot is closed.
+func (r *run) lent(name, machine string, letBoot <-chan struct{}) (*rig.Server, *controllerstest.Claim) {
+	r.t.Helper()
+	server := r.site.Server(r.t, name, rig.ServerOptions{Boot: func(ctx context.Context, _ *pxetest.Firmware) {
 		select {
-		case <-moving:
+		case <-letBoot:
 		case <-ctx.Done():
 		}
 	}})
+	server.Host.Labels = map[string]string{"for": name}
+	server.Register(r.t)
+	claim := r.site.Claim(r.t, machine, func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"for": v1alpha1.LabelValue(name)}}
+	})
+	own(r.t, claim)
+	r.until("server "+name+" boots", func() error {
+		if ons, _ := server.Switched(); ons == 0 {
+			return errors.New("it is off")
+		}
+		return nil
+	})
+	return server, claim
+}
+
+// reserved adds two hosts: one without a boot, which is paused, and one that is not registered yet.
+func (r *run) reserved() (bootless, late *rig.Server) {
+	r.t.Helper()
+	bootless, late = r.site.Server(r.t, "e", rig.ServerOptions{}), r.site.Server(r.t, "f", rig.ServerOptions{})
+	bootless.Host.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	bootless.Host.Finalizers = []string{v1alpha1.HostFinalizer}
+	bootless.Register(r.t)
+	return bootless, late
+}
+
+// records are the records of boots, by their hosts, of the hosts that are named.
+func (r *run) records(hosts ...string) map[string]v1alpha1.BareMetalBootSpec {
+	all := map[string]v1alpha1.BareMetalBootSpec{}
+	for _, b := range r.boots() {
+		if slices.Contains(hosts, b.Name) {
+			all[b.Name] = b.Spec
+		}
+	}
+	return all
+}
+
+// emptied expects that nothing is here any more but a host that came while the rest was moved.
+func (r *run) emptied(late string) {
+	r.t.Helper()
+	g := NewWithT(r.t)
+	for _, h := range r.hosts() {
+		g.Expect(h.Name).To(Equal(late), "it is left behind")
+	}
+	r.collected("nothing is left of the boots here", late)
+	for _, left := range []client.ObjectList{&v1alpha1.BareMetalMachineList{}, &v1alpha1.BareMetalClusterList{}, &clusterv1.MachineList{}, &clusterv1.ClusterList{}} {
+		g.Expect(env.Client.List(r.t.Context(), left, client.InNamespace(r.site.Namespace))).To(Succeed())
+		g.Expect(meta.LenList(left)).To(BeZero(), "%T: objects are left behind", left)
+	}
+	g.Expect(r.boot(&v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: late}})).NotTo(BeNil())
+}
+
+// move moves, by the real clusterctl, a cluster that runs, one whose server is booting, one whose boot failed, and free hosts, one of which gets its boot
+// only when clusterctl has looked for what it moves, while both providers work. A host that is registered then stays.
+func move(t *testing.T, source, destination *fuse) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := rack(t)
+	moving := make(chan struct{})
 	letBoot := sync.OnceFunc(func() { close(moving) })
 	t.Cleanup(letBoot)
 	r.start(env, source)
 	own(t, r.claim)
 	r.provisioned()
-	c := r.site.Servers()[2]
-	c.Host.Labels = map[string]string{"for": "other"}
-	c.Register(t)
-	booting := r.site.Claim(t, other, func(c *controllerstest.Claim) {
-		c.BareMetalMachine.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"for": "other"}}
+	c, booting := r.lent("c", r.machine()+"-2", moving)
+	d, failed := r.lent("d", r.machine()+"-3", nil)
+	controllerstest.ModifyBoot(t, env, d.Host, func(b *v1alpha1.BareMetalBootSpec) {
+		b.Failure = &v1alpha1.BootFailure{Reason: "Test", Message: "a test"}
 	})
-	own(t, booting)
-	r.until("the other server boots", func() error {
-		if ons, _ := c.Switched(); ons == 0 {
-			return errors.New("it is off")
-		}
-		return nil
+	bootless, late := r.reserved()
+	r.until("the boot of the other has failed", func() error {
+		return r.phases(v1alpha1.PhaseProvisioned, v1alpha1.PhaseAvailable, v1alpha1.PhaseBooting, v1alpha1.PhaseBootFailed, "")
 	})
 	r.watchClaims(target)
 	r.start(target, destination, func(o *rig.Options) { o.NoBoot = true })
-	running, free := r.site.Servers()[0], r.site.Servers()[1]
-	given := [][]string{running.CommandNames(), free.CommandNames()}
+	servers := []*rig.Server{r.site.Servers()[0], r.site.Servers()[1], d, bootless, late}
+	given, records := commandsOf(servers), r.records("a", "b", "d")
 	source.arm()
 	destination.arm()
 
@@ -168,6 +219,14 @@ func move(t *testing.T, source, destination *fuse) { //nolint:thelper // a failu
 		}
 		return nil
 	})
+	controllerstest.Modify(t, env, bootless.Host, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+	late.Register(t)
+	r.until("the hosts have their boots", func() error {
+		if has := len(r.boots()); has != 6 {
+			return fmt.Errorf("there are %d boots", has)
+		}
+		return nil
+	})
 	letBoot()
 	r.until("clusterctl moved everything", func() error {
 		select {
@@ -178,28 +237,32 @@ func move(t *testing.T, source, destination *fuse) { //nolint:thelper // a failu
 			return errors.New("it moves")
 		}
 	})
-	for _, h := range r.hosts() {
-		t.Errorf("host %s is left behind", h.Name)
-	}
-	for _, left := range []client.ObjectList{&v1alpha1.BareMetalMachineList{}, &v1alpha1.BareMetalClusterList{}, &clusterv1.MachineList{}, &clusterv1.ClusterList{}} {
-		g.Expect(env.Client.List(t.Context(), left, client.InNamespace(r.site.Namespace))).To(Succeed())
-		g.Expect(meta.LenList(left)).To(BeZero(), "%T: objects are left behind", left)
-	}
+	r.emptied(late.Name)
 	r.home = target
-	for _, claim := range []*controllerstest.Claim{r.claim, booting} {
+	for _, claim := range []*controllerstest.Claim{r.claim, booting, failed} {
 		raise(t, target, claim.Cluster, claim.Machine) // a move loses every status
 	}
 	r.settled(func() { r.arrived(booting) })
+	g.Expect(r.records("a", "b", "d")).To(Equal(records), "the move changed the record of a boot")
 	r.until("the tokens of the boot are void", func() error { return void(t.Context(), c.Last(), true) })
-	g.Expect([][]string{running.CommandNames(), free.CommandNames()}).To(Equal(given), "the move sent a command to a server that it did not find booting")
-	r.ended(powers{switched: [][2]int{{1, 0}, {1, 0}, {0, 0}}, boots: 2}, other)
+	g.Expect(commandsOf(servers)).To(Equal(given), "the move sent a command to a server that it did not find booting")
+	r.ended(powers{switched: [][2]int{{1, 0}, {1, 0}, {1, 0}, {0, 0}, {0, 0}, {0, 0}}, boots: 2}, booting.Machine.Name, failed.Machine.Name)
+}
+
+// commandsOf are the commands that servers were given.
+func commandsOf(servers []*rig.Server) map[string][]string {
+	all := map[string][]string{}
+	for _, s := range servers {
+		all[s.Name] = s.CommandNames()
+	}
+	return all
 }
 
 // arrived waits until everything is on the other side what it was.
 func (r *run) arrived(booting *controllerstest.Claim) {
 	r.t.Helper()
 	r.until("both machines run on the other side", func() error {
-		if err := r.phases(v1alpha1.PhaseProvisioned, v1alpha1.PhaseProvisioned, v1alpha1.PhaseAvailable); err != nil {
+		if err := r.phases(v1alpha1.PhaseProvisioned, v1alpha1.PhaseProvisioned, v1alpha1.PhaseAvailable, v1alpha1.PhaseAvailable, v1alpha1.PhaseBootFailed); err != nil {
 			return err
 		}
 		for _, m := range []*v1alpha1.BareMetalMachine{r.claim.BareMetalMachine, booting.BareMetalMachine} {

@@ -21,20 +21,27 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 // path is a part of a host's life. walk goes along it, and checks at its end that it is where it should be.
 type path struct {
 	name string
 	walk func(t *testing.T, f *fuse)
+	// writes are those to hosts and boots that must be among its crash points: each two that belong together.
+	writes []string
 }
 
 var paths = []path{
-	{"provision", provision},
-	{"release", release},
-	{"remediate", remediate},
-	{"move-source", moveSource},
-	{"move-target", moveTarget},
+	{"provision", provision, []string{
+		"create of baremetalboots", "finalizer of the host", "claim", "record the boot", "count the boot", "record the power-on", "record that the script is served",
+		"record that data is served", "record the report", "allow the move", "status of baremetalboots",
+	}},
+	{"release", release, []string{"begin the cleaning", "void the boot", "release"}},
+	{"remove", remove, []string{"void the boot", "finalizer of the host", "finalizer of the boot"}},
+	{"remediate", remediate, []string{"hold"}},
+	{"move-source", moveSource, []string{"record that data is served", "record the report", "allow the move"}},
+	{"move-target", moveTarget, nil},
 }
 
 // rack is two servers, of which one is logged in to by sessions, and a machine that needs one of them.
@@ -131,9 +138,15 @@ func provision(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 	life := s.Last()
 	g.Expect(life).NotTo(BeNil())
 	g.Expect(life.Reported()).To(BeTrue())
-	g.Expect(h.Spec.Boot.Attempt).To(Equal(int32(1)), r.scene())
-	g.Expect(h.Spec.Boot.ScriptAddress).To(Equal(life.System.Address.String()))
-	g.Expect(h.Spec.Boot.SeedAddress).To(Equal(life.System.Address.String()))
+	boot := r.boot(h)
+	g.Expect(boot.Attempt).To(Equal(int32(1)), r.scene())
+	g.Expect(boot.Number).To(Equal(int32(1)), r.scene())
+	g.Expect(h.Spec.Boots).To(Equal(int32(1)), r.scene())
+	g.Expect(boot.ClaimID).To(Equal(h.Spec.ConsumerRef.ClaimID))
+	g.Expect(boot.ScriptAddress).To(Equal(life.System.Address.String()))
+	g.Expect(boot.DataAddress).To(Equal(life.System.Address.String()))
+	g.Expect([]*metav1.Time{boot.PoweredOffAt, boot.PoweredOnAt, boot.DHCPAt, boot.DataServedAt, boot.ReportedAt}).NotTo(ContainElement(BeNil()), r.scene())
+	g.Expect(boot.VoidedAt).To(BeNil())
 	r.until("the seed's token is void", func() error { return void(t.Context(), life, false) })
 	r.ended(powers{switched: [][2]int{{1, 0}, {0, 0}}, boots: 1})
 }
@@ -158,7 +171,9 @@ func release(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name i
 	})
 	for _, h := range r.hosts() {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
-		g.Expect(h.Spec.Boot).To(BeNil())
+		boot := r.boot(&h)
+		g.Expect(boot.Number).To(Equal(h.Spec.Boots))
+		g.Expect(boot.VoidedAt == nil).To(Equal(boot.Number == 0), r.scene())
 		g.Expect(h.Spec.Quarantine).To(BeNil())
 		g.Expect(h.Spec.CleaningStartedAt).To(BeNil())
 	}
@@ -166,10 +181,50 @@ func release(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name i
 	r.until("the tokens are void", func() error { return void(t.Context(), life, true) })
 	for _, h := range r.hosts() {
 		g.Expect(h.Annotations).To(BeEmpty())
+	}
+	r.ended(powers{switched: [][2]int{{1, 1}, {0, 0}}, boots: 1})
+}
+
+// remove goes from hosts that are deleted to nothing that is left: one that is free, and one that boots although somebody took its machine from it.
+func remove(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := newRun(t, env)
+	booted, on := make(chan struct{}), make(chan struct{})
+	r.site.Server(t, "a", rig.ServerOptions{Boot: func(ctx context.Context, _ *pxetest.Firmware) {
+		close(on)
+		select {
+		case <-booted:
+		case <-ctx.Done():
+		}
+	}}).Register(t)
+	t.Cleanup(func() { close(booted) })
+	r.claim = r.site.Claim(t, r.machine())
+	r.start(env, f)
+	g.Eventually(on, patience).Should(BeClosed(), r.scene)
+	r.site.Server(t, "b", rig.ServerOptions{Sessions: true}).Register(t)
+	var h *v1alpha1.BareMetalHost
+	r.until("the other host is offered, and the server is on", func() error {
+		h, _ = r.host()
+		if h.Status.Power != v1alpha1.PowerOn {
+			return fmt.Errorf("the server is %s", h.Status.Power)
+		}
+		return r.phases(v1alpha1.PhaseBooting, v1alpha1.PhaseAvailable)
+	})
+	g.Expect(env.Client.Delete(t.Context(), r.claim.Machine)).To(Succeed()) // it wants no other
+	controllerstest.Modify(t, env, r.claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.PausedAnnotation, "")
+	})
+	f.arm()
+	for _, h := range r.hosts() {
 		g.Expect(env.Client.Delete(t.Context(), &h)).To(Succeed())
 	}
-	r.until("nothing holds the hosts", func() error { return r.phases() })
-	r.ended(powers{switched: [][2]int{{1, 1}, {0, 0}}, boots: 1})
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
+	r.settled(func() {
+		r.until("nothing holds the hosts", func() error { return r.phases() })
+		r.collected("nothing holds their boots")
+	})
+	g.Expect(r.site.Servers()[0].On()).To(BeFalse())
+	r.ended(powers{switched: [][2]int{{1, 1}, {0, 0}}})
 }
 
 // remediate goes from a Node that is dead over a power cycle to one that is well, and to a remediation that is gone.

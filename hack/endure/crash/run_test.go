@@ -12,6 +12,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -163,6 +164,9 @@ func (r *run) scene() string {
 			fmt.Fprintf(&out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
+	for _, b := range r.boots() {
+		fmt.Fprintf(&out, "boot %s: spec %+v, status %+v, finalizers %v, owners %v, deleted %v\n", b.Name, b.Spec, b.Status, b.Finalizers, b.OwnerReferences, b.DeletionTimestamp)
+	}
 	for _, s := range r.site.Servers() {
 		ons, offs := s.Switched()
 		fmt.Fprintf(&out, "server %s: on %v, commands %v, switched on %d and off %d times, %d sessions, boots %d, errors %v\n",
@@ -182,6 +186,73 @@ func (r *run) hosts() []v1alpha1.BareMetalHost {
 		r.t.Error("list the hosts: ", err)
 	}
 	return hosts.Items
+}
+
+func (r *run) boots() []v1alpha1.BareMetalBoot {
+	var boots v1alpha1.BareMetalBootList
+	if err := r.home.Client.List(context.Background(), &boots, client.InNamespace(r.site.Namespace)); err != nil {
+		r.t.Error("list the boots: ", err)
+	}
+	return boots.Items
+}
+
+// collected deletes the boots of hosts that are gone, all but some, as Kubernetes' garbage collector does, and waits until the provider let them go. While clusterctl
+// deletes a boot and then its host, which is free and so not paused, the provider may have created another boot for the host.
+func (r *run) collected(what string, but ...string) {
+	r.t.Helper()
+	r.until(what, func() error {
+		left := slices.DeleteFunc(r.boots(), func(b v1alpha1.BareMetalBoot) bool { return slices.Contains(but, b.Name) })
+		for _, b := range left {
+			if err := r.home.Client.Delete(r.t.Context(), &b); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("boot %s is there, with the finalizers %v", left[0].Name, left[0].Finalizers)
+		}
+		return nil
+	})
+}
+
+// boot is the record of a host's last boot.
+func (r *run) boot(h *v1alpha1.BareMetalHost) *v1alpha1.BareMetalBootSpec {
+	r.t.Helper()
+	for _, b := range r.boots() {
+		if b.Name == h.Name {
+			return &b.Spec
+		}
+	}
+	r.t.Fatalf("host %s has no boot\n%s", h.Name, r.scene())
+	return nil
+}
+
+// recorded expects that each host has the boot that it counts, owned by it, which is void where nobody has the host.
+func (r *run) recorded() error {
+	boots := map[string]v1alpha1.BareMetalBoot{}
+	for _, b := range r.boots() {
+		boots[b.Name] = b
+	}
+	for _, h := range r.hosts() {
+		b, there := boots[h.Name]
+		owned := slices.ContainsFunc(b.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == h.UID })
+		switch ref := h.Spec.ConsumerRef; {
+		case !there:
+			return fmt.Errorf("host %s has no boot", h.Name)
+		case !owned || !slices.Contains(b.Finalizers, v1alpha1.BootFinalizer):
+			return fmt.Errorf("boot %s has the owners %v and the finalizers %v", b.Name, b.OwnerReferences, b.Finalizers)
+		case b.Spec.Number != h.Spec.Boots:
+			return fmt.Errorf("boot %s has the number %d, and its host counts %d", b.Name, b.Spec.Number, h.Spec.Boots)
+		case ref == nil && b.Spec.ClaimID != "" && b.Spec.VoidedAt == nil:
+			return fmt.Errorf("host %s is free, and its boot is not void", h.Name)
+		case ref != nil && b.Spec.Number > 0 && (b.Spec.ClaimID != ref.ClaimID || b.Spec.VoidedAt != nil):
+			return fmt.Errorf("boot %s is of claim %q, void %v, and not of claim %q", b.Name, b.Spec.ClaimID, b.Spec.VoidedAt, ref.ClaimID)
+		}
+		delete(boots, h.Name)
+	}
+	if len(boots) > 0 {
+		return fmt.Errorf("boots without a host: %v", slices.Collect(maps.Keys(boots)))
+	}
+	return nil
 }
 
 // phases is nil when the hosts are in these phases.
@@ -250,7 +321,7 @@ func (r *run) ended(want powers, machines ...string) {
 	for _, machine := range append(machines, r.machine()) {
 		problems = append(problems, r.oneClaim(machine))
 	}
-	problems = append(problems, r.powers().equal(want))
+	problems = append(problems, r.powers().equal(want), r.recorded())
 	logins := map[string]int{}
 	for _, s := range r.site.Servers() {
 		if _, most := s.Logins(); most > r.left[s.Name]+len(r.sides) {

@@ -42,8 +42,9 @@ type Times struct {
 
 // version is what held from a time on; when that was is known as well as written tells.
 type version[T comparable] struct {
-	written span
-	facts   T
+	written  span
+	revision string // of the API server; empty when it is not known
+	facts    T
 }
 
 type history[T comparable] struct {
@@ -61,11 +62,11 @@ func (h *history[T]) last() T {
 
 const mostVersions = 400
 
-func (h *history[T]) add(written span, facts T) bool {
+func (h *history[T]) add(written span, revision string, facts T) bool {
 	if len(h.versions) > 0 && h.last() == facts {
 		return false
 	}
-	h.versions = append(h.versions, version[T]{written, facts})
+	h.versions = append(h.versions, version[T]{written, revision, facts})
 	if extra := len(h.versions) - mostVersions; extra > 0 {
 		h.versions = slices.Delete(h.versions, 0, extra)
 	}
@@ -86,9 +87,19 @@ func (h *history[T]) during(from, to time.Time) []version[T] {
 	}
 	if len(found) == 0 || found[0].written.to.After(from) {
 		var zero T
-		found = append([]version[T]{{span{from, from}, zero}}, found...) // it was not there before
+		found = append([]version[T]{{span{from, from}, "", zero}}, found...) // it was not there before
 	}
 	return found
+}
+
+// before returns what held just before a revision was written, and whether that is known.
+func (h *history[T]) before(revision string) (facts T, known bool) {
+	for _, v := range slices.Backward(h.versions) {
+		if v.revision == "" || older(v.revision, revision) {
+			return v.facts, v.revision != ""
+		}
+	}
+	return facts, len(h.versions) < mostVersions
 }
 
 // span is a stretch of time; an empty end is one that goes on.
@@ -106,6 +117,7 @@ type Checker struct {
 
 	mu             sync.Mutex
 	hosts          map[string]*history[hostFacts] // by namespace/name
+	boots          map[string]*history[bootFacts]
 	machines       map[string]*history[machineFacts]
 	latestHosts    map[string]*v1alpha1.BareMetalHost // nil for one that is gone
 	latestMachines map[string]*v1alpha1.BareMetalMachine
@@ -119,8 +131,9 @@ type Checker struct {
 	faults         map[string]int
 	faultEnded     map[string]time.Time
 	servers        map[string]Server
-	seeds          map[string]seed // by the machine's name and what identifies its claim
-	powerOns       map[string]int  // by host and boot attempt
+	seeds          map[string]seed  // by the machine's name and what identifies its claim
+	served         map[string]int32 // by host and claim, the number of the boot in which the bootstrap data was served
+	powerOns       map[string]int   // by host and boot
 	lost           map[string]time.Time
 	violations     []Violation
 	starved        bool // the provider answers late: the machine has too much to do
@@ -157,9 +170,9 @@ type seed struct {
 // New returns a checker.
 func New(times Times) *Checker {
 	return &Checker{
-		times: times, hosts: map[string]*history[hostFacts]{}, machines: map[string]*history[machineFacts]{}, holders: map[string]map[string]bool{},
+		times: times, hosts: map[string]*history[hostFacts]{}, boots: map[string]*history[bootFacts]{}, machines: map[string]*history[machineFacts]{}, holders: map[string]map[string]bool{},
 		latestHosts: map[string]*v1alpha1.BareMetalHost{}, latestMachines: map[string]*v1alpha1.BareMetalMachine{}, notes: map[string][]note{}, faults: map[string]int{}, faultEnded: map[string]time.Time{}, servers: map[string]Server{},
-		seeds: map[string]seed{}, powerOns: map[string]int{}, lost: map[string]time.Time{}, cameOn: map[string]time.Time{},
+		seeds: map[string]seed{}, served: map[string]int32{}, powerOns: map[string]int{}, lost: map[string]time.Time{}, cameOn: map[string]time.Time{},
 	}
 }
 
@@ -269,6 +282,9 @@ func (c *Checker) historyOf(host string) []string {
 				machines[namespace+"/"+v.facts.consumer] = true
 			}
 		}
+	}
+	for _, v := range c.bootHistory(host).versions {
+		notes = append(notes, note{v.written.to, "boot " + v.facts.String()})
 	}
 	for name := range machines {
 		if m := c.machines[name]; m != nil {

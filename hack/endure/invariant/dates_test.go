@@ -62,11 +62,12 @@ func TestLateWatch(t *testing.T) {
 			at := time.Now()
 			relative := func(s time.Time) time.Time { return at.Add(time.Duration(s.Unix()) * time.Second) }
 			c.observeMachine(machineName, newMachine(), span{at.Add(-time.Minute), at.Add(-time.Minute)})
+			c.observeBoot(hostName, newBoot(), span{at.Add(-time.Minute), at.Add(-time.Minute)}, true)
 			c.Command(hostName, "ForceOff", at)
 			d.looked(look{at.Add(time.Second), at.Add(time.Second), "2", "2", 1})
 			c.Judge(at.Add(time.Minute))
 			g.Expect(c.Pending()).To(Equal(1), "the watch is behind")
-			c.observeHost(hostName, newHost(claimed, booting), span{relative(test.written.from), relative(test.written.to)}, true)
+			c.observeHost(hostName, newHost(claimed, counts), span{relative(test.written.from), relative(test.written.to)}, true)
 			d.brought("2", 1)
 			c.Judge(at.Add(time.Minute))
 			g.Expect(c.Pending()).To(BeZero())

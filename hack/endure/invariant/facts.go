@@ -5,7 +5,6 @@ package invariant
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
@@ -15,16 +14,14 @@ import (
 type hostFacts struct {
 	exists, deleting, detached, external, maintained, tainted bool
 
-	uid, consumer, quarantine string
-	phase                     v1alpha1.HostPhase
-	power                     v1alpha1.PowerState // spec.power
+	uid, consumer, claimID, quarantine string
+	phase                              v1alpha1.HostPhase
+	power                              v1alpha1.PowerState // spec.power
 	// wanted is true while somebody wants the power changed; held and heldOff are the records of that.
 	wanted, held, heldOff, cleaning bool
-
-	attempt                          int32
-	started                          time.Time
-	wasOff, seeded, reported, failed bool
-	scriptAddress, seedAddress       string
+	// boots counts the boots, and blocked is true while a move waits for the host.
+	boots   int32
+	blocked bool
 }
 
 // factsOf reads the facts off a host; nil is one that is not there.
@@ -37,10 +34,11 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 		exists: true, deleting: !h.DeletionTimestamp.IsZero(), detached: h.Annotations[v1alpha1.DetachedAnnotation] != "",
 		external: spec.ExternallyProvisioned, maintained: spec.Maintenance != nil, tainted: len(spec.Taints) > 0, uid: string(h.UID),
 		phase: h.Status.Phase, power: spec.Power, held: spec.HeldSince != nil, heldOff: spec.HeldOffAt != nil, cleaning: spec.CleaningStartedAt != nil,
-		wanted: len(spec.PowerHolds) > 0,
+		wanted: len(spec.PowerHolds) > 0, boots: spec.Boots,
 	}
+	_, f.blocked = h.Annotations[v1alpha1.BlockMoveAnnotation]
 	if spec.ConsumerRef != nil {
-		f.consumer = spec.ConsumerRef.Name
+		f.consumer, f.claimID = spec.ConsumerRef.Name, spec.ConsumerRef.ClaimID
 	}
 	if spec.Quarantine != nil {
 		f.quarantine = spec.Quarantine.Reason
@@ -49,10 +47,6 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 		for _, prefix := range []string{v1alpha1.HoldOffPrefix, v1alpha1.ForceHoldOffPrefix, v1alpha1.PowerCyclePrefix} {
 			f.wanted = f.wanted || strings.HasPrefix(name, prefix)
 		}
-	}
-	if b := spec.Boot; b != nil {
-		f.attempt, f.started, f.wasOff, f.seeded = b.Attempt, b.StartedAt.Time, b.PoweredOffAt != nil, b.SeededAt != nil
-		f.reported, f.failed, f.scriptAddress, f.seedAddress = b.ReportedAt != nil, b.Failure != nil, b.ScriptAddress, b.SeedAddress
 	}
 	return f
 }
@@ -63,20 +57,17 @@ func (f hostFacts) String() string {
 		return "is not there"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s consumer=%q", f.phase, f.consumer)
+	fmt.Fprintf(&b, "%s consumer=%q claim=%s boots=%d", f.phase, f.consumer, f.claimID, f.boots)
 	for _, is := range []struct {
 		is   bool
 		what string
 	}{
 		{f.deleting, "deleting"}, {f.detached, "detached"}, {f.external, "external"}, {f.maintained, "maintenance"}, {f.wanted, "power-wanted"},
-		{f.held, "heldSince"}, {f.heldOff, "heldOffAt"}, {f.cleaning, "cleaning"}, {f.quarantine != "", "quarantine=" + f.quarantine},
+		{f.held, "heldSince"}, {f.heldOff, "heldOffAt"}, {f.cleaning, "cleaning"}, {f.blocked, "move-blocked"}, {f.quarantine != "", "quarantine=" + f.quarantine},
 	} {
 		if is.is {
 			b.WriteString(" " + is.what)
 		}
-	}
-	if f.attempt > 0 {
-		fmt.Fprintf(&b, " attempt=%d of %s off=%t seeded=%t reported=%t failed=%t", f.attempt, f.started.Format(time.TimeOnly), f.wasOff, f.seeded, f.reported, f.failed)
 	}
 	return b.String()
 }
@@ -114,13 +105,16 @@ const (
 	noBoot, noMedia               = "Boot=None", mediaCommand
 )
 
-// permits tells whether a command to a host's server was in order at a moment when the host, and the machine that it names, were so. It says
-// what ARCHITECTURE.md promises, without a look at how it is kept.
-func permits(h hostFacts, m machineFacts, name, command string) bool {
+// permits tells whether a command to a host's server was in order at a moment when the host, its boot, and the machine that it names, were so. It
+// says what ARCHITECTURE.md promises, without a look at how it is kept.
+func permits(at moment, name, command string) bool {
+	h, m := at.host, at.machine
 	namespace, hostName, _ := strings.Cut(name, "/")
 	switch {
 	case !h.exists, h.detached, h.maintained, h.external:
 		return false
+	case h.consumer == "" && h.deleting:
+		return command == forceOff && at.boot.stands()
 	case h.consumer == "":
 		return h.quarantine == "" && h.power != "" && (command == onCommand || command == forceOff || command == shutDown)
 	case !m.exists:
@@ -129,14 +123,29 @@ func permits(h hostFacts, m machineFacts, name, command string) bool {
 		return command == forceOff || command == shutDown || command == noBoot || command == noMedia
 	case m.providerID == inventory.ProviderID(namespace, hostName, h.consumer):
 		return permitsHeld(h, command)
-	case m.providerID != "", h.attempt == 0, h.failed:
+	case m.providerID != "":
 		return false
-	case h.reported:
-		return command == noBoot
-	case !h.wasOff:
-		return command == forceOff
 	default:
-		return command == onCommand || strings.HasPrefix(command, "Boot=")
+		return permitsBoot(h, at.boot, command)
+	}
+}
+
+// permitsBoot is permits for a server that boots for its machine: the boot is recorded, the host counts it, and a move waits for it. Before it was seen
+// off it is powered off only, and it is powered on only after that was recorded.
+func permitsBoot(h hostFacts, b bootFacts, command string) bool {
+	switch {
+	case !b.isOf(h), b.number != h.boots, b.failed:
+		return false
+	case b.reported:
+		return command == noBoot
+	case !h.blocked:
+		return false
+	case !b.wasOff:
+		return command == forceOff
+	case command == onCommand:
+		return b.poweredOn
+	default:
+		return command == noBoot || strings.HasPrefix(command, "Boot=") && !b.served
 	}
 }
 

@@ -70,6 +70,9 @@ func (c *Checker) Rest() {
 		if underWay(f) {
 			c.violatef(RulePhase, name, "it is %s, and everything else is at rest", f.phase)
 		}
+		if b := c.bootHistory(name).last(); f.consumer == "" && b.stands() {
+			c.violatef(RuleVoid, name, "it is free, and boot %d of claim %s is not void", b.number, b.claimID)
+		}
 		if server := c.servers[name]; server != nil && f.phase == v1alpha1.PhaseAvailable && (server.On() || server.Image() != "") {
 			c.violatef(RuleClean, name, "it is Available, and its server is on or has an image in its drive")
 		}

@@ -27,12 +27,27 @@ func newHost(changes ...hostChange) *v1alpha1.BareMetalHost {
 }
 
 func claimed(h *v1alpha1.BareMetalHost) {
-	h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m-1"}
+	h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m-1", ClaimID: "claim-1"}
 }
 
 func claimedByOther(h *v1alpha1.BareMetalHost) {
-	h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m-2"}
+	h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m-2", ClaimID: "claim-2"}
 }
+
+func claimedAnew(h *v1alpha1.BareMetalHost) {
+	h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m-1", ClaimID: "claim-2"}
+}
+
+// counts is a host whose first boot is under way.
+func counts(h *v1alpha1.BareMetalHost) {
+	metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.BlockMoveAnnotation, "a test")
+	h.Spec.Boots = 1
+}
+
+// counted is a host that had a boot.
+func counted(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 1 }
+
+func bootUnknown(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseBootUnknown }
 
 func maintained(h *v1alpha1.BareMetalHost) {
 	h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "anna"}
@@ -52,25 +67,34 @@ func heldBy(h *v1alpha1.BareMetalHost) {
 	h.Annotations = map[string]string{v1alpha1.HoldOffPrefix + "anna": "a fan"}
 }
 
-func held(h *v1alpha1.BareMetalHost)       { h.Spec.HeldSince = &noon }
-func heldOff(h *v1alpha1.BareMetalHost)    { h.Spec.HeldOffAt = &noon }
-func cleaning(h *v1alpha1.BareMetalHost)   { h.Spec.CleaningStartedAt = &noon }
-func booting(h *v1alpha1.BareMetalHost)    { attemptOf(h) }
-func poweredOff(h *v1alpha1.BareMetalHost) { attemptOf(h).PoweredOffAt = &noon }
-func reported(h *v1alpha1.BareMetalHost)   { attemptOf(h).ReportedAt = &noon }
-func second(h *v1alpha1.BareMetalHost)     { attemptOf(h).Attempt = 2 }
-func seeded(h *v1alpha1.BareMetalHost) {
-	attemptOf(h).SeededAt, attemptOf(h).SeedAddress = &noon, "192.0.2.1"
-}
-func seededElsewhere(h *v1alpha1.BareMetalHost) {
-	attemptOf(h).SeededAt, attemptOf(h).SeedAddress = &noon, "192.0.2.2"
+func held(h *v1alpha1.BareMetalHost)     { h.Spec.HeldSince = &noon }
+func heldOff(h *v1alpha1.BareMetalHost)  { h.Spec.HeldOffAt = &noon }
+func cleaning(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = &noon }
+func leaving(h *v1alpha1.BareMetalHost)  { h.DeletionTimestamp = &noon }
+
+type bootChange func(*v1alpha1.BareMetalBootSpec)
+
+// newBoot is the first boot of the host's first claim.
+func newBoot(changes ...bootChange) *v1alpha1.BareMetalBoot {
+	b := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{
+		Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim-1", MachineName: "m-1", StartedAt: noon,
+	}}
+	for _, change := range changes {
+		change(&b.Spec)
+	}
+	return b
 }
 
-func attemptOf(h *v1alpha1.BareMetalHost) *v1alpha1.BootAttempt {
-	if h.Spec.Boot == nil {
-		h.Spec.Boot = &v1alpha1.BootAttempt{Attempt: 1, StartedAt: noon}
-	}
-	return h.Spec.Boot
+func poweredOff(b *v1alpha1.BareMetalBootSpec) { b.PoweredOffAt = &noon }
+func poweredOn(b *v1alpha1.BareMetalBootSpec)  { b.PoweredOffAt, b.PoweredOnAt = &noon, &noon }
+func reported(b *v1alpha1.BareMetalBootSpec)   { b.ReportedAt = &noon }
+func voided(b *v1alpha1.BareMetalBootSpec)     { b.VoidedAt = &noon }
+func second(b *v1alpha1.BareMetalBootSpec)     { b.Number, b.Attempt = 2, 2 }
+func ofOther(b *v1alpha1.BareMetalBootSpec)    { b.ClaimID = "claim-2" }
+func scripted(b *v1alpha1.BareMetalBootSpec)   { b.ScriptAddress = "192.0.2.1" }
+func served(b *v1alpha1.BareMetalBootSpec)     { b.DataServedAt, b.DataAddress = &noon, "192.0.2.1" }
+func servedElsewhere(b *v1alpha1.BareMetalBootSpec) {
+	b.DataServedAt, b.DataAddress = &noon, "192.0.2.2"
 }
 
 type machineChange func(*v1alpha1.BareMetalMachine)
@@ -106,44 +130,59 @@ func rules(c *Checker) []string {
 // TestCommands: which command is in order in which state, and that one which is not is found.
 func TestCommands(t *testing.T) {
 	run, gone := newMachine(provisioned), newMachine(provisioned, deleting)
+	begun, off, on, done := newBoot(), newBoot(poweredOff), newBoot(poweredOn), newBoot(poweredOn, served, reported)
 	for name, test := range map[string]struct {
 		host      *v1alpha1.BareMetalHost
+		boot      *v1alpha1.BareMetalBoot
 		machine   *v1alpha1.BareMetalMachine
 		command   string
 		forbidden bool
 	}{
-		"free":                           {newHost(), nil, "On", true},
-		"free, a boot device":            {newHost(), nil, "Boot=PXE", true},
-		"claimed, no attempt":            {newHost(claimed), newMachine(), "ForceOff", true},
-		"booting, off":                   {newHost(claimed, booting), newMachine(), "ForceOff", false},
-		"booting, on before it was off":  {newHost(claimed, booting), newMachine(), "On", true},
-		"booting, on":                    {newHost(claimed, poweredOff), newMachine(), "On", false},
-		"booting, boot device":           {newHost(claimed, poweredOff), newMachine(), "Boot=PXE", false},
-		"booting, off after it was off":  {newHost(claimed, poweredOff), newMachine(), "ForceOff", true},
-		"reported, override taken back":  {newHost(claimed, poweredOff, reported), newMachine(), "Boot=None", false},
-		"reported, off":                  {newHost(claimed, poweredOff, reported), newMachine(), "ForceOff", true},
-		"provisioned, off":               {newHost(claimed, poweredOff, reported), run, "ForceOff", true},
-		"provisioned, boot device":       {newHost(claimed, poweredOff, reported), run, "Boot=None", true},
-		"provisioned, held, not written": {newHost(claimed, reported, heldBy), run, "ForceOff", true},
-		"held":                           {newHost(claimed, reported, heldBy, held), run, "ForceOff", false},
-		"held, on":                       {newHost(claimed, reported, heldBy, held), run, "On", true},
-		"held and off, off":              {newHost(claimed, reported, heldBy, held, heldOff), run, "ForceOff", true},
-		"let on":                         {newHost(claimed, reported, held), run, "On", false},
-		"let on, record stands":          {newHost(claimed, reported, held, heldOff), run, "On", true},
-		"released":                       {newHost(claimed, reported), gone, "GracefulShutdown", false},
-		"released, on":                   {newHost(claimed, reported), gone, "On", true},
-		"released, cleaned":              {newHost(claimed, reported, cleaning), gone, "Media=", false},
-		"maintenance":                    {newHost(claimed, booting, maintained), newMachine(), "ForceOff", true},
-		"external":                       {newHost(external), nil, "ForceOff", true},
-		"detached":                       {newHost(claimed, booting, detached), newMachine(), "ForceOff", true},
-		"quarantined":                    {newHost(quarantined), nil, "ForceOff", true},
-		"machine gone":                   {newHost(claimed, booting), nil, "ForceOff", true},
-		"no host":                        {nil, nil, "On", true},
+		"free":                               {newHost(), nil, nil, "On", true},
+		"free, a boot device":                {newHost(), nil, nil, "Boot=PXE", true},
+		"free and deleted, off":              {newHost(leaving), nil, nil, "ForceOff", true},
+		"free and deleted in a boot, off":    {newHost(leaving, counted), on, nil, "ForceOff", false},
+		"claimed, no boot":                   {newHost(claimed), nil, newMachine(), "ForceOff", true},
+		"booting, off":                       {newHost(claimed, counts), begun, newMachine(), "ForceOff", false},
+		"booting, not counted":               {newHost(claimed), begun, newMachine(), "ForceOff", true},
+		"booting, another number":            {newHost(claimed, counts), newBoot(second), newMachine(), "ForceOff", true},
+		"booting, another claim's":           {newHost(claimed, counts), newBoot(ofOther), newMachine(), "ForceOff", true},
+		"booting, void":                      {newHost(claimed, counts), newBoot(voided), newMachine(), "ForceOff", true},
+		"booting, its record lost":           {newHost(claimed, counts), nil, newMachine(), "ForceOff", true},
+		"booting, no move waits":             {newHost(claimed, counted), begun, newMachine(), "ForceOff", true},
+		"booting, on before it was off":      {newHost(claimed, counts), begun, newMachine(), "On", true},
+		"booting, on":                        {newHost(claimed, counts), on, newMachine(), "On", false},
+		"booting, on before it was recorded": {newHost(claimed, counts), off, newMachine(), "On", true},
+		"booting, boot device":               {newHost(claimed, counts), off, newMachine(), "Boot=PXE", false},
+		"booting, boot device, served":       {newHost(claimed, counts), newBoot(poweredOn, served), newMachine(), "Boot=PXE", true},
+		"booting, override taken back":       {newHost(claimed, counts), newBoot(poweredOn, served), newMachine(), "Boot=None", false},
+		"booting, off after it was off":      {newHost(claimed, counts), off, newMachine(), "ForceOff", true},
+		"reported, override taken back":      {newHost(claimed, counted), done, newMachine(), "Boot=None", false},
+		"reported, off":                      {newHost(claimed, counts), done, newMachine(), "ForceOff", true},
+		"provisioned, off":                   {newHost(claimed, counted), done, run, "ForceOff", true},
+		"provisioned, boot device":           {newHost(claimed, counted), done, run, "Boot=None", true},
+		"provisioned, held, not written":     {newHost(claimed, counted, heldBy), done, run, "ForceOff", true},
+		"held":                               {newHost(claimed, counted, heldBy, held), done, run, "ForceOff", false},
+		"held, on":                           {newHost(claimed, counted, heldBy, held), done, run, "On", true},
+		"held and off, off":                  {newHost(claimed, counted, heldBy, held, heldOff), done, run, "ForceOff", true},
+		"let on":                             {newHost(claimed, counted, held), done, run, "On", false},
+		"let on, record stands":              {newHost(claimed, counted, held, heldOff), done, run, "On", true},
+		"released":                           {newHost(claimed, counted), done, gone, "GracefulShutdown", false},
+		"released, its record lost":          {newHost(claimed, counted), nil, gone, "GracefulShutdown", false},
+		"released, on":                       {newHost(claimed, counted), done, gone, "On", true},
+		"released, cleaned":                  {newHost(claimed, counted, cleaning), done, gone, "Media=", false},
+		"maintenance":                        {newHost(claimed, counts, maintained), begun, newMachine(), "ForceOff", true},
+		"external":                           {newHost(external), nil, nil, "ForceOff", true},
+		"detached":                           {newHost(claimed, counts, detached), begun, newMachine(), "ForceOff", true},
+		"quarantined":                        {newHost(quarantined), nil, nil, "ForceOff", true},
+		"machine gone":                       {newHost(claimed, counts), begun, nil, "ForceOff", true},
+		"no host":                            {nil, nil, nil, "On", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			c := newChecker()
 			c.ObserveHost(hostName, test.host)
+			c.ObserveBoot(hostName, test.boot)
 			if test.machine != nil {
 				c.ObserveMachine(machineName, test.machine)
 			}
@@ -168,8 +207,9 @@ func TestCommandTimes(t *testing.T) {
 	c := newChecker()
 	c.times.Slack = time.Minute
 	c.ObserveMachine(machineName, newMachine())
-	c.ObserveHost(hostName, newHost(claimed, booting))
-	c.ObserveHost(hostName, newHost(claimed, booting, maintained))
+	c.ObserveBoot(hostName, newBoot())
+	c.ObserveHost(hostName, newHost(claimed, counts))
+	c.ObserveHost(hostName, newHost(claimed, counts, maintained))
 	now := time.Now()
 	c.Command(hostName, "ForceOff", now)
 	c.Command(hostName, "ForceOff", now.Add(2*time.Minute)) // long after
@@ -214,18 +254,96 @@ func TestChanges(t *testing.T) {
 		"released with media":       {server{image: "http://x"}, newHost(claimed, cleaning), newHost(), []string{RuleClean}},
 		"released, not cleaned":     {server{}, newHost(claimed), newHost(), []string{RuleClean}},
 		"released into quarantine":  {server{on: true}, newHost(claimed), newHost(quarantined), []string{}},
-		"seeded":                    {server{}, newHost(claimed, poweredOff), newHost(claimed, poweredOff, seeded), []string{}},
-		"seeded, other address":     {server{}, newHost(claimed, seeded), newHost(claimed, seededElsewhere), []string{RuleSeed}},
-		"next attempt":              {server{}, newHost(claimed, booting), newHost(claimed, second), []string{}},
-		"next attempt after seed":   {server{}, newHost(claimed, seeded), newHost(claimed, second), []string{RuleSeed}},
-		"attempt lost":              {server{}, newHost(claimed, booting), newHost(claimed), []string{RuleBootRecords}},
-		"seen off, and not":         {server{}, newHost(claimed, poweredOff), newHost(claimed, booting), []string{RuleBootRecords}},
+		"counted":                   {server{}, newHost(claimed), newHost(claimed, counts), []string{}},
+		"counted, no move waits":    {server{}, newHost(claimed), newHost(claimed, counted), []string{RuleBootRecords}},
+		"counted back":              {server{}, newHost(claimed, counts), newHost(claimed), []string{RuleNumbers}},
+		"claimed by another claim":  {server{}, newHost(claimed), newHost(claimedAnew), []string{RuleForgotten}},
+		"nobody knows":              {server{}, newHost(claimed, counted), newHost(claimed, counted, bootUnknown), []string{RuleBootRecords}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChecker()
 			c.Know(hostName, test.server)
 			c.ObserveHost(hostName, test.before)
 			c.ObserveHost(hostName, test.after)
+			judgeNow(c)
+			NewWithT(t).Expect(rules(c)).To(Equal(test.broken))
+		})
+	}
+}
+
+// TestBootChanges: which change of a boot breaks which rule.
+func TestBootChanges(t *testing.T) {
+	anew := newBoot(served, poweredOn)
+	anew.UID = "another"
+	for name, test := range map[string]struct {
+		before, after *v1alpha1.BareMetalBoot
+		broken        []string
+	}{
+		"begun":                      {&v1alpha1.BareMetalBoot{}, newBoot(), []string{}},
+		"served":                     {newBoot(poweredOn), newBoot(poweredOn, scripted, served), []string{}},
+		"served while off":           {newBoot(poweredOff), newBoot(poweredOff, scripted), []string{RuleBootRecords}},
+		"served to another address":  {newBoot(poweredOn, served), newBoot(poweredOn, servedElsewhere), []string{RuleSeed}},
+		"script to another address":  {newBoot(poweredOn, scripted), newBoot(poweredOn, func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = "192.0.2.2" }), []string{RuleBootRecords}},
+		"next boot":                  {newBoot(poweredOn), newBoot(second), []string{}},
+		"next boot after it served":  {newBoot(poweredOn, served), newBoot(second), []string{RuleSeed}},
+		"next boot of another claim": {newBoot(poweredOn, served, voided), newBoot(second, ofOther), []string{}},
+		"number falls":               {newBoot(second), newBoot(), []string{RuleNumbers}},
+		"another claim":              {newBoot(), newBoot(ofOther), []string{RuleBootRecords}},
+		"seen off, and not":          {newBoot(poweredOff), newBoot(), []string{RuleBootRecords}},
+		"void, and not":              {newBoot(voided), newBoot(), []string{RuleBootRecords}},
+		"restored":                   {newBoot(served, poweredOn), anew, []string{}},
+		"void, and lost":             {newBoot(voided), nil, []string{}},
+		"lost":                       {newBoot(), nil, []string{RuleBootRecords}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChecker()
+			c.ObserveHost(hostName, newHost(claimed, counts))
+			c.ObserveBoot(hostName, test.before)
+			c.ObserveBoot(hostName, test.after)
+			judgeNow(c)
+			NewWithT(t).Expect(rules(c)).To(Equal(test.broken))
+		})
+	}
+}
+
+// TestFreeIsVoid: at the revision at which a host is released or claimed its boot is void.
+func TestFreeIsVoid(t *testing.T) {
+	at := func(revision string, h *v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
+		h.ResourceVersion = revision
+		return h
+	}
+	boot := func(revision string, b *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBoot {
+		b.ResourceVersion = revision
+		return b
+	}
+	for name, test := range map[string]struct {
+		hosts  []*v1alpha1.BareMetalHost
+		boots  []*v1alpha1.BareMetalBoot
+		broken []string
+	}{
+		"void before it is free": {
+			[]*v1alpha1.BareMetalHost{at("10", newHost(claimed, cleaning)), at("22", newHost())},
+			[]*v1alpha1.BareMetalBoot{boot("11", newBoot()), boot("21", newBoot(voided))}, []string{},
+		},
+		"void after it is free": {
+			[]*v1alpha1.BareMetalHost{at("10", newHost(claimed, cleaning)), at("21", newHost())},
+			[]*v1alpha1.BareMetalBoot{boot("11", newBoot()), boot("22", newBoot(voided))}, []string{RuleVoid},
+		},
+		"claimed, no boot yet": {
+			[]*v1alpha1.BareMetalHost{at("10", newHost()), at("21", newHost(claimed))}, []*v1alpha1.BareMetalBoot{boot("9", &v1alpha1.BareMetalBoot{})}, []string{},
+		},
+		"claimed, and another claim's is not void": {
+			[]*v1alpha1.BareMetalHost{at("10", newHost()), at("21", newHost(claimed))}, []*v1alpha1.BareMetalBoot{boot("9", newBoot(ofOther))}, []string{RuleVoid},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChecker()
+			for _, h := range test.hosts {
+				c.ObserveHost(hostName, h)
+			}
+			for _, b := range test.boots {
+				c.ObserveBoot(hostName, b)
+			}
 			judgeNow(c)
 			NewWithT(t).Expect(rules(c)).To(Equal(test.broken))
 		})
@@ -245,7 +363,8 @@ func TestTwoHosts(t *testing.T) {
 func TestPowerCycle(t *testing.T) {
 	g := NewWithT(t)
 	c := newChecker()
-	c.ObserveHost(hostName, newHost(claimed, poweredOff))
+	c.ObserveHost(hostName, newHost(claimed, counts))
+	c.ObserveBoot(hostName, newBoot(poweredOn))
 	c.PoweredOn(hostName)
 	judgeNow(c)
 	g.Expect(rules(c)).To(BeEmpty())
@@ -263,11 +382,12 @@ func TestPowerCycleOfLateReport(t *testing.T) {
 	g := NewWithT(t)
 	c := newChecker()
 	at := time.Now()
-	c.observeHost(hostName, newHost(claimed, poweredOff), span{at.Add(-time.Minute), at.Add(-time.Minute)}, true)
+	c.observeHost(hostName, newHost(claimed, counts), span{at.Add(-time.Minute), at.Add(-time.Minute)}, true)
+	c.observeBoot(hostName, newBoot(poweredOn), span{at.Add(-time.Minute), at.Add(-time.Minute)}, true)
 	c.PoweredOn(hostName)
 	c.PoweredOn(hostName)
 	c.PowerLost(hostName, "lost its power")
-	c.observeHost(hostName, newHost(claimed, poweredOff, reported), span{at.Add(-time.Second), at.Add(time.Second)}, true)
+	c.observeBoot(hostName, newBoot(poweredOn, reported), span{at.Add(-time.Second), at.Add(time.Second)}, true)
 	judgeNow(c)
 	g.Expect(rules(c)).To(Equal([]string{RulePowerCycle}))
 }
@@ -275,7 +395,8 @@ func TestPowerCycleOfLateReport(t *testing.T) {
 func TestSeeds(t *testing.T) {
 	g := NewWithT(t)
 	c := newChecker()
-	c.ObserveHost(hostName, newHost(claimed, poweredOff))
+	c.ObserveHost(hostName, newHost(claimed, counts))
+	c.ObserveBoot(hostName, newBoot(poweredOn, served))
 	c.Seeded(hostName, "m-1", "uid-1", "192.0.2.1", 1)
 	judgeNow(c)
 	g.Expect(rules(c)).To(BeEmpty())
@@ -284,6 +405,13 @@ func TestSeeds(t *testing.T) {
 	c.Seeded(hostName, "m-2", "uid-2", "192.0.2.1", 3)
 	judgeNow(c)
 	g.Expect(rules(c)).To(Equal([]string{RuleSeed, RuleSeed}), "another's")
+
+	c = newChecker()
+	c.ObserveHost(hostName, newHost(claimed, counts))
+	c.ObserveBoot(hostName, newBoot(poweredOn))
+	c.Seeded(hostName, "m-1", "uid-1", "192.0.2.1", 1)
+	judgeNow(c)
+	g.Expect(rules(c)).To(Equal([]string{RuleSeed}), "it was not recorded")
 }
 
 // TestHangs: a phase in which something is to happen ends, while nothing is wrong with the BMC; and a machine gets a host.
@@ -328,8 +456,14 @@ func TestRest(t *testing.T) {
 	c.Know(hostName, server{on: true})
 	c.ObserveHost(hostName, newHost())
 	c.ObserveHost("ns/host-2", newHost(claimed, func(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseBooting }))
+	c.ObserveBoot("ns/host-2", newBoot())
 	c.Rest()
 	g.Expect(rules(c)).To(ConsistOf(RuleClean, RulePhase))
+	c = newChecker()
+	c.ObserveHost(hostName, newHost())
+	c.ObserveBoot(hostName, newBoot())
+	c.Rest()
+	g.Expect(rules(c)).To(ConsistOf(RuleVoid))
 }
 
 // TestUnseen: where versions went unseen, nobody can tell how a host came to be as it is.

@@ -17,12 +17,14 @@ const (
 	RuleClaimable   = "only a host that is offered is claimed"
 	RuleClean       = "a free host is off and clean"
 	RuleCommand     = "a server gets no command without a reason"
-	RulePowerCycle  = "a boot attempt has one power cycle"
+	RulePowerCycle  = "a boot has one power cycle"
 	RuleSeed        = "bootstrap data is handed out once, and to one address"
 	RulePhase       = "no phase hangs"
 	RuleUnclaimed   = "a machine gets a host while there are some"
 	RuleForgotten   = "a claim is not lost"
-	RuleBootRecords = "what a boot attempt was bound to stays"
+	RuleBootRecords = "the record of a boot stays, and is written before what it is for"
+	RuleNumbers     = "the number of a host's boots never falls"
+	RuleVoid        = "the boot of a free host is void"
 )
 
 // ObserveHost takes note of a host; nil means that it is gone. It must be called with every version.
@@ -43,13 +45,24 @@ func (c *Checker) observeHost(name string, h *v1alpha1.BareMetalHost, written sp
 	}
 	before := all.last()
 	c.latestHosts[name] = h
-	if !all.add(written, after) {
+	revision := ""
+	if h != nil {
+		revision = h.ResourceVersion
+	}
+	if !all.add(written, revision, after) {
 		return
 	}
-	if before.phase != after.phase || before.attempt != after.attempt || before.consumer != after.consumer {
+	if before.phase != after.phase || before.boots != after.boots || before.consumer != after.consumer {
 		all.phaseFor = 0
 	}
 	c.holderChanged(name, before.consumer, after.consumer)
+	if before.exists && after.exists && before.uid == after.uid {
+		c.countChanged(name, before, after, every)
+	}
+	if (before.consumer == "") != (after.consumer == "") && after.exists && every {
+		what, now := map[bool]string{true: "released", false: "claimed"}[after.consumer == ""], time.Now()
+		c.pending = append(c.pending, event{now, func() { c.judgeVoid(name, revision, span{written.from, now}, what) }})
+	}
 	if every && before.exists && after.exists && before.uid == after.uid {
 		c.hostChanged(name, before, after, written)
 	}
@@ -59,7 +72,6 @@ func (c *Checker) observeHost(name string, h *v1alpha1.BareMetalHost, written sp
 func (c *Checker) hostChanged(name string, before, after hostFacts, written span) {
 	switch {
 	case before.consumer == after.consumer:
-		c.bootChanged(name, before, after)
 	case before.consumer != "" && after.consumer != "":
 		c.violatef(RuleOneMachine, name, "it went from machine %s to %s without a release", before.consumer, after.consumer)
 	case after.consumer != "" && (after.quarantine != "" || before.quarantine != ""):
@@ -71,21 +83,18 @@ func (c *Checker) hostChanged(name string, before, after hostFacts, written span
 	}
 }
 
-// bootChanged holds the record of the boot to the rules.
-func (c *Checker) bootChanged(name string, before, after hostFacts) {
-	same := before.attempt == after.attempt && before.started.Equal(after.started)
+// countChanged holds a change of what a host says of its boots to the rules; every is false where versions in between may have gone unseen.
+func (c *Checker) countChanged(name string, before, after hostFacts, every bool) {
 	switch {
-	case before.attempt == 0 || after.consumer == "":
-	case after.attempt == 0:
-		c.violatef(RuleBootRecords, name, "the record of the boot is gone, and machine %s still has the host", after.consumer)
-	case !same && before.seeded:
-		c.violatef(RuleSeed, name, "attempt %d began although attempt %d had got its bootstrap data", after.attempt, before.attempt)
-	case same && before.seedAddress != "" && before.seedAddress != after.seedAddress:
-		c.violatef(RuleSeed, name, "the bootstrap data was given to %s and to %s", before.seedAddress, after.seedAddress)
-	case same && before.scriptAddress != "" && before.scriptAddress != after.scriptAddress:
-		c.violatef(RuleBootRecords, name, "the script was given to %s and to %s", before.scriptAddress, after.scriptAddress)
-	case same && before.wasOff && !after.wasOff, same && before.seeded && !after.seeded, same && before.reported && !after.reported:
-		c.violatef(RuleBootRecords, name, "a record of the boot was taken back")
+	case after.boots < before.boots:
+		c.violatef(RuleNumbers, name, "the number of its boots fell from %d to %d", before.boots, after.boots)
+	case after.phase == v1alpha1.PhaseBootUnknown && before.phase != after.phase:
+		c.violatef(RuleBootRecords, name, "it is %s, and nobody took the record of its boot away", after.phase)
+	case !every:
+	case before.consumer != "" && before.consumer == after.consumer && before.claimID != after.claimID:
+		c.violatef(RuleForgotten, name, "machine %s had it by claim %s, and has it by claim %q", before.consumer, before.claimID, after.claimID)
+	case before.boots != after.boots && !after.blocked:
+		c.violatef(RuleBootRecords, name, "boot %d is under way, and no move waits for it", after.boots)
 	}
 }
 
@@ -157,7 +166,7 @@ func (c *Checker) observeMachine(name string, m *v1alpha1.BareMetalMachine, writ
 	before := all.last()
 	c.latestMachines[name] = m
 	after := machineFactsOf(m)
-	all.add(written, after)
+	all.add(written, "", after)
 	if before.host != after.host || before.uid != after.uid {
 		all.phaseFor = 0
 	}
@@ -189,22 +198,22 @@ func (c *Checker) PoweredOn(host string) {
 }
 
 // judgePowerOn holds to the rules that a server came on, which had last lost its power, or got it back, by nobody's command when lost says. When the versions
-// of its host were written is known to a second or so: of those that may have held then it counts for the last that lets a server come on.
+// of its host and boot were written is known to a second or so: of those that may have held then it counts for one that lets a server come on.
 func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
-	var f hostFacts
-	for _, v := range slices.Backward(c.history(host).during(at, at)) {
-		if f = v.facts; f.consumer != "" && f.attempt > 0 && f.wasOff && !f.reported && !f.failed {
+	var b bootFacts
+	for _, m := range slices.Backward(c.moments(host, at, at)) {
+		if b = m.boot; b.isOf(m.host) && b.number == m.host.boots && b.wasOff && !b.reported && !b.failed {
 			break
 		}
-		f = hostFacts{}
+		b = bootFacts{}
 	}
-	if f.consumer == "" || lost.After(f.started.Add(-c.times.Lag)) {
+	if !b.exists || lost.After(b.started.Add(-c.times.Lag)) {
 		return
 	}
-	key := fmt.Sprintf("%s %s %d %s", host, f.consumer, f.attempt, f.started)
+	key := fmt.Sprintf("%s %s %d", host, b.uid, b.number)
 	c.powerOns[key]++
 	if n := c.powerOns[key]; n > 1 {
-		c.violatef(RulePowerCycle, host, "the server came on %d times in attempt %d for machine %s", n, f.attempt, f.consumer)
+		c.violatef(RulePowerCycle, host, "the server came on %d times in boot %d for machine %s", n, b.number, b.machine)
 	}
 }
 
@@ -223,14 +232,24 @@ func (c *Checker) Seeded(host, machine, instance, address string, life int) {
 	c.pending = append(c.pending, event{at, func() { c.judgeSeed(host, machine, at) }})
 }
 
-// judgeSeed holds that a server got a machine's bootstrap data to the rules: the machine had it, or a moment ago.
+// judgeSeed holds that a server got a machine's bootstrap data to the rules: the machine had it, or a moment ago, and it was recorded before.
 func (c *Checker) judgeSeed(host, machine string, at time.Time) {
-	for _, v := range c.history(host).during(c.window(at)) {
-		if v.facts.consumer == machine {
+	from, to := c.window(at)
+	had := false
+	for _, m := range c.moments(host, from, to) {
+		if m.host.consumer != machine {
+			continue
+		}
+		if had = true; m.boot.isOf(m.host) && m.boot.served && m.boot.poweredOn {
 			return
 		}
 	}
-	c.violatef(RuleSeed, host, "it got the bootstrap data of machine %s, which does not have it", machine)
+	switch {
+	case !had:
+		c.violatef(RuleSeed, host, "it got the bootstrap data of machine %s, which does not have it", machine)
+	case !c.unseen(from, to):
+		c.violatef(RuleSeed, host, "it got the bootstrap data of machine %s, and no boot has a record of it", machine)
+	}
 }
 
 // Judge holds to the rules what can be by now. Call it every second.
@@ -280,27 +299,15 @@ func (c *Checker) window(at time.Time) (from, to time.Time) {
 // judgeCommand holds a command to the rules: at one moment at least, in which it may have been decided, it must have been in order.
 func (c *Checker) judgeCommand(host, name string, at time.Time) {
 	from, to := c.window(at)
-	namespace, _, _ := strings.Cut(host, "/")
-	for _, v := range c.history(host).during(from, to) {
-		m := c.machines[namespace+"/"+v.facts.consumer]
-		if v.facts.consumer == "" || m == nil {
-			m = &history[machineFacts]{}
-		}
-		for _, w := range m.during(from, to) {
-			if permits(v.facts, w.facts, host, name) {
-				c.Judged++
-				return
-			}
-		}
+	switch {
+	case slices.ContainsFunc(c.moments(host, from, to), func(m moment) bool { return permits(m, host, name) }):
+		c.Judged++
+	case c.unseen(from, to):
+		c.Unjudged++ // what it was in order by may have gone unseen
+	default:
+		c.Judged++
+		c.violatef(RuleCommand, host, "%s at %s: at no moment between %s and %s was it in order", name, at.Format(clock), from.Format(clock), to.Format(clock))
 	}
-	for _, gap := range c.gaps {
-		if gap.to.After(from) && gap.from.Before(to) {
-			c.Unjudged++ // what it was in order by may have gone unseen
-			return
-		}
-	}
-	c.Judged++
-	c.violatef(RuleCommand, host, "%s at %s: at no moment between %s and %s was it in order", name, at.Format(clock), from.Format(clock), to.Format(clock))
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -15,7 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// Watch follows the hosts and the machines until ctx ends. It sees every version of them: where the API server cannot tell them all, it takes
+// Watch follows the hosts, their boots and the machines until ctx ends. It sees every version of them: where the API server cannot tell them all, it takes
 // note of the gap.
 func (c *Checker) Watch(ctx context.Context, from client.WithWatch) {
 	hosts := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalHostList{} }, gap: c.gap, seen: map[string]bool{}}
@@ -28,13 +28,16 @@ func (c *Checker) Watch(ctx context.Context, from client.WithWatch) {
 		machine, _ := object.(*v1alpha1.BareMetalMachine)
 		c.observeMachine(name, machine, written)
 	}
+	boots := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalBootList{} }, gap: c.gap, tell: c.tellBoot, seen: map[string]bool{}}
 	c.mu.Lock()
-	c.watched = []*dates{&hosts.dates, &machines.dates}
+	c.watched = []*dates{&hosts.dates, &boots.dates, &machines.dates}
 	c.mu.Unlock()
 	var all sync.WaitGroup
 	all.Go(func() { hosts.dates.keepLooking(ctx, from, "BareMetalHost") })
 	all.Go(func() { machines.dates.keepLooking(ctx, from, "BareMetalMachine") })
+	all.Go(func() { boots.dates.keepLooking(ctx, from, "BareMetalBoot") })
 	all.Go(func() { machines.follow(ctx) })
+	all.Go(func() { boots.follow(ctx) })
 	hosts.follow(ctx)
 	all.Wait()
 }

@@ -164,11 +164,12 @@ func (l *life) escalate(s step, helps bool) {
 	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
 		commands := l.server.Commands()
 		progress := conditions.GetMessage(h, v1alpha1.BootProgressCondition)
-		told := h.Spec.Boot != nil && strings.Contains(progress, fmt.Sprintf("Boot attempt %d", h.Spec.Boot.Attempt)) // not the one before
-		if told && h.Spec.Boot.Attempt != over && conditions.GetReason(h, v1alpha1.BootedCondition) == v1alpha1.ReasonWaitingForDHCP &&
+		attempt := l.record().Spec.Attempt
+		told := attempt > 0 && strings.Contains(progress, fmt.Sprintf("Boot attempt %d", attempt)) // not the one before
+		if told && attempt != over && conditions.GetReason(h, v1alpha1.BootedCondition) == v1alpha1.ReasonWaitingForDHCP &&
 			l.server.On() && len(commands) > 0 && time.Since(commands[len(commands)-1].At) > moment {
 			l.clock.Pass(bootTimeout)
-			over = h.Spec.Boot.Attempt
+			over = attempt
 		}
 		if helps {
 			phase(v1alpha1.PhaseProvisioned)(g, h)
@@ -181,7 +182,7 @@ func (l *life) escalate(s step, helps bool) {
 		return
 	}
 	l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootTimedOut, "delete the Machine")
-	l.Expect(l.host().Spec.Boot.Attempt).To(BeEquivalentTo(3))
+	l.Expect(l.record().Spec.Attempt).To(BeEquivalentTo(3))
 }
 
 // bmcFaults are the misbehaviours of a Redfish BMC.

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,7 +108,7 @@ func settings() lifecycle.Settings {
 // start starts a provider.
 func (l *life) start() {
 	l.provider = l.site.Provider(l.T, rig.Options{
-		WrapTransport: l.api.Wrap, WrapBMC: func(next http.RoundTripper) http.RoundTripper { return &gated{l, next} }, Clock: l.clock, Settings: settings(),
+		WrapTransport: l.api.Wrap, WrapBMC: func(next http.RoundTripper) http.RoundTripper { return &gated{l, next} }, Clock: l.clock, Settings: settings(), Log: debugLog(),
 	}).Start(l.T).Ready(l.T)
 }
 
@@ -201,6 +204,12 @@ func (l *life) host() *v1alpha1.BareMetalHost {
 	return h
 }
 
+// record reads the host's boot from the API server; it is nil where there is none.
+func (l *life) record() *v1alpha1.BareMetalBoot {
+	l.Helper()
+	return controllerstest.BootOf(l.T, env, l.server.Host)
+}
+
 // wait waits until the host is as it shall be.
 func (l *life) wait(until func(g Gomega, h *v1alpha1.BareMetalHost)) {
 	l.Helper()
@@ -218,7 +227,14 @@ func (l *life) story() string {
 	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(h), h); err != nil {
 		return err.Error()
 	}
-	fmt.Fprintf(&b, "%s, spec.boot %+v, quarantine %+v, finalizers %v, deleted %v\n", h.Status.Phase, h.Spec.Boot, h.Spec.Quarantine, h.Finalizers, h.DeletionTimestamp)
+	fmt.Fprintf(&b, "%s, consumer %+v, boots %d, quarantine %+v, finalizers %v, deleted %v\n",
+		h.Status.Phase, h.Spec.ConsumerRef, h.Spec.Boots, h.Spec.Quarantine, h.Finalizers, h.DeletionTimestamp)
+	boot := &v1alpha1.BareMetalBoot{}
+	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(h), boot); err != nil {
+		fmt.Fprintln(&b, err)
+	} else {
+		fmt.Fprintf(&b, "boot %+v, status %+v, finalizers %v, deleted %v\n", boot.Spec, boot.Status, boot.Finalizers, boot.DeletionTimestamp)
+	}
 	for _, c := range h.Status.Conditions {
 		fmt.Fprintf(&b, "%s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
@@ -339,4 +355,12 @@ func (l *life) secret() *corev1.Secret {
 	s.StringData = map[string]string{"username": controllerstest.Username, "password": controllerstest.Password}
 	s.Data = nil
 	return s
+}
+
+// debugLog is what the provider logs to: nothing, unless MATRIX_LOG is set.
+func debugLog() logr.Logger {
+	if os.Getenv("MATRIX_LOG") == "" {
+		return logr.Discard()
+	}
+	return funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, time.Now().Format(time.StampMilli), prefix, args) }, funcr.Options{Verbosity: 4})
 }

@@ -33,12 +33,14 @@ var full = os.Getenv("MATRIX") == "full"
 
 // What a sample takes, unless MATRIX_SAMPLE and MATRIX_SEED say otherwise.
 const (
-	sampleSize = 60
+	sampleSize = 80
 	sampleSeed = 1
 )
 
 // faults are the rows of the matrix.
-func faults() []fault { return slices.Concat(apiFaults, bmcFaults(), lifeFaults, deletions) }
+func faults() []fault {
+	return slices.Concat(apiFaults, bmcFaults(), lifeFaults, deletions, recordFaults)
+}
 
 // pair is a case of the matrix.
 type pair struct {
@@ -276,8 +278,8 @@ func (l *life) check(s step) {
 		}
 	}
 	attempts := 1
-	if boot := l.host().Spec.Boot; boot != nil {
-		attempts = int(boot.Attempt)
+	if boot := l.record(); boot != nil && boot.Spec.Attempt > 1 {
+		attempts = int(boot.Spec.Attempt)
 	}
 	ons, _ := l.server.Switched()
 	l.Expect(ons).To(BeNumerically("<=", s.ons+l.extraOns+attempts-1), "it was switched on too often: %v", l.server.Commands())
@@ -290,6 +292,25 @@ func (l *life) check(s step) {
 			l.Expect(has[ref.Name]).To(BeEmpty(), "%s has %s too", ref.Name, h.Name)
 			has[ref.Name] = h.Name
 		}
+	}
+	l.recorded()
+}
+
+// recorded demands that the host has the record of the boot that it counts, which is void where nobody has the host.
+func (l *life) recorded() {
+	l.Helper()
+	if !l.exists(l.server.Host) {
+		return
+	}
+	h, boot := l.host(), l.record()
+	l.Expect(boot).NotTo(BeNil(), "the host has no boot")
+	l.Expect(boot.Spec.Number).To(Equal(h.Spec.Boots), "%s", l.story())
+	l.Expect(boot.Finalizers).To(Or(ContainElement(v1alpha1.BootFinalizer), BeEmpty()))
+	if ref := h.Spec.ConsumerRef; ref == nil {
+		l.Expect(boot.Spec.ClaimID == "" || boot.Spec.VoidedAt != nil).To(BeTrue(), "the host is free, and its boot is not void: %s", l.story())
+	} else if boot.Spec.Number > 0 && conditions.IsTrue(h, v1alpha1.BootedCondition) {
+		l.Expect(boot.Spec.ClaimID).To(Equal(ref.ClaimID))
+		l.Expect(boot.Spec.VoidedAt).To(BeNil())
 	}
 }
 
@@ -311,8 +332,22 @@ func (l *life) finish() {
 		l.deleteMachine()
 		l.machineGone()
 	}
+	l.collect()
 	l.Expect(l.provider.Stop()).To(Succeed(), "something of the provider did not end")
 	l.Expect(l.server.Sessions()).To(BeNumerically("<=", l.halts), "a session is left at the BMC")
+}
+
+// collect deletes the boots of hosts that are gone, as Kubernetes' garbage collector does, and demands that the provider lets them go.
+func (l *life) collect() {
+	l.Helper()
+	var boots v1alpha1.BareMetalBootList
+	l.Eventually(func(g Gomega) {
+		g.Expect(env.Client.List(l.Context(), &boots, client.InNamespace(l.site.Namespace))).To(Succeed())
+		for _, b := range boots.Items {
+			g.Expect(client.IgnoreNotFound(env.Client.Delete(l.Context(), &b))).To(Succeed())
+		}
+		g.Expect(boots.Items).To(BeEmpty())
+	}, patience, 100*time.Millisecond).Should(Succeed(), "a boot is left")
 }
 
 // TestSample: a sample has every fault and every step, the same for the same seed.

@@ -127,7 +127,7 @@ var steps = []step{
 	{reported, func(l *life) {
 		bootTo("report")(l)
 		l.letGo()
-		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Boot.ReportedAt).NotTo(BeNil()) })
+		l.Eventually(func() *metav1.Time { return l.record().Spec.ReportedAt }, patience).ShouldNot(BeNil(), func() string { return l.story() })
 	}, rests, endProvisioned, 1},
 	{running, provision, rests, endProvisioned, 1},
 	{heldOff, bringHeldOff, goOn, endProvisioned, 2},

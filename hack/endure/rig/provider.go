@@ -250,19 +250,20 @@ func (p *Provider) addBoot(ctx context.Context, mgr ctrl.Manager) error {
 	if err := boot.IndexLeases(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	for _, kind := range []client.Object{&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalMachine{}, &clusterv1.Machine{}, &clusterv1.Cluster{}} {
+	for _, kind := range []client.Object{&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}, &v1alpha1.BareMetalMachine{}, &clusterv1.Machine{}, &clusterv1.Cluster{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return err
 		}
 	}
 	s, log := p.site, p.opts.Log.WithName("boot")
+	networks := []bootconfig.Network{s.networkConfig()}
 	booter := boot.New(&boot.Booter{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Settings: p.opts.Settings, Key: []byte(bootKey), Namespace: s.Namespace,
-		Recorder: mgr.GetEventRecorder("capbm-boot"), Log: log, Clock: p.opts.Clock,
+		Networks: networks, Recorder: mgr.GetEventRecorder("capbm-boot"), Log: log, Clock: p.opts.Clock,
 	})
 	at := func(port uint16) string { return net.JoinHostPort(s.address(1).String(), strconv.Itoa(int(port))) }
 	p.boots = &server.Server{Booter: booter, Log: log, Config: server.Config{
-		Networks:    []bootconfig.Network{s.networkConfig()},
+		Networks:    networks,
 		DHCPAddress: at(s.ports.dhcp), TFTPAddress: at(s.ports.tftp), HTTPAddress: at(s.ports.http), LoaderDirs: []string{s.loaders},
 		Artifacts: artifact.Options{Dir: s.files, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: 10 * time.Millisecond},
 	}}

@@ -1,0 +1,86 @@
+package v1alpha1_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestBootIsWrittenOnce: within a boot nothing that says what was served, and for which claim, changes or disappears; and the number never falls.
+func TestBootIsWrittenOnce(t *testing.T) {
+	namespace := env.Namespace(t)
+	then, later := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)), metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 1, 0, time.UTC))
+	full := func() *v1alpha1.BareMetalBoot {
+		return &v1alpha1.BareMetalBoot{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "h-"},
+			Spec: v1alpha1.BareMetalBootSpec{
+				Number: 3, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "m", StartedAt: then, PoweredOffAt: &then, PoweredOnAt: &then,
+				DHCPAt: &then, ScriptAddress: "192.0.2.1", DataAddress: "192.0.2.1", DataServedAt: &then, CommitAllowedAt: &then,
+				Failure: &v1alpha1.BootFailure{Reason: "R", Message: "m"}, VoidedAt: &then,
+			},
+		}
+	}
+	type spec = *v1alpha1.BareMetalBootSpec
+	for what, c := range map[string]struct {
+		change func(spec)
+		says   string
+	}{
+		"the number falls":           {func(b spec) { b.Number = 2 }, "number must not fall"},
+		"the number disappears":      {func(b spec) { b.Number = 0 }, "number must not fall"},
+		"another purpose":            {func(b spec) { b.Purpose = "Clean" }, "purpose must not change"},
+		"no purpose":                 {func(b spec) { b.Purpose = "" }, "purpose must not change"},
+		"another claim":              {func(b spec) { b.ClaimID = "d" }, "claimID must not change"},
+		"no claim":                   {func(b spec) { b.ClaimID = "" }, "claimID must not change"},
+		"another machine":            {func(b spec) { b.MachineName = "n" }, "machineName must not change"},
+		"another client":             {func(b spec) { b.ScriptAddress = "192.0.2.2" }, "scriptAddress is written once"},
+		"another system":             {func(b spec) { b.DataAddress = "192.0.2.2" }, "dataAddress is written once"},
+		"no system":                  {func(b spec) { b.DataAddress = "" }, "dataAddress is written once"},
+		"the data served later":      {func(b spec) { b.DataServedAt = &later }, "dataServedAt is written once"},
+		"the data not served":        {func(b spec) { b.DataServedAt = nil }, "dataServedAt is written once"},
+		"the commit later":           {func(b spec) { b.CommitAllowedAt = &later }, "commitAllowedAt is written once"},
+		"no commit":                  {func(b spec) { b.CommitAllowedAt = nil }, "commitAllowedAt is written once"},
+		"another failure":            {func(b spec) { b.Failure = &v1alpha1.BootFailure{Reason: "S", Message: "m"} }, "failure is written once"},
+		"no failure":                 {func(b spec) { b.Failure = nil }, "failure is written once"},
+		"void later":                 {func(b spec) { b.VoidedAt = &later }, "voidedAt is written once"},
+		"not void":                   {func(b spec) { b.VoidedAt = nil }, "voidedAt is written once"},
+		"an unknown purpose":         {func(b spec) { b.Number, b.Purpose = 4, "Dance" }, "spec.purpose"},
+		"a failure without a reason": {func(b spec) { b.Number, b.Failure = 4, &v1alpha1.BootFailure{Message: "m"} }, "spec.failure.reason"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			boot := full()
+			env.Create(t, boot)
+			c.change(&boot.Spec)
+			err := env.Client.Update(t.Context(), boot)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(c.says)))
+		})
+	}
+	t.Run("the next boot", func(t *testing.T) {
+		boot := full()
+		env.Create(t, boot)
+		boot.Spec = v1alpha1.BareMetalBootSpec{Number: 4, Attempt: 1, ClaimID: "d", MachineName: "n", StartedAt: later}
+		NewWithT(t).Expect(env.Client.Update(t.Context(), boot)).To(Succeed())
+	})
+	t.Run("a boot that is served step by step", func(t *testing.T) {
+		g, whole := NewWithT(t), full()
+		boot := &v1alpha1.BareMetalBoot{ObjectMeta: whole.ObjectMeta}
+		env.Create(t, boot)
+		for _, step := range []func(spec){
+			func(b spec) {
+				b.Number, b.Purpose, b.ClaimID, b.MachineName, b.StartedAt = 1, v1alpha1.PurposeProvision, "c", "m", then
+			},
+			func(b spec) { b.PoweredOffAt = &then },
+			func(b spec) { b.PoweredOnAt = &then },
+			func(b spec) { b.DHCPAt, b.ScriptAddress = &then, "192.0.2.1" },
+			func(b spec) { b.DataAddress, b.DataServedAt = "192.0.2.2", &then },
+			func(b spec) { b.ReportedAt, b.ReportAddress = &then, "192.0.2.3" },
+			func(b spec) { b.VoidedAt = &then },
+		} {
+			step(&boot.Spec)
+			g.Expect(env.Client.Update(t.Context(), boot)).To(Succeed())
+		}
+	})
+}

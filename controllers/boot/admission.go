@@ -1,0 +1,153 @@
+package boot
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+)
+
+// admit decides whether a client is served in a boot, by what DHCP showed of the server, and returns when its DHCP request came, nil where none is
+// needed. Whoever reaches the boot server over IP can ask for any MAC address; but only the server, or somebody on its network, asks DHCP.
+//
+//   - Where DHCP is ours, nothing is served before the DHCP request of this boot. A client that comes earlier is told to ask again: it may be the
+//     server, whose request another boot server took.
+//   - In an authoritative network only the addresses that the server leased are served, and for the bootstrap data those that spec.network gives it.
+//     Another client is refused, which does not end the boot.
+//   - Where the mode is off the first address is served; for the script, of the network's subnet where that is configured.
+//
+// A client of an address family that no network has is judged by all networks.
+func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
+	networks := b.networksFor(from)
+	if len(networks) == 0 {
+		return nil, nil //nolint:nilnil // nothing is known of any network
+	}
+	dhcpAt, offered := b.dhcpRequest(a.boot)
+	leased, err := b.leasedAddresses(ctx, a.host, networks)
+	if err != nil {
+		return nil, err
+	}
+	if len(leased) == 0 && slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return authoritativeFor(n, offered) }) {
+		leased = []netip.Addr{offered} // the cache does not show the lease yet
+	}
+	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
+		slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return authoritativeFor(n, from) })
+	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil // its loader came from a network where DHCP is not ours
+	switch {
+	case !authoritative && (unseen || external(networks, from, operatingSystem)):
+		return nil, nil //nolint:nilnil // another DHCP server has that network, and what it is asked is not seen here
+	case dhcpAt == nil:
+		return nil, tooEarly("no DHCP request of %s came in this boot", a.host.Spec.BootMACAddress)
+	case !authoritative || slices.Contains(leased, from) || operatingSystem && slices.Contains(configuredAddresses(a.host), from):
+		return dhcpAt, nil
+	case len(leased) == 0:
+		return nil, tooEarly("the server leased no address yet")
+	default:
+		return nil, refused("%s asks, and the server leased %v. If the server left that network, delete its Lease", from, leased)
+	}
+}
+
+// networksFor returns the networks of the address family of a client, all if none is.
+func (b *Booter) networksFor(from netip.Addr) []bootconfig.Network {
+	same := slices.DeleteFunc(slices.Clone(b.Networks), func(n bootconfig.Network) bool { return n.Address.BitLen() != from.BitLen() })
+	if len(same) == 0 {
+		return b.Networks
+	}
+	return same
+}
+
+func authoritativeFor(n bootconfig.Network, a netip.Addr) bool {
+	return n.Mode == bootconfig.Authoritative && n.Subnet.IsValid() && n.Subnet.Contains(a)
+}
+
+// external is true where another DHCP server may have given a client its address. An operating system may have an address of any network.
+func external(networks []bootconfig.Network, from netip.Addr, operatingSystem bool) bool {
+	ours := func(n bootconfig.Network) bool {
+		return n.Mode != bootconfig.Off && n.Subnet.IsValid() && n.Subnet.Contains(from)
+	}
+	theirs := func(n bootconfig.Network) bool {
+		return n.Mode == bootconfig.Off && (operatingSystem || !n.Subnet.IsValid() || n.Subnet.Contains(from))
+	}
+	return !slices.ContainsFunc(networks, ours) && slices.ContainsFunc(networks, theirs)
+}
+
+// leasedAddresses returns the addresses that a host has in those networks where DHCP is authoritative.
+func (b *Booter) leasedAddresses(ctx context.Context, host *v1alpha1.BareMetalHost, networks []bootconfig.Network) ([]netip.Addr, error) {
+	var leases coordinationv1.LeaseList
+	if err := b.Client.List(ctx, &leases, client.InNamespace(b.Namespace), client.MatchingFields{leaseIndex: host.Spec.BootMACAddress}); err != nil {
+		return nil, err
+	}
+	me := allocation{Booter: b, host: host, me: holderOf(host)}
+	var all []netip.Addr
+	for i := range leases.Items {
+		l := &leases.Items[i]
+		ours := func(n bootconfig.Network) bool {
+			return n.Mode == bootconfig.Authoritative && n.Name == l.Labels[NetworkLabel]
+		}
+		if me.has(l) && slices.ContainsFunc(networks, ours) {
+			all = append(all, leaseAddress(l.Name))
+		}
+	}
+	return all, nil
+}
+
+// configuredAddresses returns the addresses that a host's operating system is told to have.
+func configuredAddresses(host *v1alpha1.BareMetalHost) []netip.Addr {
+	var all []netip.Addr
+	for _, text := range controllers.NetworkAddresses(host) {
+		address, _, _ := strings.Cut(text, "/")
+		if a, err := netip.ParseAddr(address); err == nil {
+			all = append(all, a.Unmap())
+		}
+	}
+	return all
+}
+
+// dhcpRequest is a DHCP request of a boot: when it came, and the address that it was answered with; invalid where another DHCP server gives addresses.
+type dhcpRequest struct {
+	at      metav1.Time
+	address netip.Addr
+}
+
+// noteDHCP notes that the DHCP request of a boot came.
+func (b *Booter) noteDHCP(boot *v1alpha1.BareMetalBoot, at time.Time, address netip.Addr) {
+	b.asked.Add(keyOf(boot), dhcpRequest{metav1.NewTime(at), plain(address)})
+}
+
+// startedAfter is true for a boot server that started after a server was powered on: the one before it may have answered the DHCP request, and a loader
+// that has its address does not ask again.
+func (b *Booter) startedAfter(poweredOn *metav1.Time) bool {
+	started := b.started.Load()
+	return started != nil && poweredOn != nil && !started.Before(poweredOn) // which is recorded in whole seconds: one that started in the same second counts
+}
+
+// dhcpRequest returns when the DHCP request of a boot came, nil if none did, and the address that it was answered with: as it is recorded, as this boot
+// server noted it, or as another one did.
+func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot) (*metav1.Time, netip.Addr) {
+	var at *metav1.Time
+	var address netip.Addr
+	if s := controllers.Observed(boot, v1alpha1.StageDHCP); s != nil {
+		at = &s.Time
+		address, _ = netip.ParseAddr(s.Address) // empty where another DHCP server gave it
+	}
+	if noted, ok := b.asked.Get(keyOf(boot)); ok {
+		request := noted.(dhcpRequest) //nolint:forcetypeassert // noteDHCP adds nothing else
+		at, address = &request.at, request.address
+	}
+	if boot.Spec.DHCPAt != nil {
+		at = boot.Spec.DHCPAt
+	}
+	if at == nil && b.startedAfter(boot.Spec.PoweredOnAt) {
+		at = b.started.Load()
+	}
+	return at, address
+}

@@ -1,0 +1,23 @@
+package boot
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestDHCPBeforeARestart: a boot server that started after the power-on cannot know whether DHCP was asked before: it does not wait for a request that
+// the loader will not repeat. One that ran already does.
+func TestDHCPBeforeARestart(t *testing.T) {
+	g := NewWithT(t)
+	b := &Booter{}
+	poweredOn := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	g.Expect(b.startedAfter(&poweredOn)).To(BeFalse(), "it did not start")
+	for after, want := range map[time.Duration]bool{-time.Minute: false, -time.Second: false, 0: true, time.Second: true} {
+		b.started.Store(&metav1.Time{Time: poweredOn.Add(after)})
+		g.Expect(b.startedAfter(&poweredOn)).To(Equal(want), "%s after the power-on", after)
+	}
+	g.Expect(b.startedAfter(nil)).To(BeFalse(), "the server is not powered on")
+}

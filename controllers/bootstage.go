@@ -1,0 +1,109 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// stageOwner owns what is observed of a boot in the boot's status. Stages that are written together have an owner of their own, so that an apply need
+// not know the others: an owner always applies the same stages, and so never removes any.
+const stageOwner = "capbm-boot"
+
+// StageNow returns a stage that is observed now in a boot.
+func StageNow(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) v1alpha1.ObservedStage {
+	return StageAt(boot, stage, time.Now())
+}
+
+// StageAt returns a stage that is observed at a time in a boot. Its time is not before the boot started, also where the clock of this process is
+// behind.
+func StageAt(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, at time.Time) v1alpha1.ObservedStage {
+	now := metav1.NewTime(at)
+	if now.Before(&boot.Spec.StartedAt) {
+		now = boot.Spec.StartedAt
+	}
+	return v1alpha1.ObservedStage{Stage: stage, Number: boot.Spec.Number, Time: now}
+}
+
+// Observed returns when and how a stage was observed in a boot, nil if the status does not show it.
+func Observed(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) *v1alpha1.ObservedStage {
+	if boot == nil || boot.Spec.Number == 0 {
+		return nil
+	}
+	for i := range boot.Status.Stages {
+		if s := &boot.Status.Stages[i]; s.Stage == stage && s.Number == boot.Spec.Number {
+			return s
+		}
+	}
+	return nil
+}
+
+// WaitedAt returns when the server of a boot last waited in the queue of its network; zero if it did not.
+func WaitedAt(boot *v1alpha1.BareMetalBoot) time.Time {
+	if s := Observed(boot, v1alpha1.StageWaiting); s != nil {
+		return s.Time.Time
+	}
+	return time.Time{}
+}
+
+// ApplyStages writes stages of a boot, each once, to its status, and what is awaited after the last of all that are known.
+func ApplyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoot, observed ...v1alpha1.ObservedStage) error {
+	furthest := lastStage(boot)
+	owner := make([]string, 0, len(observed))
+	for _, s := range observed {
+		owner = append(owner, strings.ToLower(string(s.Stage)))
+		if stageRank(s.Stage) > stageRank(furthest) {
+			furthest = s.Stage
+		}
+	}
+	slices.Sort(owner)
+	return applyBootStatus(ctx, c, client.ObjectKeyFromObject(boot), strings.Join(owner, "-"),
+		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.Awaited(furthest), Stages: observed})
+}
+
+// lastStage returns the last stage, in their order, that the status shows of a boot; empty for none.
+func lastStage(boot *v1alpha1.BareMetalBoot) v1alpha1.BootStage {
+	var last v1alpha1.BootStage
+	for _, s := range boot.Status.Stages {
+		if s.Number == boot.Spec.Number && stageRank(s.Stage) > stageRank(last) {
+			last = s.Stage
+		}
+	}
+	return last
+}
+
+// ApplyProblem writes what keeps a boot from being served to its status, and nothing else.
+func ApplyProblem(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.BootProblem) error {
+	return applyBootStatus(ctx, c, boot, "problem", v1alpha1.BareMetalBootStatus{Problem: &p})
+}
+
+// ApplyFailure writes to the status of a boot that it failed, and nothing else.
+func ApplyFailure(ctx context.Context, c client.Client, boot types.NamespacedName, reason string) error {
+	return applyBootStatus(ctx, c, boot, "failure", v1alpha1.BareMetalBootStatus{Progress: Clip("failed: "+reason, maxProgress)})
+}
+
+// maxProgress is how long status.progress may be.
+const maxProgress = 64
+
+func applyBootStatus(ctx context.Context, c client.Client, boot types.NamespacedName, owner string, status v1alpha1.BareMetalBootStatus) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("convert the status of a boot: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalBoot"))
+	u.SetNamespace(boot.Namespace)
+	u.SetName(boot.Name)
+	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(stageOwner+"-"+owner), client.ForceOwnership)
+}

@@ -1,0 +1,167 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots/status,verbs=patch
+
+// bootOf returns the record of a host's last boot as this process knows it, nil if there is none.
+func (r *Reconciler) bootOf(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
+	boot, err := controllers.GetBoot(ctx, r.Client, host)
+	if boot == nil || err != nil {
+		return nil, err
+	}
+	return r.boots.Read(boot), nil
+}
+
+// newBoot returns a BareMetalBoot for a host.
+func newBoot(host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootSpec) *v1alpha1.BareMetalBoot {
+	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}, Spec: spec}
+	own(boot, host)
+	return boot
+}
+
+// own makes a host the owner of its boot, and the finalizer keep it. It returns true if that changed anything. The reference is by name: backup tools
+// remove it, and a restored host has another UID. It does not block the deletion of the host, which the boot outlives.
+func own(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
+	owner := metav1.OwnerReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: host.Name, UID: host.UID, BlockOwnerDeletion: new(false),
+	}
+	changed := boot.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(boot, v1alpha1.BootFinalizer)
+	if slices.ContainsFunc(boot.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == owner.Kind && o.UID == owner.UID }) {
+		return changed
+	}
+	boot.OwnerReferences = slices.DeleteFunc(boot.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == owner.Kind })
+	boot.OwnerReferences = append(boot.OwnerReferences, owner)
+	return true
+}
+
+// untouched are the states in which nothing is written to a boot.
+var untouched = []lifecycle.State{lifecycle.StateLeaving, lifecycle.StatePaused, lifecycle.StateDetached}
+
+// ensureOwner restores the owner and the finalizer of a boot where they are missing.
+func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
+	if boot == nil || slices.Contains(untouched, step.State) {
+		return nil
+	}
+	before := boot.DeepCopy()
+	if !own(boot, host) {
+		return nil
+	}
+	return r.patchBoot(ctx, before, boot)
+}
+
+// patchBoot writes a boot under an optimistic lock: what is written was decided for this version of it and no other.
+func (r *Reconciler) patchBoot(ctx context.Context, before, boot *v1alpha1.BareMetalBoot) error {
+	err := r.Client.Patch(ctx, boot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err == nil {
+		r.boots.Wrote(boot)
+	}
+	return err
+}
+
+// performBoot does a step that writes the record of a boot, or its count.
+func (r *Reconciler) performBoot(
+	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step,
+	write func(func(*v1alpha1.BareMetalHost)) error,
+) error {
+	if step.Action == lifecycle.CountBoot {
+		return r.countBoot(ctx, boot, step, write)
+	}
+	if step.Action == lifecycle.ForgetBoot {
+		return r.forgetBoot(ctx, boot)
+	}
+	return r.recordBoot(ctx, host, boot, view, step)
+}
+
+// recordBoot writes the record of a boot, and creates it where it is missing.
+func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step) error {
+	err := r.writeBoot(ctx, host, boot, *step.Boot)
+	switch key := client.ObjectKeyFromObject(host); {
+	case err == nil:
+		ctrl.LoggerFrom(ctx).Info("Recorded the boot", "number", step.Boot.Number, "attempt", step.Boot.Attempt, "reason", step.Reason, "message", step.Message)
+	case !lifecycle.Begins(view, step):
+	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		r.line.outdated(key)
+	default:
+		r.line.notRecorded(key, refused(err), view.Now)
+	}
+	if err == nil && step.Boot.Failure != nil {
+		r.showBoot(ctx, controllers.ApplyFailure(ctx, r.Client, client.ObjectKeyFromObject(host), step.Boot.Failure.Reason))
+	}
+	return err
+}
+
+func (r *Reconciler) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, spec v1alpha1.BareMetalBootSpec) error {
+	if boot == nil {
+		return r.Client.Create(ctx, newBoot(host, spec))
+	}
+	changed := boot.DeepCopy()
+	changed.Spec = spec
+	own(changed, host)
+	return r.patchBoot(ctx, boot, changed)
+}
+
+// countBoot raises the host's count to the number of the boot, from when on the boot is under way, and blocks a move until it ends.
+func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error) error {
+	err := write(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Boots = step.Boot.Number
+		if h.Annotations == nil {
+			h.Annotations = map[string]string{}
+		}
+		h.Annotations[v1alpha1.BlockMoveAnnotation] = "capbm: a boot is under way"
+	})
+	if err == nil {
+		r.showBoot(ctx, controllers.ApplyStages(ctx, r.Client, boot, controllers.StageAt(boot, v1alpha1.StageStarted, r.Clock.Now())))
+	}
+	return err
+}
+
+// showBoot logs that the status of a boot could not be written. Nothing depends on it, and the next stage is written again.
+func (r *Reconciler) showBoot(ctx context.Context, err error) {
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the status of the boot")
+	}
+}
+
+// forgetBoot lets a boot go that is being deleted.
+func (r *Reconciler) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot) error {
+	before := boot.DeepCopy()
+	if !controllerutil.RemoveFinalizer(boot, v1alpha1.BootFinalizer) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, boot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+// forgetBootOf lets the boot of a host go that is gone, once the garbage collector, or the end of the namespace, deletes it. A boot that nobody deletes
+// stays: its host may be about to be restored.
+func (r *Reconciler) forgetBootOf(ctx context.Context, host types.NamespacedName) error {
+	boot, err := controllers.GetBoot(ctx, r.Client, host)
+	if err != nil || boot == nil || boot.DeletionTimestamp.IsZero() {
+		return err
+	}
+	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be behind
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.forgetBoot(ctx, boot)
+	case err != nil:
+		return fmt.Errorf("read whether the host of a boot that is being deleted is gone: %w", err)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,206 @@
+package host_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+// waitBoot waits until the record of the server's boot is as it shall be.
+func waitBoot(t *testing.T, server *controllerstest.Server, until func(Gomega, *v1alpha1.BareMetalBoot)) *v1alpha1.BareMetalBoot {
+	t.Helper()
+	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: server.Host.Namespace, Name: server.Host.Name}}
+	controllerstest.Wait(t, env, boot, until)
+	return boot
+}
+
+// owned expects that a boot has its finalizer, and its host as an owner whose deletion it does not block.
+func owned(server *controllerstest.Server) func(Gomega, *v1alpha1.BareMetalBoot) {
+	return func(g Gomega, b *v1alpha1.BareMetalBoot) {
+		g.Expect(b.Finalizers).To(ConsistOf(v1alpha1.BootFinalizer))
+		g.Expect(b.OwnerReferences).To(HaveLen(1))
+		owner := b.OwnerReferences[0]
+		g.Expect(owner.Name).To(Equal(server.Host.Name))
+		g.Expect(owner.UID).To(Equal(server.Host.UID))
+		g.Expect(owner.BlockOwnerDeletion).To(HaveValue(BeFalse()))
+	}
+}
+
+// discard deletes a boot at once, as nobody should.
+func discard(t *testing.T, server *controllerstest.Server) {
+	t.Helper()
+	boot := bootOf(t, server)
+	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.Finalizers = nil })
+	NewWithT(t).Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), boot))).To(Succeed())
+}
+
+// TestBootOfAFreeHost: a host that is registered has a boot, whose owner and finalizer are restored; one that is deleted, or lost, is recreated with
+// the host's count.
+func TestBootOfAFreeHost(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x30, bmctest.Options{})
+	register(t, server)
+	boot := waitBoot(t, server, owned(server))
+	g.Expect(boot.Spec).To(Equal(v1alpha1.BareMetalBootSpec{}))
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+
+	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.OwnerReferences, b.Finalizers = nil, nil })
+	waitBoot(t, server, owned(server))
+	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.OwnerReferences[0].UID = "of-before" })
+	waitBoot(t, server, owned(server))
+
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 7 })
+	waitBoot(t, server, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.Spec.Number).To(Equal(int32(7))) })
+	for _, remove := range []func(){
+		func() { g.Expect(env.Client.Delete(t.Context(), bootOf(t, server))).To(Succeed()) },
+		func() { discard(t, server) },
+	} {
+		before := bootOf(t, server).UID
+		remove()
+		waitBoot(t, server, func(g Gomega, b *v1alpha1.BareMetalBoot) {
+			g.Expect(b.UID).NotTo(Equal(before))
+			g.Expect(b.DeletionTimestamp).To(BeNil())
+			g.Expect(b.Spec.Number).To(Equal(int32(7)))
+			owned(server)(g, b)
+		})
+		wait(t, server, phase(v1alpha1.PhaseAvailable))
+	}
+	g.Expect(server.CommandNames()).To(BeEmpty())
+}
+
+// TestBootIsDeletedInMidBoot: a boot that is deleted while a machine has its host goes on and stays until the host is released.
+func TestBootIsDeletedInMidBoot(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x31, bmctest.Options{})
+	register(t, server)
+	claim := claimed(t, server, "m")
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
+	g.Expect(env.Client.DeleteAllOf(t.Context(), &v1alpha1.BareMetalBoot{}, client.InNamespace(server.Host.Namespace))).To(Succeed())
+	saw(t, server, v1alpha1.StageScript)
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForKernel))
+	g.Expect(bootOf(t, server).DeletionTimestamp).NotTo(BeNil())
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	boot := bootOf(t, server)
+	g.Expect(boot.DeletionTimestamp).To(BeNil())
+	g.Expect(boot.Spec.Number).To(Equal(int32(1)))
+}
+
+// TestBootUnknown: a host whose machine does not run yet, and whose record is lost or another's, gets no command until it is restored, or its machine
+// is deleted.
+func TestBootUnknown(t *testing.T) {
+	defer start(t)()
+	number := byte(0x32)
+	for name, lose := range map[string]func(*testing.T, *controllerstest.Server){
+		"it is gone": discard,
+		"it is another claim's": func(t *testing.T, s *controllerstest.Server) {
+			t.Helper()
+			discard(t, s)
+			other := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: s.Host.Namespace, Name: s.Host.Name}}
+			other.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "another", MachineName: "n", StartedAt: metav1.Now()}
+			env.Create(t, other)
+		},
+		"it is older than the host": func(t *testing.T, s *controllerstest.Server) {
+			t.Helper()
+			discard(t, s)
+			env.Create(t, &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: s.Host.Namespace, Name: s.Host.Name}})
+		},
+	} {
+		number++
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+			register(t, server)
+			claim := claimed(t, server, "m")
+			wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
+			record := bootOf(t, server)
+			commands := server.CommandNames()
+			lose(t, server)
+			wait(t, server, phase(v1alpha1.PhaseBootUnknown))
+			g.Expect(conditions.GetReason(server.Host, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonBootUnknown))
+			g.Expect(conditions.GetMessage(server.Host, v1alpha1.ReadyCondition)).To(ContainSubstring("Restore the BareMetalBoot from a backup, or delete the Machine"))
+			g.Expect(server.CommandNames()).To(Equal(commands))
+
+			if controllerstest.BootOf(t, env, server.Host) != nil {
+				discard(t, server)
+			}
+			env.Create(t, &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: record.Namespace, Name: record.Name}, Spec: record.Spec})
+			wait(t, server, phase(v1alpha1.PhaseBooting))
+			g.Expect(server.CommandNames()).To(Equal(commands), "it goes on where it was")
+			waitBoot(t, server, owned(server))
+
+			lose(t, server)
+			wait(t, server, phase(v1alpha1.PhaseBootUnknown))
+			g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+			wait(t, server, phase(v1alpha1.PhaseAvailable))
+			g.Expect(server.On()).To(BeFalse(), "it was powered off")
+			g.Expect(bootOf(t, server).Spec.Number).To(Equal(int32(1)))
+		})
+	}
+}
+
+// TestStrayBoot: a host whose consumerRef somebody clears while it boots is not offered, and gets no command, until a person says what is to be; when it
+// is deleted, its server is powered off first.
+func TestStrayBoot(t *testing.T) {
+	defer start(t)()
+	number := byte(0x38)
+	stray := func(t *testing.T) (*controllerstest.Server, *v1alpha1.ConsumerReference) {
+		t.Helper()
+		number++
+		server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+		register(t, server)
+		claimed(t, server, "m")
+		wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
+		ref := server.Host.Spec.ConsumerRef
+		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
+		wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonBootUnknown))
+		return server, ref
+	}
+	t.Run("given back", func(t *testing.T) {
+		g := NewWithT(t)
+		server, ref := stray(t)
+		g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(ContainSubstring("{name: m, claimID: " + ref.ClaimID + "}"))
+		commands := server.CommandNames()
+		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = ref })
+		wait(t, server, phase(v1alpha1.PhaseBooting))
+		g.Expect(server.CommandNames()).To(Equal(commands))
+	})
+	t.Run("its boot is deleted", func(t *testing.T) {
+		server, _ := stray(t)
+		NewWithT(t).Expect(env.Client.Delete(t.Context(), bootOf(t, server))).To(Succeed())
+		wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonPoweredOn))
+	})
+	t.Run("it is deleted", func(t *testing.T) {
+		g := NewWithT(t)
+		server, _ := stray(t)
+		g.Expect(server.On()).To(BeTrue())
+		g.Expect(env.Client.Delete(t.Context(), server.Host)).To(Succeed())
+		env.Gone(t, server.Host)
+		g.Expect(server.On()).To(BeFalse(), "its server was powered off")
+		g.Expect(bootOf(t, server).Spec.VoidedAt).NotTo(BeNil())
+	})
+}
+
+// TestBootOutlivesItsHost: the boot of a host that is gone stays until something deletes it, for a backup may bring the host; then it goes.
+func TestBootOutlivesItsHost(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x3e, bmctest.Options{})
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	boot := bootOf(t, server)
+	g.Expect(env.Client.Delete(t.Context(), server.Host)).To(Succeed())
+	env.Gone(t, server.Host)
+	g.Expect(bootOf(t, server).UID).To(Equal(boot.UID))
+	g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed()) // as the garbage collector does
+	env.Gone(t, boot)
+}

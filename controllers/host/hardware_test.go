@@ -1,0 +1,46 @@
+package host
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// TestHardwareAsRead: sizes that were computed equal those that were read back from the API server, so nothing is written for them.
+func TestHardwareAsRead(t *testing.T) {
+	g := NewWithT(t)
+	computed := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Hardware: hardwareOf(bmc.Inventory{
+		MemoryMiB: 65470, Disks: []bmc.Disk{{Name: "a", SizeBytes: 480e9}, {Name: "b"}},
+	})}}
+	text, err := json.Marshal(computed)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(text).To(ContainSubstring(`"memory":"65470Mi"`))
+	g.Expect(text).To(ContainSubstring(`"disks":[{"name":"a","size":"447Gi"},{"name":"b"}]`), "a size that the BMC does not report is absent")
+	read := &v1alpha1.BareMetalHost{}
+	g.Expect(json.Unmarshal(text, read)).To(Succeed())
+
+	same, err := sameStatus(read, computed, client.MergeFrom(read))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(same).To(BeTrue())
+	g.Expect(happened(read.Status, computed.Status)).To(BeFalse())
+
+	computed.Status.Hardware.Memory.Add(whole(1, gibibyte))
+	same, err = sameStatus(read, computed, client.MergeFrom(read))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(same).To(BeFalse())
+}
+
+// TestWhole: no number that a BMC reports becomes a negative size.
+func TestWhole(t *testing.T) {
+	g := NewWithT(t)
+	large := whole(math.MaxInt64, mebibyte)
+	g.Expect(large.Value()).To(BeNumerically(">", int64(math.MaxInt64)-mebibyte))
+	none := whole(0, mebibyte)
+	g.Expect(none.IsZero()).To(BeTrue())
+}

@@ -1,0 +1,110 @@
+// Package columns looks at what people see of hosts and boots in a terminal, by the real kubectl.
+package columns
+
+import (
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+var env *controllerstest.Env
+
+func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
+
+// get is what kubectl shows of the objects of a kind in a namespace, by lines.
+func get(t *testing.T, args ...string) []string {
+	t.Helper()
+	kubectl := filepath.Join(controllerstest.Root(), ".cache", "bin", "kubectl")
+	command := exec.CommandContext(t.Context(), kubectl, append([]string{"--kubeconfig", env.Kubeconfig(t, "reader", "system:masters"), "get"}, args...)...)
+	out, err := command.CombinedOutput()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "%s", out)
+	t.Logf("kubectl get %s\n%s", strings.Join(args, " "), out)
+	return strings.Split(strings.TrimRight(string(out), "\n"), "\n")
+}
+
+// names are as long as those of real clusters: a host of a rack, and a Machine of a MachineDeployment or of a control plane, whose ends Cluster API makes.
+var names = map[string]string{"r07-u23": "prod-md-0-x7k2p-9q4fz", "r07-u24": "prod-control-plane-l8x4d", "r12-u01": ""}
+
+// register makes a host for each name, which boots for its machine, if any, and came to one of the stages.
+func register(t *testing.T, stages ...v1alpha1.BootStage) (namespace string) {
+	t.Helper()
+	g := NewWithT(t)
+	namespace = env.Namespace(t)
+	number := 0
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		machine := names[name]
+		number++
+		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.BareMetalHostSpec{
+			BMC: v1alpha1.BMC{Address: "redfish://10.20.7.123", CredentialsSecretName: name + "-bmc"}, BootMACAddress: "52:54:00:12:34:5" + string(rune('0'+number)),
+		}}
+		boot := &v1alpha1.BareMetalBoot{ObjectMeta: h.ObjectMeta}
+		if machine != "" {
+			h.Spec.ConsumerRef, h.Spec.Boots = controllerstest.Claimed(machine), 117
+			boot.Spec = v1alpha1.BareMetalBootSpec{
+				Number: 117, Attempt: 2, Purpose: v1alpha1.PurposeProvision, ClaimID: h.Spec.ConsumerRef.ClaimID, MachineName: machine,
+				StartedAt: metav1.NewTime(time.Now().Add(-90 * time.Second)),
+			}
+		}
+		env.Create(t, h, boot)
+		if machine != "" {
+			g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.StageNow(boot, stages[number-1]))).To(Succeed())
+		}
+	}
+	return namespace
+}
+
+// TestBoots: what people watch fits into a terminal of 100 columns at every stage up to the machine's Node, and -o wide has the rest.
+func TestBoots(t *testing.T) {
+	for _, stages := range [][]v1alpha1.BootStage{
+		{v1alpha1.StageStarted, v1alpha1.StageDHCP}, {v1alpha1.StageLoader, v1alpha1.StageWaiting}, {v1alpha1.StageScript, v1alpha1.StageKernel},
+		{v1alpha1.StageData, v1alpha1.StageNode}, {v1alpha1.StageReportedIn, v1alpha1.StageNode},
+	} {
+		t.Run(string(stages[0]), func(t *testing.T) {
+			g := NewWithT(t)
+			lines := get(t, "-n", register(t, stages...), "baremetalboots")
+			g.Expect(strings.Fields(lines[0])).To(Equal([]string{"NAME", "PURPOSE", "MACHINE", "NUMBER", "STAGE", "PROGRESS", "STARTED", "AGE"}))
+			g.Expect(lines).To(HaveLen(1 + len(names)))
+			for _, line := range lines {
+				g.Expect(len(line)).To(BeNumerically("<=", 100), line)
+			}
+			for i, host := range slices.Sorted(maps.Keys(names)) {
+				shown := " "
+				if machine := names[host]; machine != "" {
+					shown = `Provision +` + machine + ` +117 +` + string(stages[i]) + ` +(awaits [a-zA-Z]+|done) +9\ds `
+				}
+				g.Expect(lines).To(ContainElement(MatchRegexp(`^`+host+` +`+shown)), host)
+			}
+		})
+	}
+	wide := get(t, "-n", register(t, v1alpha1.StageScript, v1alpha1.StageData), "baremetalboots", "-o", "wide")
+	NewWithT(t).Expect(strings.Fields(wide[0])).To(Equal([]string{
+		"NAME", "PURPOSE", "MACHINE", "NUMBER", "STAGE", "PROGRESS", "STARTED", "AGE", "ATTEMPT", "SCRIPT", "DATA", "ENDED", "FAILURE",
+	}))
+}
+
+// TestHosts: as TestBoots, for what people look at first.
+func TestHosts(t *testing.T) {
+	g := NewWithT(t)
+	namespace := register(t, v1alpha1.StageDHCP, v1alpha1.StageKernel)
+	lines := get(t, "-n", namespace, "baremetalhosts")
+	g.Expect(strings.Fields(lines[0])).To(Equal([]string{"NAME", "PHASE", "POWER", "MACHINE", "READY", "REASON", "AGE"}))
+	for _, line := range lines {
+		g.Expect(len(line)).To(BeNumerically("<=", 100), line)
+	}
+	// What belongs together is listed together.
+	all := get(t, "-n", namespace, "cluster-api")
+	for _, kind := range []string{"baremetalhost", "baremetalboot"} {
+		g.Expect(all).To(ContainElement(HavePrefix(kind+".infrastructure.cluster.x-k8s.io/r07-u23 ")), kind)
+	}
+}

@@ -1,0 +1,188 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// bootFacts are what the rules ask of a BareMetalBoot. They are comparable: only a change is kept.
+type bootFacts struct {
+	exists bool
+
+	uid, claimID, machine, purpose            string
+	number                                    int32
+	started                                   time.Time
+	wasOff, poweredOn, served, reported       bool
+	failed, voided                            bool
+	scriptAddress, dataAddress, reportAddress string
+}
+
+// bootFactsOf reads the facts off a boot; nil is one that is not there.
+func bootFactsOf(b *v1alpha1.BareMetalBoot) bootFacts {
+	if b == nil {
+		return bootFacts{}
+	}
+	s := &b.Spec
+	return bootFacts{
+		exists: true, uid: string(b.UID), claimID: s.ClaimID, machine: s.MachineName, purpose: string(s.Purpose), number: s.Number, started: s.StartedAt.Time,
+		wasOff: s.PoweredOffAt != nil, poweredOn: s.PoweredOnAt != nil, served: s.DataServedAt != nil, reported: s.ReportedAt != nil,
+		failed: s.Failure != nil, voided: s.VoidedAt != nil,
+		scriptAddress: s.ScriptAddress, dataAddress: s.DataAddress, reportAddress: s.ReportAddress,
+	}
+}
+
+// String tells the facts in a line of a history.
+func (f bootFacts) String() string {
+	switch {
+	case !f.exists:
+		return "is not there"
+	case f.number == 0:
+		return "no boot yet"
+	}
+	return fmt.Sprintf("number=%d claim=%s off=%t on=%t served=%t reported=%t failed=%t void=%t", f.number, f.claimID, f.wasOff, f.poweredOn, f.served, f.reported, f.failed, f.voided)
+}
+
+// isOf is true for the record of the last boot of a host's claim. It says what ARCHITECTURE.md promises, without a look at how it is kept.
+func (f bootFacts) isOf(h hostFacts) bool {
+	return f.exists && h.claimID != "" && f.claimID == h.claimID && !f.voided && f.number >= h.boots
+}
+
+// stands is true for a boot that gives its machine rights to a server.
+func (f bootFacts) stands() bool { return f.exists && f.claimID != "" && !f.voided }
+
+// ObserveBoot takes note of a boot; nil means that it is gone. It must be called with every version.
+func (c *Checker) ObserveBoot(name string, b *v1alpha1.BareMetalBoot) {
+	now := time.Now()
+	c.observeBoot(name, b, span{now, now}, true)
+}
+
+func (c *Checker) observeBoot(name string, b *v1alpha1.BareMetalBoot, written span, every bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	after := bootFactsOf(b)
+	all := c.boots[name]
+	if all == nil {
+		all = &history[bootFacts]{}
+		c.boots[name] = all
+	}
+	before := all.last()
+	revision := ""
+	if b != nil {
+		revision = b.ResourceVersion
+	}
+	if !all.add(written, revision, after) {
+		return
+	}
+	c.bootStands(name, after)
+	switch {
+	case before.exists && after.exists && before.uid == after.uid:
+		c.bootChanged(name, before, after)
+	case before.stands() && !after.exists && every:
+		c.pending = append(c.pending, event{time.Now(), func() { c.judgeLoss(name, before, written) }})
+	}
+}
+
+// bootStands holds one version of a boot to the rules.
+func (c *Checker) bootStands(name string, f bootFacts) {
+	if (f.scriptAddress != "" || f.dataAddress != "" || f.served) && !f.poweredOn {
+		c.violatef(RuleBootRecords, name, "boot %d was served something before its server was to be powered on", f.number)
+	}
+	if f.claimID == "" {
+		return
+	}
+	key := name + " " + f.claimID
+	if served := c.served[key]; served != 0 && served != f.number {
+		c.violatef(RuleSeed, name, "boot %d of claim %s began although boot %d had got the bootstrap data", f.number, f.claimID, served)
+	}
+	if f.served {
+		c.served[key] = f.number
+	}
+}
+
+// bootChanged holds a change of a boot to the rules. What it says holds also where versions in between went unseen.
+func (c *Checker) bootChanged(name string, before, after bootFacts) {
+	moved := func(before, after string) bool { return before != "" && before != after }
+	switch {
+	case after.number < before.number:
+		c.violatef(RuleNumbers, name, "the number of its boot fell from %d to %d", before.number, after.number)
+	case after.number > before.number || before.number == 0:
+	case moved(before.claimID, after.claimID), moved(before.machine, after.machine), moved(before.purpose, after.purpose), !after.started.Equal(before.started):
+		c.violatef(RuleBootRecords, name, "boot %d was of claim %s of machine %s, and is of claim %s of machine %s", before.number, before.claimID, before.machine, after.claimID, after.machine)
+	case moved(before.dataAddress, after.dataAddress):
+		c.violatef(RuleSeed, name, "the bootstrap data was given to %s and to %q", before.dataAddress, after.dataAddress)
+	case moved(before.scriptAddress, after.scriptAddress):
+		c.violatef(RuleBootRecords, name, "the script was given to %s and to %q", before.scriptAddress, after.scriptAddress)
+	case before.wasOff && !after.wasOff, before.poweredOn && !after.poweredOn, before.served && !after.served, before.reported && !after.reported,
+		before.failed && !after.failed, before.voided && !after.voided:
+		c.violatef(RuleBootRecords, name, "a record of boot %d was taken back", after.number)
+	}
+}
+
+// judgeLoss holds it to the rules that the record of a claim is gone: the host has it no more, or goes itself.
+func (c *Checker) judgeLoss(name string, lost bootFacts, written span) {
+	for _, v := range c.history(name).during(written.from, written.to) {
+		if !v.facts.exists || v.facts.deleting || v.facts.claimID != lost.claimID {
+			return
+		}
+	}
+	c.violatef(RuleBootRecords, name, "the record of boot %d is gone, and machine %s still has the host", lost.number, lost.machine)
+}
+
+// judgeVoid holds it to the rules that a host was free, as a version of it says that has a revision: its boot was void by then.
+func (c *Checker) judgeVoid(name, revision string, at span, what string) {
+	if revision == "" || c.unseen(at.from.Add(-time.Minute), at.to) {
+		return // what was written before may have gone unseen
+	}
+	if f, known := c.bootHistory(name).before(revision); known && f.stands() {
+		c.violatef(RuleVoid, name, "it was free when it was %s, and boot %d of claim %s was not void", what, f.number, f.claimID)
+	}
+}
+
+// unseen is true where changes between two times may have gone unseen.
+func (c *Checker) unseen(from, to time.Time) bool {
+	return slices.ContainsFunc(c.gaps, func(gap span) bool { return gap.to.After(from) && gap.from.Before(to) })
+}
+
+func (c *Checker) bootHistory(host string) *history[bootFacts] {
+	if b := c.boots[host]; b != nil {
+		return b
+	}
+	return &history[bootFacts]{}
+}
+
+// moment is what may have held of a host, its boot and its machine at once.
+type moment struct {
+	host    hostFacts
+	boot    bootFacts
+	machine machineFacts
+}
+
+// moments returns everything that may have held at once between two times.
+func (c *Checker) moments(host string, from, to time.Time) []moment {
+	namespace, _, _ := strings.Cut(host, "/")
+	var all []moment
+	for _, h := range c.history(host).during(from, to) {
+		m := c.machines[namespace+"/"+h.facts.consumer]
+		if h.facts.consumer == "" || m == nil {
+			m = &history[machineFacts]{}
+		}
+		for _, b := range c.bootHistory(host).during(from, to) {
+			for _, w := range m.during(from, to) {
+				all = append(all, moment{h.facts, b.facts, w.facts})
+			}
+		}
+	}
+	return all
+}
+
+// tellBoot takes note of a boot that a watch brings.
+func (c *Checker) tellBoot(name string, object runtime.Object, written span, every bool) {
+	boot, _ := object.(*v1alpha1.BareMetalBoot)
+	c.observeBoot(name, boot, written, every)
+}
