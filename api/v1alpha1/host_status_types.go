@@ -43,7 +43,7 @@ const (
 	PhaseBootUnknown HostPhase = "BootUnknown"
 	// PhaseOrphaned means that the machine that has the host, or its Cluster, cannot be found: nothing is done.
 	PhaseOrphaned HostPhase = "Orphaned"
-	// PhaseDetached means that a person told the provider to take its hands off the host.
+	// PhaseDetached means that a person detached the host: the provider does nothing with it.
 	PhaseDetached HostPhase = "Detached"
 	// PhaseDeleting means that the host object is being deleted.
 	PhaseDeleting HostPhase = "Deleting"

@@ -17,9 +17,9 @@ import (
 )
 
 // admit decides whether a client is served in a boot, by what DHCP showed of the server, and returns when its DHCP request came, nil where none is
-// needed. Whoever reaches the boot server over IP can ask for any MAC address; but only the server, or somebody on its network, asks DHCP.
+// needed. Any client that reaches the boot server over IP can ask for any MAC address. Only the server, or a client on its network, asks DHCP.
 //
-//   - Where DHCP is ours, nothing is served before the DHCP request of this boot. A client that comes earlier is told to ask again: it may be the
+//   - Where DHCP is ours, nothing is served before the DHCP request of this boot. A client that comes earlier has to ask again: it may be the
 //     server, whose request another boot server took.
 //   - In an authoritative network only the addresses that the server leased are served, and for the bootstrap data those that spec.network gives it.
 //     Another client is refused, which does not end the boot.
@@ -100,7 +100,7 @@ func (b *Booter) leasedAddresses(ctx context.Context, host *v1alpha1.BareMetalHo
 	return all, nil
 }
 
-// configuredAddresses returns the addresses that a host's operating system is told to have.
+// configuredAddresses returns the addresses that a host's operating system is configured with.
 func configuredAddresses(host *v1alpha1.BareMetalHost) []netip.Addr {
 	var all []netip.Addr
 	for _, text := range controllers.NetworkAddresses(host) {

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,23 +234,23 @@ func TestAttackAskFirst(t *testing.T) {
 	}
 }
 
-// askAgain asks for a script as long as the answer is to ask again, and returns how often that was.
-func (p *person) askAgain(url string) (asked int) {
+// askAgain asks for a script as long as the answer is to ask again, until the test ends, and counts how often that was.
+func (p *person) askAgain(url string, asked *atomic.Int32) {
 	p.t.Helper()
-	for {
+	for p.t.Context().Err() == nil {
 		status, answer := p.get(url)
 		NewWithT(p.t).Expect(answer).NotTo(ContainSubstring("/seed/"))
 		if status != http.StatusOK {
-			return asked
+			return
 		}
 		NewWithT(p.t).Expect(answer).To(ContainSubstring("asking again in"))
-		asked++
-		time.Sleep(50 * time.Millisecond)
+		asked.Add(1)
+		time.Sleep(50 * time.Millisecond) // between two requests: the script says to wait as well
 	}
 }
 
 // TestAttackPoll: a stranger who is not on the server's network, and knows its MAC address, asks for its script again and again, from before it is powered
-// on. He is told to ask again until the server has its address, and refused from then on; the server boots. He gets no more with the token of the server.
+// on. It is told to ask again until the server has its address, and refused from then on; the server boots. The stranger gets no more with the token of the server.
 func TestAttackPoll(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
@@ -268,20 +269,22 @@ func TestAttackPoll(t *testing.T) {
 		NewWithT(t).Expect(system.Report(ctx)).To(Succeed())
 	})
 	claim := l.claim("m", kernel)
-	mallory, asked := l.person("127.0.0.1"), make(chan int, 1)
+	mallory, refused := l.person("127.0.0.1"), make(chan struct{})
+	var asked atomic.Int32
 	go func() {
-		// Before the boot starts he is refused, as for a server that is not there.
+		defer close(refused)
+		// Before the boot starts the stranger is refused, as for a server that is not there.
 		NewWithT(t).Eventually(func() int { status, _ := mallory.get(scriptOf(s)); return status }, "1m", "1s").Should(Equal(http.StatusOK))
-		asked <- mallory.askAgain(scriptOf(s))
+		mallory.askAgain(scriptOf(s), &asked)
 	}()
 	await(t, on)
-	time.Sleep(time.Second) // the server is in its power-on self-test
+	g.Eventually(asked.Load, "30s").Should(BeNumerically(">", 5), "while the server is in its power-on self-test")
 	record := controllerstest.BootOf(t, env, s.Host).Spec
 	g.Expect(record.PoweredOnAt).NotTo(BeNil())
 	g.Expect(record.ScriptAddress).To(BeEmpty())
 	close(proceed)
 	system := await(t, systems)
-	g.Expect(await(t, asked)).To(BeNumerically(">", 5))
+	await(t, refused)
 	url, err := system.SeedURL()
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, stranger := range []string{"127.0.0.2", "127.0.81.200"} {
