@@ -1,0 +1,183 @@
+package boot_test
+
+import (
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+)
+
+// TestSeedReads: once the bootstrap data was served, files without it are answered from the cache, to the client that it was served to and to no other.
+// The Secret is read again for the files that it is in.
+func TestSeedReads(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld()
+	token, err := w.script(honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	before := w.reads.Load()
+	whole, err := w.Seed(ctx, "dc/h", token, seed.MetaData, honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(whole.UserData).NotTo(BeEmpty(), "a boot that cannot be finished is not begun")
+	g.Expect(w.reads.Load()-before).To(BeEquivalentTo(6), "boot, host, BareMetalMachine, Machine, Cluster, Secret")
+
+	before = w.reads.Load()
+	for _, file := range []string{seed.MetaData, seed.VendorData, seed.NetworkConfig} {
+		data, err := w.Seed(ctx, "dc/h", token, file, honest)
+		g.Expect(err).NotTo(HaveOccurred())
+		content, _, err := seed.File(data, file, "http://192.0.2.1")
+		g.Expect(err).NotTo(HaveOccurred())
+		expected, _, err := seed.File(whole, file, "http://192.0.2.1")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(content)).To(Equal(string(expected)), file)
+	}
+	g.Expect(w.reads.Load() - before).To(BeZero())
+	for i, file := range []string{seed.UserData, seed.IgnitionFile} {
+		data, err := w.Seed(ctx, "dc/h", token, file, honest)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(data.UserData).To(Equal(whole.UserData))
+		g.Expect(w.reads.Load()-before).To(BeEquivalentTo(2+2*i), "the boot and the Secret")
+	}
+	before = w.reads.Load()
+	_, err = w.Seed(ctx, "dc/h", "guess", seed.MetaData, honest)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	g.Expect(w.reads.Load()-before).To(BeEquivalentTo(1), "the cache may not know the boot of that token")
+	_, err = w.Seed(ctx, "dc/h", token, seed.MetaData, stranger)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	g.Expect(w.boot().Spec.Failure).NotTo(BeNil(), "the second requester is noticed")
+	_, err = w.Seed(ctx, "dc/h", token, seed.MetaData, honest)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+}
+
+// TestCacheBehind: a cache that does not show the boot yet keeps nobody from his seed, and one that shows a boot which is over opens nothing.
+func TestCacheBehind(t *testing.T) {
+	g := NewWithT(t)
+	old := newAPI(interceptor.Funcs{})
+	w := newWorld()
+	token, err := w.script(honest)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	cache := &world{Client: old}
+	g.Expect(cache.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.Boots = nil, 2 })).To(Succeed())
+	g.Expect(cache.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = v1alpha1.BareMetalBootSpec{} })).To(Succeed())
+	w.Booter.Client = split{w.Client, old}
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	g.Expect(err).NotTo(HaveOccurred(), "again")
+
+	served := w.boot().Spec
+	g.Expect(cache.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.Boots = w.host().Spec.ConsumerRef, 3 })).To(Succeed())
+	g.Expect(cache.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = served })).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = new(metav1.Now()) })).To(Succeed())
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+}
+
+// TestCacheBehindFirst: before the bootstrap data is first served, the API server is asked whose it is: a cache that is behind gives it to nobody who must
+// not have it any more.
+func TestCacheBehindFirst(t *testing.T) {
+	released := func(w *world) error {
+		return errors.Join(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = new(metav1.Now()) }),
+			w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }))
+	}
+	for name, change := range map[string]func(*world) error{
+		"the BareMetalMachine is being deleted":        deleted("m", &v1alpha1.BareMetalMachine{}),
+		"the BareMetalMachine is gone":                 deletedAtOnce,
+		"the BareMetalMachine was replaced":            replaced,
+		"the Machine is gone":                          deleted("m", &clusterv1.Machine{}),
+		"the Cluster is gone":                          deleted("c", &clusterv1.Cluster{}),
+		"the machine is provisioned":                   onMachine(func(m *v1alpha1.BareMetalMachine) { m.Spec.ProviderID = "baremetal://dc/h/m" }),
+		"the host was released":                        released,
+		"the host was released without its boot":       onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }),
+		"the host was claimed again":                   onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.ClaimID = "next" }),
+		"the host is in maintenance":                   onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "disk"} }),
+		"the host counts a boot that was not recorded": onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots++ }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newWorld()
+			token, err := w.script(honest)
+			g.Expect(err).NotTo(HaveOccurred())
+			cache := newAPI(interceptor.Funcs{})
+			g.Expect((&world{Client: cache}).changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = honest.String() })).To(Succeed())
+			w.Booter.Client = split{w.Client, cache}
+			g.Expect(change(w)).To(Succeed())
+			for _, file := range []string{seed.UserData, seed.MetaData} {
+				data, err := w.Seed(ctx, "dc/h", token, file, honest)
+				g.Expect(err).To(HaveOccurred())
+				g.Expect(data).To(BeZero())
+			}
+			g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
+			g.Expect(w.boot().Spec.DataAddress).To(BeEmpty())
+		})
+	}
+}
+
+// TestReplacedMachine: the claim, and no name or UID of a machine, says whose a boot is. What is served for a machine that was recreated under its name is
+// its own bootstrap data, never that of the machine before it.
+func TestReplacedMachine(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld()
+	token, err := w.script(honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	w.Booter.Client = split{w.Client, newAPI(interceptor.Funcs{})}
+	g.Expect(replaced(w)).To(Succeed())
+	meta := metav1.ObjectMeta{Namespace: "dc", Name: "m-2"}
+	g.Expect(w.Create(ctx, &clusterv1.Machine{ObjectMeta: meta, Spec: clusterv1.MachineSpec{ClusterName: "c", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("m-2")}}})).To(Succeed())
+	g.Expect(w.Create(ctx, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"value": []byte("its own")}})).To(Succeed())
+	data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(data.UserData)).To(Equal("its own"))
+}
+
+// TestReleaseWins: a release that voids the boot between the read of the boot and its write wins: nothing is served, nothing is bound.
+func TestReleaseWins(t *testing.T) {
+	for name, ask := range map[string]func(w *world, token string) error{
+		"bootstrap data": func(w *world, token string) error {
+			data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+			if data.UserData != nil {
+				return errors.New("served")
+			}
+			return err
+		},
+		"report": func(w *world, token string) error { return w.Report(ctx, "dc/h", token, pxe.Up, honest) },
+		"script": func(w *world, _ string) error {
+			_, err := w.script(honest)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newWorld()
+			var token string
+			var err error
+			if name != "script" {
+				token, err = w.script(honest)
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			if name == "report" {
+				data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+				g.Expect(err).NotTo(HaveOccurred())
+				token = reportToken(data)
+			}
+			before := w.boot().Spec
+			w.before = func() {
+				w.before = nil
+				g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = new(metav1.Now()) })).To(Succeed())
+			}
+			g.Expect(ask(w, token)).To(MatchError(pxe.ErrRefused))
+			after := w.boot().Spec
+			g.Expect(after.VoidedAt).NotTo(BeNil())
+			after.VoidedAt = nil
+			g.Expect(after).To(Equal(before))
+		})
+	}
+}

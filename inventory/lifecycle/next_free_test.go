@@ -1,0 +1,46 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// nextFree are hosts that nobody has.
+var nextFree = map[string]nextCase{
+	"quarantined, and a move waits": {
+		freeView(func(v *View) { v.MoveBlocked, v.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"} }),
+		StateQuarantined, AllowMove, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,
+	},
+	"free, and a move waits":          {freeView(func(v *View) { v.MoveBlocked = true }), StateFree, AllowMove, v1alpha1.PhaseAvailable, ""},
+	"quarantined":                     {freeView(quarantined, poweredOn), StateQuarantined, Nothing, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
+	"a new host is inspected":         {freeView(func(v *View) { v.BMC = BMC{} }), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"the BMC is busy":                 {freeView(func(v *View) { v.BMC = BMC{Busy: true} }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"the BMC is down":                 {freeView(bmcDown), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"the BMC is tried again":          {freeView(bmcDown, stale, func(v *View) { v.Now = v.Now.Add(time.Hour) }), StateFree, ReadPower, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"two hosts have one MAC":          {freeView(func(v *View) { v.SharesMACWith = []string{"host-2"} }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"two hosts have one BMC":          {freeView(func(v *View) { v.SharesBMCWith = []string{"host-2"} }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"available":                       {freeView(), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"available while polled":          {freeView(stale), StateFree, ReadPower, v1alpha1.PhaseAvailable, ""},
+	"found running":                   {freeView(poweredOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn},
+	"to be powered off":               {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, ShutDown, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+	"to be powered on":                {freeView(func(v *View) { v.Spec.Power = v1alpha1.PowerOn }), StateFree, PowerOn, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+	"free and wanted on":              {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOn }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"shutting down":                   {freeView(poweredOn, commanded(CommandShutDown, 10*time.Second), func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+	"does not shut down":              {freeView(poweredOn, commanded(CommandShutDown, 3*time.Minute), func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, ForceOff, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+	"free without a record":           {freeView(noRecord), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free with an older record":       {freeView(func(v *View) { v.Spec.Boots = 2 }), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free, its record is deleted":     {freeView(bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free, and a boot is not void":    {bootingView(nobodys, moveFree), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
+	"a power cycle of a free host":    {freeView(cycle), StateFree, DropRequests, v1alpha1.PhaseAvailable, ""},
+	"held, and free":                  {freeView(heldHard), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"free, inspected yesterday":       {freeView(inspected(24 * time.Hour)), StateFree, Inspect, v1alpha1.PhaseAvailable, ""},
+	"free, incapable ten minutes ago": {freeView(lacking, inspected(10*time.Minute)), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"the Secret is missing, and a person wants the BMC asked": {
+		freeView(noSecret, askNow), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+	},
+	"free, and the BMC cannot boot it": {freeView(lacking), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"the BMC is down, and a person wants it asked": {
+		freeView(bmcDown, askNow), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+	},
+}

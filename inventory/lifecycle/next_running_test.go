@@ -1,0 +1,59 @@
+package lifecycle
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// nextRunning are hosts that run their machine, or ran it.
+var nextRunning = map[string]nextCase{
+	"quarantined and claimed runs":     {claimedView(quarantined, provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"the record is missing, installed": {bootingView(noRecord, moveFree, provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"reported in lets a move go on":    {bootingView(poweredOn, func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} }), StateReported, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported in":                      {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"provisioned":                      {claimedView(provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"provisioned lets a move go on":    {bootingView(provisioned, poweredOn), StateProvisioned, AllowMove, v1alpha1.PhaseProvisioned, ""},
+	"provisioned, everything unknown":  {claimedView(provisioned, func(v *View) { v.BMC = BMC{} }), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
+	"provisioned, installed and off":   {claimedView(provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"state lost":                       {claimedView(provisioned, ephemeral), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
+	"off only just now":                {claimedView(provisioned, ephemeral, func(v *View) { v.BMC.PowerSince = v.BMC.PowerAt }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"state lost and on again": {
+		bootingView(provisioned, ephemeral, poweredOn, func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost} }),
+		StateLost, AllowMove, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost,
+	},
+	"firmware asks, and the Node is well": {
+		bootingView(provisioned, ephemeral, poweredOn, reported, restarted), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
+	},
+	"firmware asks, and the Node is lost": {
+		bootingView(provisioned, ephemeral, poweredOn, reported, restarted, nodeLost), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost,
+	},
+	"firmware of an installed machine asks": {
+		bootingView(provisioned, poweredOn, reported, restarted, nodeLost), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
+	},
+	"firmware asked as the report came": {
+		bootingView(provisioned, ephemeral, poweredOn, reported, nodeLost, func(v *View) { v.RestartedAt = noon.Add(restartMargin) }),
+		StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
+	},
+	"the Node is lost, and firmware did not ask": {
+		bootingView(provisioned, ephemeral, poweredOn, reported, nodeLost), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
+	},
+	"not released, let go":        {claimedView(provisioned, poweredOn, letGo), StateProvisioned, DropRequests, v1alpha1.PhaseProvisioned, ""},
+	"about to be deleted, let go": {claimedView(provisioned, poweredOn, letGo, func(v *View) { v.Consumer.OwnerDeleting = true }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"reported in, an override stands": {
+		bootingView(poweredOn, overrideSet, reported), StateReported, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
+	},
+	"reported in, an override stands, and a move waits meanwhile": {
+		bootingView(poweredOn, overrideSet, reported, func(v *View) { v.MoveBlocked, v.BMC.Busy = true, true }), StateReported, AllowMove,
+		v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
+	},
+	"reported in, an override stands, BMC down": {
+		bootingView(poweredOn, overrideSet, reported, bmcDown), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
+	},
+	"provisioned, an override stands":                {claimedView(provisioned, poweredOn, overrideSet), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"held, and from memory":                          {claimedView(provisioned, ephemeral, heldBy, heldOff), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
+	"provisioned, inspected yesterday":               {claimedView(provisioned, poweredOn, inspected(24*time.Hour)), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
+	"a person wants the BMC of a running host asked": {claimedView(provisioned, poweredOn, askNow), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
+}
