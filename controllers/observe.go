@@ -124,7 +124,6 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		return view
 	}
 	view.Boot, view.BootDeleting, view.WaitedAt = &boot.Spec, !boot.DeletionTimestamp.IsZero(), WaitedAt(boot)
-	latest := boot.Spec.StartedAt
 	for _, s := range boot.Status.Stages {
 		switch {
 		case s.Number != boot.Spec.Number || s.Stage == v1alpha1.StageStarted:
@@ -136,15 +135,33 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		case stageRank(s.Stage) > stageRank(view.Furthest.Stage):
 			view.Furthest = s
 		}
-		if latest.Before(&s.Time) {
-			latest = s.Time
-		}
 	}
-	// A problem is over when the boot went on.
-	if p := boot.Status.Problem; p != nil && p.Number == boot.Spec.Number && !p.Time.Before(&latest) {
+	if p := Problem(boot); p != nil {
 		view.Problem = &p.BootFailure
 	}
 	return view
+}
+
+// Problem returns what keeps the boot server from serving a boot, nil if nothing does: a problem is over when the boot went on.
+func Problem(boot *v1alpha1.BareMetalBoot) *v1alpha1.BootProblem {
+	p := boot.Status.Problem
+	if p == nil || p.Number != boot.Spec.Number || p.Time.Before(&boot.Spec.StartedAt) {
+		return nil
+	}
+	for _, s := range boot.Status.Stages {
+		if s.Number == boot.Spec.Number && s.Stage != v1alpha1.StageStarted && p.Time.Before(&s.Time) {
+			return nil
+		}
+	}
+	return p
+}
+
+// CurrentBoot returns the record of the last boot of a host's claim, nil if there is none.
+func CurrentBoot(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBootSpec {
+	if boot == nil {
+		return nil
+	}
+	return lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
 }
 
 // said returns what a person wrote into an annotation, in words also when that is nothing; empty without it.

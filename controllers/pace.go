@@ -13,8 +13,8 @@ import (
 // in a status. Nobody reads more, and the API server has other things to do while a thousand servers boot.
 const (
 	paceBurst  = 20
-	paceSecond = 5
-	paceLatest = 30 * time.Second
+	paceSecond = 2
+	paceLatest = time.Minute
 )
 
 // Pace bounds how often is told how something goes on. What happened is told at once, by whoever does not ask. A nil Pace bounds nothing.

@@ -81,7 +81,7 @@ var EnqueueHost = handler.Funcs{
 	},
 	UpdateFunc: func(_ context.Context, e event.UpdateEvent, q Queue) {
 		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)}
-		if asked.Update(e) && !BootContinued(e) {
+		if BootChanged(e) {
 			q.Add(request)
 			return
 		}
@@ -92,8 +92,11 @@ var EnqueueHost = handler.Funcs{
 	},
 }
 
-// BootContinued is true for a change of a boot that says no more than what was served to the server.
-func BootContinued(e event.UpdateEvent) bool {
+// BootChanged is true for a change of a boot that something follows from: not of its status alone, nor of what was served.
+func BootChanged(e event.UpdateEvent) bool { return asked.Update(e) && !bootContinued(e) }
+
+// bootContinued is true for a change of a boot that says no more than what was served to the server.
+func bootContinued(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1alpha1.BareMetalBoot)
 	after, alsoOK := e.ObjectNew.(*v1alpha1.BareMetalBoot)
 	if !ok || !alsoOK || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {

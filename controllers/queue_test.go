@@ -39,28 +39,30 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestBootContinued: that something was served may wait a moment; everything else that a boot records has to be acted on at once.
-func TestBootContinued(t *testing.T) {
+// TestBootChanged: that something was served may wait a moment; everything else that a boot records has to be acted on at once.
+func TestBootChanged(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	for what, c := range map[string]struct {
-		change    func(*v1alpha1.BareMetalBoot)
-		continued bool
+		change  func(*v1alpha1.BareMetalBoot)
+		changed bool
 	}{
-		"the script was served":  {func(b *v1alpha1.BareMetalBoot) { b.Spec.ScriptAddress, b.Spec.DHCPAt = "192.0.2.1", &now }, true},
-		"the data was served":    {func(b *v1alpha1.BareMetalBoot) { b.Spec.DataAddress, b.Spec.DataServedAt = "192.0.2.1", &now }, true},
-		"the server is off":      {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = &now }, false},
-		"it is powered on":       {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnAt = &now }, false},
-		"the system reported in": {func(b *v1alpha1.BareMetalBoot) { b.Spec.ReportedAt = &now }, false},
-		"the boot failed":        {func(b *v1alpha1.BareMetalBoot) { b.Spec.Failure = &v1alpha1.BootFailure{Reason: "R"} }, false},
-		"the next boot":          {func(b *v1alpha1.BareMetalBoot) { b.Spec.Number++ }, false},
-		"it is void":             {func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now }, false},
-		"it is being deleted":    {func(b *v1alpha1.BareMetalBoot) { b.DeletionTimestamp = &now }, false},
+		"the script was served":  {func(b *v1alpha1.BareMetalBoot) { b.Spec.ScriptAddress, b.Spec.DHCPAt = "192.0.2.1", &now }, false},
+		"the data was served":    {func(b *v1alpha1.BareMetalBoot) { b.Spec.DataAddress, b.Spec.DataServedAt = "192.0.2.1", &now }, false},
+		"the server is off":      {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = &now }, true},
+		"it is powered on":       {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnAt = &now }, true},
+		"the system reported in": {func(b *v1alpha1.BareMetalBoot) { b.Spec.ReportedAt = &now }, true},
+		"the boot failed":        {func(b *v1alpha1.BareMetalBoot) { b.Spec.Failure = &v1alpha1.BootFailure{Reason: "R"} }, true},
+		"the next boot":          {func(b *v1alpha1.BareMetalBoot) { b.Spec.Number++ }, true},
+		"it is void":             {func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now }, true},
+		"a stage was seen":       {func(b *v1alpha1.BareMetalBoot) { b.Status.Stage, b.Generation = v1alpha1.StageDHCP, 0 }, false},
+		"it is being deleted":    {func(b *v1alpha1.BareMetalBoot) { b.DeletionTimestamp = &now }, true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			before := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, StartedAt: now}}
 			after := before.DeepCopy()
+			after.Generation++
 			c.change(after)
-			NewWithT(t).Expect(controllers.BootContinued(event.UpdateEvent{ObjectOld: before, ObjectNew: after})).To(Equal(c.continued))
+			NewWithT(t).Expect(controllers.BootChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after})).To(Equal(c.changed))
 		})
 	}
 }

@@ -5,7 +5,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// BootFinalizer keeps a BareMetalBoot until its host is gone, or has no machine.
+// BootFinalizer keeps a BareMetalBoot that is being deleted until its host is gone, or has no machine.
 const BootFinalizer = "baremetalboot.infrastructure.cluster.x-k8s.io"
 
 // BootPurpose is what a boot is for.
@@ -24,15 +24,15 @@ const (
 // BareMetalBootSpec is the record of the last boot of a host. Controllers write it and people read it. It is in the spec because a status is lost in
 // `clusterctl move`, and this record keeps a server from being given its bootstrap data twice.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not fall: it counts the boots of the host"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.purpose) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) && self.purpose == oldSelf.purpose",message="purpose must not change within a boot: raise number"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot: raise number"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot: raise number"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is written once within a boot: raise number"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is written once within a boot: raise number"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is written once within a boot: raise number"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is written once within a boot: raise number"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.failure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.failure) && self.failure == oldSelf.failure",message="failure is written once within a boot: raise number"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.voidedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt",message="voidedAt is written once within a boot: raise number"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.purpose) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) && self.purpose == oldSelf.purpose",message="purpose must not change within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is written once within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is written once within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is written once within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is written once within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.failure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.failure) && self.failure == oldSelf.failure",message="failure is written once within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.voidedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt",message="voidedAt is written once within a boot; only a new boot, with a higher number, may have another"
 type BareMetalBootSpec struct {
 	// number counts the boots of the host, from 1. It never falls. It is absent before the first boot. A boot is under way only once the host's
 	// spec.boots has reached its number.
@@ -74,7 +74,8 @@ type BareMetalBootSpec struct {
 	// +optional
 	PoweredOnAt *metav1.Time `json:"poweredOnAt,omitempty"`
 
-	// dhcpAt is when the server's DHCP request of this boot was received. It is written together with scriptAddress.
+	// dhcpAt is when the server's DHCP request of this boot was received, or when the boot server started, if that was after poweredOnAt. It is written
+	// together with scriptAddress, and is absent where no DHCP request is needed.
 	// +optional
 	DHCPAt *metav1.Time `json:"dhcpAt,omitempty"`
 
@@ -174,13 +175,13 @@ const (
 	StageNodeLost BootStage = "NodeLost"
 )
 
-// BareMetalBootStatus is how far the boot came. Losing it costs nothing but what people read.
+// BareMetalBootStatus is how far the boot came. What is lost with it is observed again, or costs a boot attempt at most.
 type BareMetalBootStatus struct {
 	// stage is the last stage that was observed.
 	// +optional
 	Stage BootStage `json:"stage,omitempty"`
 
-	// progress is what is awaited after the stage, in a few words.
+	// progress is what is awaited after the stage, in a few words; or that the boot is done, or why it failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Progress string `json:"progress,omitempty"`
@@ -191,7 +192,7 @@ type BareMetalBootStatus struct {
 	// +listMapKey=stage
 	Stages []ObservedStage `json:"stages,omitempty"`
 
-	// problem is what keeps the boot server from serving the boot.
+	// problem is what last kept the boot server from serving the boot. It is over where a stage has a later time, or number is that of an earlier boot.
 	// +optional
 	Problem *BootProblem `json:"problem,omitempty"`
 }
@@ -203,7 +204,7 @@ type BootProblem struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Number int32 `json:"number,omitempty"`
-	// time is when it was last observed.
+	// time is when it was recorded.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
 }
@@ -220,7 +221,7 @@ type ObservedStage struct {
 	// time is when it was first observed. Restarted and Waiting say when it was last observed.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
-	// address is the IP address of the client, where it had one.
+	// address is the IP address of the client, where it had one. For the stage DHCP it is the address that the server was given.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Address string `json:"address,omitempty"`
@@ -233,8 +234,8 @@ type ObservedStage struct {
 	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
 }
 
-// BareMetalBoot is the last boot of the BareMetalHost of its name, and how far it came. The provider creates it with the host, and deletes it after the
-// host. Watch it to see what the provider does: kubectl get baremetalboots -w.
+// BareMetalBoot is the last boot of the BareMetalHost of its name, and how far it came. The provider creates it with the host; the garbage
+// collector deletes it after the host. Watch it to see what the provider does: kubectl get baremetalboots -w.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -243,13 +244,13 @@ type ObservedStage struct {
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.machineName`,description="BareMetalMachine that the boot is for"
 // +kubebuilder:printcolumn:name="Number",type=integer,JSONPath=`.spec.number`,description="How many boots the host has had"
 // +kubebuilder:printcolumn:name="Stage",type=string,JSONPath=`.status.stage`,description="Last stage that was observed"
-// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`,description="What is awaited"
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`,description="What is awaited, or why the boot failed"
 // +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.spec.startedAt`,description="Time since the boot started"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Attempt",type=integer,priority=1,JSONPath=`.spec.attempt`,description="Attempt for the machine"
 // +kubebuilder:printcolumn:name="Script",type=string,priority=1,JSONPath=`.spec.scriptAddress`,description="Address that the boot script was served to"
 // +kubebuilder:printcolumn:name="Data",type=string,priority=1,JSONPath=`.spec.dataAddress`,description="Address that the bootstrap data was served to"
-// +kubebuilder:printcolumn:name="Ended",type=date,priority=1,JSONPath=`.spec.voidedAt`,description="Time since the claim ended"
+// +kubebuilder:printcolumn:name="Voided",type=date,priority=1,JSONPath=`.spec.voidedAt`,description="Time since the claim ended"
 // +kubebuilder:printcolumn:name="Failure",type=string,priority=1,JSONPath=`.spec.failure.message`,description="Why the boot failed"
 type BareMetalBoot struct {
 	metav1.TypeMeta `json:",inline"`
@@ -257,7 +258,7 @@ type BareMetalBoot struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the record of the boot. It is always there, so that no write gets around its rules.
+	// spec is the record of the boot. It is required: the validation rules would not hold for an absent spec.
 	// +required
 	Spec BareMetalBootSpec `json:"spec"`
 	// status is how far the boot came.

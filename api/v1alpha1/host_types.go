@@ -40,7 +40,7 @@ const (
 )
 
 // BareMetalHostSpec describes a server and who has it. The provider writes consumerRef, boots, heldSince, heldOffAt, cleaningStartedAt, quarantine and
-// lastConsumer; all else is written by users.
+// lastConsumer. Users write the other fields, and remediations write powerHolds too.
 type BareMetalHostSpec struct {
 	// What users write.
 
@@ -148,8 +148,8 @@ type BareMetalHostSpec struct {
 	// +optional
 	ConsumerRef *ConsumerReference `json:"consumerRef,omitempty"`
 
-	// boots counts the boots of the server. The provider raises it when it starts one: a BareMetalBoot of the host's name that has a lower number, or
-	// is missing, is not the record of what the server was given. It never falls.
+	// boots counts the boots of the server. The provider raises it for each boot, after it recorded the boot in the BareMetalBoot of the host's name. A
+	// BareMetalBoot with a lower number is older than the host. boots never falls.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Boots int32 `json:"boots,omitempty"`

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +51,7 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	case len(leased) == 0:
 		return nil, tooEarly("the server leased no address yet")
 	default:
-		return nil, refused("%s asks, and the server leased %v. If the server left that network, delete its Lease", from, leased)
+		return nil, refused("the request came from %s, and the server leased %v. If the server moved to another network, delete its Lease", from, leased)
 	}
 }
 
@@ -118,9 +117,9 @@ type dhcpRequest struct {
 	address netip.Addr
 }
 
-// noteDHCP notes that the DHCP request of a boot came.
-func (b *Booter) noteDHCP(boot *v1alpha1.BareMetalBoot, at time.Time, address netip.Addr) {
-	b.asked.Add(keyOf(boot), dhcpRequest{metav1.NewTime(at), plain(address)})
+// noteDHCP notes that the DHCP request of a boot comes now.
+func (b *Booter) noteDHCP(boot *v1alpha1.BareMetalBoot, address netip.Addr) {
+	b.asked.Add(keyOf(boot), dhcpRequest{metav1.NewTime(b.Clock.Now()), plain(address)})
 }
 
 // startedAfter is true for a boot server that started after a server was powered on: the one before it may have answered the DHCP request, and a loader
@@ -131,7 +130,7 @@ func (b *Booter) startedAfter(poweredOn *metav1.Time) bool {
 }
 
 // dhcpRequest returns when the DHCP request of a boot came, nil if none did, and the address that it was answered with: as it is recorded, as this boot
-// server noted it, or as another one did.
+// server noted it, or as another one did. A boot server that started after the power-on takes its own start, since the request may have gone to the one before it.
 func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot) (*metav1.Time, netip.Addr) {
 	var at *metav1.Time
 	var address netip.Addr

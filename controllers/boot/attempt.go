@@ -73,7 +73,7 @@ func (b *Booter) around(ctx context.Context, boot *v1alpha1.BareMetalBoot) (atte
 	if err := b.Client.Get(ctx, key, host); err != nil {
 		return attempt{}, err
 	}
-	if v := (lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}); v.CurrentBoot() == nil || boot.Spec.Number != host.Spec.Boots {
+	if controllers.CurrentBoot(host, boot) == nil || boot.Spec.Number != host.Spec.Boots {
 		if err := b.APIReader.Get(ctx, key, host); err != nil {
 			return attempt{}, err
 		}
@@ -166,7 +166,7 @@ func (b *Booter) likely(ctx context.Context, key types.NamespacedName, s shown) 
 	return b.opens(s.token, s.purpose, boot), nil
 }
 
-// contention is how conflicts are waited out: controllers and the boot servers' other requests write to the same host.
+// contention is how conflicts are waited out: controllers and the boot servers' other requests write to the same boot.
 var contention = wait.Backoff{Steps: 10, Duration: 5 * time.Millisecond, Factor: 1.6, Jitter: 0.5}
 
 // update reads a boot from the API server, changes it, and writes that with an optimistic lock. It starts again when another client wrote meanwhile.

@@ -245,11 +245,18 @@ func TestEvents(t *testing.T) {
 	}
 	g.Expect(told()).To(Equal([]string{
 		"Warning BootRequestRefused Refused a request from 192.0.2.66 in boot attempt 1: refused: the token is not that of the current boot of dc/h",
-		"Normal BootstrapDataServed Gave the bootstrap data of boot attempt 1 to 192.0.2.9",
+		"Normal BootstrapDataServed Served the bootstrap data of boot attempt 1 to 192.0.2.9",
 	}))
 
 	g.Expect(nextBoot(w)).To(Succeed())
 	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(told()).To(ConsistOf(ContainSubstring("boot attempt 2")), "each attempt has its first")
+
+	g.Expect(nextBoot(w)).To(Succeed())
+	_, err = w.script(honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = w.script(stranger)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	g.Expect(told()).To(ConsistOf(ContainSubstring("Refused a request from 192.0.2.66 in boot attempt 3")), "so is who asks for the script")
 }

@@ -49,7 +49,7 @@ type Booter struct {
 	Clock clock.PassiveClock
 
 	sightings *sightings
-	doubtful  *rate.Limiter               // how often a host is read for a token that the cache does not know
+	doubtful  *rate.Limiter               // how often a boot is read for a token that the cache does not know
 	told      *lru.Cache                  // attemptKeys, whose first refusal was told
 	started   atomic.Pointer[metav1.Time] // when this boot server started; nil before
 	asked     *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
@@ -132,8 +132,8 @@ func files(source v1alpha1.BootSource) []artifact.Artifact {
 	return out
 }
 
-// Script gives the script, and with it the token, to the first who asks for it in a boot attempt, and to him again until the
-// bootstrap data was given out. Whoever else asks ends the attempt, also after that: he may be the server, and the first a stranger.
+// Script serves the script, and with it the token, to the first address that admit lets through, and to the same again until the bootstrap data was
+// served. A second one that admit lets through ends the boot: it may be the server, and the first a stranger.
 func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
 	cached, err := b.hostOf(ctx, mac)
 	if err != nil {
@@ -143,11 +143,14 @@ func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Ad
 		return pxe.Script{}, refused("%s is not a server of the inventory", mac)
 	}
 	var script pxe.Script
-	a := attempt{host: cached}
-	a.boot, err = b.update(ctx, client.ObjectKeyFromObject(cached), func(boot *v1alpha1.BareMetalBoot) error {
-		if a, err = b.around(ctx, boot); err != nil {
+	var a attempt
+	boot, err := b.update(ctx, client.ObjectKeyFromObject(cached), func(boot *v1alpha1.BareMetalBoot) error {
+		a = attempt{boot: boot}
+		known, err := b.around(ctx, boot)
+		if err != nil {
 			return err
 		}
+		a = known
 		script, err = b.script(ctx, a, mac, from)
 		return err
 	})
@@ -155,7 +158,7 @@ func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Ad
 		b.tellRefusal(a, from, err)
 		return pxe.Script{}, err
 	}
-	b.saw(a.boot, v1alpha1.StageScript, from, "")
+	b.saw(boot, v1alpha1.StageScript, from, "")
 	return script, nil
 }
 

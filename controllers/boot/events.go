@@ -30,7 +30,7 @@ func keyOf(boot *v1alpha1.BareMetalBoot) attemptKey {
 
 // tellSeeded tells people that the bootstrap data was given out, and to whom. Of all boot servers the one that wrote it down tells.
 func (b *Booter) tellSeeded(a attempt, to netip.Addr) {
-	b.event(a.boot, corev1.EventTypeNormal, controllers.EventServed, "Serve", "Gave the bootstrap data of boot attempt %d to %s", a.boot.Spec.Attempt, to)
+	b.event(a.boot, corev1.EventTypeNormal, controllers.EventServed, "Serve", "Served the bootstrap data of boot attempt %d to %s", a.boot.Spec.Attempt, to)
 }
 
 // tellRefusal tells people of the first refusal of a boot attempt. The others are counted: whoever is refused may ask without end.

@@ -175,7 +175,7 @@ func (b *Booter) Saw(mac net.HardwareAddr, stage pxe.Stage, from netip.Addr, wha
 		b.sawAgain(host, boot, from, what)
 	case stage != pxe.StageFirmware:
 		if stage == pxe.StageDHCP {
-			b.noteDHCP(boot, b.Clock.Now(), from)
+			b.noteDHCP(boot, from)
 		}
 		b.saw(boot, v1alpha1.BootStage(stage), from, what)
 	}
@@ -259,7 +259,7 @@ func (b *Booter) failed(boot *v1alpha1.BareMetalBoot, reason string, err error) 
 		Time: metav1.NewTime(b.Clock.Now()),
 	}
 	// The same problem is written again only when a stage was seen since, or the boot is another.
-	if p := boot.Status.Problem; p != nil && p.BootFailure == problem.BootFailure && p.Number == problem.Number {
+	if p := controllers.Problem(boot); p != nil && p.BootFailure == problem.BootFailure {
 		return
 	}
 	if b.enqueue(boot, problemKey(&problem), func(n *news) { n.problem = &problem }) {

@@ -51,12 +51,9 @@ func own(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 	return true
 }
 
-// untouched are the states in which nothing is written to a boot.
-var untouched = []lifecycle.State{lifecycle.StateLeaving, lifecycle.StatePaused, lifecycle.StateDetached}
-
 // ensureOwner restores the owner and the finalizer of a boot where they are missing.
 func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
-	if boot == nil || slices.Contains(untouched, step.State) {
+	if boot == nil || step.State.Untouched() {
 		return nil
 	}
 	before := boot.DeepCopy()
@@ -73,20 +70,6 @@ func (r *Reconciler) patchBoot(ctx context.Context, before, boot *v1alpha1.BareM
 		r.boots.Wrote(boot)
 	}
 	return err
-}
-
-// performBoot does a step that writes the record of a boot, or its count.
-func (r *Reconciler) performBoot(
-	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step,
-	write func(func(*v1alpha1.BareMetalHost)) error,
-) error {
-	if step.Action == lifecycle.CountBoot {
-		return r.countBoot(ctx, boot, step, write)
-	}
-	if step.Action == lifecycle.ForgetBoot {
-		return r.forgetBoot(ctx, boot)
-	}
-	return r.recordBoot(ctx, host, boot, view, step)
 }
 
 // recordBoot writes the record of a boot, and creates it where it is missing.

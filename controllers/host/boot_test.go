@@ -100,20 +100,24 @@ func TestBootIsDeletedInMidBoot(t *testing.T) {
 func TestBootUnknown(t *testing.T) {
 	defer start(t)()
 	number := byte(0x32)
-	for name, lose := range map[string]func(*testing.T, *controllerstest.Server){
-		"it is gone": discard,
-		"it is another claim's": func(t *testing.T, s *controllerstest.Server) {
+	const restore = "Restore the BareMetalBoot from a backup, or delete the Machine"
+	for name, test := range map[string]struct {
+		remedy string
+		lose   func(*testing.T, *controllerstest.Server)
+	}{
+		"it is gone": {restore, discard},
+		"it is another claim's": {"Correct spec.consumerRef", func(t *testing.T, s *controllerstest.Server) {
 			t.Helper()
 			discard(t, s)
 			other := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: s.Host.Namespace, Name: s.Host.Name}}
 			other.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "another", MachineName: "n", StartedAt: metav1.Now()}
 			env.Create(t, other)
-		},
-		"it is older than the host": func(t *testing.T, s *controllerstest.Server) {
+		}},
+		"it is older than the host": {restore, func(t *testing.T, s *controllerstest.Server) {
 			t.Helper()
 			discard(t, s)
 			env.Create(t, &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: s.Host.Namespace, Name: s.Host.Name}})
-		},
+		}},
 	} {
 		number++
 		t.Run(name, func(t *testing.T) {
@@ -124,10 +128,10 @@ func TestBootUnknown(t *testing.T) {
 			wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
 			record := bootOf(t, server)
 			commands := server.CommandNames()
-			lose(t, server)
+			test.lose(t, server)
 			wait(t, server, phase(v1alpha1.PhaseBootUnknown))
 			g.Expect(conditions.GetReason(server.Host, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonBootUnknown))
-			g.Expect(conditions.GetMessage(server.Host, v1alpha1.ReadyCondition)).To(ContainSubstring("Restore the BareMetalBoot from a backup, or delete the Machine"))
+			g.Expect(conditions.GetMessage(server.Host, v1alpha1.ReadyCondition)).To(ContainSubstring(test.remedy))
 			g.Expect(server.CommandNames()).To(Equal(commands))
 
 			if controllerstest.BootOf(t, env, server.Host) != nil {
@@ -138,7 +142,7 @@ func TestBootUnknown(t *testing.T) {
 			g.Expect(server.CommandNames()).To(Equal(commands), "it goes on where it was")
 			waitBoot(t, server, owned(server))
 
-			lose(t, server)
+			test.lose(t, server)
 			wait(t, server, phase(v1alpha1.PhaseBootUnknown))
 			g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 			wait(t, server, phase(v1alpha1.PhaseAvailable))

@@ -181,8 +181,8 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.boots.Forget(key)
 }
 
-// ensureFinalizer adds the finalizer to a host, and creates its boot before: a host that was never booted has none, and one that was restored from a
-// backup gets that of the backup.
+// ensureFinalizer creates the boot of a new host, and then adds the finalizer to the host. A host that was restored from a backup gets the boot of the
+// backup.
 func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMetalHost) (bool, error) {
 	if !controllerutil.ContainsFinalizer(host, v1alpha1.HostFinalizer) && host.DeletionTimestamp.IsZero() && host.Spec.Boots == 0 && host.Spec.ConsumerRef == nil {
 		err := r.Client.Create(ctx, newBoot(host, v1alpha1.BareMetalBootSpec{}))
@@ -197,7 +197,7 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 	return added, err
 }
 
-// recorded is true for steps that write to the host's spec or metadata, as they always do when they are taken: the step was chosen since it differs.
+// recorded is true for steps that write to the spec or metadata of the host or of its boot, as they always do when they are taken: the step was chosen since it differs.
 func recorded(action lifecycle.Action) bool {
 	switch action {
 	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Forget:

@@ -39,20 +39,13 @@ func (r *Reconciler) perform(
 	}
 	switch step.Action {
 	case lifecycle.Nothing:
-		if !view.AskNow || view.BMC.Busy {
-			return 0, nil
-		}
-		// It must not take effect weeks later, when nobody remembers that it was meant.
-		ctrl.LoggerFrom(ctx).Info("The BMC is not asked, although the annotation wants it", "annotation", v1alpha1.RetryBMCAnnotation,
-			"state", step.State, "reason", step.Reason, "message", step.Message)
-		asked := asksOf(host, v1alpha1.RetryBMCAnnotation)
-		err := r.takeRetry(ctx, host)
-		if err == nil {
-			r.notDone(host, view, step, string(lifecycle.Inspect), asked)
-		}
-		return 0, err
-	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot:
-		return 0, r.performBoot(ctx, host, boot, view, step, write)
+		return 0, r.dropRetry(ctx, host, view, step)
+	case lifecycle.RecordBoot:
+		return 0, r.recordBoot(ctx, host, boot, view, step)
+	case lifecycle.CountBoot:
+		return 0, r.countBoot(ctx, boot, step, write)
+	case lifecycle.ForgetBoot:
+		return 0, r.forgetBoot(ctx, boot)
 	case lifecycle.RecordHold:
 		return 0, r.recordHold(ctx, host, step, write)
 	case lifecycle.RecordCleaning:
@@ -78,6 +71,22 @@ func (r *Reconciler) perform(
 	default:
 		return r.submit(ctx, host, view, step.Action)
 	}
+}
+
+// dropRetry takes the annotation away that wants the BMC asked where it is not asked. It must not take effect weeks later, when nobody remembers that it
+// was meant.
+func (r *Reconciler) dropRetry(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
+	if !view.AskNow || view.BMC.Busy {
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("The BMC is not asked, although the annotation wants it", "annotation", v1alpha1.RetryBMCAnnotation,
+		"state", step.State, "reason", step.Reason, "message", step.Message)
+	asked := asksOf(host, v1alpha1.RetryBMCAnnotation)
+	err := r.takeRetry(ctx, host)
+	if err == nil {
+		r.notDone(host, view, step, string(lifecycle.Inspect), asked)
+	}
+	return err
 }
 
 // recordHold records where a hold stands. When it is over no command that was given for it can take effect any more.

@@ -252,8 +252,11 @@ func setDeletion(ready *metav1.Condition, view lifecycle.View, step lifecycle.St
 		return
 	}
 	waits := "The object goes when the host is not paused any more"
-	if view.Claimed() {
+	switch {
+	case view.Claimed():
 		waits = fmt.Sprintf("The object goes when BareMetalMachine %q is deleted and has released the host", view.Spec.ConsumerRef.Name)
+	case step.State == lifecycle.StateLeaving:
+		waits = "The object goes when the server is powered off"
 	}
 	ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonDeleting
 	ready.Message = controllers.Clip(strings.TrimSuffix(fmt.Sprintf("%s. The annotation %s=\"who and why\" lets it go at once, without a touch of the server. %s",

@@ -65,8 +65,9 @@ func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error
 		return false, err
 	}
 	boot := &boots.Items[0]
-	s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, fmt.Sprintf("BareMetalBoot %q says that its server boots for the machine, and spec.consumerRef of the "+
-		"BareMetalHost does not name it: no other host is claimed. Set spec.consumerRef of the host to {name: %s, claimID: %s}, or delete the BareMetalBoot",
+	s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, fmt.Sprintf("BareMetalHost %q was booted for the machine, and its spec.consumerRef does not name the "+
+		"machine any more. No other host is claimed, since the server may have the bootstrap data. Set spec.consumerRef of the host to {name: %s, claimID: %s}; or power the "+
+		"server off, then delete the BareMetalBoot",
 		boot.Name, s.machine.Name, boot.Spec.ClaimID))
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host")
 	return true, nil

@@ -53,7 +53,8 @@ type Reconciler struct {
 	telling  sync.Mutex // held by the machine that looks at all hosts
 	newest   controllers.Newest[*v1alpha1.BareMetalMachine]
 	pace     *controllers.Pace
-	once     *lru.Cache // onceKeys, of what was told; nil tells all
+	// provisioned are the UIDs of machines whose event Provisioned was told. Nil tells all.
+	provisioned *lru.Cache
 }
 
 // scope is what one reconcile works on.
@@ -70,7 +71,7 @@ type scope struct {
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
-	r.once, r.pace = lru.New(4096), controllers.NewPace()
+	r.provisioned, r.pace = lru.New(4096), controllers.NewPace()
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}

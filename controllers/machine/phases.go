@@ -17,7 +17,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // A phase returns true when the rest has to wait.
@@ -97,7 +96,7 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	attempt := currentBoot(s.host, cached)
+	attempt := controllers.CurrentBoot(s.host, cached)
 	id := inventory.ProviderID(s.host.Namespace, s.host.Name, m.Name)
 	if m.Spec.ProviderID == "" && attempt != nil && attempt.ReportedAt != nil {
 		// It is permanent, and the cache may be behind: it may show the host and the boot of a machine of the same name that is gone. The boot of that
@@ -106,7 +105,7 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 		if err != nil {
 			return false, err
 		}
-		if now := currentBoot(s.host, live); now == nil || now.ReportedAt == nil {
+		if now := controllers.CurrentBoot(s.host, live); now == nil || now.ReportedAt == nil {
 			return true, nil // the cache will show it, and the machine is enqueued then
 		}
 		m.Spec.ProviderID = id
@@ -135,14 +134,6 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 	}
 	m.Status.Addresses = addressesOf(m.Name, attempt, controllers.Observed(cached, v1alpha1.StageNode))
 	return false, nil
-}
-
-// currentBoot returns the record of the boot of the host's claim; nil where there is none.
-func currentBoot(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBootSpec {
-	if boot == nil {
-		return nil
-	}
-	return lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
 }
 
 // progressOf returns what the host's condition BootProgress says if it does so for one of the reasons.

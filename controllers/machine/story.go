@@ -6,9 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -17,11 +15,10 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// tellClaimed tells of a claim, on the machine and on the host.
+// tellClaimed tells of a claim. The host's own story goes on with its boot, which names the machine.
 func (r *Reconciler) tellClaimed(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
 	metrics.Claimed()
 	controllers.Tell(r.Recorder, m, host, corev1.EventTypeNormal, controllers.EventClaimed, "Claim", "Claimed BareMetalHost %s", host.Name)
-	controllers.Tell(r.Recorder, host, m, corev1.EventTypeNormal, controllers.EventClaimed, "Claim", "Claimed by BareMetalMachine %s", m.Name)
 }
 
 // countNotClaimed counts a claim that failed.
@@ -31,34 +28,26 @@ func countNotClaimed(err error) {
 	}
 }
 
-// onceKey is an event that a machine has once in its life.
-type onceKey struct {
-	machine types.UID
-	event   string
-}
-
-// first is true the first time. The cache may show a machine as it was before the last write, so that what was written is written again.
-func (r *Reconciler) first(m *v1alpha1.BareMetalMachine, event string) bool {
-	if r.once == nil {
+// firstProvisioned is true the first time for a machine. The cache may show it as it was before the last write, so that what was written is written again.
+func (r *Reconciler) firstProvisioned(m *v1alpha1.BareMetalMachine) bool {
+	if r.provisioned == nil {
 		return true
 	}
-	key := onceKey{m.UID, event}
-	_, told := r.once.Get(key)
-	r.once.Add(key, nil)
+	_, told := r.provisioned.Get(m.UID)
+	r.provisioned.Add(m.UID, nil)
 	return !told
 }
 
-// tellProvisioned tells that the machine's host runs it, when the provider ID was just written.
+// tellProvisioned tells on the host that it runs the machine, when the provider ID was just written.
 func (r *Reconciler) tellProvisioned(before *v1alpha1.BareMetalMachine, s *scope) {
 	m := s.machine
-	if s.host == nil || !r.first(m, controllers.EventProvisioned) {
+	if s.host == nil || !r.firstProvisioned(m) {
 		return
 	}
 	// The condition of before: this very write may be the first that shows it, where a status was lost.
 	if c := conditions.Get(before, v1alpha1.HostClaimedCondition); c != nil && c.Status == metav1.ConditionTrue {
 		metrics.Provisioned(time.Since(c.LastTransitionTime.Time))
 	}
-	controllers.Tell(r.Recorder, m, s.host, corev1.EventTypeNormal, controllers.EventProvisioned, "Provision", "BareMetalHost %s runs the machine", s.host.Name)
 	controllers.Tell(r.Recorder, s.host, m, corev1.EventTypeNormal, controllers.EventProvisioned, "Provision", "The host runs BareMetalMachine %s", m.Name)
 }
 
@@ -78,12 +67,5 @@ func (r *Reconciler) tellWritten(before *v1alpha1.BareMetalMachine, s *scope) {
 			kind = controllers.EventHostLost
 		}
 		tell(corev1.EventTypeWarning, kind, "Boot", "%s: %s", reason, m.Status.FailureMessage)
-	}
-	const finalizer = v1alpha1.MachineFinalizer
-	switch gone := controllerutil.ContainsFinalizer(before, finalizer) && !controllerutil.ContainsFinalizer(m, finalizer); {
-	case gone && conditions.IsTrue(before, v1alpha1.DeletingCondition) && r.first(m, controllers.EventReleased):
-		tell(corev1.EventTypeNormal, controllers.EventReleased, "Release", "The machine's host is released")
-	case !conditions.IsTrue(before, v1alpha1.DeletingCondition) && conditions.IsTrue(m, v1alpha1.DeletingCondition) && r.first(m, controllers.EventReleaseStarted):
-		tell(corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release", "%s", conditions.GetMessage(m, v1alpha1.DeletingCondition))
 	}
 }

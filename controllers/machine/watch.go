@@ -69,7 +69,7 @@ func onBoot() handler.EventHandler {
 	}
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q controllers.Queue) {
-			if controllers.Asked(e) && !controllers.BootContinued(e) {
+			if controllers.BootChanged(e) {
 				enqueue(e.ObjectNew, q.Add)
 				return
 			}

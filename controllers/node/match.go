@@ -13,7 +13,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // find looks for the Node of a host among the Nodes of its cluster: by provider ID, then by hardware, then by name. What finds
@@ -96,10 +95,7 @@ func matches(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.Bar
 
 // served is true for a boot of the host's claim in which the bootstrap data was served: no other has a Node.
 func served(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool {
-	if boot == nil {
-		return false
-	}
-	current := lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
+	current := controllers.CurrentBoot(host, boot)
 	return current != nil && current.DataServedAt != nil
 }
 

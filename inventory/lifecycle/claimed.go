@@ -74,8 +74,6 @@ func lose(v View, s Settings) Step {
 	}
 	step := look(v, s)
 	switch {
-	case current == nil && v.Spec.ConsumerRef.ClaimID == "":
-		message += ". It cannot be recorded, since spec.consumerRef has no claimID: keep the server off"
 	case current == nil:
 		step = fail(*v.newBoot(1), v1alpha1.ReasonStateLost, message)
 	case current.Failure == nil:
@@ -202,7 +200,7 @@ func fail(attempt v1alpha1.BareMetalBootSpec, reason, message string) Step {
 // of the provider power-cycles a server that is booting.
 func boot(v View, s Settings) Step {
 	attempt := *v.Boot
-	if !v.counted(&attempt) {
+	if !v.counted() {
 		return Step{
 			Action: CountBoot, Boot: &attempt, Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPreparing,
 			Message: fmt.Sprintf("Boot attempt %d begins", attempt.Attempt),
@@ -249,7 +247,7 @@ func bootKnown(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, maxAge ti
 	case !off && attempt.PoweredOnAt == nil: // a person powered it on
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOnAt = &now
-		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is on, and nobody told it so"}
+		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is on, although the provider did not power it on"}
 	case !off:
 		step := progress(v, attempt)
 		step.Again = v.BMC.PowerAt.Add(maxAge)

@@ -82,8 +82,8 @@ var powerless = []State{
 	StateExternal, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateBooting, StateWaiting,
 }
 
-// untouched are the states in which not even an annotation is taken away.
-var untouched = []State{StateLeaving, StatePaused, StateDetached}
+// Untouched is true for a state in which nothing is written to the host's spec or to its boot, and not even an annotation is taken away.
+func (s State) Untouched() bool { return s == StateLeaving || s == StatePaused || s == StateDetached }
 
 // StateOf returns where the host stands.
 func StateOf(v View) State { return lineFor(v).state }
@@ -97,7 +97,7 @@ func Next(v View, s Settings) Step {
 	switch once := v.PowerRequests.Once(); {
 	case v.MoveBlocked && slices.Contains(unblocked, line.state):
 		step = v.allowMove(step, s)
-	case v.unfencedEarly() && !slices.Contains(untouched, line.state):
+	case v.unfencedEarly() && !line.state.Untouched():
 		step.Action, step.Drop = DropRequests, []string{v1alpha1.ReleaseUnfencedAnnotation}
 	case line.state == StateLost && step.Action == RecordBoot: // what was read off may be forgotten
 	case len(once) > 0 && step.Action != Release && slices.Contains(powerless, line.state):
@@ -235,6 +235,9 @@ func quarantine(v View, s Settings) Step {
 
 // offer makes a free host available, or says why it is not.
 func offer(v View, s Settings) Step {
+	if record, due := v.keepRecord(); due {
+		return record
+	}
 	known := Step{Phase: v1alpha1.PhaseRegistering, Again: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch {
 	case v.BMC.Inspected && v.doubled():
@@ -245,9 +248,6 @@ func offer(v View, s Settings) Step {
 		known.Message = waitingForBMC(v)
 	default:
 		known = offered(v, s)
-	}
-	if record, due := v.keepRecord(); due {
-		return record
 	}
 	if known.Action == "" && v.inspectionDue(s) {
 		known.Action = Inspect
@@ -269,15 +269,17 @@ func offered(v View, s Settings) Step {
 	switch want := v.Spec.Power; {
 	case v.SaidToRun != "":
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing
-		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set spec.consumerRef.name: %s to give the host "+
-			"back to it, or delete that machine", v.SaidToRun, v.SaidToRun)
+		consumer := "spec.consumerRef.name: " + v.SaidToRun
 		if b := v.StrayBoot(); b != nil && b.MachineName == v.SaidToRun {
-			step.Message += fmt.Sprintf(". Set spec.consumerRef.claimID: %s as well", b.ClaimID)
+			consumer = fmt.Sprintf("spec.consumerRef to {name: %s, claimID: %s}", b.MachineName, b.ClaimID)
 		}
+		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set %s to give the host back to it, or delete that machine",
+			v.SaidToRun, consumer)
 	case v.StrayBoot() != nil:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
-		step.Message = fmt.Sprintf("BareMetalBoot %q says that the server boots for BareMetalMachine %q, which spec.consumerRef does not name any more. Set "+
-			"spec.consumerRef to {name: %s, claimID: %s} to give the host back to it, or delete the BareMetalBoot", v.Name, v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID)
+		step.Message = fmt.Sprintf("The server was booted for BareMetalMachine %q, which spec.consumerRef does not name any more. To give the host back to it, set "+
+			"spec.consumerRef to {name: %s, claimID: %s}. To offer the host again, power the server off, then delete BareMetalBoot %q",
+			v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID, v.Name)
 	case want == "" && v.BMC.Power == v1alpha1.PowerOn:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn
 		step.Message = "The server runs, so it may be in use. Set spec.power: Off to have it powered off and offered, " +

@@ -21,8 +21,8 @@ func (v View) CurrentBoot() *v1alpha1.BareMetalBootSpec {
 	return b
 }
 
-// counted is true for a boot that the host counts: before that nothing was done for it.
-func (v View) counted(b *v1alpha1.BareMetalBootSpec) bool { return b.Number == v.Spec.Boots }
+// counted is true if the host counts its boot: before that nothing was done for it.
+func (v View) counted() bool { return v.Boot.Number == v.Spec.Boots }
 
 // booting is true from when a boot is recorded until it ends.
 func (v View) booting() bool {
@@ -31,7 +31,7 @@ func (v View) booting() bool {
 }
 
 // InFlight is true while a boot is under way. A boot in flight is finished even while its Cluster is paused.
-func (v View) InFlight() bool { return v.booting() && v.counted(v.Boot) }
+func (v View) InFlight() bool { return v.booting() && v.counted() }
 
 // StrayBoot is the record of a boot of a host that nobody has, which was not declared void: somebody else cleared spec.consumerRef. It is nil where
 // there is none.
@@ -55,7 +55,7 @@ func (v View) bootUnknown() bool {
 func (v View) bootDoubt() string {
 	switch ref, b := v.Spec.ConsumerRef, v.Boot; {
 	case ref.ClaimID == "":
-		return "spec.consumerRef has no claimID: set that of the BareMetalBoot of the host's name"
+		return "spec.consumerRef has no claimID"
 	case b == nil && v.Spec.Boots == 0:
 		return ""
 	case b == nil:
@@ -78,9 +78,20 @@ func leaveUnknown(v View, s Settings) Step {
 		step = Step{Action: AllowMove}
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown
-	step.Message = v.bootDoubt() + ". What the server was given is not known, so nothing is done. Restore the BareMetalBoot from a backup, or delete the Machine " +
-		"to have it replaced"
+	step.Message = fmt.Sprintf("%s. It is not known what the server was given, so nothing is done. %s, or delete the Machine to have it replaced", v.bootDoubt(), v.bootRemedy())
 	return step
+}
+
+// bootRemedy is what ends the doubt of bootDoubt, besides the end of the claim. The API server lets nobody replace a void record, nor that of another claim.
+func (v View) bootRemedy() string {
+	switch b := v.Boot; {
+	case v.Spec.ConsumerRef.ClaimID == "":
+		return "Restore spec.consumerRef.claimID: the BareMetalBoot of the claim has it too"
+	case b == nil, b.Number < v.Spec.Boots:
+		return "Restore the BareMetalBoot from a backup"
+	default:
+		return "Correct spec.consumerRef if it was edited by hand"
+	}
 }
 
 // keepRecord returns the step that restores the record of a host that nobody has, and whether one is needed. What was given for an earlier claim does

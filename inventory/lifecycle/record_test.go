@@ -12,29 +12,29 @@ import (
 func TestBootUnknown(t *testing.T) {
 	stray := func(v *View) { othersRecord(v); voided(v) }
 	for name, test := range map[string]struct {
-		view    View
-		unknown bool
+		view   View
+		remedy string // empty where it is known
 	}{
-		"never booted":                      {claimedView(), false},
-		"never booted, no record":           {claimedView(noRecord), false},
-		"booting":                           {bootingView(), false},
-		"the former claim ended":            {bootingView(stray), false},
-		"missing":                           {bootingView(noRecord), true},
-		"from before the host, this claim":  {bootingView(func(v *View) { v.Spec.Boots = 2 }), true},
-		"from before the host, void":        {bootingView(stray, func(v *View) { v.Spec.Boots = 2 }), true},
-		"of another claim":                  {bootingView(othersRecord), true},
-		"of this claim, which ended":        {bootingView(voided), true},
-		"no claimID, never booted":          {claimedView(noClaimID), true},
-		"no claimID, no record":             {claimedView(noClaimID, noRecord), true},
-		"no claimID, the former is void":    {bootingView(stray, noClaimID), true},
-		"missing, a machine in memory runs": {bootingView(noRecord, provisioned, ephemeral), true},
-		"missing, an installed one runs":    {bootingView(noRecord, provisioned), false},
-		"missing, to be released":           {bootingView(noRecord, deleting), false},
+		"never booted":                      {claimedView(), ""},
+		"never booted, no record":           {claimedView(noRecord), ""},
+		"booting":                           {bootingView(), ""},
+		"the former claim ended":            {bootingView(stray), ""},
+		"missing":                           {bootingView(noRecord), "Restore the BareMetalBoot from a backup"},
+		"from before the host, this claim":  {bootingView(func(v *View) { v.Spec.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
+		"from before the host, void":        {bootingView(stray, func(v *View) { v.Spec.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
+		"of another claim":                  {bootingView(othersRecord), "Correct spec.consumerRef"},
+		"of this claim, which ended":        {bootingView(voided), "Correct spec.consumerRef"},
+		"no claimID, never booted":          {claimedView(noClaimID), "Restore spec.consumerRef.claimID"},
+		"no claimID, no record":             {claimedView(noClaimID, noRecord), "Restore spec.consumerRef.claimID"},
+		"no claimID, the former is void":    {bootingView(stray, noClaimID), "Restore spec.consumerRef.claimID"},
+		"missing, a machine in memory runs": {bootingView(noRecord, provisioned, ephemeral), "Restore the BareMetalBoot from a backup"},
+		"missing, an installed one runs":    {bootingView(noRecord, provisioned), ""},
+		"missing, to be released":           {bootingView(noRecord, deleting), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			step := Next(test.view, DefaultSettings())
-			if !test.unknown {
+			if test.remedy == "" {
 				g.Expect(step.State).NotTo(Equal(StateBootUnknown))
 				return
 			}
@@ -42,7 +42,7 @@ func TestBootUnknown(t *testing.T) {
 			g.Expect(step.Phase).To(Equal(v1alpha1.PhaseBootUnknown))
 			g.Expect(step.Action.Commands()).To(BeFalse())
 			g.Expect(step.Boot).To(BeNil())
-			g.Expect(step.Message).To(ContainSubstring("Restore the BareMetalBoot"))
+			g.Expect(step.Message).To(And(ContainSubstring(test.remedy), HaveSuffix(", or delete the Machine to have it replaced")))
 			g.Expect(BootFor(test.view, DefaultSettings())).To(Equal(BootNothing))
 		})
 	}
