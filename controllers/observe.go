@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
@@ -124,6 +125,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		return view
 	}
 	view.Boot, view.BootDeleting, view.WaitedAt = &boot.Spec, !boot.DeletionTimestamp.IsZero(), WaitedAt(boot)
+	view.BootHeld = view.BootDeleting && !controllerutil.ContainsFinalizer(boot, v1alpha1.BootFinalizer)
 	for _, s := range boot.Status.Stages {
 		switch {
 		case s.Number != boot.Spec.Number || s.Stage == v1alpha1.StageStarted:

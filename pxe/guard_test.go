@@ -49,6 +49,7 @@ func (g *gate) count() int {
 func (g *gate) Lookup(context.Context, net.HardwareAddr) (Answer, error)    { return Answer{}, nil }
 func (g *gate) Lease(context.Context, LeaseRequest) (Lease, error)          { return Lease{}, ErrRefused }
 func (g *gate) Decline(context.Context, net.HardwareAddr, netip.Addr) error { return nil }
+func (g *gate) Admit(context.Context, net.HardwareAddr, netip.Addr) error   { return ErrRefused }
 func (g *gate) Saw(net.HardwareAddr, Stage, netip.Addr, string)             {}
 func (g *gate) Failed(net.HardwareAddr, error)                              {}
 func (g *gate) Script(context.Context, net.HardwareAddr, netip.Addr) (Script, error) {

@@ -135,7 +135,14 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 		h.Booter.Failed(mac, err)
 		return d.again("The boot files cannot be had (the conditions of the host say why)", 5, self)
 	}
-	// Who waits is given nothing yet, and nothing is bound to it: it may ask from any address.
+	// The queue knows servers by their MAC addresses only. A client that would be refused must not take the server's position: at the front of the
+	// queue it would get the slot and lose it at once, and the server would start again at the end.
+	if h.Turns.limited(at.network) {
+		if err := h.Booter.Admit(ctx, mac, from); err != nil {
+			return notServed(err, d, self)
+		}
+	}
+	// A server that waits is given nothing yet, and nothing is bound to its address.
 	if standing, turn := h.Turns.ask(ctx, at.network, mac); !turn {
 		h.Booter.Saw(mac, StageWaiting, from, standing.String())
 		return d.again("Waiting for a boot slot: "+standing.String(), int(askAgain/time.Second), self)
@@ -150,27 +157,33 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 // giveScript returns the script of a server whose turn it is. Where it is not given, the answer is as that of makeScript.
 func (h *Handler) giveScript(ctx context.Context, mac net.HardwareAddr, from netip.Addr, at place, d dialect) (content []byte, given bool, err error) {
 	self := at.base + d.path(mac)
-	again := func(why string, seconds int) ([]byte, bool, error) {
-		content, err := d.again(why, seconds, self)
+	unusable := func() ([]byte, bool, error) {
+		content, err := d.again("The boot source is not usable (the conditions of the host say why)", 10, self)
 		return content, false, err
 	}
 	script, err := h.Booter.Script(ctx, mac, from)
-	if errors.Is(err, ErrNotYet) {
-		return again("The boot is not ready yet (the conditions of the host say why)", 5)
-	} else if err != nil {
-		content, err = notNow(err, d, self)
+	if err != nil {
+		content, err = notServed(err, d, self)
 		return content, false, err
 	}
 	values, err := valuesOf(mac, script, at, self)
 	if err != nil {
 		h.Booter.Failed(mac, err)
-		return again("The boot source is not usable (the conditions of the host say why)", 10)
+		return unusable()
 	}
 	if content, err = d.network(values, script.Template); err != nil {
 		h.Booter.Failed(mac, fmt.Errorf("%w: %w", ErrBootSource, err))
-		return again("The boot source is not usable (the conditions of the host say why)", 10)
+		return unusable()
 	}
 	return content, true, nil
+}
+
+// notServed answers a client that the Booter does not serve: it is told to ask again where it is too early, and otherwise as by notNow.
+func notServed(err error, d dialect, self string) ([]byte, error) {
+	if errors.Is(err, ErrNotYet) {
+		return d.again("The boot is not ready yet (the conditions of the host say why)", 5, self)
+	}
+	return notNow(err, d, self)
 }
 
 // notNow has the script asked for again unless it was refused. A boot loader takes any other answer for the end of its boot, and a minute

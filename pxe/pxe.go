@@ -137,6 +137,9 @@ type Booter interface {
 	Lease(ctx context.Context, request LeaseRequest) (Lease, error)
 	// Decline notes that somebody else uses an address that was given to the server. It is given to nobody for a while.
 	Decline(ctx context.Context, mac net.HardwareAddr, address netip.Addr) error
+	// Admit returns nil for a client that Script would serve by its address and by what DHCP showed of the server, ErrNotYet for one that is too
+	// early, and ErrRefused for one that is not the server. It answers from memory, and binds nothing to the client.
+	Admit(ctx context.Context, mac net.HardwareAddr, from netip.Addr) error
 	// Script gives the script to the first who asks for it in a boot attempt, and to him again. When another asks the attempt ends.
 	Script(ctx context.Context, mac net.HardwareAddr, from netip.Addr) (Script, error)
 	// Seed gives what a file of the seed is made of to the first who asks for any with the token, and to him again until he reported. Data has no

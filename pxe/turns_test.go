@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -168,6 +170,97 @@ capbm_network_boots_waiting{network="rack-1"} 0
 	_, turn = turns.ask(t.Context(), "no network of ours", macNumber(1))
 	g.Expect(turn).To(BeTrue())
 	turns.leave("no network of ours", macNumber(1))
+}
+
+// guarded is a rack whose servers have one address each. A client with another address is denied.
+type guarded struct {
+	*rack
+
+	denial   error
+	admitted int // calls of Admit
+}
+
+func addressNumber(n int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}) }
+
+func (b *guarded) judge(mac net.HardwareAddr, from netip.Addr) error {
+	if from != addressNumber(int(mac[5])) {
+		return b.denial
+	}
+	return nil
+}
+
+func (b *guarded) Admit(_ context.Context, mac net.HardwareAddr, from netip.Addr) error {
+	b.admitted++
+	return b.judge(mac, from)
+}
+
+func (b *guarded) Script(_ context.Context, mac net.HardwareAddr, from netip.Addr) (Script, error) {
+	return Script{Template: "#!ipxe\nboot"}, b.judge(mac, from)
+}
+
+func (b *guarded) Saw(net.HardwareAddr, Stage, netip.Addr, string) {}
+
+// get returns the status and the script that a client is given for a server.
+func (b *guarded) get(turns *Turns, number int, from netip.Addr) (int, string) {
+	h := &Handler{
+		Booter: b, Turns: turns, Log: logr.Discard(), Network: func(netip.Addr, netip.Addr) string { return "rack-1" },
+		BaseURL: func(netip.Addr) string { return "http://192.0.2.250" },
+	}
+	answer := ask(h.Mux(), http.MethodGet, ScriptPath(macNumber(number)), netip.AddrPortFrom(from, 1234).String(), nil)
+	return answer.Code, answer.Body.String()
+}
+
+// TestStrangerInQueue: a client that is refused, or too early, moves no server in the queue and frees no slot, however often it asks with the MAC address of
+// one. It is answered as where nobody waits.
+func TestStrangerInQueue(t *testing.T) {
+	stranger := netip.MustParseAddr("198.51.100.66")
+	for name, denial := range map[string]error{"refused": ErrRefused, "too early": ErrNotYet} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r, turns, c := newRack(1, 3)
+			b := &guarded{rack: r, denial: denial}
+			status, want := b.get(nil, 1, stranger)
+			g.Expect(status).To(Equal(map[error]int{ErrRefused: http.StatusForbidden, ErrNotYet: http.StatusOK}[denial]))
+			asks := func(number int, expected string) {
+				t.Helper()
+				_, script := b.get(turns, number, addressNumber(number))
+				g.Expect(script).To(ContainSubstring(expected))
+			}
+			const given, first, second = "#!ipxe\nboot", "number 1 of those that wait", "number 2 of those that wait"
+			var answers []string
+			strangerPolls := func() {
+				for range 3 {
+					_, script := b.get(turns, 1, stranger)
+					answers = append(answers, script)
+				}
+			}
+			asks(0, given)
+			asks(1, first)
+			asks(2, second)
+			strangerPolls()
+			r.is(0, reported)
+			later(c, lookInterval)
+			strangerPolls() // at the front of the queue, with a free slot
+			asks(2, second)
+			asks(1, given)
+			strangerPolls() // while the server has the slot
+			later(c, lookInterval)
+			asks(2, first)
+			g.Expect(answers).To(And(HaveLen(9), HaveEach(want)))
+		})
+	}
+}
+
+// TestAdmitOnlyWhereQueued: a client is judged before its script only where a server may have to wait.
+func TestAdmitOnlyWhereQueued(t *testing.T) {
+	for _, most := range []int{0, 1} {
+		g := NewWithT(t)
+		r, turns, _ := newRack(most, 1)
+		b := &guarded{rack: r, denial: ErrRefused}
+		status, _ := b.get(turns, 0, addressNumber(0))
+		g.Expect(status).To(Equal(http.StatusOK))
+		g.Expect(b.admitted).To(Equal(most))
+	}
 }
 
 // TestPropertyTurns: whoever asks, falls silent, reports in and comes back, never more than the limit have a slot; whoever keeps asking is not

@@ -250,6 +250,12 @@ type ConsumerReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ClaimID string `json:"claimID,omitempty"`
+
+	// bootsBefore is what boots was when the machine claimed the host. The provider writes it. As long as boots is not above it the server was booted for
+	// nobody since, and a BareMetalBoot that is missing or older than the host leaves nothing unknown.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	BootsBefore int32 `json:"bootsBefore,omitempty"`
 }
 
 // Quarantine says what went wrong with a server.

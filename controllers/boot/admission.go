@@ -24,7 +24,8 @@ import (
 //     Another client is refused, which does not end the boot.
 //   - Where the mode is off the first address is served; for the script, of the network's subnet where that is configured.
 //
-// A client of an address family that no network has is judged by all networks.
+// A client of an address family that no network has is judged by all networks. The script of a server that leased an address of one family goes to no client
+// of another: its loader has that address.
 func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
 	networks := b.networksFor(from)
 	if len(networks) == 0 {
@@ -40,10 +41,21 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	}
 	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
 		slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return authoritativeFor(n, from) })
+	leasedElsewhere, err := b.leasedElsewhere(ctx, a.host, leased, operatingSystem)
+	if err != nil {
+		return nil, err
+	}
 	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil // its loader came from a network where DHCP is not ours
+	if dhcpAt == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnAt) {
+		dhcpAt = b.started.Load() // only a leased address is served, so it needs no request that this boot server saw
+	}
 	switch {
+	case !authoritative && len(leasedElsewhere) > 0:
+		return nil, refusedFor(from, leasedElsewhere)
 	case !authoritative && (unseen || external(networks, from, operatingSystem)):
 		return nil, nil //nolint:nilnil // another DHCP server has that network, and what it is asked is not seen here
+	case !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Off }):
+		return nil, refused("the request came from %s, which is in the subnet of no network", from)
 	case dhcpAt == nil:
 		return nil, tooEarly("no DHCP request of %s came in this boot", a.host.Spec.BootMACAddress)
 	case !authoritative || slices.Contains(leased, from) || operatingSystem && slices.Contains(configuredAddresses(a.host), from):
@@ -51,8 +63,20 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	case len(leased) == 0:
 		return nil, tooEarly("the server leased no address yet")
 	default:
-		return nil, refused("the request came from %s, and the server leased %v. If the server moved to another network, delete its Lease", from, leased)
+		return nil, refusedFor(from, leased)
 	}
+}
+
+func refusedFor(from netip.Addr, leased []netip.Addr) error {
+	return refused("the request came from %s, and the server leased %v. If the server moved to another network, delete its Lease", from, leased)
+}
+
+// leasedElsewhere returns the addresses that a host leased in any network, for a script that is asked for from a network in which it leased none.
+func (b *Booter) leasedElsewhere(ctx context.Context, host *v1alpha1.BareMetalHost, leased []netip.Addr, operatingSystem bool) ([]netip.Addr, error) {
+	if operatingSystem || len(leased) > 0 {
+		return nil, nil
+	}
+	return b.leasedAddresses(ctx, host, b.Networks)
 }
 
 // networksFor returns the networks of the address family of a client, all if none is.
@@ -130,7 +154,7 @@ func (b *Booter) startedAfter(poweredOn *metav1.Time) bool {
 }
 
 // dhcpRequest returns when the DHCP request of a boot came, nil if none did, and the address that it was answered with: as it is recorded, as this boot
-// server noted it, or as another one did. A boot server that started after the power-on takes its own start, since the request may have gone to the one before it.
+// server noted it, or as another one did.
 func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot) (*metav1.Time, netip.Addr) {
 	var at *metav1.Time
 	var address netip.Addr
@@ -144,9 +168,6 @@ func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot) (*metav1.Time, netip.
 	}
 	if boot.Spec.DHCPAt != nil {
 		at = boot.Spec.DHCPAt
-	}
-	if at == nil && b.startedAfter(boot.Spec.PoweredOnAt) {
-		at = b.started.Load()
 	}
 	return at, address
 }

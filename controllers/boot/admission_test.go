@@ -149,7 +149,7 @@ func TestAdmission(t *testing.T) {
 		"proxy, without a subnet, the first":                   {[]bootconfig.Network{unbounded(proxied)}, proxyDHCP, anywhere, nil},
 		"off, the first":                                       {[]bootconfig.Network{others}, before, inOthers, nil},
 		"off, without a subnet, the first":                     {[]bootconfig.Network{unbounded(others)}, before, anywhere, nil},
-		"off, out of its subnet":                               {[]bootconfig.Network{others}, before, anywhere, pxe.ErrNotYet},
+		"off, out of its subnet":                               {[]bootconfig.Network{others}, before, anywhere, pxe.ErrRefused},
 		"mixed, before, in the leasing one":                    {[]bootconfig.Network{leasing, proxied, others}, before, honest, pxe.ErrNotYet},
 		"mixed, before, in the proxied one":                    {[]bootconfig.Network{leasing, proxied, others}, before, inProxied, pxe.ErrNotYet},
 		"mixed, before, in that of others":                     {[]bootconfig.Network{leasing, proxied, others}, before, inOthers, nil},
@@ -171,6 +171,7 @@ func TestAdmission(t *testing.T) {
 		"both families, leased IPv4, from IPv6":                {[]bootconfig.Network{leasing, leasing6}, leased, honest6, pxe.ErrNotYet},
 		"both families, leased IPv6, from IPv4":                {[]bootconfig.Network{leasing, leasing6}, leased6, honest, pxe.ErrNotYet},
 		"both families, IPv6 of others":                        {[]bootconfig.Network{leasing, unbounded(rack("others6", bootconfig.Off, "2001:db8:3::/64"))}, before, anywhere6, nil},
+		"both families, IPv6 of others, leased IPv4":           {[]bootconfig.Network{leasing, rack("others6", bootconfig.Off, "2001:db8:3::/64")}, leased, netip.MustParseAddr("2001:db8:3::7"), pxe.ErrRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

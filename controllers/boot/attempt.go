@@ -51,8 +51,12 @@ type attempt struct {
 // bootOf returns the boot of a host as this process knows it, nil if there is none.
 func (b *Booter) bootOf(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
 	boot, err := controllers.GetBoot(ctx, b.Client, host)
-	if boot == nil || err != nil {
+	if err != nil {
 		return nil, err
+	}
+	if boot == nil {
+		b.boots.Forget(host)
+		return nil, nil //nolint:nilnil // none is a valid answer
 	}
 	return b.boots.Read(boot), nil
 }

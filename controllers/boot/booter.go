@@ -132,6 +132,32 @@ func files(source v1alpha1.BootSource) []artifact.Artifact {
 	return out
 }
 
+// Admit judges a client by admit, as Script does, from the cache alone. What it lets through may still be refused by Script, which reads the boot from the
+// API server.
+func (b *Booter) Admit(ctx context.Context, mac net.HardwareAddr, from netip.Addr) error {
+	host, err := b.hostOf(ctx, mac)
+	if err != nil {
+		return err
+	}
+	if host == nil {
+		return refused("%s is not a server of the inventory", mac)
+	}
+	boot, err := b.bootOf(ctx, client.ObjectKeyFromObject(host))
+	if err != nil {
+		return err
+	}
+	if boot == nil {
+		return tooEarly("the boot of %s is not known yet", mac)
+	}
+	a, err := b.view(ctx, b.Client, host, boot)
+	if err != nil {
+		return err
+	}
+	_, err = b.admit(ctx, a, from, false)
+	b.tellRefusal(a, from, err)
+	return err
+}
+
 // Script serves the script, and with it the token, to the first address that admit lets through, and to the same again until the bootstrap data was
 // served. A second one that admit lets through ends the boot: it may be the server, and the first a stranger.
 func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Addr) (pxe.Script, error) {

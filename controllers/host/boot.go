@@ -132,13 +132,18 @@ func (r *Reconciler) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoo
 }
 
 // forgetBootOf lets the boot of a host go that is gone, once the garbage collector, or the end of the namespace, deletes it. A boot that nobody deletes
-// stays: its host may be about to be restored.
+// stays: its host may be about to be restored. So does one in which a machine was given its bootstrap data that would be given it again with another host.
 func (r *Reconciler) forgetBootOf(ctx context.Context, host types.NamespacedName) error {
 	boot, err := controllers.GetBoot(ctx, r.Client, host)
 	if err != nil || boot == nil || boot.DeletionTimestamp.IsZero() {
 		return err
 	}
 	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be behind
+	if apierrors.IsNotFound(err) && boot.Spec.ClaimID != "" && boot.Spec.VoidedAt == nil {
+		if waits, readErr := r.waitsAfter(ctx, host.Namespace, &boot.Spec); readErr != nil || waits {
+			return readErr
+		}
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return r.forgetBoot(ctx, boot)

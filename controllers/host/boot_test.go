@@ -208,3 +208,44 @@ func TestBootOutlivesItsHost(t *testing.T) {
 	g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed()) // as the garbage collector does
 	env.Gone(t, boot)
 }
+
+// TestServedBootIsKept: the boot of a machine that was given its bootstrap data, and that would be given it again with another host, stays when its host goes,
+// or when somebody deletes it; until the machine goes.
+func TestServedBootIsKept(t *testing.T) {
+	defer start(t)()
+	number := byte(0x5a)
+	served := func(t *testing.T) (*controllerstest.Server, *controllerstest.Claim, *v1alpha1.BareMetalBoot) {
+		t.Helper()
+		number++
+		server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+		register(t, server)
+		claim := claimed(t, server, "m")
+		wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
+		return server, claim, controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
+			b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.Now())
+		})
+	}
+	t.Run("its host is detached and deleted", func(t *testing.T) {
+		g := NewWithT(t)
+		server, claim, boot := served(t)
+		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{v1alpha1.DetachedAnnotation: "anna"} })
+		g.Expect(env.Client.Delete(t.Context(), server.Host)).To(Succeed())
+		env.Gone(t, server.Host)
+		g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed()) // as the garbage collector does
+		g.Consistently(func() error { return env.Client.Get(t.Context(), client.ObjectKeyFromObject(boot), boot) }, "2s").Should(Succeed())
+		g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+		env.Gone(t, boot)
+	})
+	t.Run("its host is given to nobody, and it is deleted", func(t *testing.T) {
+		g := NewWithT(t)
+		server, claim, boot := served(t)
+		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
+		wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(conditions.GetMessage(h, v1alpha1.AvailableCondition)).To(HaveSuffix("or delete its Machine"))
+		})
+		g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed())
+		g.Consistently(func() error { return env.Client.Get(t.Context(), client.ObjectKeyFromObject(boot), boot) }, "2s").Should(Succeed())
+		g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+		waitBoot(t, server, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.UID).NotTo(Equal(boot.UID)) })
+	})
+}

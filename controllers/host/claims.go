@@ -54,5 +54,27 @@ func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetal
 			view.SaidToRun = max(view.SaidToRun, m.Name)
 		}
 	}
-	return nil
+	return r.observeStray(ctx, host.Namespace, view)
+}
+
+// observeStray finds out whether the machine of a stray boot waits for a host.
+func (r *Reconciler) observeStray(ctx context.Context, namespace string, view *lifecycle.View) (err error) {
+	if stray := view.StrayBoot(); stray != nil {
+		view.StrayMachine, err = r.waitsAfter(ctx, namespace, stray)
+	}
+	return err
+}
+
+// waitsAfter is true for a boot in which the bootstrap data was served to a machine that would be given it again with another host: it is there, it was
+// not provisioned, and it is not being deleted.
+func (r *Reconciler) waitsAfter(ctx context.Context, namespace string, boot *v1alpha1.BareMetalBootSpec) (bool, error) {
+	if boot.DataServedAt == nil {
+		return false, nil
+	}
+	var m v1alpha1.BareMetalMachine
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: boot.MachineName}, &m)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return m.Spec.ProviderID == "" && m.DeletionTimestamp.IsZero(), nil
 }

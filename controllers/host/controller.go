@@ -291,15 +291,31 @@ func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) [
 	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
 }
 
-// hostsOfMachine returns the hosts that a machine has, and the one that its provider ID names.
+// hostsOfMachine returns the hosts that a machine has, the one that its provider ID names, and those that were booted for it: their boots may be kept
+// until it is gone.
 func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	requests := r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
-	for _, host := range saidHost(o) {
+	booted := r.bootedFor(ctx, o)
+	for _, host := range append(saidHost(o), booted...) {
 		if request := (reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: host}}); !slices.Contains(requests, request) {
 			requests = append(requests, request)
 		}
 	}
 	return requests
+}
+
+// bootedFor returns the names of the hosts whose boots are a machine's, and open.
+func (r *Reconciler) bootedFor(ctx context.Context, machine client.Object) []string {
+	var boots v1alpha1.BareMetalBootList
+	err := r.Client.List(ctx, &boots, client.InNamespace(machine.GetNamespace()), client.MatchingFields{controllers.MachineIndex: machine.GetName()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the boots of a machine")
+	}
+	names := make([]string, 0, len(boots.Items))
+	for i := range boots.Items {
+		names = append(names, boots.Items[i].Name)
+	}
+	return names
 }
 
 func (r *Reconciler) hostsOfOwner(ctx context.Context, o client.Object) []reconcile.Request {

@@ -56,8 +56,8 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 	return true, nil // the host's own event goes on from here
 }
 
-// bootedElsewhere is true for a machine that has no host and for which a server was booted: somebody cleared the host's spec.consumerRef. It claims no
-// other host, since that one may have its bootstrap data.
+// bootedElsewhere is true for a machine that has no host and for which a server was booted: somebody cleared the host's spec.consumerRef, or the host is gone
+// from the inventory. It claims no other host, since that server may have its bootstrap data.
 func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error) {
 	var boots v1alpha1.BareMetalBootList
 	err := r.Client.List(ctx, &boots, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.MachineIndex: s.machine.Name})
@@ -65,10 +65,26 @@ func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error
 		return false, err
 	}
 	boot := &boots.Items[0]
-	s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, fmt.Sprintf("BareMetalHost %q was booted for the machine, and its spec.consumerRef does not name the "+
-		"machine any more. No other host is claimed, since the server may have the bootstrap data. Set spec.consumerRef of the host to {name: %s, claimID: %s}; or power the "+
-		"server off, then delete the BareMetalBoot",
-		boot.Name, s.machine.Name, boot.Spec.ClaimID))
+	err = r.Client.Get(ctx, client.ObjectKeyFromObject(boot), &v1alpha1.BareMetalHost{})
+	if client.IgnoreNotFound(err) != nil {
+		return false, err
+	}
+	served := boot.Spec.DataServedAt != nil
+	restore := fmt.Sprintf("Set spec.consumerRef of the host to {name: %s, claimID: %s}", s.machine.Name, boot.Spec.ClaimID)
+	switch booted := fmt.Sprintf("BareMetalHost %q was booted for the machine", boot.Name); {
+	case err != nil && !served: // the garbage collector deletes the boot, if nobody told it not to
+		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+" and is gone from the inventory. Waiting until its BareMetalBoot is deleted")
+	case err != nil:
+		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonHostLost, booted+", which got its bootstrap data, and is gone from the inventory: no other host is claimed. Delete the "+
+			"Machine to have it replaced")
+		s.failed(v1alpha1.ReasonHostLost, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition))
+	case served:
+		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+", which got its bootstrap data, and spec.consumerRef of the host does not name the machine any more: "+
+			"no other host is claimed. "+restore+", or delete the Machine to have it replaced")
+	default:
+		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+", and spec.consumerRef of the host does not name the machine any more: no other host is claimed, since "+
+			"the server may be booting. "+restore+"; or power the server off, then delete the BareMetalBoot")
+	}
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host")
 	return true, nil
 }

@@ -271,6 +271,43 @@ func TestBootedElsewhere(t *testing.T) {
 	wait(t, claim, has("h"))
 	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
 	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonBootUnknown))
-	g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed()) // a person's word that the server is not the machine's
+	g.Expect(conditions.GetMessage(claim.BareMetalMachine, v1alpha1.HostClaimedCondition)).To(And(ContainSubstring("delete the Machine"), Not(ContainSubstring("delete the BareMetalBoot"))))
+	g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed()) // no manager of hosts runs that would keep it
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.HostRef).NotTo(BeNil()) })
+}
+
+// TestBootedHostGone: a machine whose host is gone before it was provisioned is lost if it was given its bootstrap data, and waits until the boot is gone if
+// it was not.
+func TestBootedHostGone(t *testing.T) {
+	for name, test := range map[string]struct {
+		served bool
+		reason string
+		number int
+	}{
+		"served":     {true, v1alpha1.ReasonHostLost, 41},
+		"not served": {false, v1alpha1.ReasonBootUnknown, 43},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			start(t)
+			namespace := env.Namespace(t)
+			h := newHost(t, namespace, "h", test.number, nil)
+			claim := env.NewClaim(t, namespace, "m")
+			wait(t, claim, has("h"))
+			boot := controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) {
+				if test.served {
+					b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.Now())
+				}
+			})
+			newHost(t, namespace, "other", test.number+1, nil)
+			g.Expect(env.Client.Delete(t.Context(), h)).To(Succeed())
+			wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+				reason(v1alpha1.HostClaimedCondition, test.reason)(g, m)
+				g.Expect(m.Status.FailureReason != "").To(Equal(test.served), "Cluster API replaces it")
+				g.Expect(m.Status.HostRef).To(BeNil())
+			})
+			g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed())
+			wait(t, claim, has("other"))
+		})
+	}
 }

@@ -35,7 +35,7 @@ func Claim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, m
 		return fmt.Errorf("host %s/%s is claimed by %s", host.Namespace, host.Name, host.Spec.ConsumerRef.Name)
 	}
 	claimed := host.DeepCopy()
-	claimed.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: machine, ClaimID: string(uuid.NewUUID())}
+	claimed.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: machine, ClaimID: string(uuid.NewUUID()), BootsBefore: host.Spec.Boots}
 	claimed.Spec.HeldSince, claimed.Spec.HeldOffAt = nil, nil // what stands there is of a machine before, whose server this was
 	return c.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 }

@@ -49,7 +49,9 @@ func WantsToBoot(v View, s Settings) bool {
 
 // Deadline is when the current boot times out: so long after it started, or after its server last waited in the queue of its network. That it was told to
 // wait is no reason to give it up, and when its turn comes it has all the time that a boot may take.
-func (v View) Deadline(s Settings) time.Time { return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout) }
+func (v View) Deadline(s Settings) time.Time {
+	return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout)
+}
 
 // slotGrace is how long after the deadline of an attempt its host keeps its place among those that boot: so the attempt that follows has it.
 const slotGrace = time.Minute

@@ -275,11 +275,18 @@ func offered(v View, s Settings) Step {
 		}
 		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set %s to give the host back to it, or delete that machine",
 			v.SaidToRun, consumer)
+	case v.StrayBoot() != nil && v.StrayMachine:
+		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
+		step.Message = fmt.Sprintf("The server has the bootstrap data of BareMetalMachine %q, which spec.consumerRef does not name any more. Set spec.consumerRef to {name: %s, "+
+			"claimID: %s} to give the host back to it, or delete its Machine", v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID)
 	case v.StrayBoot() != nil:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server was booted for BareMetalMachine %q, which spec.consumerRef does not name any more. To give the host back to it, set "+
 			"spec.consumerRef to {name: %s, claimID: %s}. To offer the host again, power the server off, then delete BareMetalBoot %q",
 			v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID, v.Name)
+	case v.BootHeld:
+		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
+		step.Message = fmt.Sprintf("BareMetalBoot %q is being deleted, and a finalizer that is not the provider's keeps it: whatever set that finalizer has to remove it", v.Name)
 	case want == "" && v.BMC.Power == v1alpha1.PowerOn:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn
 		step.Message = "The server runs, so it may be in use. Set spec.power: Off to have it powered off and offered, " +

@@ -74,6 +74,7 @@ func oldRecord(v *View)     { v.Boot = &v1alpha1.BareMetalBootSpec{} }
 func othersRecord(v *View)  { v.Boot.ClaimID, v.Boot.MachineName = "claim-0", "m-0" }
 func voided(v *View)        { v.Boot.VoidedAt = &metav1.Time{Time: noon} }
 func nobodys(v *View)       { v.Spec.ConsumerRef, v.Consumer = nil, nil }
+func strayMachine(v *View)  { v.StrayMachine = true }
 func moveFree(v *View)      { v.MoveBlocked = false }
 func beingDeleted(v *View)  { v.Deleting = true }
 func bootDeleting(v *View)  { v.BootDeleting = true }

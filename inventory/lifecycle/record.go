@@ -51,20 +51,23 @@ func (v View) bootUnknown() bool {
 	return v.bootDoubt() != ""
 }
 
+// bootedSinceClaim is true where a boot was counted since the machine claimed the host.
+func (v View) bootedSinceClaim() bool { return v.Spec.Boots > v.Spec.ConsumerRef.BootsBefore }
+
 // bootDoubt is why it is not known what the server was given for its claim; empty where nothing was.
 func (v View) bootDoubt() string {
 	switch ref, b := v.Spec.ConsumerRef, v.Boot; {
 	case ref.ClaimID == "":
 		return "spec.consumerRef has no claimID"
-	case b == nil && v.Spec.Boots == 0:
-		return ""
-	case b == nil:
-		return fmt.Sprintf("BareMetalBoot %q is missing, and spec.boots is %d", v.Name, v.Spec.Boots)
-	case b.Number < v.Spec.Boots:
-		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.boots is %d: it is older than the host", v.Name, b.Number, v.Spec.Boots)
-	case b.ClaimID == ref.ClaimID:
+	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedAt != nil:
 		return fmt.Sprintf("BareMetalBoot %q says that the claim ended", v.Name)
-	case b.ClaimID != "" && b.VoidedAt == nil:
+	case b == nil && v.bootedSinceClaim():
+		return fmt.Sprintf("BareMetalBoot %q is missing, and spec.boots is %d", v.Name, v.Spec.Boots)
+	case b == nil:
+		return ""
+	case b.Number < v.Spec.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
+		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.boots is %d: it is older than the host", v.Name, b.Number, v.Spec.Boots)
+	case b.Number >= v.Spec.Boots && b.ClaimID != "" && b.VoidedAt == nil:
 		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", v.Name, b.MachineName)
 	default:
 		return ""
@@ -102,7 +105,7 @@ func (v View) keepRecord() (Step, bool) {
 	case b == nil, b.Number < v.Spec.Boots:
 		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Spec.Boots}
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Name)
-	case v.BootDeleting:
+	case v.BootDeleting && !v.BootHeld && !v.StrayMachine:
 		step.Action, step.Message = ForgetBoot, fmt.Sprintf("BareMetalBoot %q is being recreated", v.Name)
 	default:
 		return Step{}, false
@@ -143,6 +146,8 @@ func leave(v View, s Settings) Step {
 		known.Action, known.Again, known.Message = change.Action, change.Again, "A boot is under way: the server is being powered off"
 	case !v.confirmedOff(s):
 		known.Again, known.Message = v.Now.Add(s.ActiveInterval), "The server is off, which is being confirmed"
+	case v.StrayMachine:
+		return forget(v, s) // its boot stays open, and is kept until that machine is gone: so the machine claims no other host
 	default:
 		end := v.void()
 		known.Action, known.Boot, known.Message = end.Action, end.Boot, "The server is off: its boot is over"

@@ -11,14 +11,18 @@ import (
 // TestBootUnknown: in which cases it is not known what a server was given for its claim. Nothing is done then, and nothing is served.
 func TestBootUnknown(t *testing.T) {
 	stray := func(v *View) { othersRecord(v); voided(v) }
+	claimedLate := func(v *View) { v.Spec.ConsumerRef.BootsBefore = v.Spec.Boots }
 	for name, test := range map[string]struct {
 		view   View
 		remedy string // empty where it is known
 	}{
-		"never booted":                      {claimedView(), ""},
-		"never booted, no record":           {claimedView(noRecord), ""},
-		"booting":                           {bootingView(), ""},
-		"the former claim ended":            {bootingView(stray), ""},
+		"never booted":                        {claimedView(), ""},
+		"never booted, no record":             {claimedView(noRecord), ""},
+		"booting":                             {bootingView(), ""},
+		"the former claim ended":              {bootingView(stray), ""},
+		"missing, not booted since the claim": {bootingView(noRecord, claimedLate), ""},
+		"from before the host, and the claim": {bootingView(stray, claimedLate, func(v *View) { v.Boot.Number = 0 }), ""},
+		"this claim's, from before the host, as the host says before the claim": {bootingView(claimedLate, func(v *View) { v.Boot.Number = 0 }), "Restore the BareMetalBoot from a backup"},
 		"missing":                           {bootingView(noRecord), "Restore the BareMetalBoot from a backup"},
 		"from before the host, this claim":  {bootingView(func(v *View) { v.Spec.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
 		"from before the host, void":        {bootingView(stray, func(v *View) { v.Spec.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
@@ -55,16 +59,18 @@ func TestLeaveInABoot(t *testing.T) {
 		changes []func(*View)
 		action  Action
 	}{
-		"on":                     {[]func(*View){poweredOn}, ForceOff},
-		"off, read once":         {[]func(*View){justOff}, Nothing},
-		"off":                    {nil, RecordBoot},
-		"off, void":              {[]func(*View){voided}, Forget},
-		"never powered off":      {[]func(*View){poweredOn, notPoweredOff}, Forget},
-		"maintenance":            {[]func(*View){poweredOn, maintenance}, Forget},
-		"externally provisioned": {[]func(*View){poweredOn, external}, Forget},
-		"another claim's":        {[]func(*View){poweredOn, othersRecord}, ForceOff},
-		"no boot yet":            {[]func(*View){poweredOn, oldRecord}, Forget},
-		"no record":              {[]func(*View){poweredOn, noRecord}, Forget},
+		"on":                         {[]func(*View){poweredOn}, ForceOff},
+		"off, read once":             {[]func(*View){justOff}, Nothing},
+		"off":                        {nil, RecordBoot},
+		"off, and its machine waits": {[]func(*View){strayMachine}, Forget},
+		"on, and its machine waits":  {[]func(*View){poweredOn, strayMachine}, ForceOff},
+		"off, void":                  {[]func(*View){voided}, Forget},
+		"never powered off":          {[]func(*View){poweredOn, notPoweredOff}, Forget},
+		"maintenance":                {[]func(*View){poweredOn, maintenance}, Forget},
+		"externally provisioned":     {[]func(*View){poweredOn, external}, Forget},
+		"another claim's":            {[]func(*View){poweredOn, othersRecord}, ForceOff},
+		"no boot yet":                {[]func(*View){poweredOn, oldRecord}, Forget},
+		"no record":                  {[]func(*View){poweredOn, noRecord}, Forget},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -35,7 +35,7 @@ var possible = map[State][]State{
 
 	// Straight to the cleaning comes a host whose cleaning began before such a move.
 	StateWaiting:     slices.Concat(protected, []State{StateCleaning, StateBooting, StateBootUnknown}),
-	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReported, StateBootFailed, StateBootUnknown, StateFree}),
+	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReported, StateBootFailed, StateBootUnknown, StateFree, StateQuarantined}),
 	StateReported:    slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateHeld, StateLost, StateBootUnknown}),
 	StateProvisioned: slices.Concat(protected, []State{StateCleaning, StateHeld, StateLost, StateBootUnknown}),
 	StateHeld:        slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost, StateBootUnknown}),
@@ -54,7 +54,6 @@ var impossible = []struct {
 	{[]State{StateQuarantined, StateFree}, append(running(StateWaiting), StateOrphaned, StateReleasing, StateCleaning), "nobody has the host, and a claim begins with waiting for the bootstrap data, or for a look at the power"},
 	{[]State{StateQuarantined}, []State{StateWaiting}, "nobody claims a host in quarantine"},
 	{running(StateBooting), []State{StateQuarantined, StateFree}, "a machine gives its host up through a release"},
-	{[]State{StateBooting}, []State{StateQuarantined}, "somebody may clear spec.consumerRef, and a quarantine besides is two changes at once"},
 	{[]State{StateOrphaned}, []State{StateQuarantined, StateFree}, "only a person lets such a host go, which is a release"},
 	{[]State{StateReleasing}, []State{StateFree}, "what is released without a cleaning goes into quarantine, or stays externally provisioned"},
 	{[]State{StateCleaning}, []State{StateExternal}, "an externally provisioned host is not cleaned, so this is two changes at once"},

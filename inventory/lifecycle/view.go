@@ -22,6 +22,8 @@ type View struct {
 	Boot *v1alpha1.BareMetalBootSpec
 	// BootDeleting is true when the object that holds the record is being deleted. The record holds as long as the object is there.
 	BootDeleting bool
+	// BootHeld is true when that object is kept by a finalizer of something else, and no more by the provider's.
+	BootHeld bool
 	// Deleting is true when the host object is being deleted.
 	Deleting bool
 	// DeletedForMove is true when `clusterctl move` deletes the host object: the host lives on in another cluster.
@@ -49,6 +51,9 @@ type View struct {
 	SharesConsumerWith []string
 	// SaidToRun names the machine whose provider ID says that it runs on this host, although nobody has the host; empty without one.
 	SaidToRun string
+	// StrayMachine is true when the machine of a StrayBoot in which the bootstrap data was served is there, was not provisioned, and is not being deleted: with
+	// another host it would be given the same bootstrap data again.
+	StrayMachine bool
 	// Consumer is the machine that spec.consumerRef names; nil without one.
 	Consumer *Consumer
 	// BMC is what is known through the BMC.

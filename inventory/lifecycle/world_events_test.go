@@ -287,10 +287,12 @@ var happenings = []happening{
 			w.dirty = false // whoever deletes it looked
 		}
 	}},
-	{name: "somebody clears spec.consumerRef", weight: 1, when: func(w *world) bool { return w.visited == StateBooting && !w.seeded && w.absent == nil }, do: func(w *world, _ uint64) {
+	{name: "somebody clears spec.consumerRef", weight: 1, when: func(w *world) bool { return w.visited == StateBooting && w.absent == nil }, do: func(w *world, _ uint64) {
+		w.v.StrayMachine = w.seeded
 		w.v.Spec.ConsumerRef, w.v.Consumer, w.lostBoot, w.v.MoveBlocked = nil, nil, nil, false
 		w.dirty = w.dirty && !w.v.BootDeleting // who deleted the record, too, took the server away from the machine for good
 	}},
+	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.StrayMachine }, do: func(w *world, _ uint64) { w.v.StrayMachine = false }},
 	{name: "the provider halts after a write", weight: 5, when: always, do: func(w *world, p uint64) { w.halt = 1 + int(p%3) }},
 	{name: "the provider restarts", weight: 5, when: always, do: func(w *world, _ uint64) { w.restart() }},
 	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideStands = false }},
@@ -334,8 +336,8 @@ func (w *world) play(h happening, p uint64) {
 // kind is what sort of world it is: the state, the one that it would be in if nothing protected the host and its machine were not being deleted, and
 // what else decides what comes next.
 type kind struct {
-	state, beneath                           State
-	memory, off, cleaning, external, blocked bool
+	state, beneath                                        State
+	memory, off, cleaning, external, blocked, quarantined bool
 }
 
 func (w *world) kind() kind {
@@ -347,7 +349,7 @@ func (w *world) kind() kind {
 	}
 	v := bare.look()
 	memory := v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
-	return kind{w.visited, StateOf(v), memory, v.longOff(), v.Spec.CleaningStartedAt != nil, w.v.Spec.ExternallyProvisioned, v.MoveBlocked}
+	return kind{w.visited, StateOf(v), memory, v.longOff(), v.Spec.CleaningStartedAt != nil, w.v.Spec.ExternallyProvisioned, v.MoveBlocked, w.v.Spec.Quarantine != nil}
 }
 
 // perKind is how many worlds of each kind are gone on from.
@@ -379,7 +381,7 @@ func (w *world) anew() {
 	w.notef("the server is registered anew")
 	w.v = View{
 		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress},
-		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, // the garbage collector deletes it
+		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, StrayMachine: w.v.StrayMachine, // the garbage collector deletes the boot
 	}
 	w.lostBoot = nil
 	w.absent, w.job, w.again, w.dirty, w.seeded, w.runs, w.installed, w.told, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
@@ -397,6 +399,7 @@ func (w *world) everybodyIsDone() {
 		p.undo(w)
 	}
 	w.v.SharesMACWith, w.v.SharesBMCWith, w.v.SharesConsumerWith, w.v.SaidToRun, w.noSecret = nil, nil, nil, "", false
+	w.v.StrayMachine, w.v.BootHeld = false, false
 	w.v.Line = nil
 }
 
@@ -409,7 +412,7 @@ func (w *world) claimable() bool {
 
 func (w *world) claim(p uint64) {
 	w.machines++
-	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines), ClaimID: fmt.Sprintf("claim-%d", w.machines)}
+	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines), ClaimID: fmt.Sprintf("claim-%d", w.machines), BootsBefore: w.v.Spec.Boots}
 	w.v.Consumer = &Consumer{
 		Found: true, ClusterFound: true, BootstrapReady: p%2 == 0,
 		Persistence: choose(p/2, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),

@@ -43,6 +43,8 @@ func (w *world) judgeStep(v View, step Step) {
 		w.judgeBoot(v, step)
 	}
 	switch {
+	case v.StrayMachine && v.StrayBoot() != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
+		w.breaksf(handsOff, "the record goes that keeps a machine from getting its bootstrap data twice")
 	case step.Action == Release:
 		w.judgeRelease(v, step)
 	case step.Action == Forget && (v.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.DeletedForMove && v.Detached == "":

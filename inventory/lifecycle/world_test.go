@@ -182,6 +182,9 @@ func newWorld(t rapid.TB, seen *tally, p uint64) *world {
 // worldOf is a world that begins with any facts. What follows from nothing that is drawn is as harmless as it can be.
 func worldOf(t rapid.TB, v View, seen *tally) *world {
 	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, story: &[]string{}, acted: v.Now}
+	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
+		w.noSecret, w.v.BMC.Problem = true, nil // what waits for a change waits for a Secret here
+	}
 	w.on = v.BMC.Power == v1alpha1.PowerOn
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
 	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedAt != nil || b.ReportedAt != nil)) {
@@ -258,6 +261,7 @@ func (w *world) reconcile() {
 			w.told = step.Phase
 		}
 		w.judgeStep(v, step)
+		w.v.BMC.PowerNew = false // it was looked at
 		if w.perform(v, step) {
 			return
 		}

@@ -140,6 +140,7 @@ func TestErrors(t *testing.T) {
 		"a URL of another protocol": {network(`url: "ftp://a"`), "networks[0].url"},
 		"a URL that is too long":    {network(`url: "http://` + strings.Repeat("a", 80) + `"`), "networks[0].url"},
 		"a name twice":              {"networks: [" + good + ", {name: a, mode: off, address: 198.51.100.5}]", "networks[1].name: Duplicate value: \"a\""},
+		"off beside others":         {"networks: [" + good + ", {name: b, mode: off, address: 198.51.100.5}]", "networks[1].subnet: Required value: give the network of its servers"},
 		"overlapping subnets":       {network("")[:len(network(""))-1] + ", {name: c, mode: \"off\", address: 192.0.2.6, subnet: 192.0.2.128/25}]", "networks[2].subnet"},
 		"another's address":         {"networks: [{name: b, mode: proxy, address: 192.0.2.77, interface: eth0}, {name: a, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24, ranges: [192.0.2.70-192.0.2.80]}]", "networks[1].ranges: Invalid value: \"192.0.2.77\": leave out the address of networks[0]"},
 		"nothing tells them apart":  {proxies("address: 192.0.2.5", "address: 192.0.2.5"), "networks[1]: Invalid value: \"b\": nothing tells it from networks[0]"},
@@ -166,7 +167,7 @@ func TestToldApart(t *testing.T) {
 		"interfaces":              "networks: [{name: a, mode: proxy, address: 192.0.2.5, interface: eth0}, {name: b, mode: proxy, address: 192.0.2.5, interface: eth1}]",
 		"addresses":               "networks: [{name: a, mode: proxy, address: 192.0.2.5}, {name: b, mode: proxy, address: 192.0.2.6}]",
 		"one is behind a relay":   "networks: [{name: a, mode: proxy, address: 192.0.2.5, subnet: 192.0.2.0/24}, {name: b, mode: proxy, address: 192.0.2.5, subnet: 198.51.100.0/24}]",
-		"one has DHCP off":        `networks: [{name: a, mode: proxy, address: 192.0.2.5}, {name: b, mode: "off", address: 192.0.2.5}]`,
+		"one has DHCP off":        `networks: [{name: a, mode: proxy, address: 192.0.2.5}, {name: b, mode: "off", address: 192.0.2.5, subnet: 198.51.100.0/24}]`,
 		"IPv4 and IPv6":           `networks: [{name: a, mode: proxy, address: 192.0.2.5, interface: eth0}, {name: b, mode: authoritative, address: "fe80::1", subnet: "fd00::/64", interface: eth0}]`,
 		"off without quotes":      "networks: [{name: a, mode: off, address: 192.0.2.5}]",
 		"a router without subnet": "networks: [{name: a, mode: proxy, address: 192.0.2.5, router: 192.0.2.1}]",
@@ -185,12 +186,12 @@ func TestNetworkOf(t *testing.T) {
 - {name: first, mode: proxy, address: 10.0.0.5, interface: eth0}
 - {name: local, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24}
 - {name: relayed, mode: authoritative, address: 192.0.2.5, subnet: 198.51.100.0/24}
-- {name: anywhere, mode: off, address: 192.0.2.5}
+- {name: others, mode: off, address: 192.0.2.5, subnet: 203.0.113.0/24}
 - {name: six, mode: authoritative, address: "2001:db8::5", subnet: "2001:db8::/64"}`))
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, test := range []struct{ local, from, want string }{
-		{"192.0.2.5", "192.0.2.100", "local"}, {"192.0.2.5", "198.51.100.7", "relayed"}, {"192.0.2.5", "203.0.113.9", "anywhere"},
-		{"10.0.0.5", "10.0.0.7", "first"}, {"2001:db8::5", "fe80::1", "six"}, {"172.16.0.1", "203.0.113.9", "first"},
+		{"192.0.2.5", "192.0.2.100", "local"}, {"192.0.2.5", "198.51.100.7", "relayed"}, {"192.0.2.5", "203.0.113.9", "others"},
+		{"10.0.0.5", "10.0.0.7", "first"}, {"2001:db8::5", "fe80::1", "six"}, {"172.16.0.1", "198.18.0.9", "first"},
 	} {
 		g.Expect(NetworkOf(c.Networks, addr(test.local), addr(test.from)).Name).To(Equal(test.want), "%v", test)
 	}

@@ -109,6 +109,10 @@ func Contains(rng pxe.Range, a netip.Addr) bool { return !a.Less(rng.First) && !
 func (r *reader) together(networks []Network, path *field.Path) {
 	for i, n := range networks {
 		at := path.Index(i)
+		if n.Mode == Off && !n.Subnet.IsValid() && slices.ContainsFunc(networks, func(other Network) bool { return other.Mode != Off }) {
+			r.required(at.Child("subnet"), "give the network of its servers, like 192.0.2.0/24: without it any client counts as one of a network in which another DHCP server "+
+				"gives addresses, also where mode is authoritative or proxy")
+		}
 		for j, other := range networks[:i] {
 			if n.Name == other.Name {
 				r.problems = append(r.problems, field.Duplicate(at.Child("name"), n.Name))

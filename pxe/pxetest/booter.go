@@ -20,6 +20,8 @@ type Booter struct {
 	// Lookups, where not nil, answers Lookup for the server, and Scripts answers Script.
 	Lookups func() (pxe.Answer, error)
 	Scripts func(from netip.Addr) (pxe.Script, error)
+	// Admits, where not nil, answers Admit.
+	Admits func(from netip.Addr) error
 	// Leases, where not nil, answers Lease.
 	Leases func(request pxe.LeaseRequest) (pxe.Lease, error)
 	// Err is returned by every method that returns an error.
@@ -93,6 +95,14 @@ func (b *Booter) Declined() []netip.Addr {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]netip.Addr(nil), b.declined...)
+}
+
+// Admit returns what Admits says, or Err.
+func (b *Booter) Admit(_ context.Context, _ net.HardwareAddr, from netip.Addr) error {
+	if b.Admits != nil {
+		return b.Admits(from)
+	}
+	return b.Err
 }
 
 // Script returns what Scripts says, or a script of the answer's files.

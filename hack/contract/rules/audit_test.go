@@ -13,6 +13,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -264,8 +265,8 @@ func (s *suite) secretsUsed(t *testing.T) {
 	s.bootServerKept(t)
 }
 
-// bootServerKept: with the rights of a boot server nobody reads the Secrets of other namespaces or of BMCs' credentials by a list, writes to a host, or makes
-// of a boot another one.
+// bootServerKept: with the rights of a boot server nobody reads the Secrets of other namespaces or of BMCs' credentials by a list, writes to a host, makes
+// of a boot another one, fails a machine that runs, or takes the Lease of the controllers.
 func (s *suite) bootServerKept(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
@@ -290,4 +291,18 @@ func (s *suite) bootServerKept(t *testing.T) {
 		err := c.Patch(ctx, boot, client.RawPatch(types.MergePatchType, []byte(patch)))
 		g.Expect(err).To(MatchError(Or(ContainSubstring("the boot server must not change"), ContainSubstring("only a new boot, with a higher number, may have another"))), patch)
 	}
+	var boots v1alpha1.BareMetalBootList
+	g.Expect(s.plane.Client.List(ctx, &boots, client.InNamespace(site.Namespace))).To(Succeed())
+	reported := slices.DeleteFunc(boots.Items, func(b v1alpha1.BareMetalBoot) bool { return b.Spec.ReportAddress == "" })
+	g.Expect(reported).NotTo(BeEmpty())
+	for _, patch := range []string{
+		`{"spec":{"failure":{"reason":"Any","message":"any"}}}`, `{"spec":{"reportedAt":null}}`, `{"spec":{"reportAddress":null}}`,
+		`{"metadata":{"labels":{"mine":""}}}`, `{"metadata":{"annotations":{"mine":""}}}`,
+	} {
+		g.Expect(c.Patch(ctx, &reported[0], merge("%s", patch), client.DryRunAll)).To(MatchError(ContainSubstring("the boot server must not change")), patch)
+	}
+	leader := &coordinationv1.Lease{}
+	s.get(t, providerNamespace, "capbm-controllers", leader)
+	leader.Spec.HolderIdentity = new("mine")
+	g.Expect(c.Update(ctx, leader, client.DryRunAll)).To(MatchError(ContainSubstring("the boot server must not write a Lease")))
 }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
+)
+
+// denied checks what the ValidatingAdmissionPolicy keeps the boot server from, which RBAC allows: to change which boot a record is of, and whose. booted is a
+// boot that the boot server served.
+func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(booted), booted)).To(Succeed())
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	free := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{
+		Namespace: booted.Namespace, Name: "free", Finalizers: []string{v1alpha1.BootFinalizer}, OwnerReferences: booted.OwnerReferences,
+		Labels: map[string]string{"example.com/x": "a-label"}, Annotations: map[string]string{"example.com/x": "an annotation"},
+	}}
+	env.Create(t, free)
+	t.Cleanup(func() {
+		NewWithT(t).Expect(env.Client.Patch(context.Background(), free, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+	})
+	for what, change := range map[string]func(*v1alpha1.BareMetalBoot){
+		"finalizers, none":    func(b *v1alpha1.BareMetalBoot) { b.Finalizers = nil },
+		"finalizers, another": func(b *v1alpha1.BareMetalBoot) { b.Finalizers = append(b.Finalizers, "example.com/keep") },
+		"owners, none":        func(b *v1alpha1.BareMetalBoot) { b.OwnerReferences = nil },
+		"owners, another":     func(b *v1alpha1.BareMetalBoot) { b.OwnerReferences[0].UID = "another" },
+		"labels":              func(b *v1alpha1.BareMetalBoot) { b.Labels = map[string]string{v1alpha1.DetachedAnnotation: "mine"} },
+		"annotations": func(b *v1alpha1.BareMetalBoot) {
+			b.Annotations = map[string]string{v1alpha1.DeleteForMoveAnnotation: ""}
+		},
+		"number":          func(b *v1alpha1.BareMetalBoot) { b.Spec.Number++ },
+		"attempt":         func(b *v1alpha1.BareMetalBoot) { b.Spec.Attempt++ },
+		"purpose":         func(b *v1alpha1.BareMetalBoot) { b.Spec.Purpose = "Clean" },
+		"claimID":         func(b *v1alpha1.BareMetalBoot) { b.Spec.ClaimID = "another" },
+		"machineName":     func(b *v1alpha1.BareMetalBoot) { b.Spec.MachineName = "another" },
+		"startedAt":       func(b *v1alpha1.BareMetalBoot) { b.Spec.StartedAt = metav1.NewTime(now.Add(time.Hour)) },
+		"poweredOffAt":    func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = new(metav1.NewTime(now.Add(time.Hour))) },
+		"poweredOnAt":     func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnAt = new(metav1.NewTime(now.Add(time.Hour))) },
+		"commitAllowedAt": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommitAllowedAt = &now },
+		"voidedAt":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now },
+	} {
+		// The API server refuses some of these to everybody: a boot that was not started shows what the policy does.
+		for name, before := range map[string]*v1alpha1.BareMetalBoot{"booted": booted, "free": free} {
+			changed := before.DeepCopy()
+			change(changed)
+			byItself := env.Client.Patch(t.Context(), changed.DeepCopy(), client.MergeFrom(before), client.DryRunAll)
+			err := c.Patch(t.Context(), changed, client.MergeFrom(before), client.DryRunAll)
+			field, _, _ := strings.Cut(what, ",")
+			if byItself != nil {
+				g.Expect(name).To(Equal("booted"), "%s: %v", what, byItself)
+				g.Expect(err).To(HaveOccurred(), what)
+				continue
+			}
+			g.Expect(err).To(MatchError(And(ContainSubstring("denied request"), ContainSubstring("the boot server must not change"), ContainSubstring(field))), "%s of %s", what, name)
+		}
+	}
+}
+
+// deniedOnceWritten checks which fields of a boot stay as they were written, by the policy or by the CRD. booted is a boot whose operating system reported in.
+func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(booted), booted)).To(Succeed())
+	later := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
+	const byCRD = "is written once within a boot"
+	for _, test := range []struct {
+		what, says string
+		change     func(*v1alpha1.BareMetalBootSpec)
+	}{
+		{"fail", "must not change failure", func(s *v1alpha1.BareMetalBootSpec) { s.Failure = &v1alpha1.BootFailure{Reason: "Any", Message: "any"} }},
+		{"reported later", "must not change reportedAt", func(s *v1alpha1.BareMetalBootSpec) { s.ReportedAt = &later }},
+		{"not reported", "must not change reportedAt", func(s *v1alpha1.BareMetalBootSpec) { s.ReportedAt = nil }},
+		{"reported from elsewhere", "must not change reportAddress", func(s *v1alpha1.BareMetalBootSpec) { s.ReportAddress = "192.0.2.1" }},
+		{"reported from nowhere", "must not change reportAddress", func(s *v1alpha1.BareMetalBootSpec) { s.ReportAddress = "" }},
+		{"another DHCP request", "must not change dhcpAt", func(s *v1alpha1.BareMetalBootSpec) { s.DHCPAt = &later }},
+		{"no DHCP request", "must not change dhcpAt", func(s *v1alpha1.BareMetalBootSpec) { s.DHCPAt = nil }},
+		{"script not served", "scriptAddress " + byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.ScriptAddress = "" }},
+		{"data bound to nobody", "dataAddress " + byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataAddress = "" }},
+		{"data not served", "dataServedAt " + byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataServedAt = nil }},
+	} {
+		changed := booted.DeepCopy()
+		test.change(&changed.Spec)
+		byItself := env.Client.Patch(t.Context(), changed.DeepCopy(), client.MergeFrom(booted), client.DryRunAll)
+		g.Expect(byItself != nil).To(Equal(strings.HasSuffix(test.says, byCRD)), "%s: %v", test.what, byItself)
+		err := c.Patch(t.Context(), changed, client.MergeFrom(booted), client.DryRunAll)
+		g.Expect(err).To(MatchError(ContainSubstring(test.says)), test.what)
+	}
+	// A boot server that was about to fail the boot when it was reported decides again.
+	older := booted.DeepCopy()
+	older.ResourceVersion = "1"
+	failed := older.DeepCopy()
+	failed.Spec.Failure = &v1alpha1.BootFailure{Reason: "Any", Message: "any"}
+	err := c.Patch(t.Context(), failed, client.MergeFromWithOptions(older, client.MergeFromWithOptimisticLock{}), client.DryRunAll)
+	g.Expect(err).To(MatchError(apierrors.IsConflict, "a conflict"))
+}
+
+// deniedStages checks that the boot server can neither add nor remove the stage NodeLost of a boot.
+func deniedStages(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
+	t.Helper()
+	g := NewWithT(t)
+	ctx, key := t.Context(), client.ObjectKeyFromObject(booted)
+	g.Expect(env.Client.Get(ctx, key, booted)).To(Succeed())
+	const says = "the boot server must not change the stage NodeLost"
+	lost := controllers.StageNow(booted, v1alpha1.StageNodeLost)
+	g.Expect(controllers.ApplyStages(ctx, c, booted, lost)).To(MatchError(ContainSubstring(says)))
+	g.Expect(controllers.ApplyStages(ctx, c, booted, controllers.StageNow(booted, v1alpha1.StageRestarted))).To(Succeed())
+	g.Expect(controllers.ApplyStages(ctx, env.Client, booted, lost)).To(Succeed())
+	g.Expect(c.Status().Patch(ctx, booted.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"stages":null}}`)))).To(MatchError(ContainSubstring(says)))
+	g.Expect(c.Status().Patch(ctx, booted.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(MatchError(ContainSubstring(says)))
+	g.Expect(controllers.ApplyStages(ctx, c, booted, controllers.StageNow(booted, v1alpha1.StageBootstrapSucceeded))).To(Succeed(), "others are applied beside it")
+}
+
+// deniedLeases checks that the boot server writes the Leases of addresses and no others: those of leader elections are in the same namespace.
+func deniedLeases(t *testing.T, c client.Client) {
+	t.Helper()
+	g := NewWithT(t)
+	ctx := t.Context()
+	lease := func(name string, labelled bool) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("somebody")}}
+		if labelled {
+			l.Labels = map[string]string{boot.NetworkLabel: "test"}
+		}
+		return l
+	}
+	leader, foreign := lease(newOptions().leaseName(), false), lease("dhcp-foreign", false)
+	env.Create(t, leader, foreign)
+	given := lease("dhcp-127-0-82-99", true)
+	g.Expect(env.Client.Get(ctx, client.ObjectKeyFromObject(given), given)).To(Succeed())
+	changed := func(l *coordinationv1.Lease, labels map[string]string) *coordinationv1.Lease {
+		l = l.DeepCopy()
+		l.Labels, l.Spec.HolderIdentity = labels, new("mine")
+		return l
+	}
+	labels := map[string]string{boot.NetworkLabel: "test"}
+	generated := lease("", true)
+	generated.GenerateName = "capbm-"
+	const byName, byLabel = "must not write a Lease whose name does not begin with dhcp-", "must not write a Lease without the label"
+	for what, denied := range map[string]struct {
+		err  error
+		says string
+	}{
+		"take the leader's":            {c.Update(ctx, changed(leader, nil), client.DryRunAll), byName},
+		"take the leader's, labelled":  {c.Update(ctx, changed(leader, labels), client.DryRunAll), byName},
+		"create one of an election":    {c.Create(ctx, lease("capbm-controllers-12345678", true), client.DryRunAll), byName},
+		"create one by an update":      {c.Update(ctx, lease("capbm-controllers-12345678", true), client.DryRunAll), byName},
+		"have a name generated":        {c.Create(ctx, generated, client.DryRunAll), byName},
+		"create one without the label": {c.Create(ctx, lease("dhcp-127-0-82-98", false), client.DryRunAll), byLabel},
+		"take the label away":          {c.Update(ctx, changed(given, nil), client.DryRunAll), byLabel},
+		"take one that has no label":   {c.Update(ctx, changed(foreign, nil), client.DryRunAll), byLabel},
+		"label one that has none":      {c.Update(ctx, changed(foreign, labels), client.DryRunAll), byLabel},
+	} {
+		g.Expect(denied.err).To(MatchError(And(ContainSubstring("denied request"), ContainSubstring(denied.says))), what)
+	}
+	g.Expect(c.Create(ctx, lease("dhcp-127-0-82-98", true), client.DryRunAll)).To(Succeed())
+	g.Expect(c.Update(ctx, changed(given, given.Labels), client.DryRunAll)).To(Succeed())
+	g.Expect(env.Client.Update(ctx, changed(leader, nil), client.DryRunAll)).To(Succeed(), "it is about the boot server alone")
+}
+
+// allowed checks that the policy lets through what the boot server writes, step by step.
+func allowed(t *testing.T, c client.Client, namespace string) {
+	t.Helper()
+	g := NewWithT(t)
+	ctx, now := t.Context(), metav1.NewTime(time.Now().Truncate(time.Second))
+	type spec = v1alpha1.BareMetalBootSpec
+	started := spec{Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "n", StartedAt: now, PoweredOffAt: &now, PoweredOnAt: &now}
+	script := func(s *spec) { s.DHCPAt, s.ScriptAddress = &now, "192.0.2.1" }
+	data := func(s *spec) { s.DataAddress, s.DataServedAt = "192.0.2.2", &now }
+	node := func(s *spec) { s.ReportedAt = &now } // the controllers write it
+	report := func(s *spec) { s.ReportedAt, s.ReportAddress = &now, "192.0.2.3" }
+	fail := func(s *spec) {
+		s.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonSecondRequester, Message: "any"}
+	}
+	for name, test := range map[string]struct {
+		before []func(*spec)
+		change func(*spec)
+	}{
+		"the script":                    {nil, script},
+		"the data":                      {[]func(*spec){script}, data},
+		"the report":                    {[]func(*spec){script, data}, report},
+		"the report after the node":     {[]func(*spec){script, data, node}, func(s *spec) { s.ReportAddress = "192.0.2.3" }},
+		"a second client of the script": {[]func(*spec){script}, fail},
+		"a second client of the data":   {[]func(*spec){script, data}, fail},
+	} {
+		record := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "allowed-"}, Spec: started}
+		for _, step := range test.before {
+			step(&record.Spec)
+		}
+		env.Create(t, record)
+		changed := record.DeepCopy()
+		test.change(&changed.Spec)
+		g.Expect(c.Patch(ctx, changed, client.MergeFromWithOptions(record, client.MergeFromWithOptimisticLock{}))).To(Succeed(), name)
+		g.Expect(controllers.ApplyFailure(ctx, c, client.ObjectKeyFromObject(record), v1alpha1.ReasonSecondRequester)).To(Succeed(), name)
+	}
+}
