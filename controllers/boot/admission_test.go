@@ -385,3 +385,40 @@ func TestPowerOnNotInCache(t *testing.T) {
 	_, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 }
+
+// TestAdmissionAfterARestart: a boot server that started after the power-on serves a leased address without the DHCP request, which the one before it may have
+// answered; and opens nothing to others by that.
+func TestAdmissionAfterARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		networks []bootconfig.Network
+		leased   bool
+		from     netip.Addr
+		want     error
+	}{
+		"authoritative, the address":     {[]bootconfig.Network{leasing}, true, honest, nil},
+		"authoritative, another address": {[]bootconfig.Network{leasing}, true, stranger, pxe.ErrRefused},
+		"authoritative, nothing leased":  {[]bootconfig.Network{leasing}, false, honest, pxe.ErrNotYet},
+		"proxy":                          {[]bootconfig.Network{proxied}, false, inProxied, pxe.ErrNotYet},
+		"mixed, in the proxied one":      {[]bootconfig.Network{leasing, proxied, others}, false, inProxied, pxe.ErrNotYet},
+		"mixed, from elsewhere":          {[]bootconfig.Network{leasing, proxied, others}, false, anywhere, pxe.ErrNotYet},
+		"off, out of its subnet":         {[]bootconfig.Network{others}, false, anywhere, pxe.ErrRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newWorld(c.networks...)
+			if c.leased {
+				w.lease(t, leasing, honest)
+			}
+			stopped, stop := context.WithCancel(ctx)
+			stop()
+			g.Expect(w.Start(stopped)).To(Succeed()) // it starts, and ends at once
+			_, err := w.script(c.from)
+			if c.want == nil {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(c.want))
+			w.nothingBound(g)
+		})
+	}
+}

@@ -16,12 +16,13 @@ func TestBootUnknown(t *testing.T) {
 		view   View
 		remedy string // empty where it is known
 	}{
-		"never booted":                        {claimedView(), ""},
-		"never booted, no record":             {claimedView(noRecord), ""},
-		"booting":                             {bootingView(), ""},
-		"the former claim ended":              {bootingView(stray), ""},
-		"missing, not booted since the claim": {bootingView(noRecord, claimedLate), ""},
-		"from before the host, and the claim": {bootingView(stray, claimedLate, func(v *View) { v.Boot.Number = 0 }), ""},
+		"never booted":                            {claimedView(), ""},
+		"never booted, no record":                 {claimedView(noRecord), ""},
+		"booting":                                 {bootingView(), ""},
+		"the former claim ended":                  {bootingView(stray), ""},
+		"of another claim, from before the claim": {bootingView(othersRecord, claimedLate, func(v *View) { v.Boot.Number = 0 }), ""},
+		"missing, not booted since the claim":     {bootingView(noRecord, claimedLate), ""},
+		"from before the host, and the claim":     {bootingView(stray, claimedLate, func(v *View) { v.Boot.Number = 0 }), ""},
 		"this claim's, from before the host, as the host says before the claim": {bootingView(claimedLate, func(v *View) { v.Boot.Number = 0 }), "Restore the BareMetalBoot from a backup"},
 		"missing":                           {bootingView(noRecord), "Restore the BareMetalBoot from a backup"},
 		"from before the host, this claim":  {bootingView(func(v *View) { v.Spec.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
