@@ -29,7 +29,7 @@ func TestAdmit(t *testing.T) {
 		"proxy, before the DHCP request":                       {proxied, false, inProxied, pxe.ErrNotYet},
 		"proxy, the first address":                             {proxied, true, inProxied, nil},
 		"off, the first address":                               {others, false, inOthers, nil},
-		"off, from outside":                                    {others, false, anywhere, pxe.ErrNotYet},
+		"off, from outside":                                    {others, false, anywhere, pxe.ErrRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

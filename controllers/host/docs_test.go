@@ -23,7 +23,7 @@ func TestOperationsDocs(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	page := string(content)
 	var tests strings.Builder
-	for _, folder := range []string{".", "../remediation", "../../inventory/lifecycle"} {
+	for _, folder := range []string{".", "../machine", "../remediation", "../../inventory/lifecycle"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, file := range files {

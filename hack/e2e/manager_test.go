@@ -38,6 +38,8 @@ type service struct {
 	first, last netip.Addr
 	// router goes with the addresses. It may be empty.
 	router netip.Addr
+	// relay is the address that a relay agent of the network sends from. It may be empty.
+	relay netip.Addr
 }
 
 // authoritative serves a network alone.
@@ -62,6 +64,9 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 		if s.router.IsValid() {
 			network["router"] = s.router.String()
 		}
+	}
+	if s.relay.IsValid() {
+		network["relays"] = []string{s.relay.String()}
 	}
 	config, err := yaml.Marshal(map[string]any{
 		"loaders": []string{filepath.Join(controllerstest.Root(), ".cache", "loaders")}, "networks": []any{network},

@@ -19,5 +19,6 @@ func throughRelay(t *testing.T) service {
 	ipf(t, "route add %s via %s", back.prefix, outer.Addr())
 	// -a adds option 82.
 	startInside(t, router, "dhcrelay", filepath.Join(controllerstest.Root(), ".cache/relay/usr/sbin/dhcrelay"), "-4", "-d", "--no-pid", "-a", "-id", "eth1", "-iu", "eth0", front.address.String())
-	return service{manager: front, hosts: back, mode: "authoritative", first: back.at(100), last: back.at(200), router: inner.Addr()}
+	// dhcrelay writes the inner address into requests, and sends them from the outer one.
+	return service{manager: front, hosts: back, mode: "authoritative", first: back.at(100), last: back.at(200), router: inner.Addr(), relay: outer.Addr()}
 }

@@ -106,7 +106,8 @@ type Network struct {
 	MTU    uint16
 	// LeaseTime is how long an address may be used without asking again.
 	LeaseTime time.Duration
-	// Relays are relay agents that are believed to forward from this network. Those with an address in Subnet are believed anyway.
+	// Relays are the addresses that relay agents of this network send from, and write into requests (giaddr) where that is none of Subnet. Without
+	// any a relay agent has to send from the address in Subnet that it writes.
 	Relays []netip.Addr
 	// MaxBoots is how many servers of this network may load what they boot at once; 0 for any number.
 	MaxBoots int

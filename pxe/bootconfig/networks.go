@@ -105,14 +105,20 @@ func (n Network) Usable(a netip.Addr) bool {
 // Contains is true for an address of a range.
 func Contains(rng pxe.Range, a netip.Addr) bool { return !a.Less(rng.First) && !rng.Last.Less(a) }
 
+// offBeside checks that the clients of a network in which another DHCP server gives addresses can be told from those of the other networks.
+func (r *reader) offBeside(n Network, networks []Network, at *field.Path) {
+	ours := func(other Network) bool { return other.Mode != Off }
+	if n.Mode == Off && !n.Subnet.IsValid() && slices.ContainsFunc(networks, ours) {
+		r.required(at.Child("subnet"), "give the network of its servers, like 192.0.2.0/24: without it any client counts as one of a network in which another DHCP server "+
+			"gives addresses, also where mode is authoritative or proxy")
+	}
+}
+
 // together checks what holds between networks.
 func (r *reader) together(networks []Network, path *field.Path) {
 	for i, n := range networks {
 		at := path.Index(i)
-		if n.Mode == Off && !n.Subnet.IsValid() && slices.ContainsFunc(networks, func(other Network) bool { return other.Mode != Off }) {
-			r.required(at.Child("subnet"), "give the network of its servers, like 192.0.2.0/24: without it any client counts as one of a network in which another DHCP server "+
-				"gives addresses, also where mode is authoritative or proxy")
-		}
+		r.offBeside(n, networks, at)
 		for j, other := range networks[:i] {
 			if n.Name == other.Name {
 				r.problems = append(r.problems, field.Duplicate(at.Child("name"), n.Name))
@@ -142,6 +148,9 @@ func indistinct(a, b Network) bool {
 	}
 	return a.Address == b.Address && a.heardAtAddress() && b.heardAtAddress()
 }
+
+// BehindRouter is true for a network that no interface of the boot server is in: a relay forwards its broadcasts, and its servers have addresses of Subnet.
+func (n Network) BehindRouter() bool { return n.Interface == "" && !n.heardAtAddress() }
 
 // heardAtAddress is true when broadcasts on the link that the boot server's address is on may come from this network. They do not
 // where the address is of another network: then a relay forwards from this one.

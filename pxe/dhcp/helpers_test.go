@@ -41,14 +41,21 @@ func booter(answer pxe.Answer) *pxetest.Booter {
 }
 
 func server(mode bootconfig.Mode, b pxe.Booter) *Server {
-	return &Server{Networks: []bootconfig.Network{network(mode)}, Booter: b, Log: logr.Discard()}
+	s := &Server{Networks: []bootconfig.Network{network(mode)}, Booter: b, Log: logr.Discard()}
+	s.devices.look = func(int) Device { return Device{} } // of this machine nothing is known
+	return s
 }
 
 // The ports that a request may come in at.
 var (
-	atServer = arrival{device: 7, source: netip.MustParseAddrPort("0.0.0.0:68")}
-	atProxy  = arrival{device: 7, proxy: true, source: netip.MustParseAddrPort("192.0.2.200:4011")}
+	atServer = arrival{Arrival: Arrival{Device: 7, Target: limitedBroadcast, Source: netip.MustParseAddrPort("0.0.0.0:68")}}
+	atProxy  = arrival{Arrival: Arrival{Device: 7, Target: ours, Source: netip.MustParseAddrPort("192.0.2.200:4011")}, proxy: true}
 )
+
+// byRelay is how a request comes in that a relay agent sends from an address.
+func byRelay(address string) arrival {
+	return arrival{Arrival: Arrival{Device: 7, Target: ours, Source: netip.AddrPortFrom(netip.MustParseAddr(address), serverPort)}}
+}
 
 func pxeClient(arch iana.Arch) []dhcpv4.Modifier {
 	return []dhcpv4.Modifier{

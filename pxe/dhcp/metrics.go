@@ -22,7 +22,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "capbm_dhcp_requests_total",
 			Help: "DHCPv4 messages by network, kind and what became of them: answered, refused (NAK), unknown (no server of the inventory), " +
-				"nothing (no boot file), no-network, elsewhere (for another DHCP server), noted (RELEASE, DECLINE), unsuitable, malformed, overloaded, failed, panicked.",
+				"nothing (no boot file), no-network, untrusted (not sent from the network or by a relay of it), elsewhere (for another DHCP server), noted (RELEASE, DECLINE), unsuitable, malformed, overloaded, failed, panicked.",
 		}, []string{"network", "kind", "result"}),
 		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "capbm_dhcp_address_conflicts_total",

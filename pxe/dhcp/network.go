@@ -4,22 +4,28 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
+// limitedBroadcast is where clients without an address send to (RFC 2131, section 4.1). Routers do not forward it (RFC 1812, section 5.3.5.1),
+// while some forward what is sent to the broadcast address of a subnet.
+var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
 // arrival is how a request came in.
 type arrival struct {
-	// device is the index of the interface, 0 if it is not known.
-	device int
+	Arrival
+
 	// proxy is true at the port of proxies, 4011.
 	proxy bool
-	// source is who sent it: the client, or a relay agent.
-	source netip.AddrPort
+}
+
+// fromLink is true for a request that no router forwarded, whatever address its sender has. Routers do not forward packets from 0.0.0.0 either
+// (RFC 1812, section 5.3.7).
+func (in arrival) fromLink() bool {
+	return in.Target == limitedBroadcast || in.Source.Addr().IsUnspecified()
 }
 
 // addrOf returns an IPv4 address of a packet, an invalid one for none.
@@ -55,55 +61,100 @@ func wantedLink(request *dhcpv4.DHCPv4) netip.Addr {
 	return addrOf(request.Options.Get(dhcpv4.OptionSubnetSelection))
 }
 
-// networkOf returns the network that a request is of: by the relay agent that forwarded it, by the address that the client has, else by
-// the interface that it came in by. A relay agent is believed where it has an address in the network, or where the
-// configuration names it.
-func (s *Server) networkOf(request *dhcpv4.DHCPv4, in arrival) (bootconfig.Network, bool) {
+// networkOf returns the network that a request is of. An error says that it is of none, or that its sender is not believed: anybody who reaches this
+// server over IP can send any request, with any MAC address, from its own IP address.
+func (s *Server) networkOf(request *dhcpv4.DHCPv4, in arrival) (bootconfig.Network, error) {
+	n, ok := s.claimedNetwork(request, in)
+	if !ok {
+		return bootconfig.Network{}, silent(noNetwork, "of none of the networks")
+	}
+	if relay := relayOf(request); relay.IsValid() {
+		return n, s.believeRelay(n, relay, in)
+	}
+	return n, s.believeClient(n, in)
+}
+
+// claimedNetwork returns the network that a request says it is of: by the relay agent that forwarded it, by the address that the client has, else by
+// the interface that it came in by.
+func (s *Server) claimedNetwork(request *dhcpv4.DHCPv4, in arrival) (bootconfig.Network, bool) {
 	relay, link := relayOf(request), wantedLink(request)
 	if relay.IsValid() {
 		return s.relayedNetwork(relay, link)
 	}
 	if client := addrOf(request.ClientIPAddr); client.IsValid() {
-		// A client that renews its lease sends to us alone, and is in a network behind a router maybe.
-		if n, ok := s.only(func(n bootconfig.Network) bool { return n.Subnet.Contains(client) }); ok {
+		// A client that renews its lease sends to us alone, and may be in a network behind a router. A broadcast is of the link that it is heard at.
+		n, ok := s.only(func(n bootconfig.Network) bool { return n.Subnet.Contains(client) })
+		if ok && (s.heardAt(in.Device)(n) || n.BehindRouter() && !in.fromLink()) {
 			return n, true
 		}
 	}
-	n, ok := s.networkAt(in.device)
+	n, ok := s.only(s.heardAt(in.Device))
 	if ok && link.IsValid() && !n.Subnet.Contains(link) {
 		return bootconfig.Network{}, false
 	}
 	return n, ok
 }
 
+// relayedNetwork returns the network of a relay agent: it must have an address there, or be named by the configuration.
 func (s *Server) relayedNetwork(relay, link netip.Addr) (bootconfig.Network, bool) {
 	if link.IsValid() {
-		return s.only(func(n bootconfig.Network) bool { return n.Subnet.Contains(link) && believes(n, relay) })
+		return s.only(func(n bootconfig.Network) bool { return n.Subnet.Contains(link) && forwardsFor(n, relay) })
 	}
 	if n, ok := s.only(func(n bootconfig.Network) bool { return n.Subnet.Contains(relay) }); ok {
 		return n, true
 	}
-	if n, ok := s.only(func(n bootconfig.Network) bool { return believes(n, relay) }); ok {
+	if n, ok := s.only(func(n bootconfig.Network) bool { return forwardsFor(n, relay) }); ok {
 		return n, true
 	}
-	n, ok := s.only(func(bootconfig.Network) bool { return true })
+	n, ok := s.only(anyNetwork)
 	return n, ok && !n.Subnet.IsValid() && len(n.Relays) == 0 // a single network of which nothing is known
 }
 
-// believes is true where a relay agent may forward requests of the network.
-func believes(n bootconfig.Network, relay netip.Addr) bool {
+// forwardsFor is true where a relay agent may forward requests of the network.
+func forwardsFor(n bootconfig.Network, relay netip.Addr) bool {
 	return n.Subnet.Contains(relay) || slices.Contains(n.Relays, relay)
 }
 
-// networkAt returns the network whose broadcasts come in by an interface. A single network has all that come in by any, unless it
-// names its interface.
-func (s *Server) networkAt(device int) (bootconfig.Network, bool) {
-	if n, ok := s.only(func(bootconfig.Network) bool { return true }); ok && n.Interface == "" {
-		return n, true
+// believeRelay returns nil for a request that a relay agent of the network sent. The giaddr that it wrote proves nothing: it must have sent the
+// request from there, or from an address that the configuration names. Many relays send from the address that they have on the way to this server.
+func (s *Server) believeRelay(n bootconfig.Network, relay netip.Addr, in arrival) error {
+	source := in.Source.Addr()
+	switch {
+	case slices.Contains(n.Relays, source):
+		return nil
+	case len(n.Relays) > 0 || source != relay:
+		return silent(untrusted, "the relay agent "+relay.String()+" sent it from "+source.String()+", which is none of the network's relays")
+	case n.Subnet.Contains(relay) || s.devices.Get(in.Device).Neighbors(relay):
+		return nil
+	default:
+		return silent(untrusted, "the relay agent "+relay.String()+" is on no link of this machine, and the network has neither subnet nor relays")
 	}
-	name, addresses := s.devices.get(device)
-	return s.only(func(n bootconfig.Network) bool { return name != "" && n.OnLink(name, addresses) })
 }
+
+// believeClient returns nil for a request that came from the network: from its link, or from an address that only its members have. A client that has an
+// address sends from there (RFC 2131, section 4.1).
+func (s *Server) believeClient(n bootconfig.Network, in arrival) error {
+	source := in.Source.Addr()
+	switch {
+	case in.fromLink() || n.Subnet.Contains(source):
+		return nil
+	case !n.BehindRouter() && s.devices.Get(in.Device).Neighbors(source):
+		return nil
+	default:
+		return silent(untrusted, "sent by unicast from "+source.String()+", which is not in the network")
+	}
+}
+
+// heardAt returns which networks' broadcasts come in by an interface. A single network has all that come in by any, unless it names its interface.
+func (s *Server) heardAt(device int) func(bootconfig.Network) bool {
+	if n, ok := s.only(anyNetwork); ok && n.Interface == "" {
+		return anyNetwork
+	}
+	d := s.devices.Get(device)
+	return func(n bootconfig.Network) bool { return d.Name != "" && n.OnLink(d.Name, d.Addresses()) }
+}
+
+func anyNetwork(bootconfig.Network) bool { return true }
 
 // only returns the one IPv4 network that matches. Of several none is right.
 func (s *Server) only(matches func(bootconfig.Network) bool) (found bootconfig.Network, ok bool) {
@@ -117,62 +168,4 @@ func (s *Server) only(matches func(bootconfig.Network) bool) (found bootconfig.N
 		found, ok = n, true
 	}
 	return found, ok
-}
-
-// deviceLife is how long what is known of an interface is believed.
-const deviceLife = 10 * time.Second
-
-// devices knows interfaces by their index. Interfaces come and go, and asking the kernel for each packet is dear.
-type devices struct {
-	// look asks the kernel.
-	look func(index int) (name string, addresses []netip.Addr)
-
-	mu    sync.Mutex
-	known map[int]device
-}
-
-type device struct {
-	name      string
-	addresses []netip.Addr
-	until     time.Time
-}
-
-func (d *devices) get(index int) (string, []netip.Addr) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	known, ok := d.known[index]
-	if !ok || time.Now().After(known.until) {
-		look := d.look
-		if look == nil {
-			look = kernelDevice
-		}
-		known = device{until: time.Now().Add(deviceLife)}
-		known.name, known.addresses = look(index)
-		if d.known == nil {
-			d.known = map[int]device{}
-		}
-		d.known[index] = known
-	}
-	return known.name, known.addresses
-}
-
-// kernelDevice returns the name of an interface and its IPv4 addresses, nothing if it is gone.
-func kernelDevice(index int) (string, []netip.Addr) {
-	found, err := net.InterfaceByIndex(index)
-	if err != nil {
-		return "", nil
-	}
-	prefixes, err := found.Addrs()
-	if err != nil {
-		return found.Name, nil
-	}
-	var addresses []netip.Addr
-	for _, p := range prefixes {
-		if prefix, ok := p.(*net.IPNet); ok {
-			if a := addrOf(prefix.IP); a.IsValid() {
-				addresses = append(addresses, a)
-			}
-		}
-	}
-	return found.Name, addresses
 }

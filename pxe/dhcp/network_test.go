@@ -22,21 +22,20 @@ func rooms() *Server {
 	}
 	six := bootconfig.Network{Name: "six", Mode: bootconfig.Authoritative, Interface: "eth1", Address: netip.MustParseAddr("2001:db8::1"), Subnet: netip.MustParsePrefix("2001:db8::/64")}
 	s := &Server{Networks: []bootconfig.Network{six, a, b, c, far}, Log: logr.Discard()}
-	s.devices.look = func(index int) (string, []netip.Addr) {
-		switch index {
-		case 1:
-			return "eth1", []netip.Addr{netip.MustParseAddr("192.168.0.1"), a.Address}
-		case 2:
-			return "eth2", []netip.Addr{b.Address}
-		case 3:
-			return "eth3", nil
-		case 4:
-			return "eth4", []netip.Addr{netip.MustParseAddr("192.168.4.1")}
-		default:
-			return "", nil
-		}
+	s.devices.look = func(index int) Device {
+		return map[int]Device{
+			1: device("eth1", "192.168.0.1/24", "10.1.0.1/16"), 2: device("eth2", "10.2.0.1/24"), 3: device("eth3"), 4: device("eth4", "192.168.4.1/24"),
+		}[index]
 	}
 	return s
+}
+
+func device(name string, prefixes ...string) Device {
+	d := Device{Name: name}
+	for _, p := range prefixes {
+		d.Prefixes = append(d.Prefixes, netip.MustParsePrefix(p))
+	}
+	return d
 }
 
 func link(a string) dhcpv4.Option {
@@ -49,6 +48,7 @@ func selection(a string) dhcpv4.Modifier {
 
 func TestNetworkOf(t *testing.T) {
 	circuit := dhcpv4.OptGeneric(dhcpv4.AgentCircuitIDSubOption, []byte("port 7"))
+	atFar := netip.MustParseAddr("10.4.0.77")
 	for name, test := range map[string]struct {
 		device  int
 		request []dhcpv4.Modifier
@@ -73,23 +73,29 @@ func TestNetworkOf(t *testing.T) {
 		"a link of an odd length":                   {1, []dhcpv4.Modifier{relayed("10.4.0.9", dhcpv4.OptGeneric(dhcpv4.LinkSelectionSubOption, []byte{1}))}, "far"},
 		"a selection of this network":               {1, []dhcpv4.Modifier{selection("10.1.0.0")}, "a"},
 		"a selection of another network":            {1, []dhcpv4.Modifier{selection("10.3.0.0")}, ""},
-		"a client that renews from behind a router": {4, []dhcpv4.Modifier{ciaddr(netip.MustParseAddr("10.4.0.77"))}, "far"},
 		"a client with an address of nobody":        {3, []dhcpv4.Modifier{ciaddr(netip.MustParseAddr("10.77.0.77"))}, "c"},
+		"a client that came from another network":   {1, []dhcpv4.Modifier{ciaddr(atFar)}, "a"},
+		"a broadcast of a network behind a router":  {4, []dhcpv4.Modifier{ciaddr(atFar)}, ""},
+		"a client that was in another network here": {2, []dhcpv4.Modifier{ciaddr(netip.MustParseAddr("10.1.0.77"))}, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			n, ok := rooms().networkOf(discover(t, test.request...), arrival{device: test.device})
+			in := arrival{Arrival: Arrival{Device: test.device, Target: limitedBroadcast, Source: atServer.Source}}
+			n, ok := rooms().claimedNetwork(discover(t, test.request...), in)
 			g.Expect(n.Name).To(Equal(test.want))
 			g.Expect(ok).To(Equal(test.want != ""))
 		})
 	}
+	g := NewWithT(t)
+	n, _ := rooms().claimedNetwork(discover(t, ciaddr(atFar)), arrival{Arrival: Arrival{Device: 4, Target: ours, Source: netip.AddrPortFrom(atFar, clientPort)}})
+	g.Expect(n.Name).To(Equal("far"), "a client that renews from behind a router")
 }
 
 // TestSingleNetwork: what is of no other network is of the only one.
 func TestSingleNetwork(t *testing.T) {
 	s := server(bootconfig.Proxy, nil)
 	of := func(device int, modifiers ...dhcpv4.Modifier) bool {
-		_, ok := s.networkOf(discover(t, modifiers...), arrival{device: device})
+		_, ok := s.claimedNetwork(discover(t, modifiers...), arrival{Arrival: Arrival{Device: device, Target: limitedBroadcast}})
 		return ok
 	}
 	g := NewWithT(t)
@@ -99,7 +105,7 @@ func TestSingleNetwork(t *testing.T) {
 	s.Networks[0].Subnet = netip.Prefix{}
 	g.Expect(of(99, relayed("10.0.0.9"))).To(BeTrue(), "nothing is known of the network")
 	s.Networks[0].Interface = "eth0"
-	s.devices.look = func(index int) (string, []netip.Addr) { return map[int]string{1: "eth0", 2: "eth1"}[index], nil }
+	s.devices.look = func(index int) Device { return map[int]Device{1: device("eth0"), 2: device("eth1")}[index] }
 	g.Expect(of(1)).To(BeTrue())
 	g.Expect(of(2)).To(BeFalse())
 }
@@ -108,20 +114,21 @@ func TestSingleNetwork(t *testing.T) {
 func TestDevices(t *testing.T) {
 	g := NewWithT(t)
 	asked := 0
-	d := devices{look: func(index int) (string, []netip.Addr) {
+	d := Devices{look: func(index int) Device {
 		asked++
 		return kernelDevice(index)
 	}}
 	lo, err := net.InterfaceByName("lo")
 	g.Expect(err).NotTo(HaveOccurred())
 	for range 3 {
-		name, addresses := d.get(lo.Index)
-		g.Expect(name).To(Equal("lo"))
-		g.Expect(addresses).To(ContainElement(netip.MustParseAddr("127.0.0.1")))
+		found := d.Get(lo.Index)
+		g.Expect(found.Name).To(Equal("lo"))
+		g.Expect(found.Addresses()).To(ContainElement(netip.MustParseAddr("127.0.0.1")))
+		g.Expect(found.Neighbors(netip.MustParseAddr("127.1.2.3"))).To(BeTrue())
+		g.Expect(found.Neighbors(netip.MustParseAddr("192.0.2.1"))).To(BeFalse())
 	}
 	g.Expect(asked).To(Equal(1))
-	name, _ := d.get(1 << 30)
-	g.Expect(name).To(BeEmpty())
+	g.Expect(d.Get(1 << 30)).To(Equal(Device{}))
 }
 
 // TestRelay: what a relay sends along goes back to it, and it may stand in for the server.
@@ -132,15 +139,15 @@ func TestRelay(t *testing.T) {
 	override := dhcpv4.OptGeneric(dhcpv4.ServerIdentifierOverrideSubOption, proxy.AsSlice())
 	s := server(bootconfig.Authoritative, booter(networkBoot))
 	request := discover(t, relayed("192.0.2.3", circuit, override), selection("192.0.2.0"))
-	offer, _ := ask(t, s, request, atServer)
+	offer, _ := ask(t, s, request, byRelay("192.0.2.3"))
 	g.Expect(offer.Options.Get(dhcpv4.OptionRelayAgentInformation)).To(Equal(request.Options.Get(dhcpv4.OptionRelayAgentInformation)))
 	g.Expect(offer.Options.Get(dhcpv4.OptionSubnetSelection)).To(Equal([]byte{192, 0, 2, 0}))
 	g.Expect(addrOf(offer.GatewayIPAddr)).To(Equal(proxy))
 	g.Expect(addrOf(offer.ServerIdentifier())).To(Equal(proxy))
 
-	_, what := ask(t, s, message(t, dhcpv4.MessageTypeRequest, relayed("192.0.2.3", circuit, override), serverID(proxy), requested(leased)), atServer)
+	_, what := ask(t, s, message(t, dhcpv4.MessageTypeRequest, relayed("192.0.2.3", circuit, override), serverID(proxy), requested(leased)), byRelay("192.0.2.3"))
 	g.Expect(what).To(Equal(answered))
-	_, what = ask(t, s, message(t, dhcpv4.MessageTypeRequest, relayed("192.0.2.3", circuit), serverID(proxy), requested(leased)), atServer)
+	_, what = ask(t, s, message(t, dhcpv4.MessageTypeRequest, relayed("192.0.2.3", circuit), serverID(proxy), requested(leased)), byRelay("192.0.2.3"))
 	g.Expect(what).To(Equal(elsewhere), "no relay said so")
 	_, what = ask(t, s, message(t, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(override)), serverID(proxy), requested(leased)), atServer)
 	g.Expect(what).To(Equal(elsewhere), "a client cannot say so")
@@ -150,7 +157,7 @@ func TestDestination(t *testing.T) {
 	const everyone = "255.255.255.255:68"
 	port := dhcpv4.OptGeneric(dhcpv4.RelaySourcePortSubOption, nil)
 	from := func(text string, proxy bool) arrival {
-		return arrival{device: 7, proxy: proxy, source: netip.MustParseAddrPort(text)}
+		return arrival{Arrival: Arrival{Device: 7, Source: netip.MustParseAddrPort(text)}, proxy: proxy}
 	}
 	for name, test := range map[string]struct {
 		request *dhcpv4.DHCPv4

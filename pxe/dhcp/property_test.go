@@ -57,6 +57,10 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 	named := reply.BootFileName + reply.BootFileNameOption()
 	given := addrOf(reply.YourIPAddr)
 	switch {
+	case in.Source.Addr() == fromOutside.Source.Addr():
+		t.Fatalf("somebody outside of the network is answered: %s", request)
+	case relayOf(request).IsValid() && relayOf(request) != in.Source.Addr():
+		t.Fatalf("a relay is answered that sends from %s: %s", in.Source, request)
 	case !answer.Known:
 		t.Fatalf("somebody unknown is answered: %s", reply)
 	case n.Mode == bootconfig.Off:
@@ -90,7 +94,10 @@ var answers = []pxe.Answer{
 	{Known: true, Boot: pxe.Soon},
 }
 
-var arrivals = []arrival{atServer, atProxy}
+// fromOutside is how a request comes in that is routed, from an address of no network.
+var fromOutside = byRelay("10.0.0.1")
+
+var arrivals = []arrival{atServer, atProxy, byRelay("192.0.2.3"), byRelay("192.0.2.9"), fromOutside, {Arrival: fromOutside.Arrival, proxy: true}}
 
 func TestPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -21,6 +21,7 @@ const (
 	unknown    result = "unknown"    // not a server of the inventory
 	nothing    result = "nothing"    // a server of the inventory that has nothing to boot
 	noNetwork  result = "no-network" // of none of the networks
+	untrusted  result = "untrusted"  // of a network, says a sender that is neither in it nor a relay agent of it
 	elsewhere  result = "elsewhere"  // for another DHCP server
 	noted      result = "noted"      // RELEASE and DECLINE have no answer
 	unsuitable result = "unsuitable" // nothing that this server answers
@@ -59,9 +60,9 @@ func (s *Server) handle(ctx context.Context, request *dhcpv4.DHCPv4, in arrival)
 		return x, silent(unsuitable, "not a request of an Ethernet interface")
 	}
 	x.client = Classify(request)
-	var ok bool
-	if x.network, ok = s.networkOf(request, in); !ok {
-		return x, silent(noNetwork, "of none of the networks")
+	var err error
+	if x.network, err = s.networkOf(request, in); err != nil {
+		return x, err
 	}
 	kind, err := x.kind()
 	if err != nil {

@@ -40,8 +40,9 @@ type Server struct {
 	// Probe says whether a machine on a link of ours, where we have the address from, uses an address. Defaults to the function Probe.
 	Probe func(ctx context.Context, from, address netip.Addr) (owner net.HardwareAddr, used bool, err error)
 
-	devices devices
+	devices Devices
 	seldom  seldom
+	dropped seldom // whose requests were logged because the sender is not believed
 }
 
 // Serve answers what comes to the port of DHCP until ctx ends. It closes conn. A bad packet is dropped, and so is one that comes
@@ -62,26 +63,26 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn, proxy bool) err
 		s.Metrics.expect(s.Networks[i].Name)
 	}
 	packets := ipv4.NewPacketConn(conn)
-	if err := packets.SetControlMessage(ipv4.FlagInterface, true); err != nil {
+	if err := packets.SetControlMessage(ipv4.FlagInterface|ipv4.FlagDst, true); err != nil {
 		return errors.Join(err, conn.Close())
 	}
 	return Loop{
 		Log: s.Log,
-		Read: func(buffer []byte) (int, int, net.Addr, error) {
+		Read: func(buffer []byte) (int, Arrival, error) {
 			n, control, source, err := packets.ReadFrom(buffer)
 			if control == nil {
 				control = &ipv4.ControlMessage{}
 			}
-			return n, control.IfIndex, source, err
+			return n, NewArrival(control.IfIndex, control.Dst, source), err
 		},
-		Take: func(packet []byte, device int, source netip.AddrPort) (answer, overload func()) {
+		Take: func(packet []byte, in Arrival) (answer, overload func()) {
 			request, err := parse(packet)
 			if err != nil {
 				s.Metrics.request("", dhcpv4.MessageTypeNone, malformed)
-				s.Log.V(4).Info("Dropping what is no DHCP packet", "source", source.String(), "error", err.Error())
+				s.Log.V(4).Info("Dropping what is no DHCP packet", "source", in.Source.String(), "error", err.Error())
 				return nil, nil
 			}
-			return func() { s.answer(ctx, packets, request, arrival{proxy: proxy, device: device, source: source}) }, func() {
+			return func() { s.answer(ctx, packets, request, arrival{in, proxy}) }, func() {
 				s.Metrics.request("", request.MessageType(), overloaded)
 				s.Log.V(2).Info("Dropping a DHCP packet: too many at once", "mac", request.ClientHWAddr.String())
 			}
@@ -122,9 +123,10 @@ func (s *Server) answer(ctx context.Context, conn *ipv4.PacketConn, request *dhc
 	}
 }
 
-// saw notes that firmware asked: for a boot file that it is told, or for one that it is not.
+// saw notes that firmware asked: for a boot file that it is told, or for one that it is not. What did not come from one of the networks counts for nothing.
 func (s *Server) saw(x *exchange, what result) {
 	switch {
+	case what == noNetwork || what == untrusted:
 	case x.file != "" && what == answered:
 		s.Booter.Saw(x.request.ClientHWAddr, pxe.StageDHCP, addrOf(x.reply.YourIPAddr), x.client.String())
 	case x.client.Boots() && x.request.OpCode == dhcpv4.OpcodeBootRequest:
@@ -137,6 +139,8 @@ func (s *Server) tell(x *exchange, what result, err error) {
 	log := s.Log.WithValues("mac", x.request.ClientHWAddr.String(), "kind", x.request.MessageType().String(), "client", x.client.String(), "network", x.network.Name)
 	notable := what == failed || x.client.Boots() && (what == unknown || what == noNetwork || what == nothing)
 	switch {
+	case what == untrusted && s.dropped.allow(x.in.Source.Addr().String()):
+		log.Info("Dropped a DHCP request whose sender is not believed", "why", err.Error(), "source", x.in.Source.String(), "giaddr", relayOf(x.request).String())
 	case what == answered || what == refused:
 		log.V(4).Info("Answering", "address", x.reply.YourIPAddr.String(), "file", x.file)
 	case !notable || !s.seldom.allow(x.request.ClientHWAddr.String()+string(what)):
@@ -153,7 +157,7 @@ func (s *Server) tell(x *exchange, what result, err error) {
 // answer to the port of proxies goes back to where the request came from. All come from the address that the clients know.
 func destination(x *exchange) (net.Addr, *ipv4.ControlMessage) {
 	out := &ipv4.ControlMessage{Src: x.network.Address.AsSlice()}
-	source, relay, client := x.in.source, relayOf(x.request), addrOf(x.request.ClientIPAddr)
+	source, relay, client := x.in.Source, relayOf(x.request), addrOf(x.request.ClientIPAddr)
 	switch {
 	case relay.IsValid():
 		target := netip.AddrPortFrom(relay, serverPort)
@@ -169,7 +173,7 @@ func destination(x *exchange) (net.Addr, *ipv4.ControlMessage) {
 		}
 		return net.UDPAddrFromAddrPort(netip.AddrPortFrom(client, clientPort)), out
 	default:
-		out.IfIndex = x.in.device
+		out.IfIndex = x.in.Device
 		return &net.UDPAddr{IP: net.IPv4bcast, Port: clientPort}, out
 	}
 }

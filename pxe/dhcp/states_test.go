@@ -277,7 +277,11 @@ func TestProbe(t *testing.T) {
 				probes++
 				return test.owner, probes <= test.used, test.err
 			}
-			reply, what := ask(t, s, test.request, atServer)
+			in := atServer
+			if relay := relayOf(test.request); relay.IsValid() {
+				in = byRelay(relay.String())
+			}
+			reply, what := ask(t, s, test.request, in)
 			g.Expect(probes).To(Equal(test.probes))
 			if !test.offered.IsValid() {
 				g.Expect(what).To(Equal(failed))

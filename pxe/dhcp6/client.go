@@ -75,7 +75,7 @@ func bootURL(n bootconfig.Network, client dhcp.Client, answer pxe.Answer, mac ne
 // know. Else there is the DUID, which may hold the address of another interface of the same server, and the client's
 // link-local address, which firmware makes of its MAC address (RFC 4291, appendix A): EDK2's DUID is a UUID.
 func (x *exchange) macs() []net.HardwareAddr {
-	client := x.in.source.Addr()
+	client := x.in.Source.Addr()
 	if len(x.relays) > 0 {
 		relay := x.relays[len(x.relays)-1] // the first that saw it
 		if kind, mac := relay.Options.ClientLinkLayerAddress(); kind == iana.HWTypeEthernet && len(mac) == 6 {

@@ -422,10 +422,18 @@ func TestSilence(t *testing.T) {
 		s, err := New(&Server{Networks: []bootconfig.Network{network(bootconfig.Off)}, Booter: newBooter(bootsUp), Log: logr.Discard()})
 		g.Expect(err).NotTo(HaveOccurred())
 		relayed := through(message(dhcpv6.MessageTypeSolicit), "2001:db8::1", "fe80::1")
-		_, err = s.handle(t.Context(), relayed, arrival{})
+		_, err = s.handle(t.Context(), relayed, from("2001:db8::1"))
 		g.Expect(err).To(MatchError("DHCPv6 is off in this network"))
 	})
 }
+
+// from is how a packet comes in at the loopback interface, to this machine alone.
+func from(source string) dhcp.Arrival {
+	return dhcp.Arrival{Device: loopback, Target: netip.MustParseAddr("2001:db8::5"), Source: netip.AddrPortFrom(netip.MustParseAddr(source), 546)}
+}
+
+// loopback is the index of the loopback interface, in every network namespace.
+const loopback = 1
 
 func through(packet dhcpv6.DHCPv6, link, peer string, options ...dhcpv6.Option) *dhcpv6.RelayMessage {
 	relayed, err := dhcpv6.EncapsulateRelay(packet, dhcpv6.MessageTypeRelayForward, net.ParseIP(link), net.ParseIP(peer))
@@ -492,12 +500,12 @@ func TestRelays(t *testing.T) {
 func TestDestination(t *testing.T) {
 	g := NewWithT(t)
 	source := netip.MustParseAddrPort("[fe80::2%eth0]:546")
-	g.Expect((&exchange{in: arrival{source: source}}).destination()).To(Equal(source))
+	g.Expect((&exchange{in: dhcp.Arrival{Source: source}}).destination()).To(Equal(source))
 	source = netip.MustParseAddrPort("[2001:db8::9]:4000")
 	plain := through(message(dhcpv6.MessageTypeSolicit), "::", "fe80::2")
-	g.Expect((&exchange{in: arrival{source: source}, relays: []*dhcpv6.RelayMessage{plain}}).destination().String()).To(Equal("[2001:db8::9]:547"))
+	g.Expect((&exchange{in: dhcp.Arrival{Source: source}, relays: []*dhcpv6.RelayMessage{plain}}).destination().String()).To(Equal("[2001:db8::9]:547"))
 	port := through(message(dhcpv6.MessageTypeSolicit), "::", "fe80::2", dhcpv6.OptRelayPort(0))
-	g.Expect((&exchange{in: arrival{source: source}, relays: []*dhcpv6.RelayMessage{port, plain}}).destination()).To(Equal(source))
+	g.Expect((&exchange{in: dhcp.Arrival{Source: source}, relays: []*dhcpv6.RelayMessage{port, plain}}).destination()).To(Equal(source))
 }
 
 // TestWhoAsks: the MAC address is found from the relay, the DUID, or the link-local address.
@@ -536,10 +544,11 @@ func TestWhoAsks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s, err := New(&Server{Networks: []bootconfig.Network{network(bootconfig.Authoritative)}, Booter: newBooter(bootsUp), Log: logr.Discard()})
+			n := network(bootconfig.Authoritative)
+			n.Relays = []netip.Addr{netip.MustParseAddr(eui64), netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")}
+			s, err := New(&Server{Networks: []bootconfig.Network{n}, Booter: newBooter(bootsUp), Log: logr.Discard()})
 			g.Expect(err).NotTo(HaveOccurred())
-			in := arrival{device: s.heard["rack-1"], source: netip.AddrPortFrom(netip.MustParseAddr(c.source), 546)}
-			x, err := s.handle(t.Context(), c.packet, in)
+			x, err := s.handle(t.Context(), c.packet, from(c.source))
 			if c.known {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(x.mac).To(Equal(mac))
@@ -563,7 +572,7 @@ func TestNetworks(t *testing.T) {
 	n.Subnet = netip.MustParsePrefix("2001:db8:7::/64")
 	s, err := New(&Server{Networks: []bootconfig.Network{n}, Booter: newBooter(bootsUp), Log: logr.Discard()})
 	g.Expect(err).NotTo(HaveOccurred(), "a network behind a relay needs no interface")
-	_, err = s.handle(t.Context(), message(dhcpv6.MessageTypeSolicit), arrival{device: 1, source: netip.MustParseAddrPort("[fe80::1]:546")})
+	_, err = s.handle(t.Context(), message(dhcpv6.MessageTypeSolicit), from("fe80::1"))
 	g.Expect(resultOf(err)).To(Equal(noNetwork))
 	n.Subnet, n.Address = netip.MustParsePrefix("::/64"), netip.IPv6Loopback()
 	s, err = New(&Server{Networks: []bootconfig.Network{n}})
@@ -629,9 +638,12 @@ func FuzzHandle(f *testing.F) {
 			return
 		}
 		for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
-			s := &Server{Networks: []bootconfig.Network{network(mode)}, Booter: newBooter(bootsUp), Log: logr.Discard(), heard: map[string]int{"rack-1": 1}}
-			in := arrival{device: 1, source: netip.MustParseAddrPort("[fe80::5054:ff:fe00:1]:546")}
-			x, err := s.handle(t.Context(), packet, in)
+			s := &Server{Networks: []bootconfig.Network{network(mode)}, Booter: newBooter(bootsUp), Log: logr.Discard(), heard: map[string]int{"rack-1": loopback}}
+			source := "fe80::5054:ff:fe00:1"
+			if packet.IsRelay() {
+				source = "2001:db8::1"
+			}
+			x, err := s.handle(t.Context(), packet, from(source))
 			if err != nil {
 				continue
 			}

@@ -23,6 +23,7 @@ const (
 	unknown    result = "unknown"    // not a server of the inventory
 	nothing    result = "nothing"    // a server of the inventory that has nothing to boot, in a network where others give addresses
 	noNetwork  result = "no-network" // of none of the networks
+	untrusted  result = "untrusted"  // of a network, says a sender that is neither on its link nor a relay agent of it
 	elsewhere  result = "elsewhere"  // for another DHCPv6 server
 	unsuitable result = "unsuitable" // nothing that this server answers
 	malformed  result = "malformed"  // no DHCPv6
@@ -43,7 +44,7 @@ func silent(r result, why string) error { return silence{result: r, why: why} }
 
 // exchange is a request with all that is known of it, and its answer in the making.
 type exchange struct {
-	in      arrival
+	in      dhcp.Arrival
 	request *dhcpv6.Message
 	relays  []*dhcpv6.RelayMessage
 	network bootconfig.Network
@@ -58,16 +59,15 @@ type exchange struct {
 }
 
 // handle answers a packet: the exchange's reply is to be sent. An error says why there is none, as a silence where that is normal.
-func (s *Server) handle(ctx context.Context, packet dhcpv6.DHCPv6, in arrival) (*exchange, error) {
+func (s *Server) handle(ctx context.Context, packet dhcpv6.DHCPv6, in dhcp.Arrival) (*exchange, error) {
 	x := &exchange{in: in, request: &dhcpv6.Message{}}
 	request, relays, err := unwrap(packet)
 	if err != nil {
 		return x, err
 	}
 	x.request, x.relays, x.client = request, relays, Classify(request)
-	var ok bool
-	if x.network, ok = s.networkOf(x); !ok {
-		return x, silent(noNetwork, "of none of the networks")
+	if x.network, err = s.networkOf(x); err != nil {
+		return x, err
 	}
 	if x.network.Mode == bootconfig.Off {
 		return x, silent(elsewhere, "DHCPv6 is off in this network")

@@ -37,13 +37,16 @@ type Server struct {
 	Metrics *Metrics
 
 	heard               map[string]int // the index of the interface that a network's multicasts are heard at
+	devices             dhcp.Devices
 	strangers, failures rate.Sometimes // what is logged of them
+	dropped             rate.Sometimes // what is logged of requests whose sender is not believed
 }
 
 // New returns a Server of what is exported in s. The interfaces of its networks must be there.
 func New(s *Server) (*Server, error) {
 	s.heard = map[string]int{}
 	s.strangers, s.failures = rate.Sometimes{First: 10, Interval: time.Minute}, rate.Sometimes{First: 10, Interval: time.Minute}
+	s.dropped = rate.Sometimes{First: 10, Interval: time.Minute}
 	for _, n := range s.Networks {
 		if n.Mode == bootconfig.Off || !onLink(n) {
 			continue
@@ -95,23 +98,23 @@ func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	}
 	return dhcp.Loop{
 		Log: s.Log,
-		Read: func(buffer []byte) (int, int, net.Addr, error) {
+		Read: func(buffer []byte) (int, dhcp.Arrival, error) {
 			n, control, source, err := packets.ReadFrom(buffer)
 			if control == nil {
 				control = &ipv6.ControlMessage{}
 			}
-			return n, control.IfIndex, source, err
+			return n, dhcp.NewArrival(control.IfIndex, control.Dst, source), err
 		},
-		Take: func(content []byte, device int, source netip.AddrPort) (answer, overload func()) {
+		Take: func(content []byte, in dhcp.Arrival) (answer, overload func()) {
 			packet, err := parse(content)
 			if err != nil {
 				s.Metrics.request("", dhcpv6.MessageTypeNone, malformed)
-				s.Log.V(4).Info("Dropping what is no DHCPv6 packet", "source", source.String(), "error", err.Error())
+				s.Log.V(4).Info("Dropping what is no DHCPv6 packet", "source", in.Source.String(), "error", err.Error())
 				return nil, nil
 			}
-			return func() { s.answer(ctx, packets, packet, arrival{device: device, source: source}) }, func() {
+			return func() { s.answer(ctx, packets, packet, in) }, func() {
 				s.Metrics.request("", dhcpv6.MessageTypeNone, overloaded)
-				s.Log.V(2).Info("Dropping a DHCPv6 packet: too many at once", "source", source.String())
+				s.Log.V(2).Info("Dropping a DHCPv6 packet: too many at once", "source", in.Source.String())
 			}
 		},
 	}.Run(ctx)
@@ -119,7 +122,7 @@ func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 
 // join makes the socket hear the multicasts of all networks, and tell by which interface a packet came in.
 func (s *Server) join(packets *ipv6.PacketConn) error {
-	if err := packets.SetControlMessage(ipv6.FlagInterface, true); err != nil {
+	if err := packets.SetControlMessage(ipv6.FlagInterface|ipv6.FlagDst, true); err != nil {
 		return err
 	}
 	joined := map[int]bool{}
@@ -147,7 +150,7 @@ func parse(packet []byte) (request dhcpv6.DHCPv6, err error) {
 	return dhcpv6.FromBytes(packet)
 }
 
-func (s *Server) answer(ctx context.Context, conn *ipv6.PacketConn, packet dhcpv6.DHCPv6, in arrival) {
+func (s *Server) answer(ctx context.Context, conn *ipv6.PacketConn, packet dhcpv6.DHCPv6, in dhcp.Arrival) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	defer func() {
@@ -190,20 +193,22 @@ func (s *Server) saw(x *exchange, what result) {
 // port that it asked from if it says so (RFC 8357).
 func (x *exchange) destination() netip.AddrPort {
 	if len(x.relays) > 0 && x.relays[0].Options.RelayPort() == nil {
-		return netip.AddrPortFrom(x.in.source.Addr(), serverPort)
+		return netip.AddrPortFrom(x.in.Source.Addr(), serverPort)
 	}
-	return x.in.source
+	return x.in.Source
 }
 
 // tell logs what became of a request. What anybody on the wire can bring about again and again is told seldom.
 func (s *Server) tell(x *exchange, what result, err error) {
 	log := s.Log.WithValues("mac", x.mac.String(), "kind", x.request.MessageType.String(), "client", x.client.String(), "network", x.network.Name,
-		"source", x.in.source.String())
+		"source", x.in.Source.String())
 	switch {
 	case what == answered:
 		log.V(4).Info("Answering", "answer", x.reply.MessageType.String(), "address", x.address.String(), "file", x.url)
 	case what == failed:
 		s.failures.Do(func() { log.Error(err, "Answer DHCPv6") })
+	case what == untrusted:
+		s.dropped.Do(func() { log.Info("Dropped a DHCPv6 request whose sender is not believed", "why", err.Error()) })
 	case x.client.Boots() && (what == unknown || what == noNetwork || what == nothing):
 		s.strangers.Do(func() { log.Info("A machine that wants to boot gets no boot file", "why", err.Error()) })
 	default:

@@ -42,6 +42,7 @@ func lab6(t *testing.T, mode bootconfig.Mode, booter *pxetest.Booter) *pxetest.F
 		Config: server.Config{
 			Networks: []bootconfig.Network{{
 				Name: "test", Mode: mode, Subnet: netip.MustParsePrefix("::/64"), Address: loopback, URL: "http://" + netip.AddrPortFrom(loopback, httpPort).String(),
+				Relays: []netip.Addr{loopback}, // which has but this address to send from
 			}},
 			DHCP6Address: netip.AddrPortFrom(loopback, dhcpPort).String(), TFTPAddress: at(tftpPort), HTTPAddress: at(httpPort), LoaderDirs: []string{loaders},
 			Artifacts: artifact.Options{Dir: t.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: 1},

@@ -1,0 +1,104 @@
+package dhcp6
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/insomniacslk/dhcp/dhcpv6"
+	"github.com/insomniacslk/dhcp/iana"
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
+)
+
+// TestBelieved: a request that a router forwarded is of a network only if an address of the network sent it, or a relay agent that is known. Any other is
+// dropped, and counts for nothing.
+func TestBelieved(t *testing.T) {
+	const outside = "2001:db8:9::7"
+	client := func() dhcpv6.DHCPv6 {
+		return message(dhcpv6.MessageTypeSolicit, firmware(classPXE, iana.EFI_X86_64))
+	}
+	via := func(link string) dhcpv6.DHCPv6 { return through(client(), link, "fe80::1") }
+	multicast := func(in dhcp.Arrival, group string) dhcp.Arrival {
+		in.Target = netip.MustParseAddr(group)
+		return in
+	}
+	behind := network(bootconfig.Proxy)
+	behind.Name, behind.Interface, behind.Subnet = "rack-2", "", netip.MustParsePrefix("2001:db8:2::/64")
+	named := behind
+	named.Name, named.Subnet, named.Relays = "rack-3", netip.MustParsePrefix("2001:db8:3::/64"), []netip.Addr{netip.MustParseAddr("2001:db8:8::1"), netip.MustParseAddr("fe80::9")}
+	for name, test := range map[string]struct {
+		packet  dhcpv6.DHCPv6
+		in      dhcp.Arrival
+		network string
+		what    result
+	}{
+		"a link-local address":                    {client(), from("fe80::1"), "rack-1", answered},
+		"a link-local address with a zone":        {client(), from("fe80::1%lo"), "rack-1", answered},
+		"all servers of the link":                 {client(), multicast(from(outside), "ff02::1:2"), "rack-1", answered},
+		"an address of the subnet":                {client(), from("2001:db8::66"), "rack-1", answered},
+		"an address of the link":                  {client(), from("::1"), "rack-1", answered},
+		"routed":                                  {client(), from(outside), "rack-1", untrusted},
+		"routed to all servers of the site":       {client(), multicast(from(outside), "ff05::1:3"), "rack-1", untrusted},
+		"a switch that forwards":                  {via("::"), from("fe80::1"), "rack-1", answered},
+		"routed, as if by a switch":               {via("::"), from(outside), "rack-1", untrusted},
+		"a relay":                                 {via("2001:db8:2::1"), from("2001:db8:2::1"), "rack-2", answered},
+		"a relay before a relay":                  {through(via("2001:db8:2::1"), "2001:db8:2::2", "2001:db8:2::1"), from("2001:db8:2::2"), "rack-2", answered},
+		"a named relay":                           {via("2001:db8:3::1"), from("2001:db8:8::1"), "rack-3", answered},
+		"a named relay of an unknown link":        {via("2001:db8:7::1"), from("2001:db8:8::1"), "rack-3", answered},
+		"a named relay with a link-local address": {via("2001:db8:3::1"), from("fe80::9%lo"), "rack-3", answered},
+		"no relay":                                {via("2001:db8:2::1"), from(outside), "rack-2", untrusted},
+		"no relay, of a network with one":         {via("2001:db8:3::1"), from(outside), "rack-3", untrusted},
+		"no relay, of the link":                   {via("2001:db8::1"), from(outside), "rack-1", untrusted},
+		"no relay, with its own link":             {via(outside), from(outside), "", noNetwork},
+		"no relay, around one":                    {through(via("2001:db8:2::1"), outside, "fe80::1"), from(outside), "rack-2", untrusted},
+		"a relay that is not named":               {via("2001:db8:3::1"), from("2001:db8:3::1"), "rack-3", untrusted},
+		"a relay that sends from elsewhere":       {via("2001:db8:2::1"), from("2001:db8:2::9"), "rack-2", untrusted},
+		"a relay that another network names":      {via("2001:db8:2::1"), from("2001:db8:8::1"), "rack-2", untrusted},
+		"a link-local address, as if a relay":     {via("2001:db8:2::1"), from("fe80::1"), "rack-2", untrusted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			booter := newBooter(bootsUp)
+			s, err := New(&Server{Networks: []bootconfig.Network{network(bootconfig.Proxy), behind, named}, Booter: booter, Log: logr.Discard()})
+			g.Expect(err).NotTo(HaveOccurred())
+			x, err := s.handle(t.Context(), test.packet, test.in)
+			g.Expect(resultOf(err)).To(Equal(test.what))
+			g.Expect(x.network.Name).To(Equal(test.network))
+			s.saw(x, resultOf(err))
+			if test.what == answered {
+				g.Expect(booter.Stages()).To(Equal([]pxe.Stage{pxe.StageDHCP}))
+			} else {
+				g.Expect(booter.Stages()).To(BeEmpty())
+			}
+		})
+	}
+}
+
+// TestUntrusted: over a real socket, what is not believed is counted, no stage of a boot, and its log is bounded.
+func TestUntrusted(t *testing.T) {
+	g := NewWithT(t)
+	booter := newBooter(bootsUp)
+	w := newWire(t, booter, network(bootconfig.Proxy))
+	const packets = 30
+	for range packets {
+		w.send(through(message(dhcpv6.MessageTypeSolicit, firmware(classPXE, iana.EFI_X86_64)), "2001:db8::1", "fe80::1"))
+	}
+	g.Eventually(func() float64 { return w.counted("solicit", "untrusted") }).Should(Equal(float64(packets)))
+	g.Expect(booter.Stages()).To(BeEmpty())
+
+	lines := 0
+	s, err := New(&Server{
+		Networks: []bootconfig.Network{network(bootconfig.Proxy)}, Booter: booter, Log: funcr.New(func(string, string) { lines++ }, funcr.Options{Verbosity: 1}),
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	for range packets {
+		x, err := s.handle(t.Context(), message(dhcpv6.MessageTypeSolicit), from("2001:db8:9::7"))
+		s.tell(x, resultOf(err), err)
+	}
+	g.Expect(lines).To(Equal(10))
+}
