@@ -228,7 +228,9 @@ func TestServedBootIsKept(t *testing.T) {
 	t.Run("its host is detached and deleted", func(t *testing.T) {
 		g := NewWithT(t)
 		server, claim, boot := served(t)
-		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{v1alpha1.DetachedAnnotation: "anna"} })
+		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+			h.Annotations = map[string]string{v1alpha1.DetachedAnnotation: "anna"}
+		})
 		g.Expect(env.Client.Delete(t.Context(), server.Host)).To(Succeed())
 		env.Gone(t, server.Host)
 		g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed()) // as the garbage collector does
