@@ -24,8 +24,8 @@ import (
 //     Another client is refused, which does not end the boot.
 //   - Where the mode is off the first address is served; for the script, of the network's subnet where that is configured.
 //
-// A client of an address family that no network has is judged by all networks. The script of a server that leased an address of one family goes to no client
-// of another: its loader has that address.
+// A client of an address family that no network has is judged by all networks. The script of a server that leased an address in this boot goes to no client of
+// a network in which another DHCP server gives addresses, also of the other family: its loader has the leased address.
 func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
 	networks := b.networksFor(from)
 	if len(networks) == 0 {
@@ -41,17 +41,13 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	}
 	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
 		slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return authoritativeFor(n, from) })
-	leasedElsewhere, err := b.leasedElsewhere(ctx, a.host, leased, operatingSystem)
-	if err != nil {
-		return nil, err
-	}
 	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil // its loader came from a network where DHCP is not ours
 	if dhcpAt == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnAt) {
 		dhcpAt = b.started.Load() // only a leased address is served, so it needs no request that this boot server saw
 	}
 	switch {
-	case !authoritative && len(leasedElsewhere) > 0:
-		return nil, refusedFor(from, leasedElsewhere)
+	case !authoritative && !operatingSystem && offered.IsValid() && external(networks, from, operatingSystem):
+		return nil, refused("the request came from %s, and the server leased %s of another network in this boot", from, offered)
 	case !authoritative && (unseen || external(networks, from, operatingSystem)):
 		return nil, nil //nolint:nilnil // another DHCP server has that network, and what it is asked is not seen here
 	case !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Off }):
@@ -63,20 +59,8 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	case len(leased) == 0:
 		return nil, tooEarly("the server leased no address yet")
 	default:
-		return nil, refusedFor(from, leased)
+		return nil, refused("the request came from %s, and the server leased %v. If the server moved to another network, delete its Lease", from, leased)
 	}
-}
-
-func refusedFor(from netip.Addr, leased []netip.Addr) error {
-	return refused("the request came from %s, and the server leased %v. If the server moved to another network, delete its Lease", from, leased)
-}
-
-// leasedElsewhere returns the addresses that a host leased in any network, for a script that is asked for from a network in which it leased none.
-func (b *Booter) leasedElsewhere(ctx context.Context, host *v1alpha1.BareMetalHost, leased []netip.Addr, operatingSystem bool) ([]netip.Addr, error) {
-	if operatingSystem || len(leased) > 0 {
-		return nil, nil
-	}
-	return b.leasedAddresses(ctx, host, b.Networks)
 }
 
 // networksFor returns the networks of the address family of a client, all if none is.

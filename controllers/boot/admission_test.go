@@ -386,6 +386,16 @@ func TestPowerOnNotInCache(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
+// TestLeaseOfEarlier: a lease that the server, or its operating system, got before this boot says nothing of the other family: its loader may have an address there.
+func TestLeaseOfEarlier(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld(leasing, proxied6)
+	w.lease(t, leasing, honest)
+	w.dhcp(netip.Addr{})
+	_, err := w.script(inProxied6)
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
 // TestAdmissionAfterARestart: a boot server that started after the power-on serves a leased address without the DHCP request, which the one before it may have
 // answered; and opens nothing to others by that.
 func TestAdmissionAfterARestart(t *testing.T) {

@@ -270,8 +270,8 @@ func (b *Booter) failed(boot *v1alpha1.BareMetalBoot, reason string, err error) 
 
 func problemKey(p *v1alpha1.BootProblem) string { return p.Reason + ": " + p.Message }
 
-// enqueue hands what was seen to the writers unless it was written for this attempt. When they are too slow it is dropped: it helps
-// people, nothing that is given out depends on it, and the next request is written instead. It returns whether it is written now.
+// enqueue hands what was seen to the writers unless it was written for this attempt. When they are too slow it is dropped, and the next request is written
+// instead. It helps people; of what is given out only the stage DHCP decides something, and that is noted in memory too. It returns whether it is written now.
 func (b *Booter) enqueue(boot *v1alpha1.BareMetalBoot, what string, tell func(*news)) bool {
 	key := sightingKey{client.ObjectKeyFromObject(boot), what}
 	if !b.sightings.take(key, boot.Spec.Number, b.Clock.Now()) {

@@ -28,9 +28,15 @@ func saidHost(o client.Object) []string {
 }
 
 // observeClaims finds out who else is in it: the other hosts of the machine that has this one, or, where nobody has it, the machine whose provider ID
-// says that it runs here. The latter is so where a host object was made anew without its spec.consumerRef.
-func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+// says that it runs here. The latter is so where a host object was made anew without its spec.consumerRef. And whether the machine of the last boot waits,
+// whoever has the host now.
+func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	here := client.InNamespace(host.Namespace)
+	if b := view.Boot; b != nil && b.ClaimID != "" && b.VoidedAt == nil {
+		if view.BootMachineWaits, err = r.waitsAfter(ctx, host.Namespace, b); err != nil {
+			return err
+		}
+	}
 	if ref := host.Spec.ConsumerRef; ref != nil {
 		var held v1alpha1.BareMetalHostList
 		if err := r.Client.List(ctx, &held, here, client.MatchingFields{controllers.ConsumerIndex: ref.Name}); err != nil {
@@ -42,7 +48,8 @@ func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetal
 			}
 		}
 		slices.Sort(view.SharesConsumerWith)
-		return nil
+		view.ServedBy, err = r.servedBy(ctx, host)
+		return err
 	}
 	var machines v1alpha1.BareMetalMachineList
 	if err := r.Client.List(ctx, &machines, here, client.MatchingFields{saidHostIndex: host.Name}); err != nil {
@@ -54,15 +61,23 @@ func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetal
 			view.SaidToRun = max(view.SaidToRun, m.Name)
 		}
 	}
-	return r.observeStray(ctx, host.Namespace, view)
+	return nil
 }
 
-// observeStray finds out whether the machine of a stray boot waits for a host.
-func (r *Reconciler) observeStray(ctx context.Context, namespace string, view *lifecycle.View) (err error) {
-	if stray := view.StrayBoot(); stray != nil {
-		view.StrayMachine, err = r.waitsAfter(ctx, namespace, stray)
+// servedBy returns the name of another host in whose boot the bootstrap data of the machine was served that has this one; empty if there is none.
+func (r *Reconciler) servedBy(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
+	var boots v1alpha1.BareMetalBootList
+	err := r.Client.List(ctx, &boots, client.InNamespace(host.Namespace), client.MatchingFields{controllers.MachineIndex: host.Spec.ConsumerRef.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return "", fmt.Errorf("look for boots of the machine that has the host: %w", err)
 	}
-	return err
+	name := ""
+	for i := range boots.Items {
+		if b := &boots.Items[i]; b.Name != host.Name && b.Spec.DataServedAt != nil {
+			name = max(name, b.Name)
+		}
+	}
+	return name, nil
 }
 
 // waitsAfter is true for a boot in which the bootstrap data was served to a machine that would be given it again with another host: it is there, it was

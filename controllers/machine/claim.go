@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -64,16 +65,21 @@ func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error
 	if err != nil || len(boots.Items) == 0 {
 		return false, err
 	}
-	boot := &boots.Items[0]
-	err = r.Client.Get(ctx, client.ObjectKeyFromObject(boot), &v1alpha1.BareMetalHost{})
+	boot := slices.MinFunc(boots.Items, func(a, b v1alpha1.BareMetalBoot) int { // the cache lists in an order that changes
+		return cmp.Or(cmp.Compare(rankOf(a), rankOf(b)), cmp.Compare(a.Name, b.Name))
+	})
+	err = r.Client.Get(ctx, client.ObjectKeyFromObject(&boot), &v1alpha1.BareMetalHost{})
 	if client.IgnoreNotFound(err) != nil {
 		return false, err
 	}
 	served := boot.Spec.DataServedAt != nil
 	restore := fmt.Sprintf("Set spec.consumerRef of the host to {name: %s, claimID: %s}", s.machine.Name, boot.Spec.ClaimID)
 	switch booted := fmt.Sprintf("BareMetalHost %q was booted for the machine", boot.Name); {
-	case err != nil && !served: // the garbage collector deletes the boot, if nobody told it not to
+	case err != nil && !served && !boot.DeletionTimestamp.IsZero():
 		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+" and is gone from the inventory. Waiting until its BareMetalBoot is deleted")
+	case err != nil && !served: // nobody deletes the boot where the garbage collector was told not to, or a backup tool removed its owner
+		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+" and is gone from the inventory: no other host is claimed, since the server may be booting. Power the "+
+			"server off, then delete the BareMetalBoot")
 	case err != nil:
 		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonHostLost, booted+", which got its bootstrap data, and is gone from the inventory: no other host is claimed. Delete the "+
 			"Machine to have it replaced")
@@ -87,6 +93,14 @@ func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error
 	}
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host")
 	return true, nil
+}
+
+// rankOf orders boots: those in which the bootstrap data was served say more.
+func rankOf(boot v1alpha1.BareMetalBoot) int {
+	if boot.Spec.DataServedAt != nil {
+		return 0
+	}
+	return 1
 }
 
 // waiting is why a machine gets no host now.

@@ -154,6 +154,11 @@ func prepared(v View, s Settings, step Step) Step {
 			strings.Join(v.SharesConsumerWith, ", "))
 		return step
 	}
+	if v.ServedBy != "" {
+		step.Reason, step.Again = v1alpha1.ReasonConsumerConflict, v.Now.Add(s.PollInterval)
+		step.Message = fmt.Sprintf("The server of host %s was given the bootstrap data of the machine: this one is not booted for it. Remove spec.consumerRef, or delete the Machine", v.ServedBy)
+		return step
+	}
 	if v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn {
 		step.Reason = v1alpha1.ReasonPoweredOn
 		step.Message = "The server runs although nobody started it, so it may be in use. Power it off to have it booted for its machine"

@@ -275,7 +275,7 @@ func offered(v View, s Settings) Step {
 		}
 		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set %s to give the host back to it, or delete that machine",
 			v.SaidToRun, consumer)
-	case v.StrayBoot() != nil && v.StrayMachine:
+	case v.StrayBoot() != nil && v.BootMachineWaits:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server has the bootstrap data of BareMetalMachine %q, which spec.consumerRef does not name any more. Set spec.consumerRef to {name: %s, "+
 			"claimID: %s} to give the host back to it, or delete its Machine", v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID)

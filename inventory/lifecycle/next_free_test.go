@@ -33,7 +33,7 @@ var nextFree = map[string]nextCase{
 	"free, its record is deleted":             {freeView(bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free, and something else keeps its boot": {freeView(bootDeleting, func(v *View) { v.BootHeld = true }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
 	"free, and its boot is deleted while its machine waits": {
-		bootingView(nobodys, moveFree, strayMachine, bootDeleting), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown,
+		bootingView(nobodys, moveFree, bootMachineWaits, bootDeleting), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown,
 	},
 	"free, and a boot is not void":    {bootingView(nobodys, moveFree), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
 	"a power cycle of a free host":    {freeView(cycle), StateFree, DropRequests, v1alpha1.PhaseAvailable, ""},

@@ -13,7 +13,13 @@ var nextReleasing = map[string]nextCase{
 	},
 	"the record is missing, released": {bootingView(noRecord, deleting), StateReleasing, RecordCleaning, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"clean, and the boot is not void": {bootingView(deleting, cleaning, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
-	"clean, and the boot is void":     {bootingView(deleting, cleaning, cleaned, voided), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+	"clean, and the boot is that of a machine that waits": {
+		bootingView(deleting, cleaning, cleaned, othersRecord, bootMachineWaits), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+	},
+	"force-released, and the machine waits without its Cluster": {
+		bootingView(letGo, seeded, bootMachineWaits, func(v *View) { v.Consumer.ClusterFound = false }), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+	},
+	"clean, and the boot is void": {bootingView(deleting, cleaning, cleaned, voided), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
 	"force-released, the boot is not void": {
 		bootingView(deleting, letGo), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
 	},

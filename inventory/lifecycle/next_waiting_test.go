@@ -39,6 +39,9 @@ var nextWaiting = map[string]nextCase{
 	"claimed, and runs as it should while free": {
 		claimedView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOn }), StateWaiting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
+	"claimed, and the machine was served elsewhere": {
+		claimedView(func(v *View) { v.ServedBy = "host-2" }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonConsumerConflict,
+	},
 	"claimed with another host": {
 		claimedView(func(v *View) { v.SharesConsumerWith = []string{"host-2"} }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonConsumerConflict,
 	},

@@ -105,7 +105,7 @@ func (v View) keepRecord() (Step, bool) {
 	case b == nil, b.Number < v.Spec.Boots:
 		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Spec.Boots}
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Name)
-	case v.BootDeleting && !v.BootHeld && !v.StrayMachine:
+	case v.BootDeleting && !v.BootHeld && !v.BootMachineWaits:
 		step.Action, step.Message = ForgetBoot, fmt.Sprintf("BareMetalBoot %q is being recreated", v.Name)
 	default:
 		return Step{}, false
@@ -120,9 +120,10 @@ func (v View) void() Step {
 	return Step{Action: RecordBoot, Boot: &boot}
 }
 
-// voidFirst puts off a release until the boot is void, so that at no time a host is free whose boot is not.
+// voidFirst puts off a release until the boot is void, so that at no time a host is free whose boot is not. The boot of a machine that waits stays: it may be
+// another one than the host is released from, or one that does not know that its host is let go.
 func (v View) voidFirst(step Step) Step {
-	if b := v.Boot; b == nil || b.ClaimID == "" || b.VoidedAt != nil {
+	if b := v.Boot; b == nil || b.ClaimID == "" || b.VoidedAt != nil || v.BootMachineWaits {
 		return step
 	}
 	first := v.void()
@@ -146,8 +147,8 @@ func leave(v View, s Settings) Step {
 		known.Action, known.Again, known.Message = change.Action, change.Again, "A boot is under way: the server is being powered off"
 	case !v.confirmedOff(s):
 		known.Again, known.Message = v.Now.Add(s.ActiveInterval), "The server is off, which is being confirmed"
-	case v.StrayMachine:
-		return forget(v, s) // its boot stays open, and is kept until that machine is gone: so the machine claims no other host
+	case v.BootMachineWaits: // its boot is kept until that machine is gone: so the machine claims no other host
+		known.Action, known.Message = Forget, "The server is off"
 	default:
 		end := v.void()
 		known.Action, known.Boot, known.Message = end.Action, end.Boot, "The server is off: its boot is over"

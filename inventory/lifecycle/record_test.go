@@ -60,18 +60,22 @@ func TestLeaveInABoot(t *testing.T) {
 		changes []func(*View)
 		action  Action
 	}{
-		"on":                         {[]func(*View){poweredOn}, ForceOff},
-		"off, read once":             {[]func(*View){justOff}, Nothing},
-		"off":                        {nil, RecordBoot},
-		"off, and its machine waits": {[]func(*View){strayMachine}, Forget},
-		"on, and its machine waits":  {[]func(*View){poweredOn, strayMachine}, ForceOff},
-		"off, void":                  {[]func(*View){voided}, Forget},
-		"never powered off":          {[]func(*View){poweredOn, notPoweredOff}, Forget},
-		"maintenance":                {[]func(*View){poweredOn, maintenance}, Forget},
-		"externally provisioned":     {[]func(*View){poweredOn, external}, Forget},
-		"another claim's":            {[]func(*View){poweredOn, othersRecord}, ForceOff},
-		"no boot yet":                {[]func(*View){poweredOn, oldRecord}, Forget},
-		"no record":                  {[]func(*View){poweredOn, noRecord}, Forget},
+		"on":                                 {[]func(*View){poweredOn}, ForceOff},
+		"off, read once":                     {[]func(*View){justOff}, Nothing},
+		"off":                                {nil, RecordBoot},
+		"its machine waits, read long ago":   {[]func(*View){bootMachineWaits, stale}, ReadPower},
+		"its machine waits, the BMC is away": {[]func(*View){bootMachineWaits, bmcDown}, Nothing},
+		"its machine waits, read before a command": {[]func(*View){bootMachineWaits, commanded(CommandForceOff, 0)}, ReadPower},
+		"its machine waits, the BMC is busy":       {[]func(*View){bootMachineWaits, stale, func(v *View) { v.BMC.Busy = true }}, Nothing},
+		"off, and its machine waits":               {[]func(*View){bootMachineWaits}, Forget},
+		"on, and its machine waits":                {[]func(*View){poweredOn, bootMachineWaits}, ForceOff},
+		"off, void":                                {[]func(*View){voided}, Forget},
+		"never powered off":                        {[]func(*View){poweredOn, notPoweredOff}, Forget},
+		"maintenance":                              {[]func(*View){poweredOn, maintenance}, Forget},
+		"externally provisioned":                   {[]func(*View){poweredOn, external}, Forget},
+		"another claim's":                          {[]func(*View){poweredOn, othersRecord}, ForceOff},
+		"no boot yet":                              {[]func(*View){poweredOn, oldRecord}, Forget},
+		"no record":                                {[]func(*View){poweredOn, noRecord}, Forget},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -51,9 +51,11 @@ type View struct {
 	SharesConsumerWith []string
 	// SaidToRun names the machine whose provider ID says that it runs on this host, although nobody has the host; empty without one.
 	SaidToRun string
-	// StrayMachine is true when the machine of a StrayBoot in which the bootstrap data was served is there, was not provisioned, and is not being deleted: with
-	// another host it would be given the same bootstrap data again.
-	StrayMachine bool
+	// BootMachineWaits is true when the machine that the last boot was for, in which the bootstrap data was served, is there, was not provisioned, and is not
+	// being deleted: with another host it would be given the same bootstrap data again. So that boot is kept, and is not declared void.
+	BootMachineWaits bool
+	// ServedBy names another host in whose boot the bootstrap data of this one's machine was served; empty without one.
+	ServedBy string
 	// Consumer is the machine that spec.consumerRef names; nil without one.
 	Consumer *Consumer
 	// BMC is what is known through the BMC.

@@ -288,11 +288,11 @@ var happenings = []happening{
 		}
 	}},
 	{name: "somebody clears spec.consumerRef", weight: 1, when: func(w *world) bool { return w.visited == StateBooting && w.absent == nil }, do: func(w *world, _ uint64) {
-		w.v.StrayMachine = w.seeded
+		w.v.BootMachineWaits = w.seeded
 		w.v.Spec.ConsumerRef, w.v.Consumer, w.lostBoot, w.v.MoveBlocked = nil, nil, nil, false
 		w.dirty = w.dirty && !w.v.BootDeleting // who deleted the record, too, took the server away from the machine for good
 	}},
-	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.StrayMachine }, do: func(w *world, _ uint64) { w.v.StrayMachine = false }},
+	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.BootMachineWaits }, do: func(w *world, _ uint64) { w.v.BootMachineWaits = false }},
 	{name: "the provider halts after a write", weight: 5, when: always, do: func(w *world, p uint64) { w.halt = 1 + int(p%3) }},
 	{name: "the provider restarts", weight: 5, when: always, do: func(w *world, _ uint64) { w.restart() }},
 	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideStands = false }},
@@ -381,7 +381,7 @@ func (w *world) anew() {
 	w.notef("the server is registered anew")
 	w.v = View{
 		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress},
-		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, StrayMachine: w.v.StrayMachine, // the garbage collector deletes the boot
+		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, BootMachineWaits: w.v.BootMachineWaits, // the garbage collector deletes the boot
 	}
 	w.lostBoot = nil
 	w.absent, w.job, w.again, w.dirty, w.seeded, w.runs, w.installed, w.told, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
@@ -399,7 +399,7 @@ func (w *world) everybodyIsDone() {
 		p.undo(w)
 	}
 	w.v.SharesMACWith, w.v.SharesBMCWith, w.v.SharesConsumerWith, w.v.SaidToRun, w.noSecret = nil, nil, nil, "", false
-	w.v.StrayMachine, w.v.BootHeld = false, false
+	w.v.BootMachineWaits, w.v.BootHeld = false, false
 	w.v.Line = nil
 }
 

@@ -43,7 +43,7 @@ func (w *world) judgeStep(v View, step Step) {
 		w.judgeBoot(v, step)
 	}
 	switch {
-	case v.StrayMachine && v.StrayBoot() != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
+	case v.BootMachineWaits && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
 		w.breaksf(handsOff, "the record goes that keeps a machine from getting its bootstrap data twice")
 	case step.Action == Release:
 		w.judgeRelease(v, step)
@@ -159,7 +159,7 @@ func (w *world) judgeRelease(v View, step Step) {
 	started := c != nil && c.Found && c.Deleting && !c.DeletedForMove
 	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
 	switch {
-	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedAt == nil:
+	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedAt == nil && !v.BootMachineWaits:
 		w.breaksf(handsOff, "released before its boot is void")
 	case v.Detached != "" || v.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
 		w.breaksf(handsOff, "released although a person wants the hands off")
