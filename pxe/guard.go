@@ -33,6 +33,7 @@ var (
 	errHead    = fmt.Errorf("%w: a HEAD would bind what it does not get", ErrRefused)
 	errNobody  = fmt.Errorf("%w: the requester has no address", ErrRefused)
 	errPlain   = fmt.Errorf("%w: this goes over HTTPS only", ErrRefused)
+	errNoName  = fmt.Errorf("%w: no host can have that name", ErrRefused)
 	errNothing = fmt.Errorf("%w: there is nothing of that name", ErrRefused)
 )
 

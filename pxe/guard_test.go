@@ -151,7 +151,26 @@ func TestGuessing(t *testing.T) {
 	spend()
 	g.Expect(ask(mux, http.MethodPost, "/report/dc/h/right/up", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), "nor elsewhere")
 	g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.10:1", nil).Code).To(Equal(http.StatusOK))
-	g.Eventually(func() int { return ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil).Code }).Should(Equal(http.StatusOK))
+	g.Eventually(func() int { return ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil).Code }, "10s").Should(Equal(http.StatusOK))
+}
+
+// TestNamesOfNothing: a name that no object can have is a wrong guess: it is answered like one, and limited like one.
+func TestNamesOfNothing(t *testing.T) {
+	for _, path := range []string{"/seed/dc/b%25/TOKEN/user-data", "/seed/d%2Fc/h/TOKEN/user-data", "/seed/dc/H/TOKEN/user-data", "/report/dc/h%20/TOKEN/up"} {
+		g := NewWithT(t)
+		booter := &gate{}
+		mux := newHandler(booter).Mux()
+		method := http.MethodGet
+		if strings.HasPrefix(path, "/report/") {
+			method = http.MethodPost
+		}
+		limited := testutil.ToFloat64(requests.WithLabelValues(strings.Split(path, "/")[1], outcomeLimited))
+		for range 3 * triesAtOnce {
+			g.Expect(ask(mux, method, path, "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), path)
+		}
+		g.Expect(booter.count()).To(BeZero(), "nobody was asked for it")
+		g.Expect(testutil.ToFloat64(requests.WithLabelValues(strings.Split(path, "/")[1], outcomeLimited)) - limited).To(BeNumerically(">", triesAtOnce))
+	}
 }
 
 // TestAskingAgain: who asks for what is his may ask as often as he likes, also for files that his seed does not have, and while an

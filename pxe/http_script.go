@@ -136,11 +136,9 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 		return d.again("The boot files cannot be had (the conditions of the host say why)", 5, self)
 	}
 	// The queue knows servers by their MAC addresses only. A client that would be refused must not take the server's position: at the front of the
-	// queue it would get the slot and lose it at once, and the server would start again at the end.
-	if h.Turns.limited(at.network) {
-		if err := h.Booter.Admit(ctx, mac, from); err != nil {
-			return notServed(err, d, self)
-		}
+	// queue it would get the slot and lose it at once, and the server would start again at the end. Nor does it cost the API server a read.
+	if err := h.Booter.Admit(ctx, mac, from); err != nil {
+		return notServed(err, d, self)
 	}
 	// A server that waits is given nothing yet, and nothing is bound to its address.
 	if standing, turn := h.Turns.ask(ctx, at.network, mac); !turn {

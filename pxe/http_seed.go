@@ -3,21 +3,28 @@ package pxe
 import (
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
 func (h *Handler) seed(w http.ResponseWriter, r *http.Request) {
+	host, ok := hostOf(r)
+	if !ok {
+		refuse(w, r, errNoName)
+		return
+	}
 	file := r.PathValue("file")
-	data, err := h.Booter.Seed(r.Context(), hostOf(r), r.PathValue("token"), file, clientOf(r))
+	data, err := h.Booter.Seed(r.Context(), host, r.PathValue("token"), file, clientOf(r))
 	if err != nil {
 		refuse(w, r, err)
 		return
 	}
-	content, ok, err := seed.File(data, file, h.base(r))
+	content, found, err := seed.File(data, file, h.base(r))
 	switch {
 	case err != nil:
 		refuse(w, r, err)
-	case !ok:
+	case !found:
 		refuse(w, r, errNothing)
 	default:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -31,12 +38,21 @@ func (h *Handler) report(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, ErrRefused)
 		return
 	}
+	host, ok := hostOf(r)
+	if !ok {
+		refuse(w, r, errNoName)
+		return
+	}
 	// What the system says in the body is of no use; that it says it is.
-	if err := h.Booter.Report(r.Context(), hostOf(r), r.PathValue("token"), outcome, clientOf(r)); err != nil {
+	if err := h.Booter.Report(r.Context(), host, r.PathValue("token"), outcome, clientOf(r)); err != nil {
 		refuse(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func hostOf(r *http.Request) string { return r.PathValue("namespace") + "/" + r.PathValue("name") }
+// hostOf returns the host that a request names. ok is false for a name that no object can have: it is a wrong guess, and the API server is not asked.
+func hostOf(r *http.Request) (host string, ok bool) {
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	return namespace + "/" + name, len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
+}

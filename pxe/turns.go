@@ -124,11 +124,6 @@ func (t *Turns) ask(ctx context.Context, network string, mac net.HardwareAddr) (
 	return standing{}, true
 }
 
-// limited is true for a network in which a server may have to wait for a slot.
-func (t *Turns) limited(network string) bool {
-	return t != nil && t.lines[network] != nil && t.lines[network].most > 0
-}
-
 // leave takes the slot back of a server that got no script with it.
 func (t *Turns) leave(network string, mac net.HardwareAddr) {
 	if t == nil || t.lines[network] == nil {

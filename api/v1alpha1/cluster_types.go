@@ -21,6 +21,13 @@ const (
 	ReasonTooManyFailureDomains = "TooManyFailureDomains"
 )
 
+// KubeconfigAcceptedCondition is False when the kubeconfig Secret of the cluster is refused: the provider does not look at the cluster's Nodes then. It is
+// absent otherwise, and does not count for Ready.
+const KubeconfigAcceptedCondition = "KubeconfigAccepted"
+
+// ReasonKubeconfigRefused means that the kubeconfig names a file, a program or another identity; the message names the field.
+const ReasonKubeconfigRefused = "KubeconfigRefused"
+
 // Reasons of ControlPlaneEndpointSet, besides EndpointSet and EndpointMissing.
 const (
 	// ReasonEndpointInvalid means that the endpoint of the Cluster has a host that is neither a hostname nor an IP address.
@@ -77,7 +84,7 @@ type BareMetalClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready, ControlPlaneEndpointSet, FailureDomainsReady and Paused.
+	// conditions say what is well and what is wrong: Ready, ControlPlaneEndpointSet, FailureDomainsReady, KubeconfigAccepted and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
@@ -58,4 +62,24 @@ func TestVerbosity(t *testing.T) {
 	g.Expect(parse("-v=10")).NotTo(Succeed())
 	g.Expect(parse("--vmodule=host=7")).To(Succeed())
 	g.Expect(parse("--vmodule=host=7,request=8")).NotTo(Succeed())
+}
+
+// TestVerbosityAtRunTime: nor does whoever may change the log level of a manager that runs.
+func TestVerbosityAtRunTime(t *testing.T) {
+	g := NewWithT(t)
+	o := newOptions()
+	g.Expect(o.flags().Parse([]string{"--components=controllers"})).To(Succeed())
+	g.Expect(o.complete()).To(Succeed())
+	put := func(level string) int {
+		answer := httptest.NewRecorder()
+		o.metrics.ExtraHandlers[verbosityPath].ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPut, verbosityPath, strings.NewReader(level)))
+		return answer.Code
+	}
+	t.Cleanup(func() { put("0") })
+	g.Expect(put("7")).To(Equal(http.StatusOK))
+	g.Expect(klog.V(7).Enabled()).To(BeTrue())
+	for _, level := range []string{"8", "10", "-1", "x", ""} {
+		g.Expect(put(level)).To(Equal(http.StatusBadRequest), level)
+		g.Expect(klog.V(8).Enabled()).To(BeFalse(), level)
+	}
 }

@@ -8,10 +8,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/server/routes"
+	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	capiflags "sigs.k8s.io/cluster-api/util/flags"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -155,5 +158,19 @@ func (o *options) completeServing() error {
 	if o.tls, o.metrics, err = capiflags.GetManagerOptions(o.manager); err != nil {
 		return fmt.Errorf("--tls-min-version, --tls-cipher-suites, --tls-curve-preferences: %w", err)
 	}
+	if _, ok := o.metrics.ExtraHandlers[verbosityPath]; ok {
+		o.metrics.ExtraHandlers[verbosityPath] = routes.StringFlagPutHandler(setVerbosity)
+	}
 	return nil
+}
+
+// verbosityPath is where Cluster API's diagnostics endpoint lets the log level be changed at run time.
+const verbosityPath = "/debug/flags/v"
+
+// setVerbosity changes the log level at run time. It takes what the flag -v takes.
+func setVerbosity(level string) (string, error) {
+	if n, err := strconv.ParseUint(level, 10, 32); err != nil || n > maxVerbosity {
+		return "", fmt.Errorf("%.20q: give a number from 0 to %d: from %d on the Kubernetes client logs what it reads, Secrets among it", level, maxVerbosity, maxVerbosity+1)
+	}
+	return logs.GlogSetter(level)
 }

@@ -157,7 +157,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, pool *bmc
 		return controller.Options{MaxConcurrentReconciles: concurrency}
 	}
 	c, reader := mgr.GetClient(), mgr.GetAPIReader()
-	clusters, err := node.NewClusterCache(ctx, mgr, o.watchFilter, options(o.concurrency.clusterCache))
+	kubeconfigs := controllers.NewKubeconfigs(reader)
+	clusters, err := node.NewClusterCache(ctx, mgr, kubeconfigs, o.watchFilter, options(o.concurrency.clusterCache))
 	if err != nil {
 		return fmt.Errorf("set up the connections to the workload clusters: %w", err)
 	}
@@ -168,7 +169,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, pool *bmc
 		(&machine.Reconciler{
 			Client: c, APIReader: reader, Recorder: mgr.GetEventRecorder("capbm-machine"), WatchFilter: o.watchFilter,
 		}).SetupWithManager(ctx, mgr, options(o.concurrency.machine)),
-		(&cluster.Reconciler{Client: c, WatchFilter: o.watchFilter}).SetupWithManager(ctx, mgr, options(o.concurrency.cluster)),
+		(&cluster.Reconciler{Client: c, Kubeconfigs: kubeconfigs, WatchFilter: o.watchFilter}).SetupWithManager(ctx, mgr, options(o.concurrency.cluster)),
 		(&template.Reconciler{Client: c, WatchFilter: o.watchFilter}).SetupWithManager(ctx, mgr, options(o.concurrency.template)),
 		(&node.Reconciler{
 			Client: c, APIReader: reader, Clusters: clusters, Recorder: mgr.GetEventRecorder("capbm-node"), WatchFilter: o.watchFilter,

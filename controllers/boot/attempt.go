@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -124,11 +125,14 @@ func (b *Booter) withToken(
 ) (attempt, error) {
 	namespace, name, _ := strings.Cut(s.host, "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if likely, err := b.likely(ctx, key, s); err != nil {
+	switch likely, err := b.likely(ctx, key, s); {
+	case err != nil:
 		return attempt{}, err
-	} else if !likely && !b.doubtful.Allow() {
+	case !likely && !b.doubtful.Allow():
 		metrics.TokenRefused(string(s.purpose))
 		return attempt{}, refused("too many wrong tokens are shown to look for that of %s", s.host)
+	case likely && !b.within(s.host): // guesses use up nothing of the host
+		return attempt{}, fmt.Errorf("%s asks too often with its token: %d requests at once, and %d a second, are answered", s.host, budgetBurst, budgetSecond)
 	}
 	var a attempt
 	boot, err := b.update(ctx, key, func(boot *v1alpha1.BareMetalBoot) error {
@@ -155,6 +159,23 @@ func (b *Booter) withToken(
 	}
 	b.tellRefusal(a, s.from, err)
 	return a, err
+}
+
+// How many requests of a host with its token are answered: so many at once, and so many in a second. Each reads from the API server. An operating system asks
+// for four files and reports twice; what is answered no more is told to ask again.
+const (
+	budgetBurst  = 40
+	budgetSecond = 4
+)
+
+// within is true for a request within the budget of a host.
+func (b *Booter) within(host string) bool {
+	limiter, ok := b.budgets.Get(host)
+	if !ok {
+		limiter = rate.NewLimiter(budgetSecond, budgetBurst)
+		b.budgets.Add(host, limiter)
+	}
+	return limiter.(*rate.Limiter).AllowN(b.Clock.Now(), 1) //nolint:forcetypeassert // nothing else is added
 }
 
 // likely is true for a token that is good by what the cache knows, which may be old. Other tokens are looked up in the API server too,

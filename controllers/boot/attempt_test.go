@@ -208,6 +208,28 @@ func TestGuessesCostLittle(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
+// TestTokenBudget: who has the token of a host does not keep the API server busy with it, and the other hosts are answered meanwhile. What is too much is an
+// error that the operating system asks again for, and no refusal.
+func TestTokenBudget(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld()
+	token, err := w.script(honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	before := w.reads.Load()
+	for range 2000 {
+		if _, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest); err != nil {
+			break
+		}
+	}
+	g.Expect(err).To(And(MatchError(ContainSubstring("asks too often")), Not(MatchError(pxe.ErrRefused))))
+	g.Expect(w.reads.Load() - before).To(BeNumerically("<", 200))
+	g.Expect(w.boot().Spec.Failure).To(BeNil())
+	_, err = w.Seed(ctx, "dc/other", token, seed.UserData, honest)
+	g.Expect(err).To(MatchError(pxe.ErrRefused), "it was looked for")
+}
+
 // TestDataComesLater: while there is no bootstrap data nothing is bound, and who has the token is told to ask again.
 func TestDataComesLater(t *testing.T) {
 	g := NewWithT(t)

@@ -50,6 +50,7 @@ type Booter struct {
 
 	sightings *sightings
 	doubtful  *rate.Limiter               // how often a boot is read for a token that the cache does not know
+	budgets   *lru.Cache                  // of hosts, their rate.Limiters of requests with good tokens
 	told      *lru.Cache                  // attemptKeys, whose first refusal was told
 	started   atomic.Pointer[metav1.Time] // when this boot server started; nil before
 	asked     *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
@@ -65,7 +66,7 @@ func New(b *Booter) *Booter {
 		b.Clock = clock.RealClock{}
 	}
 	b.sightings, b.pace = newSightings(), controllers.NewPace()
-	b.doubtful, b.told, b.asked = rate.NewLimiter(20, 100), lru.New(4096), lru.New(16384)
+	b.doubtful, b.budgets, b.told, b.asked = rate.NewLimiter(20, 100), lru.New(4096), lru.New(4096), lru.New(16384)
 	return b
 }
 

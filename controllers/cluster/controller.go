@@ -33,6 +33,8 @@ import (
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
+	// Kubeconfigs says which kubeconfigs of clusters were refused. Nil says nothing.
+	Kubeconfigs *controllers.Kubeconfigs
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the clusters to reconcile.
 	WatchFilter string
 }
@@ -41,13 +43,16 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
 	kind := v1alpha1.GroupVersion.WithKind("BareMetalCluster")
-	return ctrl.NewControllerManagedBy(mgr).Named("baremetalcluster").
+	build := ctrl.NewControllerManagedBy(mgr).Named("baremetalcluster").
 		Watches(&v1alpha1.BareMetalCluster{}, controllers.EnqueueOwn, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(
 			util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &v1alpha1.BareMetalCluster{}))).
 		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueTogether(r.clustersOfHost), builder.WithPredicates(domainsChanged())).
-		WithOptions(options).
-		Complete(r)
+		WithOptions(options)
+	if r.Kubeconfigs != nil {
+		build = build.WatchesRawSource(r.kubeconfigChanges())
+	}
+	return build.Complete(r)
 }
 
 // Reconcile brings a cluster's infrastructure one step further.
@@ -76,18 +81,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	}
 	defer func() {
 		err := helper.Patch(ctx, infra, patch.WithOwnedConditions{Conditions: []string{
-			v1alpha1.ReadyCondition, v1alpha1.ControlPlaneEndpointSetCondition, v1alpha1.FailureDomainsReadyCondition,
+			v1alpha1.ReadyCondition, v1alpha1.ControlPlaneEndpointSetCondition, v1alpha1.FailureDomainsReadyCondition, v1alpha1.KubeconfigAcceptedCondition,
 		}})
 		if client.IgnoreNotFound(err) != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, err})
 		}
 	}()
 	if !infra.DeletionTimestamp.IsZero() {
+		r.forgetKubeconfig(cluster)
 		// Whoever holds it with a finalizer sees that it goes. There is nothing of ours to take away.
 		conditions.Set(infra, metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting})
 		return ctrl.Result{}, nil
 	}
 	reconcileEndpoint(infra, cluster)
+	r.reconcileKubeconfig(infra, cluster)
 	return ctrl.Result{}, r.reconcileFailureDomains(ctx, infra)
 }
 

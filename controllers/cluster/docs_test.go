@@ -26,7 +26,7 @@ func TestDocs(t *testing.T) {
 	env.Create(t, infra)
 	for _, reason := range []string{
 		v1alpha1.ReasonEndpointMissing, v1alpha1.ReasonEndpointInvalid, v1alpha1.ReasonEndpointMismatch,
-		v1alpha1.ReasonFailureDomainWithoutHosts, v1alpha1.ReasonTooManyFailureDomains,
+		v1alpha1.ReasonFailureDomainWithoutHosts, v1alpha1.ReasonTooManyFailureDomains, v1alpha1.ReasonKubeconfigRefused,
 	} {
 		g.Expect(string(content)).To(ContainSubstring("`" + reason + "`"))
 	}

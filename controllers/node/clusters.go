@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
@@ -22,11 +23,13 @@ import (
 const hardwareIndex = "status.nodeInfo.systemUUID"
 
 // NewClusterCache makes the connections to the workload clusters whose infrastructure is a BareMetalCluster. The kubeconfig Secrets are
-// read when a connection is made, and kept nowhere. Of a Node about a kilobyte stays in memory, a tenth of what it is: 10,000 Nodes
+// read by kubeconfigs when a connection is made, and kept nowhere. Of a Node about a kilobyte stays in memory, a tenth of what it is: 10,000 Nodes
 // cost some ten megabytes and each cluster one watch.
-func NewClusterCache(ctx context.Context, mgr ctrl.Manager, watchFilter string, options controller.Options) (clustercache.ClusterCache, error) {
+func NewClusterCache(
+	ctx context.Context, mgr ctrl.Manager, kubeconfigs *controllers.Kubeconfigs, watchFilter string, options controller.Options,
+) (clustercache.ClusterCache, error) {
 	return clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient: mgr.GetAPIReader(), WatchFilterValue: watchFilter, ClusterFilter: ours,
+		SecretClient: kubeconfigs, WatchFilterValue: watchFilter, ClusterFilter: ours,
 		Cache: clustercache.CacheOptions{
 			ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: strip}},
 			Indexes: []clustercache.CacheOptionsIndex{

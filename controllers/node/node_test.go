@@ -49,7 +49,7 @@ func start(t *testing.T) *atomic.Int32 {
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		// One worker: what comes later shows that what came before was looked at.
 		options := controller.Options{MaxConcurrentReconciles: 1, LogConstructor: func(*reconcile.Request) logr.Logger { return log }}
-		clusters, err := node.NewClusterCache(ctx, mgr, "", controller.Options{MaxConcurrentReconciles: 4})
+		clusters, err := node.NewClusterCache(ctx, mgr, controllers.NewKubeconfigs(mgr.GetAPIReader()), "", controller.Options{MaxConcurrentReconciles: 4})
 		if err != nil {
 			return err
 		}

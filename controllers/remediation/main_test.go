@@ -21,6 +21,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/node"
@@ -38,7 +39,7 @@ func start(t *testing.T) (stop func()) {
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	var shutdown func()
 	stopManager := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
-		clusters, err := node.NewClusterCache(ctx, mgr, "", controller.Options{MaxConcurrentReconciles: 4})
+		clusters, err := node.NewClusterCache(ctx, mgr, controllers.NewKubeconfigs(mgr.GetAPIReader()), "", controller.Options{MaxConcurrentReconciles: 4})
 		if err != nil {
 			return err
 		}

@@ -220,7 +220,8 @@ func (p *Provider) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	p.after = append(p.after, p.Pool.Close, over.CloseIdleConnections)
 	many := controller.Options{MaxConcurrentReconciles: 10}
 	c, reader := mgr.GetClient(), mgr.GetAPIReader()
-	clusters, err := node.NewClusterCache(ctx, mgr, "", many)
+	kubeconfigs := controllers.NewKubeconfigs(reader)
+	clusters, err := node.NewClusterCache(ctx, mgr, kubeconfigs, "", many)
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (p *Provider) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	return errors.Join(
 		(&host.Reconciler{Client: c, APIReader: reader, Pool: p.Pool, Settings: p.opts.Settings, Clock: p.opts.Clock}).SetupWithManager(ctx, mgr, many),
 		(&machine.Reconciler{Client: c, APIReader: reader}).SetupWithManager(ctx, mgr, many),
-		(&cluster.Reconciler{Client: c}).SetupWithManager(ctx, mgr, many),
+		(&cluster.Reconciler{Client: c, Kubeconfigs: kubeconfigs}).SetupWithManager(ctx, mgr, many),
 		(&template.Reconciler{Client: c}).SetupWithManager(ctx, mgr, many),
 		(&node.Reconciler{Client: c, APIReader: reader, Clusters: clusters}).SetupWithManager(ctx, mgr, many),
 		(&remediation.Reconciler{

@@ -1,0 +1,139 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+// Kubeconfigs is the reader of kubeconfig Secrets that the cluster cache gets. A tenant may write the Secret, so the kubeconfig is untrusted: one that names a
+// file of this process, such as the token of its ServiceAccount, would have that file sent to the server that it names. It is refused before a connection is
+// made. Cluster API refuses only exec and auth providers (v1.14.2, controllers/clustercache/cluster_accessor_client.go, createRESTConfig). Delete this type when
+// the cluster cache refuses file paths too.
+type Kubeconfigs struct {
+	client.Reader
+
+	mu       sync.Mutex
+	verdicts map[client.ObjectKey]error
+	changes  chan event.TypedGenericEvent[client.ObjectKey]
+}
+
+// NewKubeconfigs returns Kubeconfigs that reads Secrets by a reader of the API server.
+func NewKubeconfigs(reader client.Reader) *Kubeconfigs {
+	return &Kubeconfigs{
+		Reader: reader, verdicts: map[client.ObjectKey]error{}, changes: make(chan event.TypedGenericEvent[client.ObjectKey], 1024),
+	}
+}
+
+// Get reads an object. It returns an error for a Secret whose kubeconfig is refused, and nothing of its content.
+func (k *Kubeconfigs) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if err := k.Reader.Get(ctx, key, object, options...); err != nil {
+		return err
+	}
+	s, ok := object.(*corev1.Secret)
+	if !ok {
+		return nil
+	}
+	cluster, purpose, err := secret.ParseSecretName(key.Name)
+	if err != nil || purpose != secret.Kubeconfig {
+		return nil //nolint:nilerr // it is the Secret of something else
+	}
+	verdict := checkKubeconfig(s.Data[secret.KubeconfigDataName])
+	if err := k.note(ctx, client.ObjectKey{Namespace: key.Namespace, Name: cluster}, verdict); err != nil {
+		return err
+	}
+	if verdict != nil {
+		*s = corev1.Secret{}
+		return fmt.Errorf("kubeconfig Secret %s: %w", key, verdict)
+	}
+	return nil
+}
+
+// Verdict returns why the kubeconfig of a cluster was refused the last time that it was read, nil if it was not. known is false for one that this process has
+// not read yet.
+func (k *Kubeconfigs) Verdict(cluster client.ObjectKey) (known bool, refused error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	refused, known = k.verdicts[cluster]
+	return known, refused
+}
+
+// Forget drops what is kept of a cluster that is gone.
+func (k *Kubeconfigs) Forget(cluster client.ObjectKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.verdicts, cluster)
+}
+
+// Changes has an event for each cluster whose verdict changed.
+func (k *Kubeconfigs) Changes() <-chan event.TypedGenericEvent[client.ObjectKey] { return k.changes }
+
+func (k *Kubeconfigs) note(ctx context.Context, cluster client.ObjectKey, verdict error) error {
+	k.mu.Lock()
+	before, known := k.verdicts[cluster]
+	k.verdicts[cluster] = verdict
+	k.mu.Unlock()
+	if known && fmt.Sprint(before) == fmt.Sprint(verdict) {
+		return nil
+	}
+	select {
+	case k.changes <- event.TypedGenericEvent[client.ObjectKey]{Object: cluster}:
+		return nil
+	case <-ctx.Done():
+		k.Forget(cluster) // nobody was told: the next read tells
+		return ctx.Err()
+	}
+}
+
+// checkKubeconfig returns nil for a kubeconfig that has all that it names in itself. All of its entries are checked, also those that its current context does
+// not use. An error names the entry and the field, and quotes no value.
+func checkKubeconfig(content []byte) error {
+	config, err := clientcmd.Load(content)
+	if err != nil {
+		return errors.New("it cannot be parsed as a kubeconfig") // the error may quote it
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.Clusters)) {
+		if config.Clusters[name].CertificateAuthority != "" {
+			return refusedField("clusters", name, "certificate-authority", "certificate-authority-data")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.AuthInfos)) {
+		if err := checkUser(name, config.AuthInfos[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkUser(name string, user *clientcmdapi.AuthInfo) error {
+	switch {
+	case user.TokenFile != "":
+		return refusedField("users", name, "tokenFile", "token")
+	case user.ClientCertificate != "":
+		return refusedField("users", name, "client-certificate", "client-certificate-data")
+	case user.ClientKey != "":
+		return refusedField("users", name, "client-key", "client-key-data")
+	case user.Exec != nil:
+		return refusedField("users", name, "exec", "token or client-certificate-data")
+	case user.AuthProvider != nil:
+		return refusedField("users", name, "auth-provider", "token or client-certificate-data")
+	case user.Impersonate != "" || user.ImpersonateUID != "" || len(user.ImpersonateGroups) > 0 || len(user.ImpersonateUserExtra) > 0:
+		return refusedField("users", name, "as, as-uid, as-groups or as-user-extra", "the credentials of that user")
+	default:
+		return nil
+	}
+}
+
+func refusedField(list, name, field, instead string) error {
+	return fmt.Errorf("%s[%s] has %s, which is not taken from a Secret: use %s", list, Clip(name, MaxText), field, instead)
+}

@@ -1,0 +1,106 @@
+package controllers_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+)
+
+// kubeconfigSecret is the kubeconfig Secret of the cluster dc/c, as change leaves the kubeconfig.
+func kubeconfigSecret(g Gomega, change func(*clientcmdapi.Config)) *corev1.Secret {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://192.0.2.1:6443", CertificateAuthorityData: []byte("ca")}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "t"}
+	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "x"
+	change(config)
+	content, err := clientcmd.Write(*config)
+	g.Expect(err).NotTo(HaveOccurred())
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "c-kubeconfig"}, Data: map[string][]byte{"value": content}}
+}
+
+func onUser(change func(*clientcmdapi.AuthInfo)) func(*clientcmdapi.Config) {
+	return func(c *clientcmdapi.Config) { change(c.AuthInfos["u"]) }
+}
+
+// TestKubeconfigs: a kubeconfig that names what is not in it is refused, whichever of its entries does, and its content is not handed on.
+func TestKubeconfigs(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*clientcmdapi.Config)
+		field  string // empty for one that is accepted
+	}{
+		"a token":            {func(*clientcmdapi.Config) {}, ""},
+		"a certificate":      {onUser(func(u *clientcmdapi.AuthInfo) { u.ClientCertificateData, u.ClientKeyData = []byte("c"), []byte("k") }), ""},
+		"a password":         {onUser(func(u *clientcmdapi.AuthInfo) { u.Username, u.Password = "u", "p" }), ""},
+		"a token file":       {onUser(func(u *clientcmdapi.AuthInfo) { u.TokenFile = "/var/run/secrets/token" }), "users[u] has tokenFile"},
+		"a certificate file": {onUser(func(u *clientcmdapi.AuthInfo) { u.ClientCertificate = "/c" }), "users[u] has client-certificate"},
+		"a key file":         {onUser(func(u *clientcmdapi.AuthInfo) { u.ClientKey = "/k" }), "users[u] has client-key"},
+		"a program":          {onUser(func(u *clientcmdapi.AuthInfo) { u.Exec = &clientcmdapi.ExecConfig{Command: "/bin/true"} }), "users[u] has exec"},
+		"an auth provider":   {onUser(func(u *clientcmdapi.AuthInfo) { u.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "oidc"} }), "users[u] has auth-provider"},
+		"another user":       {onUser(func(u *clientcmdapi.AuthInfo) { u.Impersonate = "root" }), "users[u] has as"},
+		"another UID":        {onUser(func(u *clientcmdapi.AuthInfo) { u.ImpersonateUID = "1" }), "users[u] has as"},
+		"other groups":       {onUser(func(u *clientcmdapi.AuthInfo) { u.ImpersonateGroups = []string{"g"} }), "users[u] has as"},
+		"other extras":       {onUser(func(u *clientcmdapi.AuthInfo) { u.ImpersonateUserExtra = map[string][]string{"a": {"b"}} }), "users[u] has as"},
+		"a CA file":          {func(c *clientcmdapi.Config) { c.Clusters["c"].CertificateAuthority = "/ca" }, "clusters[c] has certificate-authority"},
+		"an entry besides":   {func(c *clientcmdapi.Config) { c.AuthInfos["v"] = &clientcmdapi.AuthInfo{TokenFile: "/t"} }, "users[v] has tokenFile"},
+		"a cluster besides":  {func(c *clientcmdapi.Config) { c.Clusters["d"] = &clientcmdapi.Cluster{CertificateAuthority: "/ca"} }, "clusters[d] has certificate-authority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			k := controllers.NewKubeconfigs(fake.NewClientBuilder().WithObjects(kubeconfigSecret(g, c.change)).Build())
+			var s corev1.Secret
+			err := k.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "c-kubeconfig"}, &s)
+			known, refused := k.Verdict(client.ObjectKey{Namespace: "dc", Name: "c"})
+			g.Expect(known).To(BeTrue())
+			if c.field == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(refused).NotTo(HaveOccurred())
+				g.Expect(s.Data).To(HaveKey("value"))
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring(c.field)))
+			g.Expect(refused).To(MatchError(ContainSubstring(c.field)))
+			g.Expect(s.Data).To(BeEmpty())
+		})
+	}
+}
+
+// TestKubeconfigVerdicts: a change of the verdict is an event, and what was refused is accepted when it is mended. Other Secrets are not judged, and an
+// error quotes nothing of what cannot be parsed.
+func TestKubeconfigVerdicts(t *testing.T) {
+	g := NewWithT(t)
+	api := fake.NewClientBuilder().WithObjects(
+		kubeconfigSecret(g, onUser(func(u *clientcmdapi.AuthInfo) { u.TokenFile = "/t" })),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "other"}, Data: map[string][]byte{"value": []byte("secret")}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "d-kubeconfig"}, Data: map[string][]byte{"value": []byte("{secret")}},
+	).Build()
+	k := controllers.NewKubeconfigs(api)
+	get := func(name string) error {
+		return k.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: name}, &corev1.Secret{})
+	}
+	for range 3 {
+		g.Expect(get("c-kubeconfig")).NotTo(Succeed())
+	}
+	g.Expect(k.Changes()).To(HaveLen(1))
+	g.Expect((<-k.Changes()).Object).To(Equal(client.ObjectKey{Namespace: "dc", Name: "c"}))
+	g.Expect(api.Update(t.Context(), kubeconfigSecret(g, func(*clientcmdapi.Config) {}))).To(Succeed())
+	g.Expect(get("c-kubeconfig")).To(Succeed())
+	g.Expect(k.Changes()).To(HaveLen(1))
+	<-k.Changes()
+
+	g.Expect(get("other")).To(Succeed())
+	known, _ := k.Verdict(client.ObjectKey{Namespace: "dc", Name: "other"})
+	g.Expect(known).To(BeFalse())
+	g.Expect(get("d-kubeconfig")).To(MatchError(Not(ContainSubstring("{secret"))))
+	k.Forget(client.ObjectKey{Namespace: "dc", Name: "d"})
+	known, _ = k.Verdict(client.ObjectKey{Namespace: "dc", Name: "d"})
+	g.Expect(known).To(BeFalse())
+}
