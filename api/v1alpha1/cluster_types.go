@@ -25,8 +25,11 @@ const (
 // absent otherwise, and does not count for Ready.
 const KubeconfigAcceptedCondition = "KubeconfigAccepted"
 
-// ReasonKubeconfigRefused means that the kubeconfig names a file, a program or another identity; the message names the field.
-const ReasonKubeconfigRefused = "KubeconfigRefused"
+// Reasons of KubeconfigAccepted.
+const (
+	// ReasonKubeconfigRefused means that the kubeconfig names a file, a program or another identity; the message names the field.
+	ReasonKubeconfigRefused = "KubeconfigRefused"
+)
 
 // Reasons of ControlPlaneEndpointSet, besides EndpointSet and EndpointMissing.
 const (

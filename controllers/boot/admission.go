@@ -41,12 +41,13 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	}
 	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
 		slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return authoritativeFor(n, from) })
+	leasedNow := slices.ContainsFunc(b.Networks, func(n bootconfig.Network) bool { return authoritativeFor(n, offered) })
 	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil // its loader came from a network where DHCP is not ours
 	if dhcpAt == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnAt) {
 		dhcpAt = b.started.Load() // only a leased address is served, so it needs no request that this boot server saw
 	}
 	switch {
-	case !authoritative && !operatingSystem && offered.IsValid() && external(networks, from, operatingSystem):
+	case !authoritative && !operatingSystem && leasedNow && external(networks, from, operatingSystem):
 		return nil, refused("the request came from %s, and the server leased %s of another network in this boot", from, offered)
 	case !authoritative && (unseen || external(networks, from, operatingSystem)):
 		return nil, nil //nolint:nilnil // another DHCP server has that network, and what it is asked is not seen here

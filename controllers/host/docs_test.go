@@ -47,7 +47,7 @@ func TestOperationsDocs(t *testing.T) {
 }
 
 // othersReasons is how the comments begin of reasons that no condition of a host or of a remediation has.
-var othersReasons = regexp.MustCompile(`^Reasons of (HostClaimed|Ready of a BareMetalMachineTemplate|FailureDomainsReady|ControlPlaneEndpointSet|events)\b`)
+var othersReasons = regexp.MustCompile(`^Reasons of (HostClaimed|Ready of a BareMetalMachineTemplate|FailureDomainsReady|ControlPlaneEndpointSet|KubeconfigAccepted|events)\b`)
 
 // words returns the phases and reasons among the constants of a file of the API.
 func words(g Gomega, name string) []string {
