@@ -92,7 +92,7 @@ func isUnknown(why string) func(*life, step) {
 			g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation), "a move waits for it")
 		})
 		l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootUnknown, why)
-		l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootUnknown, "Restore the BareMetalBoot from a backup, or delete the Machine")
+		l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootUnknown, ", or delete the Machine to have it replaced")
 		commands, lives := len(l.server.Commands()), len(l.server.Lives())
 		l.until(moment, func() bool { return false })
 		l.Expect(l.server.Commands()).To(HaveLen(commands), "the server got a command, and nobody knows what it was given: %s", l.story())
