@@ -14,7 +14,7 @@ import (
 const (
 	paceBurst  = 20
 	paceSecond = 2
-	paceLatest = time.Minute
+	paceLatest = 30 * time.Second
 )
 
 // Pace bounds how often is told how something goes on. What happened is told at once, by whoever does not ask. A nil Pace bounds nothing.

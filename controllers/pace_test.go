@@ -15,7 +15,7 @@ import (
 
 func object(i int) types.NamespacedName { return types.NamespacedName{Name: strconv.Itoa(i)} }
 
-// TestPace: a rack is told of at once; of a fleet each object waits a minute at most, and no longer once it was told of.
+// TestPace: a rack is told of at once; of a fleet each object waits half a minute at most, and no longer once it was told of.
 func TestPace(t *testing.T) {
 	g := NewWithT(t)
 	p, now := controllers.NewPace(), time.Now()
@@ -23,16 +23,16 @@ func TestPace(t *testing.T) {
 		g.Expect(p.Wait(object(i), now)).To(BeZero())
 	}
 	g.Expect(p.Allow(now)).To(BeFalse())
-	g.Expect(p.Wait(object(20), now)).To(Equal(time.Minute))
-	g.Expect(p.Wait(object(20), now.Add(100*time.Millisecond))).To(Equal(59900 * time.Millisecond))
+	g.Expect(p.Wait(object(20), now)).To(Equal(30 * time.Second))
+	g.Expect(p.Wait(object(20), now.Add(100*time.Millisecond))).To(Equal(29900 * time.Millisecond))
 	p.Told(object(20))
-	g.Expect(p.Wait(object(20), now.Add(150*time.Millisecond))).To(Equal(time.Minute), "what came since waits anew")
+	g.Expect(p.Wait(object(20), now.Add(150*time.Millisecond))).To(Equal(30*time.Second), "what came since waits anew")
 	g.Expect(p.Wait(object(21), now.Add(500*time.Millisecond))).To(BeZero(), "two in a second")
 
 	for i := range 1000 { // others take every turn that comes
-		p.Wait(object(100+i), now.Add(time.Minute))
+		p.Wait(object(100+i), now.Add(30*time.Second))
 	}
-	g.Expect(p.Wait(object(20), now.Add(60150*time.Millisecond))).To(BeZero(), "it waited long enough")
+	g.Expect(p.Wait(object(20), now.Add(30150*time.Millisecond))).To(BeZero(), "it waited long enough")
 
 	var none *controllers.Pace
 	g.Expect(none.Wait(object(1), now)).To(BeZero())
@@ -40,7 +40,7 @@ func TestPace(t *testing.T) {
 	none.Told(object(1))
 }
 
-// TestPropertyPace: whoever comes when he was told to is told of then, whatever the others do, and within a minute.
+// TestPropertyPace: whoever comes when he was told to is told of then, whatever the others do, and within half a minute.
 func TestPropertyPace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, now := controllers.NewPace(), time.Now()
@@ -56,7 +56,7 @@ func TestPropertyPace(t *testing.T) {
 			case wait == 0:
 				p.Told(object(i))
 				delete(since, i)
-			case now.Add(wait).After(first.Add(time.Minute)):
+			case now.Add(wait).After(first.Add(30 * time.Second)):
 				t.Fatalf("untold since %s, and %s more", now.Sub(first), wait)
 			default:
 				since[i] = first

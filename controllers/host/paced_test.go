@@ -24,7 +24,7 @@ func TestOfferedNoMore(t *testing.T) {
 		phase     v1alpha1.HostPhase
 	}{
 		"offered":     {metav1.ConditionTrue, 0, v1alpha1.PhaseRegistering},
-		"not offered": {metav1.ConditionFalse, time.Minute, v1alpha1.PhaseAvailable},
+		"not offered": {metav1.ConditionFalse, 30 * time.Second, v1alpha1.PhaseAvailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
