@@ -14,6 +14,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // The indexes of BareMetalHosts in the cache.
@@ -83,7 +84,7 @@ func indexBoots(ctx context.Context, indexer client.FieldIndexer) error {
 	for name, values := range map[string]func(*v1alpha1.BareMetalBoot) []string{
 		AddressIndex: func(b *v1alpha1.BareMetalBoot) []string { return addressStrings(servedAddresses(b)) },
 		MachineIndex: func(b *v1alpha1.BareMetalBoot) []string {
-			if b.Spec.ClaimID == "" || b.Spec.VoidedAt != nil {
+			if !lifecycle.Open(&b.Spec) {
 				return nil
 			}
 			return []string{b.Spec.MachineName}

@@ -18,8 +18,8 @@ import (
 
 // Kubeconfigs is the reader of kubeconfig Secrets that the cluster cache gets. A tenant may write the Secret, so the kubeconfig is untrusted: one that names a
 // file of this process, such as the token of its ServiceAccount, would have that file sent to the server that it names. It is refused before a connection is
-// made. Cluster API refuses only exec and auth providers (v1.14.2, controllers/clustercache/cluster_accessor_client.go, createRESTConfig). Delete this type when
-// the cluster cache refuses file paths too.
+// made. Cluster API refuses only exec and auth providers (v1.14.2, controllers/clustercache/cluster_accessor_client.go, createRESTConfig); no upstream issue is known. Delete
+// this type when the cluster cache refuses file paths and impersonation too.
 type Kubeconfigs struct {
 	client.Reader
 
@@ -60,8 +60,11 @@ func (k *Kubeconfigs) Get(ctx context.Context, key client.ObjectKey, object clie
 }
 
 // Verdict returns why the kubeconfig of a cluster was refused the last time that it was read, nil if it was not. known is false for one that this process has
-// not read yet.
+// not read yet. Nil Kubeconfigs know none.
 func (k *Kubeconfigs) Verdict(cluster client.ObjectKey) (known bool, refused error) {
+	if k == nil {
+		return false, nil
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	refused, known = k.verdicts[cluster]
@@ -70,6 +73,9 @@ func (k *Kubeconfigs) Verdict(cluster client.ObjectKey) (known bool, refused err
 
 // Forget drops what is kept of a cluster that is gone.
 func (k *Kubeconfigs) Forget(cluster client.ObjectKey) {
+	if k == nil {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.verdicts, cluster)

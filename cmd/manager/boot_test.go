@@ -49,7 +49,7 @@ func TestBootKeys(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("less than 32 bytes")))
 }
 
-// TestVerbosity: nobody makes the manager log Secrets.
+// TestVerbosity: the manager does not start with a log level at which Secrets are logged.
 func TestVerbosity(t *testing.T) {
 	g := NewWithT(t)
 	parse := func(args ...string) error {
@@ -64,7 +64,7 @@ func TestVerbosity(t *testing.T) {
 	g.Expect(parse("--vmodule=host=7,request=8")).NotTo(Succeed())
 }
 
-// TestVerbosityAtRunTime: nor does whoever may change the log level of a manager that runs.
+// TestVerbosityAtRunTime: the log level of a running manager cannot be raised to where Secrets are logged.
 func TestVerbosityAtRunTime(t *testing.T) {
 	g := NewWithT(t)
 	o := newOptions()

@@ -36,18 +36,17 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	if err != nil {
 		return nil, err
 	}
-	if len(leased) == 0 && slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return authoritativeFor(n, offered) }) {
+	if len(leased) == 0 && authoritativeIn(networks, offered) {
 		leased = []netip.Addr{offered} // the cache does not show the lease yet
 	}
 	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
-		slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return authoritativeFor(n, from) })
-	leasedNow := slices.ContainsFunc(b.Networks, func(n bootconfig.Network) bool { return authoritativeFor(n, offered) })
+		authoritativeIn(networks, from)
 	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil // its loader came from a network where DHCP is not ours
 	if dhcpAt == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnAt) {
 		dhcpAt = b.started.Load() // only a leased address is served, so it needs no request that this boot server saw
 	}
 	switch {
-	case !authoritative && !operatingSystem && leasedNow && external(networks, from, operatingSystem):
+	case !authoritative && !operatingSystem && authoritativeIn(b.Networks, offered) && external(networks, from, operatingSystem):
 		return nil, refused("the request came from %s, and the server leased %s of another network in this boot", from, offered)
 	case !authoritative && (unseen || external(networks, from, operatingSystem)):
 		return nil, nil //nolint:nilnil // another DHCP server has that network, and what it is asked is not seen here
@@ -73,8 +72,9 @@ func (b *Booter) networksFor(from netip.Addr) []bootconfig.Network {
 	return same
 }
 
-func authoritativeFor(n bootconfig.Network, a netip.Addr) bool {
-	return n.Mode == bootconfig.Authoritative && n.Subnet.IsValid() && n.Subnet.Contains(a)
+// authoritativeIn is true for an address of one of the authoritative networks.
+func authoritativeIn(networks []bootconfig.Network, a netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode == bootconfig.Authoritative && n.Subnet.Contains(a) })
 }
 
 // external is true where another DHCP server may have given a client its address. An operating system may have an address of any network.

@@ -51,15 +51,7 @@ type attempt struct {
 
 // bootOf returns the boot of a host as this process knows it, nil if there is none.
 func (b *Booter) bootOf(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
-	boot, err := controllers.GetBoot(ctx, b.Client, host)
-	if err != nil {
-		return nil, err
-	}
-	if boot == nil {
-		b.boots.Forget(host)
-		return nil, nil //nolint:nilnil // none is a valid answer
-	}
-	return b.boots.Read(boot), nil
+	return b.boots.Get(ctx, b.Client, host)
 }
 
 // view gathers what is known of a host, with its machine as a client reads it.
@@ -162,7 +154,7 @@ func (b *Booter) withToken(
 }
 
 // How many requests of a host with its token are answered: so many at once, and so many in a second. Each reads from the API server. An operating system asks
-// for four files and reports twice; what is answered no more is told to ask again.
+// for four files and reports twice. A request above the budget gets an answer that makes the operating system ask again.
 const (
 	budgetBurst  = 40
 	budgetSecond = 4
@@ -211,20 +203,12 @@ func (b *Booter) update(ctx context.Context, key types.NamespacedName, change fu
 		if equality.Semantic.DeepEqual(before.Spec, boot.Spec) {
 			return nil
 		}
-		return b.patchBoot(ctx, before, boot)
+		return b.boots.Patch(ctx, b.Client, before, boot)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return written, nil
-}
-
-func (b *Booter) patchBoot(ctx context.Context, before, boot *v1alpha1.BareMetalBoot) error {
-	err := b.Client.Patch(ctx, boot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err == nil {
-		b.boots.Wrote(boot)
-	}
-	return err
 }
 
 // secondRequesterError is why an attempt fails when two ask for what is one server's.
@@ -252,7 +236,7 @@ func bind(bound *string, from netip.Addr, what string) error {
 func (b *Booter) failAttempt(ctx context.Context, a attempt, why error) error {
 	before := a.boot.DeepCopy()
 	a.boot.Spec.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonSecondRequester, Message: why.Error()}
-	if err := b.patchBoot(ctx, before, a.boot); err != nil {
+	if err := b.boots.Patch(ctx, b.Client, before, a.boot); err != nil {
 		return err
 	}
 	if err := controllers.ApplyFailure(ctx, b.Client, client.ObjectKeyFromObject(a.boot), v1alpha1.ReasonSecondRequester); err != nil {

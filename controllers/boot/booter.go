@@ -54,7 +54,7 @@ type Booter struct {
 	told      *lru.Cache                  // attemptKeys, whose first refusal was told
 	started   atomic.Pointer[metav1.Time] // when this boot server started; nil before
 	asked     *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
-	boots     controllers.Newest[*v1alpha1.BareMetalBoot]
+	boots     controllers.Boots
 	pace      *controllers.Pace
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // purpose is what a token is good for. Who has a token for one purpose cannot make that for another: the report's stands in the files
@@ -44,7 +45,7 @@ func (b *Booter) opens(token string, p purpose, boot *v1alpha1.BareMetalBoot) bo
 // `clusterctl move` changes UIDs.
 func makeToken(key []byte, p purpose, boot *v1alpha1.BareMetalBoot) (token string, exists int) {
 	spec := &boot.Spec
-	if spec.Number > 0 && spec.ClaimID != "" && spec.VoidedAt == nil {
+	if spec.Number > 0 && lifecycle.Open(spec) {
 		exists = 1
 	}
 	return seal(key, string(p), boot.Namespace, boot.Name, spec.ClaimID, strconv.FormatInt(int64(spec.Number), 10)), exists

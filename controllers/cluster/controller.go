@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		}
 	}()
 	if !infra.DeletionTimestamp.IsZero() {
-		r.forgetKubeconfig(cluster)
+		r.Kubeconfigs.Forget(client.ObjectKeyFromObject(cluster))
 		// Whoever holds it with a finalizer sees that it goes. There is nothing of ours to take away.
 		conditions.Set(infra, metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting})
 		return ctrl.Result{}, nil

@@ -24,7 +24,7 @@ func (r *Reconciler) kubeconfigChanges() source.Source {
 			cluster := &clusterv1.Cluster{}
 			if err := r.Client.Get(ctx, e.Object, cluster); err != nil {
 				if client.IgnoreNotFound(err) != nil {
-					ctrl.LoggerFrom(ctx).Error(err, "Read the Cluster of a kubeconfig", "Cluster", e.Object)
+					ctrl.LoggerFrom(ctx).Error(err, "Failed to read the Cluster of a kubeconfig", "Cluster", e.Object)
 				}
 				return
 			}
@@ -35,9 +35,6 @@ func (r *Reconciler) kubeconfigChanges() source.Source {
 
 // reconcileKubeconfig shows whether the kubeconfig of a cluster is refused. As long as this process has not read it, what was shown stands.
 func (r *Reconciler) reconcileKubeconfig(infra *v1alpha1.BareMetalCluster, cluster *clusterv1.Cluster) {
-	if r.Kubeconfigs == nil {
-		return
-	}
 	known, refused := r.Kubeconfigs.Verdict(client.ObjectKeyFromObject(cluster))
 	switch {
 	case !known:
@@ -48,11 +45,5 @@ func (r *Reconciler) reconcileKubeconfig(infra *v1alpha1.BareMetalCluster, clust
 			Type: v1alpha1.KubeconfigAcceptedCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonKubeconfigRefused,
 			Message: controllers.Clip("The Secret "+cluster.Name+"-kubeconfig is refused: "+refused.Error(), controllers.MaxMessage),
 		})
-	}
-}
-
-func (r *Reconciler) forgetKubeconfig(cluster *clusterv1.Cluster) {
-	if r.Kubeconfigs != nil {
-		r.Kubeconfigs.Forget(client.ObjectKeyFromObject(cluster))
 	}
 }

@@ -2,11 +2,13 @@ package controllerstest
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -24,4 +26,16 @@ func (e *Env) Workload(t *testing.T, namespace, cluster string) {
 	secret := kubeconfig.GenerateSecretWithOwner(client.ObjectKey{Namespace: namespace, Name: cluster}, content, metav1.OwnerReference{})
 	secret.OwnerReferences = nil
 	e.Create(t, secret)
+}
+
+// ConnectSoon makes a cluster cache try again every 100 ms to connect to a cluster, and returns what stops it.
+func ConnectSoon(t *testing.T, clusters clustercache.ClusterCache) (shutdown func()) {
+	t.Helper()
+	of, ok := clusters.(interface {
+		SetConnectionCreationRetryInterval(time.Duration)
+		Shutdown()
+	})
+	NewWithT(t).Expect(ok).To(BeTrue())
+	of.SetConnectionCreationRetryInterval(100 * time.Millisecond)
+	return of.Shutdown
 }

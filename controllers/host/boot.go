@@ -20,15 +20,6 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots/status,verbs=patch
 
-// bootOf returns the record of a host's last boot as this process knows it, nil if there is none.
-func (r *Reconciler) bootOf(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
-	boot, err := controllers.GetBoot(ctx, r.Client, host)
-	if boot == nil || err != nil {
-		return nil, err
-	}
-	return r.boots.Read(boot), nil
-}
-
 // newBoot returns a BareMetalBoot for a host.
 func newBoot(host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootSpec) *v1alpha1.BareMetalBoot {
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}, Spec: spec}
@@ -60,16 +51,7 @@ func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHo
 	if !own(boot, host) {
 		return nil
 	}
-	return r.patchBoot(ctx, before, boot)
-}
-
-// patchBoot writes a boot under an optimistic lock: what is written was decided for this version of it and no other.
-func (r *Reconciler) patchBoot(ctx context.Context, before, boot *v1alpha1.BareMetalBoot) error {
-	err := r.Client.Patch(ctx, boot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err == nil {
-		r.boots.Wrote(boot)
-	}
-	return err
+	return r.boots.Patch(ctx, r.Client, before, boot)
 }
 
 // recordBoot writes the record of a boot, and creates it where it is missing.
@@ -97,7 +79,7 @@ func (r *Reconciler) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost
 	changed := boot.DeepCopy()
 	changed.Spec = spec
 	own(changed, host)
-	return r.patchBoot(ctx, boot, changed)
+	return r.boots.Patch(ctx, r.Client, boot, changed)
 }
 
 // countBoot raises the host's count to the number of the boot, from when on the boot is under way, and blocks a move until it ends.
@@ -128,7 +110,7 @@ func (r *Reconciler) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoo
 	if !controllerutil.RemoveFinalizer(boot, v1alpha1.BootFinalizer) {
 		return nil
 	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, boot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(r.boots.Patch(ctx, r.Client, before, boot))
 }
 
 // forgetBootOf lets the boot of a host go that is gone, once the garbage collector, or the end of the namespace, deletes it. A boot that nobody deletes
@@ -139,7 +121,7 @@ func (r *Reconciler) forgetBootOf(ctx context.Context, host types.NamespacedName
 		return err
 	}
 	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be behind
-	if apierrors.IsNotFound(err) && boot.Spec.ClaimID != "" && boot.Spec.VoidedAt == nil {
+	if apierrors.IsNotFound(err) && lifecycle.Open(&boot.Spec) {
 		if waits, readErr := r.waitsAfter(ctx, host.Namespace, &boot.Spec); readErr != nil || waits {
 			return readErr
 		}

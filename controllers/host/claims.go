@@ -27,13 +27,13 @@ func saidHost(o client.Object) []string {
 	return nil
 }
 
-// observeClaims finds out who else is in it: the other hosts of the machine that has this one, or, where nobody has it, the machine whose provider ID
-// says that it runs here. The latter is so where a host object was made anew without its spec.consumerRef. And whether the machine of the last boot waits,
-// whoever has the host now.
+// observeClaims gathers who else has a part in the host: the other hosts of the machine that has this one, or, where nobody has it, the machine whose provider ID
+// says that it runs here. The latter is so where a host object was recreated without its spec.consumerRef. And whether the machine of the last boot waits,
+// also if another machine has the host now.
 func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	here := client.InNamespace(host.Namespace)
-	if b := view.Boot; b != nil && b.ClaimID != "" && b.VoidedAt == nil {
-		if view.BootMachineWaits, err = r.waitsAfter(ctx, host.Namespace, b); err != nil {
+	if lifecycle.Open(view.Boot) {
+		if view.BootMachineWaits, err = r.waitsAfter(ctx, host.Namespace, view.Boot); err != nil {
 			return err
 		}
 	}

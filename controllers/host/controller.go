@@ -61,7 +61,7 @@ type Reconciler struct {
 	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
 	line     *line
 	newest   controllers.Newest[*v1alpha1.BareMetalHost]
-	boots    controllers.Newest[*v1alpha1.BareMetalBoot]
+	boots    controllers.Boots
 	pace     *controllers.Pace
 	results  chan event.TypedGenericEvent[types.NamespacedName]
 	stopped  <-chan struct{}
@@ -135,7 +135,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // advance decides what to do with a host, does it, and writes the status.
 func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(host)
-	boot, err := r.bootOf(ctx, key)
+	boot, err := r.boots.Get(ctx, r.Client, key)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -60,13 +59,7 @@ func TestTokenFileOfATenant(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		of, ok := clusters.(interface {
-			SetConnectionCreationRetryInterval(time.Duration)
-			Shutdown()
-		})
-		NewWithT(t).Expect(ok).To(BeTrue())
-		of.SetConnectionCreationRetryInterval(100 * time.Millisecond)
-		t.Cleanup(of.Shutdown)
+		t.Cleanup(controllerstest.ConnectSoon(t, clusters))
 		return (&cluster.Reconciler{Client: mgr.GetClient(), Kubeconfigs: kubeconfigs}).SetupWithManager(ctx, mgr, controller.Options{})
 	})
 

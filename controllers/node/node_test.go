@@ -53,13 +53,7 @@ func start(t *testing.T) *atomic.Int32 {
 		if err != nil {
 			return err
 		}
-		of, ok := clusters.(interface {
-			SetConnectionCreationRetryInterval(time.Duration)
-			Shutdown()
-		})
-		NewWithT(t).Expect(ok).To(BeTrue())
-		of.SetConnectionCreationRetryInterval(100 * time.Millisecond)
-		t.Cleanup(of.Shutdown)
+		t.Cleanup(controllerstest.ConnectSoon(t, clusters))
 		if err := (&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
 			return err
 		}

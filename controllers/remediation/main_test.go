@@ -43,13 +43,7 @@ func start(t *testing.T) (stop func()) {
 		if err != nil {
 			return err
 		}
-		of, ok := clusters.(interface {
-			SetConnectionCreationRetryInterval(time.Duration)
-			Shutdown()
-		})
-		NewWithT(t).Expect(ok).To(BeTrue())
-		of.SetConnectionCreationRetryInterval(100 * time.Millisecond)
-		shutdown = of.Shutdown
+		shutdown = controllerstest.ConnectSoon(t, clusters)
 		if err := (&host.Reconciler{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: controllerstest.Settings(),
 		}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {

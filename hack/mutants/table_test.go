@@ -135,8 +135,8 @@ var mutants = []mutant{
 	{"a record from before is in no doubt", recordFile, "	case b.Number < v.Spec.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):\n", "	case false:\n"},
 	{"a record of the claim from before the claim is in no doubt", recordFile, "(v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):\n", "v.bootedSinceClaim():\n"},
 	{"a claim that ended, and did not, is in no doubt", recordFile, "	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedAt != nil:\n", "	case false:\n"},
-	{"the record of another claim that did not end is in no doubt", recordFile, `	case b.Number >= v.Spec.Boots && b.ClaimID != "" && b.VoidedAt == nil:` + "\n", "	case false:\n"},
-	{"a record of another claim from before the claim is in doubt", recordFile, `	case b.Number >= v.Spec.Boots && b.ClaimID != "" && b.VoidedAt == nil:`, `	case b.ClaimID != "" && b.VoidedAt == nil:`},
+	{"the record of another claim that did not end is in no doubt", recordFile, "	case b.Number >= v.Spec.Boots && Open(b):\n", "	case false:\n"},
+	{"a record of another claim from before the claim is in doubt", recordFile, "	case b.Number >= v.Spec.Boots && Open(b):", "	case Open(b):"},
 	{"a move waits for what nobody knows", recordFile, "	if v.MoveBlocked {\n", "	if false {\n"},
 
 	// The record of a boot.
@@ -147,7 +147,7 @@ var mutants = []mutant{
 	{"a server is switched on before that is recorded", claimedFile, "	case attempt.PoweredOnAt == nil:\n", "	case false:\n"},
 	{"a server that is not switched on yet is served", bootFile, "case v.Boot.DataServedAt == nil && v.Boot.PoweredOnAt == nil:", "case false:"},
 	{"a host is free before its boot is void", nextFile, "		step = v.voidFirst(step)\n", "		_ = v.voidFirst\n"},
-	{"a boot that is void is voided again", recordFile, `b.ClaimID == "" || b.VoidedAt != nil || v.BootMachineWaits {`, `b.ClaimID == "" || v.BootMachineWaits {`},
+	{"a boot that is void is open", recordFile, `return b != nil && b.ClaimID != "" && b.VoidedAt == nil`, `return b != nil && b.ClaimID != ""`},
 	{"a host whose boot is not void is offered", nextFile, "	case v.StrayBoot() != nil:\n", "	case false:\n"},
 	{"a host that boots for nobody goes as it is", recordFile, "	if !booting || v.Spec.Maintenance", "	if booting || !booting || v.Spec.Maintenance"},
 	{"a host in maintenance that boots for nobody is powered off", recordFile, "!booting || v.Spec.Maintenance != nil || ", "!booting || "},
@@ -159,7 +159,7 @@ var mutants = []mutant{
 	{"the record of a machine that waits goes when it is deleted", recordFile, "!v.BootHeld && !v.BootMachineWaits:", "!v.BootHeld:"},
 	{"a record that something else keeps is let go again and again", recordFile, "!v.BootHeld && !v.BootMachineWaits:", "!v.BootMachineWaits:"},
 	{"a host is offered whose record goes at any moment", nextFile, "	case v.BootHeld:\n", "	case false:\n"},
-	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "b.VoidedAt != nil || v.BootMachineWaits {", "b.VoidedAt != nil {"},
+	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "if !Open(v.Boot) || v.BootMachineWaits {", "if !Open(v.Boot) {"},
 	{"a machine that was served elsewhere is booted", claimedFile, `	if v.ServedBy != "" {`, "	if false {"},
 	{"the record of a machine that waits is void when its host goes", recordFile, "	case v.BootMachineWaits: // its", "	case false: // its"},
 }

@@ -33,7 +33,7 @@ func (l Line) wait(v View, step Step) Step {
 // Begins is true for a step that begins a boot attempt.
 func Begins(v View, step Step) bool {
 	before, b := v.Boot, step.Boot
-	return step.Action == RecordBoot && b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
+	return step.Action == RecordBoot && Open(b) && b.Failure == nil && (before == nil || before.Number != b.Number)
 }
 
 // WantsToBoot is true when nothing but its turn, and a fresh look at the power, keeps a host from the begin of a boot attempt: it stands in line.
