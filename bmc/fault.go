@@ -7,19 +7,16 @@ import (
 	"time"
 )
 
-// identity stands for credentials and trust: with others a fault may be gone.
+// identity stands for how a BMC is asked: protocol, port, credentials and trust. With another one a fault may be gone. Who asks in a wrong way does not keep
+// others from asking: hosts of several tenants may name one BMC.
 type identity [sha256.Size]byte
 
 func identityOf(e Endpoint) identity {
-	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t", e.Username, e.Password, e.CA, e.InsecureSkipVerify))
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %t", e.URL.Scheme, e.URL.Host, e.Username, e.Password, e.CA, e.InsecureSkipVerify))
 }
 
-// faults are why a BMC is left alone for a while: because it did not answer, or because it refused a login.
-type faults struct {
-	silence fault
-	// refused are the logins that were refused, for each of the credentials that hosts behind the BMC have.
-	refused map[identity]fault
-}
+// faults are why a BMC is left alone for a while by those who ask it in one way: because it did not answer, or because it refused a login.
+type faults map[identity]fault
 
 // fault is one reason to leave a BMC alone.
 type fault struct {
@@ -28,58 +25,44 @@ type fault struct {
 	until time.Time
 }
 
-// mostRefused bounds the credentials that are remembered for a BMC. There is one in the usual case.
-const mostRefused = 16
+// mostFaults bounds the identities that are remembered for a BMC. There is one in the usual case.
+const mostFaults = 16
 
-// known returns the error that a job with these credentials would meet, or nil where it is worth a try.
-func (f *faults) known(id identity, now time.Time) error {
-	for _, fault := range []fault{f.silence, f.refused[id]} {
-		if wait := fault.until.Sub(now); fault.err != nil && wait > 0 {
-			known := *fault.err
-			known.RetryAfter = wait
-			return &known
-		}
+// known returns the error that a job with this identity would meet, or nil where it is worth a try.
+func (f faults) known(id identity, now time.Time) error {
+	fault := f[id]
+	wait := fault.until.Sub(now)
+	if fault.err == nil || wait <= 0 {
+		return nil
 	}
-	return nil
+	known := *fault.err
+	known.RetryAfter = wait
+	return &known
 }
 
-// reached notes that the BMC did what these credentials asked for.
-func (f *faults) reached(id identity) {
-	f.silence = fault{}
-	delete(f.refused, id)
-}
+// reached notes that the BMC did what was asked with this identity.
+func (f faults) reached(id identity) { delete(f, id) }
 
 // note decides how long the BMC is left alone after an error that is the BMC's, and returns err with that time.
-func (f *faults) note(err error, e *Error, id identity, now time.Time) error {
-	var before fault
-	switch e.Kind {
-	case Unauthorized:
-		before = f.refused[id]
-	case Unreachable:
-		before = f.silence
-	default:
-		f.silence = fault{} // it answered
+func (f faults) note(err error, e *Error, id identity, now time.Time) error {
+	if e.Kind != Unauthorized && e.Kind != Unreachable {
+		delete(f, id) // it answered
 		return err
 	}
-	noted := fault{count: before.count + 1}
+	noted := fault{count: 1}
+	if before := f[id]; before.err != nil && before.err.Kind == e.Kind {
+		noted.count += before.count
+	}
 	known := *e
 	known.RetryAfter = max(leaveAlone(e.Kind, noted.count), e.RetryAfter)
 	noted.err, noted.until = &known, now.Add(known.RetryAfter)
-	if e.Kind == Unreachable {
-		f.silence = noted
-		return &known
-	}
-	f.silence = fault{}
-	if f.refused == nil {
-		f.refused = map[identity]fault{}
-	}
-	if len(f.refused) >= mostRefused {
-		for other := range f.refused {
-			delete(f.refused, other)
+	if _, there := f[id]; !there && len(f) >= mostFaults {
+		for other := range f {
+			delete(f, other)
 			break
 		}
 	}
-	f.refused[id] = noted
+	f[id] = noted
 	return &known
 }
 

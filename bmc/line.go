@@ -28,7 +28,7 @@ type line struct {
 }
 
 func newLine(opts PoolOptions) *line {
-	return &line{limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate/2))), used: time.Now(), keep: opts.Idle, observe: opts.Observe}
+	return &line{faults: faults{}, limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate/2))), used: time.Now(), keep: opts.Idle, observe: opts.Observe}
 }
 
 // run runs a job with the connection that is there, or a new one.

@@ -365,3 +365,32 @@ func TestTarPits(t *testing.T) {
 		server.Close()
 	}
 }
+
+// TestFaultsOfOthers: a host that names a BMC by a protocol or with credentials that do not work does not keep another host's jobs from it.
+func TestFaultsOfOthers(t *testing.T) {
+	for name, change := range map[string]func(*bmc.Endpoint){
+		"protocol":    func(e *bmc.Endpoint) { e.URL.Scheme = "other" },
+		"credentials": func(e *bmc.Endpoint) { e.Username = "stranger" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			fake := &bmctest.Fake{}
+			open := func(ctx context.Context, e bmc.Endpoint) (bmc.Client, error) {
+				if e.URL.Scheme == "other" || e.Username == "stranger" {
+					return nil, &bmc.Error{Kind: bmc.Unreachable, Op: "Open", Err: errors.New("connection refused")}
+				}
+				return fake.Open(ctx, e)
+			}
+			pool := bmc.NewPool(map[string]bmc.Driver{"fake": {Open: open}, "other": {Open: open}}, bmc.PoolOptions{})
+			t.Cleanup(pool.Close)
+			stranger, own := bmc.Job{Key: "b", Endpoint: endpoint("a")}, bmc.Job{Key: "a", Endpoint: endpoint("a")}
+			change(&stranger.Endpoint)
+			for range 3 {
+				err := result(t, pool, stranger, poll)
+				g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
+				g.Expect(bmc.RetryAfter(err)).To(BeNumerically(">", 0))
+				g.Expect(result(t, pool, own, poll)).To(Succeed())
+			}
+		})
+	}
+}

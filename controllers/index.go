@@ -149,14 +149,20 @@ func servedAddresses(boot *v1alpha1.BareMetalBoot) []netip.Addr {
 // boot, or nil.
 func UsedAddresses(h *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) []netip.Addr {
 	var seen []string
-	for _, a := range NetworkAddresses(h) {
-		address, _, _ := strings.Cut(a, "/")
-		seen = append(seen, address)
-	}
 	for _, a := range h.Status.Addresses {
 		seen = append(seen, a.Address)
 	}
-	return append(servedAddresses(boot), parseAddresses(seen)...)
+	return slices.Concat(servedAddresses(boot), ConfiguredAddresses(h), parseAddresses(seen))
+}
+
+// ConfiguredAddresses returns the addresses that spec.network gives a host.
+func ConfiguredAddresses(h *v1alpha1.BareMetalHost) []netip.Addr {
+	var configured []string
+	for _, a := range NetworkAddresses(h) {
+		address, _, _ := strings.Cut(a, "/")
+		configured = append(configured, address)
+	}
+	return parseAddresses(configured)
 }
 
 // NetworkAddresses returns the addresses that spec.network gives a host, each with its prefix length.

@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -35,4 +37,16 @@ func HardwareID(text string) string {
 		return ""
 	}
 	return id.String()
+}
+
+// SameHardware is false when what two inventories say of their servers shows that they are two: the system UUIDs or the serial numbers are known, and differ.
+func SameHardware(uuidA, serialA, uuidB, serialB string) bool {
+	a, b := HardwareID(uuidA), HardwareID(uuidB)
+	return (a == "" || b == "" || a == b) && (serialA == "" || serialB == "" || serialA == serialB)
+}
+
+// Fingerprint stands for a system UUID and a serial number. A BMC may report any text; a fingerprint is safe to be pasted into a command line.
+func Fingerprint(systemUUID, serial string) string {
+	sum := sha256.Sum256([]byte(HardwareID(systemUUID) + "\x00" + serial))
+	return hex.EncodeToString(sum[:6])
 }

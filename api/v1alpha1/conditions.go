@@ -41,6 +41,10 @@ const (
 	ReasonBMCUnknown = "NotAsked"
 	// ReasonCredentialsMissing means that the credentials or CA Secret, or a key in it, is not there.
 	ReasonCredentialsMissing = "CredentialsMissing"
+	// ReasonCredentialsNotLabeled means that a Secret of spec.bmc has no label that says that it is for BMCs. It is not read.
+	ReasonCredentialsNotLabeled = "CredentialsNotLabeled"
+	// ReasonCredentialsNotForBMC means that the credentials Secret names the BMCs that it is for, and the host's is none of them.
+	ReasonCredentialsNotForBMC = "CredentialsNotForBMC"
 	// ReasonCredentialsRefused means that the BMC refused the username or the password.
 	ReasonCredentialsRefused = "CredentialsRefused"
 	// ReasonBMCUnreachable means that the BMC does not answer.
@@ -63,10 +67,14 @@ const (
 	ReasonCapabilityMissing = "CapabilityMissing"
 	// ReasonInspecting means that the inventory is being read.
 	ReasonInspecting = "Inspecting"
-	// ReasonMACConflict means that another host has the same boot MAC address.
+	// ReasonMACConflict means that the boot MAC address is that of another host, which keeps it.
 	ReasonMACConflict = "MACConflict"
-	// ReasonBMCConflict means that another host has the same BMC.
+	// ReasonBMCConflict means that the BMC is that of another host, which keeps it. This host's BMC is not asked. It is a reason of BMCReady too.
 	ReasonBMCConflict = "BMCConflict"
+	// ReasonHardwareConflict means that the BMC of another host, which keeps them, reported the same system UUID and serial number.
+	ReasonHardwareConflict = "HardwareConflict"
+	// ReasonServerReplaced means that the BMC reports another system UUID or serial number than the inventory has.
+	ReasonServerReplaced = "ServerReplaced"
 	// ReasonAvailable means that a machine can claim the host.
 	ReasonAvailable = "Available"
 	// ReasonClaimed means that a machine has the host.
@@ -182,6 +190,22 @@ const (
 
 // MoveLabel on a CRD or an object makes `clusterctl move` take it along.
 const MoveLabel = "clusterctl.cluster.x-k8s.io/move"
+
+// BMCSecretLabel on a Secret says that its keys username, password and ca.crt are for BMCs. A host makes the provider read no other Secret, and send no other
+// credentials to the address in spec.bmc: who may write hosts may not read Secrets. Its value means nothing.
+const BMCSecretLabel = "baremetalhost.infrastructure.cluster.x-k8s.io/bmc-secret"
+
+// BMCHostsAnnotation on a credentials Secret lists the BMCs that its credentials may be sent to: the host names or IP addresses of spec.bmc.address, separated
+// by commas. Without it they may be sent to any.
+const BMCHostsAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/bmc-hosts"
+
+// ConfirmServerAnnotation on a host confirms that its server was replaced. Its value is the system UUID of the new server, or its serial number where its BMC
+// reports no UUID.
+const ConfirmServerAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/confirm-server"
+
+// SharedHardwareAnnotation on a host says that its board has the system UUID and the serial number of another host's board, and is another one all the same. Its
+// value may say who found that out.
+const SharedHardwareAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/shares-hardware-id"
 
 // DeleteForMoveAnnotation marks an object that `clusterctl move` deletes after it was copied: it lives on elsewhere.
 const DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"

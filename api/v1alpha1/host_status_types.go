@@ -67,6 +67,11 @@ type BareMetalHostStatus struct {
 	// +optional
 	Hardware *Hardware `json:"hardware,omitempty"`
 
+	// identity is what identifies the host's server: the provider accepted it as this host's own. Of several hosts with one identity, the one whose machine was
+	// booted keeps it, then the one whose identity says so, then the one that a machine has, then the oldest. The others are not booted.
+	// +optional
+	Identity *HostIdentity `json:"identity,omitempty"`
+
 	// addresses are the addresses that the running server was seen with.
 	// +optional
 	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
@@ -86,6 +91,22 @@ type BareMetalHostStatus struct {
 	// observedGeneration is the generation of the host that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// HostIdentity is what identifies the server of a host.
+type HostIdentity struct {
+	// bootMACAddress is the MAC address that the server boots from.
+	// +optional
+	// +kubebuilder:validation:MaxLength=17
+	BootMACAddress string `json:"bootMACAddress,omitempty"`
+	// bmc is the BMC: its host name or IP address, with the port where that is not the protocol's own.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	BMC string `json:"bmc,omitempty"`
+	// hardware stands for the system UUID and the serial number that the BMC reported. It is absent until the inventory was read.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Hardware string `json:"hardware,omitempty"`
 }
 
 // BMCStatus is what a BMC told of itself, and how it is treated.

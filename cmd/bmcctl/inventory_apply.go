@@ -132,9 +132,13 @@ func (r *registration) problemf(s rackfile.Server, column, format string, args .
 	r.problems = append(r.problems, rackfile.Problem{Line: s.Line, Column: column, Text: fmt.Sprintf(format, args...)})
 }
 
-// checkSecrets looks for the Secrets that the file only names. Of these the metadata suffice.
+// checkSecrets checks the Secrets that the file only names: that they exist, and are labeled as those of BMCs. Of these the metadata suffice.
 func (r *registration) checkSecrets(ctx context.Context) error {
-	known := map[string]error{}
+	type answer struct {
+		secret metav1.PartialObjectMetadata
+		err    error
+	}
+	known := map[string]*answer{}
 	for _, s := range r.servers {
 		named := map[string]string{"caSecretName": s.Host.Spec.BMC.CASecretName}
 		if s.Secret == nil {
@@ -144,16 +148,23 @@ func (r *registration) checkSecrets(ctx context.Context) error {
 			if name == "" {
 				continue
 			}
-			if _, asked := known[name]; !asked {
-				secret := &metav1.PartialObjectMetadata{}
-				secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-				known[name] = r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, secret)
+			a := known[name]
+			if a == nil {
+				a = &answer{}
+				known[name] = a
+				a.secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+				a.err = r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, &a.secret)
 			}
-			switch err := known[name]; {
-			case apierrors.IsNotFound(err):
+			_, labeled := a.secret.Labels[v1alpha1.BMCSecretLabel]
+			switch {
+			case apierrors.IsForbidden(a.err): // one may name a Secret and not see it
+			case apierrors.IsNotFound(a.err):
 				r.problemf(s, column, "there is no Secret %s/%s: create it first", r.namespace, name)
-			case err != nil && !apierrors.IsForbidden(err): // one may name a Secret and not see it
-				return err
+			case a.err != nil:
+				return a.err
+			case !labeled:
+				r.problemf(s, column, "Secret %[1]s/%[2]s is not labeled as a Secret of a BMC: kubectl label secret %[2]s --namespace %[1]s %[3]s=",
+					r.namespace, name, v1alpha1.BMCSecretLabel)
 			}
 		}
 	}

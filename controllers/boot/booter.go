@@ -70,33 +70,30 @@ func New(b *Booter) *Booter {
 	return b
 }
 
-// hostsOf returns the hosts with a MAC address. There is one at most, unless somebody registered a server twice.
-func (b *Booter) hostsOf(ctx context.Context, mac net.HardwareAddr) ([]v1alpha1.BareMetalHost, error) {
-	var hosts v1alpha1.BareMetalHostList
-	err := b.Client.List(ctx, &hosts, client.MatchingFields{controllers.MACIndex: mac.String()})
-	return hosts.Items, err
-}
-
-// hostOf returns the host with a MAC address. Of two hosts with one MAC address neither is returned: neither may get the other's boot.
+// hostOf returns the host with a MAC address, nil if there is none. Of several it is the one that keeps the address: the others boot nothing.
 func (b *Booter) hostOf(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
-	hosts, err := b.hostsOf(ctx, mac)
-	if err != nil || len(hosts) != 1 {
+	hosts, err := b.hostsWith(ctx, mac.String())
+	if err != nil {
 		return nil, err
 	}
-	return &hosts[0], nil
+	for i := range hosts {
+		keepers, err := controllers.MACTakenBy(ctx, b.Client, &hosts[i])
+		if err != nil {
+			return nil, err
+		}
+		if len(keepers) == 0 {
+			return hosts[i].DeepCopy(), nil
+		}
+	}
+	return nil, nil //nolint:nilnil // none is a valid answer
 }
 
 // Lookup says what the server with a MAC address boots now.
 func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, error) {
-	hosts, err := b.hostsOf(ctx, mac)
-	switch {
-	case err != nil || len(hosts) == 0:
+	host, err := b.hostOf(ctx, mac)
+	if err != nil || host == nil {
 		return pxe.Answer{}, err
-	case len(hosts) > 1:
-		// Neither boots; but the server of one may be running, and keeps its address.
-		return pxe.Answer{Known: true}, nil
 	}
-	host := &hosts[0]
 	boot, err := b.bootOf(ctx, client.ObjectKeyFromObject(host))
 	if err != nil {
 		return pxe.Answer{}, err

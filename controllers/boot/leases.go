@@ -92,30 +92,13 @@ func (b *Booter) Decline(ctx context.Context, mac net.HardwareAddr, address neti
 	return nil
 }
 
-// known returns the host with a MAC address. Of several it is the one that has an address already: its server may be running, and keeps
-// it whatever somebody else registered.
+// known is hostOf for a MAC address that somebody must have.
 func (b *Booter) known(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
-	hosts, err := b.hostsOf(ctx, mac)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(hosts) == 0:
-		return nil, fmt.Errorf("%s is not a server of the inventory", mac)
-	case len(hosts) == 1:
-		return &hosts[0], nil
+	host, err := b.hostOf(ctx, mac)
+	if err == nil && host == nil {
+		err = fmt.Errorf("%s is not a server of the inventory", mac)
 	}
-	var leases coordinationv1.LeaseList
-	if err := b.Client.List(ctx, &leases, client.InNamespace(b.Namespace), client.MatchingFields{leaseIndex: mac.String()}); err != nil {
-		return nil, err
-	}
-	for i := range leases.Items {
-		for h := range hosts {
-			if ptr.Deref(leases.Items[i].Spec.HolderIdentity, "") == holderOf(&hosts[h]).String() {
-				return &hosts[h], nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("%s is that of %d hosts, and none of them has an address yet: correct one of them", mac, len(hosts))
+	return host, err
 }
 
 func (b *Booter) leaseKey(a netip.Addr) client.ObjectKey {
@@ -212,13 +195,14 @@ func (a *allocation) reserve(ctx context.Context, reserved netip.Addr, held []*c
 		return pxe.Lease{}, err
 	}
 	for _, other := range others {
-		key := client.ObjectKeyFromObject(other.host).String()
+		key := client.ObjectKeyFromObject(other.host)
+		older := cmp.Or(other.host.CreationTimestamp.Compare(a.host.CreationTimestamp.Time), cmp.Compare(key.String(), a.me.host.String()))
 		switch {
 		case slices.Contains(other.used, reserved):
-			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is used by %s: reserve another one", reserved, a.me.host, key))
-		case key < a.me.host.String():
-			return pxe.Lease{}, addressError(fmt.Sprintf("bootAddresses of %s and of %s both name %s: the first by name gets it, reserve another one for the other",
-				key, a.me.host, reserved))
+			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is used by %s: reserve another one", reserved, a.me.host, a.nameOf(key)))
+		case older < 0:
+			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is reserved for %s too, which is older: reserve another one",
+				reserved, a.me.host, a.nameOf(key)))
 		}
 	}
 	return a.acquire(ctx, reserved, true)

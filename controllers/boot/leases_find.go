@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -172,6 +173,23 @@ type user struct {
 	used []netip.Addr
 }
 
+// maxConfigured is how many addresses of a network the spec of one host keeps from others. Who may write a host could empty the network otherwise.
+const maxConfigured = 8
+
+// counts is true when a host keeps others from an address: the provider observed its server with it, or its spec names it. The latter counts only for a host
+// whose server the provider inventoried, and whose MAC address is its own.
+func (a *allocation) counts(host *v1alpha1.BareMetalHost, address netip.Addr) bool {
+	if slices.ContainsFunc(host.Status.Addresses, func(seen clusterv1.MachineAddress) bool { return seen.Address == address.String() }) {
+		return true
+	}
+	if identity := host.Status.Identity; identity == nil || identity.BootMACAddress != host.Spec.BootMACAddress || identity.Hardware == "" {
+		return false
+	}
+	configured := slices.DeleteFunc(append(controllers.ReservedAddresses(host), controllers.ConfiguredAddresses(host)...),
+		func(c netip.Addr) bool { return !a.pool.Prefix.Contains(c) })
+	return slices.Contains(configured[:min(len(configured), maxConfigured)], address)
+}
+
 // others returns the users of an address besides this host.
 func (a *allocation) others(ctx context.Context, address netip.Addr) ([]user, error) {
 	var hosts v1alpha1.BareMetalHostList
@@ -184,6 +202,9 @@ func (a *allocation) others(ctx context.Context, address netip.Addr) ([]user, er
 	}
 	users := map[types.NamespacedName]user{}
 	for i := range hosts.Items {
+		if !a.counts(&hosts.Items[i], address) {
+			continue
+		}
 		users[client.ObjectKeyFromObject(&hosts.Items[i])] = user{&hosts.Items[i], controllers.UsedAddresses(&hosts.Items[i], nil)}
 	}
 	for i := range boots.Items {
@@ -199,6 +220,11 @@ func (a *allocation) others(ctx context.Context, address netip.Addr) ([]user, er
 	}
 	delete(users, a.me.host)
 	return slices.Collect(maps.Values(users)), nil
+}
+
+// nameOf names another host to those who can read this one.
+func (a *allocation) nameOf(other types.NamespacedName) string {
+	return controllers.NamesFor(a.host.Namespace, []types.NamespacedName{other})
 }
 
 func (b *Booter) hostsWith(ctx context.Context, mac string) ([]v1alpha1.BareMetalHost, error) {
@@ -232,7 +258,7 @@ func (a *allocation) takeOver(ctx context.Context, address netip.Addr, bereave b
 	switch {
 	case withheldNow(lease):
 		return pxe.Lease{}, addressError(fmt.Sprintf("%s is withheld until %s: %s declined it, since somebody else uses it, or gave it up",
-			address, withheldUntil(lease).UTC().Format(time.RFC3339), holds.host))
+			address, withheldUntil(lease).UTC().Format(time.RFC3339), a.nameOf(holds.host)))
 	case withheld(lease):
 	case a.has(lease):
 		return pxe.Lease{Address: address}, nil
@@ -246,7 +272,7 @@ func (a *allocation) takeOver(ctx context.Context, address netip.Addr, bereave b
 			}
 		}
 		if !free {
-			return pxe.Lease{}, addressError(fmt.Sprintf("%s cannot have %s: %s has it", a.me.host, address, holds.host))
+			return pxe.Lease{}, addressError(fmt.Sprintf("%s cannot have %s: %s has it", a.me.host, address, a.nameOf(holds.host)))
 		}
 	}
 	give(lease, a.me, a.pool.Network)

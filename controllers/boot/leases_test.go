@@ -96,13 +96,18 @@ func (l *leasing) create(h *v1alpha1.BareMetalHost) {
 	l.t.Helper()
 	uids++
 	h.UID, h.ResourceVersion = types.UID(fmt.Sprint("uid-", uids)), ""
+	status := h.Status
 	NewWithT(l.t).Expect(l.Client.Create(l.t.Context(), h)).To(Succeed())
+	h.Status = status
+	NewWithT(l.t).Expect(l.Client.Status().Update(l.t.Context(), h)).To(Succeed())
 }
 
+// aHost is a host whose server was inventoried.
 func aHost(name string, number byte, reserved ...string) *v1alpha1.BareMetalHost {
 	return &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: name},
 		Spec:       v1alpha1.BareMetalHostSpec{BootMACAddress: hw(number).String(), BootAddresses: reserved},
+		Status:     v1alpha1.BareMetalHostStatus{Identity: &v1alpha1.HostIdentity{BootMACAddress: hw(number).String(), Hardware: name}},
 	}
 }
 
@@ -197,23 +202,76 @@ func TestKept(t *testing.T) {
 	g.Expect(LeaseSelector().Matches(labels.Set{})).To(BeFalse())
 }
 
-// TestTwice: somebody registers a server once more, by a typo or to give it another name. Neither boots, and the one that runs keeps its
-// address.
+// TestTwice: somebody registers a server once more, by a typo, or to keep it from booting. The host that had the MAC address first keeps it, with its address.
 func TestTwice(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("a", 1))
 	first, err := l.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
-	l.create(aHost("typo", 1))
-	answer, err := l.Lookup(t.Context(), hw(1))
+	again := aHost("0-first-by-name", 1)
+	again.Status.Identity = nil
+	l.create(again)
+	host, err := l.hostOf(t.Context(), hw(1))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(answer).To(Equal(pxe.Answer{Known: true}))
+	g.Expect(host.Name).To(Equal("a"))
 	g.Expect(l.ask(1)).To(Equal(strings.TrimPrefix(first, "+")))
+}
 
-	l.create(aHost("b", 2))
-	l.create(aHost("c", 2))
-	_, err = l.ask(2)
-	g.Expect(err).To(MatchError(ContainSubstring("that of 2 hosts, and none of them has an address yet")))
+// TestAddressesOfTenants: what a tenant writes to his host takes no address from the hosts of others, beyond what a real server of his may have, and no message
+// names a host of another namespace.
+func TestAddressesOfTenants(t *testing.T) {
+	foreign := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
+		h := aHost("0-tenant", 2)
+		h.Namespace = "a-tenant"
+		change(h)
+		return h
+	}
+	network := func(addresses ...v1alpha1.IPPrefix) *v1alpha1.HostNetwork {
+		return &v1alpha1.HostNetwork{Interfaces: []v1alpha1.NetworkInterface{{LinkSettings: v1alpha1.LinkSettings{Addresses: addresses}}}}
+	}
+	var all []v1alpha1.IPPrefix
+	for i := range 16 {
+		all = append(all, v1alpha1.IPPrefix(fmt.Sprintf("192.0.2.%d/24", 10+i)))
+	}
+	t.Run("a host that is only written down reserves nothing", func(t *testing.T) {
+		g := NewWithT(t)
+		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) {
+			h.Status.Identity = nil
+			h.Spec.BootAddresses, h.Spec.Network = []string{"192.0.2.50"}, network("192.0.2.50/24")
+		}), aHost("a", 1, "192.0.2.50"))
+		g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
+	})
+	t.Run("nor one with the MAC address of another", func(t *testing.T) {
+		g := NewWithT(t)
+		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.BootMACAddress = hw(3).String()
+			h.Spec.BootAddresses = []string{"192.0.2.50"}
+		}), aHost("a", 1, "192.0.2.50"))
+		g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
+	})
+	t.Run("one server does not empty a network", func(t *testing.T) {
+		g := NewWithT(t)
+		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) { h.Spec.Network = network(all...) }), aHost("a", 1))
+		l.pool = pool("192.0.2.0/24", "192.0.2.10-192.0.2.25")
+		g.Expect(l.ask(1)).To(HavePrefix("+192.0.2."))
+	})
+	t.Run("of two reservations the older host's counts", func(t *testing.T) {
+		g := NewWithT(t)
+		own := aHost("a", 1, "192.0.2.50")
+		own.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
+		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.BootAddresses, h.CreationTimestamp = []string{"192.0.2.50"}, metav1.NewTime(time.Unix(2000, 0))
+		}), own)
+		g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
+		_, err := l.ask(2)
+		g.Expect(err).To(MatchError(And(ContainSubstring("a host of another namespace"), Not(ContainSubstring("dc/a")))))
+	})
+	t.Run("an address in use is told without its user's name", func(t *testing.T) {
+		g := NewWithT(t)
+		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) { h.Spec.Network = network("192.0.2.50/24") }), aHost("a", 1, "192.0.2.50"))
+		_, err := l.ask(1)
+		g.Expect(err).To(MatchError(And(ContainSubstring("is used by a host of another namespace"), Not(ContainSubstring("tenant")))))
+	})
 }
 
 // TestWanted: a running server asks for the address that it has, and gets it although the Lease objects stayed behind in a
@@ -320,7 +378,7 @@ func TestReservationRefused(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("b", 2, "192.0.2.50"), aHost("a", 1, "192.0.2.50"), aHost("c", 3))
 	_, err := l.ask(2)
-	g.Expect(err).To(MatchError("bootAddresses of dc/a and of dc/b both name 192.0.2.50: the first by name gets it, reserve another one for the other"))
+	g.Expect(err).To(MatchError("192.0.2.50, which bootAddresses of dc/b names, is reserved for host a too, which is older: reserve another one"))
 	g.Expect(l.events.Events).To(Receive(Equal("Warning NoAddress " + err.Error())))
 	g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
 
@@ -402,7 +460,7 @@ func TestAnotherHost(t *testing.T) {
 	g.Expect(l.ask(1)).To(Equal("192.0.2.50"))
 	l.create(aHost("b", 2, "192.0.2.50"))
 	_, err := l.ask(2)
-	g.Expect(err).To(MatchError("dc/b cannot have 192.0.2.50: dc/z has it"))
+	g.Expect(err).To(MatchError("dc/b cannot have 192.0.2.50: host z has it"))
 	g.Expect(l.Client.Delete(t.Context(), z)).To(Succeed())
 	g.Expect(l.ask(2)).To(Equal("+192.0.2.50"))
 }
@@ -430,7 +488,7 @@ func TestDecline(t *testing.T) {
 	g.Expect(l.ask(3)).To(Equal("+192.0.2.50"))
 	g.Expect(l.Decline(t.Context(), hw(3), netip.MustParseAddr("192.0.2.50"))).To(Succeed())
 	_, err = l.ask(3)
-	g.Expect(err).To(MatchError(MatchRegexp("^192.0.2.50 is withheld until .*Z: dc/r declined it")), "who has a reservation gets nothing else")
+	g.Expect(err).To(MatchError(MatchRegexp("^192.0.2.50 is withheld until .*Z: host r declined it")), "who has a reservation gets nothing else")
 	l.age(declineTime)
 	g.Expect(l.ask(3)).To(Equal("+192.0.2.50"))
 	g.Expect(l.ask(1)).To(Equal(second[1:]), "it keeps the second")

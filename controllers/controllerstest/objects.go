@@ -59,7 +59,7 @@ func NewServer(t *testing.T, namespace, name string, number byte, opts bmctest.O
 	return &Server{
 		Machine: machine,
 		Secret: &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-bmc"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-bmc", Labels: map[string]string{v1alpha1.BMCSecretLabel: ""}},
 			StringData: map[string]string{"username": Username, "password": Password},
 		},
 		Host: &v1alpha1.BareMetalHost{

@@ -1,38 +1,149 @@
 package host_test
 
 import (
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestManyWithOneMAC: what is told of hosts with the same MAC address names the others in an order that stays, so that nothing is written for
-// nothing.
+// conflict expects that a host is refused for a reason, and that it tells those of its namespace which host keeps what it wants.
+func conflict(why, keeper string) func(Gomega, *v1alpha1.BareMetalHost) {
+	return func(g Gomega, h *v1alpha1.BareMetalHost) {
+		reason(v1alpha1.VerifiedCondition, why)(g, h)
+		g.Expect(conditions.GetMessage(h, v1alpha1.VerifiedCondition)).To(ContainSubstring(keeper))
+		g.Expect(conditions.IsTrue(h, v1alpha1.AvailableCondition)).To(BeFalse())
+		g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))
+	}
+}
+
+// TestManyWithOneMAC: of many hosts with one MAC address the first keeps it, and the others name it. When it goes, the next one has the address.
 func TestManyWithOneMAC(t *testing.T) {
 	defer start(t)()
 	namespace := env.Namespace(t)
-	names := []string{"a", "b", "c", "d", "e", "f"}
+	names := []string{"a", "b", "c", "d"}
 	var servers []*controllerstest.Server
 	for _, name := range names {
 		server := controllerstest.NewServer(t, namespace, name, 0x71, bmctest.Options{})
 		register(t, server)
+		if name == "a" {
+			wait(t, server, phase(v1alpha1.PhaseAvailable))
+		}
 		servers = append(servers, server)
 	}
-	want := namespace + "/" + strings.Join(names[1:], ", "+namespace+"/") + ":"
-	wait(t, servers[0], func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(conditions.GetMessage(h, v1alpha1.VerifiedCondition)).To(ContainSubstring(want))
-	})
+	for _, server := range servers[1:] {
+		wait(t, server, conflict(v1alpha1.ReasonMACConflict, "that of host a"))
+	}
 	for _, domain := range names {
 		controllerstest.Modify(t, env, servers[0].Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = domain })
-		wait(t, servers[0], func(g Gomega, h *v1alpha1.BareMetalHost) {
-			g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))
-		})
-		NewWithT(t).Expect(conditions.GetMessage(servers[0].Host, v1alpha1.VerifiedCondition)).To(ContainSubstring(want))
+		wait(t, servers[0], phase(v1alpha1.PhaseAvailable))
 	}
+	NewWithT(t).Expect(env.Client.Delete(t.Context(), servers[0].Host)).To(Succeed())
+	NewWithT(t).Eventually(func(g Gomega) {
+		var available []string
+		for _, server := range servers[1:] {
+			g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), server.Host)).To(Succeed())
+			if server.Host.Status.Phase == v1alpha1.PhaseAvailable {
+				available = append(available, server.Host.Name)
+			}
+		}
+		g.Expect(available).To(HaveLen(1))
+	}).Should(Succeed())
+}
+
+// TestTenantTakesNothing: who may write hosts in one namespace takes no server of another one out of service: neither with a new host, nor with an old one
+// whose addresses he changes, nor by saying that a machine has it. The BMC is not asked with his credentials, and he is told no name.
+func TestTenantTakesNothing(t *testing.T) {
+	g := NewWithT(t)
+	stop := start(t)
+	victim := controllerstest.NewServer(t, env.Namespace(t), "victim", 0x72, bmctest.Options{})
+	tenant := env.Namespace(t)
+	own := controllerstest.NewServer(t, tenant, "own", 0x73, bmctest.Options{})
+	register(t, own)
+	wait(t, own, phase(v1alpha1.PhaseAvailable))
+	claimed(t, own, "m")
+	wait(t, own, phase(v1alpha1.PhaseBooting))
+	register(t, victim)
+	wait(t, victim, phase(v1alpha1.PhaseAvailable))
+
+	fresh := controllerstest.NewServer(t, tenant, "fresh", 0x74, bmctest.Options{})
+	fresh.Host.Spec.BMC.Address = victim.Host.Spec.BMC.Address
+	fresh.Secret.StringData["password"] = "wrong"
+	register(t, fresh)
+	wait(t, fresh, conflict(v1alpha1.ReasonBMCConflict, "a host of another namespace"))
+	g.Expect(conditions.GetMessage(fresh.Host, v1alpha1.ReadyCondition)).NotTo(ContainSubstring(victim.Host.Name))
+
+	controllerstest.Modify(t, env, own.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = victim.Host.Spec.BootMACAddress })
+	wait(t, own, conflict(v1alpha1.ReasonMACConflict, "a host of another namespace"))
+
+	forged := controllerstest.NewServer(t, tenant, "forged", 0x75, bmctest.Options{})
+	forged.Host.Spec.BootMACAddress = victim.Host.Spec.BootMACAddress
+	forged.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
+	register(t, forged)
+	wait(t, forged, conflict(v1alpha1.ReasonMACConflict, "a host of another namespace"))
+
+	for range 2 {
+		controllerstest.Modify(t, env, victim.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain += "x" })
+		wait(t, victim, func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))
+			phase(v1alpha1.PhaseAvailable)(g, h)
+		})
+		stop() // another process finds the same out
+		stop = start(t)
+	}
+	stop()
+}
+
+// TestMoveKeepsIdentity: a move leaves every status behind. The host whose machine was booted keeps its identity, also if another host with it is older.
+func TestMoveKeepsIdentity(t *testing.T) {
+	g := NewWithT(t)
+	idle := controllerstest.NewServer(t, env.Namespace(t), "idle", 0x76, bmctest.Options{})
+	runs := controllerstest.NewServer(t, env.Namespace(t), "runs", 0x77, bmctest.Options{})
+	idle.Host.Spec.BootMACAddress = runs.Host.Spec.BootMACAddress
+	register(t, idle)
+	claim := env.NewClaim(t, runs.Host.Namespace, "m")
+	runs.Host.Spec.ConsumerRef, runs.Host.Spec.Boots = controllerstest.Claimed(claim.BareMetalMachine.Name), 1
+	runs.Host.Finalizers = []string{v1alpha1.HostFinalizer}
+	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: runs.Host.Namespace, Name: runs.Host.Name, Finalizers: []string{v1alpha1.BootFinalizer}}}
+	boot.Spec = v1alpha1.BareMetalBootSpec{
+		Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: runs.Host.Spec.ConsumerRef.ClaimID, MachineName: claim.BareMetalMachine.Name,
+		StartedAt: metav1.Now(), PoweredOffAt: new(metav1.Now()),
+	}
+	env.Create(t, boot)
+	register(t, runs)
+	defer start(t)()
+	wait(t, idle, conflict(v1alpha1.ReasonMACConflict, "a host of another namespace"))
+	wait(t, runs, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.Identity).To(HaveField("BootMACAddress", h.Spec.BootMACAddress))
+	})
+	g.Expect(idle.CommandNames()).To(BeEmpty())
+}
+
+// TestOneServerTwice: a server that is registered by two addresses of its BMC reports one system UUID and one serial number. The second host is reported, and
+// not booted or commanded, until a person says that they are two.
+func TestOneServerTwice(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	const uuid = "8b7a1c2e-0d3f-4a5b-9c6d-000000000078"
+	namespace, other := env.Namespace(t), env.Namespace(t)
+	one := controllerstest.NewServer(t, namespace, "one", 0x78, bmctest.Options{UUID: uuid})
+	two := controllerstest.NewServer(t, other, "one", 0x79, bmctest.Options{UUID: uuid, On: true})
+	two.Host.Spec.Power = v1alpha1.PowerOff
+	register(t, one)
+	wait(t, one, phase(v1alpha1.PhaseAvailable))
+	register(t, two)
+	wait(t, two, conflict(v1alpha1.ReasonHardwareConflict, "a host of another namespace"))
+	wait(t, one, phase(v1alpha1.PhaseAvailable))
+	g.Expect(two.CommandNames()).To(BeEmpty())
+	controllerstest.Modify(t, env, two.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.SharedHardwareAnnotation: "checked in the rack"}
+	})
+	wait(t, two, phase(v1alpha1.PhaseAvailable))
+	g.Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), two.Host))).To(Succeed())
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -225,43 +226,45 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 			return lifecycle.View{}, err
 		}
 	}
-	for what, shared := range map[string]*[]string{controllers.MACIndex: &view.SharesMACWith, controllers.BMCIndex: &view.SharesBMCWith} {
-		if *shared, err = r.sharing(ctx, host, what); err != nil {
-			return lifecycle.View{}, err
-		}
+	if err := r.observeIdentity(ctx, host, &view); err != nil {
+		return lifecycle.View{}, err
 	}
 	if err := r.observeClaims(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
 	r.facts.with(key, func(h *hostFacts) {
 		h.sawStages(view)
-		view.BMC = h.view(host.Spec.BootMode)
+		h.confirm(host)
+		view.BMC = h.view(host)
 	})
+	if view.BMCTakenBy != "" {
+		reason, message := lifecycle.Conflict(view)
+		problem = &lifecycle.BMCProblem{Reason: reason, Message: message} // a login with wrong credentials would lock the account of the BMC
+	}
 	if problem != nil {
 		view.BMC.Problem = problem
 	}
 	return view, nil
 }
 
-// sharing names the other hosts that have the same boot MAC address or the same BMC. The cache lists in an order that changes, and what people are
-// told must not: each change is a write, which brings the host back here.
-func (r *Reconciler) sharing(ctx context.Context, host *v1alpha1.BareMetalHost, index string) ([]string, error) {
-	value := host.Spec.BootMACAddress
-	if index == controllers.BMCIndex {
-		value = controllers.BMCOf(host)
+// observeIdentity finds out which other hosts keep what identifies this one's server.
+func (r *Reconciler) observeIdentity(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+	bmcs, err := controllers.BMCTakenBy(ctx, r.Client, host)
+	if err != nil {
+		return err
 	}
-	var same v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &same, client.MatchingFields{index: value}); err != nil {
-		return nil, fmt.Errorf("look for hosts with the same %s: %w", index, err)
+	macs, err := controllers.MACTakenBy(ctx, r.Client, host)
+	if err != nil {
+		return err
 	}
-	var names []string
-	for i := range same.Items {
-		if other := &same.Items[i]; other.UID != host.UID && (index != controllers.BMCIndex || controllers.SameServer(host, other)) {
-			names = append(names, other.Namespace+"/"+other.Name)
-		}
+	boards, err := controllers.HardwareTakenBy(ctx, r.Client, host, r.facts.get(client.ObjectKeyFromObject(host)).hardware)
+	if err != nil {
+		return err
 	}
-	slices.Sort(names)
-	return names, nil
+	for names, hosts := range map[*string][]types.NamespacedName{&view.BMCTakenBy: bmcs, &view.MACTakenBy: macs, &view.HardwareTakenBy: boards} {
+		*names = controllers.NamesFor(host.Namespace, hosts)
+	}
+	return nil
 }
 
 func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
@@ -287,6 +290,9 @@ func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) [
 	}
 	same := append(r.requests(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
 		r.requests(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})...)
+	if h := host.Status.Hardware; h != nil && inventory.HardwareID(h.SystemUUID) != "" {
+		same = append(same, r.requests(ctx, client.MatchingFields{controllers.HardwareIndex: inventory.HardwareID(h.SystemUUID)})...)
+	}
 	own := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(host)}
 	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
 }

@@ -38,6 +38,9 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 		if err != nil {
 			return nil, err
 		}
+		if problem := checkSecret(host, secret); problem != nil {
+			return problem, nil
+		}
 		if err := r.labelForMove(ctx, secret); err != nil {
 			return nil, err
 		}
@@ -53,6 +56,32 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 	}
 	r.facts.with(key, func(h *hostFacts) { h.reach(endpoint, version) })
 	return nil, nil //nolint:nilnil // nothing is wrong
+}
+
+// checkSecret returns why a Secret must not be read for a host; nil when it may be. Who may write a host may not read every Secret of the namespace, and the
+// credentials go to whatever address the host names.
+func checkSecret(host *v1alpha1.BareMetalHost, secret client.Object) *lifecycle.BMCProblem {
+	if _, ok := secret.GetLabels()[v1alpha1.BMCSecretLabel]; !ok {
+		return &lifecycle.BMCProblem{Reason: v1alpha1.ReasonCredentialsNotLabeled, Message: fmt.Sprintf(
+			"Secret %[1]q is not labeled as a Secret of a BMC, so it is not read. If it is one: kubectl label secret %[1]s --namespace %[2]s %[3]s=",
+			secret.GetName(), secret.GetNamespace(), v1alpha1.BMCSecretLabel)}
+	}
+	listed := secret.GetAnnotations()[v1alpha1.BMCHostsAnnotation]
+	if listed == "" || secret.GetName() != host.Spec.BMC.CredentialsSecretName {
+		return nil
+	}
+	address, err := url.Parse(host.Spec.BMC.Address)
+	if err != nil {
+		return missing("spec.bmc.address is no URL: %v", err)
+	}
+	for name := range strings.SplitSeq(listed, ",") {
+		if strings.EqualFold(strings.TrimSpace(name), address.Hostname()) {
+			return nil
+		}
+	}
+	return &lifecycle.BMCProblem{Reason: v1alpha1.ReasonCredentialsNotForBMC, Message: fmt.Sprintf(
+		"The annotation %s of Secret %q does not list %s, so the credentials are not sent there: correct spec.bmc.address, or add it to the annotation",
+		v1alpha1.BMCHostsAnnotation, secret.GetName(), address.Hostname())}
 }
 
 // labelForMove makes `clusterctl move` take a Secret along. An owner reference would do so too, but deleting the host would
@@ -82,6 +111,9 @@ func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalH
 			}
 			if err != nil {
 				return nil, nil, err
+			}
+			if problem := checkSecret(host, &secret); problem != nil {
+				return nil, problem, nil // the cache is behind
 			}
 			secrets[name] = &secret
 		}

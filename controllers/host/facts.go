@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -29,6 +31,7 @@ type hostFacts struct {
 	secrets  string // the versions of the Secrets that endpoint was read from
 	failures int    // in a row
 	hardware *v1alpha1.Hardware
+	replaced *v1alpha1.Hardware // of another server than hardware is of, until a person confirms it; nil for none
 
 	since       time.Time                    // when the status was read, once; zero for not yet
 	description *v1alpha1.BMCStatus          // without the override
@@ -86,6 +89,7 @@ func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, now time.Time) {
 		return
 	}
 	h.since = now
+	h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is written anew
 	status := host.Status.BMC
 	if status == nil {
 		return
@@ -95,30 +99,59 @@ func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, now time.Time) {
 	h.bmc.OverrideStands = h.override != nil
 	if at := status.InspectedAt; at != nil && !at.After(now) && host.Status.Hardware != nil && host.Status.ObservedGeneration == host.Generation {
 		h.bmc.Inspected, h.bmc.InspectedAt = true, at.Time
-		h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is written anew
 	}
 }
 
 // reach takes the endpoint that the BMC is reached at from now on. New credentials are tried at once, and the same ones in a Secret that
-// was touched change nothing. What was learned at another address is forgotten, for it may have been another server.
+// was touched change nothing. What was learned at another address is forgotten, for it may have been another server; the inventory stays, to tell whether it was.
 func (h *hostFacts) reach(endpoint *bmc.Endpoint, secrets string) {
 	h.secrets = secrets
 	if h.endpoint != nil && sameEndpoint(h.endpoint, endpoint) {
 		return
 	}
 	if h.endpoint != nil && h.endpoint.URL.String() != endpoint.URL.String() {
-		*h = hostFacts{secrets: secrets, since: h.since, bmc: lifecycle.BMC{Busy: h.bmc.Busy}}
+		*h = hostFacts{secrets: secrets, since: h.since, hardware: h.hardware, bmc: lifecycle.BMC{Busy: h.bmc.Busy}}
 	}
 	h.bmc.Problem, h.failures = nil, 0
 	h.endpoint = endpoint
 }
 
+// inspected takes the inventory that was read. That of another server is kept aside until a person confirms it.
+func (h *hostFacts) inspected(hardware *v1alpha1.Hardware, description *v1alpha1.BMCStatus) {
+	h.bmc.Inspected, h.description = true, description
+	if known := h.hardware; known != nil &&
+		!inventory.SameHardware(known.SystemUUID, known.SerialNumber, hardware.SystemUUID, hardware.SerialNumber) {
+		h.replaced = hardware
+		return
+	}
+	h.hardware, h.replaced = hardware, nil
+}
+
+// confirm takes the inventory of another server, if that is the one that a person confirmed.
+func (h *hostFacts) confirm(host *v1alpha1.BareMetalHost) {
+	if r := h.replaced; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
+		h.hardware, h.replaced = r, nil
+	}
+}
+
+// replacedMessage says which other server answers, and how a person confirms that it is the host's. What a BMC reports is quoted, and no part of the command.
+func (h *hostFacts) replacedMessage(host *v1alpha1.BareMetalHost) string {
+	if h.replaced == nil {
+		return ""
+	}
+	return fmt.Sprintf("The BMC reports the system UUID %q and the serial number %q, and the inventory has %q and %q: it may be another server, so it gets no power command. "+
+		"If the server or its board was replaced: kubectl annotate baremetalhost %s --namespace %s --overwrite %s=%s",
+		h.replaced.SystemUUID, h.replaced.SerialNumber, h.hardware.SystemUUID, h.hardware.SerialNumber, host.Name, host.Namespace,
+		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replaced.SystemUUID, h.replaced.SerialNumber))
+}
+
 // view returns what the lifecycle goes by.
-func (h *hostFacts) view(mode v1alpha1.BootMode) lifecycle.BMC {
+func (h *hostFacts) view(host *v1alpha1.BareMetalHost) lifecycle.BMC {
 	view := h.bmc
 	if h.bmc.Inspected && h.description != nil {
-		view.Lacks = lacking(h.description.Capabilities, mode)
+		view.Lacks = lacking(h.description.Capabilities, host.Spec.BootMode)
 	}
+	view.Replaced = h.replacedMessage(host)
 	if h.override != nil {
 		view.OverrideNote = noteOf(h.override)
 	}

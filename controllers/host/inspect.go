@@ -29,9 +29,7 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}
 	hardware := hardwareOf(inventory)
-	r.learn(j, func(h *hostFacts) {
-		h.bmc.Inspected, h.hardware, h.description = true, hardware, status
-	})
+	r.learn(j, func(h *hostFacts) { h.inspected(hardware, status) })
 	return nil
 }
 

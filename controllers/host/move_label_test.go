@@ -19,6 +19,6 @@ func TestMoveLabelHeals(t *testing.T) {
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	labelled := func(g Gomega, s *corev1.Secret) { g.Expect(s.Labels).To(HaveKey(v1alpha1.MoveLabel)) }
 	controllerstest.Wait(t, env, server.Secret, labelled)
-	controllerstest.Modify(t, env, server.Secret, func(s *corev1.Secret) { s.Labels = nil })
+	controllerstest.Modify(t, env, server.Secret, func(s *corev1.Secret) { delete(s.Labels, v1alpha1.MoveLabel) })
 	controllerstest.Wait(t, env, server.Secret, labelled)
 }

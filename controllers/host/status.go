@@ -109,6 +109,9 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	if learned.hardware != nil {
 		status.Hardware = learned.hardware
 	}
+	if identity := controllers.IdentityOf(host, learned.hardware); view.Accepted() {
+		status.Identity = &identity
+	}
 	status.BMC = learned.bmcStatus()
 	if learned.operation != nil {
 		status.LastOperation = learned.operation
@@ -158,6 +161,8 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.VerifiedCondition, true, v1alpha1.ReasonVerified, "")
 	case doubt != "":
 		set(v1alpha1.VerifiedCondition, false, doubt, whose)
+	case view.BMC.Replaced != "":
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonServerReplaced, view.BMC.Replaced)
 	case len(view.BMC.Lacks) > 0:
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.Incapable(view))
 	default:

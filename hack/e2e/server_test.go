@@ -66,7 +66,7 @@ func (s *site) enlist(name, mac string, mode v1alpha1.BootMode, endpoint bmc.End
 	return &server{
 		site: s, seen: map[v1alpha1.BootStage]bool{}, record: &v1alpha1.BareMetalBoot{},
 		secret: &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-bmc"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-bmc", Labels: map[string]string{v1alpha1.BMCSecretLabel: ""}},
 			StringData: map[string]string{"username": endpoint.Username, "password": endpoint.Password},
 		},
 		host: &v1alpha1.BareMetalHost{

@@ -63,7 +63,12 @@ var mutants = []mutant{
 	{"a shutdown is waited for without end", nextFile, "case v.Now.Before(first.Add(s.ShutDownTimeout)):", "case !first.IsZero():"},
 
 	// Offering.
-	{"a host with another one's MAC address is offered", nextFile, "case len(v.SharesMACWith) > 0:", "case false:"},
+	{"a host with another one's MAC address is offered", nextFile, "	case v.doubled():\n		_, known", "	case false:\n		_, known"},
+	{"another server than the inventory has is offered", nextFile, `	case v.BMC.Replaced != "":` + "\n		known.Message", "	case false:\n		known.Message"},
+	{"another server than the inventory has is commanded", nextFile, `	case v.BMC.Replaced != "":` + "\n		step.Action", "	case false:\n		step.Action"},
+	{"a server that is another host's is commanded", nextFile, `v.BMCTakenBy != "" || v.HardwareTakenBy != "":`, "false:"},
+	{"a server is commanded before its inventory was read", nextFile, "	case !v.BMC.Inspected:\n		step.Action = Inspect", "	case false:\n		step.Action = Inspect"},
+	{"a boot begins on another server than the inventory has", claimedFile, `	if v.BMC.Replaced != "" {`, "	if false {"},
 	{"a host that cannot be booted is offered", nextFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},
 	{"a running server is offered", nextFile, `case want == "" && v.BMC.Power == v1alpha1.PowerOn:`, "case false:"},
 	{"a server that a machine says it runs on is offered", nextFile, `case v.SaidToRun != "":`, "case false:"},

@@ -141,6 +141,10 @@ func prepared(v View, s Settings, step Step) Step {
 		step.Reason, step.Message = Conflict(v)
 		return step
 	}
+	if v.BMC.Replaced != "" {
+		step.Reason, step.Message = v1alpha1.ReasonServerReplaced, v.BMC.Replaced
+		return step
+	}
 	if len(v.BMC.Lacks) > 0 {
 		step.Reason, step.Message, step.Again = v1alpha1.ReasonCapabilityMissing, Incapable(v), v.nextInspection(s)
 		if v.inspectionDue(s) {

@@ -103,11 +103,29 @@ func Next(v View, s Settings) Step {
 	case len(once) > 0 && step.Action != Release && slices.Contains(powerless, line.state):
 		step.Action, step.Drop = DropRequests, once
 	}
+	step = v.commandsOwnServer(step, s)
 	if step.Action == Release {
 		step = v.voidFirst(step)
 	}
 	if step.Action == "" {
 		step.Action = Nothing
+	}
+	return step
+}
+
+// commandsOwnServer lets a step command the BMC only after the inventory was read, and where that is not of another server than before, nor of another host. A BMC
+// address may have been changed to that of another server.
+func (v View) commandsOwnServer(step Step, s Settings) Step {
+	switch {
+	case !step.Action.Commands():
+	case v.BMC.Replaced != "":
+		step.Action, step.Reason, step.Message = Nothing, v1alpha1.ReasonServerReplaced, v.BMC.Replaced
+		step.Again = v.Now.Add(s.PollInterval)
+	case v.BMCTakenBy != "" || v.HardwareTakenBy != "":
+		step.Action, step.Again = Nothing, v.Now.Add(s.PollInterval)
+		step.Reason, step.Message = Conflict(v)
+	case !v.BMC.Inspected:
+		step.Action = Inspect
 	}
 	return step
 }
@@ -240,8 +258,10 @@ func offer(v View, s Settings) Step {
 	}
 	known := Step{Phase: v1alpha1.PhaseRegistering, Again: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch {
-	case v.BMC.Inspected && v.doubled():
+	case v.doubled():
 		_, known.Message = Conflict(v)
+	case v.BMC.Replaced != "":
+		known.Message = v.BMC.Replaced
 	case v.BMC.Inspected && len(v.BMC.Lacks) > 0:
 		known.Message = Incapable(v)
 	case v.BMC.Problem != nil:
@@ -300,14 +320,18 @@ func offered(v View, s Settings) Step {
 	return step
 }
 
-// Conflict says which hosts have the same boot MAC address or the same BMC, and by which reason it is told. Both are empty when there is none.
+// Conflict says which other host keeps what identifies this one's server, with the reason. Both are empty when there is none.
 func Conflict(v View) (reason, message string) {
-	const also = "%s %s is also that of host %s: correct one of them"
+	const taken = "%s %s is that of %s, which had it first: correct it, or delete the host that is wrong"
 	switch {
-	case len(v.SharesMACWith) > 0:
-		return v1alpha1.ReasonMACConflict, fmt.Sprintf(also, "spec.bootMACAddress", v.Spec.BootMACAddress, strings.Join(v.SharesMACWith, ", "))
-	case len(v.SharesBMCWith) > 0:
-		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(also, "spec.bmc.address", v.Spec.BMC.Address, strings.Join(v.SharesBMCWith, ", "))
+	case v.BMCTakenBy != "":
+		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Spec.BMC.Address, v.BMCTakenBy)
+	case v.MACTakenBy != "":
+		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddress", v.Spec.BootMACAddress, v.MACTakenBy)
+	case v.HardwareTakenBy != "":
+		return v1alpha1.ReasonHardwareConflict, fmt.Sprintf("The BMC reports the system UUID and the serial number of %s: it may be the same server, so this one is not booted. "+
+			"Delete the host that is wrong. If the boards of two servers share both: kubectl annotate baremetalhost %s --namespace %s %s=\"who checked it\"",
+			v.HardwareTakenBy, v.Name, v.Namespace, v1alpha1.SharedHardwareAnnotation)
 	default:
 		return "", ""
 	}

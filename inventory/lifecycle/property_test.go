@@ -38,8 +38,9 @@ func drawView(t *rapid.T) View {
 		Now: noon, Namespace: "dc", Name: "host-1",
 		Deleting: d.flag("deleting"), DeletedForMove: d.flag("deletedForMove"), NamespaceDeleting: d.flag("namespace"),
 		Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"),
-		SharesMACWith:      pick(d, "sharesMAC", nil, nil, nil, []string{"host-2"}),
-		SharesBMCWith:      pick(d, "sharesBMC", nil, nil, nil, []string{"host-3"}),
+		MACTakenBy:         pick(d, "macTaken", "", "", "", "host-2"),
+		BMCTakenBy:         pick(d, "bmcTaken", "", "", "", "host-3"),
+		HardwareTakenBy:    pick(d, "hardwareTaken", "", "", "", "host-6"),
 		SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}),
 		ServedBy:           pick(d, "servedBy", "", "", "", "host-5"),
 		SaidToRun:          pick(d, "saidToRun", "", "", "m-0"),
@@ -74,7 +75,8 @@ func (d draw) bmc() BMC {
 		ShutDownUnsupported: d.flag("shutDownUnsupported"),
 		NetworkBootSetAt:    d.ago("netboot"), OverrideStands: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
-		Lacks: pick(d, "lacks", nil, []string{"BootPXE"}),
+		Lacks:    pick(d, "lacks", nil, []string{"BootPXE"}),
+		Replaced: pick(d, "replaced", "", "", "", "another server"),
 	}
 	if d.flag("problem") {
 		b.Problem = &BMCProblem{Reason: "r", RetryAt: pick(d, "retry", time.Time{}, noon.Add(-time.Minute), noon, noon.Add(time.Minute))}
@@ -212,6 +214,24 @@ func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 		step := Next(v, DefaultSettings())
 		if (unknown || unready) && (step.Action.Commands() || step.Action == Release || step.Action == RecordBoot && step.State == StateWaiting) {
 			t.Fatalf("%s although something is missing: %+v", step.Action, v)
+		}
+	})
+}
+
+// TestPropertyNoCommandToAnotherServer: a server that may be another host's, or another one than the inventory has, gets no command, is not offered, and no boot
+// begins on it. Nor is any server commanded before its inventory was read.
+func TestPropertyNoCommandToAnotherServer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		step := Next(v, DefaultSettings())
+		other := v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.BMC.Replaced != ""
+		switch {
+		case step.Action.Commands() && (other || !v.BMC.Inspected):
+			t.Fatalf("%s to a server that may be another one: %+v", step.Action, v)
+		case (other || v.MACTakenBy != "") && step.Phase == v1alpha1.PhaseAvailable:
+			t.Fatalf("a server that may be another one is offered: %+v", v)
+		case (other || v.MACTakenBy != "") && step.State == StateWaiting && Begins(v, step):
+			t.Fatalf("a boot begins on a server that may be another one: %+v", v)
 		}
 	})
 }

@@ -43,10 +43,9 @@ type View struct {
 	AskNow bool
 	// MoveBlocked is true when the host keeps `clusterctl move` waiting.
 	MoveBlocked bool
-	// SharesMACWith names the other hosts that have the same boot MAC address.
-	SharesMACWith []string
-	// SharesBMCWith names the other hosts that have the same BMC: a command to one would be obeyed by the server of both.
-	SharesBMCWith []string
+	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that keep the host's boot MAC address, its BMC, or the system UUID and serial number
+	// that its BMC reports. Each is empty for a host that has its own.
+	MACTakenBy, BMCTakenBy, HardwareTakenBy string
 	// SharesConsumerWith names the other hosts that the same machine has. There are none, unless someone wrote it by hand.
 	SharesConsumerWith []string
 	// SaidToRun names the machine whose provider ID says that it runs on this host, although nobody has the host; empty without one.
@@ -119,6 +118,8 @@ type BMC struct {
 	// Inspected is true when the inventory was read, the last time at InspectedAt.
 	Inspected   bool
 	InspectedAt time.Time
+	// Replaced says that the BMC reports another server than the inventory has, and how a person confirms that; empty when it does not.
+	Replaced string
 	// Power is the power state that was read last, at PowerAt; it has been the same since PowerSince.
 	Power               v1alpha1.PowerState
 	PowerAt             time.Time
@@ -161,14 +162,19 @@ func (v View) Provisioned() bool {
 	return v.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.ProviderID == v.providerID()
 }
 
-// Verified is true when the host can be booted: its inventory was read, its BMC can do what that needs, and its MAC address and
-// its BMC are its own.
+// Verified is true when the host can be booted: its inventory was read and is that of the same server as before, its BMC can do what that needs, and its MAC
+// address and its BMC are its own.
 func (v View) Verified() bool {
-	return v.BMC.Inspected && len(v.BMC.Lacks) == 0 && !v.doubled()
+	return v.BMC.Inspected && len(v.BMC.Lacks) == 0 && v.BMC.Replaced == "" && !v.doubled()
 }
 
-// doubled is true when another host has what identifies the server of this one.
-func (v View) doubled() bool { return len(v.SharesMACWith) > 0 || len(v.SharesBMCWith) > 0 }
+// Accepted is true when what identifies the server of the host is the host's own.
+func (v View) Accepted() bool { return !v.doubled() && v.BMC.Replaced == "" }
+
+// doubled is true when another host keeps what identifies the server of this one.
+func (v View) doubled() bool {
+	return v.MACTakenBy != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != ""
+}
 
 // bmcBlocked is true while it is no use to ask the BMC. A person may want it asked before its time, but what waits for a change, such as
 // of a Secret, nobody can ask.

@@ -476,7 +476,7 @@ func (w *world) standsInLine() bool {
 
 // restart is a provider that begins anew: all that is only in memory is gone. What its job did to the BMC, it did.
 func (w *world) restart() {
-	w.v.BMC = BMC{Lacks: w.v.BMC.Lacks, OverrideStands: !w.netAt.IsZero()}
+	w.v.BMC = BMC{Lacks: w.v.BMC.Lacks, Replaced: w.v.BMC.Replaced, OverrideStands: !w.netAt.IsZero()}
 	w.job, w.failures = nil, 0
 }
 
@@ -523,7 +523,7 @@ func (w *world) rests() bool {
 	case StateProvisioned:
 		return v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
 	case StateFree:
-		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || v.BMC.Inspected && (len(v.BMC.Lacks) > 0 || v.doubled()))
+		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || v.BMC.Inspected && (len(v.BMC.Lacks) > 0 || !v.Accepted()))
 	case StateWaiting:
 		return w.last.Reason != v1alpha1.ReasonPreparing
 	default:

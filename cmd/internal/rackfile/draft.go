@@ -44,14 +44,26 @@ func (d *draft) credentials() (column string, err error) {
 	d.host.Spec.BMC.CredentialsSecretName = d.host.Name + SecretSuffix
 	d.secret = &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		// The label makes `clusterctl move` take it along from the first moment on; the host controller would set it too.
+		// MoveLabel makes `clusterctl move` take it along from the first moment on; the host controller would set it too.
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: d.host.Namespace, Name: d.host.Spec.BMC.CredentialsSecretName, Labels: map[string]string{v1alpha1.MoveLabel: ""},
+			Namespace: d.host.Namespace, Name: d.host.Spec.BMC.CredentialsSecretName,
+			Labels:      map[string]string{v1alpha1.MoveLabel: "", v1alpha1.BMCSecretLabel: ""},
+			Annotations: map[string]string{v1alpha1.BMCHostsAnnotation: bmcHost(d.host.Spec.BMC.Address)},
 		},
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{"username": []byte(d.username), "password": []byte(d.password)},
 	}
 	return "", nil
+}
+
+// bmcHost returns the host name or IP address of a BMC's address: the credentials of the line are sent nowhere else. It is "" for an address that is none, which
+// the API server refuses.
+func bmcHost(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return parsed.Hostname()
 }
 
 // Identity is what no two servers share.

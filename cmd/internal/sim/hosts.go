@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
 // manifests returns what registers every server with kubectl: Secrets and BareMetalHosts.
@@ -11,11 +13,11 @@ func (r *rack) manifests() string {
 	credentials, ca := r.opts.prefix+"-credentials", ""
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %d servers of bmcsim.\n", len(r.servers))
-	fmt.Fprintf(&b, "apiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\nstringData:\n  username: %s\n  password: %s\n",
-		credentials, quote(r.opts.username), quote(r.opts.password))
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\n  labels: {%s: \"\"}\nstringData:\n  username: %s\n  password: %s\n",
+		credentials, v1alpha1.BMCSecretLabel, quote(r.opts.username), quote(r.opts.password))
 	if len(r.ca) > 0 {
 		ca = r.opts.prefix + "-ca"
-		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\nstringData:\n  ca.crt: %s\n", ca, quote(string(r.ca)))
+		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\n  labels: {%s: \"\"}\nstringData:\n  ca.crt: %s\n", ca, v1alpha1.BMCSecretLabel, quote(string(r.ca)))
 	}
 	for _, s := range r.servers {
 		fmt.Fprintf(&b, `---

@@ -82,6 +82,7 @@ func (f *fleet) register(ctx context.Context, n int) error {
 	s := f.servers[n]
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: s.Name}
 	secret := &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"username": rack.Username, "password": rack.Password}}
+	secret.Labels = map[string]string{v1alpha1.BMCSecretLabel: ""}
 	host := &v1alpha1.BareMetalHost{ObjectMeta: meta, Spec: v1alpha1.BareMetalHostSpec{
 		BMC: v1alpha1.BMC{Address: s.BMC, CredentialsSecretName: s.Name}, BootMACAddress: s.MAC,
 	}}

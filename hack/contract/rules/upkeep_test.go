@@ -112,7 +112,7 @@ func (s *suite) healed(t *testing.T) {
 		}
 	}
 	for _, server := range s.lab.Rack.Servers() {
-		g.Expect(c.Patch(ctx, s.secret(t, server.Name+"-bmc"), merge(`{"metadata":{"labels":null}}`))).To(Succeed())
+		g.Expect(c.Patch(ctx, s.secret(t, server.Name+"-bmc"), merge(`{"metadata":{"labels":{"`+v1alpha1.MoveLabel+`":null}}}`))).To(Succeed())
 	}
 	// The owners of templates are set when a MachineSet or a control plane is reconciled: the end of a pause makes them be.
 	cluster := &clusterv1.Cluster{ObjectMeta: meta(site.Namespace, site.ClusterName)}

@@ -96,7 +96,7 @@ func (s *Site) Server(t *testing.T, name string, opts ServerOptions) *Server {
 		address += "?auth=session"
 	}
 	server.Secret = &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name + "-bmc"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name + "-bmc", Labels: map[string]string{v1alpha1.BMCSecretLabel: ""}},
 		StringData: map[string]string{"username": controllerstest.Username, "password": controllerstest.Password},
 	}
 	server.Host = &v1alpha1.BareMetalHost{

@@ -18,6 +18,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
@@ -127,7 +128,7 @@ func (s *Server) HostYAML(namespace string) string {
 	return fmt.Sprintf(`---
 apiVersion: v1
 kind: Secret
-metadata: {namespace: %[1]s, name: %[2]s-bmc}
+metadata: {namespace: %[1]s, name: %[2]s-bmc, labels: {%[7]s: ""}}
 stringData: {username: %[5]s, password: %[6]s}
 ---
 apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
@@ -136,5 +137,5 @@ metadata: {namespace: %[1]s, name: %[2]s}
 spec:
   bmc: {address: "%[3]s", credentialsSecretName: %[2]s-bmc}
   bootMACAddress: "%[4]s"
-`, namespace, s.Name, s.BMC, s.MAC, Username, Password)
+`, namespace, s.Name, s.BMC, s.MAC, Username, Password, v1alpha1.BMCSecretLabel)
 }
