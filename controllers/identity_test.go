@@ -1,0 +1,60 @@
+package controllers
+
+import (
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+func drawStanding(t *rapid.T, name string) standing {
+	flag := func(what string) bool { return rapid.Bool().Draw(t, name+what) }
+	return standing{
+		booted: flag("booted"), accepted: flag("accepted"), claimed: flag("claimed"), created: rapid.Int64Range(0, 3).Draw(t, name+"created"),
+		host: types.NamespacedName{Namespace: "dc", Name: name},
+	}
+}
+
+// TestPropertyOneKeepsIt: of any hosts with one identity exactly one keeps it, in whatever order they are looked at.
+func TestPropertyOneKeepsIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []standing
+		for _, name := range []string{"a", "b", "c", "d"} {
+			all = append(all, drawStanding(t, name))
+		}
+		var keepers []string
+		for _, s := range all {
+			if !slices.ContainsFunc(all, func(o standing) bool { return o.compare(s) < 0 }) {
+				keepers = append(keepers, s.host.Name)
+			}
+		}
+		if len(keepers) != 1 {
+			t.Fatalf("%v keep it: %+v", keepers, all)
+		}
+	})
+}
+
+// TestPrecedence: which of two hosts keeps what both have.
+func TestPrecedence(t *testing.T) {
+	for name, c := range map[string]struct{ keeps, loses standing }{
+		"a machine's server that was booted, after a move":            {standing{booted: true, claimed: true, created: 9}, standing{accepted: true, created: 1}},
+		"the one that had it, and not one that says a machine has it": {standing{accepted: true, created: 9}, standing{claimed: true, created: 1}},
+		"claimed before unclaimed, where neither had it":              {standing{claimed: true, created: 9}, standing{created: 1}},
+		"the older one": {standing{created: 1}, standing{created: 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(c.keeps.compare(c.loses)).To(BeNumerically("<", 0))
+			g.Expect(c.loses.compare(c.keeps)).To(BeNumerically(">", 0))
+		})
+	}
+}
+
+// TestNamesFor: nobody is told the name of a host in a namespace that he may not read.
+func TestNamesFor(t *testing.T) {
+	hosts := []types.NamespacedName{{Namespace: "dc", Name: "a"}, {Namespace: "secret", Name: "b"}, {Namespace: "secret", Name: "c"}}
+	NewWithT(t).Expect(NamesFor("dc", hosts)).To(Equal("host a, a host of another namespace"))
+	NewWithT(t).Expect(NamesFor("dc", nil)).To(BeEmpty())
+}
