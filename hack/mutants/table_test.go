@@ -2,6 +2,7 @@ package mutants_test
 
 const (
 	nextFile    = "next.go"
+	offerFile   = "offer.go"
 	claimedFile = "claimed.go"
 	heldFile    = "held.go"
 	releaseFile = "release.go"
@@ -63,15 +64,15 @@ var mutants = []mutant{
 	{"a shutdown is waited for without end", nextFile, "case v.Now.Before(first.Add(s.ShutDownTimeout)):", "case !first.IsZero():"},
 
 	// Offering.
-	{"a host with another one's MAC address is offered", nextFile, "	case v.doubled():\n		_, known", "	case false:\n		_, known"},
-	{"another server than the inventory has is offered", nextFile, `	case v.BMC.Replaced != "":` + "\n		known.Message", "	case false:\n		known.Message"},
+	{"a host with another one's MAC address is offered", offerFile, "	case v.doubled():\n		_, known", "	case false:\n		_, known"},
+	{"another server than the inventory has is offered", offerFile, `	case v.BMC.Replaced != "":` + "\n		known.Message", "	case false:\n		known.Message"},
 	{"another server than the inventory has is commanded", nextFile, `	case v.BMC.Replaced != "":` + "\n		step.Action", "	case false:\n		step.Action"},
 	{"a server that is another host's is commanded", nextFile, `v.BMCTakenBy != "" || v.HardwareTakenBy != "":`, "false:"},
 	{"a server is commanded before its inventory was read", nextFile, "	case !v.BMC.Inspected:\n		step.Action = Inspect", "	case false:\n		step.Action = Inspect"},
 	{"a boot begins on another server than the inventory has", claimedFile, `	if v.BMC.Replaced != "" {`, "	if false {"},
-	{"a host that cannot be booted is offered", nextFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},
-	{"a running server is offered", nextFile, `case want == "" && v.BMC.Power == v1alpha1.PowerOn:`, "case false:"},
-	{"a server that a machine says it runs on is offered", nextFile, `case v.SaidToRun != "":`, "case false:"},
+	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},
+	{"a running server is offered", offerFile, `case want == "" && v.BMC.Power == v1alpha1.PowerOn:`, "case false:"},
+	{"a server that a machine says it runs on is offered", offerFile, `case v.SaidToRun != "":`, "case false:"},
 
 	// Releasing and cleaning.
 	{"a power-off is not confirmed", releaseFile, "		if !v.confirmedOff(s) {\n", "		if false {\n"},
@@ -153,7 +154,7 @@ var mutants = []mutant{
 	{"a server that is not switched on yet is served", bootFile, "case v.Boot.DataServedAt == nil && v.Boot.PoweredOnAt == nil:", "case false:"},
 	{"a host is free before its boot is void", nextFile, "		step = v.voidFirst(step)\n", "		_ = v.voidFirst\n"},
 	{"a boot that is void is open", recordFile, `return b != nil && b.ClaimID != "" && b.VoidedAt == nil`, `return b != nil && b.ClaimID != ""`},
-	{"a host whose boot is not void is offered", nextFile, "	case v.StrayBoot() != nil:\n", "	case false:\n"},
+	{"a host whose boot is not void is offered", offerFile, "	case v.StrayBoot() != nil:\n", "	case false:\n"},
 	{"a host that boots for nobody goes as it is", recordFile, "	if !booting || v.Spec.Maintenance", "	if booting || !booting || v.Spec.Maintenance"},
 	{"a host in maintenance that boots for nobody is powered off", recordFile, "!booting || v.Spec.Maintenance != nil || ", "!booting || "},
 	{"a host that boots for nobody goes before it is surely off", recordFile, "	case !v.confirmedOff(s):\n", "	case false:\n"},
@@ -163,7 +164,7 @@ var mutants = []mutant{
 	{"a record that is deleted stays of a free host", recordFile, "	case v.BootDeleting && !v.BootHeld && !v.BootMachineWaits:\n", "	case false:\n"},
 	{"the record of a machine that waits goes when it is deleted", recordFile, "!v.BootHeld && !v.BootMachineWaits:", "!v.BootHeld:"},
 	{"a record that something else keeps is let go again and again", recordFile, "!v.BootHeld && !v.BootMachineWaits:", "!v.BootMachineWaits:"},
-	{"a host is offered whose record goes at any moment", nextFile, "	case v.BootHeld:\n", "	case false:\n"},
+	{"a host is offered whose record goes at any moment", offerFile, "	case v.BootHeld:\n", "	case false:\n"},
 	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "if !Open(v.Boot) || v.BootMachineWaits {", "if !Open(v.Boot) {"},
 	{"a machine that was served elsewhere is booted", claimedFile, `	if v.ServedBy != "" {`, "	if false {"},
 	{"the record of a machine that waits is void when its host goes", recordFile, "	case v.BootMachineWaits: // its", "	case false: // its"},

@@ -139,7 +139,7 @@ type nextCase struct {
 func TestNext(t *testing.T) {
 	visited := map[State]bool{}
 	names := map[string]bool{}
-	for _, cases := range []map[string]nextCase{nextFree, nextAside, nextWaiting, nextBooting, nextRunning, nextHeld, nextReleasing} {
+	for _, cases := range []map[string]nextCase{nextFree, nextAside, nextWaiting, nextBooting, nextRunning, nextHeld, nextReleasing, nextIdentity} {
 		for name, test := range cases {
 			if names[name] {
 				t.Errorf("two cases have the name %q", name)

@@ -127,7 +127,8 @@ func testRegister(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r1-u3-bmc"}}
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)).To(Succeed())
 	g.Expect(secret.Data).To(Equal(map[string][]byte{"username": []byte("admin"), "password": []byte("sEcret-3")}))
-	g.Expect(secret.Labels).To(HaveKey(v1alpha1.MoveLabel))
+	g.Expect(secret.Labels).To(And(HaveKey(v1alpha1.MoveLabel), HaveKey(v1alpha1.BMCSecretLabel)))
+	g.Expect(secret.Annotations).To(HaveKeyWithValue(v1alpha1.BMCHostsAnnotation, MatchRegexp(`^10[.]`)))
 
 	// What the provider writes meanwhile.
 	controllerstest.Modify(t, env, host, func(h *v1alpha1.BareMetalHost) {
@@ -208,7 +209,14 @@ func testSecretsThatExist(t *testing.T) {
 	g.Expect(got.err).To(And(ContainSubstring("rack.csv:2: credentialsSecretName: there is no Secret "+namespace+"/shared: create it first"),
 		ContainSubstring("rack.csv:2: caSecretName: there is no Secret "+namespace+"/ca")))
 	shared := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shared"}, Data: map[string][]byte{"username": []byte("u"), "password": []byte("p")}}
-	env.Create(t, shared, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "ca"}})
+	ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "ca"}}
+	env.Create(t, shared, ca)
+	got = inventory(t, kubeconfig, namespace, lines)
+	g.Expect(got.code).To(Equal(1))
+	g.Expect(got.err).To(ContainSubstring("rack.csv:2: credentialsSecretName: Secret " + namespace + "/shared is not labeled as a Secret of a BMC: kubectl label secret shared --namespace " + namespace))
+	for _, secret := range []*corev1.Secret{shared, ca} {
+		controllerstest.Modify(t, env, secret, func(s *corev1.Secret) { s.Labels = map[string]string{v1alpha1.BMCSecretLabel: ""} })
+	}
 	got = inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(0), got.err)
 	g.Expect(got.out).To(HaveSuffix("1 hosts with 0 Secrets are there: 1 created, 0 changed, 0 unchanged\n"))

@@ -193,16 +193,10 @@ var lifeFaults = []fault{
 	}},
 	{name: "duplicate MAC address", inject: func(l *life, _ step) {
 		l.double(func(d *v1alpha1.BareMetalHost) { d.Spec.BootMACAddress = l.server.MAC })
-	}, during: func(l *life, _ step) {
-		l.told(v1alpha1.VerifiedCondition, v1alpha1.ReasonMACConflict, "correct one of them")
-		l.undouble(v1alpha1.ReasonMACConflict)
-	}},
+	}, during: func(l *life, _ step) { l.undouble(v1alpha1.ReasonMACConflict) }},
 	{name: "duplicate BMC address", inject: func(l *life, _ step) {
 		l.double(func(d *v1alpha1.BareMetalHost) { d.Spec.BMC = l.server.Host.Spec.BMC })
-	}, during: func(l *life, _ step) {
-		l.told(v1alpha1.VerifiedCondition, v1alpha1.ReasonBMCConflict, "correct one of them")
-		l.undouble(v1alpha1.ReasonBMCConflict)
-	}},
+	}, during: func(l *life, _ step) { l.undouble(v1alpha1.ReasonBMCConflict) }},
 	{name: "duplicate UUID", stays: true, inject: func(l *life, _ step) { l.double(nil) }},
 }
 
@@ -267,15 +261,19 @@ func (l *life) double(change func(*v1alpha1.BareMetalHost)) {
 	l.doubled.Register(l.T)
 }
 
-// undouble removes the other host, which was not offered either.
+// undouble removes the other host, which is refused and names the first one. The first one is as it was.
 func (l *life) undouble(reason string) {
 	l.Helper()
 	l.Eventually(func(g Gomega) {
 		h := l.doubled.Host.DeepCopy()
 		g.Expect(env.Client.Get(l.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
 		g.Expect(conditions.GetReason(h, v1alpha1.VerifiedCondition)).To(Equal(reason))
+		g.Expect(conditions.GetMessage(h, v1alpha1.VerifiedCondition)).To(ContainSubstring("that of host %s", l.server.Host.Name))
 		g.Expect(h.Status.Phase).NotTo(Equal(v1alpha1.PhaseAvailable))
 	}, patience, 200*time.Millisecond).Should(Succeed())
+	h := l.server.Host.DeepCopy()
+	l.Expect(env.Client.Get(l.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
+	l.Expect(conditions.GetReason(h, v1alpha1.VerifiedCondition)).NotTo(Equal(reason))
 	l.explained()
 	l.Expect(env.Client.Delete(l.Context(), l.doubled.Host.DeepCopy())).To(Succeed())
 	env.Gone(l.T, l.doubled.Host.DeepCopy())
