@@ -90,6 +90,9 @@ func (s *Server) decline(ctx context.Context, x *exchange) error {
 	if !x.network.Usable(address) {
 		return silent(unsuitable, "declines what is no address of this network")
 	}
+	if !s.acknowledged.MayDecline(x.request.ClientHWAddr, address) {
+		return silent(unsuitable, "declines an address that it was not given a moment ago")
+	}
 	if err := s.Booter.Decline(ctx, x.request.ClientHWAddr, address); err != nil {
 		return fmt.Errorf("decline %s: %w", address, err)
 	}

@@ -144,7 +144,9 @@ func TestSoon(t *testing.T) {
 	g.Expect(what).To(Equal(answered))
 	g.Expect(offer.YourIPAddr.String()).To(Equal("192.0.2.77"))
 	decline := message(t, dhcpv4.MessageTypeDecline, with(pxeClient(iana.EFI_X86_64), requested(leased), serverID(ours))...)
-	_, what = ask(t, server(bootconfig.Authoritative, b), decline, atServer)
+	s := server(bootconfig.Authoritative, b)
+	s.acknowledged.Note(decline.ClientHWAddr, leased)
+	_, what = ask(t, s, decline, atServer)
 	g.Expect(what).To(Equal(noted))
 	g.Expect(b.Declined()).To(Equal([]netip.Addr{leased}))
 }

@@ -160,6 +160,9 @@ func (s *Server) compose(ctx context.Context, x *exchange, kind dhcpv4.MessageTy
 			return nil
 		}
 		x.addAddress(address)
+		if kind == dhcpv4.MessageTypeAck && !addrOf(x.request.ClientIPAddr).IsValid() { // it is no renewal
+			s.acknowledged.Note(x.request.ClientHWAddr, address)
+		}
 	}
 	if kind == dhcpv4.MessageTypeAck {
 		x.reply.ClientIPAddr = x.request.ClientIPAddr // RFC 2131, section 4.3.1, table 3

@@ -40,6 +40,8 @@ type Server struct {
 	// Probe says whether a machine on a link of ours, where we have the address from, uses an address. Defaults to the function Probe.
 	Probe func(ctx context.Context, from, address netip.Addr) (owner net.HardwareAddr, used bool, err error)
 
+	acknowledged pxe.Acknowledged
+
 	devices Devices
 	seldom  seldom
 	dropped seldom // whose requests were logged because the sender is not believed

@@ -11,6 +11,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
 	. "github.com/onsi/gomega"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
@@ -39,7 +40,7 @@ func TestAuthoritative(t *testing.T) {
 		"REQUEST for no address":              {dhcpv4.MessageTypeRequest, nil, none, unsuitable},
 		"INFORM":                              {dhcpv4.MessageTypeInform, []dhcpv4.Modifier{ciaddr(wrong)}, ack, answered},
 		"RELEASE":                             {dhcpv4.MessageTypeRelease, []dhcpv4.Modifier{serverID(ours), ciaddr(leased)}, none, noted},
-		"DECLINE":                             {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(leased)}, none, noted},
+		"DECLINE of what was not given now":   {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(leased)}, none, unsuitable},
 		"DECLINE of another server's address": {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, elsewhere},
 		"DECLINE of what nobody is given":     {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(ours)}, none, unsuitable},
 		"DECLINE of nothing":                  {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours)}, none, unsuitable},
@@ -70,13 +71,41 @@ func TestAuthoritative(t *testing.T) {
 				g.Expect(reply.Options.Has(dhcpv4.OptionIPAddressLeaseTime)).To(BeFalse())
 				g.Expect(reply.BootFileName).To(BeEmpty())
 			}
-			if name == "DECLINE" {
-				g.Expect(b.Declined()).To(Equal([]netip.Addr{leased}))
-			} else {
-				g.Expect(b.Declined()).To(BeEmpty())
-			}
+			g.Expect(b.Declined()).To(BeEmpty())
 		})
 	}
+}
+
+// TestDecline: an address is declined once, by the server that was given it a moment ago, and not by one that renewed it: a forged packet would take the address
+// of a server that runs.
+func TestDecline(t *testing.T) {
+	g := NewWithT(t)
+	b := booter(networkBoot)
+	s := server(bootconfig.Authoritative, b)
+	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	s.acknowledged.Clock = now
+	decline := message(t, dhcpv4.MessageTypeDecline, serverID(ours), requested(leased))
+	try := func(want result) {
+		t.Helper()
+		_, what := ask(t, s, decline, atServer)
+		g.Expect(what).To(Equal(want))
+	}
+	given := func(request ...dhcpv4.Modifier) {
+		t.Helper()
+		reply, _ := ask(t, s, message(t, dhcpv4.MessageTypeRequest, request...), atServer)
+		g.Expect(reply.MessageType()).To(Equal(dhcpv4.MessageTypeAck))
+	}
+	given(ciaddr(leased))
+	try(unsuitable)
+	given(serverID(ours), requested(leased))
+	now.SetTime(now.Now().Add(time.Minute))
+	try(unsuitable)
+	g.Expect(b.Declined()).To(BeEmpty())
+	given(serverID(ours), requested(leased))
+	now.SetTime(now.Now().Add(59 * time.Second))
+	try(noted)
+	try(unsuitable)
+	g.Expect(b.Declined()).To(Equal([]netip.Addr{leased}))
 }
 
 // TestParameters: what goes with an address, and that INFORM gets all of it but the address.

@@ -71,6 +71,9 @@ func (s *Server) give(ctx context.Context, x *exchange, ia, answer *dhcpv6.OptIA
 	// RFC 8415, section 21.4: ask this server after half of the time, any server after four fifths.
 	answer.T1, answer.T2 = valid/2, valid*4/5
 	answer.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: lease.Address.AsSlice(), PreferredLifetime: valid, ValidLifetime: valid})
+	if kind := x.request.MessageType; kind == dhcpv6.MessageTypeRequest || kind == dhcpv6.MessageTypeSolicit && x.reply.MessageType == dhcpv6.MessageTypeReply { // with rapid commit
+		s.acknowledged.Note(x.mac, lease.Address)
+	}
 	if x.request.MessageType == dhcpv6.MessageTypeRenew || x.request.MessageType == dhcpv6.MessageTypeRebind {
 		for _, a := range has {
 			if addrOf(a.IPv6Addr) != lease.Address {
@@ -115,9 +118,12 @@ func (x *exchange) confirm() error {
 	return nil
 }
 
-// decline notes that somebody else uses addresses that the client was given.
+// decline notes that somebody else uses addresses that the client was given a moment ago.
 func (s *Server) decline(ctx context.Context, x *exchange) {
 	for _, a := range x.identified() {
+		if !s.acknowledged.MayDecline(x.mac, a) {
+			continue
+		}
 		if err := s.Booter.Decline(ctx, x.mac, a); err != nil {
 			s.Log.Error(err, "Decline an address", "mac", x.mac.String(), "address", a.String(), "network", x.network.Name)
 			continue

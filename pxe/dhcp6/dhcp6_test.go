@@ -220,8 +220,15 @@ func TestMessages(t *testing.T) {
 	g.Expect(w.exchange(message(dhcpv6.MessageTypeConfirm, has("2001:db8::66"))).Options.Status().StatusCode).To(Equal(iana.StatusSuccess))
 	g.Expect(w.exchange(message(dhcpv6.MessageTypeConfirm, has("2001:db8::66", "2001:db8:1::1"))).Options.Status().StatusCode).To(Equal(iana.StatusNotOnLink))
 	g.Expect(w.exchange(message(dhcpv6.MessageTypeRelease, toUs, has("2001:db8::77"))).Options.Status().StatusCode).To(Equal(iana.StatusSuccess))
-	g.Expect(w.exchange(message(dhcpv6.MessageTypeDecline, toUs, has("2001:db8::77"))).Options.Status().StatusCode).To(Equal(iana.StatusSuccess))
+	decline := message(dhcpv6.MessageTypeDecline, toUs, has("2001:db8::77"))
+	w.exchange(message(dhcpv6.MessageTypeRequest, toUs, has("2001:db8::77")))
+	g.Expect(w.exchange(decline).Options.Status().StatusCode).To(Equal(iana.StatusSuccess))
 	g.Expect(w.booter.Declined()).To(Equal([]netip.Addr{leased}))
+	for _, before := range []*dhcpv6.Message{message(dhcpv6.MessageTypeRenew, toUs, has("2001:db8::77")), message(dhcpv6.MessageTypeSolicit)} {
+		w.exchange(before)
+		g.Expect(w.exchange(decline).Options.Status().StatusCode).To(Equal(iana.StatusSuccess))
+		g.Expect(w.booter.Declined()).To(HaveLen(1), "a server that only renewed its address, or was offered one, declines it")
+	}
 
 	information := w.exchange(message(dhcpv6.MessageTypeInformationRequest, without(dhcpv6.OptionIANA)))
 	g.Expect(information.MessageType).To(Equal(dhcpv6.MessageTypeReply))

@@ -36,6 +36,7 @@ type Server struct {
 	// Metrics count what becomes of requests. Nil counts nothing.
 	Metrics *Metrics
 
+	acknowledged        pxe.Acknowledged
 	heard               map[string]int // the index of the interface that a network's multicasts are heard at
 	devices             dhcp.Devices
 	strangers, failures rate.Sometimes // what is logged of them
