@@ -57,13 +57,21 @@ func (f faults) note(err error, e *Error, id identity, now time.Time) error {
 	known.RetryAfter = max(leaveAlone(e.Kind, noted.count), e.RetryAfter)
 	noted.err, noted.until = &known, now.Add(known.RetryAfter)
 	if _, there := f[id]; !there && len(f) >= mostFaults {
-		for other := range f {
-			delete(f, other)
-			break
-		}
+		delete(f, f.soonest())
 	}
 	f[id] = noted
 	return &known
+}
+
+// soonest returns the identity that is worth a try soonest.
+func (f faults) soonest() (id identity) {
+	var until time.Time
+	for other, fault := range f {
+		if until.IsZero() || fault.until.Before(until) {
+			id, until = other, fault.until
+		}
+	}
+	return id
 }
 
 // leaveAlone is how long a BMC is left alone after so many faults in a row.

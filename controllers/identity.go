@@ -3,9 +3,9 @@ package controllers
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,150 +17,176 @@ import (
 
 // IdentityOf returns what identifies the server of a host. hardware is its inventory, or nil.
 func IdentityOf(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) v1alpha1.HostIdentity {
-	identity := v1alpha1.HostIdentity{BootMACAddress: host.Spec.BootMACAddress, BMC: BMCOf(host)}
-	if hardware != nil {
-		identity.Hardware = inventory.Fingerprint(hardware.SystemUUID, hardware.SerialNumber)
+	identity := v1alpha1.HostIdentity{BootMACAddress: host.Spec.BootMACAddress, BMC: systemAt(host)}
+	if _, shared := host.Annotations[v1alpha1.SharedHardwareAnnotation]; !shared {
+		identity.Hardware = HardwareIdentity(hardware)
 	}
 	return identity
 }
 
-// MACTakenBy returns the other hosts that have a host's boot MAC address and keep it. There are none for the host that keeps it.
-func MACTakenBy(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost) ([]types.NamespacedName, error) {
-	return takenBy(ctx, c, host, rivalry{
-		index: MACIndex, value: host.Spec.BootMACAddress,
-		same:     func(*v1alpha1.BareMetalHost) bool { return true },
-		accepted: func(i *v1alpha1.HostIdentity) string { return i.BootMACAddress },
-		wanted:   func(h *v1alpha1.BareMetalHost) string { return h.Spec.BootMACAddress },
-	})
-}
-
-// BMCTakenBy returns the other hosts that have a host's BMC and keep it: a command to one would be obeyed by the server of both.
-func BMCTakenBy(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost) ([]types.NamespacedName, error) {
-	return takenBy(ctx, c, host, rivalry{
-		index: BMCIndex, value: BMCOf(host),
-		same:     func(other *v1alpha1.BareMetalHost) bool { return SameServer(host, other) },
-		accepted: func(i *v1alpha1.HostIdentity) string { return i.BMC },
-		wanted:   BMCOf,
-	})
-}
-
-// HardwareTakenBy returns the other hosts whose BMC reported the system UUID and the serial number that the host's BMC reports, and which keep them: it may
-// be one server with two addresses. hardware is the inventory of the host. There are none where a person said that the boards share both.
-func HardwareTakenBy(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) ([]types.NamespacedName, error) {
-	if _, shared := host.Annotations[v1alpha1.SharedHardwareAnnotation]; shared || hardware == nil || hardware.SerialNumber == "" {
-		return nil, nil
+// HardwareIdentity stands for the system UUID and the serial number of a server. It is empty unless both are known.
+func HardwareIdentity(hardware *v1alpha1.Hardware) string {
+	if hardware == nil || hardware.SerialNumber == "" || inventory.HardwareID(hardware.SystemUUID) == "" {
+		return ""
 	}
-	fingerprint := inventory.Fingerprint(hardware.SystemUUID, hardware.SerialNumber)
-	of := func(h *v1alpha1.BareMetalHost) string {
-		if sameObject(h, host) {
-			return fingerprint
-		}
-		return IdentityOf(h, h.Status.Hardware).Hardware
-	}
-	return takenBy(ctx, c, host, rivalry{
-		index: HardwareIndex, value: inventory.HardwareID(hardware.SystemUUID),
-		same:     func(other *v1alpha1.BareMetalHost) bool { return of(other) == fingerprint },
-		accepted: func(i *v1alpha1.HostIdentity) string { return i.Hardware },
-		wanted:   of,
-	})
+	return inventory.Fingerprint(hardware.SystemUUID, hardware.SerialNumber)
 }
 
-// rivalry is what decides which of several hosts keeps what they have in common.
-type rivalry struct {
+// mostSystem bounds what identifies a BMC in a status.
+const mostSystem = 256
+
+// systemAt returns what identifies the system behind the BMC of a host, shortened where the status has no room for it.
+func systemAt(host *v1alpha1.BareMetalHost) string {
+	system := BMCOf(host) + systemOf(host)
+	if len(system) <= mostSystem {
+		return system
+	}
+	sum := sha256.Sum256([]byte(system))
+	return hex.EncodeToString(sum[:])
+}
+
+// Rivalry is about something that identifies the server of a host and may be that of other hosts too. One of them keeps it.
+type Rivalry struct {
+	host         *v1alpha1.BareMetalHost
 	index, value string
 	same         func(other *v1alpha1.BareMetalHost) bool
-	accepted     func(*v1alpha1.HostIdentity) string
-	wanted       func(*v1alpha1.BareMetalHost) string
+	part         func(v1alpha1.HostIdentity) string
+	hardware     *v1alpha1.Hardware // that of host
 }
 
-func takenBy(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost, r rivalry) ([]types.NamespacedName, error) {
+// MACRivalry is about a host's boot MAC address.
+func MACRivalry(host *v1alpha1.BareMetalHost) Rivalry {
+	return Rivalry{
+		host: host, index: MACIndex, value: host.Spec.BootMACAddress,
+		same: func(*v1alpha1.BareMetalHost) bool { return true },
+		part: func(i v1alpha1.HostIdentity) string { return i.BootMACAddress },
+	}
+}
+
+// BMCRivalry is about a host's BMC: a command to one host would be obeyed by the server of both.
+func BMCRivalry(host *v1alpha1.BareMetalHost) Rivalry {
+	return Rivalry{
+		host: host, index: BMCIndex, value: BMCOf(host),
+		same: func(other *v1alpha1.BareMetalHost) bool { return SameServer(host, other) },
+		part: func(i v1alpha1.HostIdentity) string { return i.BMC },
+	}
+}
+
+// HardwareRivalry is about the system UUID and the serial number that a host's BMC reports: it may be one server with two addresses. hardware is the inventory of
+// the host. Hosts of which a person said that their boards share both with others take no part.
+func HardwareRivalry(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) Rivalry {
+	r := Rivalry{host: host, index: HardwareIndex, hardware: hardware, part: func(i v1alpha1.HostIdentity) string { return i.Hardware }}
+	own := IdentityOf(host, hardware).Hardware
+	if own != "" {
+		r.value = inventory.HardwareID(hardware.SystemUUID)
+	}
+	r.same = func(other *v1alpha1.BareMetalHost) bool {
+		return IdentityOf(other, other.Status.Hardware).Hardware == own
+	}
+	return r
+}
+
+// Keeper returns the host that goes before this one, and keeps what both have; nil if there is none. It may be changed by nobody.
+func (r Rivalry) Keeper(ctx context.Context, c client.Reader) (*v1alpha1.BareMetalHost, error) {
 	if r.value == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // none is a valid answer
 	}
-	var hosts v1alpha1.BareMetalHostList
-	if err := c.List(ctx, &hosts, client.MatchingFields{r.index: r.value}, client.UnsafeDisableDeepCopy); err != nil { // nothing is written to them
-		return nil, fmt.Errorf("list the hosts with the same %s: %w", r.index, err)
+	hosts, err := hostsWith(ctx, c, r.index, r.value)
+	if err != nil || len(hosts) == 0 || len(hosts) == 1 && sameObject(&hosts[0], r.host) {
+		return nil, err
 	}
-	rivals := slices.DeleteFunc(hosts.Items, func(h v1alpha1.BareMetalHost) bool { return sameObject(&h, host) || !r.same(&h) })
-	if len(rivals) == 0 {
-		return nil, nil
-	}
-	own, err := r.standing(ctx, c, host)
+	first, err := r.standing(ctx, c, r.host, r.hardware)
 	if err != nil {
 		return nil, err
 	}
-	var keepers []types.NamespacedName
-	for i := range rivals {
-		other, err := r.standing(ctx, c, &rivals[i])
+	var keeper *v1alpha1.BareMetalHost
+	for i := range hosts {
+		other := &hosts[i]
+		if sameObject(other, r.host) || !r.same(other) {
+			continue
+		}
+		s, err := r.standing(ctx, c, other, other.Status.Hardware)
 		if err != nil {
 			return nil, err
 		}
-		if other.compare(own) < 0 {
-			keepers = append(keepers, other.host)
+		if s.compare(first) < 0 {
+			keeper, first = other, s
 		}
 	}
-	// The cache lists in an order that changes, and what people are told must not: each change is a write.
-	slices.SortFunc(keepers, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	return keepers, nil
+	return keeper, nil
 }
 
-func sameObject(a, b client.Object) bool { return client.ObjectKeyFromObject(a) == client.ObjectKeyFromObject(b) }
+// KeeperOfMAC returns the host that keeps a MAC address; nil if no host has it. It may be changed by nobody.
+func KeeperOfMAC(ctx context.Context, c client.Reader, mac string) (*v1alpha1.BareMetalHost, error) {
+	hosts, err := hostsWith(ctx, c, MACIndex, mac)
+	if err != nil || len(hosts) == 0 {
+		return nil, err
+	}
+	keeper, err := MACRivalry(&hosts[0]).Keeper(ctx, c)
+	if keeper == nil {
+		keeper = &hosts[0]
+	}
+	return keeper, err
+}
 
-// standing is what decides whether a host keeps an identity that others have too. All of it is written by the API server or by the provider: nobody gains
-// precedence by what he writes to the spec of a host.
+// hostsWith returns the hosts of the cache with a value of an index. They may be changed by nobody.
+func hostsWith(ctx context.Context, c client.Reader, index, value string) ([]v1alpha1.BareMetalHost, error) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := c.List(ctx, &hosts, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the hosts with the same %s: %w", index, err)
+	}
+	return hosts.Items, nil
+}
+
+func sameObject(a, b client.Object) bool {
+	return client.ObjectKeyFromObject(a) == client.ObjectKeyFromObject(b)
+}
+
+// standing is what decides whether a host keeps what others have too. All of it is written by the API server or by the provider: nobody gains precedence by
+// what he writes to a host.
 type standing struct {
-	booted   bool // the server was booted for the machine that has the host
-	accepted bool // the provider accepted the identity as this host's
-	claimed  bool
+	booted   bool // the server was booted, with what is shared, for the machine that has the host
+	accepted bool // the provider accepted what is shared as this host's
 	created  int64
 	host     types.NamespacedName
 }
 
-func (r rivalry) standing(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost) (standing, error) {
+func (r Rivalry) standing(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) (standing, error) {
 	s := standing{host: client.ObjectKeyFromObject(host), created: host.CreationTimestamp.Unix()}
-	identity, ref := host.Status.Identity, host.Spec.ConsumerRef
-	s.accepted = identity != nil && r.accepted(identity) == r.wanted(host)
-	if identity != nil && !s.accepted && r.accepted(identity) != "" {
-		return s, nil // it had another identity: that a machine has it says nothing of this one
-	}
-	s.claimed = ref != nil
-	if !s.claimed {
+	wanted := r.part(IdentityOf(host, hardware))
+	s.accepted = host.Status.Identity != nil && r.part(*host.Status.Identity) == wanted
+	if host.Spec.ConsumerRef == nil {
 		return s, nil
 	}
 	boot, err := GetBoot(ctx, c, s.host)
-	if boot != nil {
-		s.booted = lifecycle.Open(&boot.Spec) && boot.Spec.ClaimID == ref.ClaimID && boot.Spec.Number > 0
+	if boot != nil && boot.Spec.Identity != nil {
+		s.booted = lifecycle.Open(&boot.Spec) && boot.Spec.ClaimID == host.Spec.ConsumerRef.ClaimID && r.part(*boot.Spec.Identity) == wanted
 	}
 	return s, err
 }
 
 // compare is negative if s goes before o. No two hosts are equal.
 func (s standing) compare(o standing) int {
-	first := func(a, b bool) int {
-		switch {
-		case a == b:
-			return 0
-		case a:
-			return -1
-		default:
-			return 1
-		}
-	}
-	return cmp.Or(first(s.booted, o.booted), first(s.accepted, o.accepted), first(s.claimed, o.claimed),
+	return cmp.Or(compareFlags(s.booted, o.booted), compareFlags(s.accepted, o.accepted),
 		cmp.Compare(s.created, o.created), cmp.Compare(s.host.String(), o.host.String()))
 }
 
-// NamesFor names hosts to people who can read a namespace. Who reads one may not know what is in others.
-func NamesFor(namespace string, hosts []types.NamespacedName) string {
-	var names []string
-	for _, h := range hosts {
-		name := "a host of another namespace"
-		if h.Namespace == namespace {
-			name = "host " + h.Name
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+// compareFlags is negative if a is set and b is not.
+func compareFlags(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
 	}
-	return strings.Join(names, ", ")
+}
+
+// NameFor names a host to people who can read a namespace. Who reads one may not know what is in others.
+func NameFor(namespace string, host types.NamespacedName) string {
+	if host.Namespace != namespace {
+		return "a host of another namespace"
+	}
+	return "host " + host.Name
 }

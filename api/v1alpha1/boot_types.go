@@ -27,6 +27,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.purpose) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) && self.purpose == oldSelf.purpose",message="purpose must not change within a boot; only a new boot, with a higher number, may have another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot; only a new boot, with a higher number, may have another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.identity) && self.identity == oldSelf.identity",message="identity must not change within a boot; only a new boot, with a higher number, may have another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is written once within a boot; only a new boot, with a higher number, may have another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is written once within a boot; only a new boot, with a higher number, may have another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is written once within a boot; only a new boot, with a higher number, may have another"
@@ -60,6 +61,10 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	MachineName string `json:"machineName,omitempty"`
+
+	// identity is what identified the server when the boot was recorded.
+	// +optional
+	Identity *HostIdentity `json:"identity,omitempty"`
 
 	// startedAt is when the boot started. Its deadline counts from here.
 	// +optional

@@ -199,8 +199,8 @@ const BMCSecretLabel = "baremetalhost.infrastructure.cluster.x-k8s.io/bmc-secret
 // by commas. Without it they may be sent to any.
 const BMCHostsAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/bmc-hosts"
 
-// ConfirmServerAnnotation on a host confirms that its server was replaced. Its value is the system UUID of the new server, or its serial number where its BMC
-// reports no UUID.
+// ConfirmServerAnnotation on a host confirms that its server was replaced. Its value stands for the system UUID and the serial number of the new server: the
+// message of the condition Verified has it.
 const ConfirmServerAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/confirm-server"
 
 // SharedHardwareAnnotation on a host says that its board has the system UUID and the serial number of another host's board, and is another one all the same. Its

@@ -67,8 +67,8 @@ type BareMetalHostStatus struct {
 	// +optional
 	Hardware *Hardware `json:"hardware,omitempty"`
 
-	// identity is what identifies the host's server: the provider accepted it as this host's own. Of several hosts with one identity, the one whose machine was
-	// booted keeps it, then the one whose identity says so, then the one that a machine has, then the oldest. The others are not booted.
+	// identity is what identifies the host's server: the provider accepted it as this host's own. Of several hosts with one identity, the one that was booted with it
+	// for the machine that it has keeps it, then the one whose identity says so, then the oldest. The others are not booted.
 	// +optional
 	Identity *HostIdentity `json:"identity,omitempty"`
 
@@ -99,11 +99,11 @@ type HostIdentity struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=17
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
-	// bmc is the BMC: its host name or IP address, with the port where that is not the protocol's own.
+	// bmc is the BMC: its host name or IP address, with the port where that is not the protocol's own, and the path of the system.
 	// +optional
-	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:MaxLength=256
 	BMC string `json:"bmc,omitempty"`
-	// hardware stands for the system UUID and the serial number that the BMC reported. It is absent until the inventory was read.
+	// hardware stands for the system UUID and the serial number that the BMC reported. It is absent until both are known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hardware string `json:"hardware,omitempty"`

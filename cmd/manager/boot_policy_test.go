@@ -46,6 +46,7 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"attempt":         func(b *v1alpha1.BareMetalBoot) { b.Spec.Attempt++ },
 		"purpose":         func(b *v1alpha1.BareMetalBoot) { b.Spec.Purpose = "Clean" },
 		"claimID":         func(b *v1alpha1.BareMetalBoot) { b.Spec.ClaimID = "another" },
+		"identity":        func(b *v1alpha1.BareMetalBoot) { b.Spec.Identity = &v1alpha1.HostIdentity{BMC: "another"} },
 		"machineName":     func(b *v1alpha1.BareMetalBoot) { b.Spec.MachineName = "another" },
 		"startedAt":       func(b *v1alpha1.BareMetalBoot) { b.Spec.StartedAt = metav1.NewTime(now.Add(time.Hour)) },
 		"poweredOffAt":    func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = new(metav1.NewTime(now.Add(time.Hour))) },

@@ -72,20 +72,8 @@ func New(b *Booter) *Booter {
 
 // hostOf returns the host with a MAC address, nil if there is none. Of several it is the one that keeps the address: the others boot nothing.
 func (b *Booter) hostOf(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
-	hosts, err := b.hostsWith(ctx, mac.String())
-	if err != nil {
-		return nil, err
-	}
-	for i := range hosts {
-		keepers, err := controllers.MACTakenBy(ctx, b.Client, &hosts[i])
-		if err != nil {
-			return nil, err
-		}
-		if len(keepers) == 0 {
-			return hosts[i].DeepCopy(), nil
-		}
-	}
-	return nil, nil //nolint:nilnil // none is a valid answer
+	keeper, err := controllers.KeeperOfMAC(ctx, b.Client, mac.String())
+	return keeper.DeepCopy(), err
 }
 
 // Lookup says what the server with a MAC address boots now.

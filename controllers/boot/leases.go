@@ -198,7 +198,7 @@ func (a *allocation) reserve(ctx context.Context, reserved netip.Addr, held []*c
 		key := client.ObjectKeyFromObject(other.host)
 		older := cmp.Or(other.host.CreationTimestamp.Compare(a.host.CreationTimestamp.Time), cmp.Compare(key.String(), a.me.host.String()))
 		switch {
-		case slices.Contains(other.used, reserved):
+		case other.observed:
 			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is used by %s: reserve another one", reserved, a.me.host, a.nameOf(key)))
 		case older < 0:
 			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is reserved for %s too, which is older: reserve another one",

@@ -167,28 +167,15 @@ func (a *allocation) has(l *coordinationv1.Lease) bool {
 	return !withheld(l) && ptr.Deref(l.Spec.HolderIdentity, "") == a.me.String()
 }
 
-// user is a host that an address is reserved for, or that was seen with it.
+// user is a host that keeps others from an address.
 type user struct {
 	host *v1alpha1.BareMetalHost
-	used []netip.Addr
+	// observed is true for an address that its server was observed with. Otherwise its spec names the address.
+	observed bool
 }
 
 // maxConfigured is how many addresses of a network the spec of one host keeps from others. Who may write a host could empty the network otherwise.
 const maxConfigured = 8
-
-// counts is true when a host keeps others from an address: the provider observed its server with it, or its spec names it. The latter counts only for a host
-// whose server the provider inventoried, and whose MAC address is its own.
-func (a *allocation) counts(host *v1alpha1.BareMetalHost, address netip.Addr) bool {
-	if slices.ContainsFunc(host.Status.Addresses, func(seen clusterv1.MachineAddress) bool { return seen.Address == address.String() }) {
-		return true
-	}
-	if identity := host.Status.Identity; identity == nil || identity.BootMACAddress != host.Spec.BootMACAddress || identity.Hardware == "" {
-		return false
-	}
-	configured := slices.DeleteFunc(append(controllers.ReservedAddresses(host), controllers.ConfiguredAddresses(host)...),
-		func(c netip.Addr) bool { return !a.pool.Prefix.Contains(c) })
-	return slices.Contains(configured[:min(len(configured), maxConfigured)], address)
-}
 
 // others returns the users of an address besides this host.
 func (a *allocation) others(ctx context.Context, address netip.Addr) ([]user, error) {
@@ -202,10 +189,15 @@ func (a *allocation) others(ctx context.Context, address netip.Addr) ([]user, er
 	}
 	users := map[types.NamespacedName]user{}
 	for i := range hosts.Items {
-		if !a.counts(&hosts.Items[i], address) {
-			continue
+		host := &hosts.Items[i]
+		observed := slices.ContainsFunc(host.Status.Addresses, func(seen clusterv1.MachineAddress) bool { return seen.Address == address.String() })
+		configured, err := a.configures(ctx, host, address)
+		if err != nil {
+			return nil, err
 		}
-		users[client.ObjectKeyFromObject(&hosts.Items[i])] = user{&hosts.Items[i], controllers.UsedAddresses(&hosts.Items[i], nil)}
+		if observed || configured {
+			users[client.ObjectKeyFromObject(host)] = user{host, observed}
+		}
 	}
 	for i := range boots.Items {
 		boot, host := &boots.Items[i], &v1alpha1.BareMetalHost{}
@@ -215,16 +207,36 @@ func (a *allocation) others(ctx context.Context, address netip.Addr) ([]user, er
 		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(boot), host); client.IgnoreNotFound(err) != nil {
 			return nil, err
 		} else if err == nil {
-			users[client.ObjectKeyFromObject(boot)] = user{host, controllers.UsedAddresses(host, boot)}
+			users[client.ObjectKeyFromObject(boot)] = user{host, true}
 		}
 	}
 	delete(users, a.me.host)
 	return slices.Collect(maps.Values(users)), nil
 }
 
+// configures is true for an address of the pool's network that the spec of a host names and that counts: the provider inventoried its server, and its MAC address is
+// its own. For a host of another namespace it counts only where that host has an address of the network: who may write hosts of one namespace could
+// deny addresses to all others.
+func (a *allocation) configures(ctx context.Context, host *v1alpha1.BareMetalHost, address netip.Addr) (bool, error) {
+	identity := host.Status.Identity
+	if identity == nil || identity.BootMACAddress != host.Spec.BootMACAddress || host.Status.Hardware == nil {
+		return false, nil
+	}
+	all := slices.DeleteFunc(append(controllers.ReservedAddresses(host), controllers.ConfiguredAddresses(host)...),
+		func(c netip.Addr) bool { return !a.pool.Prefix.Contains(c) })
+	if !slices.Contains(all[:min(len(all), maxConfigured)], address) {
+		return false, nil
+	}
+	if host.Namespace == a.host.Namespace {
+		return true, nil
+	}
+	held, _, err := (&allocation{Booter: a.Booter, host: host, me: holderOf(host), pool: a.pool}).mine(ctx)
+	return len(held) > 0, err
+}
+
 // nameOf names another host to those who can read this one.
 func (a *allocation) nameOf(other types.NamespacedName) string {
-	return controllers.NamesFor(a.host.Namespace, []types.NamespacedName{other})
+	return controllers.NameFor(a.host.Namespace, other)
 }
 
 func (b *Booter) hostsWith(ctx context.Context, mac string) ([]v1alpha1.BareMetalHost, error) {

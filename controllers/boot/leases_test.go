@@ -107,7 +107,9 @@ func aHost(name string, number byte, reserved ...string) *v1alpha1.BareMetalHost
 	return &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: name},
 		Spec:       v1alpha1.BareMetalHostSpec{BootMACAddress: hw(number).String(), BootAddresses: reserved},
-		Status:     v1alpha1.BareMetalHostStatus{Identity: &v1alpha1.HostIdentity{BootMACAddress: hw(number).String(), Hardware: name}},
+		Status: v1alpha1.BareMetalHostStatus{
+			Identity: &v1alpha1.HostIdentity{BootMACAddress: hw(number).String()}, Hardware: &v1alpha1.Hardware{},
+		},
 	}
 }
 
@@ -236,7 +238,7 @@ func TestAddressesOfTenants(t *testing.T) {
 	t.Run("a host that is only written down reserves nothing", func(t *testing.T) {
 		g := NewWithT(t)
 		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) {
-			h.Status.Identity = nil
+			h.Status.Hardware = nil
 			h.Spec.BootAddresses, h.Spec.Network = []string{"192.0.2.50"}, network("192.0.2.50/24")
 		}), aHost("a", 1, "192.0.2.50"))
 		g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
@@ -249,26 +251,41 @@ func TestAddressesOfTenants(t *testing.T) {
 		}), aHost("a", 1, "192.0.2.50"))
 		g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
 	})
+	t.Run("nor one that has no address of the network", func(t *testing.T) {
+		g := NewWithT(t)
+		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.BootAddresses, h.Spec.Network = []string{"192.0.2.50"}, network("192.0.2.50/24")
+		}), aHost("a", 1, "192.0.2.50"))
+		g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
+	})
 	t.Run("one server does not empty a network", func(t *testing.T) {
 		g := NewWithT(t)
 		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) { h.Spec.Network = network(all...) }), aHost("a", 1))
 		l.pool = pool("192.0.2.0/24", "192.0.2.10-192.0.2.25")
+		g.Expect(l.ask(2)).To(HavePrefix("+192.0.2."))
 		g.Expect(l.ask(1)).To(HavePrefix("+192.0.2."))
 	})
 	t.Run("of two reservations the older host's counts", func(t *testing.T) {
 		g := NewWithT(t)
 		own := aHost("a", 1, "192.0.2.50")
 		own.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
-		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) {
-			h.Spec.BootAddresses, h.CreationTimestamp = []string{"192.0.2.50"}, metav1.NewTime(time.Unix(2000, 0))
-		}), own)
+		other := foreign(func(h *v1alpha1.BareMetalHost) {
+			h.CreationTimestamp = metav1.NewTime(time.Unix(2000, 0))
+		})
+		l := newLeasing(t, other, own)
+		g.Expect(l.ask(2)).To(HavePrefix("+192.0.2.1"), "it is in the network")
+		l.change(other, func(h *v1alpha1.BareMetalHost) {
+			h.Spec.BootAddresses, h.Spec.Network = []string{"192.0.2.50"}, network("192.0.2.50/24")
+		})
 		g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
 		_, err := l.ask(2)
 		g.Expect(err).To(MatchError(And(ContainSubstring("a host of another namespace"), Not(ContainSubstring("dc/a")))))
 	})
 	t.Run("an address in use is told without its user's name", func(t *testing.T) {
 		g := NewWithT(t)
-		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) { h.Spec.Network = network("192.0.2.50/24") }), aHost("a", 1, "192.0.2.50"))
+		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) {
+			h.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "192.0.2.50"}}
+		}), aHost("a", 1, "192.0.2.50"))
 		_, err := l.ask(1)
 		g.Expect(err).To(MatchError(And(ContainSubstring("is used by a host of another namespace"), Not(ContainSubstring("tenant")))))
 	})

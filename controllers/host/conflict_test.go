@@ -6,11 +6,11 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
 // conflict expects that a host is refused for a reason, and that it tells those of its namespace which host keeps what it wants.
@@ -88,12 +88,26 @@ func TestTenantTakesNothing(t *testing.T) {
 	register(t, forged)
 	wait(t, forged, conflict(v1alpha1.ReasonMACConflict, "a host of another namespace"))
 
+	aside := controllerstest.NewServer(t, tenant, "aside", 0x75, bmctest.Options{})
+	aside.Host.Spec.BootMACAddress, aside.Host.Spec.BMC.Address = "52:54:00:01:00:75", victim.Host.Spec.BMC.Address+"/redfish/v1/Systems/none"
+	aside.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
+	register(t, aside)
+	controllerstest.Modify(t, env, aside.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = victim.Host.Spec.BMC.Address })
+	wait(t, aside, conflict(v1alpha1.ReasonBMCConflict, "a host of another namespace"))
+
+	// The record of a boot outlives a host that is detached and deleted, and is that of the host which is made anew under its name.
+	again := own.Host.DeepCopy()
+	controllerstest.Modify(t, env, own.Host, func(h *v1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.DetachedAnnotation, "x") })
+	g.Expect(env.Client.Delete(t.Context(), own.Host)).To(Succeed()) // without a garbage collector, as with --cascade=orphan
+	env.Gone(t, own.Host)
+	again.ObjectMeta = metav1.ObjectMeta{Namespace: tenant, Name: again.Name}
+	again.Spec.BMC.Address = victim.Host.Spec.BMC.Address
+	own.Host = again
+	env.Create(t, again)
+	wait(t, own, conflict(v1alpha1.ReasonBMCConflict, "a host of another namespace"))
+
 	for range 2 {
-		controllerstest.Modify(t, env, victim.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain += "x" })
-		wait(t, victim, func(g Gomega, h *v1alpha1.BareMetalHost) {
-			g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))
-			phase(v1alpha1.PhaseAvailable)(g, h)
-		})
+		unaffected(t, victim)
 		stop() // another process finds the same out
 		stop = start(t)
 	}
@@ -113,7 +127,7 @@ func TestMoveKeepsIdentity(t *testing.T) {
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: runs.Host.Namespace, Name: runs.Host.Name, Finalizers: []string{v1alpha1.BootFinalizer}}}
 	boot.Spec = v1alpha1.BareMetalBootSpec{
 		Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: runs.Host.Spec.ConsumerRef.ClaimID, MachineName: claim.BareMetalMachine.Name,
-		StartedAt: metav1.Now(), PoweredOffAt: new(metav1.Now()),
+		StartedAt: metav1.Now(), PoweredOffAt: new(metav1.Now()), Identity: &v1alpha1.HostIdentity{BootMACAddress: runs.Host.Spec.BootMACAddress},
 	}
 	env.Create(t, boot)
 	register(t, runs)
@@ -126,14 +140,13 @@ func TestMoveKeepsIdentity(t *testing.T) {
 }
 
 // TestOneServerTwice: a server that is registered by two addresses of its BMC reports one system UUID and one serial number. The second host is reported, and
-// not booted or commanded, until a person says that they are two.
+// not booted or commanded, until a person says that they are two. The first one is not affected, not even when a machine has the second.
 func TestOneServerTwice(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
 	const uuid = "8b7a1c2e-0d3f-4a5b-9c6d-000000000078"
-	namespace, other := env.Namespace(t), env.Namespace(t)
-	one := controllerstest.NewServer(t, namespace, "one", 0x78, bmctest.Options{UUID: uuid})
-	two := controllerstest.NewServer(t, other, "one", 0x79, bmctest.Options{UUID: uuid, On: true})
+	one := controllerstest.NewServer(t, env.Namespace(t), "one", 0x78, bmctest.Options{UUID: uuid})
+	two := controllerstest.NewServer(t, env.Namespace(t), "one", 0x79, bmctest.Options{UUID: uuid, On: true})
 	two.Host.Spec.Power = v1alpha1.PowerOff
 	register(t, one)
 	wait(t, one, phase(v1alpha1.PhaseAvailable))
@@ -145,5 +158,37 @@ func TestOneServerTwice(t *testing.T) {
 		h.Annotations = map[string]string{v1alpha1.SharedHardwareAnnotation: "checked in the rack"}
 	})
 	wait(t, two, phase(v1alpha1.PhaseAvailable))
-	g.Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), two.Host))).To(Succeed())
+	claimed(t, two, "m")
+	wait(t, two, phase(v1alpha1.PhaseBooting))
+	unaffected(t, one)
+}
+
+// TestConfirmedBoard: a tenant whose BMC says that it is another tenant's server, and who confirms that, does not get what identifies that server.
+func TestConfirmedBoard(t *testing.T) {
+	defer start(t)()
+	const uuid = "8b7a1c2e-0d3f-4a5b-9c6d-00000000007d"
+	victim := controllerstest.NewServer(t, env.Namespace(t), "same", 0x7d, bmctest.Options{UUID: uuid})
+	tenant := env.Namespace(t)
+	first := controllerstest.NewServer(t, tenant, "h", 0x7e, bmctest.Options{UUID: "8b7a1c2e-0d3f-4a5b-9c6d-00000000007e"})
+	second := controllerstest.NewServer(t, tenant, "same", 0x7f, bmctest.Options{UUID: uuid})
+	register(t, first)
+	wait(t, first, phase(v1alpha1.PhaseAvailable))
+	register(t, victim)
+	wait(t, victim, phase(v1alpha1.PhaseAvailable))
+	controllerstest.Modify(t, env, first.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BMC.Address = second.Host.Spec.BMC.Address
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(uuid, "SN-same"))
+	})
+	wait(t, first, conflict(v1alpha1.ReasonHardwareConflict, "a host of another namespace"))
+	unaffected(t, victim)
+}
+
+// unaffected expects that a free host stays available, also when it is looked at anew.
+func unaffected(t *testing.T, server *controllerstest.Server) {
+	t.Helper()
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain += "x" })
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))
+		phase(v1alpha1.PhaseAvailable)(g, h)
+	})
 }

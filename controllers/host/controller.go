@@ -215,7 +215,10 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		return lifecycle.View{}, fmt.Errorf("read the machine that has the host: %w", err)
 	}
 	key := client.ObjectKeyFromObject(host)
-	r.facts.with(key, func(h *hostFacts) { h.seed(host, r.Clock.Now()) })
+	r.facts.with(key, func(h *hostFacts) {
+		h.seed(host, boot, r.Clock.Now())
+		h.confirm(host)
+	})
 	problem, err := r.reconcileEndpoint(ctx, host)
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
@@ -234,13 +237,8 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	}
 	r.facts.with(key, func(h *hostFacts) {
 		h.sawStages(view)
-		h.confirm(host)
-		view.BMC = h.view(host)
+		view.BMC, view.Replaced = h.view(host.Spec.BootMode), h.replacedMessage(host)
 	})
-	if view.BMCTakenBy != "" {
-		reason, message := lifecycle.Conflict(view)
-		problem = &lifecycle.BMCProblem{Reason: reason, Message: message} // a login with wrong credentials would lock the account of the BMC
-	}
 	if problem != nil {
 		view.BMC.Problem = problem
 	}
@@ -249,20 +247,18 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 
 // observeIdentity finds out which other hosts keep what identifies this one's server.
 func (r *Reconciler) observeIdentity(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
-	bmcs, err := controllers.BMCTakenBy(ctx, r.Client, host)
-	if err != nil {
-		return err
-	}
-	macs, err := controllers.MACTakenBy(ctx, r.Client, host)
-	if err != nil {
-		return err
-	}
-	boards, err := controllers.HardwareTakenBy(ctx, r.Client, host, r.facts.get(client.ObjectKeyFromObject(host)).hardware)
-	if err != nil {
-		return err
-	}
-	for names, hosts := range map[*string][]types.NamespacedName{&view.BMCTakenBy: bmcs, &view.MACTakenBy: macs, &view.HardwareTakenBy: boards} {
-		*names = controllers.NamesFor(host.Namespace, hosts)
+	hardware := r.facts.get(client.ObjectKeyFromObject(host)).hardware
+	view.Identity = controllers.IdentityOf(host, hardware)
+	for taken, by := range map[*string]controllers.Rivalry{
+		&view.BMCTakenBy: controllers.BMCRivalry(host), &view.MACTakenBy: controllers.MACRivalry(host), &view.HardwareTakenBy: controllers.HardwareRivalry(host, hardware),
+	} {
+		keeper, err := by.Keeper(ctx, r.Client)
+		if err != nil {
+			return err
+		}
+		if keeper != nil {
+			*taken = controllers.NameFor(host.Namespace, client.ObjectKeyFromObject(keeper))
+		}
 	}
 	return nil
 }

@@ -74,9 +74,12 @@ func TestServerReplaced(t *testing.T) {
 		g.Expect(h.Status.Hardware.SerialNumber).To(Equal("SN-h"), "the inventory stays that of the server that was registered")
 	}
 	wait(t, server, replaced)
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation)) })
 	stop()
+	before := other.Requests()
 	stop = start(t)
 	defer func() { stop() }()
+	g.Eventually(other.Requests).Should(BeNumerically(">", before), "the next process reads the inventory anew")
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "moved" })
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))

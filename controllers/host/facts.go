@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ type facts struct {
 
 // hostFacts are copied to be read: what its pointers point to is replaced, never changed.
 type hostFacts struct {
+	uid types.UID // of the object that the facts are about
 	// bmc is what the lifecycle goes by, but for what follows from the fields below. Busy is true from when a job is submitted until its
 	// result stands here: the pool's word for it would leave a moment in which neither holds.
 	bmc      lifecycle.BMC
@@ -31,6 +33,7 @@ type hostFacts struct {
 	secrets  string // the versions of the Secrets that endpoint was read from
 	failures int    // in a row
 	hardware *v1alpha1.Hardware
+	booted   string             // the fingerprint of the server that the machine was booted on, where its inventory is not known
 	replaced *v1alpha1.Hardware // of another server than hardware is of, until a person confirms it; nil for none
 
 	since       time.Time                    // when the status was read, once; zero for not yet
@@ -83,13 +86,20 @@ func (f *facts) forget(key types.NamespacedName) {
 
 // seed takes over what the status says of the BMC, once: from then on this is what the status is written from. Whether the override
 // still stands is not in the status, so it may. The inventory is taken for as old as it is, so that a restart does not read those of a whole fleet;
-// but not when the host's spec was changed since: it may be another server's.
-func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, now time.Time) {
+// but not when the host's spec was changed since: it may be another server's. What it says of the server's identity is kept in any case, and
+// where the status was lost, what the boot says.
+func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, now time.Time) {
+	if h.uid != host.UID {
+		*h = hostFacts{uid: host.UID, bmc: lifecycle.BMC{Busy: h.bmc.Busy}} // another object of the name
+	}
 	if !h.since.IsZero() {
 		return
 	}
 	h.since = now
 	h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is written anew
+	if ref := host.Spec.ConsumerRef; ref != nil && boot != nil && lifecycle.Open(&boot.Spec) && boot.Spec.ClaimID == ref.ClaimID && boot.Spec.Identity != nil {
+		h.booted = boot.Spec.Identity.Hardware
+	}
 	status := host.Status.BMC
 	if status == nil {
 		return
@@ -97,9 +107,12 @@ func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, now time.Time) {
 	h.description = status.DeepCopy()
 	h.override, h.description.BootOverride = h.description.BootOverride, nil
 	h.bmc.OverrideStands = h.override != nil
-	if at := status.InspectedAt; at != nil && !at.After(now) && host.Status.Hardware != nil && host.Status.ObservedGeneration == host.Generation {
-		h.bmc.Inspected, h.bmc.InspectedAt = true, at.Time
+	at := status.InspectedAt
+	if at == nil || at.After(now) || host.Status.Hardware == nil || host.Status.ObservedGeneration != host.Generation {
+		h.description.InspectedAt = nil // it is read anew, also by the next process if this one does not come to it
+		return
 	}
+	h.bmc.Inspected, h.bmc.InspectedAt = true, at.Time
 }
 
 // reach takes the endpoint that the BMC is reached at from now on. New credentials are tried at once, and the same ones in a Secret that
@@ -110,48 +123,66 @@ func (h *hostFacts) reach(endpoint *bmc.Endpoint, secrets string) {
 		return
 	}
 	if h.endpoint != nil && h.endpoint.URL.String() != endpoint.URL.String() {
-		*h = hostFacts{secrets: secrets, since: h.since, hardware: h.hardware, bmc: lifecycle.BMC{Busy: h.bmc.Busy}}
+		*h = hostFacts{uid: h.uid, secrets: secrets, since: h.since, hardware: h.hardware, booted: h.booted, bmc: lifecycle.BMC{Busy: h.bmc.Busy}}
 	}
 	h.bmc.Problem, h.failures = nil, 0
 	h.endpoint = endpoint
 }
 
-// inspected takes the inventory that was read. That of another server is kept aside until a person confirms it.
+// inspected takes the inventory that was read. That of another server is kept aside until a person confirms it, and it counts as not inspected: a process that
+// starts then reads it again. What the BMC does not report for once stays known.
 func (h *hostFacts) inspected(hardware *v1alpha1.Hardware, description *v1alpha1.BMCStatus) {
 	h.bmc.Inspected, h.description = true, description
-	if known := h.hardware; known != nil &&
-		!inventory.SameHardware(known.SystemUUID, known.SerialNumber, hardware.SystemUUID, hardware.SerialNumber) {
-		h.replaced = hardware
+	if h.another(hardware) {
+		h.replaced, h.description.InspectedAt = hardware, nil
 		return
 	}
+	if h.hardware != nil {
+		hardware.SystemUUID = cmp.Or(hardware.SystemUUID, h.hardware.SystemUUID)
+		hardware.SerialNumber = cmp.Or(hardware.SerialNumber, h.hardware.SerialNumber)
+	}
 	h.hardware, h.replaced = hardware, nil
+}
+
+// another is true for the inventory of another server than the known one.
+func (h *hostFacts) another(hardware *v1alpha1.Hardware) bool {
+	if h.hardware != nil {
+		return !inventory.SameHardware(h.hardware.SystemUUID, h.hardware.SerialNumber, hardware.SystemUUID, hardware.SerialNumber)
+	}
+	reported := controllers.HardwareIdentity(hardware)
+	return h.booted != "" && reported != "" && reported != h.booted
 }
 
 // confirm takes the inventory of another server, if that is the one that a person confirmed.
 func (h *hostFacts) confirm(host *v1alpha1.BareMetalHost) {
 	if r := h.replaced; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
 		h.hardware, h.replaced = r, nil
+		h.bmc.InspectedAt = time.Time{} // it is read once more, and then it counts for the next process too
 	}
 }
 
-// replacedMessage says which other server answers, and how a person confirms that it is the host's. What a BMC reports is quoted, and no part of the command.
+// replacedMessage says which other server answers, and how a person confirms that it is the host's; empty if none does. What a BMC reports is quoted, and no
+// part of the command.
 func (h *hostFacts) replacedMessage(host *v1alpha1.BareMetalHost) string {
 	if h.replaced == nil {
 		return ""
 	}
-	return fmt.Sprintf("The BMC reports the system UUID %q and the serial number %q, and the inventory has %q and %q: it may be another server, so it gets no power command. "+
+	known := "the machine was booted on a server with others"
+	if h.hardware != nil {
+		known = fmt.Sprintf("the inventory has %q and %q", h.hardware.SystemUUID, h.hardware.SerialNumber)
+	}
+	return fmt.Sprintf("The BMC reports the system UUID %q and the serial number %q, and %s: it may be another server, so it gets no command. "+
 		"If the server or its board was replaced: kubectl annotate baremetalhost %s --namespace %s --overwrite %s=%s",
-		h.replaced.SystemUUID, h.replaced.SerialNumber, h.hardware.SystemUUID, h.hardware.SerialNumber, host.Name, host.Namespace,
+		h.replaced.SystemUUID, h.replaced.SerialNumber, known, host.Name, host.Namespace,
 		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replaced.SystemUUID, h.replaced.SerialNumber))
 }
 
 // view returns what the lifecycle goes by.
-func (h *hostFacts) view(host *v1alpha1.BareMetalHost) lifecycle.BMC {
+func (h *hostFacts) view(mode v1alpha1.BootMode) lifecycle.BMC {
 	view := h.bmc
 	if h.bmc.Inspected && h.description != nil {
-		view.Lacks = lacking(h.description.Capabilities, host.Spec.BootMode)
+		view.Lacks = lacking(h.description.Capabilities, mode)
 	}
-	view.Replaced = h.replacedMessage(host)
 	if h.override != nil {
 		view.OverrideNote = noteOf(h.override)
 	}

@@ -40,7 +40,7 @@ func TestReach(t *testing.T) {
 	h.bmc.Busy, h.since, h.override = true, time.Now(), &v1alpha1.BootOverrideStatus{}
 	h.reach(endpoint("b", "right"), "4")
 	g.Expect(h.bmc).To(Equal(lifecycle.BMC{Busy: true}), "another server, and the job at the old one is not over")
-	h.seed(withStatus(&v1alpha1.BMCStatus{Protocol: "that of the other server"}), time.Now())
+	h.seed(withStatus(&v1alpha1.BMCStatus{Protocol: "that of the other server"}), nil, time.Now())
 	g.Expect(h.bmcStatus()).To(BeNil())
 }
 
@@ -49,7 +49,7 @@ func TestSeed(t *testing.T) {
 	g := NewWithT(t)
 	h := &hostFacts{}
 	status := &v1alpha1.BMCStatus{Protocol: "p", Capabilities: []string{"BootPXE"}, BootOverride: &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE"}}
-	h.seed(withStatus(status), time.Now())
+	h.seed(withStatus(status), nil, time.Now())
 	g.Expect(h.bmcStatus()).To(Equal(status))
 	g.Expect(h.bmc.OverrideStands).To(BeTrue())
 	view := lifecycle.View{Furthest: v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP}}
@@ -60,7 +60,7 @@ func TestSeed(t *testing.T) {
 	view.Boot.Number = 2
 	h.sawStages(view)
 	g.Expect(h.override.Worked).To(BeTrue())
-	h.seed(withStatus(status), time.Now())
+	h.seed(withStatus(status), nil, time.Now())
 	g.Expect(h.override.Worked).To(BeTrue())
 	g.Expect(status.BootOverride.Worked).To(BeFalse(), "it is the cache's")
 }
@@ -168,11 +168,14 @@ func TestSeedInventory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			h := &hostFacts{}
-			h.seed(known(c.change), now)
+			h, host := &hostFacts{}, known(c.change)
+			h.seed(host, nil, now)
 			g.Expect(h.bmc.Inspected).To(Equal(!c.want.IsZero()))
 			g.Expect(h.bmc.InspectedAt).To(BeTemporally("==", c.want))
-			g.Expect(h.hardware != nil).To(Equal(h.bmc.Inspected), "who does not read it anew has it, to write it where it is erased")
+			g.Expect(h.hardware).To(Equal(host.Status.Hardware), "which server it was is known also where it is read anew")
+			if h.description != nil {
+				g.Expect(h.description.InspectedAt != nil).To(Equal(h.bmc.Inspected), "the next process reads it anew too if this one does not come to it")
+			}
 		})
 	}
 }

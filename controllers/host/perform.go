@@ -300,14 +300,15 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 	return err
 }
 
-// handsOff is true when somebody detached the host, or its object went, while the job waited for its turn.
+// handsOff is true when somebody detached the host, its object went, or its BMC was found to be another host's, while the job waited for its turn.
 func (r *Reconciler) handsOff(ctx context.Context, j job) bool {
 	var host v1alpha1.BareMetalHost
 	if err := r.Client.Get(ctx, j.key, &host); err != nil {
 		return apierrors.IsNotFound(err)
 	}
+	keeper, err := controllers.BMCRivalry(&host).Keeper(ctx, r.Client)
 	_, detached := host.Annotations[v1alpha1.DetachedAnnotation]
-	return detached
+	return detached || keeper != nil || err != nil
 }
 
 // stillWanted reads the host and its boot from the API server and asks the lifecycle once more, with the BMC facts of the decision.

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +30,7 @@ const quickly = 5 * time.Second
 // It returns how long to wait until it is written what is not written now.
 func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) (time.Duration, error) {
 	unknown := !view.BMC.Inspected || view.BMC.PowerAt.IsZero()
-	asking := view.BMC.Problem == nil && unknown && (view.BMC.Busy || step.Action == lifecycle.Inspect || step.Action == lifecycle.ReadPower)
+	asking := view.BMCProblem() == nil && unknown && (view.BMC.Busy || step.Action == lifecycle.Inspect || step.Action == lifecycle.ReadPower)
 	key := client.ObjectKeyFromObject(host)
 	learned := r.facts.get(key)
 	switch {
@@ -109,9 +110,7 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	if learned.hardware != nil {
 		status.Hardware = learned.hardware
 	}
-	if identity := controllers.IdentityOf(host, learned.hardware); view.Accepted() {
-		status.Identity = &identity
-	}
+	status.Identity = accepted(status.Identity, view)
 	status.BMC = learned.bmcStatus()
 	if learned.operation != nil {
 		status.LastOperation = learned.operation
@@ -121,6 +120,21 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	}
 	setConditions(host, view, step)
 	setProgress(host, lifecycle.BootProgress(view, r.Settings, step))
+}
+
+// accepted returns what identifies the host's server and is the host's own. A part that is another host's stays as it was.
+func accepted(before *v1alpha1.HostIdentity, view lifecycle.View) *v1alpha1.HostIdentity {
+	identity := ptr.Deref(before, v1alpha1.HostIdentity{})
+	if view.MACTakenBy == "" {
+		identity.BootMACAddress = view.Identity.BootMACAddress
+	}
+	if view.BMCTakenBy == "" {
+		identity.BMC = view.Identity.BMC
+	}
+	if view.HardwareTakenBy == "" && view.Replaced == "" {
+		identity.Hardware = cmp.Or(view.Identity.Hardware, identity.Hardware)
+	}
+	return &identity
 }
 
 // addressesOf returns the addresses that the running server was seen with.
@@ -143,7 +157,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 			Type: kind, Status: status, Reason: reason, Message: controllers.Clip(message, controllers.MaxMessage), ObservedGeneration: host.Generation,
 		})
 	}
-	switch p := view.BMC.Problem; {
+	switch p := view.BMCProblem(); {
 	case p != nil:
 		set(v1alpha1.BMCReadyCondition, false, p.Reason, p.Message)
 	case view.BMC.PowerAt.IsZero():
@@ -161,8 +175,8 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.VerifiedCondition, true, v1alpha1.ReasonVerified, "")
 	case doubt != "":
 		set(v1alpha1.VerifiedCondition, false, doubt, whose)
-	case view.BMC.Replaced != "":
-		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonServerReplaced, view.BMC.Replaced)
+	case view.Replaced != "":
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonServerReplaced, view.Replaced)
 	case len(view.BMC.Lacks) > 0:
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.Incapable(view))
 	default:

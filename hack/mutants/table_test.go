@@ -1,15 +1,16 @@
 package mutants_test
 
 const (
-	nextFile    = "next.go"
-	offerFile   = "offer.go"
-	claimedFile = "claimed.go"
-	heldFile    = "held.go"
-	releaseFile = "release.go"
-	viewFile    = "view.go"
-	bootFile    = "bootfor.go"
-	lineFile    = "line.go"
-	recordFile  = "record.go"
+	nextFile     = "next.go"
+	offerFile    = "offer.go"
+	identityFile = "identity.go"
+	claimedFile  = "claimed.go"
+	heldFile     = "held.go"
+	releaseFile  = "release.go"
+	viewFile     = "view.go"
+	bootFile     = "bootfor.go"
+	lineFile     = "line.go"
+	recordFile   = "record.go"
 )
 
 // mutants is the table. A new line of the lifecycle deserves one here.
@@ -65,11 +66,11 @@ var mutants = []mutant{
 
 	// Offering.
 	{"a host with another one's MAC address is offered", offerFile, "	case v.doubled():\n		_, known", "	case false:\n		_, known"},
-	{"another server than the inventory has is offered", offerFile, `	case v.BMC.Replaced != "":` + "\n		known.Message", "	case false:\n		known.Message"},
-	{"another server than the inventory has is commanded", nextFile, `	case v.BMC.Replaced != "":` + "\n		step.Action", "	case false:\n		step.Action"},
-	{"a server that is another host's is commanded", nextFile, `v.BMCTakenBy != "" || v.HardwareTakenBy != "":`, "false:"},
-	{"a server is commanded before its inventory was read", nextFile, "	case !v.BMC.Inspected:\n		step.Action = Inspect", "	case false:\n		step.Action = Inspect"},
-	{"a boot begins on another server than the inventory has", claimedFile, `	if v.BMC.Replaced != "" {`, "	if false {"},
+	{"another server than the inventory has is believed", identityFile, `	case v.Replaced != "":`, "	case false:"},
+	{"a server that is another host's is believed", identityFile, `	case v.HardwareTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
+	{"the BMC of another host is asked", identityFile, `	case v.BMCTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
+	{"what another server reports counts", identityFile, "v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideStands: v.BMC.OverrideStands, OverrideNote: v.BMC.OverrideNote}", "v.BMC.Problem = problem"},
+	{"a server is commanded before its inventory was read", nextFile, "case !step.Action.Commands() || v.BMC.Inspected:", "case true:"},
 	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},
 	{"a running server is offered", offerFile, `case want == "" && v.BMC.Power == v1alpha1.PowerOn:`, "case false:"},
 	{"a server that a machine says it runs on is offered", offerFile, `case v.SaidToRun != "":`, "case false:"},

@@ -139,10 +139,7 @@ func prepare(v View, s Settings) Step {
 func prepared(v View, s Settings, step Step) Step {
 	if v.doubled() {
 		step.Reason, step.Message = Conflict(v)
-		return step
-	}
-	if v.BMC.Replaced != "" {
-		step.Reason, step.Message = v1alpha1.ReasonServerReplaced, v.BMC.Replaced
+		step.Again = v.Now.Add(s.PollInterval) // as in Next
 		return step
 	}
 	if len(v.BMC.Lacks) > 0 {
@@ -193,9 +190,10 @@ func (v View) newBoot(attempt int32) *v1alpha1.BareMetalBootSpec {
 	if v.Boot != nil {
 		number = max(number, v.Boot.Number)
 	}
+	identity := v.Identity
 	return &v1alpha1.BareMetalBootSpec{
 		Number: number + 1, Attempt: attempt, Purpose: v1alpha1.PurposeProvision, ClaimID: v.Spec.ConsumerRef.ClaimID, MachineName: v.Spec.ConsumerRef.Name,
-		StartedAt: metav1.NewTime(v.Now),
+		StartedAt: metav1.NewTime(v.Now), Identity: &identity,
 	}
 }
 

@@ -90,6 +90,7 @@ func StateOf(v View) State { return lineFor(v).state }
 
 // Next returns what to do next with the host.
 func Next(v View, s Settings) Step {
+	v = v.ofOwnServer()
 	line := lineFor(v)
 	step := line.do(v, s)
 	step.State = line.state
@@ -103,7 +104,10 @@ func Next(v View, s Settings) Step {
 	case len(once) > 0 && step.Action != Release && slices.Contains(powerless, line.state):
 		step.Action, step.Drop = DropRequests, once
 	}
-	step = v.commandsOwnServer(step, s)
+	step = v.commandsOwnServer(step)
+	if v.BMCTakenBy != "" && step.Again.IsZero() {
+		step.Again = v.Now.Add(s.PollInterval) // what becomes of the other host is not always an event of this one
+	}
 	if step.Action == Release {
 		step = v.voidFirst(step)
 	}
@@ -113,18 +117,13 @@ func Next(v View, s Settings) Step {
 	return step
 }
 
-// commandsOwnServer lets a step command the BMC only after the inventory was read, and where that is not of another server than before, nor of another host. A BMC
-// address may have been changed to that of another server.
-func (v View) commandsOwnServer(step Step, s Settings) Step {
+// commandsOwnServer lets a step command the BMC only after the inventory was read: the BMC's address may have been changed to that of another server.
+func (v View) commandsOwnServer(step Step) Step {
 	switch {
-	case !step.Action.Commands():
-	case v.BMC.Replaced != "":
-		step.Action, step.Reason, step.Message = Nothing, v1alpha1.ReasonServerReplaced, v.BMC.Replaced
-		step.Again = v.Now.Add(s.PollInterval)
-	case v.BMCTakenBy != "" || v.HardwareTakenBy != "":
-		step.Action, step.Again = Nothing, v.Now.Add(s.PollInterval)
-		step.Reason, step.Message = Conflict(v)
-	case !v.BMC.Inspected:
+	case !step.Action.Commands() || v.BMC.Inspected:
+	case v.bmcBlocked():
+		step.Action, step.Reason, step.Message, step.Again = Nothing, v1alpha1.ReasonWaitingForBMC, waitingForBMC(v), v.BMC.Problem.RetryAt
+	default:
 		step.Action = Inspect
 	}
 	return step
@@ -183,8 +182,11 @@ func (v View) abandoned() bool {
 }
 
 func (v View) secretGone() bool {
-	return v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing
+	return v.BMC.Problem != nil && slices.Contains(secretProblems, v.BMC.Problem.Reason)
 }
+
+// secretProblems are why a BMC is not asked because of its Secret.
+var secretProblems = []string{v1alpha1.ReasonCredentialsMissing, v1alpha1.ReasonCredentialsNotLabeled, v1alpha1.ReasonCredentialsNotForBMC}
 
 func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.PhaseDeleting} }
 

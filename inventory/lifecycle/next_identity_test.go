@@ -1,23 +1,30 @@
 package lifecycle
 
-import "github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+import (
+	"time"
 
-func replaced(v *View)      { v.BMC.Replaced = "another server" }
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+func replaced(v *View)      { v.Replaced, v.BMC.InspectedAt = "another server", v.Now.Add(-time.Minute) }
 func bmcTaken(v *View)      { v.BMCTakenBy = "host h" }
-func hardwareTaken(v *View) { v.HardwareTakenBy = "host h" }
+func hardwareTaken(v *View) { v.HardwareTakenBy, v.BMC.InspectedAt = "host h", v.Now.Add(-time.Minute) }
 
-// nextIdentity are hosts whose BMC may not be that of their server.
+// nextIdentity are hosts whose BMC may not be that of their server. What it reports is as if it were not known.
 var nextIdentity = map[string]nextCase{
-	"free, another server":              {freeView(replaced), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"free, another server, to be off":   {freeView(replaced, poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"free, another host's board":        {freeView(hardwareTaken), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"claimed, another server":           {claimedView(replaced), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonServerReplaced},
-	"claimed, another host's board":     {claimedView(hardwareTaken), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonHardwareConflict},
-	"releasing, another server":         {claimedView(provisioned, poweredOn, deleting, replaced), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonServerReplaced},
-	"releasing, another host's BMC":     {claimedView(provisioned, poweredOn, deleting, bmcTaken), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonBMCConflict},
-	"releasing, another host's board":   {claimedView(provisioned, poweredOn, deleting, hardwareTaken), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonHardwareConflict},
-	"reported, and never inspected":     {bootingView(poweredOn, reported, overrideSet, func(v *View) { v.BMC.Inspected = false }), StateReported, Inspect, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
-	"reported, from another server":     {bootingView(poweredOn, reported, overrideSet, replaced), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonServerReplaced},
-	"force-released, another server":    {bootingView(deleting, letGo, replaced), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-	"provisioned, another server, runs": {claimedView(provisioned, poweredOn, replaced), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"free, another server":                {freeView(replaced), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free, another server, to be off":     {freeView(replaced, poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free, another host's board":          {freeView(hardwareTaken), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"another server is looked at again":   {freeView(replaced, inspected(10*time.Minute)), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"another host's BMC is not looked at": {freeView(bmcTaken, inspected(10*time.Minute)), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"claimed, another server":             {claimedView(replaced), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
+	"claimed, another host's board":       {claimedView(hardwareTaken), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
+	"releasing, another server":           {claimedView(provisioned, deleting, replaced), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
+	"releasing, another host's BMC":       {claimedView(provisioned, deleting, bmcTaken), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
+	"releasing, another host's board":     {claimedView(provisioned, deleting, hardwareTaken), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
+	"reported, and never inspected":       {bootingView(poweredOn, reported, overrideSet, func(v *View) { v.BMC.Inspected = false }), StateReported, Inspect, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported, from another server":       {bootingView(poweredOn, reported, overrideSet, replaced), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"force-released, another server":      {bootingView(deleting, letGo, replaced), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+	"in memory, another server is off":    {claimedView(provisioned, ephemeral, replaced), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"held, another server is off":         {claimedView(provisioned, heldHard, replaced), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
 }

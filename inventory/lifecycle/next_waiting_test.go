@@ -18,7 +18,7 @@ var nextWaiting = map[string]nextCase{
 	"claimed, BMC down":                  {claimedView(bmcDown), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
 	"claimed, never inspected":           {claimedView(func(v *View) { v.BMC = BMC{} }), StateWaiting, Inspect, v1alpha1.PhaseClaimed, v1alpha1.ReasonPreparing},
 	"claimed, MAC conflict":              {claimedView(func(v *View) { v.MACTakenBy = "host-2" }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonMACConflict},
-	"claimed, BMC conflict":              {claimedView(func(v *View) { v.BMCTakenBy = "host-2" }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonBMCConflict},
+	"claimed, BMC conflict":              {claimedView(func(v *View) { v.BMCTakenBy = "host-2" }), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
 	"a boot begins":                      {claimedView(), StateWaiting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"in line":                            {claimedView(inLine), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBootSlot},
 	"in line while polled":               {claimedView(inLine, stale), StateWaiting, ReadPower, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBootSlot},

@@ -16,8 +16,6 @@ func offer(v View, s Settings) Step {
 	switch {
 	case v.doubled():
 		_, known.Message = Conflict(v)
-	case v.BMC.Replaced != "":
-		known.Message = v.BMC.Replaced
 	case v.BMC.Inspected && len(v.BMC.Lacks) > 0:
 		known.Message = Incapable(v)
 	case v.BMC.Problem != nil:
@@ -74,23 +72,6 @@ func offered(v View, s Settings) Step {
 		step.Message = fmt.Sprintf("The server's power is being brought to %s", want)
 	}
 	return step
-}
-
-// Conflict says which other host keeps what identifies this one's server, with the reason. Both are empty when there is none.
-func Conflict(v View) (reason, message string) {
-	const taken = "%s %s is that of %s, which had it first: correct it, or delete the host that is wrong"
-	switch {
-	case v.BMCTakenBy != "":
-		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Spec.BMC.Address, v.BMCTakenBy)
-	case v.MACTakenBy != "":
-		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddress", v.Spec.BootMACAddress, v.MACTakenBy)
-	case v.HardwareTakenBy != "":
-		return v1alpha1.ReasonHardwareConflict, fmt.Sprintf("The BMC reports the system UUID and the serial number of %s: it may be the same server, so this one is not booted. "+
-			"Delete the host that is wrong. If the boards of two servers share both: kubectl annotate baremetalhost %s --namespace %s %s=\"who checked it\"",
-			v.HardwareTakenBy, v.Name, v.Namespace, v1alpha1.SharedHardwareAnnotation)
-	default:
-		return "", ""
-	}
 }
 
 // Incapable says what the BMC lacks.

@@ -40,6 +40,8 @@ func drawView(t *rapid.T) View {
 		Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"),
 		MACTakenBy:         pick(d, "macTaken", "", "", "", "host-2"),
 		BMCTakenBy:         pick(d, "bmcTaken", "", "", "", "host-3"),
+		Replaced:           pick(d, "replaced", "", "", "", "another server"),
+		Identity:           pick(d, "identity", v1alpha1.HostIdentity{}, v1alpha1.HostIdentity{BMC: "192.0.2.1"}),
 		HardwareTakenBy:    pick(d, "hardwareTaken", "", "", "", "host-6"),
 		SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}),
 		ServedBy:           pick(d, "servedBy", "", "", "", "host-5"),
@@ -75,8 +77,7 @@ func (d draw) bmc() BMC {
 		ShutDownUnsupported: d.flag("shutDownUnsupported"),
 		NetworkBootSetAt:    d.ago("netboot"), OverrideStands: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
-		Lacks:    pick(d, "lacks", nil, []string{"BootPXE"}),
-		Replaced: pick(d, "replaced", "", "", "", "another server"),
+		Lacks: pick(d, "lacks", nil, []string{"BootPXE"}),
 	}
 	if d.flag("problem") {
 		b.Problem = &BMCProblem{Reason: "r", RetryAt: pick(d, "retry", time.Time{}, noon.Add(-time.Minute), noon, noon.Add(time.Minute))}
@@ -218,20 +219,28 @@ func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 	})
 }
 
-// TestPropertyNoCommandToAnotherServer: a server that may be another host's, or another one than the inventory has, gets no command, is not offered, and no boot
-// begins on it. Nor is any server commanded before its inventory was read.
-func TestPropertyNoCommandToAnotherServer(t *testing.T) {
+// TestPropertyAnotherServerSaysNothing: a server that may be another host's, or another one than the inventory has, gets no command and is not offered, and whatever its
+// BMC reports changes nothing. Nor is any server commanded before its inventory was read.
+func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
-		other := v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.BMC.Replaced != ""
+		other := v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != ""
 		switch {
 		case step.Action.Commands() && (other || !v.BMC.Inspected):
 			t.Fatalf("%s to a server that may be another one: %+v", step.Action, v)
 		case (other || v.MACTakenBy != "") && step.Phase == v1alpha1.PhaseAvailable:
 			t.Fatalf("a server that may be another one is offered: %+v", v)
-		case (other || v.MACTakenBy != "") && step.State == StateWaiting && Begins(v, step):
-			t.Fatalf("a boot begins on a server that may be another one: %+v", v)
+		case v.MACTakenBy != "" && step.State == StateWaiting && Begins(v, step):
+			t.Fatalf("a boot begins on a server whose MAC address is another host's: %+v", v)
+		case !other:
+			return
+		}
+		reports := v
+		reports.BMC = draw{t}.bmc()
+		reports.BMC.Problem, reports.BMC.Busy, reports.BMC.OverrideStands, reports.BMC.InspectedAt = v.BMC.Problem, v.BMC.Busy, v.BMC.OverrideStands, v.BMC.InspectedAt
+		if another := Next(reports, DefaultSettings()); !reflect.DeepEqual(step, another) {
+			t.Fatalf("%+v, and %+v if another server reports something else: %+v", step, another, v)
 		}
 	})
 }

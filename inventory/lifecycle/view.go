@@ -43,9 +43,13 @@ type View struct {
 	AskNow bool
 	// MoveBlocked is true when the host keeps `clusterctl move` waiting.
 	MoveBlocked bool
+	// Identity is what identifies the server, which a boot records.
+	Identity v1alpha1.HostIdentity
 	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that keep the host's boot MAC address, its BMC, or the system UUID and serial number
 	// that its BMC reports. Each is empty for a host that has its own.
 	MACTakenBy, BMCTakenBy, HardwareTakenBy string
+	// Replaced says that the BMC reports another server than the inventory has, and how a person confirms that; empty when it does not.
+	Replaced string
 	// SharesConsumerWith names the other hosts that the same machine has. There are none, unless someone wrote it by hand.
 	SharesConsumerWith []string
 	// SaidToRun names the machine whose provider ID says that it runs on this host, although nobody has the host; empty without one.
@@ -118,8 +122,6 @@ type BMC struct {
 	// Inspected is true when the inventory was read, the last time at InspectedAt.
 	Inspected   bool
 	InspectedAt time.Time
-	// Replaced says that the BMC reports another server than the inventory has, and how a person confirms that; empty when it does not.
-	Replaced string
 	// Power is the power state that was read last, at PowerAt; it has been the same since PowerSince.
 	Power               v1alpha1.PowerState
 	PowerAt             time.Time
@@ -165,11 +167,8 @@ func (v View) Provisioned() bool {
 // Verified is true when the host can be booted: its inventory was read and is that of the same server as before, its BMC can do what that needs, and its MAC
 // address and its BMC are its own.
 func (v View) Verified() bool {
-	return v.BMC.Inspected && len(v.BMC.Lacks) == 0 && v.BMC.Replaced == "" && !v.doubled()
+	return v.BMC.Inspected && len(v.BMC.Lacks) == 0 && v.Replaced == "" && !v.doubled()
 }
-
-// Accepted is true when what identifies the server of the host is the host's own.
-func (v View) Accepted() bool { return !v.doubled() && v.BMC.Replaced == "" }
 
 // doubled is true when another host keeps what identifies the server of this one.
 func (v View) doubled() bool {

@@ -279,8 +279,8 @@ var happenings = []happening{
 		func(w *world, _ uint64) { w.v.BMCTakenBy = "host-2" }, func(w *world) { w.v.BMCTakenBy = "" }),
 	toggle("another host has the board", 1, func(w *world) bool { return w.v.HardwareTakenBy != "" },
 		func(w *world, _ uint64) { w.v.HardwareTakenBy = "host-2" }, func(w *world) { w.v.HardwareTakenBy = "" }),
-	toggle("the BMC reports another server", 1, func(w *world) bool { return w.v.BMC.Replaced != "" },
-		func(w *world, _ uint64) { w.v.BMC.Replaced = "another server" }, func(w *world) { w.v.BMC.Replaced = "" }),
+	toggle("the BMC reports another server", 1, func(w *world) bool { return w.v.Replaced != "" },
+		func(w *world, _ uint64) { w.v.Replaced = "another server" }, func(w *world) { w.v.Replaced = "" }),
 	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.SharesConsumerWith) > 0 },
 		func(w *world, _ uint64) { w.v.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.SharesConsumerWith = nil }),
 	toggle("as many boot as may", 3, func(w *world) bool { return w.v.Line != nil },
@@ -402,7 +402,7 @@ func (w *world) everybodyIsDone() {
 	for _, p := range protections {
 		p.undo(w)
 	}
-	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.BMC.Replaced, w.v.SharesConsumerWith, w.v.SaidToRun, w.noSecret = "", "", "", "", nil, "", false
+	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.SaidToRun, w.noSecret = "", "", "", "", nil, "", false
 	w.v.BootMachineWaits, w.v.BootHeld = false, false
 	w.v.Line = nil
 }

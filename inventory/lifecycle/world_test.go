@@ -476,7 +476,7 @@ func (w *world) standsInLine() bool {
 
 // restart is a provider that begins anew: all that is only in memory is gone. What its job did to the BMC, it did.
 func (w *world) restart() {
-	w.v.BMC = BMC{Lacks: w.v.BMC.Lacks, Replaced: w.v.BMC.Replaced, OverrideStands: !w.netAt.IsZero()}
+	w.v.BMC = BMC{Lacks: w.v.BMC.Lacks, OverrideStands: !w.netAt.IsZero()}
 	w.job, w.failures = nil, 0
 }
 
@@ -504,7 +504,8 @@ func (w *world) rests() bool {
 		return false
 	}
 	v := w.look()
-	unasked := w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
+	foreign := v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // what its BMC reports counts for nothing
+	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.Again.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.changed) || (v.BMC.Power == v1alpha1.PowerOn) != w.on) {
 		return false // it will be asked again, and there is news
 	}
@@ -513,7 +514,7 @@ func (w *world) rests() bool {
 	}
 	switch w.last.State {
 	case StateLeaving, StateReleasing, StateCleaning:
-		return false
+		return foreign
 	case StateBooting:
 		return unasked
 	case StateHeld:
@@ -523,7 +524,7 @@ func (w *world) rests() bool {
 	case StateProvisioned:
 		return v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
 	case StateFree:
-		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || v.BMC.Inspected && (len(v.BMC.Lacks) > 0 || !v.Accepted()))
+		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Lacks) > 0 || v.doubled()))
 	case StateWaiting:
 		return w.last.Reason != v1alpha1.ReasonPreparing
 	default:

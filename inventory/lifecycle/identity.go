@@ -1,0 +1,48 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// ofOwnServer returns the view without what was read of another server: whoever it is, it gets no command, and its power says nothing about the host's server. The
+// inventory is read again from time to time: a BMC may have reported something else for once, or the server was put back.
+func (v View) ofOwnServer() View {
+	var problem *BMCProblem
+	switch reason, message := Conflict(v); {
+	case v.BMCTakenBy != "":
+		problem = &BMCProblem{Reason: reason, Message: message} // a login with wrong credentials could lock the account of the BMC
+	case v.Replaced != "":
+		problem = &BMCProblem{Reason: v1alpha1.ReasonServerReplaced, Message: v.Replaced, RetryAt: v.BMC.InspectedAt.Add(incapableInterval)}
+	case v.HardwareTakenBy != "":
+		problem = &BMCProblem{Reason: v1alpha1.ReasonHardwareConflict, Message: message, RetryAt: v.BMC.InspectedAt.Add(incapableInterval)}
+	default:
+		return v
+	}
+	if v.BMC.Problem != nil && v.BMCTakenBy == "" {
+		problem = v.BMC.Problem // why it cannot be asked now
+	}
+	v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideStands: v.BMC.OverrideStands, OverrideNote: v.BMC.OverrideNote}
+	return v
+}
+
+// BMCProblem returns why the BMC is not used: it does not do what it is asked, or it is not that of the host's server. It is nil when all is well.
+func (v View) BMCProblem() *BMCProblem { return v.ofOwnServer().BMC.Problem }
+
+// Conflict says which other host keeps what identifies this one's server, with the reason. Both are empty when there is none.
+func Conflict(v View) (reason, message string) {
+	const taken = "%s %s is that of %s, which had it first: correct it, or delete the host that is wrong"
+	switch {
+	case v.BMCTakenBy != "":
+		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Spec.BMC.Address, v.BMCTakenBy)
+	case v.MACTakenBy != "":
+		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddress", v.Spec.BootMACAddress, v.MACTakenBy)
+	case v.HardwareTakenBy != "":
+		return v1alpha1.ReasonHardwareConflict, fmt.Sprintf("The BMC reports the system UUID and the serial number of %s: it may be the same server, so this one is not booted. "+
+			"Delete the host that is wrong. If the boards of two servers share both: kubectl annotate baremetalhost %s --namespace %s %s=\"who checked it\"",
+			v.HardwareTakenBy, v.Name, v.Namespace, v1alpha1.SharedHardwareAnnotation)
+	default:
+		return "", ""
+	}
+}
