@@ -29,11 +29,12 @@ const (
 var arrows = map[string][]string{
 	"api":         {},
 	"inventory":   {"api", "inventory"},
-	"bmc":         {"bmc"},
-	"pxe":         {"pxe"},
+	"outbound":    {},
+	"bmc":         {"bmc", "outbound"},
+	"pxe":         {"pxe", "outbound"},
 	"controllers": {"api", "inventory", "bmc", "pxe", "controllers"},
-	"cmd":         {"api", "inventory", "bmc", "pxe", "controllers", "cmd"},
-	"hack":        {"api", "inventory", "bmc", "pxe", "controllers", "cmd", "hack"},
+	"cmd":         {"api", "inventory", "outbound", "bmc", "pxe", "controllers", "cmd"},
+	"hack":        {"api", "inventory", "outbound", "bmc", "pxe", "controllers", "cmd", "hack"},
 }
 
 // forbidden says why a package must not import another, both given by their folder, or returns "". inTest is true for an
@@ -93,6 +94,9 @@ func TestForbidden(t *testing.T) {
 		{from: "bmc", to: "api/v1alpha1", forbidden: true},
 		{from: "pxe/pxetest", to: "pxe/dhcp"},
 		{from: "pxe", to: "bmc", forbidden: true},
+		{from: "bmc", to: "outbound"},
+		{from: "pxe/artifact", to: "outbound"},
+		{from: "outbound", to: "bmc", forbidden: true},
 		{from: "pxe/dhcp", to: "api/v1alpha1", inTest: true, forbidden: true},
 		{from: "api/v1alpha1", to: "inventory", forbidden: true},
 		{from: "api/v1alpha1", to: "controllers/controllerstest", inTest: true},
