@@ -45,7 +45,7 @@ properties-full: ## The properties of the lifecycle over many more sequences, fr
 	go test -count=1 -timeout 60m -v -run TestProperty ./inventory/lifecycle -rapid.seed=$$seed -rapid.checks=$(or $(CHECKS),5000)
 
 .PHONY: mutants-full
-mutants-full: ## Break the lifecycle in each way of the table of hack/mutants; its tests must notice every one.
+mutants-full: ## Break the lifecycle and the guards in each way of the tables of hack/mutants; the tests must notice every one.
 	MUTANTS=all go test -count=1 -timeout 60m -v ./hack/mutants
 
 .PHONY: conformance

@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -25,7 +26,9 @@ func (e Endpoint) Transport(permit Permit) (*http.Transport, error) {
 		}
 	}
 	return &http.Transport{
-		DialContext:     (&net.Dialer{Timeout: 10 * time.Second, ControlContext: permit.Control}).DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return permit.Dial(ctx, 10*time.Second, network, address)
+		},
 		TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, ForceAttemptHTTP2: true,
 		// A kept-alive connection costs tens of KiB; a BMC at rest is asked every few minutes only.
 		MaxIdleConns: 256, MaxIdleConnsPerHost: 1, IdleConnTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,

@@ -3,33 +3,25 @@ package bmc
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
-	"slices"
-	"syscall"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
 
-// Permit lists the networks that BMCs may be in although they are loopback or link-local: users of the API name the addresses,
-// and must not reach through them what only this machine can reach.
-type Permit []netip.Prefix
+// Permit is which addresses BMCs may have. The zero value refuses what outbound.Policy refuses by default.
+type Permit outbound.Policy
 
-// Check returns an error for an address that no BMC may have.
-func (p Permit) Check(ip netip.Addr) error {
-	ip = ip.Unmap().WithZone("")
-	if slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(ip) }) {
-		return nil
-	}
-	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
-		return fmt.Errorf("%s is a loopback, link-local or multicast address: BMCs there are not spoken to, unless --bmc-allow-network names it", ip)
+// Check returns an error, with the remedy, for an address of a host that no BMC may have.
+func (p Permit) Check(host string, ip netip.Addr) error {
+	if err := outbound.Policy(p).Check(host, ip); err != nil {
+		return fmt.Errorf("%w: the provider speaks to no BMC there, unless bmcs.allowNetworks of its configuration file has the network", err)
 	}
 	return nil
 }
 
-// Control checks the address of every connection before it is made. It is for net.Dialer.ControlContext, so that no name
-// that resolves anew gets around it.
-func (p Permit) Control(_ context.Context, _, address string, _ syscall.RawConn) error {
-	target, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	return p.Check(target.Addr())
+// Dial connects to a BMC like net.Dialer.DialContext, and checks each address before the connection to it.
+func (p Permit) Dial(ctx context.Context, timeout time.Duration, network, address string) (net.Conn, error) {
+	return outbound.Dial(ctx, timeout, p.Check, network, address)
 }

@@ -264,8 +264,39 @@ func TestTriesAreBounded(t *testing.T) {
 		address = address.Next()
 		tries.wrong(address)
 	}
-	g.Expect(tries.of.Len()).To(Equal(remembered))
-	g.Expect(tries.left(address)).To(BeTrue())
+	g.Expect(tries.addresses.Len()).To(Equal(remembered))
+	for i := range 2 * remembered {
+		tries.wrong(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, byte(i >> 8), byte(i)}))
+	}
+	g.Expect(tries.prefixes.Len()).To(Equal(remembered))
+}
+
+// TestTriesOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 try wrongly as often as each may, and none is refused. One client that
+// takes another address of the /64 for each try is refused soon.
+func TestTriesOfALink(t *testing.T) {
+	g := NewWithT(t)
+	booting := newTries()
+	server := netip.MustParseAddr("2001:db8::")
+	for range 64 {
+		server = server.Next()
+		for range triesAtOnce {
+			g.Expect(booting.left(server)).To(BeTrue())
+			booting.wrong(server)
+		}
+	}
+
+	guessing := newTries()
+	address, heard := netip.MustParseAddr("2001:db8::"), 0
+	for range 10_000 {
+		address = address.Next()
+		if guessing.left(address) {
+			heard++
+			guessing.wrong(address)
+		}
+	}
+	g.Expect(heard).To(BeNumerically("<", 5000))
+	g.Expect(guessing.left(netip.MustParseAddr("2001:db8:0:1::1"))).To(BeTrue(), "another /64")
+	g.Expect(guessing.left(netip.MustParseAddr("192.0.2.1"))).To(BeTrue())
 }
 
 // FuzzHandler: nothing that is sent ends the server, and nobody gets the seed without its token.

@@ -128,7 +128,7 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 		return nil, errors.Join(ErrRefused, errors.New("there is nothing to boot for "+mac.String()))
 	}
 	// The script is given out when all that it names is here, so that no boot breaks off halfway.
-	if err := h.prepare(answer.Files); errors.Is(err, artifact.ErrNotYet) { //nolint:contextcheck // the fetch outlives the request
+	if err := h.prepare(answer); errors.Is(err, artifact.ErrNotYet) { //nolint:contextcheck // the fetch outlives the request
 		return d.again("The boot files are being fetched", 1, self)
 	} else if err != nil {
 		// Who asks was not checked yet: why is said where people look.
@@ -235,10 +235,10 @@ func writeText(w http.ResponseWriter, content []byte) {
 }
 
 // prepare is nil when all files are in the cache.
-func (h *Handler) prepare(files []artifact.Artifact) error {
+func (h *Handler) prepare(answer Answer) error {
 	var waiting error
-	for _, a := range files {
-		file, err := h.Artifacts.Open(a)
+	for _, a := range answer.Files {
+		file, err := h.Artifacts.Open(answer.Namespace, a)
 		switch {
 		case errors.Is(err, artifact.ErrNotYet):
 			waiting = err
@@ -264,7 +264,7 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, errors.Join(ErrRefused, err, numErr))
 		return
 	}
-	file, err := h.Artifacts.Open(answer.Files[index]) //nolint:contextcheck // the fetch outlives the request
+	file, err := h.Artifacts.Open(answer.Namespace, answer.Files[index]) //nolint:contextcheck // the fetch outlives the request
 	if err != nil {
 		refuse(w, r, err)
 		return

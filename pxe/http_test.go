@@ -23,8 +23,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/loader"
@@ -38,6 +40,9 @@ type lab struct {
 	handler *pxe.Handler
 	booter  *booter
 	kernel  []byte
+
+	mu  sync.Mutex
+	log strings.Builder // what the cache logs
 }
 
 // booter is a pxe.Booter whose script the test changes.
@@ -62,7 +67,14 @@ func newLab(tb testing.TB, size int) *lab {
 	sum := sha256.Sum256(l.kernel)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(l.kernel) }))
 	tb.Cleanup(origin.Close)
-	cache, err := artifact.New(artifact.Options{Dir: tb.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	cache, err := artifact.New(artifact.Options{
+		Dir: tb.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Log: funcr.New(func(_, line string) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.log.WriteString(line + "\n")
+		}, funcr.Options{}),
+	})
 	g.Expect(err).NotTo(HaveOccurred())
 	tb.Cleanup(cache.Close)
 	loaders := tb.TempDir()
@@ -71,13 +83,13 @@ func newLab(tb testing.TB, size int) *lab {
 	g.Expect(err).NotTo(HaveOccurred())
 	l.booter = &booter{Booter: &pxetest.Booter{
 		MAC: net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, Token: "token",
-		Answer: pxe.Answer{Known: true, Boot: pxe.Network, Files: []artifact.Artifact{{URL: origin.URL, Checksum: "sha256:" + hex.EncodeToString(sum[:])}}},
+		Answer: pxe.Answer{Known: true, Boot: pxe.Network, Namespace: "dc", Files: []artifact.Artifact{{URL: origin.URL, Checksum: "sha256:" + hex.EncodeToString(sum[:])}}},
 	}}
 	l.handler = &pxe.Handler{
 		Booter: l.booter, Artifacts: cache, Loaders: set, Log: logr.Discard(), BaseURL: func(netip.Addr) string { return "http://192.0.2.1:8480" },
 	}
 	g.Eventually(func() error {
-		file, err := cache.Open(l.booter.Answer.Files[0])
+		file, err := cache.Open("dc", l.booter.Answer.Files[0])
 		if err != nil {
 			return err
 		}
@@ -365,6 +377,9 @@ func TestVanishedOrigin(t *testing.T) {
 			g.Eventually(func() string { return l.do(http.MethodGet, "/ipxe/"+mac).Body.String() }).Should(ContainSubstring("The boot files cannot be had"))
 			g.Expect(l.booter.Failures()).To(ContainElement(MatchError(ContainSubstring(server.URL))))
 			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/1").Code).To(Equal(http.StatusServiceUnavailable))
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			g.Expect(strings.Split(strings.TrimSpace(l.log.String()), "\n")).To(HaveEach(ContainSubstring(`"namespace"="dc"`)))
 		})
 	}
 }
@@ -507,7 +522,7 @@ func TestSlowClients(t *testing.T) {
 func BenchmarkFile(b *testing.B) {
 	l := newLab(b, 64<<20)
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		file, err := l.handler.Artifacts.Open(l.booter.Answer.Files[0]) //nolint:contextcheck // it is there
+		file, err := l.handler.Artifacts.Open("dc", l.booter.Answer.Files[0]) //nolint:contextcheck // it is there
 		if err != nil {
 			b.Error(err)
 			return

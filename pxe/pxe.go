@@ -54,8 +54,9 @@ type Answer struct {
 	Legacy bool
 	// SecureBoot is true for a server whose firmware runs signed programs only: it boots with shim and GRUB.
 	SecureBoot bool
-	// Files are what a network boot loads: the kernel, then the initrds.
-	Files []artifact.Artifact
+	// Files are what a network boot loads: the kernel, then the initrds. Namespace is whose share of the cache they take.
+	Files     []artifact.Artifact
+	Namespace string
 	// ScriptFor is the address that the script of the boot attempt under way was given to; invalid while nobody has it.
 	ScriptFor netip.Addr
 }

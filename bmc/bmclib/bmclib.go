@@ -29,7 +29,7 @@ const (
 
 // Driver opens connections through bmclib's providers. The zero value is ready.
 type Driver struct {
-	// Permit lists the networks that BMCs may be in although they are loopback or link-local.
+	// Permit is which addresses BMCs may have.
 	Permit bmc.Permit
 	// CallTimeout bounds one call of a client, with all its requests. Defaults to 30 s.
 	CallTimeout time.Duration

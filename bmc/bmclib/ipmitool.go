@@ -57,7 +57,7 @@ func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.C
 	if err != nil {
 		return nil, unsupported("Start ipmitool", "the program ipmitool is needed and not installed: "+err.Error())
 	}
-	b := &ipmitoolBack{program: program, endpoint: endpoint, permit: d.Permit, suite: suite, port: strconv.Itoa(port)}
+	b := &ipmitoolBack{program: program, endpoint: endpoint, suite: suite, port: strconv.Itoa(port)}
 	c := &client{back: b, timeout: d.callTimeout()}
 	err = c.do(ctx, "Connect", func(ctx context.Context) error {
 		if b.ip, err = d.resolve(ctx, host); err != nil {
@@ -98,7 +98,7 @@ func (d *Driver) resolve(ctx context.Context, host string) (string, error) {
 	}
 	err = errors.New("the name has no address")
 	for _, ip := range ips {
-		if err = d.Permit.Check(ip); err == nil {
+		if err = d.Permit.Check(host, ip); err == nil {
 			return ip.Unmap().String(), nil
 		}
 	}
@@ -109,7 +109,6 @@ type ipmitoolBack struct {
 	provider                 *ipmitool.Conn
 	program, suite, ip, port string
 	endpoint                 bmc.Endpoint
-	permit                   bmc.Permit
 }
 
 func (*ipmitoolBack) close() {}
@@ -290,7 +289,7 @@ const (
 
 // probe returns an error where no BMC answers. It needs no credentials.
 func (b *ipmitoolBack) probe(ctx context.Context) error {
-	conn, err := (&net.Dialer{ControlContext: b.permit.Control}).DialContext(ctx, "udp", net.JoinHostPort(b.ip, b.port))
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(b.ip, b.port)) // resolve has checked the address
 	if err != nil {
 		return err
 	}

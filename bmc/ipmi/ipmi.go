@@ -22,7 +22,7 @@ const Scheme = "ipmi"
 
 // Driver opens IPMI sessions. The zero value is ready.
 type Driver struct {
-	// Permit lists the loopback and link-local networks where BMCs may be.
+	// Permit is which addresses BMCs may have.
 	Permit bmc.Permit
 	// RequestTimeout bounds each request with its repeats and its answer. Defaults to 5 s.
 	RequestTimeout time.Duration

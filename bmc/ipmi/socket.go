@@ -27,8 +27,7 @@ type socket struct {
 }
 
 func (d *Driver) dial(ctx context.Context, endpoint bmc.Endpoint, address string) (*socket, error) {
-	dialer := net.Dialer{Timeout: d.requestTimeout(), ControlContext: d.Permit.Control}
-	c, err := dialer.DialContext(ctx, "udp", address)
+	c, err := d.Permit.Dial(ctx, d.requestTimeout(), "udp", address)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ const (
 // Driver opens connections to Redfish services. They share HTTP transports, one for each way to verify certificates. The
 // zero value is ready.
 type Driver struct {
-	// Permit lists the loopback and link-local networks where BMCs may be.
+	// Permit is which addresses BMCs may have.
 	Permit bmc.Permit
 	// RequestTimeout bounds each request with its answer. Defaults to 30 s.
 	RequestTimeout time.Duration

@@ -113,6 +113,7 @@ tftp: {port: %d}
 dhcp: {port: %d, proxyPort: 0}
 loaders: [%q]
 artifacts: {dir: %q, allowNetworks: [127.0.0.0/8]}
+bmcs: {allowNetworks: [127.0.0.0/8]}
 networks:
 - {name: test, mode: authoritative, address: %s, subnet: 127.0.82.0/24, ranges: [127.0.82.10-127.0.82.20]}
 `, httpPort, tftpPort, dhcpPort, folder, t.TempDir(), bootAddress), 0o600)).To(Succeed())

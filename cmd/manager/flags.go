@@ -38,7 +38,7 @@ func (o *options) flags() *pflag.FlagSet {
 	set.StringVar(&o.healthAddress, "health-addr", ":9440", "Address of /healthz and /readyz. 0 serves none.")
 	set.StringVar(&o.profiler, "profiler-address", "", "Address of the profiler (pprof), like localhost:6060: whoever reaches it needs no permission. Off by default.")
 	o.addHostFlags(set)
-	set.StringVar(&o.bootConfig, "boot-config", "", "The boot server's configuration file (docs/network-boot.md). Needed by the boot component.")
+	set.StringVar(&o.bootConfig, "boot-config", "", "The configuration file (docs/network-boot.md): of the boot component, which needs it, and of where BMCs may be.")
 	set.StringVar(&o.printDHCP, "print-dhcp-config", "",
 		"Print what a DHCP server of your own must say to point at this boot server, for "+strings.Join(dhcp.Software(), ", ")+", and end.")
 	capiflags.AddManagerOptions(set, &o.manager)
@@ -51,8 +51,6 @@ func (o *options) flags() *pflag.FlagSet {
 func (o *options) addHostFlags(set *pflag.FlagSet) {
 	set.IntVar(&o.bmcConcurrency, "bmc-concurrency", 64, "BMCs that are spoken to at once.")
 	set.Float64Var(&o.bmcRate, "bmc-rate", 20, "Requests a second that a BMC gets at most.")
-	set.StringSliceVar(&o.bmcAllow, "bmc-allow-network", nil,
-		"Networks that BMCs may be in although their addresses are loopback or link-local. For try-outs.")
 	set.DurationVar(&o.settings.PollInterval, "power-poll-interval", o.settings.PollInterval, "How old the power state of a host at rest may be.")
 	set.DurationVar(&o.settings.InspectInterval, "inspect-interval", o.settings.InspectInterval, "How old the inventory of a host that may be asked for it may be.")
 	set.DurationVar(&o.settings.ActiveInterval, "power-active-interval", o.settings.ActiveInterval, "How old the power state may be while something is done with a host.")

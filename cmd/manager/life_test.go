@@ -65,7 +65,7 @@ func startLife(t *testing.T) (l *life, firmware *pxetest.Firmware) {
 	l.namespace = env.Namespace(t)
 	installed := env.InstallWebhooks(t)
 	config, firmware := bootConfig(t)
-	l.process = startManager(t, kubeconfig, "--components=controllers,boot", "--namespace="+l.namespace, "--boot-config="+config, "--bmc-allow-network=127.0.0.0/8",
+	l.process = startManager(t, kubeconfig, "--components=controllers,boot", "--namespace="+l.namespace, "--boot-config="+config,
 		"--diagnostics-address="+l.metrics, "--insecure-diagnostics", "--logging-format=json", "-v=5", "--boot-timeout=2m",
 		"--power-active-interval=100ms", "--power-poll-interval=500ms", "--shutdown-timeout=1s",
 		fmt.Sprintf("--webhook-port=%d", installed.LocalServingPort), "--webhook-host=127.0.0.1", "--webhook-cert-dir="+installed.LocalServingCertDir)

@@ -81,6 +81,9 @@ func run(ctx context.Context, args []string) error {
 	ctrl.SetLogger(klog.Background())
 	defer logs.FlushLogs()
 	ctx = ctrl.LoggerInto(ctx, klog.Background())
+	if o.apiServer.IsValid() && len(o.boot.ClusterNetworks) == 0 {
+		klog.Background().Info("Connections of BMCs and boot artifacts to Services and Pods are not refused: clusterNetworks of the configuration file is empty")
+	}
 
 	mgr, err := newManager(o)
 	if err != nil {
@@ -90,7 +93,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if o.has(componentControllers) {
-		pool := bmc.NewPool(drivers.All(o.bmcPermit), bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate, Observe: metrics.BMCCall})
+		pool := bmc.NewPool(drivers.All(bmc.Permit(o.boot.BMCs)), bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate, Observe: metrics.BMCCall})
 		defer pool.Close() //nolint:contextcheck // it logs out everywhere after the context has ended
 		if err := errors.Join(addControllers(ctx, mgr, o, pool), addWebhooks(mgr, o), addMetrics(mgr, o, pool)); err != nil {
 			return err

@@ -15,7 +15,6 @@ import (
 	capiflags "sigs.k8s.io/cluster-api/util/flags"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
@@ -31,6 +30,7 @@ type options struct {
 	components     []string
 	namespace      string
 	podNamespace   string
+	apiServer      netip.Addr // the Service of the API server, invalid outside of a cluster
 	watchFilter    string
 	leader         leaderElection
 	healthAddress  string
@@ -42,17 +42,15 @@ type options struct {
 	webhooks       webhooks
 	bmcConcurrency int
 	bmcRate        float64
-	bmcAllow       []string
 	manager        capiflags.ManagerOptions
 	logs           *logsv1.LoggingConfiguration
 	settings       lifecycle.Settings
 	bootConfig     string
 	printDHCP      string
 
-	bmcPermit bmc.Permit             // from bmcAllow
-	boot      bootconfig.Config      // from bootConfig
-	tls       []func(*tls.Config)    // from manager
-	metrics   *metricsserver.Options // from manager
+	boot    bootconfig.Config      // from bootConfig
+	tls     []func(*tls.Config)    // from manager
+	metrics *metricsserver.Options // from manager
 }
 
 // leaderElection says how one of several managers becomes the one that reconciles.
@@ -84,6 +82,7 @@ func (o *options) complete() error {
 	if o.podNamespace = os.Getenv("POD_NAMESPACE"); o.podNamespace == "" {
 		o.podNamespace = "capbm-system"
 	}
+	o.apiServer, _ = netip.ParseAddr(os.Getenv("KUBERNETES_SERVICE_HOST")) // invalid outside of a cluster
 	loud := func(m logsv1.VModuleItem) bool { return m.Verbosity > maxVerbosity }
 	if o.logs.Verbosity > maxVerbosity || slices.ContainsFunc(o.logs.VModule, loud) {
 		return fmt.Errorf("-v, --vmodule: from %d on the Kubernetes client logs what it reads, Secrets among it: %d is the most", maxVerbosity+1, maxVerbosity)
@@ -102,33 +101,27 @@ func (o *options) complete() error {
 	if o.settings.BootConcurrency < 0 {
 		return fmt.Errorf("--boot-concurrency: %d: give how many hosts of a failure domain may boot at once, or 0 for no limit", o.settings.BootConcurrency)
 	}
-	if slices.Equal(o.bmcAllow, none) {
-		o.bmcAllow = nil
-	}
-	for _, network := range o.bmcAllow {
-		prefix, err := netip.ParsePrefix(network)
-		if err != nil {
-			return fmt.Errorf("--bmc-allow-network: %w", err)
-		}
-		o.bmcPermit = append(o.bmcPermit, prefix)
-	}
-	if !o.has(componentBoot) && o.printDHCP == "" {
-		return nil
-	}
-	return o.completeBoot()
+	return o.completeConfig()
 }
 
-func (o *options) completeBoot() error {
-	if o.bootConfig == "" {
+// completeConfig reads the configuration file. The controllers need none.
+func (o *options) completeConfig() error {
+	boot := o.has(componentBoot) || o.printDHCP != ""
+	if o.bootConfig == "" && boot {
 		return fmt.Errorf("--boot-config: give the boot server's configuration file, or leave %s out of --components", componentBoot)
 	}
-	config, err := bootconfig.Read(o.bootConfig)
-	if err != nil {
-		return fmt.Errorf("--boot-config: %w", err)
+	if o.bootConfig != "" {
+		config, err := bootconfig.Read(o.bootConfig)
+		if err == nil && boot {
+			err = config.CheckNetworks()
+		}
+		if err != nil {
+			return fmt.Errorf("--boot-config: %w", err)
+		}
+		o.boot = config
 	}
-	o.boot = config
+	if o.apiServer.IsValid() {
+		o.boot.Deny(netip.PrefixFrom(o.apiServer, o.apiServer.BitLen()))
+	}
 	return nil
 }
-
-// none stands for an empty list: clusterctl has no variables that default to nothing.
-var none = []string{"none"}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -46,7 +47,8 @@ func TestFlagErrors(t *testing.T) {
 		"a TLS version":             {[]string{"--components=controllers", "--tls-min-version=1.2"}, `--tls-min-version, --tls-cipher-suites, --tls-curve-preferences: unknown tls version "1.2"`},
 		"a cipher suite":            {[]string{"--components=controllers", "--tls-cipher-suites=ROT13"}, "Cipher suite ROT13 not supported"},
 		"a watch filter":            {[]string{"--components=controllers", "--watch-filter=a b"}, `--watch-filter: "a b" is no label value`},
-		"a network of BMCs":         {[]string{"--components=controllers", "--bmc-allow-network=127.0.0.1"}, "--bmc-allow-network"},
+		"no networks":               {[]string{"--boot-config=" + write(t, "bmcs: {}")}, "--boot-config: networks: Required value"},
+		"a network of BMCs":         {[]string{"--components=controllers", "--boot-config=" + write(t, "bmcs: {allowNetworks: [127.0.0.1]}")}, "bmcs.allowNetworks[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(test.args...)
@@ -58,15 +60,22 @@ func TestFlagErrors(t *testing.T) {
 func TestFlags(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("POD_NAMESPACE", "")
-	o, err := parse("--components=controllers", "--bmc-allow-network=none")
-	g.Expect(err).NotTo(HaveOccurred(), "controllers alone need no boot configuration")
-	g.Expect(o.bmcPermit).To(BeEmpty())
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	o, err := parse("--components=controllers")
+	g.Expect(err).NotTo(HaveOccurred(), "controllers alone need no configuration file")
+	apiServer := netip.MustParsePrefix("10.96.0.1/32")
+	g.Expect(o.boot.BMCs.DenyNetworks).To(Equal([]netip.Prefix{apiServer}))
 	g.Expect(o.podNamespace).To(Equal("capbm-system"))
 
-	o, err = parse("--boot-config="+write(t, "networks: [{name: a, mode: proxy, address: 192.0.2.5}]"), "--bmc-allow-network=127.0.0.0/8")
+	o, err = parse("--components=controllers", "--boot-config="+write(t, "bmcs: {allowNetworks: [127.0.0.0/8]}"))
+	g.Expect(err).NotTo(HaveOccurred(), "controllers alone need no networks to boot in")
+	g.Expect(o.boot.BMCs.AllowNetworks).To(HaveLen(1))
+
+	t.Setenv("KUBERNETES_SERVICE_HOST", "fd00:96::1")
+	o, err = parse("--boot-config=" + write(t, "networks: [{name: a, mode: proxy, address: 192.0.2.5}]"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.boot.Networks[0].Mode).To(Equal(bootconfig.Proxy))
-	g.Expect(o.bmcPermit).To(HaveLen(1))
+	g.Expect(o.boot.Artifacts.Outbound.DenyNetworks).To(ContainElement(netip.MustParsePrefix("fd00:96::1/128")))
 }
 
 // TestPrint: the configuration for another DHCP server is printed without an API server.

@@ -578,7 +578,7 @@ func TestThreatModel(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../pxe/README.md")
 	g.Expect(err).NotTo(HaveOccurred())
-	tests := content(t, ".") + content(t, "../host") + content(t, "../../pxe") + content(t, "../../cmd/manager")
+	tests := content(t, ".") + content(t, "../host") + content(t, "../../pxe") + content(t, "../../cmd/manager") + content(t, "../../inventory/outbound")
 	_, table, found := strings.Cut(string(page), "| attack |")
 	g.Expect(found).To(BeTrue())
 	table, _, _ = strings.Cut(table, "\n\n")

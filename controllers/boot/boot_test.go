@@ -30,6 +30,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
@@ -117,7 +118,7 @@ func startWith(t *testing.T, log logr.Logger, mode bootconfig.Mode) *lab {
 			mgr.Add(&server.Server{Booter: booter, Log: log, Config: server.Config{
 				Networks:    []bootconfig.Network{network127(l.http)},
 				DHCPAddress: at(0), TFTPAddress: at(1), HTTPAddress: at(2), LoaderDirs: []string{loaders},
-				Artifacts: artifact.Options{Dir: t.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: time.Millisecond},
+				Artifacts: artifact.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: time.Millisecond},
 			}}),
 			(&host.Reconciler{
 				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Recorder: mgr.GetEventRecorder("capbm-host"), Settings: settings,

@@ -98,7 +98,7 @@ func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, 
 	case lifecycle.BootSoon:
 		answer.Boot = pxe.Soon
 	case lifecycle.BootNetwork:
-		answer.Boot, answer.Files = pxe.Network, files(a.consumer.BareMetalMachine.Spec.Boot)
+		answer.Boot, answer.Files, answer.Namespace = pxe.Network, files(a.consumer.BareMetalMachine.Spec.Boot), host.Namespace
 	case lifecycle.BootNothing:
 	}
 	if lifecycle.StateOf(a.view) == lifecycle.StateBooting {

@@ -23,6 +23,7 @@ func TestBootMode(t *testing.T) {
 			answer, err := w.Lookup(ctx, booting)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(answer.Boot).To(Equal(pxe.Network))
+			g.Expect(answer.Namespace).To(Equal("dc"), "whose share of the cache the files take")
 			g.Expect([]bool{answer.SecureBoot, answer.Legacy}).To(Equal([]bool{want.SecureBoot, want.Legacy}))
 		})
 	}

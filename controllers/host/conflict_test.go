@@ -97,7 +97,9 @@ func TestTenantTakesNothing(t *testing.T) {
 
 	// The record of a boot outlives a host that is detached and deleted, and is that of the host which is made anew under its name.
 	again := own.Host.DeepCopy()
-	controllerstest.Modify(t, env, own.Host, func(h *v1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.DetachedAnnotation, "x") })
+	controllerstest.Modify(t, env, own.Host, func(h *v1alpha1.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.DetachedAnnotation, "x")
+	})
 	g.Expect(env.Client.Delete(t.Context(), own.Host)).To(Succeed()) // without a garbage collector, as with --cascade=orphan
 	env.Gone(t, own.Host)
 	again.ObjectMeta = metav1.ObjectMeta{Namespace: tenant, Name: again.Name}

@@ -74,7 +74,9 @@ func TestServerReplaced(t *testing.T) {
 		g.Expect(h.Status.Hardware.SerialNumber).To(Equal("SN-h"), "the inventory stays that of the server that was registered")
 	}
 	wait(t, server, replaced)
-	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation)) })
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))
+	})
 	stop()
 	before := other.Requests()
 	stop = start(t)

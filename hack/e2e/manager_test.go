@@ -72,6 +72,7 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 		"loaders": []string{filepath.Join(controllerstest.Root(), ".cache", "loaders")}, "networks": []any{network},
 		// The origin of kernels and initrds is on this machine, as are the BMCs.
 		"artifacts": map[string]any{"dir": filepath.Join(folder, "artifacts"), "allowNetworks": []string{"127.0.0.0/8"}},
+		"bmcs":      map[string]any{"allowNetworks": []string{"127.0.0.0/8"}},
 	})
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -79,7 +80,7 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 	g.Expect(os.WriteFile(path, config, 0o600)).To(Succeed())
 	return []string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + s.namespace, "--leader-elect=false", "--boot-config=" + path,
-		fmt.Sprintf("--health-addr=127.0.0.1:%d", health), "--diagnostics-address=0", "--webhook-port=0", "--v=4", "--bmc-allow-network=127.0.0.0/8",
+		fmt.Sprintf("--health-addr=127.0.0.1:%d", health), "--diagnostics-address=0", "--webhook-port=0", "--v=4",
 		"--boot-timeout=4m", "--boot-attempts=1", "--power-active-interval=1s", "--power-poll-interval=5s", "--shutdown-timeout=2s",
 	}
 }

@@ -1,4 +1,5 @@
-// Package mutants_test breaks lifecycle.Next on purpose, in one place at a time, and demands that the tests of its package notice.
+// Package mutants_test breaks lifecycle.Next and the guards against hostile users on purpose, in one place at a time, and demands that the tests of the
+// package notice.
 package mutants_test
 
 import (
@@ -7,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,9 +18,13 @@ import (
 
 	// What it imports is read from here: so Go knows that the result is old when it changed.
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
 
-const folder = "../../inventory/lifecycle"
+const root = "../.."
+
+// lifecycle is the folder of the files whose names have no folder.
+const lifecycle = "inventory/lifecycle"
 
 // sampled is how many mutants are tried unless MUTANTS=all, or MUTANTS has parts of names, as in "record,void". Which ones follows from the seed.
 const (
@@ -31,24 +37,48 @@ type mutant struct {
 	name, file, old, new string
 }
 
+// path is the file from the root.
+func (m mutant) path() string {
+	if strings.Contains(m.file, "/") {
+		return m.file
+	}
+	return lifecycle + "/" + m.file
+}
+
+// read returns the sources of the packages that mutants change, by their paths from the root. The tests are read too: Go sees what is read, and so when a
+// result is old.
+func read(t *testing.T, all []mutant) map[string]string {
+	t.Helper()
+	sources, folders := map[string]string{}, map[string]bool{}
+	for _, m := range all {
+		folder := path.Dir(m.path())
+		if folders[folder] {
+			continue
+		}
+		folders[folder] = true
+		files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("found no sources in %s: %v", folder, err)
+		}
+		for _, name := range files {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[path.Join(folder, filepath.Base(name))] = string(content)
+		}
+	}
+	return sources
+}
+
 // TestMutants: the properties, or else the tables, catch each of them.
 func TestMutants(t *testing.T) {
-	sources := map[string]string{}
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("found no sources: %v", err)
-	}
-	for _, name := range files { // the tests too: Go sees what is read, and so when a result is old
-		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sources[filepath.Base(name)] = string(content)
-	}
+	all := slices.Concat(mutants, guards)
+	sources := read(t, all)
 	names := map[string]bool{}
-	for _, m := range mutants {
-		if n := strings.Count(sources[m.file], m.old); n != 1 {
-			t.Errorf("%q: what it changes stands %d times in %s: keep the table up\n%s", m.name, n, m.file, m.old)
+	for _, m := range all {
+		if n := strings.Count(sources[m.path()], m.old); n != 1 {
+			t.Errorf("%q: what it changes stands %d times in %s: keep the table up\n%s", m.name, n, m.path(), m.old)
 		}
 		if names[m.name] {
 			t.Errorf("%q stands in the table twice", m.name)
@@ -58,7 +88,7 @@ func TestMutants(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	chosen := slices.Clone(mutants)
+	chosen := slices.Clone(all)
 	switch parts := os.Getenv("MUTANTS"); parts {
 	case "all":
 	case "":
@@ -73,13 +103,13 @@ func TestMutants(t *testing.T) {
 	for _, m := range chosen {
 		t.Run(m.name, func(t *testing.T) {
 			tried++
-			if by, test := m.try(t, sources[m.file]); by != "" {
+			if by, test := m.try(t, sources[m.path()]); by != "" {
 				caught[by]++
 				t.Logf("%-10s %s (%s)", by, test, m.file)
 			}
 		})
 	}
-	t.Logf("%d mutants of %d tried: %d caught by the properties, %d by the tables alone, %d survived", tried, len(mutants), caught[byProperties], caught[byTables],
+	t.Logf("%d mutants of %d tried: %d caught by the properties, %d by the tables alone, %d survived", tried, len(all), caught[byProperties], caught[byTables],
 		tried-caught[byProperties]-caught[byTables])
 }
 
@@ -94,8 +124,9 @@ const (
 func (m mutant) try(t *testing.T, source string) (by, test string) {
 	t.Helper()
 	dir := t.TempDir()
-	file, binary, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "lifecycle.test"), filepath.Join(dir, "overlay.json")
-	replaced, err := filepath.Abs(filepath.Join(folder, m.file))
+	file, binary, overlay := filepath.Join(dir, path.Base(m.path())), filepath.Join(dir, "package.test"), filepath.Join(dir, "overlay.json")
+	folder := filepath.Join(root, path.Dir(m.path()))
+	replaced, err := filepath.Abs(filepath.Join(root, m.path()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +145,14 @@ func (m mutant) try(t *testing.T, source string) (by, test string) {
 		t.Fatalf("it does not compile: %v\n%s", err, out)
 	}
 	for _, kind := range []struct{ by, which string }{{byProperties, "-test.run=^TestProperty"}, {byTables, "-test.skip=^TestProperty"}} {
-		run := exec.CommandContext(ctx, binary, kind.which, "-test.failfast", "-test.timeout=5m", "-rapid.shrinktime=1ms")
+		args := []string{kind.which, "-test.failfast", "-test.timeout=5m"}
+		if kind.by == byTables && guardTests[m.file] != "" {
+			args = append(args, "-test.run="+guardTests[m.file])
+		}
+		if path.Dir(m.path()) == lifecycle {
+			args = append(args, "-rapid.shrinktime=1ms")
+		}
+		run := exec.CommandContext(ctx, binary, args...)
 		run.Dir = folder
 		out, err := run.CombinedOutput()
 		if ctx.Err() != nil {

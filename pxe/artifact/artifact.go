@@ -13,14 +13,16 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
 
 // Artifact is a file with the checksum that it must have.
@@ -49,29 +51,34 @@ type Options struct {
 	// Hold is how long a file stays that was asked for, whatever else wants its room: a server that was told to boot it comes for it.
 	// Defaults to 15 minutes.
 	Hold time.Duration
-	// AllowNetworks are networks that files may come from although their addresses are loopback or link-local.
-	AllowNetworks []netip.Prefix
+	// Outbound is where files may come from: users name the URLs.
+	Outbound outbound.Policy
 	// RetryAfter is how long an error is remembered before the file is asked for again. Defaults to 10 s.
 	RetryAfter time.Duration
 	// Timeout bounds the fetch of one file. Defaults to 15 minutes.
 	Timeout time.Duration
-	// Stall is how long an origin may send nothing. Defaults to 30 s.
-	Stall time.Duration
+	// LeastRate is how many bytes a second an origin must send, on average in each RateWindow. Defaults to 32 KiB and 30 s.
+	LeastRate  int64
+	RateWindow time.Duration
+	// Log has why files could not be fetched, which users do not learn.
+	Log logr.Logger
 }
 
 // Cache holds files by their checksums. It is safe for concurrent use.
 type Cache struct {
 	opts   Options
 	client *http.Client
-	lanes  lanes
+	lanes  *lanes
+	lines  *rate.Limiter // of the log
 
 	ctx    context.Context //nolint:containedctx // fetches outlive the requests that start them
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	fetches map[string]*fetch // by path and URL
+	fetches map[string]*fetch // by namespace, path and URL
 	files   map[string]*file  // by path
+	rooms   map[*room]bool    // of files that are not whole yet
 	whole   int64             // bytes of the files
 	partial int64             // bytes of files that are not whole yet
 }
@@ -82,6 +89,8 @@ type file struct {
 	used time.Time
 	// checked is true for a file that this process saw to have its checksum. What it finds when it starts may have suffered.
 	checked bool
+	// holders are the namespaces that use it, and when they last did.
+	holders map[string]time.Time
 }
 
 type fetch struct {
@@ -101,8 +110,11 @@ func New(opts Options) (*Cache, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 15 * time.Minute
 	}
-	if opts.Stall == 0 {
-		opts.Stall = 30 * time.Second
+	if opts.LeastRate == 0 {
+		opts.LeastRate = 32 << 10
+	}
+	if opts.RateWindow == 0 {
+		opts.RateWindow = 30 * time.Second
 	}
 	if opts.Hold == 0 {
 		opts.Hold = 15 * time.Minute
@@ -111,13 +123,21 @@ func New(opts Options) (*Cache, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Cache{opts: opts, ctx: ctx, cancel: cancel, lanes: newLanes(), fetches: map[string]*fetch{}, files: map[string]*file{}}
+	c := &Cache{
+		opts: opts, ctx: ctx, cancel: cancel, lanes: newLanes(), lines: rate.NewLimiter(1, 50),
+		fetches: map[string]*fetch{}, files: map[string]*file{}, rooms: map[*room]bool{},
+	}
 	if err := c.find(); err != nil {
 		cancel()
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: 30 * time.Second, ControlContext: c.checkAddress}
-	c.client = &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute}}
+	c.client = &http.Client{Transport: &http.Transport{
+		// It is asked for every connection, also those of redirects.
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return outbound.Dial(ctx, 30*time.Second, opts.Outbound.Check, network, address)
+		},
+		TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+	}}
 	return c, nil
 }
 
@@ -127,32 +147,17 @@ func (c *Cache) Close() {
 	c.wg.Wait()
 }
 
-// checkAddress refuses addresses that only this machine can reach: tenants give the URLs. It is asked for every connection, so
-// neither a redirect nor a name that resolves anew gets around it.
-func (c *Cache) checkAddress(_ context.Context, _, address string, _ syscall.RawConn) error {
-	target, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	ip := target.Addr().Unmap()
-	if slices.ContainsFunc(c.opts.AllowNetworks, func(p netip.Prefix) bool { return p.Contains(ip) }) {
-		return nil
-	}
-	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
-		return fmt.Errorf("%s is a loopback or link-local address: not fetched from there", ip)
-	}
-	return nil
-}
-
-// Open returns a file. While it is being fetched or checked, which Open starts, the error is ErrNotYet; one that could not be
+// Open returns a file for a namespace. While it is being fetched or checked, which Open starts, the error is ErrNotYet; one that could not be
 // fetched is tried again after a while. A file that is open stays readable, also when the cache does without it.
-func (c *Cache) Open(a Artifact) (*os.File, error) {
+//
+// A file is kept once for all namespaces, and the checksum is the right to it: a namespace gets it by whatever URL it names.
+func (c *Cache) Open(namespace string, a Artifact) (*os.File, error) {
 	path, err := c.path(a)
 	if err != nil {
 		return nil, err
 	}
-	if !c.use(path) {
-		return nil, c.start(a, path)
+	if !c.use(namespace, path) {
+		return nil, c.start(namespace, a, path)
 	}
 	opened, err := os.Open(path) //nolint:gosec // made of a checked checksum
 	if err != nil {
@@ -161,11 +166,11 @@ func (c *Cache) Open(a Artifact) (*os.File, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		return nil, c.start(a, path)
+		return nil, c.start(namespace, a, path)
 	}
 	if info, err := opened.Stat(); err != nil || !c.has(path, info.Size()) {
 		c.forget(path)
-		return nil, errors.Join(opened.Close(), c.start(a, path))
+		return nil, errors.Join(opened.Close(), c.start(namespace, a, path))
 	}
 	now := time.Now()
 	_ = os.Chtimes(path, now, now) // the time of the last use, for the next process; it may be gone already
@@ -192,10 +197,10 @@ func newHash(kind string) hash.Hash {
 }
 
 // start begins to fetch a file unless that is under way, and returns how it stands.
-func (c *Cache) start(a Artifact, path string) error {
+func (c *Cache) start(namespace string, a Artifact, path string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := path + " " + a.URL // another URL for the same file must not wait for this one
+	key := namespace + " " + path + " " + a.URL // another namespace or URL must not wait for a slow fetch of the same file
 	f := c.fetches[key]
 	switch {
 	case f == nil:
@@ -210,7 +215,7 @@ func (c *Cache) start(a Artifact, path string) error {
 	f.running = true
 	c.forgetErrors()
 	c.wg.Go(func() {
-		err := c.get(a, path)
+		err := c.get(namespace, a, path)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		f.running, f.err, f.endedAt = false, err, time.Now()

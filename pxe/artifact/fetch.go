@@ -12,12 +12,27 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
 
+// What users read of a fetch that failed. They choose the URL, and the boot server is in a network that they may not reach: so one text stands for
+// all that can go wrong before a file arrives, and none has a part of what arrived, not even its checksum. The log has the cause.
+var (
+	errNoFile  = errors.New("no file came from there: the log of the boot server has the cause")
+	errRefused = errors.New("the boot server fetches nothing from there, unless artifacts.allowNetworks or artifacts.allowHosts of its configuration file permits it")
+)
+
+// fetchError is an error with a cause that only the log may have.
+type fetchError struct{ shown, cause error }
+
+func (e *fetchError) Error() string { return e.shown.Error() }
+func (e *fetchError) Unwrap() error { return e.shown }
+
 // get checks the file that is there, or fetches it.
-func (c *Cache) get(a Artifact, path string) error {
+func (c *Cache) get(namespace string, a Artifact, path string) error {
 	if c.known(path) {
-		leave, err := c.lanes.enter(c.ctx, "") // no origin: the disk
+		leave, err := c.lanes.enter(c.ctx, lane{namespace: namespace})
 		if err != nil {
 			return err
 		}
@@ -25,7 +40,7 @@ func (c *Cache) get(a Artifact, path string) error {
 		leave()
 		switch {
 		case err == nil && sum == digestOf(a):
-			c.checked(path)
+			c.checked(namespace, path)
 			return nil
 		case c.ctx.Err() != nil:
 			return c.ctx.Err()
@@ -35,76 +50,141 @@ func (c *Cache) get(a Artifact, path string) error {
 			return err
 		}
 	}
-	return c.fetch(a, path)
-}
-
-// fetch gets a file, checks it, and only then gives it its name: what has the name is whole.
-func (c *Cache) fetch(a Artifact, path string) error {
-	ctx, cancel := context.WithTimeout(c.ctx, c.opts.Timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
+	origin, err := url.Parse(a.URL)
 	if err != nil {
-		return err
+		return fmt.Errorf("the URL is not valid: %w", withoutURL(err))
 	}
-	leave, err := c.lanes.enter(ctx, request.URL.Host)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	origin := request.URL.Scheme + "://" + request.URL.Host + request.URL.Path // a query may hold a token
-	response, err := c.client.Do(request)
-	if err != nil {
-		var withURL *url.Error
-		if errors.As(err, &withURL) {
-			err = withURL.Err
-		}
-		return fmt.Errorf("fetch %s: %w", origin, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	switch {
-	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s answered %s", origin, response.Status)
-	case response.ContentLength > c.opts.MaxBytes:
-		return fmt.Errorf("%s has %d bytes: %w", origin, response.ContentLength, c.tooLarge())
-	}
-	if err := c.receive(a, path, newStalling(response.Body, c.opts.Stall, cancel), response.ContentLength); err != nil {
-		return fmt.Errorf("fetch %s: %w", origin, err)
+	name := origin.Scheme + "://" + origin.Host + origin.Path // a query may hold a token
+	if err := c.wait(namespace, a, path, origin.Host); err != nil {
+		c.report(namespace, name, err)
+		return fmt.Errorf("fetch %s: %w", name, err)
 	}
 	return nil
 }
 
+// report logs why a file could not be fetched.
+func (c *Cache) report(namespace, origin string, err error) {
+	if !c.lines.Allow() {
+		return
+	}
+	cause := err
+	if e := new(fetchError); errors.As(err, &e) {
+		cause = e.cause
+	}
+	c.opts.Log.Info("Failed to fetch a boot artifact", "namespace", namespace, "origin", origin, "cause", fmt.Sprintf("%.500s", cause.Error()))
+}
+
+// wait fetches a file when there is a lane for it, unless it was fetched for another namespace meanwhile.
+func (c *Cache) wait(namespace string, a Artifact, path, origin string) error {
+	ctx, cancel := context.WithTimeout(c.ctx, c.opts.Timeout)
+	defer cancel()
+	leave, err := c.lanes.enter(ctx, lane{namespace, origin})
+	if err != nil {
+		return errors.New("it waits for other files of the namespace that are being fetched")
+	}
+	defer leave()
+	if c.use(namespace, path) {
+		return nil
+	}
+	return c.fetch(namespace, a, path)
+}
+
+// fetch gets a file, checks it, and only then gives it its name: what has the name is whole.
+func (c *Cache) fetch(namespace string, a Artifact, path string) error {
+	ctx, end := context.WithTimeout(c.ctx, c.opts.Timeout)
+	defer end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
+	if err != nil {
+		return withoutURL(err)
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		err = withoutURL(err)
+		if errors.As(err, new(*outbound.RefusedError)) {
+			return &fetchError{errRefused, err}
+		}
+		return &fetchError{errNoFile, err}
+	}
+	defer func() { _ = response.Body.Close() }()
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return &fetchError{errNoFile, errors.New("the origin answered " + response.Status)}
+	case response.ContentLength > c.opts.MaxBytes:
+		return fmt.Errorf("it is larger than the cache, which may have %d bytes: raise artifacts.maxSize of the boot server's configuration file", c.opts.MaxBytes)
+	}
+	body := &metered{body: response.Body}
+	c.wg.Go(func() {
+		body.watch(ctx, c.opts.RateWindow, int64(float64(c.opts.LeastRate)*c.opts.RateWindow.Seconds()), cancel)
+	})
+	err = c.receive(a, path, body, &room{cache: c, namespace: namespace, cancel: cancel})
+	switch {
+	case err == nil || !errors.As(err, new(*transferError)):
+		return err
+	case errors.Is(context.Cause(ctx), errSlow):
+		return fmt.Errorf("it came slower than %d bytes a second for %s", c.opts.LeastRate, c.opts.RateWindow)
+	case errors.Is(context.Cause(ctx), errGaveWay):
+		return errGaveWay
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return fmt.Errorf("it did not come within %s", c.opts.Timeout)
+	}
+	return &fetchError{errNoFile, fmt.Errorf("the origin ended the transfer of %d bytes early: %w", response.ContentLength, err)}
+}
+
+// withoutURL takes the URL out of an error: a query may hold a token.
+func withoutURL(err error) error {
+	if withURL := new(url.Error); errors.As(err, &withURL) {
+		return withURL.Err
+	}
+	return err
+}
+
+// transferError is an error of reading a body.
+type transferError struct{ error }
+
+func (e *transferError) Unwrap() error { return e.error }
+
 // receive writes a body to the disk, and gives it its name if it is right.
-func (c *Cache) receive(a Artifact, path string, body *stalling, length int64) error {
-	defer body.stop()
+func (c *Cache) receive(a Artifact, path string, body io.Reader, room *room) error {
 	written, err := os.CreateTemp(c.opts.Dir, partial)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(written.Name()) }() // it is gone when it got its name
-	room := &bounded{cache: c}
+	room.open(written)
 	defer room.release()
-	got, err := c.write(written, room, a, body, length)
+	got, err := c.write(written, room, a, body)
 	if err := errors.Join(err, written.Close()); err != nil {
 		return err
 	}
 	if got != digestOf(a) {
-		return fmt.Errorf("%w: it is %s:%s and should be %s", ErrChecksum, kindOf(a), got, a.Checksum)
+		return &fetchError{
+			fmt.Errorf("%w: it should be %s", ErrChecksum, a.Checksum), fmt.Errorf("%w: it is %s:%s and should be %s", ErrChecksum, kindOf(a), got, a.Checksum),
+		}
 	}
 	return room.keep(written.Name(), path)
 }
 
-// write writes a body that should have a length to a file, and returns its checksum.
-func (c *Cache) write(to *os.File, room *bounded, a Artifact, body *stalling, length int64) (string, error) {
+// write writes a body to a file, and returns its checksum.
+func (c *Cache) write(to io.Writer, room *room, a Artifact, body io.Reader) (string, error) {
 	sum := newHash(kindOf(a))
-	n, err := io.Copy(io.MultiWriter(room, to, sum), body)
-	switch err := body.explain(err); {
-	case errors.Is(err, syscall.ENOSPC):
+	_, err := io.Copy(io.MultiWriter(room, to, sum), transfer{body})
+	if errors.Is(err, syscall.ENOSPC) {
 		return "", fmt.Errorf("the disk with %s is full, and the cache may have %d bytes: give it more room, or the cache a lower bound: %w", c.opts.Dir, c.opts.MaxBytes, err)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return "", fmt.Errorf("the origin hung up after %d of %d bytes", n, length)
-	default:
-		return hex.EncodeToString(sum.Sum(nil)), err
 	}
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// transfer tells the errors of reading from those of writing.
+type transfer struct{ io.Reader }
+
+func (t transfer) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &transferError{err}
+	}
+	return n, err
 }
 
 // checksumOf reads a whole file.

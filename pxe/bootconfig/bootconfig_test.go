@@ -69,14 +69,21 @@ func TestClusterctl(t *testing.T) {
 	}
 	c, err := Parse([]byte(fill(map[string]string{"CAPBM_BOOT_ADDRESS": "192.0.2.5"})))
 	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect([]any{c.ClusterNetworks, c.Artifacts.Outbound.AllowNetworks, c.Artifacts.Outbound.AllowHosts, c.BMCs.AllowNetworks}).To(HaveEach(BeEmpty()))
 	g.Expect(c.Networks).To(Equal([]Network{{Name: "default", Mode: Proxy, Address: addr("192.0.2.5"), URL: "http://192.0.2.5:8480", LeaseTime: time.Hour}}))
 
 	c, err = Parse([]byte(fill(map[string]string{
 		"CAPBM_BOOT_ADDRESS": "192.0.2.5", "CAPBM_DHCP_MODE": "authoritative", "CAPBM_DHCP_INTERFACE": "eth0", "CAPBM_DHCP_NETWORK": "192.0.2.0/24",
 		"CAPBM_DHCP_RANGE": "192.0.2.10-192.0.2.19,192.0.2.30-192.0.2.39", "CAPBM_DHCP_ROUTER": "192.0.2.1", "CAPBM_DHCP_DNS": "192.0.2.2,192.0.2.3",
 		"CAPBM_DHCP_NTP": "192.0.2.4", "CAPBM_DHCP_DOMAIN": "example.com", "CAPBM_DHCP_LEASE_TIME": "30m", "CAPBM_DHCP_RELAYS": "203.0.113.1",
+		"CAPBM_CLUSTER_NETWORKS": "10.96.0.0/12,10.244.0.0/16", "CAPBM_ARTIFACT_ALLOW_NETWORKS": "10.96.0.80/32",
+		"CAPBM_ARTIFACT_ALLOW_HOSTS": "a.example.com,b.example.com", "CAPBM_BMC_ALLOW_NETWORKS": "127.0.0.0/8",
 	})))
 	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.ClusterNetworks).To(HaveLen(2))
+	g.Expect(c.Artifacts.Outbound.AllowNetworks).To(HaveExactElements(netip.MustParsePrefix("10.96.0.80/32")))
+	g.Expect(c.Artifacts.Outbound.AllowHosts).To(HaveExactElements("a.example.com", "b.example.com"))
+	g.Expect(c.BMCs.AllowNetworks).To(HaveExactElements(netip.MustParsePrefix("127.0.0.0/8")))
 	g.Expect(c.Networks).To(Equal([]Network{{
 		Name: "default", Mode: Authoritative, Interface: "eth0", Subnet: netip.MustParsePrefix("192.0.2.0/24"), Address: addr("192.0.2.5"), URL: "http://192.0.2.5:8480",
 		Ranges: []pxe.Range{{First: addr("192.0.2.10"), Last: addr("192.0.2.19")}, {First: addr("192.0.2.30"), Last: addr("192.0.2.39")}},
@@ -100,7 +107,6 @@ func TestErrors(t *testing.T) {
 		"an unknown key within":     {network("gateway: 1"), `unknown field "gateway"`},
 		"a key that stands twice":   {"http: {port: 1}\nhttp: {port: 2}", `"http"`},
 		"a value of a wrong type":   {"tftp: {port: high}", "tftpSection.tftp.port"},
-		"no network":                {"http: {port: 80}", "networks: Required value: give the network that servers boot in"},
 		"no port":                   {"http: {port: 0}\nnetworks: [" + good + "]", "http.port: Invalid value"},
 		"no DHCPv6 port":            {"dhcp: {port6: 0}\nnetworks: [" + good + "]", "dhcp.port6: Invalid value"},
 		"one port for DHCPv6":       {"dhcp: {port6: 4011}\nnetworks: [" + good + "]", "dhcp.proxyPort: Invalid value: 4011: give another port"},
@@ -110,6 +116,13 @@ func TestErrors(t *testing.T) {
 		"no size":                   {"artifacts: {maxSize: big}\nnetworks: [" + good + "]", `artifacts.maxSize: Invalid value: "big": give a size like 20Gi`},
 		"a size of nothing":         {"artifacts: {maxSize: 0}\nnetworks: [" + good + "]", "artifacts.maxSize"},
 		"no network to allow":       {"artifacts: {allowNetworks: [127.0.0.1]}\nnetworks: [" + good + "]", "artifacts.allowNetworks[0]"},
+		"no network to deny":        {`artifacts: {denyNetworks: [192.0.2.0/24, ""]}`, "artifacts.denyNetworks[1]: Invalid value"},
+		"a network of BMCs":         {"bmcs: {allowNetworks: [127.0.0.1]}", `bmcs.allowNetworks[0]: Invalid value: "127.0.0.1": give a network like 192.0.2.0/24`},
+		"a mapped network":          {`bmcs: {denyNetworks: ["::ffff:10.0.0.0/104"]}`, "bmcs.denyNetworks[0]"},
+		"a network of Pods":         {"clusterNetworks: [10.244.0.1/16]", "clusterNetworks[0]: Invalid value: \"10.244.0.1/16\": give the network's own address: 10.244.0.0/16"},
+		"a host with a port":        {"artifacts: {allowHosts: ['a.example.com:80']}", "artifacts.allowHosts[0]: Invalid value: \"a.example.com:80\": give a host name"},
+		"an address for a host":     {"bmcs: {allowHosts: [192.0.2.80]}", "bmcs.allowHosts[0]: Invalid value"},
+		"a host in upper case":      {"artifacts: {allowHosts: [A.example.com]}", "artifacts.allowHosts[0]"},
 		"no name":                   {"networks: [{mode: proxy, address: 192.0.2.5}]", `networks[0].name: Invalid value: "": give a name of lower-case letters`},
 		"no mode":                   {"networks: [{name: a, address: 192.0.2.5}]", "networks[0].mode: Invalid value"},
 		"no address":                {"networks: [{name: a, mode: proxy}]", "networks[0].address: Required value"},
@@ -202,9 +215,33 @@ func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "boot.yaml")
 	_, err := Read(path)
 	g.Expect(err).To(MatchError(os.ErrNotExist))
-	g.Expect(os.WriteFile(path, []byte("networks: []"), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(path, []byte("networks: [{}]"), 0o600)).To(Succeed())
 	_, err = Read(path)
-	g.Expect(err).To(MatchError(HavePrefix(path + ": networks: Required value")))
+	g.Expect(err).To(MatchError(HavePrefix(path + ": [networks[0].address: Required value")))
+	g.Expect(os.WriteFile(path, nil, 0o600)).To(Succeed())
+	c, err := Read(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.CheckNetworks()).To(MatchError(HavePrefix("networks: Required value: give the network that servers boot in")))
+}
+
+// TestOutbound: the networks of the cluster and the addresses of boot servers are denied for artifacts and for BMCs, and what is allowed stays so.
+func TestOutbound(t *testing.T) {
+	g := NewWithT(t)
+	c, err := Parse([]byte(`artifacts: {maxSize: 1Gi, allowNetworks: [10.96.0.80/32], allowHosts: [images.example.com], denyNetworks: [198.51.100.0/24]}
+bmcs: {allowNetworks: [127.0.0.0/8], denyNetworks: [203.0.113.0/24]}
+clusterNetworks: [10.96.0.0/12, "fd00:96::/108"]
+networks: [` + good + "]"))
+	g.Expect(err).NotTo(HaveOccurred())
+	c.Deny(netip.MustParsePrefix("192.0.2.99/32"))
+	for address, want := range map[string]struct{ artifacts, bmcs bool }{
+		"10.96.0.1": {false, false}, "fd00:96::1": {false, false}, "10.96.0.80": {true, false}, "198.51.100.1": {false, true}, "203.0.113.1": {true, false},
+		"127.0.0.1": {false, true}, "192.0.2.5": {false, false}, "192.0.2.6": {true, true}, "192.0.2.99": {false, false},
+	} {
+		g.Expect(c.Artifacts.Outbound.Check("a", addr(address)) == nil).To(Equal(want.artifacts), "artifacts at %s", address)
+		g.Expect(c.BMCs.Check("a", addr(address)) == nil).To(Equal(want.bmcs), "BMCs at %s", address)
+	}
+	g.Expect(c.Artifacts.Outbound.Check("images.example.com", addr("10.96.0.1"))).To(Succeed())
+	g.Expect(c.BMCs.Check("images.example.com", addr("10.96.0.1"))).NotTo(Succeed())
 }
 
 func TestUsable(t *testing.T) {

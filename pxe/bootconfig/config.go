@@ -1,5 +1,5 @@
-// Package bootconfig reads the configuration file of the boot server: where it listens, what it serves, and the networks that it
-// serves. docs/network-boot.md describes the file.
+// Package bootconfig reads the configuration file: where the boot server listens, what it serves, the networks that it serves, and where
+// boot artifacts and BMCs may be. docs/network-boot.md describes the file.
 package bootconfig
 
 import (
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
@@ -54,7 +55,11 @@ type Config struct {
 	// Loaders are the folders with the boot loaders. A file of a later one stands for that of an earlier one.
 	Loaders   []string
 	Artifacts Artifacts
-	// Networks are at least one.
+	// BMCs is where BMCs may be.
+	BMCs outbound.Policy
+	// ClusterNetworks are those of the Services and Pods of the management cluster. Artifacts and BMCs deny them too.
+	ClusterNetworks []netip.Prefix
+	// Networks are at least one where the boot server runs: see CheckNetworks.
 	Networks []Network
 }
 
@@ -79,8 +84,8 @@ type Artifacts struct {
 	// Dir is its folder, MaxBytes what it may hold.
 	Dir      string
 	MaxBytes int64
-	// AllowNetworks are where kernels and initrds may come from although the addresses are loopback or link-local.
-	AllowNetworks []netip.Prefix
+	// Outbound is where kernels and initrds may come from.
+	Outbound outbound.Policy
 }
 
 // Network is a network with servers that boot. All its addresses are of one family.
@@ -137,6 +142,14 @@ func NetworkOf(networks []Network, local, from netip.Addr) Network {
 		}
 	}
 	return networks[0]
+}
+
+// CheckNetworks returns an error for a configuration without networks, which the boot server cannot run with.
+func (c *Config) CheckNetworks() error {
+	if len(c.Networks) == 0 {
+		return field.Required(field.NewPath("networks"), "give the network that servers boot in, with its name, mode and address")
+	}
+	return nil
 }
 
 // Read reads and checks a file.

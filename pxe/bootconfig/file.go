@@ -18,12 +18,14 @@ import (
 
 // file is the file as it is written.
 type file struct {
-	HTTP      httpSection     `json:"http"`
-	TFTP      tftpSection     `json:"tftp"`
-	DHCP      dhcpSection     `json:"dhcp"`
-	Loaders   []string        `json:"loaders"`
-	Artifacts artifactSection `json:"artifacts"`
-	Networks  []network       `json:"networks"`
+	HTTP            httpSection     `json:"http"`
+	TFTP            tftpSection     `json:"tftp"`
+	DHCP            dhcpSection     `json:"dhcp"`
+	Loaders         []string        `json:"loaders"`
+	Artifacts       artifactSection `json:"artifacts"`
+	BMCs            outboundSection `json:"bmcs"`
+	ClusterNetworks []string        `json:"clusterNetworks"`
+	Networks        []network       `json:"networks"`
 }
 
 type httpSection struct {
@@ -49,9 +51,17 @@ type dhcpSection struct {
 }
 
 type artifactSection struct {
-	Dir           string   `json:"dir"`
-	MaxSize       string   `json:"maxSize"`
+	outboundSection `json:",inline"`
+
+	Dir     string `json:"dir"`
+	MaxSize string `json:"maxSize"`
+}
+
+// outboundSection is which addresses are connected to.
+type outboundSection struct {
 	AllowNetworks []string `json:"allowNetworks"`
+	AllowHosts    []string `json:"allowHosts"`
+	DenyNetworks  []string `json:"denyNetworks"`
 }
 
 type network struct {
@@ -119,15 +129,20 @@ func (f file) config() (Config, field.ErrorList) {
 		}
 	}
 	c.Artifacts = r.artifacts(f.Artifacts, field.NewPath("artifacts"))
+	c.BMCs = r.outbound(f.BMCs, field.NewPath("bmcs"))
+	c.ClusterNetworks = r.prefixes(f.ClusterNetworks, field.NewPath("clusterNetworks"))
 	path := field.NewPath("networks")
-	if len(f.Networks) == 0 {
-		r.required(path, "give the network that servers boot in, with its name, mode and address")
-	}
 	for i, n := range f.Networks {
 		c.Networks = append(c.Networks, r.network(n, c.HTTP.Port, path.Index(i)))
 	}
 	if len(r.problems) == 0 {
 		r.together(c.Networks, path)
+	}
+	c.Deny(c.ClusterNetworks...)
+	for _, n := range c.Networks {
+		if n.Address.IsValid() {
+			c.Deny(netip.PrefixFrom(n.Address, n.Address.BitLen())) // that of another boot server may stand here too
+		}
 	}
 	return c, r.problems
 }
@@ -162,9 +177,7 @@ func (r *reader) artifacts(a artifactSection, path *field.Path) Artifacts {
 			r.invalid(path.Child("maxSize"), a.MaxSize, "give a size like 20Gi")
 		}
 	}
-	for i, text := range withoutNone(a.AllowNetworks) {
-		out.AllowNetworks = append(out.AllowNetworks, r.prefix(text, path.Child("allowNetworks").Index(i)))
-	}
+	out.Outbound = r.outbound(a.outboundSection, path)
 	return out
 }
 

@@ -15,13 +15,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
 )
 
 // Bounds on connections. One more than these is closed at once: a few hostile clients must not take the places of all servers. Many
-// servers may be behind one address, a router's that translates them.
+// servers may be behind one address, a router's that translates them. An IPv6 client has all addresses of its /64, in which may be a rack: 64 servers
+// have 32 connections each there, and one client a quarter of all.
 const (
 	mostConnections = 8192
 	mostPerAddress  = 256
+	mostPerPrefix   = 2048
 )
 
 // startHTTP serves over HTTP, and over HTTPS where that is asked for.
@@ -31,7 +34,7 @@ func (s *Server) startHTTP(ctx context.Context, group *errgroup.Group, handler *
 		return fmt.Errorf("listen for HTTP: %w", err)
 	}
 	s.Log.Info("Listening", "protocol", "HTTP", "address", listener.Addr().String())
-	mux, limits := handler.Mux(), &connections{most: mostConnections, perAddress: mostPerAddress}
+	mux, limits := handler.Mux(), newConnections(mostConnections, mostPerAddress, mostPerPrefix)
 	serveHTTP(ctx, group, s.newHTTPServer(mux, limits), func(web *http.Server) error { return web.Serve(listener) })
 	if s.Config.HTTPSAddress == "" {
 		return nil
@@ -67,14 +70,18 @@ func serveHTTP(ctx context.Context, group *errgroup.Group, web *http.Server, ser
 	})
 }
 
-// connections bounds the connections, in all and from one address. It watches them from outside: a connection in a wrapper is no
+// connections bounds the connections, in all, from one address and from one IPv6 /64. It watches them from outside: a connection in a wrapper is no
 // *net.TCPConn any more, and files would go through the memory of this process (no sendfile).
 type connections struct {
-	most, perAddress int
+	most int
 
 	mu    sync.Mutex
-	from  map[netip.Addr]int
+	from  quota.Clients
 	known map[net.Conn]netip.Addr
+}
+
+func newConnections(most, perAddress, perPrefix int) *connections {
+	return &connections{most: most, from: quota.Clients{PerAddress: perAddress, PerPrefix: perPrefix}, known: map[net.Conn]netip.Addr{}}
 }
 
 // changed is an http.Server's ConnState.
@@ -87,24 +94,16 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 		if err != nil {
 			return
 		}
-		if c.known == nil {
-			c.from, c.known = map[netip.Addr]int{}, map[net.Conn]netip.Addr{}
-		}
 		address := remote.Addr().Unmap().WithZone("")
-		if len(c.known) >= c.most || c.from[address] >= c.perAddress {
+		if len(c.known) >= c.most || !c.from.Enter(address) {
 			_ = conn.Close() // the server finds it closed
 			return
 		}
 		c.known[conn] = address
-		c.from[address]++
 	case http.StateClosed, http.StateHijacked:
-		address, ok := c.known[conn]
-		if !ok {
-			return
-		}
-		delete(c.known, conn)
-		if c.from[address]--; c.from[address] == 0 {
-			delete(c.from, address)
+		if address, ok := c.known[conn]; ok {
+			delete(c.known, conn)
+			c.from.Leave(address)
 		}
 	case http.StateActive, http.StateIdle:
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
@@ -77,7 +78,7 @@ func TestHTTPS(t *testing.T) {
 		Networks:    []bootconfig.Network{{Name: "test", Mode: bootconfig.Off, Address: bootAddress, URL: "http://" + plain}},
 		HTTPAddress: plain, LoaderDirs: []string{loaders},
 		HTTPSAddress: secure, HTTPSBaseURL: "https://" + secure, CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
-		Artifacts: artifact.Options{Dir: t.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: 1},
+		Artifacts: artifact.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 1},
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,7 +15,7 @@ import (
 // TestConnections: who opens too many connections loses those beyond the bound and not the others, and others are served.
 func TestConnections(t *testing.T) {
 	g := NewWithT(t)
-	limits := &connections{most: 5, perAddress: 3}
+	limits := newConnections(5, 3, 4)
 	web := (&Server{}).newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") }), limits)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -49,4 +50,45 @@ func TestConnections(t *testing.T) {
 	g.Expect(served(open(5))).To(BeFalse(), "a sixth of all")
 	g.Expect(first[0].Close()).To(Succeed())
 	g.Eventually(func() bool { return served(open(5)) }).Should(BeTrue(), "there is room again")
+}
+
+// remote is a connection of a client with an address.
+type remote struct {
+	net.Conn
+
+	address net.Addr
+	closed  *bool
+}
+
+func (r remote) RemoteAddr() net.Addr { return r.address }
+
+func (r remote) Close() error {
+	*r.closed = true
+	return nil
+}
+
+// TestConnectionsOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 have the connections that a boot needs and more. One client with all
+// addresses of a /64 has a part of all connections, and the next link has its own.
+func TestConnectionsOfALink(t *testing.T) {
+	g := NewWithT(t)
+	limits := newConnections(mostConnections, mostPerAddress, mostPerPrefix)
+	connect := func(prefix string, server int) bool {
+		closed := false
+		address := &net.TCPAddr{IP: net.ParseIP(fmt.Sprintf("%s%x", prefix, server+1)), Port: 1}
+		limits.changed(remote{address: address, closed: &closed}, http.StateNew)
+		return !closed
+	}
+	for server := range 64 {
+		for range 32 {
+			g.Expect(connect("2001:db8:0:1::", server)).To(BeTrue())
+		}
+	}
+	open := 0
+	for address := range mostConnections {
+		if connect("2001:db8:0:2::", address) {
+			open++
+		}
+	}
+	g.Expect(open).To(Equal(mostConnections / 4))
+	g.Expect(connect("2001:db8:0:3::", 0)).To(BeTrue())
 }

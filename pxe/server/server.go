@@ -66,7 +66,7 @@ func FromFile(c bootconfig.Config) Config {
 		Networks: c.Networks, DHCPAddress: at(c.DHCPPort), ProxyAddress: at(c.DHCPProxyPort), TFTPAddress: at(c.TFTPPort), HTTPAddress: at(c.HTTP.Port),
 		DHCP6Address: at(c.DHCPPort6), DHCP6ProxyAddress: at(c.DHCPProxyPort),
 		LoaderDirs: c.Loaders,
-		Artifacts:  artifact.Options{Dir: c.Artifacts.Dir, MaxBytes: c.Artifacts.MaxBytes, AllowNetworks: c.Artifacts.AllowNetworks},
+		Artifacts:  artifact.Options{Dir: c.Artifacts.Dir, MaxBytes: c.Artifacts.MaxBytes, Outbound: c.Artifacts.Outbound},
 	}
 	if tls := c.HTTP.TLS; tls != nil {
 		config.HTTPSAddress, config.CertFile, config.KeyFile, config.HTTPSBaseURL = at(tls.Port), tls.CertFile, tls.KeyFile, tls.URL
@@ -93,7 +93,9 @@ func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start serves until ctx ends, or until a listener fails.
 func (s *Server) Start(ctx context.Context) error {
-	cache, err := artifact.New(s.Config.Artifacts)
+	options := s.Config.Artifacts
+	options.Log = s.Log.WithName("artifacts")
+	cache, err := artifact.New(options)
 	if err != nil {
 		return fmt.Errorf("open the cache of boot files: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/pin/tftp/v3"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
@@ -45,7 +46,7 @@ func lab6(t *testing.T, mode bootconfig.Mode, booter *pxetest.Booter) *pxetest.F
 				Relays: []netip.Addr{loopback}, // which has but this address to send from
 			}},
 			DHCP6Address: netip.AddrPortFrom(loopback, dhcpPort).String(), TFTPAddress: at(tftpPort), HTTPAddress: at(httpPort), LoaderDirs: []string{loaders},
-			Artifacts: artifact.Options{Dir: t.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: 1},
+			Artifacts: artifact.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 1},
 		},
 		Booter: booter, Log: logr.Discard(),
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
@@ -63,7 +64,7 @@ func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 				LeaseTime: time.Hour,
 			}},
 			DHCPAddress: address(dhcpPort), TFTPAddress: address(tftpPort), HTTPAddress: address(httpPort), LoaderDirs: []string{loaders},
-			Artifacts: artifact.Options{Dir: t.TempDir(), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: 1},
+			Artifacts: artifact.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 1},
 		},
 		Booter: booter, Log: logr.Discard(),
 	}

@@ -16,12 +16,17 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
 )
 
-// Bounds on what is done at once. A request too many is dropped: clients ask again, and would give up at an error.
+// Bounds on what is done at once. A request too many is dropped: clients ask again, and would give up at an error. Firmware asks for the size of a file,
+// then for the file, and often for two files. An IPv6 client has all addresses of its /64, in which may be a rack: 64 servers have 4 transfers each there,
+// and one client a quarter of all.
 const (
 	mostTransfers = 1024
 	mostPerClient = 16
+	mostPerPrefix = 256
 	// mostFailures is how many reads in a row may fail. One is normal; so many mean that the socket is of no use.
 	mostFailures = 100
 )
@@ -35,11 +40,11 @@ type Server struct {
 	Fetched func(mac net.HardwareAddr, from netip.Addr, file string)
 	Log     logr.Logger
 
-	most, perClient int // bounds; those of the constants where they are 0
+	most int // mostTransfers where it is 0
 
 	mu      sync.Mutex
 	running map[netip.AddrPort]bool // by client
-	clients map[netip.Addr]int
+	clients quota.Clients
 }
 
 // Serve answers requests until ctx ends. It closes conn, which must be a UDP socket. Several may be served at once.
@@ -133,14 +138,13 @@ func reader(conn net.PacketConn) (packetReader, error) {
 func (s *Server) enter(from netip.AddrPort) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running[from] || len(s.running) >= cmp.Or(s.most, mostTransfers) || s.clients[from.Addr()] >= cmp.Or(s.perClient, mostPerClient) {
+	if s.running == nil {
+		s.running, s.clients = map[netip.AddrPort]bool{}, quota.Clients{PerAddress: mostPerClient, PerPrefix: mostPerPrefix}
+	}
+	if s.running[from] || len(s.running) >= cmp.Or(s.most, mostTransfers) || !s.clients.Enter(from.Addr()) {
 		return false
 	}
-	if s.running == nil {
-		s.running, s.clients = map[netip.AddrPort]bool{}, map[netip.Addr]int{}
-	}
 	s.running[from] = true
-	s.clients[from.Addr()]++
 	return true
 }
 
@@ -148,9 +152,7 @@ func (s *Server) leave(from netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, from)
-	if s.clients[from.Addr()]--; s.clients[from.Addr()] == 0 {
-		delete(s.clients, from.Addr())
-	}
+	s.clients.Leave(from.Addr())
 }
 
 // answer sends what is asked for, and notes how it ended.

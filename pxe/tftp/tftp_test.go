@@ -19,6 +19,8 @@ import (
 	. "github.com/onsi/gomega"
 	client "github.com/pin/tftp/v3"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
 )
 
 // lab is a server with one boot loader.
@@ -244,7 +246,7 @@ func TestWindow(t *testing.T) {
 func (l *lab) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.running) == 0 && len(l.clients) == 0
+	return len(l.running) == 0
 }
 
 // TestDuplicates: an acknowledgement that comes twice brings no block twice, or every packet would come twice from then on
@@ -315,7 +317,7 @@ func TestBounds(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t, 10)
 	l.mu.Lock()
-	l.perClient = 4
+	l.running, l.clients = map[netip.AddrPort]bool{}, quota.Clients{PerAddress: 4}
 	l.mu.Unlock()
 	before := testutil.ToFloat64(requests.WithLabelValues(outcomeBusy))
 	for range 10 {
@@ -337,6 +339,34 @@ func TestBounds(t *testing.T) {
 	p.g.Expect(p.silent(300*time.Millisecond)).To(BeTrue(), "a request that is repeated is one")
 	p.ack(1)
 	g.Eventually(l.idle).Should(BeTrue())
+}
+
+// TestTransfersOfAClient: an address has a few transfers at once, and an IPv6 client with all addresses of its /64 a part of all. 64 servers of a rack
+// in one /64 have what their firmware needs.
+func TestTransfersOfAClient(t *testing.T) {
+	g := NewWithT(t)
+	s := &Server{}
+	enter := func(format string, address, transfers int) (entered int) {
+		for port := range transfers {
+			if s.enter(netip.AddrPortFrom(netip.MustParseAddr(fmt.Sprintf(format, address)), uint16(port))) {
+				entered++
+			}
+		}
+		return entered
+	}
+	g.Expect(enter("192.0.2.%d", 1, 100)).To(Equal(16))
+	g.Expect(enter("192.0.2.%d", 2, 1)).To(Equal(1))
+	g.Expect(enter("2001:db8::%x", 1, 100)).To(Equal(16))
+	for server := range 64 {
+		g.Expect(enter("2001:db8:0:1::%x", server, 4)).To(Equal(4))
+	}
+	transfers := 0
+	for address := range 1000 {
+		transfers += enter("2001:db8:0:2::%x", address, 1)
+	}
+	g.Expect(transfers).To(Equal(mostTransfers / 4))
+	s.leave(netip.MustParseAddrPort("[2001:db8:0:2::]:0"))
+	g.Expect(enter("2001:db8:0:2::%x", 1000, 2)).To(Equal(1))
 }
 
 // TestStops: the server ends with its context, whatever is under way.

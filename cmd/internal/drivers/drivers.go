@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// All returns the drivers by URL scheme, for bmc.NewPool. permit lists the loopback and link-local networks where BMCs may be.
+// All returns the drivers by URL scheme, for bmc.NewPool. permit is which addresses BMCs may have.
 func All(permit bmc.Permit) map[string]bmc.Driver {
 	all := (&bmclib.Driver{Permit: permit}).Drivers()
 	overRedfish := (&redfish.Driver{Permit: permit}).Driver()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
 )
 
@@ -114,7 +115,7 @@ func (d *draft) setBMC(cell string) error {
 	if strings.Contains(cell, "@") {
 		return errors.New("the URL holds credentials: write them into the columns username and password")
 	}
-	known := drivers.All(nil)
+	known := drivers.All(bmc.Permit{})
 	u, err := url.Parse(cell)
 	switch {
 	case err != nil || u.Scheme == "" || u.Hostname() == "":

@@ -39,6 +39,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/remediation"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/template"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
@@ -266,7 +267,7 @@ func (p *Provider) addBoot(ctx context.Context, mgr ctrl.Manager) error {
 	p.boots = &server.Server{Booter: booter, Log: log, Config: server.Config{
 		Networks:    networks,
 		DHCPAddress: at(s.ports.dhcp), TFTPAddress: at(s.ports.tftp), HTTPAddress: at(s.ports.http), LoaderDirs: []string{s.loaders},
-		Artifacts: artifact.Options{Dir: s.files, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RetryAfter: 10 * time.Millisecond},
+		Artifacts: artifact.Options{Dir: s.files, Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 10 * time.Millisecond},
 	}}
 	return errors.Join(mgr.Add(booter), mgr.Add(p.boots))
 }

@@ -155,7 +155,7 @@ func (r *Rack) Endpoint() (host string, port uint16) {
 // ManagerArgs are the flags of a manager whose boot server serves the rack.
 func (r *Rack) ManagerArgs() []string {
 	return []string{
-		"--boot-config=" + filepath.Join(r.Dir, bootConfig), "--bmc-allow-network=127.0.0.0/8", "--boot-timeout=5m", "--power-active-interval=1s", "--power-poll-interval=5s",
+		"--boot-config=" + filepath.Join(r.Dir, bootConfig), "--boot-timeout=5m", "--power-active-interval=1s", "--power-poll-interval=5s",
 	}
 }
 
@@ -191,6 +191,7 @@ tftp: {port: %d}
 dhcp: {port: %d, proxyPort: 0}
 loaders: [%q]
 artifacts: {dir: %q, allowNetworks: [127.0.0.0/8]}
+bmcs: {allowNetworks: [127.0.0.0/8]}
 networks:
 - name: rack
   mode: authoritative

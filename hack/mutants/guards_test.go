@@ -1,0 +1,73 @@
+package mutants_test
+
+const (
+	policyFile      = "inventory/outbound/outbound.go"
+	fetchFile       = "pxe/artifact/fetch.go"
+	lanesFile       = "pxe/artifact/lanes.go"
+	shareFile       = "pxe/artifact/share.go"
+	transferFile    = "pxe/artifact/transfer.go"
+	outboundFile    = "pxe/bootconfig/file.go"
+	triesFile       = "pxe/limit.go"
+	quotaFile       = "pxe/quota/quota.go"
+	connectionsFile = "pxe/server/http.go"
+	tftpFile        = "pxe/tftp/tftp.go"
+)
+
+// guardTests are the tests that have to notice a mutant of a file, where the others of the package take long.
+var guardTests = map[string]string{
+	fetchFile:       "ReadOracle|PortScan|WhereFrom|ErrorsHaveNoContent",
+	lanesFile:       "Lanes|DrippingOrigins|FetchesOfAnOrigin",
+	triesFile:       "Tries|Guessing",
+	connectionsFile: "Connections",
+	tftpFile:        "TransfersOfAClient",
+}
+
+// guards are the mutants of what keeps hostile users in their bounds.
+var guards = []mutant{
+	// Where the provider connects to.
+	{"loopback is connected to", policyFile, "case ip.IsLoopback() || ", "case "},
+	{"link-local addresses are connected to", policyFile, "ip.IsLinkLocalUnicast() || ", ""},
+	{"metadata services are connected to", policyFile, "	case within(metadata, ip):\n		return \"an address of a cloud metadata service\", nil\n", ""},
+	{"the provider connects to itself", policyFile, "return ok && network.IP.Equal(ip.AsSlice())", "return ok && network.IP == nil"},
+	{"mapped addresses are connected to", policyFile, "	ip = ip.Unmap().WithZone(\"\")\n", ""},
+	{"translated addresses are connected to", policyFile, "	if translated.Contains(ip) {", "	if false {"},
+	{"denied networks are connected to", policyFile, "within(p.DenyNetworks, ip) && ", "false && "},
+	{"a name that is allowed leads everywhere", policyFile, "	reason, err := p.refused(ip)\n", "	if slices.Contains(p.AllowHosts, host) {\n		return nil\n	}\n	reason, err := p.refused(ip)\n"},
+	{"the address that is connected to is not checked", policyFile, "		return check(host, target.Addr())\n", "		_, _ = host, target\n		return nil\n"},
+	{"the networks of the cluster are connected to", outboundFile, "	c.Deny(c.ClusterNetworks...)\n", ""},
+	{"other boot servers are connected to", outboundFile, "if n.Address.IsValid() {", "if false {"},
+
+	// What users read of a fetch.
+	{"the error has the checksum of what came", fetchFile, "fmt.Errorf(\"%w: it should be %s\", ErrChecksum, a.Checksum)", "fmt.Errorf(\"%w: it is %s:%s and should be %s\", ErrChecksum, kindOf(a), got, a.Checksum)"},
+	{"the error says why nobody answered", fetchFile, "		return &fetchError{errNoFile, err}\n", "		return err\n"},
+	{"the error says what was answered", fetchFile, "return &fetchError{errNoFile, errors.New(\"the origin answered \" + response.Status)}", "return errors.New(\"the origin answered \" + response.Status)"},
+	{"the error has the size of what came", fetchFile, "return &fetchError{errNoFile, fmt.Errorf(\"the origin ended", "return &fetchError{fmt.Errorf(\"%d bytes\", response.ContentLength), fmt.Errorf(\"the origin ended"},
+	{"the log has the query of a URL", fetchFile, "origin.Host + origin.Path // a", "origin.Host + origin.Path + origin.RawQuery // a"},
+
+	// Fetches.
+	{"an origin may have three fetches", lanesFile, "l.byLane[wanted] < laneOrigin", "l.byLane[wanted] <= laneOrigin"},
+	{"an origin may have all fetches", lanesFile, "l.byLane[wanted] < laneOrigin && ", ""},
+	{"a namespace may have all fetches", lanesFile, "(l.all < laneShared || l.byNamespace[wanted.namespace] < laneOwn)", "l.all < laneShared"},
+	{"fetches in all are without bound", lanesFile, "l.all < laneAll && ", ""},
+	{"the first that came is next", lanesFile, "l.free(w.lane) && (next < 0 || l.byNamespace[w.lane.namespace] < l.byNamespace[l.waiting[next].lane.namespace])", "l.free(w.lane) && next < 0"},
+	{"a byte keeps a lane", transferFile, "return m.read.Swap(0) >= least", "return m.read.Swap(0) > 0"},
+	{"what came long ago keeps a lane", transferFile, "m.read.Swap(0)", "m.read.Load()"},
+
+	// Room.
+	{"a namespace may fill the cache", shareFile, "			if path = c.overShare(use, share); path == \"\" {", "			if path == \"\" {"},
+	{"fetches may fill the cache", shareFile, "			if c.revoke(use, share) {", "			if false {"},
+	{"a namespace takes more than its share from others", shareFile, "			if use[namespace] > share {", "			if use[namespace] > c.opts.MaxBytes {"},
+	{"one of its namespaces loses a file for all", shareFile, "	least := int64(math.MaxInt64)\n		for namespace := range f.holders {\n			least = min(least", "	least := int64(math.MinInt64)\n		for namespace := range f.holders {\n			least = max(least"},
+	{"a fetch that gave way goes on", shareFile, "	if r.revoked {\n		return 0, errGaveWay\n	}\n", ""},
+	{"a file that gave way is kept", shareFile, "	if r.revoked {\n		return errGaveWay\n	}\n", ""},
+
+	// Clients.
+	{"a client guesses from all addresses of its link", triesFile, "ok && !triesLeft(t.prefixes, prefix)", "ok && false && !triesLeft(t.prefixes, prefix)"},
+	{"the servers of a rack use up each other's tries", triesFile, "const rackServers = 64", "const rackServers = 1"},
+	{"an address has any number of connections and transfers", quotaFile, "c.addresses[address] >= c.PerAddress || ", ""},
+	{"a link has any number of connections and transfers", quotaFile, " || counted && c.prefixes[prefix] >= c.PerPrefix", ""},
+	{"connections are not counted by client", connectionsFile, " || !c.from.Enter(address)", ""},
+	{"the servers of a rack use up each other's connections", connectionsFile, "mostPerPrefix   = 2048", "mostPerPrefix   = 256"},
+	{"transfers are not counted by client", tftpFile, " || !s.clients.Enter(from.Addr())", ""},
+	{"the servers of a rack use up each other's transfers", tftpFile, "mostPerPrefix = 256", "mostPerPrefix = 16"},
+}

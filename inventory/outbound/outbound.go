@@ -1,0 +1,126 @@
+// Package outbound decides which addresses the provider connects to for users of the API, who name the addresses of BMCs and of boot
+// artifacts. Without it a user reaches through the provider what only the provider's machine reaches.
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Policy is which addresses may be connected to. The zero value permits every address except those that are refused by default: loopback,
+// link-local, multicast and reserved addresses, those of cloud metadata services, and those of this machine.
+type Policy struct {
+	// AllowNetworks are permitted whatever else applies to their addresses.
+	AllowNetworks []netip.Prefix
+	// AllowHosts are names, in lower case and without a dot at the end, whose addresses are permitted although DenyNetworks has them. They
+	// do not permit what is refused by default: a name may resolve to any address.
+	AllowHosts []string
+	// DenyNetworks are refused in addition to what is refused by default.
+	DenyNetworks []netip.Prefix
+
+	interfaceAddresses func() ([]net.Addr, error) // net.InterfaceAddrs where it is nil
+}
+
+// RefusedError is the error for an address that may not be connected to.
+type RefusedError struct {
+	Address netip.Addr
+	// Reason is what kind of address it is.
+	Reason string
+}
+
+// Error returns a sentence with the address. A user who named a host need not learn to which address it resolves here.
+func (r *RefusedError) Error() string { return r.Address.String() + " is " + r.Reason }
+
+// reserved are addresses that are none of a machine in a network of servers or BMCs.
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),   // RFC 6890
+	netip.MustParsePrefix("240.0.0.0/4"), // RFC 6890, with the limited broadcast address
+	netip.MustParsePrefix("::/96"),       // RFC 4291, section 2.5.5.1: IPv4-compatible addresses, deprecated
+}
+
+// metadata are addresses of cloud metadata services that are not link-local. What they answer often has credentials of the machine.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::/32"),      // AWS: metadata (::254), credentials of EKS Pods (::23)
+	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
+	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
+	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
+	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
+}
+
+// translated is the prefix of IPv4 addresses behind a NAT64 gateway (RFC 6052, section 2.1).
+var translated = netip.MustParsePrefix("64:ff9b::/96")
+
+// Check returns a *RefusedError for an address of a host that may not be connected to.
+func (p Policy) Check(host string, ip netip.Addr) error {
+	ip = ip.Unmap().WithZone("")
+	if within(p.AllowNetworks, ip) {
+		return nil
+	}
+	reason, err := p.refused(ip)
+	if err != nil {
+		return err
+	}
+	if reason == "" && within(p.DenyNetworks, ip) && !slices.Contains(p.AllowHosts, strings.ToLower(strings.TrimSuffix(host, "."))) {
+		reason = "in a network that the configuration denies"
+	}
+	if reason != "" {
+		return &RefusedError{Address: ip, Reason: reason}
+	}
+	if translated.Contains(ip) {
+		bytes := ip.As16()
+		return p.Check(host, netip.AddrFrom4([4]byte(bytes[12:])))
+	}
+	return nil
+}
+
+// refused returns the reason why an address is refused by default, or "".
+func (p Policy) refused(ip netip.Addr) (string, error) {
+	switch {
+	case ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || within(reserved, ip):
+		return "a loopback, link-local, multicast or reserved address", nil
+	case within(metadata, ip):
+		return "an address of a cloud metadata service", nil
+	}
+	addresses := net.InterfaceAddrs
+	if p.interfaceAddresses != nil {
+		addresses = p.interfaceAddresses
+	}
+	own, err := addresses()
+	if err != nil {
+		return "", fmt.Errorf("read the addresses of this machine: %w", err)
+	}
+	if slices.ContainsFunc(own, func(a net.Addr) bool {
+		network, ok := a.(*net.IPNet)
+		return ok && network.IP.Equal(ip.AsSlice())
+	}) {
+		return "an address of the provider itself", nil
+	}
+	return "", nil
+}
+
+func within(networks []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) })
+}
+
+// Dial connects to an address like net.Dialer.DialContext. Each address is checked by Check or the like right before the connection to it: a
+// name that resolves to another address at each lookup does not pass the check with one address and connect to another.
+func Dial(ctx context.Context, timeout time.Duration, check func(host string, ip netip.Addr) error, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: timeout, ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+		target, err := netip.ParseAddrPort(resolved)
+		if err != nil {
+			return err
+		}
+		return check(host, target.Addr())
+	}}
+	return dialer.DialContext(ctx, network, address)
+}
