@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,27 +90,27 @@ type built struct {
 	pod  corev1.PodSpec
 }
 
-// TestManifests: what is installed, with the boot server in the manager and apart from it, says the same of the user and the capability as
-// the Deployment that the image is run by here.
+// TestManifests: every Deployment has the user and the capability of the one that the image is run by here, and those with a boot server have the
+// node's network.
 func TestManifests(t *testing.T) {
 	want := deployment(t)
-	for _, folder := range []string{"default", "boot"} {
+	for folder, deployments := range map[string]int{"default": 2, "single-pod": 1, "additional-boot": 1} {
 		g := NewWithT(t)
 		built := must(t, filepath.Join(controllerstest.Root(), ".cache", "bin", "kustomize"), "build", filepath.Join(controllerstest.Root(), "config", folder))
 		found := 0
 		for document := range strings.SplitSeq(built, "\n---\n") {
 			var d appsv1.Deployment
-			g.Expect(yaml.Unmarshal([]byte(document), &d)).To(Succeed())
+			g.Expect(yaml.Unmarshal(withDefaults([]byte(document)), &d)).To(Succeed())
 			if d.Kind != "Deployment" {
 				continue
 			}
 			found++
 			pod := d.Spec.Template.Spec
-			g.Expect(pod.HostNetwork).To(BeTrue())
+			g.Expect(pod.HostNetwork).To(Equal(slices.Contains(pod.Containers[0].Args, "--boot-config=/etc/capbm/boot.yaml")), d.Name)
 			g.Expect(pod.SecurityContext).To(Equal(want.SecurityContext))
 			g.Expect(pod.Containers[0].SecurityContext).To(Equal(want.Containers[0].SecurityContext))
 		}
-		g.Expect(found).To(Equal(1), folder)
+		g.Expect(found).To(Equal(deployments), folder)
 	}
 }
 
