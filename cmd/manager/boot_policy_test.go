@@ -201,7 +201,7 @@ func deniedSecrets(t *testing.T, c client.Client) {
 	}
 	token := secret("a-token", corev1.SecretTypeServiceAccountToken)
 	g.Expect(env.Client.Create(t.Context(), token, client.DryRunAll)).To(Succeed(), "it is about the boot server alone")
-	g.Expect(c.Create(t.Context(), key)).To(Succeed())
+	g.Expect(c.Create(t.Context(), key, client.DryRunAll)).To(Succeed())
 }
 
 // allowed checks that the policy lets through what the boot server writes, step by step.
