@@ -7,6 +7,7 @@ IMAGE ?= ghcr.io/capbm-io/cluster-api-provider-baremetal:$(VERSION)
 BIN := .cache/bin
 ARCH ?= amd64
 OUT := out/infrastructure-baremetal/$(VERSION)
+SBOMS = $(wildcard out/image/cluster-api-provider-baremetal-$(VERSION)-*.cdx.json)
 LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kubectl kubeadm hollow-kubelet \
 	capi-core capi-kubeadm-bootstrap capi-kubeadm-control-plane clusterctl kustomize
 
@@ -38,6 +39,7 @@ unit: lab-programs peers ## Unit tests, controllers against a real API server (e
 	@hack/promtool.sh
 	go test -race -timeout 15m $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
 	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager
+	go -C hack/image test -race ./...
 
 .PHONY: properties-full
 properties-full: ## The properties of the lifecycle over many more sequences, from a new SEED each time, and how often each state and transition was visited. CHECKS=5000
@@ -175,13 +177,14 @@ build: ## Build the manager, bmcsim and bmcctl.
 	CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/...
 
 .PHONY: image
-image: ## Write the image to out/image/ as an OCI archive, without a container engine; Debian. ARCH=arm64 for the other architecture.
+image: ## Write the image and its SBOM to out/image/, as an OCI archive and without a container engine; Debian. ARCH=arm64 for the other architecture.
 	@hack/image.sh $(IMAGE) $(ARCH) out/image/cluster-api-provider-baremetal-$(VERSION)-$(ARCH).tar
 
 .PHONY: release
-release: ## Write what clusterctl installs and generates from to out/, as VERSION and with IMAGE.
+release: ## Write what clusterctl installs and generates from to out/, as VERSION and with IMAGE (NAME:TAG@sha256:DIGEST); and the SBOMs of make image.
 	@hack/build.sh kustomize
 	@hack/release.sh $(OUT) $(IMAGE)
+	@$(if $(SBOMS),cp $(SBOMS) $(OUT)/)
 	@ls $(OUT)
 
 .PHONY: lab-programs

@@ -214,6 +214,53 @@ func TestCRDsPassClusterctl(t *testing.T) {
 	}
 }
 
+// TestLoggers: a program that uses the client of controller-runtime gives it a logger. Without one controller-runtime prints a stack trace after 30 s into what
+// the program tells people.
+func TestLoggers(t *testing.T) {
+	folders := goFiles(t)
+	checked := 0
+	for folder, files := range folders {
+		if files[0].syntax.Name.Name != "main" || !reaches(folders, folder, "sigs.k8s.io/controller-runtime/pkg/client", map[string]bool{}) {
+			continue
+		}
+		checked++
+		if !slices.ContainsFunc(files, func(f file) bool { return !f.isTest() && f.calls("SetLogger") }) {
+			t.Errorf("%s uses the client of controller-runtime: call ctrl.SetLogger first", folder)
+		}
+	}
+	if checked < 3 {
+		t.Errorf("%d programs use the client of controller-runtime: this test looks at the wrong place", checked)
+	}
+}
+
+// reaches is true when a package imports another, itself or by packages of ours.
+func reaches(folders map[string][]file, folder, imported string, seen map[string]bool) bool {
+	if seen[folder] {
+		return false
+	}
+	seen[folder] = true
+	return slices.ContainsFunc(folders[folder], func(f file) bool {
+		if f.isTest() {
+			return false
+		}
+		direct := slices.ContainsFunc(f.syntax.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(imported) })
+		return direct || slices.ContainsFunc(f.ours(), func(to string) bool { return reaches(folders, to, imported, seen) })
+	})
+}
+
+// calls is true when the file calls a function of that name of another package.
+func (f file) calls(name string) bool {
+	found := false
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			selector, isSelector := call.Fun.(*ast.SelectorExpr)
+			found = found || isSelector && selector.Sel.Name == name
+		}
+		return !found
+	})
+	return found
+}
+
 // file is a Go file of this module, whatever its build constraints.
 type file struct {
 	name   string

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the image of the manager as an OCI archive: hack/image.sh NAME:TAG ARCH OUTPUT. It needs neither a container engine nor root, but
+# Builds the image of the manager as an OCI archive, OUTPUT, and its software bill of materials beside it: hack/image.sh NAME:TAG ARCH OUTPUT. It needs neither a container engine nor root, but
 # Debian's apt-get. The same commit with the same packages in .cache/image gives the same bytes, wherever it is built.
 set -euo pipefail
 
@@ -29,5 +29,5 @@ trap 'rm -rf "$work"' EXIT
 CGO_ENABLED=0 GOOS=linux GOARCH=$arch GOFLAGS='' go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/manager" ./cmd/manager
 (cd hack/image && GOFLAGS='' go build -buildvcs=false -o "$work/image" .)
 digest=$("$work/image" --manager "$work/manager" --packages ".cache/image/$arch" --loaders .cache/loaders --license LICENSE --arch "$arch" \
-  --name "$name" --version "${name##*:}" --revision "$revision" --epoch "$epoch" --output "$output")
+  --name "$name" --version "${name##*:}" --revision "$revision" --epoch "$epoch" --output "$output" --sbom "${output%.tar}.cdx.json")
 echo "$digest $output"

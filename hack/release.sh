@@ -14,8 +14,9 @@ rm -f "$out"/*.yaml
 build() { "$root/.cache/bin/kustomize" build "$root/config/$1" -o "$out/$2"; }
 
 build default infrastructure-components.yaml
-build boot boot-components.yaml
-sed -i "s#ghcr.io/capbm-io/cluster-api-provider-baremetal:dev#$image#" "$out/infrastructure-components.yaml" "$out/boot-components.yaml"
+build single-pod single-pod-components.yaml
+build additional-boot boot-components.yaml
+sed -i "s#ghcr.io/capbm-io/cluster-api-provider-baremetal:dev#$image#" "$out"/*-components.yaml
 build templates cluster-template.yaml
 for kind in flavors:cluster-template clusterclasses:clusterclass; do
   for folder in "$root/config/templates/${kind%:*}"/*/; do

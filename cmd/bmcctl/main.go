@@ -13,7 +13,9 @@ import (
 	"syscall"
 	"unicode"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // The exit codes.
@@ -25,7 +27,8 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	context.AfterFunc(ctx, stop)   // a second signal ends it at once
+	ctrl.SetLogger(logr.Discard()) // errors are returned, and printed here
 	os.Exit(run(ctx, os.Args[1:], console{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -169,6 +170,39 @@ func deniedLeases(t *testing.T, c client.Client) {
 	g.Expect(c.Create(ctx, lease("dhcp-127-0-82-98", true), client.DryRunAll)).To(Succeed())
 	g.Expect(c.Update(ctx, changed(given, given.Labels), client.DryRunAll)).To(Succeed())
 	g.Expect(env.Client.Update(ctx, changed(leader, nil), client.DryRunAll)).To(Succeed(), "it is about the boot server alone")
+}
+
+// deniedSecrets checks that the boot server can create the Secret of its key and no other: Kubernetes writes a token of any account of the namespace into
+// a Secret of type service-account-token, which the boot server could read under the name of its key. The boot server created its key before.
+func deniedSecrets(t *testing.T, c client.Client) {
+	t.Helper()
+	g := NewWithT(t)
+	secret := func(name string, kind corev1.SecretType) *corev1.Secret {
+		return &corev1.Secret{Type: kind, ObjectMeta: metav1.ObjectMeta{
+			Namespace: "capbm-system", Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "capbm-manager"},
+		}}
+	}
+	key := secret(keySecret, corev1.SecretTypeOpaque)
+	g.Expect(env.Client.Delete(t.Context(), key)).To(Succeed(), "as when somebody has it recreated")
+	env.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: "capbm-manager"}})
+	generated := secret("", corev1.SecretTypeOpaque)
+	generated.GenerateName = keySecret
+	const byName, byType = "must not write a Secret other than capbm-boot-key", "must not write a Secret of a type other than Opaque"
+	for _, denied := range []struct {
+		secret *corev1.Secret
+		says   string
+	}{
+		{secret(keySecret, corev1.SecretTypeServiceAccountToken), byType},
+		{secret("a-token", corev1.SecretTypeServiceAccountToken), byName},
+		{secret(keySecret, "example.com/any"), byType},
+		{secret("capbm-boot-tls", corev1.SecretTypeOpaque), byName},
+		{generated, byName},
+	} {
+		g.Expect(c.Create(t.Context(), denied.secret)).To(MatchError(And(ContainSubstring("denied request"), ContainSubstring(denied.says))))
+	}
+	token := secret("a-token", corev1.SecretTypeServiceAccountToken)
+	g.Expect(env.Client.Create(t.Context(), token, client.DryRunAll)).To(Succeed(), "it is about the boot server alone")
+	g.Expect(c.Create(t.Context(), key, client.DryRunAll)).To(Succeed())
 }
 
 // allowed checks that the policy lets through what the boot server writes, step by step.

@@ -57,7 +57,7 @@ var (
 	relayAddress = netip.MustParseAddr("127.0.82.2")
 )
 
-// bootUser is the service account of a boot server that runs apart.
+// bootUser is the service account of the boot server.
 const bootUser = "system:serviceaccount:capbm-system:capbm-boot"
 
 // bootRole makes the service account of the boot server, with what config installs for it and no other role, and returns its kubeconfig and a client of its own.
@@ -70,20 +70,15 @@ func bootRole(t *testing.T) (kubeconfig string, c client.Client) {
 	for _, o := range build(t, "rbac") {
 		switch what := o.GetKind() + " " + o.GetName(); what {
 		case "ClusterRole capbm-system-boot", "ClusterRole capbm-system-boot-data", "Role capbm-boot",
+			"ServiceAccount capbm-boot", "ClusterRoleBinding capbm-system-boot", "RoleBinding capbm-boot",
 			"ValidatingAdmissionPolicy capbm-system-boot", "ValidatingAdmissionPolicyBinding capbm-system-boot",
-			"ValidatingAdmissionPolicy capbm-system-boot-leases", "ValidatingAdmissionPolicyBinding capbm-system-boot-leases":
+			"ValidatingAdmissionPolicy capbm-system-boot-leases", "ValidatingAdmissionPolicyBinding capbm-system-boot-leases",
+			"ValidatingAdmissionPolicy capbm-system-boot-secrets", "ValidatingAdmissionPolicyBinding capbm-system-boot-secrets":
 			installed = append(installed, what)
 			env.Create(t, &o)
 		}
 	}
-	for _, o := range build(t, "boot") {
-		switch what := o.GetKind() + " " + o.GetName(); what {
-		case "ServiceAccount capbm-boot", "ClusterRoleBinding capbm-boot", "RoleBinding capbm-boot":
-			installed = append(installed, what)
-			env.Create(t, &o)
-		}
-	}
-	g.Expect(installed).To(HaveLen(10))
+	g.Expect(installed).To(HaveLen(12))
 	config, content := env.User(t, bootUser)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(os.WriteFile(kubeconfig, content, 0o600)).To(Succeed())
@@ -227,6 +222,7 @@ func TestBootRole(t *testing.T) {
 	deniedOnceWritten(t, c, record)
 	deniedStages(t, c, record)
 	deniedLeases(t, c)
+	deniedSecrets(t, c)
 	allowed(t, c, namespace)
 }
 

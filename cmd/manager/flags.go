@@ -22,6 +22,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
+// Where health and diagnostics are served by default: a boot server is in the network of the servers, which have no use for either. A
+// Deployment names the address of its Pod.
+const (
+	loopbackHealth      = "127.0.0.1:9440"
+	loopbackDiagnostics = "127.0.0.1:8443"
+)
+
 // flags returns the flags. docs/manager.md lists them.
 func (o *options) flags() *pflag.FlagSet {
 	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
@@ -35,13 +42,15 @@ func (o *options) flags() *pflag.FlagSet {
 	o.leader.addFlags(set)
 	o.concurrency.addFlags(set)
 	o.webhooks.addFlags(set)
-	set.StringVar(&o.healthAddress, "health-addr", ":9440", "Address of /healthz and /readyz. 0 serves none.")
+	set.StringVar(&o.healthAddress, "health-addr", loopbackHealth, "Address of /healthz and /readyz. 0 serves none.")
 	set.StringVar(&o.profiler, "profiler-address", "", "Address of the profiler (pprof), like localhost:6060: whoever reaches it needs no permission. Off by default.")
 	o.addHostFlags(set)
 	set.StringVar(&o.bootConfig, "boot-config", "", "The configuration file (docs/network-boot.md): of the boot component, which needs it, and of where BMCs may be.")
 	set.StringVar(&o.printDHCP, "print-dhcp-config", "",
 		"Print what a DHCP server of your own must say to point at this boot server, for "+strings.Join(dhcp.Software(), ", ")+", and end.")
 	capiflags.AddManagerOptions(set, &o.manager)
+	diagnostics := set.Lookup("diagnostics-address")
+	diagnostics.DefValue, o.manager.DiagnosticsAddress = loopbackDiagnostics, loopbackDiagnostics
 	logsv1.AddFlags(o.logs, set)
 	set.AddGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName)) // controller-runtime's
 	return set

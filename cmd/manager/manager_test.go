@@ -334,7 +334,9 @@ func TestDiagnostics(t *testing.T) {
 	g := NewWithT(t)
 	kubeconfig, namespace := admin(t), env.Namespace(t)
 	metrics, profiler := freeTCP(t), freeTCP(t)
-	startManager(t, kubeconfig, "--namespace="+namespace, "--diagnostics-address="+metrics, "--profiler-address="+profiler, "--logging-format=json",
+	// In brackets, as the Deployments write it for addresses of both families.
+	bracketed := "[" + strings.Replace(metrics, ":", "]:", 1)
+	startManager(t, kubeconfig, "--namespace="+namespace, "--diagnostics-address="+bracketed, "--profiler-address="+profiler, "--logging-format=json",
 		"--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "--tls-min-version=VersionTLS12")
 	get := func(url string, config *tls.Config) (int, error) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

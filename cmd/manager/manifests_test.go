@@ -13,12 +13,19 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+// The Deployments.
+const (
+	managerName = "capbm-controller-manager"
+	bootName    = "capbm-boot"
 )
 
 // manifests are what kustomize makes of a folder of config, with the defaults of clusterctl's variables.
@@ -44,17 +51,17 @@ func build(t *testing.T, folder string) manifests {
 	}
 }
 
-// get returns the one object of a kind.
-func (all manifests) get(t *testing.T, kind string, into any) {
+// get reads the one object of a kind, of a name unless that is empty.
+func (all manifests) get(t *testing.T, kind, name string, into any) {
 	t.Helper()
 	g := NewWithT(t)
 	var found []unstructured.Unstructured
 	for _, o := range all {
-		if o.GetKind() == kind {
+		if o.GetKind() == kind && (name == "" || o.GetName() == name) {
 			found = append(found, o)
 		}
 	}
-	g.Expect(found).To(HaveLen(1), kind)
+	g.Expect(found).To(HaveLen(1), "%s %s", kind, name)
 	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(found[0].Object, into)).To(Succeed())
 }
 
@@ -79,8 +86,14 @@ func ports(d *appsv1.Deployment) map[string]int {
 
 // TestWebhookManifests: the webhooks' configuration, Service, certificate and flags speak of the same things.
 func TestWebhookManifests(t *testing.T) {
+	for _, folder := range []string{"default", "single-pod"} {
+		t.Run(folder, func(t *testing.T) { webhookManifests(t, build(t, folder)) })
+	}
+}
+
+func webhookManifests(t *testing.T, all manifests) {
+	t.Helper()
 	g := NewWithT(t)
-	all := build(t, "default")
 	var deployment appsv1.Deployment
 	var service corev1.Service
 	var certificate struct {
@@ -93,14 +106,14 @@ func TestWebhookManifests(t *testing.T) {
 			SecretName string   `json:"secretName"`
 		} `json:"spec"`
 	}
-	all.get(t, "Deployment", &deployment)
-	all.get(t, "Service", &service)
-	all.get(t, "Certificate", &certificate)
+	all.get(t, "Deployment", managerName, &deployment)
+	all.get(t, "Service", "", &service)
+	all.get(t, "Certificate", "", &certificate)
 	o := flagsOf(t, &deployment)
 	pod := deployment.Spec.Template
 	g.Expect(pod.Spec.Containers[0].Args).To(ContainElement("--webhook-host=$(POD_IP)"))
 	g.Expect(ports(&deployment)).To(HaveKeyWithValue("webhook-server", o.webhooks.port))
-	g.Expect(o.webhooks.port).NotTo(BeElementOf(9440, 9441, 8443, 8444), "the other ports of the node's network")
+	g.Expect(o.webhooks.port).NotTo(BeElementOf(9440, 9441, 8443, 8444), "the other ports of the node's network, which a single Pod has")
 	g.Expect(labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels))).To(BeTrue())
 	g.Expect(service.Spec.Ports[0].TargetPort.StrVal).To(Equal("webhook-server"))
 	g.Expect(certificate.Spec.DNSNames).To(ContainElement(service.Name + "." + service.Namespace + ".svc"))
@@ -128,15 +141,21 @@ func TestWebhookManifests(t *testing.T) {
 	}
 }
 
-// TestBootManifests: a boot server that runs apart has no webhooks, and is nobody whom their Service leads to.
+// TestBootManifests: a boot server has no webhooks, and is nobody whom their Service leads to.
 func TestBootManifests(t *testing.T) {
 	g := NewWithT(t)
-	var boot appsv1.Deployment
+	var boot, another appsv1.Deployment
 	var service corev1.Service
-	build(t, "boot").get(t, "Deployment", &boot)
-	build(t, "default").get(t, "Service", &service)
-	g.Expect(flagsOf(t, &boot).components).To(Equal([]string{componentBoot}))
-	g.Expect(ports(&boot)).NotTo(HaveKey("webhook-server"))
-	g.Expect(boot.Spec.Template.Spec.Containers[0].Args).NotTo(ContainElement(ContainSubstring("webhook")))
-	g.Expect(labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(boot.Spec.Template.Labels))).To(BeFalse())
+	all := build(t, "default")
+	all.get(t, "Service", "", &service)
+	all.get(t, "Deployment", bootName, &boot)
+	build(t, "additional-boot").get(t, "Deployment", "", &another)
+	for _, d := range []*appsv1.Deployment{&boot, &another} {
+		g.Expect(ports(d)).NotTo(HaveKey("webhook-server"))
+		g.Expect(d.Spec.Template.Spec.Containers[0].Args).NotTo(ContainElement(ContainSubstring("webhook")))
+		g.Expect(labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels))).To(BeFalse())
+	}
+	selector, err := metav1.LabelSelectorAsSelector(boot.Spec.Selector)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(selector.Matches(labels.Set(another.Spec.Template.Labels))).To(BeFalse(), "each Deployment has Pods of its own")
 }

@@ -1,9 +1,10 @@
 package boot
 
-// What a process that runs nothing but the boot server may do (`--components=boot`). These are the ClusterRoles capbm-boot and capbm-boot-data and the Role
-// capbm-boot; the process that runs everything has them too. The boot server parses packets of an untrusted network: it writes nothing but boots,
+// What the boot server may do. These are the ClusterRoles capbm-boot and capbm-boot-data and the Role capbm-boot; the account of a single Pod, which runs
+// the controllers too, has the ClusterRole and the Role capbm-boot. The boot server parses packets of an untrusted network: it writes nothing but boots,
 // Leases of addresses, events, and the key of the tokens once. The ValidatingAdmissionPolicy capbm-boot keeps it from changing which boot that is, and from
-// failing one after the report; capbm-boot-leases keeps it from writing the Leases of leader elections, which are in the same namespace.
+// failing one after the report; capbm-boot-leases keeps it from writing the Leases of leader elections, which are in the same namespace, and
+// capbm-boot-secrets from creating a Secret into which Kubernetes would write a token of another account.
 //
 // Boots: what was served to whom, and how far they are.
 //

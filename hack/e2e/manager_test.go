@@ -126,6 +126,7 @@ func install(t *testing.T) {
 	kubectl := filepath.Join(controllerstest.Root(), ".cache", "bin", "kubectl")
 	run(t, kubectl, "--kubeconfig", admin, "create", "namespace", "capbm-system")
 	run(t, kubectl, "--kubeconfig", admin, "apply", "-k", filepath.Join(controllerstest.Root(), "config", "rbac"))
+	run(t, kubectl, "--kubeconfig", admin, "apply", "-f", filepath.Join(controllerstest.Root(), "config", "single-pod", "binding.yaml"))
 	t.Logf("the manager was built and its roles made in %.1f s", time.Since(start).Seconds())
 }
 

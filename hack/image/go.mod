@@ -3,7 +3,10 @@ module github.com/capbm-io/cluster-api-provider-baremetal/hack/image
 
 go 1.26.0
 
-require github.com/google/go-containerregistry v0.20.6
+require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
+	github.com/google/go-containerregistry v0.20.6
+)
 
 require (
 	github.com/containerd/stargz-snapshotter/estargz v0.16.3 // indirect

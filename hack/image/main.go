@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// user is who the manager runs as: the number that images without a shell mostly use for a user who is nobody else. The Deployment of
-// config/manager names it as well, since Kubernetes looks at numbers only.
+// user is who the manager runs as: the number that images without a shell mostly use for a user who is nobody else. The Deployments
+// name it as well, since Kubernetes looks at numbers only.
 const user = 65532
 
 // options are the arguments.
@@ -21,7 +21,7 @@ type options struct {
 	manager, packages, loaders, license string
 	arch, name, version, revision       string
 	epoch                               int64
-	output                              string
+	output, sbom                        string
 }
 
 func main() {
@@ -36,6 +36,7 @@ func main() {
 	flag.StringVar(&o.revision, "revision", "", "Commit that the manager was built from.")
 	flag.Int64Var(&o.epoch, "epoch", 0, "The date of everything in the image, in seconds since 1970.")
 	flag.StringVar(&o.output, "output", "", "File to write.")
+	flag.StringVar(&o.sbom, "sbom", "", "File to write the software bill of materials to.")
 	flag.Parse()
 	digest, err := build(&o)
 	if err != nil {
@@ -45,7 +46,7 @@ func main() {
 	fmt.Println(digest)
 }
 
-// build writes the archive and returns the digest of the image's manifest.
+// build writes the archive and its software bill of materials, and returns the digest of the image's manifest.
 func build(o *options) (string, error) {
 	packages, err := openPackages(o.packages, o.arch)
 	if err != nil {
@@ -70,7 +71,11 @@ func build(o *options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return writeArchive(img, o, date)
+	digest, err := writeArchive(img, o, date)
+	if err != nil {
+		return "", err
+	}
+	return digest, writeSBOM(o, digest, packages)
 }
 
 // addManager adds the program. It may listen on the ports 67, 69 and 547 and do nothing else that users may not.

@@ -16,9 +16,13 @@ import (
 type packages struct {
 	folder, libraries, interpreter string
 	names                          []string
+	list                           map[string]deb
 	// used are those that something was taken from.
 	used map[string]bool
 }
+
+// deb is a package as Debian's archive gave it, with the SHA-256 checksum of its file.
+type deb struct{ version, sum string }
 
 // platforms tell where Debian keeps the libraries of an architecture, and where programs look for the dynamic linker.
 var platforms = map[string]struct {
@@ -38,9 +42,14 @@ func openPackages(folder, arch string) (*packages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hack/image/packages.sh makes the folder: %w", err)
 	}
-	p := &packages{folder: folder, libraries: platform.libraries, interpreter: platform.interpreter, used: map[string]bool{}}
+	p := &packages{folder: folder, libraries: platform.libraries, interpreter: platform.interpreter, list: map[string]deb{}, used: map[string]bool{}}
 	for line := range strings.Lines(string(list)) {
-		p.names = append(p.names, strings.Fields(line)[0])
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("%s/PACKAGES: %q is no package with version and checksum", folder, line)
+		}
+		p.names = append(p.names, fields[0])
+		p.list[fields[0]] = deb{fields[1], fields[2]}
 	}
 	slices.Sort(p.names)
 	return p, nil

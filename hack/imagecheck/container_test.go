@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -20,14 +21,19 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// deployment reads the Deployment of config/manager.
+// withDefaults gives the variables of clusterctl their defaults.
+func withDefaults(content []byte) []byte {
+	return regexp.MustCompile(`\$\{[A-Z_]+:=([^}]*)\}`).ReplaceAll(content, []byte("$1"))
+}
+
+// deployment reads the Deployment of the boot server, config/boot.
 func deployment(t *testing.T) corev1.PodSpec {
 	t.Helper()
 	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "config", "manager", "deployment.yaml"))
+	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "config", "boot", "deployment.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
 	var d appsv1.Deployment
-	g.Expect(yaml.Unmarshal(content, &d)).To(Succeed())
+	g.Expect(yaml.Unmarshal(withDefaults(content), &d)).To(Succeed())
 	g.Expect(d.Spec.Template.Spec.Containers).To(HaveLen(1))
 	return d.Spec.Template.Spec
 }

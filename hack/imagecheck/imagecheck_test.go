@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,27 +90,27 @@ type built struct {
 	pod  corev1.PodSpec
 }
 
-// TestManifests: what is installed, with the boot server in the manager and apart from it, says the same of the user and the capability as
-// the Deployment that the image is run by here.
+// TestManifests: every Deployment has the user and the capability of the one that the image is run by here, and those with a boot server have the
+// node's network.
 func TestManifests(t *testing.T) {
 	want := deployment(t)
-	for _, folder := range []string{"default", "boot"} {
+	for folder, deployments := range map[string]int{"default": 2, "single-pod": 1, "additional-boot": 1} {
 		g := NewWithT(t)
 		built := must(t, filepath.Join(controllerstest.Root(), ".cache", "bin", "kustomize"), "build", filepath.Join(controllerstest.Root(), "config", folder))
 		found := 0
 		for document := range strings.SplitSeq(built, "\n---\n") {
 			var d appsv1.Deployment
-			g.Expect(yaml.Unmarshal([]byte(document), &d)).To(Succeed())
+			g.Expect(yaml.Unmarshal(withDefaults([]byte(document)), &d)).To(Succeed())
 			if d.Kind != "Deployment" {
 				continue
 			}
 			found++
 			pod := d.Spec.Template.Spec
-			g.Expect(pod.HostNetwork).To(BeTrue())
+			g.Expect(pod.HostNetwork).To(Equal(slices.Contains(pod.Containers[0].Args, "--boot-config=/etc/capbm/boot.yaml")), d.Name)
 			g.Expect(pod.SecurityContext).To(Equal(want.SecurityContext))
 			g.Expect(pod.Containers[0].SecurityContext).To(Equal(want.Containers[0].SecurityContext))
 		}
-		g.Expect(found).To(Equal(1), folder)
+		g.Expect(found).To(Equal(deployments), folder)
 	}
 }
 
@@ -119,6 +120,7 @@ func TestImage(t *testing.T) {
 	b.root = unpack(t, b.file)
 	t.Run("reproducible", b.testReproducible)
 	t.Run("others read it", b.testOthersReadIt)
+	t.Run("SBOM", b.testSBOM)
 	t.Run("privileges", b.testPrivileges)
 	t.Run("programs", b.testPrograms)
 	t.Run("boot server", b.testBootServer)
@@ -148,6 +150,52 @@ func (b *built) testReproducible(t *testing.T) {
 	digest, file := archive(t, other)
 	g.Expect(digest).To(Equal(b.digest))
 	must(t, "cmp", file, b.file)
+	must(t, "cmp", sbomOf(file), sbomOf(b.file))
+}
+
+// sbomOf is the software bill of materials beside an archive.
+func sbomOf(file string) string { return strings.TrimSuffix(file, ".tar") + ".cdx.json" }
+
+// The SBOM names the image by its digest, and lists the packages and boot loaders that are in it, and the modules of the manager as Go reads them.
+func (b *built) testSBOM(t *testing.T) {
+	g := NewWithT(t)
+	content, err := os.ReadFile(sbomOf(b.file))
+	g.Expect(err).NotTo(HaveOccurred())
+	type component struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+		URL     string `json:"purl"`
+	}
+	var bom struct {
+		Format      string `json:"bomFormat"`
+		SpecVersion string `json:"specVersion"`
+		Metadata    struct {
+			Component component `json:"component"`
+		} `json:"metadata"`
+		Components []component `json:"components"`
+	}
+	g.Expect(json.Unmarshal(content, &bom)).To(Succeed())
+	g.Expect([]string{bom.Format, bom.SpecVersion}).To(Equal([]string{"CycloneDX", "1.6"}))
+	g.Expect(bom.Metadata.Component.URL).To(ContainSubstring(strings.ReplaceAll(b.digest, ":", "%3A")))
+	var names []string
+	for _, c := range bom.Components {
+		g.Expect(c.Version).NotTo(BeEmpty(), c.Name)
+		names = append(names, c.Name)
+	}
+	for _, folder := range []string{"var/lib/dpkg/status.d", "usr/lib/capbm/loaders"} {
+		entries, err := os.ReadDir(filepath.Join(b.root, folder))
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, e := range entries {
+			if e.Name() != "SHA256SUMS" {
+				g.Expect(names).To(ContainElement(e.Name()))
+			}
+		}
+	}
+	for line := range strings.Lines(must(t, "go", "version", "-m", filepath.Join(b.root, "manager"))) {
+		if fields := strings.Fields(line); fields[0] == "dep" {
+			g.Expect(bom.Components).To(ContainElement(And(HaveField("Name", fields[1]), HaveField("Version", fields[2]))))
+		}
+	}
 }
 
 // Skopeo finds the image in both forms, checks the digests of all of its parts, and reads what is written about it.

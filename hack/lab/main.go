@@ -9,6 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
@@ -23,7 +26,8 @@ func run() int {
 	}
 	set := flag.NewFlagSet("demo", flag.ExitOnError)
 	keep := set.Bool("keep", false, "leave everything running until Ctrl-C")
-	_ = set.Parse(os.Args[2:]) // it exits on an error
+	_ = set.Parse(os.Args[2:])     // it exits on an error
+	ctrl.SetLogger(logr.Discard()) // the demo reports what happens itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := demo(ctx, *keep); err != nil {

@@ -53,7 +53,7 @@ func TestExample(t *testing.T) {
 // TestClusterctl: the ConfigMap that clusterctl installs is valid with the least of variables, and with all.
 func TestClusterctl(t *testing.T) {
 	g := NewWithT(t)
-	manifest, err := os.ReadFile("../../config/manager/boot-config.yaml")
+	manifest, err := os.ReadFile("../../config/boot/boot-config.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
 	_, content, found := strings.Cut(string(manifest), "boot.yaml: |\n")
 	g.Expect(found).To(BeTrue())

@@ -19,12 +19,15 @@ import (
 // project is the project's folder.
 const project = "../../.."
 
+// releasedImage is named by tag and digest: a tag can be moved to another image.
+var releasedImage = "registry.example/capbm:v9.9.9@sha256:" + strings.Repeat("0123456789abcdef", 4)
+
 // released returns the files of a release by their names.
 func released(ctx context.Context, t *testing.T) map[string]string {
 	t.Helper()
 	g := NewWithT(t)
 	folder := t.TempDir()
-	_, err := proc.Run(ctx, nil, filepath.Join(project, "hack", "release.sh"), folder, "registry.example/capbm:v9.9.9")
+	_, err := proc.Run(ctx, nil, filepath.Join(project, "hack", "release.sh"), folder, releasedImage)
 	g.Expect(err).NotTo(HaveOccurred())
 	entries, err := os.ReadDir(folder)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -42,13 +45,13 @@ func TestRelease(t *testing.T) {
 	g := NewWithT(t)
 	files := released(contracttest.Context(t, 5*time.Minute), t)
 	for _, name := range []string{
-		"infrastructure-components.yaml", "boot-components.yaml", "metadata.yaml", "cluster-template.yaml", "cluster-template-ha.yaml",
+		"infrastructure-components.yaml", "single-pod-components.yaml", "boot-components.yaml", "metadata.yaml", "cluster-template.yaml", "cluster-template-ha.yaml",
 		"cluster-template-external-loadbalancer.yaml", "cluster-template-ignition.yaml",
 	} {
 		g.Expect(files).To(HaveKey(name))
 	}
-	for _, name := range []string{"infrastructure-components.yaml", "boot-components.yaml"} {
-		g.Expect(files[name]).To(ContainSubstring("image: registry.example/capbm:v9.9.9"), name)
+	for _, name := range []string{"infrastructure-components.yaml", "single-pod-components.yaml", "boot-components.yaml"} {
+		g.Expect(files[name]).To(ContainSubstring("image: "+releasedImage+"\n"), name)
 		g.Expect(files[name]).NotTo(ContainSubstring("cluster-api-provider-baremetal:dev"), name)
 	}
 	g.Expect(files["cluster-template-external-loadbalancer.yaml"]).NotTo(ContainSubstring("kube-vip"))

@@ -266,7 +266,7 @@ func (s *suite) secretsUsed(t *testing.T) {
 }
 
 // bootServerKept: with the rights of a boot server nobody reads the Secrets of other namespaces or of BMCs' credentials by a list, writes to a host, makes
-// of a boot another one, fails a machine that runs, or takes the Lease of the controllers.
+// of a boot another one, fails a machine that runs, takes the Lease of the controllers, or gets a token of theirs.
 func (s *suite) bootServerKept(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
@@ -280,6 +280,9 @@ func (s *suite) bootServerKept(t *testing.T) {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: meta(site.Namespace, "server-1")}
 	g.Expect(c.Patch(ctx, host, merge(`{"spec":{"consumerRef":null}}`))).To(MatchError(apierrors.IsForbidden, "a write to a host"))
 	g.Expect(c.Status().Patch(ctx, host, merge(`{"status":{"phase":"Available"}}`))).To(MatchError(apierrors.IsForbidden, "a write to a host's status"))
+	token := &corev1.Secret{ObjectMeta: meta(providerNamespace, "capbm-boot-key"), Type: corev1.SecretTypeServiceAccountToken}
+	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "capbm-manager"}
+	g.Expect(c.Create(ctx, token, client.DryRunAll)).To(MatchError(ContainSubstring("must not write a Secret of a type other than Opaque")))
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta(site.Namespace, "server-1")}
 	g.Expect(c.Delete(ctx, boot)).To(MatchError(apierrors.IsForbidden, "the deletion of a boot"))
 	for _, patch := range []string{

@@ -74,7 +74,7 @@ func (s *suite) metadata(t *testing.T) {
 
 func (s *suite) componentsName(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(s.readFile(t, s.lab.Repository.Config)).To(MatchRegexp(`/`+providerName+`/v[0-9.]+/`+components), "the lab installs the release")
+	g.Expect(s.readFile(t, s.lab.Repository.SplitConfig)).To(MatchRegexp(`/`+providerName+`/v[0-9.]+/`+components), "the lab installs the release")
 }
 
 func (s *suite) components(t *testing.T) []*unstructured.Unstructured {
@@ -107,15 +107,15 @@ func (s *suite) componentsNamespace(t *testing.T) {
 	g.Expect(namespaces).To(Equal(1))
 }
 
-// componentsManager shows the Deployment. That --namespace does what it should is shown by multiTenancy.
+// componentsManager shows the Deployments. That --namespace does what it should is shown by multiTenancy.
 func (s *suite) componentsManager(t *testing.T) {
 	g := NewWithT(t)
-	deployments := 0
+	var deployments []string
 	for _, o := range s.components(t) {
 		if o.GetKind() != "Deployment" {
 			continue
 		}
-		deployments++
+		deployments = append(deployments, o.GetName())
 		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(containers).To(HaveLen(1))
@@ -123,7 +123,7 @@ func (s *suite) componentsManager(t *testing.T) {
 		g.Expect(containers[0]).To(HaveKeyWithValue("image", MatchRegexp(`^[a-z0-9.-]+\.[a-z]+/.+:.+$`)), "the canonical name of an image names its registry")
 		g.Expect(containers[0]).To(HaveKeyWithValue("args", Not(ContainElement(HavePrefix("--namespace")))), "clusterctl installs a provider for all namespaces")
 	}
-	g.Expect(deployments).To(Equal(1))
+	g.Expect(deployments).To(ConsistOf("capbm-controller-manager", "capbm-boot"))
 }
 
 var variable = regexp.MustCompile(`\$\{ ?([A-Z][A-Z0-9_]*)`)
@@ -177,7 +177,7 @@ func (s *suite) componentsTransformed(t *testing.T) {
 	g := NewWithT(t)
 	s.setVariables(t, filepath.Join(s.repository(), components))
 	text, err := proc.Run(t.Context(), []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true"}, filepath.Join(s.lab.Bin, "clusterctl"), "generate", "provider",
-		"--infrastructure", "baremetal:"+filepath.Base(s.repository()), "--target-namespace", "elsewhere", "--config", s.lab.Repository.Config)
+		"--infrastructure", "baremetal:"+filepath.Base(s.repository()), "--target-namespace", "elsewhere", "--config", s.lab.Repository.SplitConfig)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(variable.FindAllString(text, -1)).To(BeEmpty(), "every variable was replaced")
 	objects := decode(t, text)

@@ -17,8 +17,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -61,7 +59,7 @@ rules:
 // which they go back to with an API server that cannot do the other. The roles must suffice for both.
 const watchList = "KUBE_FEATURE_WatchListClient"
 
-// start brings up the plane with this provider in two processes, as config/boot describes it: the controllers, which have no rights of a
+// start brings up the plane with this provider in two processes, as config/default installs it: the controllers, which have no rights of a
 // boot server, and a boot server, which has no others.
 func (s *suite) start(ctx context.Context, t *testing.T) {
 	t.Helper()
@@ -73,7 +71,8 @@ func (s *suite) start(ctx context.Context, t *testing.T) {
 	s.manager = filepath.Join(s.lab.Dir, "manager")
 	var err error
 	s.plane, err = plane.Start(ctx, plane.Options{
-		Dir: filepath.Join(s.lab.Dir, "plane"), Bin: s.lab.Bin, Manager: s.manager, Repository: s.lab.Repository, Log: t.Logf,
+		Dir: filepath.Join(s.lab.Dir, "plane"), Bin: s.lab.Bin, Manager: s.manager,
+		Repository: &plane.Repository{Config: s.lab.Repository.SplitConfig}, Log: t.Logf,
 		APIServerArgs: []string{"audit-policy-file=" + policy, "audit-log-path=" + s.audit},
 		ManagerArgs: append(s.lab.Rack.ManagerArgs(), "--components=controllers", "--leader-elect=true",
 			"--diagnostics-address="+s.metrics, "--insecure-diagnostics=false"),
@@ -81,12 +80,7 @@ func (s *suite) start(ctx context.Context, t *testing.T) {
 	t.Cleanup(func() { NewWithT(t).Expect(s.plane.Stop()).To(Succeed()) })
 	g.Expect(err).NotTo(HaveOccurred())
 
-	s.plane.StopProvider()
-	const binding = "manager-boot"
-	g.Expect(s.plane.Client.Delete(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: providerNamespace, Name: "capbm-" + binding}})).To(Succeed())
-	g.Expect(s.plane.Client.Delete(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: providerNamespace + "-" + binding}})).To(Succeed())
 	s.startControllers = func(args ...string) error { return s.plane.StartProvider(ctx, s.manager, args...) }
-	g.Expect(s.startControllers()).To(Succeed())
 	s.startBoot(ctx, t)
 }
 
@@ -94,15 +88,8 @@ func (s *suite) start(ctx context.Context, t *testing.T) {
 func (s *suite) startBoot(ctx context.Context, t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
-	boot, err := proc.Run(ctx, nil, filepath.Join(s.lab.Bin, "kustomize"), "build", filepath.Join(s.lab.Root, "config", "boot"))
-	g.Expect(err).NotTo(HaveOccurred())
-	for _, o := range decode(t, boot) {
-		if k := o.GetKind(); k == "ServiceAccount" || k == "RoleBinding" || k == "ClusterRoleBinding" {
-			g.Expect(s.plane.Client.Create(ctx, o)).To(Succeed())
-		}
-	}
 	// Bootstrap data is read by another role, in the namespaces of clusters only: as config/rbac/boot_data_role.yaml says.
-	_, err = s.plane.Kubectl(ctx, "create", "rolebinding", "capbm-boot-data", "-n", site.Namespace,
+	_, err := s.plane.Kubectl(ctx, "create", "rolebinding", "capbm-boot-data", "-n", site.Namespace,
 		"--clusterrole="+providerNamespace+"-boot-data", "--serviceaccount="+providerNamespace+":capbm-boot")
 	g.Expect(err).NotTo(HaveOccurred())
 	health := freeAddress(t)

@@ -34,8 +34,10 @@ var clusterctlEnv = []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true", "CAPBM_BOOT
 
 // Repository is a folder that clusterctl installs providers from.
 type Repository struct {
-	// Config is the file that tells clusterctl of the folder.
+	// Config is the file that tells clusterctl of the folder. It names the components of a single Pod: the lab runs this provider as one process.
 	Config string
+	// SplitConfig is the same for the default components, with which the controllers and the boot server have an account each.
+	SplitConfig string
 }
 
 // labTemplates are the flavours that only the lab has, by the folder of the project that each is built from.
@@ -75,10 +77,15 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 			return nil, err
 		}
 	}
-	fmt.Fprintf(&config, "- {name: baremetal, type: InfrastructureProvider, url: %q}\n",
-		filepath.Join(dir, "infrastructure-baremetal", providerVersion, "infrastructure-components.yaml"))
-	r := &Repository{Config: filepath.Join(dir, "clusterctl.yaml")}
-	return r, os.WriteFile(r.Config, []byte(config.String()), 0o600)
+	r := &Repository{Config: filepath.Join(dir, "clusterctl.yaml"), SplitConfig: filepath.Join(dir, "clusterctl-split.yaml")}
+	for path, components := range map[string]string{r.Config: "single-pod-components.yaml", r.SplitConfig: "infrastructure-components.yaml"} {
+		url := filepath.Join(dir, "infrastructure-baremetal", providerVersion, components)
+		content := fmt.Appendf(nil, "%s- {name: baremetal, type: InfrastructureProvider, url: %q}\n", &config, url)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 // release writes what `make release` does to a folder, and the lab's own flavours.

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	podAddress = "192.0.2.1" // what flagsOf puts for $(POD_IP)
+	loopback   = "127.0.0.1"
+)
+
+// TestDeployments: what each Deployment runs, as whom, and where it listens. With the node's network, health is at loopback, where the kubelet of the node
+// reaches it, and nothing listens at all addresses, those in the networks of the servers among them.
+func TestDeployments(t *testing.T) {
+	for _, test := range []struct {
+		folder, name, account string
+		components            []string
+		health                string
+	}{
+		{"default", managerName, "capbm-manager", []string{componentControllers}, podAddress},
+		{"default", bootName, "capbm-boot", []string{componentBoot}, loopback},
+		{"single-pod", managerName, "capbm-manager", []string{componentControllers, componentBoot}, loopback},
+		{"additional-boot", "", "capbm-boot", []string{componentBoot}, loopback},
+	} {
+		t.Run(test.folder+" "+test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			var d appsv1.Deployment
+			build(t, test.folder).get(t, "Deployment", test.name, &d)
+			o, pod := flagsOf(t, &d), d.Spec.Template.Spec
+			boots := slices.Contains(test.components, componentBoot)
+			g.Expect(o.components).To(Equal(test.components))
+			g.Expect(pod.ServiceAccountName).To(Equal(test.account))
+			g.Expect(pod.HostNetwork).To(Equal(boots))
+			strategy := appsv1.DeploymentStrategyType("") // the default, a rolling update
+			if boots {
+				strategy = appsv1.RecreateDeploymentStrategyType // two on one node would want the same ports
+			}
+			g.Expect(d.Spec.Strategy.Type).To(Equal(strategy))
+			g.Expect(pod.Containers[0].Resources.Limits.Memory().IsZero()).To(BeFalse())
+
+			listens(t, &d, "healthz", o.healthAddress, test.health)
+			listens(t, &d, "metrics", o.metrics.BindAddress, podAddress)
+			probed := ""
+			if boots {
+				probed = loopback // and the address of the Pod by default
+			}
+			for _, probe := range []*corev1.Probe{pod.Containers[0].ReadinessProbe, pod.Containers[0].LivenessProbe} {
+				g.Expect(probe.HTTPGet.Host).To(Equal(probed))
+				g.Expect(probe.HTTPGet.Port.StrVal).To(Equal("healthz"))
+			}
+		})
+	}
+}
+
+// listens checks that an address has a host and the port of a name.
+func listens(t *testing.T, d *appsv1.Deployment, name, address, host string) {
+	t.Helper()
+	g := NewWithT(t)
+	gotHost, gotPort, err := net.SplitHostPort(address)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(gotHost).To(Equal(host), name)
+	g.Expect(gotPort).To(Equal(strconv.Itoa(ports(d)[name])), name)
+}
+
+// TestLoopbackByDefault: what is not told where to listen does not listen in the networks of the servers.
+func TestLoopbackByDefault(t *testing.T) {
+	g := NewWithT(t)
+	o, err := parse("--components=controllers")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect([]string{o.healthAddress, o.metrics.BindAddress}).To(HaveEach(HavePrefix("127.0.0.1:")))
+}
+
+// TestSinglePod: the single Pod has all flags of the controllers and of the boot server, and what the boot server mounts.
+func TestSinglePod(t *testing.T) {
+	g := NewWithT(t)
+	var manager, boot, single appsv1.Deployment
+	all := build(t, "default")
+	all.get(t, "Deployment", managerName, &manager)
+	all.get(t, "Deployment", bootName, &boot)
+	build(t, "single-pod").get(t, "Deployment", "", &single)
+	own := single.Spec.Template.Spec
+	for _, apart := range []corev1.PodSpec{manager.Spec.Template.Spec, boot.Spec.Template.Spec} {
+		for _, arg := range apart.Containers[0].Args {
+			flag, _, _ := strings.Cut(arg, "=")
+			if slices.Contains([]string{"--components", "--health-addr", "--diagnostics-address"}, flag) {
+				g.Expect(own.Containers[0].Args).To(ContainElement(HavePrefix(flag + "=")))
+				continue
+			}
+			g.Expect(own.Containers[0].Args).To(ContainElement(arg))
+		}
+		g.Expect(own.Volumes).To(ContainElements(apart.Volumes))
+		g.Expect(own.Containers[0].VolumeMounts).To(ContainElements(apart.Containers[0].VolumeMounts))
+	}
+}
+
+// TestAccounts: each account has the roles of what it runs and no other; the two in one Pod are one account with both.
+func TestAccounts(t *testing.T) {
+	boot := []string{"ClusterRole capbm-system-boot", "Role capbm-boot"}
+	manager := []string{"ClusterRole capbm-system-manager", "Role capbm-manager"}
+	for folder, want := range map[string]map[string][]string{
+		"default":    {"capbm-manager": manager, "capbm-boot": boot},
+		"single-pod": {"capbm-manager": slices.Concat(boot, manager), "capbm-boot": boot},
+	} {
+		g := NewWithT(t)
+		all := build(t, folder)
+		bound := map[string][]string{}
+		for _, o := range all {
+			if o.GetKind() != "RoleBinding" && o.GetKind() != "ClusterRoleBinding" {
+				continue
+			}
+			var b rbacv1.ClusterRoleBinding // a RoleBinding has the same fields
+			g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &b)).To(Succeed())
+			for _, s := range b.Subjects {
+				g.Expect(s.Kind).To(Equal(rbacv1.ServiceAccountKind))
+				bound[s.Name] = append(bound[s.Name], b.RoleRef.Kind+" "+b.RoleRef.Name)
+			}
+		}
+		g.Expect(slices.Sorted(maps.Keys(bound))).To(Equal([]string{"capbm-boot", "capbm-manager"}))
+		for account, roles := range want {
+			g.Expect(bound[account]).To(ConsistOf(roles), "%s: %s", folder, account)
+			all.get(t, "ServiceAccount", account, &corev1.ServiceAccount{})
+		}
+	}
+}
+
+// TestClusterWideNames: clusterctl deletes cluster-wide objects whose names begin with the namespace of the provider, and no others.
+func TestClusterWideNames(t *testing.T) {
+	g := NewWithT(t)
+	seen := 0
+	for _, folder := range []string{"default", "single-pod"} {
+		for _, o := range build(t, folder) {
+			if slices.Contains([]string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}, o.GetKind()) {
+				seen++
+				g.Expect(o.GetName()).To(HavePrefix("capbm-system-"), o.GetKind())
+			}
+			g.Expect(o.GetLabels()).To(HaveKey("cluster.x-k8s.io/provider"), "%s %s", o.GetKind(), o.GetName())
+		}
+	}
+	g.Expect(seen).To(BeNumerically(">", 10))
+}
+
+// TestPodSecurity: the API server takes the controllers' Pod in a namespace with the Pod Security level restricted. That of the boot server, which needs the
+// node's network, it takes in the namespace that is installed.
+func TestPodSecurity(t *testing.T) {
+	g := NewWithT(t)
+	all := build(t, "default")
+	var installed corev1.Namespace
+	all.get(t, "Namespace", "", &installed)
+	const level = "pod-security.kubernetes.io/enforce"
+	for _, test := range []struct{ name, level, says string }{
+		{managerName, "restricted", ""},
+		{bootName, installed.Labels[level], ""},
+		{bootName, "restricted", "host namespaces (hostNetwork=true)"},
+	} {
+		namespace := &unstructured.Unstructured{}
+		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		namespace.SetGenerateName("security-")
+		namespace.SetLabels(map[string]string{level: test.level})
+		env.Create(t, namespace)
+		env.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.GetName(), Name: "default"}})
+		var d appsv1.Deployment
+		all.get(t, "Deployment", test.name, &d)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.GetName(), Name: "p"}, Spec: d.Spec.Template.Spec}
+		pod.Spec.ServiceAccountName = ""
+		err := env.Client.Create(t.Context(), pod, client.DryRunAll)
+		if test.says == "" {
+			g.Expect(err).NotTo(HaveOccurred(), test.name)
+			continue
+		}
+		g.Expect(err).To(MatchError(And(ContainSubstring("forbidden"), ContainSubstring(test.says))))
+	}
+}

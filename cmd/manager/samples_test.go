@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+// securitySamples installs what is in config/samples/security. The API server leaves no field of it out.
+func securitySamples(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	providerNamespace(t)
+	strict := client.WithFieldValidation(env.Client, "Strict")
+	files, err := filepath.Glob(filepath.Join(controllerstest.Root(), "config", "samples", "security", "*.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(HaveLen(3))
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+		for {
+			o := &unstructured.Unstructured{}
+			if err := decoder.Decode(o); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			g.Expect(strict.Create(t.Context(), o)).To(Succeed(), file)
+			t.Cleanup(func() { NewWithT(t).Expect(env.Client.Delete(context.Background(), o)).To(Succeed()) })
+		}
+	}
+}
+
+// TestSecuritySamples: the samples of admission policies refuse what they say in the namespaces of tenants, and nothing elsewhere.
+func TestSecuritySamples(t *testing.T) {
+	g := NewWithT(t)
+	securitySamples(t)
+	elsewhere := env.Namespace(t)
+	tenants := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-", Labels: map[string]string{"example.com/baremetal-tenant": "true"}}}
+	env.Create(t, tenants)
+	host := func(change func(*v1alpha1.BareMetalHost)) client.Object {
+		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{GenerateName: "h-"}, Spec: v1alpha1.BareMetalHostSpec{
+			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "bmc"}, BootMACAddress: "52:54:00:12:34:56",
+		}}
+		change(h)
+		return h
+	}
+	at := func(address string) client.Object {
+		return host(func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = address })
+	}
+	boot := func(kernel, initrd string) v1alpha1.BootSource {
+		sum := "sha256:" + strings.Repeat("0", 64)
+		return v1alpha1.BootSource{
+			Kernel: v1alpha1.Artifact{URL: kernel, Checksum: sum}, Initrds: []v1alpha1.Artifact{{URL: initrd, Checksum: sum}}, Persistence: v1alpha1.PersistenceInstalled,
+		}
+	}
+	machine := func(kernel, initrd string) client.Object {
+		return &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{GenerateName: "m-"}, Spec: v1alpha1.BareMetalMachineSpec{Boot: boot(kernel, initrd)}}
+	}
+	template := func(kernel, initrd string) client.Object {
+		o := &v1alpha1.BareMetalMachineTemplate{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+		o.Spec.Template.Spec.Boot = boot(kernel, initrd)
+		return o
+	}
+	const network, verified, origin = "must be an IP address in 192.0.2.0/24", "must be verified by TLS", "must come from https://images.example/"
+	const kernel, initrd = "https://images.example/vmlinuz", "https://images.example/initrd"
+	for name, test := range map[string]struct {
+		object client.Object
+		says   string
+	}{
+		"a host":                     {at("redfish://192.0.2.10"), ""},
+		"with a port and a path":     {at("redfish://192.0.2.10:8443/redfish/v1/Systems/1"), ""},
+		"of another network":         {at("redfish://198.51.100.10"), network},
+		"by a name":                  {at("redfish://bmc.example"), network},
+		"without TLS":                {at("redfish+http://192.0.2.10"), verified},
+		"not verified":               {host(func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.InsecureSkipTLSVerify = true }), verified},
+		"a machine":                  {machine(kernel, initrd), ""},
+		"a kernel of elsewhere":      {machine("http://10.96.0.1/", initrd), origin},
+		"an initrd of elsewhere":     {machine(kernel, "https://images.example.org/initrd"), origin},
+		"a template":                 {template(kernel, initrd), ""},
+		"a template, from elsewhere": {template(kernel, "http://images.example/initrd"), origin},
+	} {
+		for _, namespace := range []string{tenants.Name, elsewhere} {
+			create := func() error {
+				o := test.object.DeepCopyObject().(client.Object)
+				o.SetNamespace(namespace)
+				return env.Client.Create(t.Context(), o, client.DryRunAll)
+			}
+			if test.says == "" || namespace == elsewhere {
+				g.Expect(create()).To(Succeed(), "%s in %s", name, namespace)
+				continue
+			}
+			// A policy is in force some moments after it was created.
+			g.Eventually(create).Should(MatchError(ContainSubstring(test.says)), name)
+		}
+	}
+
+	claimed := host(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
+	}).(*v1alpha1.BareMetalHost)
+	claimed.Namespace = tenants.Name
+	env.Create(t, claimed)
+	moved := claimed.DeepCopy()
+	moved.Spec.BMC.Address = "redfish://192.0.2.11"
+	update := func() error {
+		return env.Client.Patch(t.Context(), moved.DeepCopy(), client.MergeFrom(claimed), client.DryRunAll)
+	}
+	g.Expect(update()).To(MatchError(ContainSubstring("detach it before its BMC is changed")))
+	moved.Annotations = map[string]string{v1alpha1.DetachedAnnotation: "me: why"}
+	g.Expect(update()).To(Succeed())
+}
+
+// TestNetworkPolicySample: it selects the controllers' Pods and no boot server's, and lets in to each port that they listen at.
+func TestNetworkPolicySample(t *testing.T) {
+	g := NewWithT(t)
+	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "config", "samples", "security", "networkpolicy.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var policy networkingv1.NetworkPolicy
+	g.Expect(yaml.UnmarshalStrict(content, &policy)).To(Succeed())
+	var manager appsv1.Deployment
+	build(t, "default").get(t, "Deployment", managerName, &manager)
+	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, o := range append(build(t, "default"), build(t, "additional-boot")...) {
+		if o.GetKind() == "Deployment" {
+			podLabels, _, err := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(selector.Matches(labels.Set(podLabels))).To(Equal(o.GetName() == managerName), o.GetName())
+		}
+	}
+	open := map[string]bool{}
+	for _, rule := range policy.Spec.Ingress {
+		for _, p := range rule.Ports {
+			open[p.Port.StrVal] = true
+		}
+	}
+	for name := range ports(&manager) {
+		g.Expect(open).To(HaveKey(name))
+	}
+	g.Expect(open).To(HaveLen(len(ports(&manager))))
+}
+
+// TestSecurityDocs: SECURITY.md names every account, role and admission policy that is installed, and every sample; and it links to what is there.
+func TestSecurityDocs(t *testing.T) {
+	g := NewWithT(t)
+	root := controllerstest.Root()
+	content, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	kinds := []string{"ServiceAccount", "Role", "ClusterRole", "ValidatingAdmissionPolicy"}
+	for _, o := range build(t, "default") {
+		if slices.Contains(kinds, o.GetKind()) {
+			g.Expect(string(content)).To(ContainSubstring("`"+o.GetName()+"`"), o.GetKind())
+		}
+	}
+	samples, err := filepath.Glob(filepath.Join(root, "config", "samples", "security", "*.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	readme, err := os.ReadFile(filepath.Join(root, "config", "samples", "README.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, sample := range samples {
+		g.Expect(string(content)).To(ContainSubstring("(config/samples/security/" + filepath.Base(sample) + ")"))
+		g.Expect(string(readme)).To(ContainSubstring("(security/" + filepath.Base(sample) + ")"))
+	}
+	for _, link := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(string(content), -1) {
+		g.Expect(filepath.Join(root, link[1])).To(BeAnExistingFile())
+	}
+}
