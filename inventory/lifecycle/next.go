@@ -287,7 +287,10 @@ func offered(v View, s Settings) Step {
 	case v.BootHeld:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being deleted, and a finalizer that is not the provider's keeps it: whatever set that finalizer has to remove it", v.Name)
-	case want == "" && v.BMC.Power == v1alpha1.PowerOn:
+	case want == "" && v.powerChanging():
+		step.Phase, step.Reason, step.Again = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging, v.BMC.PowerAt.Add(s.ActiveInterval)
+		step.Message = "The server is powering on or off, although the provider did not command it"
+	case want == "" && v.notOff():
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn
 		step.Message = "The server runs, so it may be in use. Set spec.power: Off to have it powered off and offered, " +
 			"or spec.externallyProvisioned: true if something else runs it"
@@ -372,29 +375,3 @@ func ask(v View, s Settings, maxAge time.Duration) (Step, bool) {
 }
 
 func waitingForBMC(v View) string { return "Waiting for the BMC: " + v.BMC.Problem.Message }
-
-// bringPower brings a server, whose power is known and different, to the power state wanted.
-func bringPower(v View, s Settings, want v1alpha1.PowerState) Step {
-	if want == v1alpha1.PowerOn {
-		return command(v, s, PowerOn, CommandPowerOn)
-	}
-	first := v.BMC.FirstShutDownAt
-	switch {
-	case v.BMC.ShutDownUnsupported:
-		return command(v, s, ForceOff, CommandForceOff)
-	case first.IsZero():
-		return Step{Action: ShutDown}
-	case v.Now.Before(first.Add(s.ShutDownTimeout)):
-		return Step{Again: v.Now.Add(s.ActiveInterval)}
-	default:
-		return command(v, s, ForceOff, CommandForceOff)
-	}
-}
-
-// command gives a power command, or waits while the same one may still take effect.
-func command(v View, s Settings, action Action, c Command) Step {
-	if v.BMC.LastPower == c && v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) {
-		return Step{Again: v.Now.Add(s.ActiveInterval)}
-	}
-	return Step{Action: action}
-}
