@@ -58,7 +58,7 @@ func (b LastBoot) RestartedSince(before LastBoot) bool {
 // BootRecorder is a client whose BMC may record the last start of its server. The power state alone does not show a restart: a reset does not cut the
 // power, and a cycle may be over between two readings.
 type BootRecorder interface {
-	// LastBoot reads the record. Its error is never Unsupported.
+	// LastBoot reads the record. It is the zero value where the BMC records nothing.
 	LastBoot(ctx context.Context) (LastBoot, error)
 }
 

@@ -255,7 +255,7 @@ func (s *suite) run(ctx context.Context, c check) Result {
 	if c.needs != "" && !s.can(c.needs) {
 		return result
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*s.Settle+time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*s.Settle+time.Minute)
 	defer cancel()
 	start := time.Now()
 	r := &round{suite: s}

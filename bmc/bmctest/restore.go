@@ -35,12 +35,23 @@ func (s *suite) leaveAsFound(ctx context.Context) error {
 		case err == nil:
 			s.report(Result{Check: restoring, Verdict: Passed, Took: time.Since(start)})
 			return nil
-		case !wait(ctx, max(s.Poll, bmc.RetryAfter(err))):
+		case !wait(ctx, s.pause(err)):
 			last = fmt.Errorf("tried for %s: %w", s.Restore, last)
 			s.report(Result{Check: restoring, Verdict: Failed, Error: last.Error(), Took: time.Since(start)})
 			return last
 		}
 	}
+}
+
+// refusedLoginPause is how long no login is tried after one was refused: BMCs lock an account after three to five refusals.
+const refusedLoginPause = 2 * time.Minute
+
+// pause is how long the next try has to wait after an error.
+func (s *suite) pause(err error) time.Duration {
+	if bmc.KindOf(err) == bmc.Unauthorized {
+		return refusedLoginPause
+	}
+	return max(s.Poll, bmc.RetryAfter(err))
 }
 
 // giveBack tries once to leave the server as it was found, with a connection of its own. A step that fails does not keep the others from being tried.

@@ -191,6 +191,21 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
+// TestGiveBackRefused: a login that is refused is not repeated as fast as it can be: the account would be locked.
+func TestGiveBackRefused(t *testing.T) {
+	g := NewWithT(t)
+	machine, subject := emulated(t, bmctest.Options{On: true}, "")
+	subject.Restore, subject.SkipWrongPassword = 500*time.Millisecond, true
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := bmctest.Conform(ctx, subject, func(bmctest.Result) {
+		machine.SetPassword("another")
+		cancel()
+	})
+	g.Expect(err).To(MatchError(ContainSubstring("could not be left as it was found")))
+	g.Expect(machine.Refused()).To(BeNumerically("<", 5))
+}
+
 // TestFoundInTransition: what a server that is in transition is left as is what it is after that.
 func TestFoundInTransition(t *testing.T) {
 	g := NewWithT(t)

@@ -144,7 +144,7 @@ func (c *conn) reset(ctx context.Context, op string, command bmc.Capability) err
 	_, _, err = c.request(ctx, http.MethodPost, target, map[string]any{"ResetType": kind}, nil)
 	var refused *bmc.Error
 	if wrapped := wrap(op, err); errors.As(wrapped, &refused) && (statusOf(err) == http.StatusConflict || saysID(err, "ResourceInUse")) {
-		// DSP0266, 7.11: the state of the resource does not allow it now. BMCs answer so while the power is in transition.
+		// The state of the resource does not allow it now (RFC 9110, 15.5.10; Base.ResourceInUse). BMCs answer so while the power is in transition.
 		return &bmc.Error{Kind: bmc.Busy, Op: op, Err: refused.Err, RetryAfter: refused.RetryAfter}
 	}
 	return wrap(op, err)
