@@ -27,6 +27,9 @@ const (
 	NotFound Kind = "NotFound"
 	// Unsupported means that the BMC cannot do what was asked.
 	Unsupported Kind = "Unsupported"
+	// Busy means that the BMC refused a command for now, since the power is in transition or another job has the server. Nothing was done, and the
+	// same command is worth another try soon.
+	Busy Kind = "Busy"
 	// Failed means that the BMC answered with an error or with nonsense.
 	Failed Kind = "Failed"
 )

@@ -29,6 +29,7 @@ var outcomes = map[bmc.Kind]outcome{
 	bmc.BadCertificate: {v1alpha1.ReasonCertificateInvalid, "Name the Secret with the certificate's CA in spec.bmc.caSecretName", 10 * time.Second, 5 * time.Minute},
 	bmc.NotFound:       {v1alpha1.ReasonSystemNotFound, "Name the system in the path of spec.bmc.address", 10 * time.Second, 5 * time.Minute},
 	bmc.Unsupported:    {v1alpha1.ReasonBMCUnsupported, "This BMC cannot do it", time.Minute, 15 * time.Minute},
+	bmc.Busy:           {v1alpha1.ReasonBMCError, "It is tried again", 2 * time.Second, time.Minute},
 	bmc.Failed:         {v1alpha1.ReasonBMCError, "It is tried again", 10 * time.Second, 5 * time.Minute},
 }
 

@@ -83,7 +83,7 @@ const (
 	ReasonNotVerified = "NotVerified"
 	// ReasonPoweredOn means that the server runs and nobody said that it may be powered off.
 	ReasonPoweredOn = "PoweredOn"
-	// ReasonPowerChanging means that the server's power is being brought to what the spec says.
+	// ReasonPowerChanging means that the server's power is being brought to what the spec says, or that the server is powering on or off.
 	ReasonPowerChanging = "PowerChanging"
 	// ReasonMaintenance means that a person works on the host.
 	ReasonMaintenance = "Maintenance"

@@ -5,16 +5,6 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // HostFinalizer keeps a BareMetalHost until the machine that has it released it.
 const HostFinalizer = "baremetalhost.infrastructure.cluster.x-k8s.io"
 
-// PowerState is the power state of a server.
-// +kubebuilder:validation:Enum=On;Off
-type PowerState string
-
-// The power states of a server.
-const (
-	PowerOn  PowerState = "On"
-	PowerOff PowerState = "Off"
-)
-
 // BootMode is the firmware interface that a server boots with.
 // +kubebuilder:validation:Enum=UEFI;UEFISecureBoot;Legacy
 type BootMode string
@@ -95,6 +85,7 @@ type BareMetalHostSpec struct {
 	// power is what the power of the server shall be while no machine has it. A server that is on then boots its disk, with what the last
 	// machine left on it: set On only where disks are wiped (cleaningPolicy: Manual) or there are none. Without it the power is left as it is found,
 	// and a server that is found running is not offered to machines: it may be registered by mistake.
+	// +kubebuilder:validation:XValidation:rule="self in ['On', 'Off']",message="a server is powering on or off for a moment only: set On or Off"
 	// +optional
 	Power PowerState `json:"power,omitempty"`
 

@@ -23,6 +23,8 @@ type Subject struct {
 	Settle time.Duration
 	// Poll is how often a state is read while it is waited for. Defaults to 50 ms.
 	Poll time.Duration
+	// Restore is how long the suite tries to leave the server as it was found. Defaults to three times Settle and a minute.
+	Restore time.Duration
 	// Must are the capabilities that the BMC has to have: a suite that finds nothing to check has shown nothing.
 	Must []bmc.Capability
 	// Image is the URL of an image for the virtual drive. Without it the virtual media are not written.
@@ -122,11 +124,16 @@ type suite struct {
 
 	report  func(Result)
 	outcome Outcome
-	// power and boot are what was found before the checks.
+	// power, boot and found are what was found before the checks.
 	power bmc.PowerState
 	boot  bmc.BootOverride
+	found bmc.LastBoot
 	// pending is what the last power command leads to; empty once that was seen.
 	pending bmc.PowerState
+	// unseen is what the BMC recorded before a restart that was commanded; nil once that was seen, or had the time to be over.
+	unseen *bmc.LastBoot
+	// records is true once the BMC was seen to record when the server was last reset.
+	records bool
 }
 
 // round is one check that runs.
@@ -148,10 +155,12 @@ func (s *suite) can(c bmc.Capability) bool {
 
 // Conform runs the suite, calls report before and after each check (before it, the Verdict is empty), and returns what it found.
 // When it returns, the server is in the power state and the boot mode in which it was found, and has no boot override and no virtual
-// media; also when ctx has ended. The error says what kept the suite from running, or from cleaning up.
+// media; also when ctx has ended. That is tried again until it was seen, for as long as Subject.Restore says: report is called before each further
+// try, with the error of the one before. The error says what kept the suite from running, or from cleaning up.
 func Conform(ctx context.Context, subject Subject, report func(Result)) (Outcome, error) {
 	subject.Timeout = cmp.Or(subject.Timeout, time.Minute)
 	subject.Settle, subject.Poll = cmp.Or(subject.Settle, 10*time.Second), cmp.Or(subject.Poll, 50*time.Millisecond)
+	subject.Restore = cmp.Or(subject.Restore, 3*subject.Settle+time.Minute)
 	s := &suite{Subject: subject, report: report}
 	if err := s.prepare(ctx); err != nil {
 		return s.outcome, err
@@ -166,7 +175,7 @@ func Conform(ctx context.Context, subject Subject, report func(Result)) (Outcome
 		s.outcome.Results = append(s.outcome.Results, result)
 	}
 	if err := s.leaveAsFound(ctx); err != nil {
-		return s.outcome, fmt.Errorf("the server could not be left as it was found: %w", err)
+		return s.outcome, fmt.Errorf("the server could not be left as it was found (power %s, boot mode %s): %w", s.power, cmp.Or(s.boot.Mode, "unknown"), err)
 	}
 	s.outcome.Restored = true
 	return s.outcome, ctx.Err()
@@ -202,12 +211,27 @@ func (s *suite) look(ctx context.Context, client bmc.Client) error {
 	defer cancel()
 	var err, powerErr, bootErr error
 	s.outcome.Description, err = client.Describe(ctx)
-	s.power, powerErr = client.PowerState(ctx)
+	s.power, powerErr = s.powerAtRest(ctx, client)
 	s.boot, bootErr = client.BootOverride(ctx)
 	if kind := bmc.KindOf(bootErr); bootErr != nil && ctx.Err() == nil && (kind == bmc.Unsupported || kind == bmc.Failed) {
 		s.boot, bootErr = bmc.BootOverride{}, nil // it tells no mode to go back to
 	}
-	return errors.Join(err, powerErr, bootErr)
+	var lastErr error
+	s.found, lastErr = s.lastBoot(ctx, client)
+	return errors.Join(err, powerErr, bootErr, lastErr)
+}
+
+// powerAtRest reads the power state once it is not in transition.
+func (s *suite) powerAtRest(ctx context.Context, client bmc.Client) (bmc.PowerState, error) {
+	for {
+		state, err := client.PowerState(ctx)
+		if err != nil || !state.InTransition() {
+			return state, err
+		}
+		if !wait(ctx, s.Poll) {
+			return "", fmt.Errorf("the power is in transition (%s): wait until it is over", state)
+		}
+	}
 }
 
 // open opens the BMC, and takes the time.
@@ -231,7 +255,7 @@ func (s *suite) run(ctx context.Context, c check) Result {
 	if c.needs != "" && !s.can(c.needs) {
 		return result
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*s.Settle+time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*s.Settle+time.Minute)
 	defer cancel()
 	start := time.Now()
 	r := &round{suite: s}

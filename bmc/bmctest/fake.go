@@ -28,6 +28,7 @@ var (
 	_ bmc.VirtualMedia = &Fake{}
 	_ bmc.SecureBooter = &Fake{}
 	_ bmc.Monitor      = &Fake{}
+	_ bmc.BootRecorder = &Fake{}
 )
 
 // Open returns the fake. It counts as open until Close.
@@ -97,6 +98,11 @@ func (f *Fake) PowerState(ctx context.Context) (bmc.PowerState, error) {
 		return bmc.PowerOn, nil
 	}
 	return bmc.PowerOff, nil
+}
+
+// LastBoot tells when the server was last switched on.
+func (f *Fake) LastBoot(ctx context.Context) (bmc.LastBoot, error) {
+	return f.server().LastBoot(), f.call(ctx, "LastBoot")
 }
 
 // PowerOn switches the server on.

@@ -34,6 +34,10 @@ const (
 	RebootMidCall           Fault = "RebootMidCall"
 	ClockSkew               Fault = "ClockSkew"
 	PowerIgnored            Fault = "PowerIgnored"
+	BusyInTransition        Fault = "BusyInTransition"
+	DropsInTransition       Fault = "DropsInTransition"
+	StalePower              Fault = "StalePower"
+	TransitionStates        Fault = "TransitionStates"
 	RedundantPowerIs4xx     Fault = "RedundantPowerIs4xx"
 	RedundantPowerIs5xx     Fault = "RedundantPowerIs5xx"
 	ShutDownFails           Fault = "ShutDownFails"
@@ -86,6 +90,10 @@ var Faults = map[Fault]FaultInfo{
 	RebootMidCall:           {What: "obeys the next command but drops its connection before it answers", Redfish: true, IPMI: true},
 	ClockSkew:               {What: "is a BMC's clock that is a hundred days late", Redfish: true, IPMI: true},
 	PowerIgnored:            {What: "acknowledges a power command and does nothing", Redfish: true, IPMI: true},
+	BusyInTransition:        {What: "answers 409 to a power command while the power is in transition; node busy over IPMI", Redfish: true, IPMI: true},
+	DropsInTransition:       {What: "acknowledges a power command while the power is in transition, and does nothing", Redfish: true, IPMI: true},
+	StalePower:              {What: "tells the power state from before a power command until it took effect, and as long again", Redfish: true, IPMI: true},
+	TransitionStates:        {What: "tells PoweringOn and PoweringOff while the power is in transition", Redfish: true},
 	RedundantPowerIs4xx:     {What: "answers 400 to a command that asks for what is so already", Redfish: true, IPMI: true},
 	RedundantPowerIs5xx:     {What: "answers 500 to it", Redfish: true, IPMI: true},
 	ShutDownFails:           {What: "answers a graceful shutdown with an error, as many do when nothing hears it", Redfish: true, IPMI: true},

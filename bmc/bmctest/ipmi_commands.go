@@ -56,7 +56,7 @@ var ipmiRegistry = sync.OnceValue(func() *handlers.Registry {
 })
 
 func (s *ipmiState) chassisStatus([]byte) ([]byte, types.CompletionCode) {
-	status := &chassis.GetChassisStatusResponse{PowerIsOn: s.machine.On()}
+	status := &chassis.GetChassisStatusResponse{PowerIsOn: s.machine.readsOn()}
 	return status.Pack(), types.CodeOK
 }
 
@@ -79,6 +79,8 @@ func (s *ipmiState) chassisControl(request []byte) ([]byte, types.CompletionCode
 	switch {
 	case kind == "", soft && m.faults.on(NoGracefulShutdown):
 		return nil, types.CodeRequestDataFieldInvalid
+	case m.inTransition() && m.faults.on(BusyInTransition):
+		return nil, types.CodeNodeBusy
 	case soft && m.faults.on(ShutDownFails), redundant && m.faults.on(RedundantPowerIs5xx):
 		return nil, types.CodeUnspecifiedError
 	case redundant && m.faults.on(RedundantPowerIs4xx), !on && kind != "On" && kind != "ForceOff" && !soft:

@@ -18,6 +18,8 @@ type Command struct {
 	// Name is the Redfish reset type, or "Boot=" with the boot target, or "Media=" with the image, or "SecureBoot=".
 	Name string
 	At   time.Time
+	// InTransition is true for a command that came while the power was in transition.
+	InTransition bool
 }
 
 // Options describe an emulated server.
@@ -28,7 +30,7 @@ type Options struct {
 	Vendor, Model string
 	// Username and Password are the BMC's credentials.
 	Username, Password string
-	// PowerDelay is how long a change of power takes. Zero is at once.
+	// PowerDelay is how long a change of power takes: the power is in transition meanwhile. Zero is at once.
 	PowerDelay time.Duration
 	// On starts the server switched on, with its operating system running.
 	On bool
@@ -47,7 +49,11 @@ type Machine struct {
 
 	mu        sync.Mutex
 	on        bool
-	changing  *time.Timer
+	changing  *time.Timer // ends the transition of the power; nil while there is none
+	becoming  bool        // what on is then
+	was       bool        // what on was when the last power command came
+	wasUntil  time.Time   // until when a BMC with StalePower tells that
+	resetAt   time.Time   // when the server was last powered on or reset, by the BMC's clock
 	booted    bool
 	next      bmc.BootOverride
 	pending   *bmc.BootOverride // written to the settings object: it becomes next when the server boots
@@ -73,6 +79,7 @@ func NewMachine(opts Options) *Machine {
 	}
 	opts.Vendor, opts.Model = cmp.Or(opts.Vendor, "Emulated"), cmp.Or(opts.Model, "bmctest")
 	m := &Machine{opts: opts, on: opts.On, booted: opts.On, next: bmc.BootOverride{Target: bmc.BootNone}, sessions: map[string]string{}}
+	m.resetAt = m.now()
 	m.log(bmc.HealthOK, "The BMC started")
 	return m
 }
@@ -82,6 +89,7 @@ func (m *Machine) Close() {
 	m.mu.Lock()
 	if m.changing != nil {
 		m.changing.Stop()
+		m.changing = nil
 	}
 	m.switchTo(false)
 	m.mu.Unlock()
@@ -175,22 +183,6 @@ func (m *Machine) now() time.Time {
 	return now
 }
 
-// change lets the power change after the delay. A later change replaces one that has not happened. m.mu is held.
-func (m *Machine) change(on bool) {
-	if m.changing != nil {
-		m.changing.Stop()
-	}
-	if m.opts.PowerDelay == 0 {
-		m.switchTo(on)
-		return
-	}
-	m.changing = time.AfterFunc(m.opts.PowerDelay, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.switchTo(on)
-	})
-}
-
 // switchTo changes the power now. m.mu is held.
 func (m *Machine) switchTo(on bool) {
 	if m.on == on {
@@ -206,6 +198,7 @@ func (m *Machine) switchTo(on bool) {
 		return
 	}
 	m.log(bmc.HealthOK, "Power on")
+	m.resetAt = m.now()
 	m.boot()
 }
 
@@ -246,10 +239,11 @@ func (m *Machine) reset(kind string) bool {
 	if !slices.Contains(resetTypes, kind) {
 		return false
 	}
-	m.commands = append(m.commands, Command{kind, time.Now()})
-	if m.faults.take(PowerIgnored) {
+	m.commands = append(m.commands, Command{kind, time.Now(), m.changing != nil})
+	if m.faults.take(PowerIgnored) || m.changing != nil && m.faults.on(DropsInTransition) {
 		return true
 	}
+	m.was, m.wasUntil = m.on, time.Now().Add(2*m.opts.PowerDelay)
 	switch kind {
 	case "On":
 		m.change(true)
@@ -275,7 +269,7 @@ var resetTypes = []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", 
 func (m *Machine) override(boot bmc.BootOverride) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.commands = append(m.commands, Command{"Boot=" + string(boot.Target), time.Now()})
+	m.commands = append(m.commands, Command{Name: "Boot=" + string(boot.Target), At: time.Now()})
 	if m.faults.on(OverrideAtSettings) {
 		m.pending = &boot
 	} else {
@@ -288,7 +282,7 @@ func (m *Machine) override(boot bmc.BootOverride) {
 func (m *Machine) insert(image string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.commands = append(m.commands, Command{"Media=" + image, time.Now()})
+	m.commands = append(m.commands, Command{Name: "Media=" + image, At: time.Now()})
 	m.media = image
 }
 
@@ -296,7 +290,7 @@ func (m *Machine) insert(image string) {
 func (m *Machine) setSecureBoot(enabled bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.commands = append(m.commands, Command{"SecureBoot=" + map[bool]string{true: "On", false: "Off"}[enabled], time.Now()})
+	m.commands = append(m.commands, Command{Name: "SecureBoot=" + map[bool]string{true: "On", false: "Off"}[enabled], At: time.Now()})
 	m.secure.Enabled = enabled
 }
 

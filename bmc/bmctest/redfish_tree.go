@@ -234,14 +234,10 @@ func (m *Machine) offeredResets() []string {
 func (m *Machine) system() object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	power := "Off"
-	if m.on {
-		power = "On"
-	}
 	reset := object{"target": resetPath}
 	o := object{
 		"Name": m.opts.Name, "Manufacturer": m.opts.Vendor, "Model": m.opts.Model, "SerialNumber": "SN-" + m.opts.Name, "UUID": strings.ToUpper(m.opts.UUID),
-		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": power, "Status": object{"Health": "OK"}, "Boot": m.bootObject(m.next),
+		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": m.powerState(), "Status": object{"Health": "OK"}, "Boot": m.bootObject(m.next),
 		"ProcessorSummary":   object{"Count": 1, "LogicalProcessorCount": m.opts.Threads, "Model": "Emulated CPU"},
 		"MemorySummary":      object{"TotalSystemMemoryGiB": m.opts.MemoryGiB},
 		"EthernetInterfaces": link(systemPath + "/EthernetInterfaces"), "Processors": link(systemPath + "/Processors"),
@@ -259,6 +255,20 @@ func (m *Machine) system() object {
 		reset["ResetType@Redfish.AllowableValues"] = m.offeredResets()
 		o["Storage"], o["SecureBoot"] = link(systemPath+"/Storage"), link(systemPath+"/SecureBoot")
 		o["LogServices"] = link(systemPath + "/LogServices")
+		o["LastResetTime"] = m.resetAt.Format(time.RFC3339Nano)
 	}
 	return o
+}
+
+// powerState is the power state that the BMC tells. m.mu is held.
+func (m *Machine) powerState() bmc.PowerState {
+	names := map[bool]bmc.PowerState{true: bmc.PowerOn, false: bmc.PowerOff}
+	switch {
+	case m.stale():
+		return names[m.was]
+	case m.changing != nil && m.becoming != m.on && m.faults.on(TransitionStates):
+		return map[bool]bmc.PowerState{true: bmc.PoweringOn, false: bmc.PoweringOff}[m.becoming]
+	default:
+		return names[m.on]
+	}
 }

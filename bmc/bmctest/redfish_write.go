@@ -59,6 +59,8 @@ func (m *Machine) postReset(w http.ResponseWriter, kind string) {
 	on, isState := want[kind]
 	redundant := isState && m.On() == on || kind == "ForceRestart" && !m.On()
 	switch {
+	case m.inTransition() && m.faults.on(BusyInTransition):
+		refuse(w, http.StatusConflict, "ResourceInUse", "The power is in transition")
 	case redundant && m.faults.on(RedundantPowerIs5xx):
 		refuse(w, http.StatusInternalServerError, "InternalError", "It is so already")
 	case redundant && m.faults.on(RedundantPowerIs4xx):

@@ -15,34 +15,74 @@ const restoring = "leaves the server as it was found"
 // takingBack is the check whose known failure excuses an override that stays.
 const takingBack = "an override can be taken back"
 
-// leaveAsFound leaves the server as it was found, also when ctx has ended.
+// leaveAsFound leaves the server as it was found, also when ctx has ended, and tries until that was seen or the time for it is up.
 func (s *suite) leaveAsFound(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*s.Settle+time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Restore)
 	defer cancel()
-	s.report(Result{Check: restoring})
 	start := time.Now()
+	var last error
+	for {
+		result := Result{Check: restoring}
+		if last != nil {
+			result.Error = last.Error()
+		}
+		s.report(result)
+		err := s.giveBack(ctx)
+		if err != nil && (last == nil || ctx.Err() == nil) { // what the end of the time cut off does not say why
+			last = err
+		}
+		switch {
+		case err == nil:
+			s.report(Result{Check: restoring, Verdict: Passed, Took: time.Since(start)})
+			return nil
+		case !wait(ctx, s.pause(err)):
+			last = fmt.Errorf("tried for %s: %w", s.Restore, last)
+			s.report(Result{Check: restoring, Verdict: Failed, Error: last.Error(), Took: time.Since(start)})
+			return last
+		}
+	}
+}
+
+// refusedLoginPause is how long no login is tried after one was refused: BMCs lock an account after three to five refusals.
+const refusedLoginPause = 2 * time.Minute
+
+// pause is how long the next try has to wait after an error.
+func (s *suite) pause(err error) time.Duration {
+	if bmc.KindOf(err) == bmc.Unauthorized {
+		return refusedLoginPause
+	}
+	return max(s.Poll, bmc.RetryAfter(err))
+}
+
+// giveBack tries once to leave the server as it was found, with a connection of its own. A step that fails does not keep the others from being tried.
+func (s *suite) giveBack(ctx context.Context) error {
 	client, err := s.open(ctx, s.Endpoint)
-	if err == nil {
-		// What was commanded last comes first: a server that boots later would use up, or set, what is put back here.
-		err = errors.Join(s.awaitPending(ctx, client), s.eject(ctx, client), s.takeBack(ctx, client), s.switchBack(ctx, client), s.leave(ctx, client))
-	}
-	result := Result{Check: restoring, Verdict: Passed, Took: time.Since(start)}
 	if err != nil {
-		result.Verdict, result.Error = Failed, err.Error()
+		return err
 	}
-	s.report(result)
-	return err
+	// What was commanded last comes first: a server that boots later would use up, or set, what is put back here.
+	return errors.Join(s.awaitPending(ctx, client), s.eject(ctx, client), s.takeBack(ctx, client), s.switchBack(ctx, client), s.leave(ctx, client))
 }
 
 // awaitPending waits until the last power command has taken effect. Until then BMCs tell the state before it, in which nothing seems
 // left to do.
 func (s *suite) awaitPending(ctx context.Context, client bmc.Client) error {
+	if s.unseen != nil {
+		if _, err := s.awaitRestart(ctx, client); err != nil {
+			return err
+		}
+	}
 	if s.pending == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.Settle)
+	settle, cancel := context.WithTimeout(ctx, s.Settle)
 	defer cancel()
-	if err := bmc.AwaitPower(ctx, client, s.pending, s.Poll); err != nil && s.pending != s.power {
+	err := bmc.AwaitPower(settle, client, s.pending, s.Poll)
+	late := s.pending != s.power
+	if ctx.Err() == nil {
+		s.pending = "" // it had its time: the next try goes by what the BMC says
+	}
+	if err != nil && late {
 		return fmt.Errorf("the last power command has not taken effect, and still may: %w", err)
 	}
 	return nil
@@ -99,24 +139,5 @@ func (s *suite) settles(ctx context.Context, client bmc.Client) (bool, error) {
 	if err := bmc.AwaitPower(settled, client, s.power, s.Poll); err != nil {
 		return false, err
 	}
-	return s.stays(ctx, client)
-}
-
-// stays looks again several times: a cycle that has just begun shows both states.
-func (s *suite) stays(ctx context.Context, client bmc.Client) (bool, error) {
-	ticker := time.NewTicker(s.Poll)
-	defer ticker.Stop()
-	const looks = 5
-	for range looks {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return false, fmt.Errorf("see that the power stays %s: %w", s.power, ctx.Err())
-		}
-		state, err := client.PowerState(ctx)
-		if err != nil || state != s.power {
-			return false, err
-		}
-	}
-	return true, nil
+	return s.stays(ctx, client, s.power)
 }

@@ -87,8 +87,13 @@ func openError(status types.RmcpStatusCode, privilege types.PrivilegeLevel) erro
 		e.Kind, e.Err = bmc.Unreachable, errors.New(said+": all of its sessions are taken")
 	case types.RmcpStatusCodeInvalidSessionID, types.RmcpStatusCodeInactiveSessionID:
 		e.Kind = bmc.Unreachable // it forgot the session meanwhile: it restarted, or needed the room
-	case types.RmcpStatusCodeInvalidRole, types.RmcpStatusCodeUnauthorizedRoleOfPriLevel, types.RmcpStatusCodeUnauthorizedName:
-		// BMCs say "unauthorized name" also where the account may not have the level.
+	case types.RmcpStatusCodeUnauthorizedName:
+		// IPMI 2.0, table 13-15: 0Dh, before any password is compared. BMCs say so too where the account is disabled, may not use the LAN channel, or may
+		// not have the level.
+		e.Kind = bmc.Unauthorized
+		e.Err = fmt.Errorf("%s: the BMC has no enabled user of that name for IPMI over LAN as %s, and did not look at the password; correct the user name, enable the "+
+			"user for IPMI over LAN, or name a lower level in the URL, such as ?privilege=operator", said, levelName(privilege))
+	case types.RmcpStatusCodeInvalidRole, types.RmcpStatusCodeUnauthorizedRoleOfPriLevel:
 		e.Kind = bmc.Unauthorized
 		e.Err = fmt.Errorf("%s; an account that may not be %s needs a lower level in the URL, such as ?privilege=operator", said, levelName(privilege))
 	case types.RmcpStatusCodeInvalidNameLength, types.RmcpStatusCodeUnauthorizedGUID, types.RmcpStatusCodeInvalidIntegrityCheckValue:

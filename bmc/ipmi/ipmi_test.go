@@ -142,9 +142,17 @@ const (
 )
 
 func TestConformance(t *testing.T) {
-	for _, query := range []string{"", "cipherSuite=3", "privilege=operator"} {
+	for query, faults := range map[string][]bmctest.Fault{
+		"": nil, "cipherSuite=3": nil, "privilege=operator": nil,
+		"cipherSuite=17": {bmctest.BusyInTransition, bmctest.DropsInTransition}, // IPMI shows no transition, and records no restart: a stale power state would hide one
+	} {
 		t.Run(query, func(t *testing.T) {
-			_, endpoint := newMachine(t, options())
+			opts := options()
+			opts.PowerDelay = 20 * time.Millisecond // so that a cycle can be seen
+			machine, endpoint := newMachine(t, opts)
+			for _, fault := range faults {
+				NewWithT(t).Expect(machine.Misbehave(fault, -1)).To(Succeed())
+			}
 			endpoint.URL.RawQuery = query
 			bmctest.Test(t, bmctest.Subject{
 				Open: driver.Open, Endpoint: endpoint, Boots: true, Settle: 5 * time.Second, Poll: time.Millisecond,
@@ -202,7 +210,7 @@ func TestMonitor(t *testing.T) {
 	g.Expect(monitor.Events(ctx, 0)).To(BeEmpty())
 }
 
-// TestWrongPassword: it costs one refused login at most, whatever the cipher suites and the repeats.
+// TestWrongPassword: a wrong password or an unknown user costs one refused login at most, whatever the cipher suites and the repeats.
 func TestWrongPassword(t *testing.T) {
 	for name, change := range map[string]func(*bmc.Endpoint){
 		"password": func(e *bmc.Endpoint) { e.Password = "guess" },
@@ -215,11 +223,36 @@ func TestWrongPassword(t *testing.T) {
 			change(&endpoint)
 			_, err := calm.Open(t.Context(), endpoint)
 			g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized), "%v", err)
+			g.Expect(err).To(MatchError(ContainSubstring("the password is wrong")), "the emulator does not tell which users it has")
 			g.Expect(err.Error()).NotTo(ContainSubstring(endpoint.Password))
 			g.Eventually(func() int { return packets.of(rakp3) }).Should(Equal(1), "the session is given up at once")
 			g.Expect(packets.of(rakp1)).To(Equal(1))
 			g.Expect(packets.of(openRequest)).To(Equal(1))
 		})
+	}
+}
+
+// TestUnknownUser: a BMC that says that it has no such user, which it does before it knows of a password, is quoted with what helps; and so is one that
+// does not let the user be what the URL asks for. The session is not proposed again.
+func TestUnknownUser(t *testing.T) {
+	for status, said := range map[byte]string{
+		0x0d: "with status 0Dh: Unauthorized name: the BMC has no enabled user of that name for IPMI over LAN as administrator, and did not look at the password",
+		0x09: "with status 09h: Invalid role; an account that may not be administrator needs a lower level",
+		0x0a: "with status 0Ah: Unauthorized role of privilege level requested; an account that may not be administrator needs a lower level",
+	} {
+		g := NewWithT(t)
+		packets := &counter{}
+		_, endpoint := newMachine(t, options(), hearing(packets.count), saying(func(packet []byte) [][]byte {
+			if kindOf(packet) == rakp1+1 {
+				packet[payloadAt+1] = status
+			}
+			return [][]byte{packet}
+		}))
+		_, err := calm.Open(t.Context(), endpoint)
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized))
+		g.Expect(err).To(MatchError(ContainSubstring(said)))
+		g.Expect(packets.of(rakp1)).To(Equal(1))
+		g.Expect(packets.of(rakp3)).To(BeZero(), "no proof of the password is sent")
 	}
 }
 

@@ -96,6 +96,8 @@ func (c *conn) control(ctx context.Context, op string, command chassis.ChassisCo
 		case types.CodeParameterOutOfRange, types.CodeRequestDataFieldInvalid:
 			// Cycle, diagnostic interrupt and soft shutdown are optional; these codes stand for one that is not there.
 			refused.Kind = bmc.Unsupported
+		case types.CodeNodeBusy, types.CodeNotSupported:
+			refused.Kind = bmc.Busy // D5h is "not supported in present state": the power is in transition (IPMI 2.0, table 5-2)
 		default:
 		}
 	}

@@ -129,7 +129,7 @@ func (s *session) authenticate(ctx context.Context, endpoint bmc.Endpoint, auth 
 	}
 	if !crypto.Equal(proof, two.KeyExchangeAuthenticationCode) {
 		s.abandon(auth)
-		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New("the password is wrong: the BMC's proof is of another one")}
+		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New("the password is wrong: the BMC's proof is of another one. Some BMCs answer so for an unknown user, too")}
 	}
 	proof, err = crypto.RAKP3AuthCode(auth, theirs, s.ours, one.Role(), endpoint.Username, secret)
 	if err != nil {

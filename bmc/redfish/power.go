@@ -1,11 +1,13 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/stmcginnis/gofish/schemas"
 
@@ -31,10 +33,14 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 		return "", err
 	}
 	switch state := schemas.PowerState(c.system.text("PowerState")); state {
-	case schemas.OnPowerState, schemas.PoweringOnPowerState, schemas.PoweringOffPowerState, schemas.PausedPowerState:
+	case schemas.OnPowerState, schemas.PausedPowerState:
 		return bmc.PowerOn, nil
 	case schemas.OffPowerState:
 		return bmc.PowerOff, nil
+	case schemas.PoweringOnPowerState:
+		return bmc.PoweringOn, nil
+	case schemas.PoweringOffPowerState:
+		return bmc.PoweringOff, nil
 	default:
 		return "", &bmc.Error{Kind: bmc.Failed, Op: "Read the power state", Err: fmt.Errorf("the BMC says %.40q", state)}
 	}
@@ -63,6 +69,8 @@ func (c *conn) Cycle(ctx context.Context) error {
 		return err
 	case state == bmc.PowerOff:
 		return c.PowerOn(ctx)
+	case state.InTransition():
+		return inTransition("Power cycle", state)
 	default:
 		return c.reset(ctx, "Power cycle", bmc.CanCycle)
 	}
@@ -80,18 +88,28 @@ func (c *conn) running(ctx context.Context, op string, command bmc.Capability) e
 	if err != nil {
 		return err
 	}
-	if state == bmc.PowerOff {
+	switch {
+	case state == bmc.PowerOff:
 		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New("the server is off")}
+	case state.InTransition():
+		return inTransition(op, state)
+	default:
+		return c.reset(ctx, op, command)
 	}
-	return c.reset(ctx, op, command)
 }
 
-// bring gives a command unless the server is as it shall be. The error of a BMC that refuses what is so already is none.
+// bring gives a command unless the server is as it shall be, or on the way there. The error of a BMC that refuses what is so already is none.
 func (c *conn) bring(ctx context.Context, op string, want bmc.PowerState, command bmc.Capability) error {
-	if state, err := c.PowerState(ctx); err != nil || state == want {
+	state, err := c.PowerState(ctx)
+	switch {
+	case err != nil || state == want:
 		return err
+	case command == bmc.CanPowerOn && state == bmc.PoweringOn, command == bmc.CanShutDown && state == bmc.PoweringOff:
+		return nil
+	case command != bmc.CanForceOff && state.InTransition(): // an operating system may take long to shut down, or hang: ForceOff ends that
+		return inTransition(op, state)
 	}
-	err := c.reset(ctx, op, command)
+	err = c.reset(ctx, op, command)
 	if err == nil || !refusedCommand(err) {
 		return err
 	}
@@ -101,10 +119,15 @@ func (c *conn) bring(ctx context.Context, op string, want bmc.PowerState, comman
 	return err
 }
 
+// inTransition is the error of a command that has to wait. It is not sent: BMCs acknowledge it, and drop it.
+func inTransition(op string, state bmc.PowerState) error {
+	return &bmc.Error{Kind: bmc.Busy, Op: op, Err: fmt.Errorf("the server's power is in transition (%s)", state)}
+}
+
 // refusedCommand is true for an answer to a command: without one it is not known what became of it.
 func refusedCommand(err error) bool {
 	kind := bmc.KindOf(err)
-	return kind == bmc.Failed || kind == bmc.NotFound || kind == bmc.Unsupported
+	return kind == bmc.Failed || kind == bmc.Busy || kind == bmc.NotFound || kind == bmc.Unsupported
 }
 
 // reset sends the first of the command's reset types that the BMC offers. It is sent once: a command whose answer was lost may
@@ -119,6 +142,11 @@ func (c *conn) reset(ctx context.Context, op string, command bmc.Capability) err
 		target = c.path + "/Actions/ComputerSystem.Reset"
 	}
 	_, _, err = c.request(ctx, http.MethodPost, target, map[string]any{"ResetType": kind}, nil)
+	var refused *bmc.Error
+	if wrapped := wrap(op, err); errors.As(wrapped, &refused) && (statusOf(err) == http.StatusConflict || saysID(err, "ResourceInUse")) {
+		// The state of the resource does not allow it now (RFC 9110, 15.5.10; Base.ResourceInUse). BMCs answer so while the power is in transition.
+		return &bmc.Error{Kind: bmc.Busy, Op: op, Err: refused.Err, RetryAfter: refused.RetryAfter}
+	}
 	return wrap(op, err)
 }
 
@@ -141,4 +169,29 @@ func (c *conn) resetType(ctx context.Context, types []schemas.ResetType) (schema
 		return "", fmt.Errorf("the BMC offers none of %v, but %v", types, offered)
 	}
 	return types[i], nil
+}
+
+// bootStages are the stages of a boot, each with how far the boot is then (DSP0268, ComputerSystem.BootProgress.LastState).
+var bootStages = map[string]int{
+	"PrimaryProcessorInitializationStarted": 1, "BusInitializationStarted": 2, "MemoryInitializationStarted": 3, "SecondaryProcessorInitializationStarted": 4,
+	"PCIResourceConfigStarted": 5, "SystemHardwareInitializationComplete": 6, "SetupEntered": 7, "OSBootStarted": 8, "OSRunning": 9,
+}
+
+// postStages are the same for the power-on self test of HPE's servers (Oem.Hpe.PostState), whose BMCs record no BootProgress.
+var postStages = map[string]int{"PowerOff": 1, "Reset": 2, "InPost": 3, "InPostDiscoveryComplete": 4, "FinishedPost": 5}
+
+var _ bmc.BootRecorder = &conn{}
+
+// LastBoot reads what the BMC records of the last start of the server.
+func (c *conn) LastBoot(ctx context.Context) (bmc.LastBoot, error) {
+	if err := c.refresh(ctx); err != nil {
+		return bmc.LastBoot{}, err
+	}
+	at, err := time.Parse(time.RFC3339, c.system.text("LastResetTime"))
+	if err != nil {
+		at = time.Time{} // it records none
+	}
+	return bmc.LastBoot{
+		ResetAt: at, Progress: cmp.Or(bootStages[c.system.text("BootProgress", "LastState")], postStages[c.system.text("Oem", "Hpe", "PostState")]),
+	}, nil
 }

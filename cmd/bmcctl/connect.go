@@ -167,7 +167,7 @@ func (t *target) explain(err error) error {
 		remedy = "give the certificate that signed it with --ca FILE, or accept any with --insecure-skip-tls-verify"
 	case bmc.Unreachable:
 		remedy = "check the address and the port, and that this machine reaches the BMC's network; --timeout waits longer"
-	case bmc.NotFound, bmc.Unsupported, bmc.Failed:
+	case bmc.NotFound, bmc.Unsupported, bmc.Busy, bmc.Failed:
 		return err
 	}
 	return fmt.Errorf("%w: %s", err, remedy)

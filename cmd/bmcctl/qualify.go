@@ -31,7 +31,7 @@ type qualification struct {
 	connection
 
 	yes, boots, skipWrongPassword, withSerials, verbose bool
-	settle, poll                                        time.Duration
+	settle, poll, restore                               time.Duration
 	image, report                                       string
 	must                                                []string
 }
@@ -42,6 +42,7 @@ func (q *qualification) set() *pflag.FlagSet {
 	q.flags(set)
 	set.DurationVar(&q.settle, "settle", 2*time.Minute, "How long the server may take to obey a power command.")
 	set.DurationVar(&q.poll, "poll", 2*time.Second, "How often a state is read while it is waited for.")
+	set.DurationVar(&q.restore, "restore", 0, "How long bmcctl tries to leave the server as it was found. Defaults to three times --settle and a minute.")
 	set.StringVar(&q.image, "image", "", "URL of an ISO image that the BMC reaches, for the virtual drive. Without it nothing is put there.")
 	set.BoolVar(&q.boots, "boots", false, "See too whether an override for one boot is gone after it: the server has to get to its boot within --settle.")
 	set.BoolVar(&q.skipWrongPassword, "skip-wrong-password", false, "Do not log in once with a wrong password. For BMCs that lock accounts at once.")
@@ -57,6 +58,9 @@ func (q *qualification) check() error {
 		if !slices.Contains(capabilities, bmc.Capability(name)) {
 			return misused("--must: there is no capability %q: take from %s", name, list(capabilities))
 		}
+	}
+	if q.restore < 0 {
+		return misused("--restore cannot be negative: leave it out for three times --settle and a minute")
 	}
 	if q.settle <= 0 || q.poll <= 0 {
 		return misused("--settle and --poll must be longer than nothing: leave them out for 2m and 2s")
@@ -136,7 +140,7 @@ func (q *qualification) run(ctx context.Context, t *target, out io.Writer) (*res
 	}
 	var err error
 	r.Outcome, err = bmctest.Conform(ctx, bmctest.Subject{
-		Open: t.open, Endpoint: t.Endpoint, Timeout: q.timeout, Settle: q.settle, Poll: q.poll, Image: q.image, Boots: q.boots,
+		Open: t.open, Endpoint: t.Endpoint, Timeout: q.timeout, Settle: q.settle, Poll: q.poll, Restore: q.restore, Image: q.image, Boots: q.boots,
 		SkipWrongPassword: q.skipWrongPassword,
 		Found: func(d bmc.Description) {
 			sayf(out, "\nIt is: %s, BMC firmware %s, %s\n\n", clean(d.Vendor+" "+d.Model), clean(d.FirmwareVersion), clean(d.Protocol))
@@ -168,6 +172,9 @@ func (p *progress) report(r bmctest.Result) {
 	before, after := "", "\n"
 	if p.rewrite {
 		before, after = "\r\x1b[K", ""
+	}
+	if r.Verdict == "" && r.Error != "" {
+		sayf(p.out, "%s%-12s %s, again: %s\n", before, "...", r.Check, clean(r.Error))
 	}
 	if r.Verdict == "" {
 		sayf(p.out, "%-12s %s%s", "...", r.Check, after)

@@ -87,9 +87,30 @@ func TestInterruptNotRestored(t *testing.T) {
 		s.Must(http.MethodPut, "/servers/*/faults/Down")
 		cancel()
 	}
-	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, quickly(t)...), consoleOf(&watcher{&out, "passed       off, also", stop}, &errs))
+	flags := quickly(t, "--restore", "300ms")
+	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, flags...), consoleOf(&watcher{&out, "passed       off, also", stop}, &errs))
 	g.Expect(code).To(Equal(exitFailed))
-	g.Expect(errs.String()).To(MatchRegexp("^bmcctl: interrupted, and the server could not be left as it was found: .*: look after it\n$"))
+	g.Expect(errs.String()).To(MatchRegexp(
+		"^bmcctl: interrupted, and the server could not be left as it was found \\(power On, boot mode UEFI\\): tried for 300ms: .*: look after it\n$"))
+	g.Expect(out.String()).To(ContainSubstring("...          leaves the server as it was found, again: "))
+}
+
+// TestInterruptRestoredLate: a BMC that is away when the server is to be put back is asked until it is there again.
+func TestInterruptRestoredLate(t *testing.T) {
+	g := NewWithT(t)
+	s := simtest.Start(t, "--redfish", "1", "--on")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var errs bytes.Buffer
+	back := &watcher{io.Discard, "found, again: ", func() { s.Must(http.MethodDelete, "/servers/*/faults/Down") }}
+	stop := &watcher{back, "passed       off, also", func() {
+		s.Must(http.MethodPut, "/servers/*/faults/Down")
+		cancel()
+	}}
+	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, quickly(t)...), consoleOf(stop, &errs))
+	g.Expect(code).To(Equal(exitFailed))
+	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was left as it was found\n"))
+	g.Expect(s.Servers()[0].Power).To(Equal("On"))
 }
 
 // TestInterruptBefore: when the BMC is still being looked at, there is nothing to put back.
@@ -102,6 +123,22 @@ func TestInterruptBefore(t *testing.T) {
 	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, quickly(t)...), consoleOf(&out, &errs))
 	g.Expect(code).To(Equal(exitFailed))
 	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; no check had begun\n"))
+}
+
+// TestQualifyStrict: a good BMC that is strict about power commands is fit, and each of its capabilities works, as bmcsim shows it.
+func TestQualifyStrict(t *testing.T) {
+	g := NewWithT(t)
+	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1", "--power-delay", "50ms", "--fault", "BusyInTransition,DropsInTransition,TransitionStates")
+	s.Must(http.MethodPut, "/servers/sim-redfish-1/faults/StalePower") // over IPMI nothing else shows a restart
+	for _, server := range s.Servers() {
+		flags := quickly(t)
+		got := bmcctl(t, credentials, append([]string{"qualify", server.Address}, flags...)...)
+		g.Expect(got.code).To(Equal(exitOK), got.out+got.err)
+		g.Expect(got.out).To(MatchRegexp(`(?m)^Verdict: fit for network boot with this provider$`), "without a \"do not rely on\"")
+		for _, capability := range []string{"PowerOn", "ForceOff", "Cycle", "Reset", "NMI"} {
+			g.Expect(got.out).To(MatchRegexp(`(?m)^`+capability+` +(yes|no) +works$`), server.Protocol)
+		}
+	}
 }
 
 // brokenPipe is a standard output that ends.

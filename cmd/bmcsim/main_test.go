@@ -100,7 +100,7 @@ func TestUsage(t *testing.T) {
 		"everywhere":    {"--redfish 1 --listen 0.0.0.0:8000", 2, "say with --advertise"},
 		"advertise":     {"--redfish 1 --advertise http://here", 2, "leave out scheme, port and brackets"},
 		"prefix":        {"--redfish 1 --prefix Rack_1", 2, "--prefix"},
-		"fault":         {"--redfish 1 --fault Slwo", 2, `there is no fault "Slwo": take one of Busy503, ClockSkew`},
+		"fault":         {"--redfish 1 --fault Slwo", 2, `there is no fault "Slwo": take one of Busy503, BusyInTransition, ClockSkew`},
 		"other fault":   {"--ipmi 1 --fault NeedsETag", 2, "NeedsETag is a fault of Redfish alone, and there is no such server: add --redfish N"},
 		"hosts":         {"--redfish 1 --listen 127.0.0.1:0 --control= --hosts /none/hosts.yaml", 1, "--hosts: open /none"},
 		"fault times":   {"--redfish 1 --fault Slow=x", 2, "write NAME, or NAME=N"},
@@ -182,7 +182,7 @@ func TestControl(t *testing.T) {
 	s.Must(http.MethodPut, "/servers/*/faults/NeedsETag")
 	g.Expect(s.Servers()[1].Faults).To(Equal(map[string]int{"NeedsETag": -1}))
 	g.Expect(s.Servers()[2].Faults).To(BeEmpty(), "IPMI has no ETags")
-	g.Expect(s.Must(http.MethodGet, "/faults")).To(MatchRegexp(`(?m)^Slow +Redfish, IPMI +answers.*\nSwappedGUID +IPMI +sends`))
+	g.Expect(s.Must(http.MethodGet, "/faults")).To(MatchRegexp(`(?m)^Slow +Redfish, IPMI +answers.*\nStalePower.*\nSwappedGUID +IPMI +sends`))
 	g.Expect(strings.Fields(s.Must(http.MethodGet, "/faults"))).To(ContainElements("Down", "Slow", "NoMedia"))
 	g.Expect(s.Must(http.MethodGet, "/")).To(ContainSubstring("/servers/NAME/commands"))
 }

@@ -189,14 +189,28 @@ func TestRunningServerIsNotTouched(t *testing.T) {
 }
 
 // TestBootAndRelease follows a host from its claim to its release, and restarts the provider on the way.
-func TestBootAndRelease(t *testing.T) {
+func TestBootAndRelease(t *testing.T) { bootAndRelease(t, 8) }
+
+// TestStrictBMC is the same with BMCs that are strict about power commands: they get the same commands, and none while the power is in transition.
+func TestStrictBMC(t *testing.T) {
+	bootAndRelease(t, 0xf0, bmctest.Strict...)
+	for i, fault := range bmctest.Strict {
+		t.Run(string(fault), func(t *testing.T) { bootAndRelease(t, 0xf1+byte(i), fault) })
+	}
+}
+
+func bootAndRelease(t *testing.T, number byte, faults ...bmctest.Fault) {
+	t.Helper()
 	g := NewWithT(t)
 	stop := start(t)
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", 8, bmctest.Options{
+	server := controllerstest.NewServer(t, namespace, "h", number, bmctest.Options{
 		PowerDelay: 100 * time.Millisecond,
 		Run:        func(ctx context.Context, _ bmc.BootTarget, booted func()) { booted(); <-ctx.Done() },
 	})
+	for _, fault := range faults {
+		misbehave(t, server, fault, -1)
+	}
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) { c.Machine.Labels[clusterv1.MachineDeploymentNameLabel] = "md" })
@@ -238,6 +252,29 @@ func TestBootAndRelease(t *testing.T) {
 	})
 	g.Expect(server.On()).To(BeFalse())
 	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown", "Boot=None"}))
+	g.Expect(server.Commands()).NotTo(ContainElement(HaveField("InTransition", true)))
+}
+
+// TestSlowShutDown: people see that a server powers off. One that takes longer for it than it may is switched off, which its BMC refuses until it is off.
+func TestSlowShutDown(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0xf5, bmctest.Options{
+		On: true, PowerDelay: 4 * time.Second, Run: func(ctx context.Context, _ bmc.BootTarget, booted func()) { booted(); <-ctx.Done() },
+	})
+	misbehave(t, server, bmctest.BusyInTransition, -1)
+	misbehave(t, server, bmctest.TransitionStates, -1)
+	server.Host.Spec.Power = v1alpha1.PowerOff
+	register(t, server)
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Status.Power).To(Equal(v1alpha1.PoweringOff))
+		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseUnavailable))
+	})
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(conditions.GetMessage(h, v1alpha1.BMCReadyCondition)).To(ContainSubstring("409 Conflict: The power is in transition"))
+	})
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	g.Expect(server.CommandNames()).To(Equal([]string{"GracefulShutdown"}))
 }
 
 // TestShutDownRefused: a BMC that cannot shut the server down does not keep it from being switched off in the end.

@@ -373,7 +373,7 @@ func (r *Reconciler) command(j job, command lifecycle.Command, err error) error 
 	case err == nil:
 		r.learnOfServer(j, func(h *hostFacts) { h.commanded(command, r.Clock.Now()) })
 		r.tellJob(j, commands[command].reason, "Power", commands[command].note)
-	case command == lifecycle.CommandPowerOn && (kind == bmc.Unreachable || kind == bmc.Failed):
+	case command == lifecycle.CommandPowerOn && (kind == bmc.Unreachable || kind == bmc.Failed || kind == bmc.Busy):
 		r.learnOfServer(j, func(h *hostFacts) { h.commanded(command, r.Clock.Now()) })
 	case command != lifecycle.CommandPowerOn && kind == bmc.Unreachable:
 		r.learnOfServer(j, func(h *hostFacts) { h.bmc.OffUnheardAt = r.Clock.Now() })
@@ -389,7 +389,7 @@ func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
 	case err != nil && kind == bmc.Unsupported:
 		r.learn(j, func(h *hostFacts) { h.bmc.ShutDownUnsupported = true })
 		return nil
-	case err != nil && kind == bmc.Failed:
+	case err != nil && (kind == bmc.Failed || kind == bmc.Busy):
 		r.learnOfServer(j, func(h *hostFacts) { h.shutDownTried(r.Clock.Now()) })
 		return err
 	default:

@@ -1,5 +1,10 @@
 package mutants_test
 
+import (
+	"path"
+	"slices"
+)
+
 const (
 	policyFile      = "inventory/outbound/outbound.go"
 	fetchFile       = "pxe/artifact/fetch.go"
@@ -13,7 +18,7 @@ const (
 	tftpFile        = "pxe/tftp/tftp.go"
 )
 
-// guardTests are the tests that have to notice a mutant of a file, where the others of the package take long.
+// guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
 var guardTests = map[string]string{
 	fetchFile:       "ReadOracle|PortScan|WhereFrom|ErrorsHaveNoContent",
 	lanesFile:       "Lanes|DrippingOrigins|FetchesOfAnOrigin",
@@ -22,7 +27,27 @@ var guardTests = map[string]string{
 	tftpFile:        "TransfersOfAClient",
 }
 
-// guards are the mutants of what keeps hostile users in their bounds.
+// guardTargets returns the mutants of guards as targets: those of one file, or of one folder where all its tests are quick, are one.
+func guardTargets() []target {
+	var all []target
+	for _, m := range guards {
+		folder, file := path.Split(m.file)
+		of := target{folder: path.Clean(folder), runs: allTests}
+		if pattern := guardTests[m.file]; pattern != "" {
+			of.runs = []testRun{{"tests", []string{"-test.run=" + pattern}}}
+		}
+		i := slices.IndexFunc(all, func(t target) bool { return t.folder == of.folder && slices.Equal(t.runs[0].args, of.runs[0].args) })
+		if i < 0 {
+			all, i = append(all, of), len(all)
+		}
+		m.file = file
+		all[i].mutants = append(all[i].mutants, m)
+	}
+	all[0].sampled = 1 // the others are for mutants-full: each costs the build of a package
+	return all
+}
+
+// guards are the mutants of what keeps hostile users in their bounds, by the files from the project's folder on.
 var guards = []mutant{
 	// Where the provider connects to.
 	{"loopback is connected to", policyFile, "case ip.IsLoopback() || ", "case "},

@@ -160,7 +160,7 @@ func prepared(v View, s Settings, step Step) Step {
 		step.Message = fmt.Sprintf("The server of host %s was given the bootstrap data of the machine: this one is not booted for it. Remove spec.consumerRef, or delete the Machine", v.ServedBy)
 		return step
 	}
-	if v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn {
+	if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {
 		step.Reason = v1alpha1.ReasonPoweredOn
 		step.Message = "The server runs although nobody started it, so it may be in use. Power it off to have it booted for its machine"
 		step.Again = v.BMC.PowerAt.Add(s.ActiveInterval)
@@ -251,6 +251,8 @@ func bootKnown(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, maxAge ti
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOffAt = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is off"}
+	case attempt.PoweredOnAt == nil && v.powerChanging():
+		return Step{Message: "The server is powering on or off, although the provider did not command it", Again: v.Now.Add(s.ActiveInterval)}
 	case !off && attempt.PoweredOnAt == nil: // a person powered it on
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOnAt = &now

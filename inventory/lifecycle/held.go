@@ -56,9 +56,9 @@ func hold(v View, s Settings) Step {
 		change = first(v, s, s.ActiveInterval, Step{}, wishOn(v, now))
 	case since == nil:
 		change.Action, change.Held = RecordHold, &Held{Since: &now}
-	case wanted && offAt != nil && v.BMC.Power != v1alpha1.PowerOn && len(v.PowerRequests.Cycles) > 0:
+	case wanted && offAt != nil && !v.notOff() && len(v.PowerRequests.Cycles) > 0:
 		change.Action, change.Held, change.Drop = RecordHold, &Held{Since: since, OffAt: offAt}, v.PowerRequests.Cycles
-	case wanted && offAt != nil && v.BMC.Power != v1alpha1.PowerOn:
+	case wanted && offAt != nil && !v.notOff():
 		// Somebody works on the hardware, or detaches volumes, because it is off: that it is on has to be seen soon.
 		change = first(v, s, s.ActiveInterval, Step{}, Step{Again: v.BMC.PowerAt.Add(s.ActiveInterval)})
 	case wanted && offAt != nil:
@@ -114,6 +114,9 @@ func bringBackOn(v View, s Settings) Step {
 		step := command(v, s, PowerOn, CommandPowerOn)
 		step.Message = "The server is being powered on"
 		return step
+	}
+	if v.powerChanging() {
+		return Step{Message: "The server is powering on or off", Again: v.Now.Add(s.ActiveInterval)}
 	}
 	if !v.staysOn(s) {
 		return Step{Message: "The server is on, and may still shut down", Again: v.Now.Add(s.ActiveInterval)}

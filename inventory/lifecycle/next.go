@@ -306,29 +306,3 @@ func ask(v View, s Settings, maxAge time.Duration) (Step, bool) {
 }
 
 func waitingForBMC(v View) string { return "Waiting for the BMC: " + v.BMC.Problem.Message }
-
-// bringPower brings a server, whose power is known and different, to the power state wanted.
-func bringPower(v View, s Settings, want v1alpha1.PowerState) Step {
-	if want == v1alpha1.PowerOn {
-		return command(v, s, PowerOn, CommandPowerOn)
-	}
-	first := v.BMC.FirstShutDownAt
-	switch {
-	case v.BMC.ShutDownUnsupported:
-		return command(v, s, ForceOff, CommandForceOff)
-	case first.IsZero():
-		return Step{Action: ShutDown}
-	case v.Now.Before(first.Add(s.ShutDownTimeout)):
-		return Step{Again: v.Now.Add(s.ActiveInterval)}
-	default:
-		return command(v, s, ForceOff, CommandForceOff)
-	}
-}
-
-// command gives a power command, or waits while the same one may still take effect.
-func command(v View, s Settings, action Action, c Command) Step {
-	if v.BMC.LastPower == c && v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) {
-		return Step{Again: v.Now.Add(s.ActiveInterval)}
-	}
-	return Step{Action: action}
-}

@@ -61,7 +61,10 @@ func offered(v View, s Settings) Step {
 	case v.BootHeld:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being deleted, and a finalizer that is not the provider's keeps it: whatever set that finalizer has to remove it", v.Name)
-	case want == "" && v.BMC.Power == v1alpha1.PowerOn:
+	case want == "" && v.powerChanging():
+		step.Phase, step.Reason, step.Again = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging, v.BMC.PowerAt.Add(s.ActiveInterval)
+		step.Message = "The server is powering on or off, although the provider did not command it"
+	case want == "" && v.notOff():
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn
 		step.Message = "The server runs, so it may be in use. Set spec.power: Off to have it powered off and offered, " +
 			"or spec.externallyProvisioned: true if something else runs it"

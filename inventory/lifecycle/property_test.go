@@ -69,7 +69,7 @@ func drawView(t *rapid.T) View {
 func (d draw) bmc() BMC {
 	b := BMC{
 		Busy: d.flag("busy"), Inspected: d.flag("inspected"), InspectedAt: d.ago("inspectedAt"),
-		Power:   pick(d, "power", "", v1alpha1.PowerOn, v1alpha1.PowerOff),
+		Power:   pick(d, "power", "", v1alpha1.PowerOn, v1alpha1.PowerOff, v1alpha1.PoweringOn, v1alpha1.PoweringOff),
 		PowerAt: d.ago("powerAt"), PowerSince: d.ago("powerSince"), PowerNew: d.flag("powerNew"),
 		LastPower: pick(d, "command", "", CommandPowerOn, CommandShutDown, CommandForceOff), LastPowerAt: d.ago("commandAt"),
 		FirstShutDownAt:     pick(d, "shutDown", time.Time{}, d.ago("shutDownAt")),

@@ -165,6 +165,9 @@ func (w *world) readPower() {
 	b, now := &w.v.BMC, w.v.Now
 	power := map[bool]v1alpha1.PowerState{true: v1alpha1.PowerOn, false: v1alpha1.PowerOff}
 	shown := power[w.on]
+	if w.shows && !w.changes.IsZero() && w.target != w.on {
+		shown = map[bool]v1alpha1.PowerState{true: v1alpha1.PoweringOn, false: v1alpha1.PoweringOff}[w.target]
+	}
 	w.reads++
 	w.honest++
 	if w.mood == garbles && w.reads%2 == 0 {

@@ -266,7 +266,7 @@ var happenings = []happening{
 	{name: "the BMC's mood", weight: 8, when: always, do: func(w *world, p uint64) {
 		w.mood = choose(p, obeys, obeys, pretends, refuses, away, rejects, garbles, silent)
 		w.latency = time.Duration(p/8%16) * time.Second
-		w.deaf, w.noShutDown, w.stuckMedia = p/128%3 == 0, p/384%4 == 0, p/2048%3 == 0
+		w.deaf, w.noShutDown, w.stuckMedia, w.shows = p/128%3 == 0, p/384%4 == 0, p/2048%3 == 0, p/8192%2 == 0
 	}},
 	toggle("the Secret is not there", 2, func(w *world) bool { return w.noSecret }, func(w *world, _ uint64) { w.noSecret = true }, func(w *world) { w.noSecret = false }),
 	toggle("the BMC cannot boot it", 1, func(w *world) bool { return len(w.v.BMC.Lacks) > 0 },

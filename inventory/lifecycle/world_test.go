@@ -63,6 +63,7 @@ type world struct {
 	reads      int
 	noShutDown bool
 	stuckMedia bool
+	shows      bool // that the server powers on or off, while it does
 	failures   int
 	job        *job
 	again      time.Time
@@ -185,7 +186,7 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
 		w.noSecret, w.v.BMC.Problem = true, nil // what waits for a change waits for a Secret here
 	}
-	w.on = v.BMC.Power == v1alpha1.PowerOn
+	w.on = v.notOff()
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
 	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedAt != nil || b.ReportedAt != nil)) {
 		w.seeded, w.runs = true, w.on
@@ -506,7 +507,7 @@ func (w *world) rests() bool {
 	v := w.look()
 	foreign := v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // what its BMC reports counts for nothing
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
-	if !w.last.Again.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.changed) || (v.BMC.Power == v1alpha1.PowerOn) != w.on) {
+	if !w.last.Again.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.changed) || v.notOff() != w.on || v.powerChanging()) {
 		return false // it will be asked again, and there is news
 	}
 	if v.MoveBlocked && v.InFlight() && !w.last.Again.IsZero() {

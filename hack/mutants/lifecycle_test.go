@@ -8,13 +8,14 @@ const (
 	heldFile     = "held.go"
 	releaseFile  = "release.go"
 	viewFile     = "view.go"
+	powerFile    = "power.go"
 	bootFile     = "bootfor.go"
 	lineFile     = "line.go"
 	recordFile   = "record.go"
 )
 
-// mutants is the table. A new line of the lifecycle deserves one here.
-var mutants = []mutant{
+// lifecycleMutants are those of inventory/lifecycle. A new line of the lifecycle deserves one here.
+var lifecycleMutants = []mutant{
 	// The order of the table, and its lines.
 	{
 		"a paused host is let go", nextFile,
@@ -61,8 +62,13 @@ var mutants = []mutant{
 	{"an old power state is believed", nextFile, "case !v.powerKnown(maxAge):", "case !v.usable():"},
 	{"a power state from before the command is believed", viewFile, `v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt) && v.Now.Sub`, `v.BMC.Power != "" && v.Now.Sub`},
 	{"it waits until a moment that is over", nextFile, `v.BMC.Power != "" && v.Now.Before(due)`, `v.BMC.Power != "" && !v.Now.Before(due)`},
-	{"a command is repeated at once", nextFile, "v.BMC.LastPower == c && v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle))", "v.BMC.LastPower == c && v.Now.After(v.BMC.LastPowerAt.Add(s.PowerSettle))"},
-	{"a shutdown is waited for without end", nextFile, "case v.Now.Before(first.Add(s.ShutDownTimeout)):", "case !first.IsZero():"},
+	{"a command is repeated at once", powerFile, "v.BMC.LastPower == c && v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle))", "v.BMC.LastPower == c && v.Now.After(v.BMC.LastPowerAt.Add(s.PowerSettle))"},
+	{"a command comes in a transition of the power", powerFile, " || v.awaitsPower(s) {", " {"},
+	{"a request to shut down comes in a transition of the power", powerFile, "	case v.awaitsPower(s):\n", "	case false:\n"},
+	{"a transition of the power is waited for without end", powerFile, "return v.powerChanging() && v.Now.Before(v.BMC.PowerSince.Add(s.PowerSettle))", "return v.powerChanging() && s.PowerSettle > 0"},
+	{"who powers off is off", powerFile, `v.BMC.Power != "" && v.BMC.Power != v1alpha1.PowerOff }`, `v.BMC.Power != "" && v.BMC.Power != v1alpha1.PowerOff && v.BMC.Power != v1alpha1.PoweringOff }`},
+	{"who powers on is on", powerFile, "v.notOff() && v.BMC.Power != v1alpha1.PowerOn }", "v.notOff() && v.BMC.Power == v1alpha1.PoweringOff }"},
+	{"a shutdown is waited for without end", powerFile, "case v.Now.Before(first.Add(s.ShutDownTimeout)):", "case !first.IsZero():"},
 
 	// Offering.
 	{"a host with another one's MAC address is offered", offerFile, "	case v.doubled():\n		_, known", "	case false:\n		_, known"},
@@ -72,7 +78,7 @@ var mutants = []mutant{
 	{"what another server reports counts", identityFile, "v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideStands: v.BMC.OverrideStands, OverrideNote: v.BMC.OverrideNote}", "v.BMC.Problem = problem"},
 	{"a server is commanded before its inventory was read", nextFile, "case !step.Action.Commands() || v.BMC.Inspected:", "case true:"},
 	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},
-	{"a running server is offered", offerFile, `case want == "" && v.BMC.Power == v1alpha1.PowerOn:`, "case false:"},
+	{"a running server is offered", offerFile, `case want == "" && v.notOff():`, "case false:"},
 	{"a server that a machine says it runs on is offered", offerFile, `case v.SaidToRun != "":`, "case false:"},
 
 	// Releasing and cleaning.
@@ -104,7 +110,7 @@ var mutants = []mutant{
 	{"a boot begins without bootstrap data", claimedFile, "if !v.Consumer.BootstrapReady {", "if false {"},
 	{"a boot begins for a machine that is about to go", claimedFile, "if v.Consumer.OwnerDeleting {", "if false {"},
 	{"a boot begins on a host that is about to go", claimedFile, "	if v.Deleting {\n", "	if false {\n"},
-	{"a server that was found running is booted", claimedFile, "if v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
+	{"a server that was found running is booted", claimedFile, "if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
 	{"both hosts of a machine are booted", claimedFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
 	{"a boot begins before its turn", claimedFile, "	if v.Line != nil {\n", "	if false {\n"},
 	{"a next attempt begins before its turn", claimedFile, "	case v.Line != nil:\n", "	case v.Line != nil && v.MoveBlocked:\n"},

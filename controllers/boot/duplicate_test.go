@@ -1,0 +1,67 @@
+package boot_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+)
+
+// TestDuplicateMAC: of two hosts with one MAC address the one that keeps it is served, whichever the cache lists first, and the other one is not. That one is served when
+// the first one is gone.
+func TestDuplicateMAC(t *testing.T) {
+	for _, namespace := range []string{"before", "elsewhere"} { // the host that boots is in "dc"
+		another := func(accepted string) *v1alpha1.BareMetalHost {
+			h := &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: booting.String()}}
+			h.Namespace, h.Name = namespace, "h2"
+			h.Status.Identity = &v1alpha1.HostIdentity{BootMACAddress: accepted}
+			return h
+		}
+		t.Run("booted, beside "+namespace, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newWorld()
+			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Identity = &v1alpha1.HostIdentity{BootMACAddress: booting.String()} })).To(Succeed())
+			g.Expect(w.Create(ctx, another(booting.String()))).To(Succeed())
+			g.Expect(w.Admit(ctx, booting, honest)).To(Succeed())
+			_, err := w.script(honest)
+			g.Expect(err).NotTo(HaveOccurred())
+		})
+		t.Run("taken, beside "+namespace, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newWorld()
+			keeper := another(booting.String())
+			g.Expect(w.Create(ctx, keeper)).To(Succeed())
+			g.Expect(w.Lookup(ctx, booting)).To(Equal(pxe.Answer{Known: true}), "it may keep its address, and boots nothing")
+			g.Expect(w.Admit(ctx, booting, honest)).NotTo(Succeed())
+			_, err := w.script(honest)
+			g.Expect(err).To(HaveOccurred())
+			w.nothingBound(g)
+			g.Expect(w.boot().Spec.Failure).To(BeNil(), "the boot may go on when the mistake is corrected")
+
+			g.Expect(w.Delete(ctx, keeper)).To(Succeed())
+			answer, err := w.Lookup(ctx, booting)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(answer.Boot).To(Equal(pxe.Network))
+			g.Expect(w.Admit(ctx, booting, honest)).To(Succeed())
+			_, err = w.script(honest)
+			g.Expect(err).NotTo(HaveOccurred())
+		})
+	}
+}
+
+// TestMACChanged: the script of a boot is not served for the MAC address that the host had, when a cache that is behind still shows that one and the host is
+// read from the API server.
+func TestMACChanged(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld()
+	old := newAPI(interceptor.Funcs{})
+	g.Expect((&world{Client: old}).changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 2 })).To(Succeed()) // so it does not show the boot
+	w.Booter.Client = split{w.Client, old}
+	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "52:54:00:00:00:0a" })).To(Succeed())
+	_, err := w.script(honest)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	w.nothingBound(g)
+}

@@ -1,0 +1,33 @@
+package mutants_test
+
+// pxeMutants are those of pxe: what guards the routes of the boot server.
+var pxeMutants = []mutant{
+	{"wrong tries have no limit", "guard.go", "case !g.tries.left(from):", "case false:"},
+	{"a wrong try is not counted", "guard.go", "			g.tries.wrong(from)\n", "			_ = from\n"},
+	{"a HEAD binds what it does not get", "guard.go", "if r.Method == http.MethodHead {", "if false {"},
+	{"a name that no host can have is looked for", "http_seed.go", "len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0", "len(validation.IsDNS1123Label(namespace)) >= 0"},
+	{"an answer may be cached", "guard.go", "		w.Header().Set(\"Cache-Control\", \"no-store\")\n", ""},
+}
+
+// artifactMutants are those of pxe/artifact: what a server is given to boot.
+var artifactMutants = []mutant{
+	{"a file with another checksum is served", "fetch.go", "if got != digestOf(a) {", "if false {"},
+	{"a file that suffered on the disk is served", "fetch.go", "case err == nil && sum == digestOf(a):", "case err == nil && sum != \"\":"},
+}
+
+// bootMutants are those of controllers/boot: who is served, and for how long.
+var bootMutants = []mutant{
+	{"the last of two hosts with one MAC address is served", "booter.go", "	keeper, err := controllers.KeeperOfMAC(ctx, b.Client, mac.String())\n	return keeper.DeepCopy(), err\n",
+		"	hosts, err := b.hostsWith(ctx, mac.String())\n	if len(hosts) == 0 {\n		return nil, err\n	}\n	_ = controllers.KeeperOfMAC\n	return &hosts[len(hosts)-1], err\n"},
+	{"a host whose MAC address changed gets the script for the old one", "booter.go", "	case a.host.Spec.BootMACAddress != mac.String():\n", "	case false:\n"},
+	{"the script is served to any address", "booter.go", "	dhcpAt, err := b.admit(ctx, a, from, false)\n	if err != nil {\n		return pxe.Script{}, err", "	dhcpAt, err := b.admit(ctx, a, from, false)\n	if err != nil && false {\n		return pxe.Script{}, err"},
+	{"the bootstrap data is served to any address", "seed.go", "if _, err := b.admit(ctx, a, from, true); err != nil {", "if _, err := b.admit(ctx, a, from, true); false {"},
+	{"a second requester is no reason to end a boot", "attempt.go", "		return secondRequesterError{what, *bound, from.String()}\n", "		return nil\n"},
+	{"the bootstrap data is decided on by the cache", "seed.go", "			return b.aroundLive(ctx, boot)\n", "			return b.around(ctx, boot)\n"},
+	{"a token is good for any purpose", "token.go", "seal(key, string(p), boot.Namespace", "seal(key, boot.Namespace"},
+	{"a token is good for any boot", "token.go", "strconv.FormatInt(int64(spec.Number), 10)", `""`},
+	{"an empty key makes tokens", "token.go", "		if len(key) == 0 {\n", "		if false {\n"},
+	{"good tokens have no budget", "attempt.go", "case likely && !b.within(s.host):", "case false:"},
+	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},
+	{"any address of a network is a server's", "admission.go", "case !authoritative || slices.Contains(leased, from) || ", "case true || "},
+}
