@@ -3,8 +3,11 @@ package host
 import (
 	"context"
 	"math"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -17,22 +20,81 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	if err != nil {
 		return err
 	}
-	inventory, err := c.Inspect(ctx)
+	inspecting, cancel := withoutLast(ctx, powerReserve)
+	defer cancel()
+	inventory, err := c.Inspect(inspecting)
 	if err != nil {
 		return err
 	}
 	status := &v1alpha1.BMCStatus{
 		Protocol: controllers.Clip(description.Protocol, controllers.MaxText), Quirks: controllers.ClipAll(description.Quirks),
-		InspectedAt: new(kept(r.Clock.Now())),
 	}
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}
-	hardware := hardwareOf(inventory)
-	r.learn(j, func(h *hostFacts) {
-		h.bmc.Inspected, h.hardware, h.description = true, hardware, status
-	})
+	r.learn(j, func(h *hostFacts) { h.inspected(inventory, status, kept(r.Clock.Now())) })
 	return nil
+}
+
+// powerReserve is what an inspection leaves of the time of its job, for the power state that is read after it.
+const powerReserve = 20 * time.Second
+
+// withoutLast returns a context that ends so long before ctx does.
+func withoutLast(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-reserve))
+}
+
+// inspected takes over what was read of a server. What time ran out for is kept as it was known before, and the inventory counts as due
+// again: the time of the last whole one stays in the status.
+func (h *hostFacts) inspected(inventory bmc.Inventory, status *v1alpha1.BMCStatus, now metav1.Time) {
+	hardware := hardwareOf(inventory)
+	status.InspectedAt = &now
+	if inventory.Partial() {
+		keepKnown(hardware, h.hardware, inventory.Facts)
+		status.InspectedAt = nil
+		if h.description != nil {
+			status.InspectedAt = h.description.InspectedAt
+		}
+	}
+	h.bmc.Inspected, h.bmc.Partial = true, inventory.Partial()
+	h.hardware, h.description = hardware, status
+}
+
+// keepKnown keeps the facts for which time ran out as they were known before, unless it was another server.
+func keepKnown(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
+	if before == nil || read.SystemUUID != before.SystemUUID || read.SerialNumber != before.SerialNumber {
+		return
+	}
+	for _, fact := range facts {
+		i := slices.IndexFunc(before.Facts, func(f v1alpha1.Fact) bool { return f.Name == string(fact.Name) })
+		at := slices.IndexFunc(read.Facts, func(f v1alpha1.Fact) bool { return f.Name == string(fact.Name) })
+		if !fact.TimedOut || i < 0 || at < 0 || before.Facts[i].State == v1alpha1.FactUnknown {
+			continue
+		}
+		read.Facts[at] = before.Facts[i]
+		read.Facts[at].Message = "from an earlier inspection: time ran out in the last one"
+		switch fact.Name {
+		case bmc.FactCPU:
+			read.CPU, read.Architecture = before.CPU, before.Architecture
+		case bmc.FactMemory:
+			read.Memory, read.DIMMs = before.Memory, before.DIMMs
+		case bmc.FactDisks:
+			read.Disks = before.Disks
+		case bmc.FactNICs:
+			read.NICs = before.NICs
+		case bmc.FactDevices:
+			read.Devices = before.Devices
+		case bmc.FactPowerSupplies:
+			read.PowerSupplies = before.PowerSupplies
+		case bmc.FactBMCFirmwareVersion:
+			read.BMCFirmwareVersion = before.BMCFirmwareVersion
+		case bmc.FactSerialNumber, bmc.FactSystemUUID, bmc.FactFirmwareVersion: // they come with the first answer
+		}
+	}
 }
 
 // lacking lists what a boot over the network in the host's mode needs and the BMC does not offer. Legacy firmware knows no HTTP boot.
@@ -73,7 +135,18 @@ func hardwareOf(i bmc.Inventory) *v1alpha1.Hardware {
 		FirmwareVersion: text(i.FirmwareVersion), BMCFirmwareVersion: text(i.BMCFirmwareVersion), Architecture: text(i.Architecture),
 		Health: text(string(i.Health)),
 		CPU:    v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers bound them
-		Memory: whole(i.MemoryMiB, mebibyte), Missing: controllers.ClipAll(i.Missing),
+		Memory: whole(i.MemoryMiB, mebibyte),
+	}
+	for _, f := range i.Facts {
+		hardware.Facts = append(hardware.Facts, v1alpha1.Fact{
+			Name: string(f.Name), State: v1alpha1.FactState(f.State), Source: text(f.Source), Message: text(f.Message),
+		})
+	}
+	for _, d := range i.DIMMs[:min(len(i.DIMMs), controllers.MaxItems)] {
+		hardware.DIMMs = append(hardware.DIMMs, v1alpha1.DIMM{
+			Name: text(d.Name), Manufacturer: text(d.Manufacturer), PartNumber: text(d.PartNumber), SerialNumber: text(d.SerialNumber),
+			Size: whole(d.SizeMiB, mebibyte), Health: text(string(d.Health)),
+		})
 	}
 	for _, d := range i.Disks[:min(len(i.Disks), controllers.MaxItems)] {
 		hardware.Disks = append(hardware.Disks, v1alpha1.Disk{
