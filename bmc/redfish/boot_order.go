@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,7 +139,7 @@ func (c *conn) readOrder() bmc.BootOverride {
 func (c *conn) setOrder(ctx context.Context, want bmc.BootOverride) (bmc.BootResult, error) {
 	unsupported := func(err error) error { return &bmc.Error{Kind: bmc.Unsupported, Op: "Set the boot order", Err: err} }
 	if want.Mode == bmc.BootLegacy {
-		return bmc.BootResult{}, unsupported(fmt.Errorf("the BMC has a boot order of UEFI alone, and no override"))
+		return bmc.BootResult{}, unsupported(errors.New("the BMC has a boot order of UEFI alone, and no override"))
 	}
 	was, replaced := c.driver.orders.get(c.orderKey())
 	if want.Target == bmc.BootNone {
@@ -192,10 +193,8 @@ func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []st
 		return bmc.BootResult{}, err
 	}
 	result := bmc.BootResult{Way: wayBootOrder}
-	switch {
-	case want.Target == bmc.BootNone:
-		result.ReadBack = &bmc.BootOverride{Target: bmc.BootNone}
-	default:
+	result.ReadBack = &bmc.BootOverride{Target: bmc.BootNone}
+	if want.Target != bmc.BootNone {
 		result.Lasts = !want.Continuous
 		result.ReadBack = &bmc.BootOverride{Target: want.Target, Mode: bmc.BootUEFI, Continuous: true}
 	}

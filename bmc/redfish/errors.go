@@ -40,7 +40,7 @@ func errorOf(status int, body []byte) error {
 	e := &answerError{status: status, page: isPage(body), plainHTTP: status == http.StatusBadRequest && saysPlainHTTP(body)}
 	r, err := decode(body)
 	if err != nil {
-		return e //nolint:nilerr // the status says enough
+		return e // the status says enough
 	}
 	r = r.object("error")
 	e.code = r.text("code")

@@ -133,9 +133,8 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 	ports := n.portsOf(ctx, adapter)
 	for _, f := range unknown {
 		mac := macOfFunction(f)
-		i := slices.IndexFunc(ports, func(p resource) bool { return slices.Contains(macsOfPort(p), mac) })
-		port := resource(nil)
-		if i >= 0 {
+		var port resource
+		if i := slices.IndexFunc(ports, func(p resource) bool { return slices.Contains(macsOfPort(p), mac) }); i >= 0 {
 			port = ports[i]
 		} else {
 			port = n.try(ctx, cmp.Or(f.link("Links", "PhysicalPortAssignment"), f.link("PhysicalPortAssignment"), f.link("Links", "PhysicalNetworkPortAssignment")))

@@ -112,16 +112,16 @@ func TestExpandFails(t *testing.T) {
 			w.WriteHeader(http.StatusNotImplemented)
 			return true
 		},
-		"ignores": func(w http.ResponseWriter, r *http.Request, s *tree) bool { r.URL.RawQuery = ""; return false },
+		"ignores": func(_ http.ResponseWriter, r *http.Request, _ *tree) bool { r.URL.RawQuery = ""; return false },
 		"too much": func(w http.ResponseWriter, _ *http.Request, _ *tree) bool {
 			_, _ = io.WriteString(w, strings.Repeat(" ", maxBody+1))
 			return true
 		},
-		"half": func(w http.ResponseWriter, r *http.Request, s *tree) bool {
+		"half": func(w http.ResponseWriter, r *http.Request, _ *tree) bool {
 			_, _ = io.WriteString(w, `{"Members":[{"@odata.id":"`+strings.TrimSuffix(r.URL.Path, "/")+`/A1","Id":"A1"},`)
 			return true
 		},
-		"members with an Id alone": func(w http.ResponseWriter, r *http.Request, s *tree) bool {
+		"members with an Id alone": func(w http.ResponseWriter, r *http.Request, _ *tree) bool {
 			if r.URL.Path != aSystem+"/Memory" {
 				return false
 			}
@@ -164,7 +164,7 @@ func TestPages(t *testing.T) {
 
 // expiring is a context whose deadline passes when a test says so.
 type expiring struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one
 
 	once sync.Once
 	over chan struct{}

@@ -30,7 +30,7 @@ type tree struct {
 }
 
 // loadTree reads a recording.
-func loadTree(t testing.TB, file string) *tree {
+func loadTree(t *testing.T, file string) *tree {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
@@ -49,7 +49,7 @@ func loadTree(t testing.TB, file string) *tree {
 }
 
 // newTree makes a service of resources that are written as JSON. Each gets its path, which is part of every resource.
-func newTree(t testing.TB, resources map[string]string) *tree {
+func newTree(t *testing.T, resources map[string]string) *tree {
 	t.Helper()
 	s := &tree{resources: map[string]any{}}
 	for path, text := range resources {
@@ -100,7 +100,9 @@ func (s *tree) patch(path string, r *http.Request) {
 		panic(err)
 	}
 	s.written = append(s.written, path+" "+string(body))
-	var change struct{ Boot map[string]any }
+	var change struct {
+		Boot map[string]any `json:"Boot"`
+	}
 	if err := json.Unmarshal(body, &change); err != nil {
 		panic(err)
 	}
@@ -152,7 +154,7 @@ func (s *tree) count() int {
 }
 
 // serve starts the service, and returns the endpoint of one of its systems.
-func (s *tree) serve(t testing.TB, system string) bmc.Endpoint {
+func (s *tree) serve(t *testing.T, system string) bmc.Endpoint {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -165,7 +167,7 @@ func (s *tree) serve(t testing.TB, system string) bmc.Endpoint {
 }
 
 // open opens a connection to one of the systems.
-func (s *tree) open(t testing.TB, system string) *conn {
+func (s *tree) open(t *testing.T, system string) *conn {
 	t.Helper()
 	driver := &Driver{Permit: bmctest.Loopback}
 	t.Cleanup(driver.CloseIdleConnections)

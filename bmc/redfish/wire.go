@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -97,7 +97,7 @@ func (w *wire) openSession(ctx context.Context, sessions, username, password str
 	}
 	token := made.header.Get("X-Auth-Token")
 	if token == "" || path == "" {
-		return &bmc.Error{Kind: bmc.Failed, Op: "Log in", Err: fmt.Errorf(
+		return &bmc.Error{Kind: bmc.Failed, Op: "Log in", Err: errors.New(
 			"the BMC opened a session without naming it, so that it could not be closed: remove auth=session from the address")}
 	}
 	w.token, w.session = token, path
