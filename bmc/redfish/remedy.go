@@ -17,20 +17,18 @@ const (
 // errPage is a web page where Redfish has a JSON object.
 var errPage = errors.New("a web page came instead of a Redfish resource: " + pageRemedy)
 
-// remedy adds to an error of the network or of TLS what can be done about it. It keeps the error, and with it its kind.
+// remedy adds to an error of the network or of TLS what can be done about it, except for an unknown CA: where that is given the caller
+// knows. It keeps the error, and with it its kind.
 func remedy(err error) error {
 	var (
 		record   tls.RecordHeaderError
 		hostname x509.HostnameError
-		unknown  x509.UnknownAuthorityError
 		invalid  x509.CertificateInvalidError
 	)
 	add := func(what string) error { return fmt.Errorf("%w: %s", err, what) }
 	switch {
 	case errors.As(err, &hostname):
 		return add("write a name into the address for which the certificate is, or have the BMC's certificate made for " + hostname.Host)
-	case errors.As(err, &unknown):
-		return add("give the certificate of the CA that issued it, or of the BMC if it is self-signed")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return add("renew the BMC's certificate, and compare the clocks of the BMC and of this machine")
 	case errors.Is(err, http.ErrSchemeMismatch):

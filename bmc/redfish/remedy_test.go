@@ -52,7 +52,7 @@ func TestWrongAddress(t *testing.T) {
 		"a web page of an error":  {missing.URL, redfish.SchemeInsecure, bmc.NotFound, "404 Not Found with a web page: name the host and port"},
 		"HTTPS to SSH":            {"http://" + ssh, redfish.Scheme, bmc.Failed, "an SSH server answers there"},
 		"another name":            {named.URL, redfish.Scheme, bmc.BadCertificate, "write a name into the address for which the certificate is"},
-		"an unknown issuer":       {secure.URL, redfish.Scheme, bmc.BadCertificate, "give the certificate of the CA that issued it"},
+		"an unknown issuer":       {secure.URL, redfish.Scheme, bmc.BadCertificate, "signed by unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -66,6 +66,7 @@ func TestWrongAddress(t *testing.T) {
 			_, err = newDriver(t).Open(t.Context(), endpoint)
 			g.Expect(err).To(MatchError(ContainSubstring(test.says)))
 			g.Expect(bmc.KindOf(err)).To(Equal(test.kind), "%v", err)
+			g.Expect(bmc.WrongCertificate(err)).To(Equal(name == "another name"))
 			g.Expect(err.Error()).NotTo(ContainSubstring("visitor"), "what a stranger says is not quoted")
 		})
 	}
