@@ -54,6 +54,13 @@ mutants-full: lab-programs ## Break the packages of hack/mutants in each way of 
 conformance: peers ## The BMC conformance suite against software that we did not write: sushy-tools, virtualbmc, ipmi_sim.
 	go test -race -timeout 15m ./bmc/peertest
 
+CORPUS ?= ../shared/corpus
+
+.PHONY: corpus
+corpus: ## Read recorded Redfish services with the driver, and compare the inventories with those that a person read out of them. CORPUS=FOLDER
+	@test -d "$(CORPUS)/redfish" || { echo "make corpus: $(CORPUS)/redfish does not exist: name the folder of the recordings with CORPUS=" >&2; exit 1; }
+	CORPUS="$(abspath $(CORPUS))" go test -count=1 -timeout 10m -run '^TestCorpus$$' ./bmc/redfish
+
 .PHONY: monitoring
 monitoring: ## Let promtool check and test the alerts, and compare them and the dashboard with what a manager shows; a part of unit.
 	@hack/build.sh etcd kube-apiserver kustomize

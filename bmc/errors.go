@@ -76,6 +76,12 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
+// WrongCertificate is true for an error with a certificate that no other CA makes right: it is for another name, or expired.
+func WrongCertificate(err error) bool {
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, new(x509.HostnameError)) || errors.As(err, &invalid) && invalid.Reason == x509.Expired
+}
+
 // Classify tells the kind of an error that the network or TLS gave.
 func Classify(err error) Kind {
 	var (

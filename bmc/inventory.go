@@ -4,8 +4,9 @@ import "context"
 
 // Inspector reads what a server is made of.
 type Inspector interface {
-	// Inspect reads the inventory. Parts that the BMC does not give are named in Inventory.Missing and are no error; a part that
-	// did not come in time is one. It changes nothing.
+	// Inspect reads the inventory and changes nothing. Parts that the BMC does not offer are no error: Inventory.Facts says so. When
+	// ctx reaches its deadline, or the BMC stops to answer in time, the inventory has what was read until then, and the facts
+	// that are missing are TimedOut. Without an answer for the server itself the error is returned.
 	Inspect(ctx context.Context) (Inventory, error)
 }
 
@@ -22,34 +23,45 @@ const (
 // Inventory is what a server is made of.
 type Inventory struct {
 	Manufacturer, Model, SerialNumber string
-	// SystemUUID is the UUID that the server's firmware reports (SMBIOS), in lower case.
+	// SystemUUID is the UUID that the server's firmware reports (SMBIOS), in lower case. Empty where it is a placeholder.
 	SystemUUID                          string
 	FirmwareVersion, BMCFirmwareVersion string
 	CPUModel                            string
 	// Architecture is that of the processors, named as Go names it; empty where it is not known.
 	Architecture                     string
 	CPUSockets, CPUCores, CPUThreads int
-	MemoryMiB                        int64
-	Disks                            []Disk
-	NICs                             []NIC
+	// MemoryMiB is the volatile memory, in MiB.
+	MemoryMiB int64
+	// DIMMs are the memory modules that are plugged in.
+	DIMMs []DIMM
+	Disks []Disk
+	NICs  []NIC
 	// Devices are GPUs and other PCIe devices.
 	Devices       []Device
 	PowerSupplies []PowerSupply
 	// Health is that of the whole server.
 	Health Health
-	// Missing names the parts that the BMC did not give: cpu, memory, disks, nics, devices, powerSupplies, systemUUID,
-	// bmcFirmwareVersion.
-	Missing []string
+	// Facts say for each of FactNames whether it is known, and where it comes from.
+	Facts []Fact
+}
+
+// DIMM is a memory module.
+type DIMM struct {
+	Name, Manufacturer, PartNumber, SerialNumber string
+	// SizeMiB is the capacity.
+	SizeMiB int64
+	Health  Health
 }
 
 // Disk is a drive.
 type Disk struct {
 	Name, Model, SerialNumber string
-	// WWN is the World Wide Name (NAA), in lower case without a prefix.
+	// WWN is the World Wide Name (NAA, EUI), in lower case without a prefix.
 	WWN string
-	// SizeBytes is the capacity.
-	SizeBytes  int64
-	Rotational bool
+	// SizeBytes is the capacity; zero where it is not known.
+	SizeBytes int64
+	// Rotational is true for a hard disk and false for a solid state drive; nil where the BMC does not tell.
+	Rotational *bool
 	Health     Health
 }
 
@@ -60,7 +72,8 @@ type NIC struct {
 	MACAddress string
 	// SpeedMbps is the speed of the link; zero where it is not known.
 	SpeedMbps int
-	LinkUp    bool
+	// LinkUp is nil where the BMC does not tell.
+	LinkUp *bool
 }
 
 // Device is a PCIe device.

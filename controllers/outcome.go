@@ -56,7 +56,10 @@ func BMCProblem(err error, failures int, now time.Time) lifecycle.BMCProblem {
 	// Spread, so that BMCs that failed together, as behind a switch that restarts, are not asked together.
 	wait += time.Duration(rand.Int64N(int64(wait) / 5)) //nolint:gosec // it guards nothing
 	retry := now.Add(max(wait, bmc.RetryAfter(err)))
-	message := Clip(err.Error(), MaxMessage/2) + ". " + o.remedy // which is to be read, however much the BMC says
+	message := Clip(err.Error(), MaxMessage/2)
+	if !bmc.WrongCertificate(err) { // no CA makes that right, and the error says what does
+		message += ". " + o.remedy // which is to be read, however much the BMC says
+	}
 	if bmc.KindOf(err) == bmc.Unauthorized {
 		message += fmt.Sprintf(": they are tried at once when they change. The next try is after %s, so that the account is not locked; "+
 			"annotate the host with %s to have it now", retry.UTC().Truncate(time.Minute).Add(time.Minute).Format("15:04 MST"), v1alpha1.RetryBMCAnnotation)

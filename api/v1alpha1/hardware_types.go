@@ -42,6 +42,11 @@ type Hardware struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Health string `json:"health,omitempty"`
+	// dimms are the memory modules found.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	DIMMs []DIMM `json:"dimms,omitempty"`
 	// disks are the drives found.
 	// +optional
 	// +listType=atomic
@@ -62,12 +67,46 @@ type Hardware struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PowerSupplies []PowerSupply `json:"powerSupplies,omitempty"`
-	// missing names the parts of the inventory that the BMC did not give.
+	// facts say for each part of the inventory whether it is known, and where it comes from.
 	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:items:MaxLength=256
-	Missing []string `json:"missing,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Facts []Fact `json:"facts,omitempty"`
+}
+
+// FactState says what is known of a part of the inventory.
+// +kubebuilder:validation:Enum=Known;Absent;Unknown
+type FactState string
+
+// The states of facts.
+const (
+	// FactKnown means that the BMC gave it.
+	FactKnown FactState = "Known"
+	// FactAbsent means that the BMC says that there is none.
+	FactAbsent FactState = "Absent"
+	// FactUnknown means that the BMC does not offer it, or that it could not be read. A list may be incomplete then.
+	FactUnknown FactState = "Unknown"
+)
+
+// Fact says what is known of a part of the inventory.
+type Fact struct {
+	// name is the part: cpu, memory, disks, nics, devices, powerSupplies, serialNumber, systemUUID, firmwareVersion or bmcFirmwareVersion.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name"`
+	// state is Known, Absent (the BMC says that there is none) or Unknown (the BMC does not offer it, or it could not be read).
+	// +required
+	State FactState `json:"state"`
+	// source is where it was read, such as the path of a Redfish resource, or "FRU 0".
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Source string `json:"source,omitempty"`
+	// message says why it is unknown, or what is odd about it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
 }
 
 // CPU describes the processors of a server.
@@ -82,6 +121,33 @@ type CPU struct {
 	// threads counts the logical processors: what Kubernetes calls cpu.
 	// +optional
 	Threads int32 `json:"threads,omitempty"`
+}
+
+// DIMM describes a memory module.
+type DIMM struct {
+	// name is the BMC's name of the module.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
+	// manufacturer is the maker of the module.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// partNumber is the maker's number for modules of this kind.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	PartNumber string `json:"partNumber,omitempty"`
+	// serialNumber is the serial number of the module.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// size is the capacity, like 32Gi.
+	// +optional
+	Size resource.Quantity `json:"size,omitzero"`
+	// health is OK, Warning or Critical, where the BMC tells.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Health string `json:"health,omitempty"`
 }
 
 // Disk describes a drive.
@@ -105,9 +171,9 @@ type Disk struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	WWN string `json:"wwn,omitempty"`
-	// rotational is true for a hard disk, false for a solid state drive.
+	// rotational is true for a hard disk and false for a solid state drive. It is absent where the BMC does not tell.
 	// +optional
-	Rotational bool `json:"rotational,omitempty"`
+	Rotational *bool `json:"rotational,omitempty"`
 	// health is OK, Warning or Critical, where the BMC tells.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -178,7 +244,7 @@ type NIC struct {
 	// speedMbps is the speed of the link, where the BMC tells.
 	// +optional
 	SpeedMbps int32 `json:"speedMbps,omitempty"`
-	// linkUp is true where the BMC reports a link.
+	// linkUp is true for a link that is up and false for one that is down. It is absent where the BMC does not tell.
 	// +optional
-	LinkUp bool `json:"linkUp,omitempty"`
+	LinkUp *bool `json:"linkUp,omitempty"`
 }

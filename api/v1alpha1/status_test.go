@@ -25,8 +25,11 @@ func TestHostStatusIsBounded(t *testing.T) {
 	}{
 		{"status.hardware.model", hardware(func(h *v1alpha1.Hardware) { h.Model = long })},
 		{"status.hardware.cpu.model", hardware(func(h *v1alpha1.Hardware) { h.CPU.Model = long })},
-		{"status.hardware.missing", hardware(func(h *v1alpha1.Hardware) { h.Missing = many })},
-		{"status.hardware.missing[0]", hardware(func(h *v1alpha1.Hardware) { h.Missing = []string{long} })},
+		{"status.hardware.facts", hardware(func(h *v1alpha1.Hardware) { h.Facts = make([]v1alpha1.Fact, 33) })},
+		{"status.hardware.facts[0].message", hardware(func(h *v1alpha1.Hardware) {
+			h.Facts = []v1alpha1.Fact{{Name: "cpu", State: v1alpha1.FactUnknown, Message: long}}
+		})},
+		{"status.hardware.dimms", hardware(func(h *v1alpha1.Hardware) { h.DIMMs = make([]v1alpha1.DIMM, 257) })},
 		{"status.hardware.disks", hardware(func(h *v1alpha1.Hardware) { h.Disks = make([]v1alpha1.Disk, 257) })},
 		{"status.hardware.disks[0].name", hardware(func(h *v1alpha1.Hardware) { h.Disks = []v1alpha1.Disk{{Name: long}} })},
 		{"status.hardware.nics", hardware(func(h *v1alpha1.Hardware) { h.NICs = make([]v1alpha1.NIC, 257) })},

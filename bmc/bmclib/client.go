@@ -232,11 +232,11 @@ func bootDevice(target bmc.BootTarget, cd string) (string, error) {
 	}
 }
 
-// Inspect returns an empty inventory: the providers read nothing of a server's parts.
+// Inspect returns an inventory of which nothing is known: the providers read nothing of a server's parts.
 func (*client) Inspect(ctx context.Context) (bmc.Inventory, error) {
-	return bmc.Inventory{Missing: []string{
-		"cpu", "memory", "disks", "nics", "devices", "powerSupplies", "systemUUID", "bmcFirmwareVersion",
-	}}, bmc.Wrap("Inspect", ctx.Err())
+	inventory := bmc.Inventory{}
+	inventory.Unoffered("the protocol does not offer it")
+	return inventory, bmc.Wrap("Inspect", ctx.Err())
 }
 
 // Describe tells what the provider is known to do.

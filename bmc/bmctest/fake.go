@@ -147,10 +147,16 @@ func (f *Fake) BootWays() []bmc.Way { return []bmc.Way{"Plain"} }
 
 // Inspect returns an inventory that names nothing but the server.
 func (f *Fake) Inspect(ctx context.Context) (bmc.Inventory, error) {
-	return bmc.Inventory{
+	inventory := bmc.Inventory{
 		Manufacturer: "Fake", SystemUUID: f.server().opts.UUID, NICs: []bmc.NIC{{Name: "1", MACAddress: f.server().opts.MAC}},
-		Missing: []string{"cpu", "memory", "disks"},
-	}, f.call(ctx, "Inspect")
+	}
+	for name, known := range map[bmc.FactName]bool{bmc.FactNICs: true, bmc.FactSystemUUID: inventory.SystemUUID != ""} {
+		if known {
+			inventory.SetFact(bmc.Fact{Name: name, State: bmc.FactKnown, Source: "the fake"})
+		}
+	}
+	inventory.Unoffered("the fake does not offer it")
+	return inventory, f.call(ctx, "Inspect")
 }
 
 // Describe tells of every capability.

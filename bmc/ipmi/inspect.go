@@ -14,7 +14,7 @@ import (
 // Inspect reads what IPMI tells of a server: its maker, model and serial number from the FRU, its UUID, and the BMC's version. IPMI knows
 // nothing of processors, memory, disks and network interfaces.
 func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
-	inventory := bmc.Inventory{Missing: []string{"cpu", "devices", "disks", "memory", "nics", "powerSupplies"}}
+	inventory := bmc.Inventory{}
 	device, err := c.deviceID(ctx)
 	if err := missing(err); err != nil {
 		return bmc.Inventory{}, err
@@ -29,19 +29,26 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 		if inventory.Manufacturer == "" {
 			inventory.Manufacturer = vendorOf(device, f)
 		}
-	} else {
-		inventory.Missing = append(inventory.Missing, "bmcFirmwareVersion")
 	}
 	guid := &app.GetSystemGUIDResponse{}
 	if err := missing(c.do(ctx, "Read the system GUID", &app.GetSystemGUIDRequest{}, guid)); err != nil {
 		return bmc.Inventory{}, err
 	}
 	inventory.SystemUUID = systemUUID(guid.GUID)
-	if inventory.SystemUUID == "" {
-		inventory.Missing = append(inventory.Missing, "systemUUID")
-	}
-	slices.Sort(inventory.Missing)
+	inventory.SetFact(fact(bmc.FactSerialNumber, inventory.SerialNumber, "FRU 0"))
+	inventory.SetFact(fact(bmc.FactSystemUUID, inventory.SystemUUID, "Get System GUID"))
+	inventory.SetFact(fact(bmc.FactBMCFirmwareVersion, inventory.BMCFirmwareVersion, "Get Device ID"))
+	inventory.Unoffered("IPMI does not offer it")
 	return inventory, nil
+}
+
+// fact says whether the BMC gave a text, and in answer to which command.
+func fact(name bmc.FactName, value, source string) bmc.Fact {
+	f := bmc.Fact{Name: name, State: bmc.FactKnown, Source: source}
+	if value == "" {
+		f.State, f.Message = bmc.FactUnknown, "the BMC does not have it, or what it gives makes no sense"
+	}
+	return f
 }
 
 // systemUUID turns the answer to Get System GUID (IPMI 2.0, 22.14) into the UUID that the firmware reports, or "" where it cannot be

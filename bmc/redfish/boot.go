@@ -25,12 +25,17 @@ const (
 	waySettingsNoMode bmc.Way = "SettingsNoMode"
 	// wayContinuous overrides every boot, for BMCs that do not take Once: the override has to be taken back.
 	wayContinuous bmc.Way = "Continuous"
+	// wayBootOrder puts the target first in the boot order, where the BMC has no override at all: the order has to be taken back.
+	wayBootOrder bmc.Way = "BootOrder"
 )
 
 var ways = []bmc.Way{wayPlain, wayNoMode, waySettings, waySettingsNoMode, wayContinuous}
 
 // BootWays lists the ways, those that the table of quirks names first.
 func (c *conn) BootWays() []bmc.Way {
+	if c.byOrder {
+		return []bmc.Way{wayBootOrder}
+	}
 	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.Way) bool { return slices.Contains(c.quirk.ways, w) })
 	return append(slices.Clone(c.quirk.ways), rest...)
 }
@@ -47,9 +52,47 @@ var targets = map[bmc.BootTarget][]schemas.BootSource{
 // usbCD is what Supermicro calls the virtual drive; it is not in DSP0268.
 const usbCD schemas.BootSource = "UsbCd"
 
+// errNoOverride is why a BMC cannot be told what to boot next.
+var errNoOverride = errors.New("the BMC offers no boot override (BootSourceOverrideTarget), and no BootOrder with BootOptions to boot from it")
+
+// offersOverride is true for a system, or its settings object, that shows a boot override or the targets for one.
+func offersOverride(system resource) bool {
+	boot := system.object("Boot")
+	return len(boot.texts("BootSourceOverrideTarget@Redfish.AllowableValues")) > 0 || boot.shows("BootSourceOverrideTarget")
+}
+
+// bootSource reads the resource that shows the boot override: the system or its settings object. It is nil where neither does.
+func (c *conn) bootSource(ctx context.Context) resource {
+	if offersOverride(c.system) {
+		return c.system
+	}
+	if settings := c.try(ctx, c.settings()); offersOverride(settings) {
+		return settings
+	}
+	return nil
+}
+
+// bootTargets lists the targets that the BMC can be told to boot from.
+func (c *conn) bootTargets(ctx context.Context) []bmc.BootTarget {
+	var can []bmc.BootTarget
+	if source := c.bootSource(ctx); source != nil {
+		for target := range targets {
+			if _, err := c.target(source, bmc.BootOverride{Target: target, Mode: bmc.BootUEFI}); err == nil {
+				can = append(can, target)
+			}
+		}
+		return can
+	}
+	options, _ := c.bootOptions(ctx) // without any there is no target
+	for _, o := range options {
+		can = append(can, o.target)
+	}
+	return can
+}
+
 // target picks the first of the target's names that the BMC allows. One that does not tell gets the first, but HTTP boot, which
-// is younger than the property.
-func (c *conn) target(override bmc.BootOverride) (schemas.BootSource, error) {
+// is younger than the property. Where the table of quirks prefers a name, no other one will do.
+func (c *conn) target(source resource, override bmc.BootOverride) (schemas.BootSource, error) {
 	want := override.Target
 	names, ok := targets[want]
 	if !ok {
@@ -60,10 +103,10 @@ func (c *conn) target(override bmc.BootOverride) (schemas.BootSource, error) {
 		names = []schemas.BootSource{c.quirk.cd}
 	case want == bmc.BootNone && c.quirk.home != "":
 		names = []schemas.BootSource{c.quirk.home}
-	case want == bmc.BootHTTP && override.Mode == bmc.BootUEFI && readOverride(c.system).Mode == bmc.BootLegacy:
+	case want == bmc.BootHTTP && override.Mode == bmc.BootUEFI && readOverride(source).Mode == bmc.BootLegacy:
 		return names[0], nil // it is not offered in the mode that will be changed with it
 	}
-	allowed := c.system.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
+	allowed := source.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
 	if want == bmc.BootNone || len(allowed) == 0 && want != bmc.BootHTTP {
 		return names[0], nil
 	}
@@ -81,7 +124,9 @@ func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 		return bmc.BootOverride{}, err
 	}
 	override := readOverride(c.system)
-	if settings := c.settings(); override.Target == bmc.BootNone && settings != "" {
+	if c.ordersOnly(ctx) {
+		override = c.readOrder()
+	} else if settings := c.settings(); override.Target == bmc.BootNone && settings != "" {
 		// One that was written there shows there until the next boot.
 		if pending := readOverride(c.try(ctx, settings)); pending.Target != bmc.BootNone {
 			override = pending
@@ -124,7 +169,15 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 	if err := c.refresh(ctx); err != nil {
 		return bmc.BootResult{}, err
 	}
-	name, err := c.target(want)
+	source := c.bootSource(ctx)
+	if source == nil && c.ended(ctx) == nil {
+		result, err := c.setOrder(ctx, want)
+		return result, wrap(op, err)
+	}
+	name, err := c.target(source, want)
+	if err := c.ended(ctx); err != nil {
+		return bmc.BootResult{}, wrap(op, err)
+	}
 	if err != nil {
 		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 	}

@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
@@ -20,9 +17,11 @@ import (
 type conn struct {
 	driver   *Driver
 	endpoint bmc.Endpoint
-	api      *gofish.APIClient
+	wire     *wire
 	sessions bool // sessions rather than basic authentication
-	path     string
+	// root is the service root, as it was read at the login.
+	root resource
+	path string
 	// system is the system as it was read last.
 	system  resource
 	quirk   quirk
@@ -32,6 +31,14 @@ type conn struct {
 	requests, bytes int
 	fatal           error
 	relogged        bool // since the last Rest
+	// only is true where the Systems collection was read and lists nothing but the system.
+	only bool
+	// byOrder is true where what is booted is chosen by the boot order.
+	byOrder bool
+	// expand is how resources are asked for together with those that they link to.
+	expand expansion
+	// cache holds what was read since an inspection began; nil outside of one, where everything is read afresh.
+	cache map[string]resource
 }
 
 var (
@@ -43,26 +50,30 @@ var (
 )
 
 // Rest forgets what was read: the resources of real servers have tens of KiB, and are stale by the next job.
-func (c *conn) Rest() { c.system, c.manager, c.relogged = nil, nil, false }
+func (c *conn) Rest() { c.system, c.manager, c.cache, c.relogged = nil, nil, nil, false }
 
-// login connects, and logs in where sessions are asked for. gofish fetches the service root without credentials first.
+// login reads the service root, which needs no credentials, and logs in where sessions are asked for.
 func (c *conn) login(ctx context.Context) error {
-	client, err := c.driver.httpClient(c.endpoint)
+	w, err := c.driver.newWire(c.endpoint)
 	if err != nil {
 		return err
 	}
-	config := gofish.ClientConfig{
-		Endpoint: baseURL(c.endpoint.URL), Username: c.endpoint.Username, Password: c.endpoint.Password,
-		BasicAuth: !c.sessions, HTTPClient: client, NoModifyTransport: true, ReuseConnections: true,
+	read, err := w.send(ctx, http.MethodGet, rootPath, nil, nil)
+	if err == nil {
+		c.root, err = decode(read.body)
 	}
-	api, err := gofish.ConnectContext(ctx, config)
-	if c.sessions && sessionTableFull(err) {
-		// Nobody gets in by a session now; nothing was refused to these credentials.
-		config.BasicAuth = true
-		api, err = gofish.ConnectContext(ctx, config)
-	}
-	if err != nil && strings.Contains(err.Error(), "no target provided") { // gofish's words for a root without a link to sessions
-		return &bmc.Error{Kind: bmc.Unsupported, Op: "Log in", Err: errors.New("the BMC has no sessions: remove auth=session from the address")}
+	if err == nil && c.sessions {
+		sessions := c.root.link("Links", "Sessions")
+		if service := c.root.link("SessionService"); sessions == "" && service != "" {
+			sessions = service + "/Sessions"
+		}
+		if sessions == "" {
+			return &bmc.Error{Kind: bmc.Unsupported, Op: "Log in", Err: errors.New("the BMC has no sessions: remove auth=session from the address")}
+		}
+		err = w.openSession(ctx, sessions, c.endpoint.Username, c.endpoint.Password)
+		if sessionTableFull(err) {
+			err = nil // Nobody gets in by a session now, and nothing was refused to these credentials: they are sent themselves.
+		}
 	}
 	if statusOf(err) == http.StatusForbidden {
 		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Connect", Err: wrap("Log in", err)}
@@ -70,11 +81,8 @@ func (c *conn) login(ctx context.Context) error {
 	if err != nil {
 		return wrap("Connect", err)
 	}
-	c.api = api
-	if !config.BasicAuth && !c.hasSession() {
-		return &bmc.Error{Kind: bmc.Failed, Op: "Log in", Err: errors.New(
-			"the BMC opened a session and does not say which, so that it could not be closed: remove auth=session from the address")}
-	}
+	w.username, w.password = c.endpoint.Username, c.endpoint.Password
+	c.wire, c.expand = w, expansionOf(c.root)
 	return nil
 }
 
@@ -106,16 +114,15 @@ func (c *conn) request(ctx context.Context, method, path string, body any, heade
 
 func (c *conn) attempt(ctx context.Context, method, path string, body any, headers map[string]string) (resource, http.Header, error) {
 	for busy := 0; ; {
-		response, err := c.send(ctx, method, path, body, headers) //nolint:bodyclose // it is in memory: bounded.RoundTrip read it
-		var answer *schemas.Error
+		got, err := c.wire.send(ctx, method, path, body, headers)
 		var full *busyError
 		switch {
 		case err == nil:
-			r, err := c.read(response.Body)
-			return r, response.Header, err
-		case errors.As(err, &answer) && answer.HTTPReturnedStatusCode == http.StatusUnauthorized && c.hasSession() && !c.relogged:
+			r, err := c.read(got.body)
+			return r, got.header, err
+		case statusOf(err) == http.StatusUnauthorized && c.wire.session != "" && !c.relogged:
 			c.relogged = true
-			_ = c.logout(ctx) // where it is only this resource that is refused, the session would stay open
+			_ = c.wire.closeSession(ctx) // where it is only this resource that is refused, the session would stay open
 			if err := c.login(ctx); err != nil {
 				return nil, nil, err
 			}
@@ -135,34 +142,11 @@ func (c *conn) attempt(ctx context.Context, method, path string, body any, heade
 }
 
 // read decodes an answer, as long as the BMC did not say more than a server has to say.
-func (c *conn) read(body io.Reader) (resource, error) {
-	content, err := io.ReadAll(body)
-	if err != nil {
-		return nil, err
-	}
-	if c.bytes += len(content); c.bytes > mostBytes {
+func (c *conn) read(body []byte) (resource, error) {
+	if c.bytes += len(body); c.bytes > mostBytes {
 		return nil, errEndless
 	}
-	return decode(content)
-}
-
-func (c *conn) send(ctx context.Context, method, path string, body any, headers map[string]string) (*http.Response, error) {
-	api := c.api.WithContext(ctx)
-	switch method {
-	case http.MethodGet:
-		return api.GetWithHeaders(path, headers)
-	case http.MethodPost:
-		return api.PostWithHeaders(path, body, headers)
-	case http.MethodPatch:
-		return api.PatchWithHeaders(path, body, headers)
-	default:
-		return nil, fmt.Errorf("the driver sends no %s", method)
-	}
-}
-
-func (c *conn) hasSession() bool {
-	_, err := c.api.GetSession()
-	return err == nil
+	return decode(body)
 }
 
 // errEndless ends what would go on for ever in a tree whose links lead in circles.
@@ -170,10 +154,25 @@ var errEndless = fmt.Errorf("the BMC has more than %d resources, or more than %d
 
 // get reads a resource.
 func (c *conn) get(ctx context.Context, path string) (resource, error) {
+	if r, ok := c.cache[path]; ok {
+		return r, nil
+	}
+	r, err := c.fetch(ctx, path)
+	if err == nil && c.cache != nil {
+		c.cache[path] = r
+	}
+	return r, err
+}
+
+// fetch reads a resource from the BMC.
+func (c *conn) fetch(ctx context.Context, path string) (resource, error) {
 	if c.requests++; c.requests > mostRequests {
 		return nil, errEndless
 	}
 	r, _, err := c.request(ctx, http.MethodGet, path, nil, nil)
+	if err == nil {
+		err = r.refusal()
+	}
 	return r, err
 }
 
@@ -205,13 +204,13 @@ func (c *conn) collection(ctx context.Context, path string) ([]string, []resourc
 		full  []resource
 	)
 	for page := 0; path != "" && page < mostPages && len(paths) < mostMembers; page++ {
-		r, err := c.get(ctx, path)
+		r, err := c.getExpanded(ctx, path, true)
 		if err != nil {
 			return paths, full, err
 		}
 		paths = append(paths, r.links("Members")...)
 		for _, member := range r.list("Members") {
-			if len(member) > 1 {
+			if member.isWhole() {
 				full = append(full, member)
 			}
 		}
@@ -229,15 +228,15 @@ func (c *conn) members(ctx context.Context, path string) []resource {
 	return c.all(ctx, paths)
 }
 
-// all reads the resources at the paths, as far as the BMC gives them.
+// all reads the resources at the paths, each once, as far as the BMC gives them.
 func (c *conn) all(ctx context.Context, paths []string) []resource {
 	var all []resource
-	for _, path := range paths[:min(len(paths), mostMembers)] {
+	for i, path := range paths[:min(len(paths), mostMembers)] {
 		if c.ended(ctx) != nil || c.requests > mostRequests {
 			break
 		}
-		if r := c.try(ctx, path); r != nil {
-			all = append(all, r)
+		if r := c.try(ctx, path); r != nil && !slices.Contains(paths[:i], path) {
+			all = append(all, r.at(path))
 		}
 	}
 	return all
@@ -277,15 +276,6 @@ func (c *conn) change(ctx context.Context, path string, body any) error {
 	return err
 }
 
-// statusOf returns the HTTP status of an answer that is an error, or 0.
-func statusOf(err error) int {
-	var answer *schemas.Error
-	if errors.As(err, &answer) {
-		return answer.HTTPReturnedStatusCode
-	}
-	return 0
-}
-
 // refused is true for answers that say that the request is not to the BMC's liking, so that another one may be.
 func refused(err error) bool {
 	switch status := statusOf(err); status {
@@ -300,16 +290,4 @@ func refused(err error) bool {
 func (c *conn) ended(ctx context.Context) error { return cmp.Or(c.fatal, ctx.Err()) }
 
 // Close ends the session, if there is one.
-func (c *conn) Close(ctx context.Context) error { return c.logout(ctx) }
-
-func (c *conn) logout(ctx context.Context) error {
-	session, err := c.api.GetSession()
-	if err != nil {
-		return nil //nolint:nilerr // basic authentication: there is no session to end
-	}
-	err = c.api.WithContext(ctx).Service.DeleteSession(session.ID)
-	if status := statusOf(err); status == http.StatusUnauthorized || status == http.StatusNotFound {
-		return nil // the BMC forgot it already
-	}
-	return wrap("Log out", err)
-}
+func (c *conn) Close(ctx context.Context) error { return c.wire.closeSession(ctx) }

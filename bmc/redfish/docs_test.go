@@ -64,7 +64,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s: what was observed?", known.name)
 		}
 	}
-	for _, way := range ways {
+	for _, way := range append(ways, wayBootOrder) {
 		mentions(string(way))
 	}
 }
@@ -81,8 +81,8 @@ func TestQuirks(t *testing.T) {
 		"Supermicro X10":   {"Super Micro", "X10SRM-TF", []string{"supermicro-mode-always", "supermicro-x10-no-mode", "supermicro-usbcd", "supermicro-image-only"}, wayNoMode},
 		"Supermicro ARS":   {"Supermicro", "ARS-111GL-NHR", []string{"supermicro-mode-always", "supermicro-usbcd", "supermicro-ars-cd", "supermicro-image-only"}, wayPlain},
 		"HPE":              {"HPE", "ProLiant DL360 Gen10", []string{"hpe-mode-readonly", "hpe-disable-only"}, wayNoMode},
-		"Dell iDRAC 9":     {"Dell Inc.", "PowerEdge R650", nil, wayPlain},
-		"Dell iDRAC 10":    {"Dell Inc.", "PowerEdge R670", []string{"dell-17g-settings", "dell-17g-drive"}, waySettings},
+		"Dell iDRAC 9":     {"Dell Inc.", "PowerEdge R650", []string{"dell-service-tag"}, wayPlain},
+		"Dell iDRAC 10":    {"Dell Inc.", "PowerEdge R670", []string{"dell-service-tag", "dell-17g-settings", "dell-17g-drive"}, waySettings},
 		"Lenovo":           {"Lenovo", "ThinkSystem SR650", []string{"lenovo-drive-ext"}, wayPlain},
 		"AMI":              {"GIGABYTE", "R282-P91-00", []string{"ami-settings-at-sd", "ami-whole-boot"}, wayPlain},
 		"another Emulator": {"Sushy Emulator", "", []string{"sushy-disk-is-home"}, wayPlain},
@@ -101,7 +101,7 @@ func TestQuirksAct(t *testing.T) {
 	g := NewWithT(t)
 	c := &conn{system: resource{"Boot": map[string]any{"BootSourceOverrideMode": "Legacy"}}}
 	c.quirk, _ = quirksOf("Supermicro", "", "")
-	name, err := c.target(bmc.BootOverride{Target: bmc.BootCD})
+	name, err := c.target(c.system, bmc.BootOverride{Target: bmc.BootCD})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(name).To(Equal(usbCD))
 	c.quirk, _ = quirksOf("Lenovo", "", "")

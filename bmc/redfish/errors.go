@@ -1,16 +1,13 @@
 package redfish
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
@@ -25,24 +22,79 @@ func (e *busyError) Error() string {
 	return fmt.Sprintf("the BMC answered %d %s", e.status, http.StatusText(e.status))
 }
 
+// answerError is an answer that is an error (DSP0266, 8.6).
+type answerError struct {
+	status int
+	code   string
+	// ids and messages are those of the error and of its extended information.
+	ids, messages []string
+	// page is true for a web page, and plainHTTP where a TLS port says that the request came without TLS.
+	page, plainHTTP bool
+}
+
+func (e *answerError) Error() string { return says(e) }
+
+// errorOf reads an answer that is an error. A body that is no Redfish error is not quoted: whatever answers at the address would get
+// its words into a condition.
+func errorOf(status int, body []byte) error {
+	e := &answerError{status: status, page: isPage(body), plainHTTP: status == http.StatusBadRequest && saysPlainHTTP(body)}
+	r, err := decode(body)
+	if err != nil {
+		return e // the status says enough
+	}
+	r = r.object("error")
+	e.code = r.text("code")
+	infos := r.list("@Message.ExtendedInfo")
+	for _, info := range infos {
+		id := info.text("MessageId")
+		e.ids = append(e.ids, id)
+		message := info.text("Message")
+		if message == "" && id != "" { // some services leave the sentence to the registry of messages
+			message = strings.TrimSpace(id + " " + strings.Join(info.texts("MessageArgs"), " "))
+		}
+		e.say(message)
+	}
+	if len(e.messages) == 0 { // it only says where the details are, or repeats them
+		e.say(r.text("message"))
+	}
+	return e
+}
+
+// say notes a message, unless it was said already.
+func (e *answerError) say(message string) {
+	message = strings.Join(strings.Fields(message), " ")
+	if message != "" && !slices.Contains(e.messages, message) {
+		e.messages = append(e.messages, message)
+	}
+}
+
+// isPage is true for a web page.
+func isPage(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
+
+// saysPlainHTTP is true for what TLS ports of common web servers answer to a request without TLS (Go, nginx, Apache).
+func saysPlainHTTP(body []byte) bool {
+	text := strings.ToLower(string(body[:min(len(body), 2048)]))
+	return strings.Contains(text, "https server") || strings.Contains(text, "https port") || strings.Contains(text, "ssl-enabled server port")
+}
+
 // wrap gives an error of a request its kind. It returns nil for nil.
 func wrap(op string, err error) error {
 	var (
-		answer *schemas.Error
-		busy   *busyError
+		known *bmc.Error
+		e     *answerError
+		busy  *busyError
 	)
 	switch {
+	case errors.As(err, &known):
+		return err
 	case errors.As(err, &busy):
 		return &bmc.Error{Kind: bmc.Unreachable, Op: op, Err: busy, RetryAfter: busy.after}
-	case errors.As(err, &answer) && slices.ContainsFunc(transient, func(id string) bool { return saysID(err, id) }):
-		return &bmc.Error{Kind: bmc.Unreachable, Op: op, Err: errors.New(says(answer)), RetryAfter: 30 * time.Second}
-	case errors.As(err, &answer):
-		return &bmc.Error{Kind: kindOfStatus(answer.HTTPReturnedStatusCode), Op: op, Err: errors.New(says(answer))}
-	case errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, new(*url.Error)):
-		// It is gofish's decoder that came to the end of an answer, which is in memory: the network brought all of it.
-		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New("the BMC's answer is no JSON object: it ends too early")}
+	case errors.As(err, &e) && slices.ContainsFunc(transient, func(id string) bool { return saysID(err, id) }):
+		return &bmc.Error{Kind: bmc.Unreachable, Op: op, Err: e, RetryAfter: 30 * time.Second}
+	case errors.As(err, &e):
+		return &bmc.Error{Kind: kindOfStatus(e.status), Op: op, Err: e}
 	default:
-		return bmc.Wrap(op, err)
+		return bmc.Wrap(op, remedy(err))
 	}
 }
 
@@ -52,14 +104,20 @@ var transient = []string{"UnableToModifyDuringSystemPOST", "SWC0700", "SYS518"}
 
 // saysID is true for an answer with this message, whatever the registry that it is from.
 func saysID(err error, id string) bool {
-	var answer *schemas.Error
-	if !errors.As(err, &answer) {
+	var e *answerError
+	if !errors.As(err, &e) {
 		return false
 	}
-	if strings.HasSuffix(answer.Code, id) {
-		return true
+	return strings.HasSuffix(e.code, id) || slices.ContainsFunc(e.ids, func(said string) bool { return strings.HasSuffix(said, id) })
+}
+
+// statusOf returns the HTTP status of an answer that is an error, or 0.
+func statusOf(err error) int {
+	var e *answerError
+	if errors.As(err, &e) {
+		return e.status
 	}
-	return slices.ContainsFunc(answer.ExtendedInfos, func(info schemas.ErrExtendedInfo) bool { return strings.HasSuffix(info.MessageID, id) })
+	return 0
 }
 
 func kindOfStatus(status int) bmc.Kind {
@@ -77,24 +135,18 @@ func kindOfStatus(status int) bmc.Kind {
 	}
 }
 
-// says quotes what the BMC says, from the fields that Redfish has for it. A body that is no Redfish error is not quoted: whatever
-// answers at the address would get its words into a condition.
-func says(answer *schemas.Error) string {
-	var said []string
-	if answer.Code != "" {
-		said = append(said, answer.Message)
-	}
-	for _, info := range answer.ExtendedInfos {
-		said = append(said, info.Message)
-	}
-	text := strings.Join(strings.Fields(strings.Join(said, " ")), " ")
-	status := fmt.Sprintf("the BMC answered %d %s", answer.HTTPReturnedStatusCode, http.StatusText(answer.HTTPReturnedStatusCode))
-	if answer.HTTPReturnedStatusCode == http.StatusForbidden {
+// says quotes what the BMC says, from the fields that Redfish has for it.
+func says(e *answerError) string {
+	status := fmt.Sprintf("the BMC answered %d %s", e.status, http.StatusText(e.status))
+	switch {
+	case e.plainHTTP:
+		return status + ": the port speaks HTTPS: write redfish:// instead of redfish+http://, or name the port of HTTP"
+	case e.status == http.StatusForbidden:
 		status += " (the account may lack the privilege, or the BMC a licence)"
+	case e.page:
+		return status + " with a web page: " + pageRemedy
 	}
-	if answer.HTTPReturnedStatusCode == 0 {
-		return "the BMC's answer could not be read"
-	}
+	text := strings.Join(e.messages, " ")
 	if text == "" {
 		return status
 	}

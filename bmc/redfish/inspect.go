@@ -3,133 +3,249 @@ package redfish
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Inspect reads the inventory: what the BMC gives, and what it does not is named in Missing.
+// inspection reads the inventory of one server.
+type inspection struct {
+	*conn
+
+	inventory bmc.Inventory
+	// processors are what the Processors collection lists, accelerators included.
+	processors listing
+	// boxes are the chassis that hold nothing but this system; nil until they were read. unread stands for one that could not be.
+	boxes  []resource
+	unread listing
+	// notNICs are the MAC addresses and paths of interfaces that are not the server's own.
+	notNICs map[string]bool
+	// alone is whether the BMC manages no other server; nil until it was asked for.
+	alone *bool
+}
+
+// Inspect reads the inventory. It asks for what is needed most first.
 func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
-	if err := c.refresh(ctx); err != nil {
+	if err := c.refreshForInspection(ctx); err != nil {
 		return bmc.Inventory{}, err
 	}
-	s := c.system
-	processors := c.members(ctx, s.link("Processors"))
-	i := bmc.Inventory{
-		Manufacturer: s.text("Manufacturer"), Model: s.text("Model"), SerialNumber: s.text("SerialNumber"),
-		SystemUUID: strings.ToLower(s.text("UUID")), FirmwareVersion: s.text("BiosVersion"), Health: healthOf(s),
-		BMCFirmwareVersion: c.readManager(ctx).text("FirmwareVersion"),
-	}
-	cpus(&i, s, processors)
-	if i.MemoryMiB = memoryMiB(s); i.MemoryMiB == 0 {
-		for _, m := range c.members(ctx, s.link("Memory")) {
-			i.MemoryMiB += m.count("CapacityMiB")
-		}
-	}
-	i.NICs, i.Disks = c.nics(ctx), c.disks(ctx)
-	i.Devices = append(gpus(processors), c.devices(ctx)...)
-	i.PowerSupplies = c.powerSupplies(ctx)
+	defer func() { c.cache = nil }()
+	n := &inspection{conn: c}
+	n.identity()
 	for _, part := range []struct {
-		name   string
-		absent bool
+		name bmc.FactName
+		read func(context.Context) bmc.Fact
 	}{
-		{"cpu", i.CPUThreads == 0},
-		{"memory", i.MemoryMiB == 0},
-		{"nics", len(i.NICs) == 0},
-		{"disks", len(i.Disks) == 0},
-		{"devices", len(i.Devices) == 0},
-		{"powerSupplies", len(i.PowerSupplies) == 0},
-		{"systemUUID", i.SystemUUID == ""},
-		{"bmcFirmwareVersion", i.BMCFirmwareVersion == ""},
+		{bmc.FactBMCFirmwareVersion, n.readFirmware},
+		{bmc.FactCPU, n.readCPU},
+		{bmc.FactMemory, n.readMemory},
+		{bmc.FactNICs, n.readNICs},
+		{bmc.FactDisks, n.readDisks},
+		{bmc.FactDevices, n.readDevices},
+		{bmc.FactPowerSupplies, n.readPowerSupplies},
 	} {
-		if part.absent {
-			i.Missing = append(i.Missing, part.name)
+		fact := bmc.Fact{}
+		if c.ended(ctx) == nil {
+			fact = part.read(ctx)
 		}
+		if err := c.ended(ctx); err != nil {
+			if !outOfTime(ctx, err) {
+				return bmc.Inventory{}, wrap("Inspect", err)
+			}
+			fact.State, fact.TimedOut = bmc.FactUnknown, true
+			fact.Message = "time ran out before all of it was read: the next inspection reads it again"
+		}
+		fact.Name = part.name
+		n.inventory.SetFact(fact)
 	}
-	// A part that did not come in time is not missing.
-	if err := c.ended(ctx); err != nil {
-		return bmc.Inventory{}, wrap("Inspect", err)
-	}
-	return i, nil
+	return n.inventory, nil
 }
 
-// cpus reads the summary of the processors, and what it lacks from the processors themselves.
-func cpus(i *bmc.Inventory, system resource, processors []resource) {
-	summary := system.object("ProcessorSummary")
-	i.CPUModel, i.CPUSockets = summary.text("Model"), bounded32(summary.count("Count"))
-	i.CPUCores, i.CPUThreads = bounded32(summary.count("CoreCount")), bounded32(summary.count("LogicalProcessorCount"))
-	var sockets, cores, threads int64
-	for _, p := range processors {
-		if kind := p.text("ProcessorType"); kind != "" && kind != "CPU" || strings.EqualFold(p.text("Status", "State"), "Absent") {
-			continue
+// refreshForInspection reads the system afresh and begins to remember what is read. Where the system links to many devices, and the
+// service offers it, they come with it.
+func (c *conn) refreshForInspection(ctx context.Context) error {
+	devices := len(unique(c.system.links("PCIeDevices")))
+	c.renew()
+	if devices > 2 && c.expand.query != "" && c.expand.others {
+		c.cache = map[string]resource{}
+		if system, err := c.getExpanded(ctx, c.path, false); err == nil && isSystem(system) {
+			c.system = system
+			return nil
 		}
-		sockets, cores, threads = sockets+1, cores+p.count("TotalCores"), threads+p.count("TotalThreads")
-		i.CPUModel = cmp.Or(i.CPUModel, p.text("Model"))
-		i.Architecture = cmp.Or(i.Architecture, architectureOf(p))
 	}
-	i.CPUSockets, i.CPUCores = cmp.Or(i.CPUSockets, bounded32(sockets)), cmp.Or(i.CPUCores, bounded32(cores))
-	i.CPUThreads = max(cmp.Or(i.CPUThreads, bounded32(threads)), i.CPUCores)
+	if err := c.refresh(ctx); err != nil {
+		return err
+	}
+	c.cache = map[string]resource{c.path: c.system}
+	return nil
 }
 
-func bounded32(n int64) int { return int(min(n, 1<<20)) }
-
-func architectureOf(processor resource) string {
-	set := strings.ToLower(processor.text("InstructionSet") + " " + processor.text("ProcessorArchitecture"))
+// outOfTime is true where an inspection ended because the BMC was too slow, not because it went away, refused, or nobody waits any more.
+func outOfTime(ctx context.Context, err error) bool {
+	var network net.Error
 	switch {
-	case strings.Contains(set, "x86"):
-		return "amd64"
-	case strings.Contains(set, "arm"):
-		return "arm64"
+	case errors.Is(ctx.Err(), context.Canceled):
+		return false
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
+		return true
 	default:
-		return ""
+		return errors.As(err, &network) && network.Timeout()
 	}
 }
 
-func memoryMiB(system resource) int64 {
-	gib, _ := system.number("MemorySummary", "TotalSystemMemoryGiB")
-	if gib <= 0 || gib > 1<<40 {
-		return 0
+// identity takes what the system says of itself.
+func (n *inspection) identity() {
+	s, i := n.system, &n.inventory
+	i.Manufacturer, i.Model, i.Health = said(s.text("Manufacturer")), said(s.text("Model")), healthOf(s)
+	i.SerialNumber = serialOf(s.text("SerialNumber"))
+	if i.SerialNumber == "" && n.quirk.serialInSKU {
+		i.SerialNumber = serialOf(s.text("SKU"))
 	}
-	return int64(gib * 1024)
+	i.SystemUUID, i.FirmwareVersion = uuidOf(s.text("UUID")), said(s.text("BiosVersion"))
+	for name, value := range map[bmc.FactName]string{
+		bmc.FactSerialNumber: i.SerialNumber, bmc.FactSystemUUID: i.SystemUUID, bmc.FactFirmwareVersion: i.FirmwareVersion,
+	} {
+		i.SetFact(n.fact(name, value))
+	}
 }
 
-// nics reads the system's Ethernet interfaces and, where there are none, the functions of its network adapters.
-func (c *conn) nics(ctx context.Context) []bmc.NIC {
-	var nics []bmc.NIC
-	for _, r := range c.members(ctx, c.system.link("EthernetInterfaces")) {
-		nics = appendNIC(nics, r, cmp.Or(r.text("PermanentMACAddress"), r.text("MACAddress")))
+// fact says whether a property of the system is known.
+func (n *inspection) fact(name bmc.FactName, value string) bmc.Fact {
+	fact := bmc.Fact{Name: name, State: bmc.FactKnown, Source: n.path}
+	if value == "" {
+		fact.State, fact.Message = bmc.FactUnknown, "the BMC gives none, or a placeholder"
 	}
-	if len(nics) > 0 {
-		return nics
+	return fact
+}
+
+// readFirmware reads the version of the BMC's firmware: from its manager, or from the software inventory.
+func (n *inspection) readFirmware(ctx context.Context) bmc.Fact {
+	manager := n.readManager(ctx)
+	fact := bmc.Fact{Source: manager.link("@odata.id")}
+	if paths := n.system.links("Links", "ManagedBy"); manager == nil && len(paths) > 0 {
+		fact.Source = paths[0]
 	}
-	for _, adapter := range c.members(ctx, c.system.link("NetworkInterfaces")) {
-		for _, f := range c.members(ctx, adapter.link("NetworkDeviceFunctions")) {
-			nics = appendNIC(nics, f, cmp.Or(f.text("Ethernet", "PermanentMACAddress"), f.text("Ethernet", "MACAddress")))
+	version := said(manager.text("FirmwareVersion"))
+	if version == "" && manager != nil {
+		if software := n.softwareOf(ctx, manager); software != nil {
+			version, fact.Source = said(software.text("Version")), software.link("@odata.id")
 		}
 	}
-	return nics
+	n.inventory.BMCFirmwareVersion = version
+	found := n.fact("", version)
+	found.Source = fact.Source
+	return found
 }
 
-func appendNIC(nics []bmc.NIC, r resource, mac string) []bmc.NIC {
-	mac = macOf(mac)
-	if mac == "" || slices.ContainsFunc(nics, func(n bmc.NIC) bool { return n.MACAddress == mac }) {
-		return nics
+// softwareOf reads what the software inventory has of a manager: what it links to as active, or what has its Id.
+func (n *inspection) softwareOf(ctx context.Context, manager resource) resource {
+	path := manager.link("Links", "ActiveSoftwareImage")
+	if path == "" {
+		update := n.try(ctx, n.root.link("UpdateService"))
+		paths, _, _ := n.collection(ctx, update.link("FirmwareInventory")) // without it nothing is known
+		for _, candidate := range paths {
+			if strings.EqualFold(candidate[strings.LastIndex(candidate, "/")+1:], manager.id()) {
+				path = candidate
+			}
+		}
 	}
-	return append(nics, bmc.NIC{
-		Name: r.id(), MACAddress: mac, SpeedMbps: bounded32(r.count("SpeedMbps")), LinkUp: strings.EqualFold(r.text("LinkStatus"), "LinkUp"),
-	})
+	if software := n.try(ctx, path); software != nil {
+		return software.at(path)
+	}
+	return nil
 }
 
-// macOf brings a MAC address to lower case with colons: BMCs write it with dashes, with dots, and without anything. "" for what is none.
-func macOf(text string) string {
-	digits := strings.ToLower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(text))
-	if len(digits) != 12 || strings.Trim(digits, "0123456789abcdef") != "" || digits == "000000000000" {
-		return ""
+// listing is what came of reading a collection and its members.
+type listing struct {
+	// source is the path of the collection; empty where none is offered.
+	source  string
+	members []resource
+	// total counts the members that the collection lists.
+	total int
+	// err is why the collection could not be read.
+	err error
+	// vague is true where something was read that says nothing of such parts.
+	vague bool
+}
+
+// list reads a collection and its members. A path of "" is one that is not offered.
+func (c *conn) list(ctx context.Context, path string) listing {
+	l := listing{source: path}
+	if path == "" {
+		return l
 	}
-	parts := make([]string, 6)
-	for i := range parts {
-		parts[i] = digits[2*i : 2*i+2]
+	paths, inline, err := c.collection(ctx, path)
+	l.members, l.total, l.err = c.all(ctx, paths), len(unique(paths)), err
+	for _, member := range inline { // some services write members out, and do not have them at their own paths
+		path := member.link("@odata.id")
+		if len(l.members) < l.total && !slices.ContainsFunc(l.members, func(r resource) bool { return r.link("@odata.id") == path }) {
+			l.members = append(l.members, member)
+		}
 	}
-	return strings.Join(parts, ":")
+	return l
+}
+
+// complete is true where the collection and each of its members was read.
+func (l listing) complete() bool {
+	return l.source != "" && l.err == nil && !l.vague && len(l.members) == l.total
+}
+
+// and adds another listing of parts of the same kind.
+func (l listing) and(other listing) listing {
+	if l.source == "" || len(l.members) == 0 && len(other.members) > 0 {
+		l.source = cmp.Or(other.source, l.source)
+	}
+	l.members, l.total = append(l.members, other.members...), l.total+other.total
+	l.err, l.vague = cmp.Or(l.err, other.err), l.vague || other.vague
+	return l
+}
+
+// fact says what is known after so many parts were found in it. There is no part where every place for one is empty.
+func (l listing) fact(parts int) bmc.Fact {
+	fact := bmc.Fact{State: bmc.FactKnown, Source: l.source}
+	unread := l.total - len(l.members)
+	occupied := slices.ContainsFunc(l.members, func(r resource) bool { return !isAbsent(r) })
+	switch {
+	case parts > 0 && unread > 0:
+		fact.Message = fmt.Sprintf("%d of %d resources could not be read", unread, l.total)
+	case parts > 0:
+	case l.complete() && !occupied:
+		fact.State = bmc.FactAbsent
+	default:
+		fact.State, fact.Message = bmc.FactUnknown, l.why()
+	}
+	return fact
+}
+
+// why says why nothing is known.
+func (l listing) why() string {
+	switch {
+	case l.source == "":
+		return "the BMC does not offer it"
+	case l.err != nil:
+		return wrap("Read "+l.source, l.err).Error()
+	case len(l.members) < l.total:
+		return fmt.Sprintf("%d of %d resources could not be read", l.total-len(l.members), l.total)
+	default:
+		return "what the BMC lists there says too little"
+	}
+}
+
+// isAbsent is true for the empty place of a part.
+func isAbsent(r resource) bool { return strings.EqualFold(r.text("Status", "State"), "Absent") }
+
+// unique returns the texts, each once.
+func unique(texts []string) []string {
+	seen := map[string]bool{}
+	var once []string
+	for _, t := range texts {
+		if !seen[t] {
+			seen[t], once = true, append(once, t)
+		}
+	}
+	return once
 }

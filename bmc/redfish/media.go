@@ -16,20 +16,22 @@ import (
 func (c *conn) drives(ctx context.Context) ([]resource, error) {
 	drives := c.members(ctx, c.system.link("VirtualMedia"))
 	if !slices.ContainsFunc(drives, c.isOptical) {
-		for _, manager := range c.all(ctx, c.managers(ctx)) {
+		for _, manager := range c.ownManagers(ctx) {
 			drives = append(drives, c.members(ctx, manager.link("VirtualMedia"))...)
 		}
 	}
 	return drives, wrap("List the virtual drives", c.ended(ctx))
 }
 
-// isOptical is true for a drive that images can be booted from. One that does not tell may be.
+// isOptical is true for a drive that images can be booted from. One that does not tell is known by its name.
 func (c *conn) isOptical(drive resource) bool {
 	if c.quirk.drive != nil && !c.quirk.drive.MatchString(drive.id()) {
 		return false
 	}
 	types := drive.texts("MediaTypes")
-	return len(types) == 0 || slices.Contains(types, "CD") || slices.Contains(types, "DVD")
+	name := strings.ToUpper(drive.id() + " " + drive.text("Name"))
+	return slices.Contains(types, "CD") || slices.Contains(types, "DVD") ||
+		len(types) == 0 && (strings.Contains(name, "CD") || strings.Contains(name, "DVD"))
 }
 
 // Media lists the virtual drives.

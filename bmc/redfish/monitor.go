@@ -12,14 +12,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// chassis reads the chassis that the system is in.
-func (c *conn) chassis(ctx context.Context) []resource {
-	if paths := c.system.links("Links", "Chassis"); len(paths) > 0 {
-		return c.all(ctx, paths)
-	}
-	return c.members(ctx, "/redfish/v1/Chassis")
-}
-
 // sensorSources are the resources that hold readings: Thermal and Power of each chassis or, in services that dropped these, the
 // collection of its Sensors.
 func (c *conn) sensorSources(ctx context.Context) []string {
@@ -105,7 +97,7 @@ func healthOf(r resource) bmc.Health {
 func (c *conn) logEntries(ctx context.Context) string {
 	services := c.members(ctx, c.system.link("LogServices"))
 	if len(services) == 0 {
-		for _, manager := range c.all(ctx, c.managers(ctx)) {
+		for _, manager := range c.ownManagers(ctx) {
 			services = append(services, c.members(ctx, manager.link("LogServices"))...)
 		}
 	}

@@ -24,6 +24,8 @@ type quirk struct {
 	cd schemas.BootSource
 	// imageOnly inserts media with nothing but the image.
 	imageOnly bool
+	// serialInSKU says that the number by which the maker knows the server, where it has no serial number, is the SKU.
+	serialInSKU bool
 	// drive is what the Id of a usable virtual drive looks like; nil is any.
 	drive *regexp.Regexp
 }
@@ -46,6 +48,7 @@ func (q quirk) merge(other quirk) quirk {
 	q.disableOnly = q.disableOnly || other.disableOnly
 	q.settings = q.settings || other.settings
 	q.imageOnly = q.imageOnly || other.imageOnly
+	q.serialInSKU = q.serialInSKU || other.serialInSKU
 	return q
 }
 

@@ -49,6 +49,10 @@ var knownQuirks = []knownQuirk{
 		seen: "iLO refuses Enabled together with the target None. ironcore-dev/metal-operator#998",
 	},
 	{
+		name: "dell-service-tag", vendor: dell, quirk: quirk{serialInSKU: true},
+		seen: "SKU is the service tag, and SerialNumber the number of the board, which is empty on some. Dell, iDRAC Redfish API, ComputerSystem",
+	},
+	{
 		name: "dell-17g-settings", vendor: dell, model: regexp.MustCompile(`^PowerEdge [A-Z]{1,2}\d7\d{1,2}`),
 		quirk: quirk{ways: []bmc.Way{waySettings, waySettingsNoMode}},
 		seen:  "On iDRAC 10, Boot is read-only at the system and writable at its settings object. stmcginnis/gofish#511",

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -30,6 +29,7 @@ type Driver struct {
 	Wrap func(http.RoundTripper) http.RoundTripper
 
 	transports transports
+	orders     orders
 }
 
 // Driver returns the driver for both schemes.
@@ -80,5 +80,5 @@ func (c *conn) vendor() string {
 	if v := c.system.text("Manufacturer"); v != "" {
 		return v
 	}
-	return strings.TrimSpace(c.api.Service.Vendor)
+	return c.root.text("Vendor")
 }

@@ -267,17 +267,32 @@ func TestETagStorm(t *testing.T) {
 }
 
 func TestInspect(t *testing.T) {
-	whole := bmc.Inventory{
-		Manufacturer: "Emulated", Model: "bmctest", SerialNumber: "SN-s1", SystemUUID: testUUID,
-		FirmwareVersion: "1.0", BMCFirmwareVersion: "1.0", CPUModel: "Emulated CPU", Architecture: "amd64", CPUSockets: 1, CPUCores: 8, CPUThreads: 16,
-		MemoryMiB: 64 << 10, Health: bmc.HealthOK,
-		Disks: []bmc.Disk{{Name: "1", Model: "D480", SerialNumber: "DISK-1", WWN: "5000c500a1b2c3d4", SizeBytes: 480 << 30, Health: bmc.HealthOK}},
-		NICs:  []bmc.NIC{{Name: "1", MACAddress: "52:54:00:00:00:01", SpeedMbps: 25000, LinkUp: true}},
-		Devices: []bmc.Device{{
-			Class: "GPU", Name: "GPU", Manufacturer: "Emulated", Model: "G1", Serial: "GPU-1", Firmware: "9.1",
-		}},
-		PowerSupplies: []bmc.PowerSupply{{Name: "PSU 1", Model: "P800", Watts: 800, Health: bmc.HealthOK}},
+	const system, chassis = "/redfish/v1/Systems/1", "/redfish/v1/Chassis/1"
+	known := func(name bmc.FactName, source string) bmc.Fact {
+		return bmc.Fact{Name: name, State: bmc.FactKnown, Source: source}
 	}
+	whole := func() bmc.Inventory {
+		return bmc.Inventory{
+			Manufacturer: "Emulated", Model: "bmctest", SerialNumber: "SN-s1", SystemUUID: testUUID,
+			FirmwareVersion: "1.0", BMCFirmwareVersion: "1.0", CPUModel: "Emulated CPU", Architecture: "amd64", CPUSockets: 1, CPUCores: 8, CPUThreads: 16,
+			MemoryMiB: 64 << 10, DIMMs: []bmc.DIMM{{Name: "1", SizeMiB: 64 << 10}}, Health: bmc.HealthOK,
+			Disks: []bmc.Disk{{
+				Name: "1", Model: "D480", SerialNumber: "DISK-1", WWN: "5000c500a1b2c3d4", SizeBytes: 480 << 30, Rotational: new(false), Health: bmc.HealthOK,
+			}},
+			NICs: []bmc.NIC{{Name: "1", MACAddress: "52:54:00:00:00:01", SpeedMbps: 25000, LinkUp: new(true)}},
+			Devices: []bmc.Device{{
+				Class: "GPU", Name: "GPU", Manufacturer: "Emulated", Model: "G1", Serial: "GPU-1", Firmware: "9.1",
+			}},
+			PowerSupplies: []bmc.PowerSupply{{Name: "PSU 1", Model: "P800", Watts: 800, Health: bmc.HealthOK}},
+			Facts: []bmc.Fact{
+				known(bmc.FactCPU, system+"/Processors"), known(bmc.FactMemory, system+"/Memory"), known(bmc.FactDisks, system+"/Storage"),
+				known(bmc.FactNICs, system+"/EthernetInterfaces"), known(bmc.FactDevices, chassis+"/PCIeDevices"),
+				known(bmc.FactPowerSupplies, chassis+"/Power"), known(bmc.FactSerialNumber, system), known(bmc.FactSystemUUID, system),
+				known(bmc.FactFirmwareVersion, system), known(bmc.FactBMCFirmwareVersion, "/redfish/v1/Managers/1"),
+			},
+		}
+	}
+	simple := []bmc.Disk{{Name: "Disk", Model: "D480", SizeBytes: 480 << 30}}
 	for name, test := range map[string]struct {
 		fault  bmctest.Fault
 		change func(*bmc.Inventory)
@@ -285,16 +300,22 @@ func TestInspect(t *testing.T) {
 		"whole":      {"", func(*bmc.Inventory) {}},
 		"lower case": {bmctest.LowerCaseNames, func(*bmc.Inventory) {}},
 		"wrong types": {bmctest.WrongTypes, func(i *bmc.Inventory) {
-			i.SerialNumber, i.Disks[0].SerialNumber, i.Devices[0].Serial, i.Disks[0].WWN = "12345", "12345", "12345", ""
-			i.Devices, i.Missing = nil, []string{"devices"} // the link to them is null
+			i.SerialNumber, i.Disks[0].SerialNumber, i.Disks[0].WWN = "12345", "12345", ""
+			i.Devices = nil // the link to them is null
+			i.SetFact(bmc.Fact{Name: bmc.FactDevices, State: bmc.FactUnknown, Message: "the BMC does not offer it"})
 		}},
 		"parts are 501": {bmctest.PartsAre501, func(i *bmc.Inventory) {
-			i.Architecture, i.CPUCores = "", 0
-			i.Disks = []bmc.Disk{{Name: "Disk", Model: "D480", SizeBytes: 480 << 30}}
-			i.Devices, i.PowerSupplies, i.Missing = nil, nil, []string{"devices", "powerSupplies"}
+			i.Architecture, i.CPUCores, i.DIMMs, i.Disks, i.Devices, i.PowerSupplies = "", 0, nil, simple, nil, nil
+			i.SetFact(known(bmc.FactCPU, system))
+			i.SetFact(known(bmc.FactMemory, system))
+			i.SetFact(known(bmc.FactDisks, system+"/SimpleStorage"))
+			for name, path := range map[bmc.FactName]string{bmc.FactDevices: chassis + "/PCIeDevices", bmc.FactPowerSupplies: chassis + "/Power"} {
+				i.SetFact(bmc.Fact{Name: name, State: bmc.FactUnknown, Source: path, Message: "Read " + path + ": the BMC answered 501 Not Implemented: Not implemented"})
+			}
 		}},
 		"old schema": {bmctest.OldSchema, func(i *bmc.Inventory) {
-			i.Disks = []bmc.Disk{{Name: "Disk", Model: "D480", SizeBytes: 480 << 30}}
+			i.Disks = simple
+			i.SetFact(known(bmc.FactDisks, system+"/SimpleStorage"))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -304,8 +325,7 @@ func TestInspect(t *testing.T) {
 			}
 			_, endpoint := newMachine(t, faults...)
 			inventory, err := open(t, endpoint).Inspect(t.Context())
-			want := whole
-			want.Disks, want.Devices = append([]bmc.Disk(nil), whole.Disks...), append([]bmc.Device(nil), whole.Devices...)
+			want := whole()
 			test.change(&want)
 			g := NewWithT(t)
 			g.Expect(err).NotTo(HaveOccurred())

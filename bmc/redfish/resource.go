@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
 )
@@ -20,10 +21,32 @@ func decode(content []byte) (resource, error) {
 	if len(bytes.TrimSpace(content)) == 0 {
 		return r, nil
 	}
+	if isPage(content) {
+		return nil, errPage
+	}
 	if err := json.Unmarshal(content, &r); err != nil {
 		return nil, fmt.Errorf("the BMC's answer is no JSON object: %w", err)
 	}
 	return r, nil
+}
+
+// refusal returns the error that a resource is, for services that answer a request for what they do not have with 200 and an error.
+func (r resource) refusal() error {
+	if len(r) != 1 || r.object("error") == nil {
+		return nil
+	}
+	content, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	status := http.StatusInternalServerError
+	refused := errorOf(status, content)
+	for _, missing := range []string{"ResourceMissingAtURI", "ResourceNotFound"} {
+		if saysID(refused, missing) {
+			return errorOf(http.StatusNotFound, content)
+		}
+	}
+	return refused
 }
 
 // value follows a path of names. Names match without regard to case where there is no exact match.
@@ -101,6 +124,16 @@ func (r resource) truth(path ...string) bool {
 // has is true where there is something other than null.
 func (r resource) has(path ...string) bool { return r.value(path...) != nil }
 
+// shows is true where a property is there, also with null.
+func (r resource) shows(name string) bool {
+	for key := range r {
+		if strings.EqualFold(key, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // object returns an object, or nil.
 func (r resource) object(path ...string) resource {
 	o, _ := r.value(path...).(map[string]any)
@@ -158,16 +191,31 @@ func cleanLink(to string) string {
 	return to
 }
 
-// links returns the paths that a list of links leads to.
+// links returns the paths that a list of links leads to. Among the members of a collection, and in Links, some BMCs leave out the
+// list around a single one.
 func (r resource) links(path ...string) []string {
 	var to []string
 	items, _ := r.value(path...).([]any)
+	if single := r.object(path...); single != nil && (path[0] == "Links" || path[0] == "Members") {
+		items = []any{map[string]any(single)}
+	}
 	for _, item := range items {
 		if l := (resource{"l": item}).link("l"); l != "" {
 			to = append(to, l)
 		}
 	}
 	return to
+}
+
+// isWhole is true for a resource that is written out where a link to it would do. Some services put a property or two beside a link.
+func (r resource) isWhole() bool {
+	return r.link("@odata.id") != "" && r.object("error") == nil && (r.has("@odata.type") || r.has("Id")) && len(r) > 3
+}
+
+// at returns the resource with the path that it was read from, which services get wrong.
+func (r resource) at(path string) resource {
+	r["@odata.id"] = path
+	return r
 }
 
 // id returns the last part of the resource's own path, or its Id.

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,31 +22,56 @@ func (c *conn) findSystem(ctx context.Context) error {
 			return err
 		}
 		c.path, c.system = system.link("@odata.id"), system
-	} else if err := c.refresh(ctx); err != nil {
+	} else if err := c.namedSystem(ctx); err != nil {
 		return err
 	}
 	c.quirk, c.quirks = quirksOf(c.vendor(), c.system.text("Model"), "")
 	return nil
 }
 
-// onlySystem finds the one server among the members of the Systems collection, which also holds enclosures, accelerator
-// baseboards, and links that lead nowhere.
-func (c *conn) onlySystem(ctx context.Context) (resource, error) {
-	root, err := c.get(ctx, "/redfish/v1")
-	if err != nil {
-		return nil, wrap("Read the service root", err)
+// namedSystem reads the system that the URL names. The error is NotFound, and lists the systems, where the path leads to something else.
+func (c *conn) namedSystem(ctx context.Context) error {
+	err := c.refresh(ctx)
+	var what error
+	switch {
+	case err == nil && isSystem(c.system):
+		return nil
+	case err == nil:
+		kind, _, _ := strings.Cut(strings.TrimPrefix(c.system.text("@odata.type"), "#"), ".")
+		what = fmt.Errorf("%s is no ComputerSystem that can be switched, but %s", c.path, cmp.Or(kind, "something else"))
+	case bmc.KindOf(err) == bmc.NotFound:
+		what = errors.Unwrap(err)
+	default:
+		return err
 	}
-	collection := root.link("Systems")
-	if collection == "" {
-		collection = "/redfish/v1/Systems"
+	servers, _ := c.servers(ctx) // they are named as far as they can be read
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.link("@odata.id"))
 	}
-	paths, _, err := c.collection(ctx, collection)
+	hint := "the BMC lists no system"
+	if len(names) > 0 {
+		hint = "name one of the BMC's systems in the address: " + strings.Join(names, ", ")
+	}
+	return &bmc.Error{Kind: bmc.NotFound, Op: "Read system " + c.path, Err: fmt.Errorf("%w: %s", what, hint)}
+}
+
+// systemPaths lists the members of the Systems collection.
+func (c *conn) systemPaths(ctx context.Context) ([]string, error) {
+	paths, _, err := c.collection(ctx, cmp.Or(c.root.link("Systems"), "/redfish/v1/Systems"))
+	return paths, err
+}
+
+// servers reads the servers among the members of the Systems collection, which also holds enclosures, accelerator baseboards, and
+// links that lead nowhere. The error is that of the last system that could not be read.
+func (c *conn) servers(ctx context.Context) ([]resource, error) {
+	paths, err := c.systemPaths(ctx)
 	if err != nil {
 		return nil, wrap("List the systems", err)
 	}
+	c.only = len(paths) == 1
 	var (
 		servers []resource
-		names   []string
 		last    error
 	)
 	for _, path := range paths {
@@ -53,14 +79,26 @@ func (c *conn) onlySystem(ctx context.Context) (resource, error) {
 		if err != nil {
 			last = errors.Join(wrap("Read system "+path, err), ctx.Err())
 			if kind := bmc.KindOf(last); kind == bmc.Unauthorized || kind == bmc.Unreachable {
-				return nil, last
+				return servers, last
 			}
 			continue
 		}
 		if isServer(system) {
-			system["@odata.id"] = path
-			servers, names = append(servers, system), append(names, path)
+			servers = append(servers, system.at(path))
 		}
+	}
+	return servers, last
+}
+
+// onlySystem finds the one server that the BMC manages.
+func (c *conn) onlySystem(ctx context.Context) (resource, error) {
+	servers, err := c.servers(ctx)
+	if kind := bmc.KindOf(err); err != nil && (kind == bmc.Unauthorized || kind == bmc.Unreachable) {
+		return nil, err
+	}
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.link("@odata.id"))
 	}
 	switch {
 	case len(servers) == 1:
@@ -68,11 +106,21 @@ func (c *conn) onlySystem(ctx context.Context) (resource, error) {
 	case len(servers) > 1:
 		return nil, &bmc.Error{Kind: bmc.NotFound, Op: "Find the system", Err: fmt.Errorf(
 			"the BMC manages %d systems: name one of them in the address: %s", len(names), strings.Join(names, ", "))}
-	case last != nil:
-		return nil, last
+	case err != nil:
+		return nil, err
 	default:
 		return nil, &bmc.Error{Kind: bmc.NotFound, Op: "Find the system", Err: errors.New("the BMC manages no server")}
 	}
+}
+
+// isSystem is true for a ComputerSystem that can be switched: settings objects and templates for composition have the same type, and
+// no power.
+func isSystem(r resource) bool {
+	kind := strings.TrimPrefix(r.text("@odata.type"), "#")
+	if kind != "" && !strings.HasPrefix(kind, "ComputerSystem.") {
+		return false
+	}
+	return r.text("PowerState") != "" || r.object("Actions", resetAction) != nil
 }
 
 // isServer tells servers from what else stands among the systems: a server has a power state or can be reset, and is of a type
@@ -87,16 +135,21 @@ func isServer(system resource) bool {
 	if id := system.id(); strings.HasPrefix(id, "HGX_") || id == "Bluefield" {
 		return false // NVIDIA's accelerator baseboards and DPUs stand beside the host, or alone, as systems of their own
 	}
-	return system.text("PowerState") != "" || system.has("Actions", resetAction)
+	return isSystem(system)
+}
+
+// renew begins a call: with a new budget, and without what ended the one before, unless a login was refused.
+func (c *conn) renew() {
+	c.requests, c.bytes, c.cache = 0, 0, nil
+	if bmc.KindOf(wrap("", c.fatal)) != bmc.Unauthorized {
+		c.fatal = nil
+	}
 }
 
 // refresh reads the system afresh.
 func (c *conn) refresh(ctx context.Context) error {
-	c.requests, c.bytes = 0, 0
-	if bmc.KindOf(wrap("", c.fatal)) != bmc.Unauthorized {
-		c.fatal = nil
-	}
-	system, err := c.get(ctx, c.path)
+	c.renew()
+	system, err := c.fetch(ctx, c.path)
 	if err != nil {
 		return wrap("Read system "+c.path, err)
 	}
@@ -112,19 +165,32 @@ func (c *conn) managers(ctx context.Context) []string {
 	if paths := c.system.links("Links", "ManagedBy"); len(paths) > 0 {
 		return paths
 	}
-	paths, _, _ := c.collection(ctx, "/redfish/v1/Managers") // without managers there is nothing to tell
+	paths, _, _ := c.collection(ctx, cmp.Or(c.root.link("Managers"), "/redfish/v1/Managers")) // without managers there is nothing to tell
 	return paths
 }
 
-// readManager reads the BMC's own resource, once.
+// readManager reads the resource of the BMC that is responsible for the system, once. Beside it there are managers of enclosures, of
+// accelerators and of other systems.
 func (c *conn) readManager(ctx context.Context) resource {
 	if c.manager != nil {
 		return c.manager
 	}
+	linked := c.system.links("Links", "ManagedBy")
+	var bmcs []resource
 	for _, m := range c.all(ctx, c.managers(ctx)) {
-		if c.manager == nil || c.manager.text("FirmwareVersion") == "" {
-			c.manager = m
+		servers := m.links("Links", "ManagerForServers")
+		switch kind := m.text("ManagerType"); {
+		case kind == "AuxiliaryController", strings.HasPrefix(m.id(), "HGX_"): // the latter manages accelerators (NVIDIA)
+		case len(linked) > 0, slices.Contains(servers, c.path):
+			if c.manager == nil {
+				c.manager = m
+			}
+		case len(servers) == 0 && (kind == "BMC" || kind == ""):
+			bmcs = append(bmcs, m)
 		}
+	}
+	if c.manager == nil && len(bmcs) == 1 {
+		c.manager = bmcs[0]
 	}
 	if c.manager != nil {
 		c.quirk, c.quirks = quirksOf(c.vendor(), c.system.text("Model"), c.manager.text("FirmwareVersion"))
@@ -132,42 +198,13 @@ func (c *conn) readManager(ctx context.Context) resource {
 	return c.manager
 }
 
-// Describe tells what the BMC says of itself.
-func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
-	if err := c.refresh(ctx); err != nil {
-		return bmc.Description{}, err
+// ownManagers reads the managers that the system links to or, where it links to none, the one that fits it.
+func (c *conn) ownManagers(ctx context.Context) []resource {
+	if paths := c.system.links("Links", "ManagedBy"); len(paths) > 0 {
+		return c.all(ctx, paths)
 	}
-	manager := c.readManager(ctx)
-	description := bmc.Description{
-		Protocol: strings.TrimSpace("Redfish " + c.api.Service.RedfishVersion), Vendor: c.vendor(), Model: c.system.text("Model"),
-		FirmwareVersion: manager.text("FirmwareVersion"), Path: c.path, Quirks: c.quirks,
-		Capabilities: []bmc.Capability{bmc.CanInventory},
+	if m := c.readManager(ctx); m != nil {
+		return []resource{m}
 	}
-	add := func(capability bmc.Capability, can bool) {
-		if can {
-			description.Capabilities = append(description.Capabilities, capability)
-		}
-	}
-	for capability, command := range commands {
-		_, err := c.resetType(ctx, command)
-		add(capability, err == nil)
-	}
-	for target, capability := range map[bmc.BootTarget]bmc.Capability{
-		bmc.BootPXE: bmc.CanBootPXE, bmc.BootHTTP: bmc.CanBootHTTP, bmc.BootDisk: bmc.CanBootDisk, bmc.BootCD: bmc.CanBootCD,
-	} {
-		_, err := c.target(bmc.BootOverride{Target: target, Mode: bmc.BootUEFI})
-		add(capability, err == nil && c.system.has("Boot"))
-	}
-	drives, err := c.drives(ctx)
-	add(bmc.CanVirtualMedia, err == nil && slices.ContainsFunc(drives, c.isOptical))
-	add(bmc.CanSecureBoot, c.try(ctx, c.system.link("SecureBoot")) != nil)
-	add(bmc.CanSensors, len(c.sensorSources(ctx)) > 0)
-	add(bmc.CanEventLog, c.logEntries(ctx) != "")
-	add(bmc.CanClock, manager.text("DateTime") != "")
-	// A capability that was not looked at in time is not missing.
-	if err := c.ended(ctx); err != nil {
-		return bmc.Description{}, wrap("Describe", err)
-	}
-	slices.Sort(description.Capabilities)
-	return description, nil
+	return nil
 }

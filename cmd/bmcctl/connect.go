@@ -164,6 +164,9 @@ func (t *target) explain(err error) error {
 			remedy = "check the password; it is not tried again"
 		}
 	case bmc.BadCertificate:
+		if bmc.WrongCertificate(err) {
+			return err // no CA makes it right, and the error says what does
+		}
 		remedy = "give the certificate that signed it with --ca FILE, or accept any with --insecure-skip-tls-verify"
 	case bmc.Unreachable:
 		remedy = "check the address and the port, and that this machine reaches the BMC's network; --timeout waits longer"

@@ -122,6 +122,18 @@ func onOff(on bool) string {
 	return "off"
 }
 
+// word returns the word for yes or no, and none for what is not known.
+func word(known *bool, yes, no string) string {
+	switch {
+	case known == nil:
+		return ""
+	case *known:
+		return yes
+	default:
+		return no
+	}
+}
+
 func clockText(ahead time.Duration) string {
 	switch ahead = ahead.Round(time.Second); {
 	case ahead >= 2*time.Second:
@@ -141,7 +153,17 @@ func printInventory(table *table, i *bmc.Inventory) {
 	table.row("Firmware", i.FirmwareVersion)
 	table.row("CPU", fmt.Sprintf("%d x %s, %d cores, %d threads, %s", i.CPUSockets, cmp.Or(i.CPUModel, "?"), i.CPUCores, i.CPUThreads, cmp.Or(i.Architecture, "?")))
 	table.row("Memory", size(i.MemoryMiB<<20))
-	table.row("Not told", cmp.Or(strings.Join(i.Missing, ", "), "nothing: all was read"))
+	for _, f := range i.Facts {
+		if f.State != bmc.FactKnown || f.Message != "" {
+			table.row(strings.TrimSpace(string(f.State)+" "+string(f.Name)), cmp.Or(f.Message, "the BMC says that there is none"), f.Source)
+		}
+	}
+	if len(i.DIMMs) > 0 {
+		table.section("DIMM", "SIZE", "MANUFACTURER", "PART", "SERIAL", "HEALTH")
+	}
+	for _, d := range i.DIMMs {
+		table.row(d.Name, size(d.SizeMiB<<20), d.Manufacturer, d.PartNumber, d.SerialNumber, string(d.Health))
+	}
 	if len(i.NICs) > 0 {
 		table.section("NIC", "MAC", "SPEED", "LINK")
 	}
@@ -150,13 +172,13 @@ func printInventory(table *table, i *bmc.Inventory) {
 		if n.SpeedMbps > 0 {
 			speed = fmt.Sprintf("%d Mbit/s", n.SpeedMbps)
 		}
-		table.row(n.Name, n.MACAddress, speed, map[bool]string{true: "up", false: "-"}[n.LinkUp])
+		table.row(n.Name, n.MACAddress, speed, word(n.LinkUp, "up", "down"))
 	}
 	if len(i.Disks) > 0 {
 		table.section("DISK", "SIZE", "KIND", "MODEL", "SERIAL", "WWN", "HEALTH")
 	}
 	for _, d := range i.Disks {
-		table.row(d.Name, size(d.SizeBytes), map[bool]string{true: "rotational", false: "solid state"}[d.Rotational], d.Model, d.SerialNumber, d.WWN, string(d.Health))
+		table.row(d.Name, size(d.SizeBytes), word(d.Rotational, "rotational", "solid state"), d.Model, d.SerialNumber, d.WWN, string(d.Health))
 	}
 	if len(i.Devices) > 0 {
 		table.section("DEVICE", "CLASS", "MODEL", "SERIAL", "FIRMWARE", "HEALTH")

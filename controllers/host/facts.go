@@ -1,8 +1,6 @@
 package host
 
 import (
-	"cmp"
-	"fmt"
 	"sync"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -127,54 +124,6 @@ func (h *hostFacts) reach(endpoint *bmc.Endpoint, secrets string) {
 	}
 	h.bmc.Problem, h.failures = nil, 0
 	h.endpoint = endpoint
-}
-
-// inspected takes the inventory that was read. That of another server is kept aside until a person confirms it, and it counts as not inspected: a process that
-// starts then reads it again. What the BMC does not report for once stays known.
-func (h *hostFacts) inspected(hardware *v1alpha1.Hardware, description *v1alpha1.BMCStatus) {
-	h.bmc.Inspected, h.description = true, description
-	if h.another(hardware) {
-		h.replaced, h.description.InspectedAt = hardware, nil
-		return
-	}
-	if h.hardware != nil {
-		hardware.SystemUUID = cmp.Or(hardware.SystemUUID, h.hardware.SystemUUID)
-		hardware.SerialNumber = cmp.Or(hardware.SerialNumber, h.hardware.SerialNumber)
-	}
-	h.hardware, h.replaced = hardware, nil
-}
-
-// another is true for the inventory of another server than the known one.
-func (h *hostFacts) another(hardware *v1alpha1.Hardware) bool {
-	if h.hardware != nil {
-		return !inventory.SameHardware(h.hardware.SystemUUID, h.hardware.SerialNumber, hardware.SystemUUID, hardware.SerialNumber)
-	}
-	reported := controllers.HardwareIdentity(hardware)
-	return h.booted != "" && reported != "" && reported != h.booted
-}
-
-// confirm takes the inventory of another server, if that is the one that a person confirmed.
-func (h *hostFacts) confirm(host *v1alpha1.BareMetalHost) {
-	if r := h.replaced; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
-		h.hardware, h.replaced = r, nil
-		h.bmc.InspectedAt = time.Time{} // it is read once more, and then it counts for the next process too
-	}
-}
-
-// replacedMessage says which other server answers, and how a person confirms that it is the host's; empty if none does. What a BMC reports is quoted, and no
-// part of the command.
-func (h *hostFacts) replacedMessage(host *v1alpha1.BareMetalHost) string {
-	if h.replaced == nil {
-		return ""
-	}
-	known := "the machine was booted on a server with others"
-	if h.hardware != nil {
-		known = fmt.Sprintf("the inventory has %q and %q", h.hardware.SystemUUID, h.hardware.SerialNumber)
-	}
-	return fmt.Sprintf("The BMC reports the system UUID %q and the serial number %q, and %s: it may be another server, so it gets no command. "+
-		"If the server or its board was replaced: kubectl annotate baremetalhost %s --namespace %s --overwrite %s=%s",
-		h.replaced.SystemUUID, h.replaced.SerialNumber, known, host.Name, host.Namespace,
-		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replaced.SystemUUID, h.replaced.SerialNumber))
 }
 
 // view returns what the lifecycle goes by.

@@ -82,13 +82,14 @@ var verbose = strings.Repeat("\xff\u00e4", 2000)
 func TestClip(t *testing.T) {
 	g := NewWithT(t)
 	h := hardwareOf(bmc.Inventory{
-		Model: verbose, Missing: slices.Repeat([]string{verbose}, 1000), Disks: slices.Repeat([]bmc.Disk{{Name: verbose, Health: bmc.Health(verbose)}}, 1000),
-		NICs: make([]bmc.NIC, 1000), Devices: make([]bmc.Device, 1000), PowerSupplies: make([]bmc.PowerSupply, 1000),
+		Model: verbose, Facts: []bmc.Fact{{Name: bmc.FactCPU, State: bmc.FactKnown, Source: verbose, Message: verbose}}, DIMMs: make([]bmc.DIMM, 1000),
+		Disks: slices.Repeat([]bmc.Disk{{Name: verbose, Health: bmc.Health(verbose)}}, 1000),
+		NICs:  make([]bmc.NIC, 1000), Devices: make([]bmc.Device, 1000), PowerSupplies: make([]bmc.PowerSupply, 1000),
 	})
-	for _, n := range []int{len(h.Missing), len(h.Disks), len(h.NICs), len(h.Devices), len(h.PowerSupplies)} {
+	for _, n := range []int{len(h.DIMMs), len(h.Disks), len(h.NICs), len(h.Devices), len(h.PowerSupplies)} {
 		g.Expect(n).To(Equal(256))
 	}
-	for _, text := range []string{h.Model, h.Missing[0], h.Disks[0].Name, h.Disks[0].Health} {
+	for _, text := range []string{h.Model, h.Facts[0].Source, h.Facts[0].Message, h.Disks[0].Name, h.Disks[0].Health} {
 		g.Expect(len(text)).To(And(BeNumerically("<=", 256), BeNumerically(">", 250)))
 	}
 	facts := &hostFacts{}

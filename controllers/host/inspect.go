@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"math"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -17,20 +18,32 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	if err != nil {
 		return err
 	}
-	inventory, err := c.Inspect(ctx)
+	inspecting, cancel := withoutLast(ctx, powerReserve)
+	defer cancel()
+	inventory, err := c.Inspect(inspecting)
 	if err != nil {
 		return err
 	}
 	status := &v1alpha1.BMCStatus{
 		Protocol: controllers.Clip(description.Protocol, controllers.MaxText), Quirks: controllers.ClipAll(description.Quirks),
-		InspectedAt: new(kept(r.Clock.Now())),
 	}
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}
-	hardware := hardwareOf(inventory)
-	r.learn(j, func(h *hostFacts) { h.inspected(hardware, status) })
+	r.learn(j, func(h *hostFacts) { h.inspected(inventory, status, kept(r.Clock.Now())) })
 	return nil
+}
+
+// powerReserve is what an inspection leaves of the time of its job, for the power state that is read after it.
+const powerReserve = 20 * time.Second
+
+// withoutLast returns a context that ends so long before ctx does.
+func withoutLast(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-reserve))
 }
 
 // lacking lists what a boot over the network in the host's mode needs and the BMC does not offer. Legacy firmware knows no HTTP boot.
@@ -71,7 +84,18 @@ func hardwareOf(i bmc.Inventory) *v1alpha1.Hardware {
 		FirmwareVersion: text(i.FirmwareVersion), BMCFirmwareVersion: text(i.BMCFirmwareVersion), Architecture: text(i.Architecture),
 		Health: text(string(i.Health)),
 		CPU:    v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers bound them
-		Memory: whole(i.MemoryMiB, mebibyte), Missing: controllers.ClipAll(i.Missing),
+		Memory: whole(i.MemoryMiB, mebibyte),
+	}
+	for _, f := range i.Facts {
+		hardware.Facts = append(hardware.Facts, v1alpha1.Fact{
+			Name: string(f.Name), State: v1alpha1.FactState(f.State), Source: text(f.Source), Message: text(f.Message),
+		})
+	}
+	for _, d := range i.DIMMs[:min(len(i.DIMMs), controllers.MaxItems)] {
+		hardware.DIMMs = append(hardware.DIMMs, v1alpha1.DIMM{
+			Name: text(d.Name), Manufacturer: text(d.Manufacturer), PartNumber: text(d.PartNumber), SerialNumber: text(d.SerialNumber),
+			Size: whole(d.SizeMiB, mebibyte), Health: text(string(d.Health)),
+		})
 	}
 	for _, d := range i.Disks[:min(len(i.Disks), controllers.MaxItems)] {
 		hardware.Disks = append(hardware.Disks, v1alpha1.Disk{

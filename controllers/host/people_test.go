@@ -170,12 +170,12 @@ func TestInspectAgain(t *testing.T) {
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.Hardware.Missing).To(ContainElement("devices"))
+		g.Expect(h.Status.Hardware.Facts).To(ContainElement(And(HaveField("Name", "devices"), HaveField("State", v1alpha1.FactUnknown))))
 	})
 	misbehave(t, server, bmctest.PartsAre501, 0)
 	controllerstest.Modify(t, env, server.Host, annotate(v1alpha1.RetryBMCAnnotation))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.Hardware.Missing).NotTo(ContainElement("devices"))
+		g.Expect(h.Status.Hardware.Facts).To(ContainElement(And(HaveField("Name", "devices"), HaveField("State", v1alpha1.FactKnown))))
 	})
 	wait(t, server, withoutAnnotation)
 }

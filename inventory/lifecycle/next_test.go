@@ -162,3 +162,14 @@ func TestNext(t *testing.T) {
 		}
 	}
 }
+
+// TestPartialInventory: an inventory for which time ran out is read again soon, and a whole one is not.
+func TestPartialInventory(t *testing.T) {
+	s := Settings{InspectInterval: 24 * time.Hour}
+	for partial, want := range map[bool]time.Duration{true: partialInterval, false: s.InspectInterval} {
+		v := View{BMC: BMC{Inspected: true, InspectedAt: noon, Partial: partial}}
+		if got := v.nextInspection(s).Sub(noon); got != want {
+			t.Errorf("partial %t: it is read again after %s", partial, got)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func (d draw) bmc() BMC {
 		ShutDownUnsupported: d.flag("shutDownUnsupported"),
 		NetworkBootSetAt:    d.ago("netboot"), OverrideStands: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
-		Lacks: pick(d, "lacks", nil, []string{"BootPXE"}),
+		Lacks: pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
 	}
 	if d.flag("problem") {
 		b.Problem = &BMCProblem{Reason: "r", RetryAt: pick(d, "retry", time.Time{}, noon.Add(-time.Minute), noon, noon.Add(time.Minute))}

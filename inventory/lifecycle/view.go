@@ -122,6 +122,8 @@ type BMC struct {
 	// Inspected is true when the inventory was read, the last time at InspectedAt.
 	Inspected   bool
 	InspectedAt time.Time
+	// Partial is true when time ran out before all of the inventory was read.
+	Partial bool
 	// Power is the power state that was read last, at PowerAt; it has been the same since PowerSince.
 	Power               v1alpha1.PowerState
 	PowerAt             time.Time
@@ -202,11 +204,17 @@ func (v View) usable() bool {
 // incapableInterval is how old the inventory of a host may be whose BMC cannot boot it: a licence or new firmware may mend that.
 const incapableInterval = 10 * time.Minute
 
+// partialInterval is how old an inventory may be for which time ran out.
+const partialInterval = 10 * time.Minute
+
 // nextInspection is when the inventory of a host at rest is to be read again.
 func (v View) nextInspection(s Settings) time.Time {
 	every := s.InspectInterval
 	if len(v.BMC.Lacks) > 0 {
 		every = min(every, incapableInterval)
+	}
+	if v.BMC.Partial {
+		every = min(every, partialInterval)
 	}
 	return v.BMC.InspectedAt.Add(every)
 }

@@ -1,0 +1,84 @@
+package bmc
+
+import "slices"
+
+// FactName names a part of an inventory.
+type FactName string
+
+// The facts of an inventory.
+const (
+	FactCPU                FactName = "cpu"
+	FactMemory             FactName = "memory"
+	FactDisks              FactName = "disks"
+	FactNICs               FactName = "nics"
+	FactDevices            FactName = "devices"
+	FactPowerSupplies      FactName = "powerSupplies"
+	FactSerialNumber       FactName = "serialNumber"
+	FactSystemUUID         FactName = "systemUUID"
+	FactFirmwareVersion    FactName = "firmwareVersion"
+	FactBMCFirmwareVersion FactName = "bmcFirmwareVersion"
+)
+
+// FactNames lists the facts of every inventory, in the order in which Inventory.Facts has them.
+var FactNames = []FactName{
+	FactCPU, FactMemory, FactDisks, FactNICs, FactDevices, FactPowerSupplies, FactSerialNumber, FactSystemUUID, FactFirmwareVersion,
+	FactBMCFirmwareVersion,
+}
+
+// FactState says what is known of a fact.
+type FactState string
+
+// The states of facts.
+const (
+	// FactKnown means that the BMC gave it.
+	FactKnown FactState = "Known"
+	// FactAbsent means that the BMC says that there is none: no disk is in any bay.
+	FactAbsent FactState = "Absent"
+	// FactUnknown means that the BMC does not offer it, that it could not be read, or that the time ran out. A list may be
+	// incomplete then.
+	FactUnknown FactState = "Unknown"
+)
+
+// Fact says what is known of a part of an inventory.
+type Fact struct {
+	Name  FactName
+	State FactState
+	// Source is where it was read, or was to be read: a Redfish path, "FRU 0", "Get System GUID". Empty where there is no such place.
+	Source string
+	// Message says why a fact is unknown, or what is odd about it.
+	Message string
+	// TimedOut is true for an unknown fact that a later inspection may find.
+	TimedOut bool
+}
+
+// Fact returns what is known of a fact.
+func (i *Inventory) Fact(name FactName) Fact {
+	if at := slices.IndexFunc(i.Facts, func(f Fact) bool { return f.Name == name }); at >= 0 {
+		return i.Facts[at]
+	}
+	return Fact{Name: name, State: FactUnknown}
+}
+
+// SetFact notes a fact. It replaces what was noted of it before, and keeps the order of FactNames.
+func (i *Inventory) SetFact(fact Fact) {
+	i.Facts = slices.DeleteFunc(i.Facts, func(f Fact) bool { return f.Name == fact.Name })
+	at := slices.IndexFunc(i.Facts, func(f Fact) bool { return slices.Index(FactNames, f.Name) > slices.Index(FactNames, fact.Name) })
+	if at < 0 {
+		at = len(i.Facts)
+	}
+	i.Facts = slices.Insert(i.Facts, at, fact)
+}
+
+// Unoffered notes as unknown each fact of which nothing is noted, because the protocol does not offer it.
+func (i *Inventory) Unoffered(message string) {
+	for _, name := range FactNames {
+		if !slices.ContainsFunc(i.Facts, func(f Fact) bool { return f.Name == name }) {
+			i.SetFact(Fact{Name: name, State: FactUnknown, Message: message})
+		}
+	}
+}
+
+// Partial is true where time ran out before everything was read.
+func (i *Inventory) Partial() bool {
+	return slices.ContainsFunc(i.Facts, func(f Fact) bool { return f.TimedOut })
+}

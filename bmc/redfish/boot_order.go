@@ -1,0 +1,209 @@
+package redfish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// Some BMCs have no boot override, only the firmware's boot order (DSP0268, ComputerSystem.Boot.BootOrder) and a description of what
+// stands in it (BootOption). There the options of the wanted kind are put first, and the order that was there before is put back when
+// the override is taken back. It is kept in memory: after a restart of this process the order stays as it is.
+
+// orders remembers the boot orders that were replaced. The zero value is ready.
+type orders struct {
+	mu       sync.Mutex
+	replaced map[string]replacedOrder
+}
+
+// replacedOrder is a boot order from before, and the target that was put first instead.
+type replacedOrder struct {
+	order  []string
+	target bmc.BootTarget
+}
+
+func (o *orders) get(system string) (replacedOrder, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was, ok := o.replaced[system]
+	return was, ok
+}
+
+func (o *orders) set(system string, was replacedOrder) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.replaced == nil {
+		o.replaced = map[string]replacedOrder{}
+	}
+	o.replaced[system] = was
+}
+
+func (o *orders) forget(system string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.replaced, system)
+}
+
+// bootOption is an option of the firmware's boot manager.
+type bootOption struct {
+	// reference is what it is called in the boot order.
+	reference string
+	// target is what it boots from; empty for anything that is no target.
+	target bmc.BootTarget
+}
+
+// orderKey names the system among those of all BMCs.
+func (c *conn) orderKey() string { return c.endpoint.URL.Host + c.path }
+
+func (c *conn) bootOrder() []string { return c.system.texts("Boot", "BootOrder") }
+
+// ordersOnly is true where the BMC has a boot order and no override.
+func (c *conn) ordersOnly(ctx context.Context) bool {
+	c.byOrder = len(c.bootOrder()) > 0 && c.system.link("Boot", "BootOptions") != "" && c.bootSource(ctx) == nil
+	return c.byOrder
+}
+
+// bootOptions reads the options that the boot order has, in its order.
+func (c *conn) bootOptions(ctx context.Context) ([]bootOption, error) {
+	if !c.ordersOnly(ctx) {
+		return nil, errNoOverride
+	}
+	paths, _, err := c.collection(ctx, c.system.link("Boot", "BootOptions"))
+	if err != nil {
+		return nil, err
+	}
+	targets := map[string]bmc.BootTarget{}
+	for _, r := range c.all(ctx, paths) {
+		if r.has("BootOptionEnabled") && !r.truth("BootOptionEnabled") {
+			continue
+		}
+		for _, name := range []string{r.text("BootOptionReference"), r.text("Name"), r.id()} {
+			if _, known := targets[name]; !known && name != "" {
+				targets[name] = targetOf(r)
+			}
+		}
+	}
+	var options []bootOption
+	for _, reference := range c.bootOrder() {
+		options = append(options, bootOption{reference, targets[reference]})
+	}
+	return options, c.ended(ctx)
+}
+
+// targetOf tells what an option boots from: by its alias, which is named as the override's targets are, by its device path (UEFI
+// 2.10, 10.3), or by what it is called.
+func targetOf(option resource) bmc.BootTarget {
+	alias := option.text("Alias")
+	for target, names := range targets {
+		if slices.ContainsFunc(names, func(name schemas.BootSource) bool {
+			return target != bmc.BootNone && strings.EqualFold(string(name), alias)
+		}) {
+			return target
+		}
+	}
+	path, name := strings.ToLower(option.text("UefiDevicePath")), strings.ToLower(option.text("DisplayName")+" "+option.text("Name"))
+	contains := func(text string, words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
+	}
+	switch {
+	case contains(path, "uri("):
+		return bmc.BootHTTP
+	case contains(path, "ipv4(", "ipv6("), path == "" && contains(name, "pxe"):
+		return bmc.BootPXE
+	case contains(path, "cdrom("), path == "" && contains(name, "cd-rom", "cdrom", "dvd", "optical"):
+		return bmc.BootCD
+	case contains(path, "hd(", "nvme(", "sata(", "scsi(", "sas("), path == "" && contains(name, "hard disk", "hard drive", "hdd", "ssd"):
+		return bmc.BootDisk
+	default:
+		return ""
+	}
+}
+
+// readOrder reads the boot order as an override: it is one while it is not as it was before.
+func (c *conn) readOrder() bmc.BootOverride {
+	was, replaced := c.driver.orders.get(c.orderKey())
+	if !replaced || slices.Equal(was.order, c.bootOrder()) {
+		return bmc.BootOverride{Target: bmc.BootNone}
+	}
+	return bmc.BootOverride{Target: was.target, Mode: bmc.BootUEFI, Continuous: true}
+}
+
+// setOrder puts the options of the wanted target first in the boot order, or puts the order back.
+func (c *conn) setOrder(ctx context.Context, want bmc.BootOverride) (bmc.BootResult, error) {
+	unsupported := func(err error) error { return &bmc.Error{Kind: bmc.Unsupported, Op: "Set the boot order", Err: err} }
+	if want.Mode == bmc.BootLegacy {
+		return bmc.BootResult{}, unsupported(errors.New("the BMC has a boot order of UEFI alone, and no override"))
+	}
+	was, replaced := c.driver.orders.get(c.orderKey())
+	if want.Target == bmc.BootNone {
+		if !replaced {
+			return bmc.BootResult{Way: wayBootOrder, ReadBack: &bmc.BootOverride{Target: bmc.BootNone}}, nil
+		}
+		return c.writeOrder(ctx, want, was.order)
+	}
+	options, err := c.bootOptions(ctx)
+	if err != nil {
+		return bmc.BootResult{}, unsupported(err)
+	}
+	var first, rest []string
+	for _, o := range options {
+		if o.target == want.Target {
+			first = append(first, o.reference)
+		} else {
+			rest = append(rest, o.reference)
+		}
+	}
+	if len(first) == 0 {
+		return bmc.BootResult{}, unsupported(fmt.Errorf("the BMC's boot order has no option that boots from %s", want.Target))
+	}
+	if !replaced {
+		was.order = c.bootOrder()
+	}
+	c.driver.orders.set(c.orderKey(), replacedOrder{was.order, want.Target})
+	return c.writeOrder(ctx, want, slices.Concat(first, rest))
+}
+
+// writeOrder writes the boot order and reads it back. Services with a settings object take it there.
+func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []string) (bmc.BootResult, error) {
+	var (
+		err     error
+		written = c.path
+	)
+	for _, path := range []string{c.path, c.settings()} {
+		if path == "" || slices.Equal(c.bootOrder(), order) {
+			break
+		}
+		written = path
+		if err = c.change(ctx, path, map[string]any{"Boot": map[string]any{"BootOrder": order}}); err == nil || !refused(err) {
+			break
+		}
+	}
+	if err != nil {
+		return bmc.BootResult{}, err
+	}
+	after, err := c.fetch(ctx, written)
+	if err != nil {
+		return bmc.BootResult{}, err
+	}
+	result := bmc.BootResult{Way: wayBootOrder}
+	result.ReadBack = &bmc.BootOverride{Target: bmc.BootNone}
+	if want.Target != bmc.BootNone {
+		result.Lasts = !want.Continuous
+		result.ReadBack = &bmc.BootOverride{Target: want.Target, Mode: bmc.BootUEFI, Continuous: true}
+	}
+	if now := after.texts("Boot", "BootOrder"); !slices.Equal(now, order) {
+		result.Doubt = fmt.Sprintf("the BMC took the boot order and still says %.200s", strings.Join(now, ", "))
+		return result, nil
+	}
+	if want.Target == bmc.BootNone {
+		c.driver.orders.forget(c.orderKey())
+	}
+	return result, nil
+}

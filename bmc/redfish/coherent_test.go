@@ -1,0 +1,75 @@
+package redfish
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+)
+
+var loopback = bmctest.Loopback
+
+// coherent checks what is true of every inventory, whatever the BMC says.
+func coherent(i *bmc.Inventory) error {
+	there := map[bmc.FactName]bool{
+		bmc.FactCPU: i.CPUSockets > 0, bmc.FactMemory: i.MemoryMiB > 0, bmc.FactDisks: len(i.Disks) > 0, bmc.FactNICs: len(i.NICs) > 0,
+		bmc.FactDevices: len(i.Devices) > 0, bmc.FactPowerSupplies: len(i.PowerSupplies) > 0, bmc.FactSerialNumber: i.SerialNumber != "",
+		bmc.FactSystemUUID: i.SystemUUID != "", bmc.FactFirmwareVersion: i.FirmwareVersion != "", bmc.FactBMCFirmwareVersion: i.BMCFirmwareVersion != "",
+	}
+	for _, name := range bmc.FactNames {
+		fact := i.Fact(name)
+		switch {
+		case !slices.ContainsFunc(i.Facts, func(f bmc.Fact) bool { return f.Name == name }):
+			return fmt.Errorf("nothing is said of %s", name)
+		case fact.TimedOut:
+		case (fact.State == bmc.FactKnown) != there[name]:
+			return fmt.Errorf("%s is %s, and whether the inventory has it is %t", name, fact.State, there[name])
+		case fact.State == bmc.FactKnown && fact.Source == "":
+			return fmt.Errorf("%s is known, and nothing says where from", name)
+		}
+	}
+	if i.CPUSockets < 0 || i.CPUCores < 0 || i.CPUThreads < 0 || i.MemoryMiB < 0 || i.CPUSockets > 1<<20 || i.MemoryMiB > 1<<50 {
+		return fmt.Errorf("absurd numbers: %d sockets, %d cores, %d threads, %d MiB", i.CPUSockets, i.CPUCores, i.CPUThreads, i.MemoryMiB)
+	}
+	if i.SystemUUID != strings.ToLower(i.SystemUUID) {
+		return fmt.Errorf("the UUID %s is not in lower case", i.SystemUUID)
+	}
+	return coherentParts(i)
+}
+
+func coherentParts(i *bmc.Inventory) error {
+	seen := map[string]bool{}
+	twice := func(kind, identity string) bool {
+		was := identity != "" && seen[kind+identity]
+		seen[kind+identity] = true
+		return was
+	}
+	for _, n := range i.NICs {
+		if twice("MAC address", n.MACAddress) || len(n.MACAddress) != 17 || n.SpeedMbps < 0 {
+			return fmt.Errorf("the NIC %+v", n)
+		}
+	}
+	for _, d := range i.Disks {
+		if twice("disk", d.SerialNumber) || d.SizeBytes < 0 {
+			return fmt.Errorf("the disk %+v", d)
+		}
+	}
+	for _, d := range i.Devices {
+		if twice("device", d.Serial) {
+			return fmt.Errorf("the device %+v", d)
+		}
+	}
+	for _, d := range i.DIMMs {
+		if d.SizeMiB <= 0 {
+			return fmt.Errorf("the DIMM %+v", d)
+		}
+	}
+	for _, p := range i.PowerSupplies {
+		if p.Watts < 0 {
+			return fmt.Errorf("the power supply %+v", p)
+		}
+	}
+	return nil
+}

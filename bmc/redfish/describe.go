@@ -1,0 +1,49 @@
+package redfish
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// Describe tells what the BMC says of itself.
+func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
+	if err := c.refresh(ctx); err != nil {
+		return bmc.Description{}, err
+	}
+	manager := c.readManager(ctx)
+	description := bmc.Description{
+		Protocol: strings.TrimSpace("Redfish " + c.root.text("RedfishVersion")), Vendor: c.vendor(), Model: c.system.text("Model"),
+		FirmwareVersion: manager.text("FirmwareVersion"), Path: c.path, Quirks: c.quirks,
+		Capabilities: []bmc.Capability{bmc.CanInventory},
+	}
+	add := func(capability bmc.Capability, can bool) {
+		if can {
+			description.Capabilities = append(description.Capabilities, capability)
+		}
+	}
+	for capability, command := range commands {
+		_, err := c.resetType(ctx, command)
+		add(capability, err == nil)
+	}
+	boots := c.bootTargets(ctx)
+	for target, capability := range map[bmc.BootTarget]bmc.Capability{
+		bmc.BootPXE: bmc.CanBootPXE, bmc.BootHTTP: bmc.CanBootHTTP, bmc.BootDisk: bmc.CanBootDisk, bmc.BootCD: bmc.CanBootCD,
+	} {
+		add(capability, slices.Contains(boots, target))
+	}
+	drives, err := c.drives(ctx)
+	add(bmc.CanVirtualMedia, err == nil && slices.ContainsFunc(drives, c.isOptical))
+	add(bmc.CanSecureBoot, c.try(ctx, c.system.link("SecureBoot")) != nil)
+	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.try(ctx, path) != nil }))
+	add(bmc.CanEventLog, c.try(ctx, c.logEntries(ctx)) != nil)
+	add(bmc.CanClock, manager.text("DateTime") != "")
+	// A capability that was not looked at in time is not missing.
+	if err := c.ended(ctx); err != nil {
+		return bmc.Description{}, wrap("Describe", err)
+	}
+	slices.Sort(description.Capabilities)
+	return description, nil
+}

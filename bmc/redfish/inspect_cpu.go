@@ -1,0 +1,125 @@
+package redfish
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// readCPU reads the processors. What they do not say is taken from the system's summary, which also counts accelerators on some BMCs.
+func (n *inspection) readCPU(ctx context.Context) bmc.Fact {
+	n.processors = n.list(ctx, n.system.link("Processors"))
+	i := &n.inventory
+	cpus(i, n.processors.members)
+	fact := n.processors.fact(i.CPUSockets)
+	summary := n.system.object("ProcessorSummary")
+	sockets := bounded32(summary.count("Count"))
+	if i.CPUSockets == 0 && sockets > 0 && len(n.processors.members) == 0 {
+		i.CPUSockets = sockets
+		fact = bmc.Fact{State: bmc.FactKnown, Source: n.path}
+	}
+	if i.CPUSockets > 0 && i.CPUSockets == sockets { // else it counts something else
+		i.CPUModel = cmp.Or(i.CPUModel, modelOf(summary))
+		i.CPUCores = cmp.Or(i.CPUCores, bounded32(summary.count("CoreCount")))
+		i.CPUThreads = cmp.Or(i.CPUThreads, bounded32(summary.count("LogicalProcessorCount")))
+	}
+	return fact
+}
+
+// cpus counts what the processors say of themselves.
+func cpus(i *bmc.Inventory, processors []resource) {
+	var sockets, cores, threads int64
+	for _, p := range processors {
+		if !isCPU(p) || isAbsent(p) {
+			continue
+		}
+		sockets, cores, threads = sockets+1, cores+p.count("TotalCores"), threads+p.count("TotalThreads")
+		i.CPUModel = cmp.Or(i.CPUModel, modelOf(p))
+		i.Architecture = cmp.Or(i.Architecture, architectureOf(p))
+	}
+	i.CPUSockets, i.CPUCores, i.CPUThreads = bounded32(sockets), bounded32(cores), bounded32(threads)
+}
+
+// modelOf returns the model of a processor. Processors pad it with spaces (CPUID, brand string).
+func modelOf(processor resource) string {
+	return said(strings.Join(strings.Fields(processor.text("Model")), " "))
+}
+
+func isCPU(processor resource) bool {
+	kind := processor.text("ProcessorType")
+	return kind == "" || strings.EqualFold(kind, "CPU")
+}
+
+// isAccelerator is true for a processor that is neither a CPU nor a part of one (DSP0268, Processor.ProcessorType).
+func isAccelerator(processor resource) bool {
+	return !isCPU(processor) && !slices.Contains([]string{"Core", "Thread", "Partition"}, processor.text("ProcessorType"))
+}
+
+func bounded32(n int64) int { return int(max(0, min(n, 1<<20))) }
+
+// architectureOf tells the architecture by the instruction set, or the vendor that the CPUID instruction gives.
+func architectureOf(processor resource) string {
+	set := strings.ToUpper(cmp.Or(processor.text("InstructionSet"), processor.text("ProcessorArchitecture")))
+	if strings.EqualFold(set, "OEM") {
+		set = strings.ToUpper(processor.text("ProcessorArchitecture"))
+	}
+	vendor := processor.text("ProcessorId", "VendorId")
+	switch {
+	case strings.Contains(set, "X86"), slices.Contains([]string{"GenuineIntel", "AuthenticAMD", "HygonGenuine"}, vendor):
+		return "amd64"
+	case set == "ARM-A64", set == "ARM":
+		return "arm64"
+	default:
+		return ""
+	}
+}
+
+// readMemory reads the memory modules, and where they do not say all, the system's summary.
+func (n *inspection) readMemory(ctx context.Context) bmc.Fact {
+	modules := n.list(ctx, n.system.link("Memory"))
+	i := &n.inventory
+	sized, whole, serials := int64(0), modules.complete(), map[string]bool{}
+	sortByPath(modules.members)
+	for _, m := range modules.members {
+		size, serial := min(m.count("CapacityMiB"), math.MaxInt32), serialOf(m.text("SerialNumber"))
+		switch {
+		case isAbsent(m), serials[serial]:
+		case size == 0:
+			whole = false // a module of which the size is not told
+		default:
+			serials[serial] = serial != ""
+			i.DIMMs = append(i.DIMMs, bmc.DIMM{
+				Name: m.id(), Manufacturer: said(m.text("Manufacturer")), PartNumber: said(m.text("PartNumber")), SerialNumber: serial,
+				SizeMiB: size, Health: healthOf(m),
+			})
+			if !isPersistent(m) {
+				sized += size
+			}
+		}
+	}
+	summary := memoryMiB(n.system)
+	if whole && sized > 0 || summary == 0 {
+		i.MemoryMiB = sized
+		return modules.fact(bounded32(sized))
+	}
+	i.MemoryMiB = summary
+	return bmc.Fact{State: bmc.FactKnown, Source: n.path}
+}
+
+// isPersistent is true for modules that keep their content without power (DSP0268, Memory.MemoryType).
+func isPersistent(module resource) bool {
+	kind := strings.ToUpper(module.text("MemoryType"))
+	return strings.Contains(kind, "NVDIMM") || strings.Contains(kind, "OPTANE")
+}
+
+func memoryMiB(system resource) int64 {
+	gib, _ := system.number("MemorySummary", "TotalSystemMemoryGiB")
+	if gib <= 0 || gib > 1<<40 {
+		return 0
+	}
+	return int64(math.Round(gib * 1024))
+}

@@ -1,0 +1,261 @@
+package redfish
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// found is a device and what it is known by.
+type found struct {
+	bmc.Device
+
+	// keys are the paths of its resources and functions, and its serial number. Devices with a key in common are one.
+	keys []string
+	// accelerator is true for GPUs and other processors that are no CPUs; own where the accelerator itself was read, not only its PCIe device.
+	accelerator, own bool
+	// title is what a PCIe device is called, which stands for the model that an accelerator does not tell.
+	title string
+}
+
+// readDevices reads the PCIe devices and the accelerators. Systems, chassis and processors show the same ones.
+func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
+	pcie, devices := n.pcieDevices(ctx)
+	accelerators := n.accelerators(ctx)
+	for _, p := range accelerators.members {
+		devices = addDevice(devices, acceleratorOf(p))
+	}
+	graphics := n.list(ctx, n.system.link("GraphicsControllers"))
+	for _, g := range graphics.members {
+		if d := graphicsOf(g); !isAbsent(g) && inSlot(g) {
+			devices = addDevice(devices, d)
+		}
+	}
+	sources := []listing{pcie, accelerators, graphics}
+	if len(pcie.members) == 0 && n.ended(ctx) == nil {
+		oem := n.oemDevices(ctx)
+		for _, d := range oem.members {
+			if instances := d.links("DeviceInstances"); !isAbsent(d) && len(instances) > 0 { // a board without a PCI function is no device
+				devices = addDevice(devices, oemDevice(d, n.try(ctx, instances[0])))
+			}
+		}
+		sources = append(sources, oem)
+	}
+	for i := range devices {
+		d := &devices[i]
+		if d.accelerator {
+			d.Model = cmp.Or(d.Model, d.title)
+		}
+		n.inventory.Devices = append(n.inventory.Devices, d.Device)
+	}
+	return n.deviceFact(sources)
+}
+
+// deviceFact says what is known: from the first source that gave devices or, without any, from all that were offered. That all processors
+// are CPUs does not prove that there are no devices.
+func (n *inspection) deviceFact(sources []listing) bmc.Fact {
+	all := listing{}
+	for _, source := range sources {
+		if len(n.inventory.Devices) > 0 && len(source.members) > 0 {
+			return source.fact(len(n.inventory.Devices))
+		}
+		all = all.and(source)
+	}
+	if all.source == "" {
+		all = n.unread
+	}
+	return all.fact(0)
+}
+
+// addDevice adds a device, or completes the one that it is already. It may tie two together that were not known to be one.
+func addDevice(devices []found, d found) []found {
+	isSame := func(known found) bool {
+		return slices.ContainsFunc(known.keys, func(key string) bool { return slices.Contains(d.keys, key) })
+	}
+	first := slices.IndexFunc(devices, isSame)
+	if first < 0 {
+		return append(devices, d)
+	}
+	devices[first].complete(d)
+	for i := len(devices) - 1; i > first; i-- {
+		if isSame(devices[i]) {
+			devices[first].complete(devices[i])
+			devices = slices.Delete(devices, i, i+1)
+		}
+	}
+	return devices
+}
+
+// complete takes over what another resource says of the same device. An accelerator knows itself better than its PCIe device does.
+func (f *found) complete(other found) {
+	first, second := *f, other
+	if other.own && !f.own {
+		first, second = other, *f
+	}
+	f.Name, f.Class = cmp.Or(first.Name, second.Name), cmp.Or(first.Class, second.Class)
+	f.Manufacturer, f.Model = cmp.Or(first.Manufacturer, second.Manufacturer), cmp.Or(first.Model, second.Model)
+	f.Serial, f.Firmware, f.Health = cmp.Or(first.Serial, second.Serial), cmp.Or(first.Firmware, second.Firmware), cmp.Or(first.Health, second.Health)
+	f.title, f.accelerator, f.own = cmp.Or(f.title, other.title), f.accelerator || other.accelerator, f.own || other.own
+	f.keys = append(f.keys, other.keys...)
+}
+
+// describe takes what every kind of device says of itself.
+func describe(d resource, more ...string) found {
+	f := found{Device: bmc.Device{
+		Name: cmp.Or(d.text("Name"), d.id()), Manufacturer: said(d.text("Manufacturer")), Model: said(d.text("Model")),
+		Serial: serialOf(d.text("SerialNumber")), Firmware: said(d.text("FirmwareVersion")), Health: healthOf(d),
+	}}
+	serial := ""
+	if f.Serial != "" {
+		serial = "serial number " + f.Serial
+	}
+	for _, key := range append(more, d.link("@odata.id"), serial) {
+		if key != "" {
+			f.keys = append(f.keys, key)
+		}
+	}
+	return f
+}
+
+// twinKey is the key of a device under the Id that the system has for it: its chassis has it under another path.
+func twinKey(path string) string { return "PCIe device " + path[strings.LastIndex(path, "/")+1:] }
+
+// pcieDevices reads the PCIe devices that the system links to, and those of its chassis.
+func (n *inspection) pcieDevices(ctx context.Context) (listing, []found) {
+	var (
+		read    listing
+		devices []found
+	)
+	take := func(of listing, twins bool) {
+		for _, d := range of.members {
+			if path := d.link("@odata.id"); !isAbsent(d) {
+				f := n.pcieDevice(ctx, d)
+				if twins {
+					f.keys = append(f.keys, twinKey(path))
+				} else if slices.ContainsFunc(devices, func(known found) bool { return slices.Contains(known.keys, twinKey(path)) }) {
+					f.keys = append(f.keys, twinKey(path))
+				}
+				devices = addDevice(devices, f)
+			}
+		}
+		read = read.and(of)
+	}
+	paths := unique(n.system.links("PCIeDevices"))
+	if collection := n.system.link("PCIeDevices"); collection != "" {
+		take(n.list(ctx, collection), true)
+	} else if n.system.has("PCIeDevices") {
+		if len(paths) > 2 {
+			_, _ = n.getExpanded(ctx, n.path, false) // they are read one by one where it does not work
+		}
+		slices.Sort(paths)
+		take(listing{source: n.path, members: n.all(ctx, paths), total: len(paths)}, true)
+	}
+	for _, box := range n.ownBoxes(ctx) {
+		links := unique(box.links("Links", "PCIeDevices"))
+		isNew := func(path string) bool { return !slices.Contains(paths, path) }
+		switch collection := box.link("PCIeDevices"); {
+		case n.ended(ctx) != nil, len(links) > 0 && !slices.ContainsFunc(links, isNew):
+		case collection != "":
+			take(n.list(ctx, collection), false)
+		case len(links) > 0:
+			take(listing{source: box.link("@odata.id"), members: n.all(ctx, links), total: len(links)}, false)
+		}
+	}
+	return read, devices
+}
+
+// pcieDevice describes a PCIe device. Its first function says what it is.
+func (n *inspection) pcieDevice(ctx context.Context, d resource) found {
+	functions := unique(d.links("Links", "PCIeFunctions"))
+	if collection := d.link("PCIeFunctions"); len(functions) == 0 && collection != "" {
+		functions, _, _ = n.collection(ctx, collection) // a device without functions has no class
+	}
+	f := describe(d, functions...)
+	f.title = said(d.text("Name"))
+	first := resource(nil)
+	slices.SortFunc(functions, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	for i, path := range functions {
+		if n.cache[path] == nil && i > 0 {
+			continue // it costs a request, and functions are mostly in their order
+		}
+		function := n.try(ctx, path)
+		if function != nil && (first == nil || function.count("FunctionId") < first.count("FunctionId")) {
+			first = function
+		}
+	}
+	f.Class = classOf(first, inSlot(d))
+	f.accelerator = f.Class == classGPU
+	return f
+}
+
+// accelerators returns the processors that are none, also those of the accelerator baseboards, which NVIDIA has as systems of their own.
+func (n *inspection) accelerators(ctx context.Context) listing {
+	read := listing{}
+	take := func(processors listing) {
+		others := slices.DeleteFunc(slices.Clone(processors.members), func(p resource) bool { return !isAccelerator(p) || isAbsent(p) })
+		if len(others) > 0 {
+			read = read.and(listing{source: processors.source, members: others, total: len(others)})
+		}
+	}
+	take(n.processors)
+	if n.only {
+		return read
+	}
+	paths, _ := n.systemPaths(ctx) // where there is no such list, there is no other system
+	for _, system := range n.all(ctx, paths) {
+		if system.link("@odata.id") != n.path && !isServer(system) && n.isAlone(ctx) {
+			take(n.list(ctx, system.link("Processors")))
+		}
+	}
+	return read
+}
+
+// acceleratorOf describes a processor that is no CPU. It may be shown as a PCIe device as well.
+func acceleratorOf(p resource) found {
+	keys := p.links("Links", "PCIeFunctions")
+	if device := p.link("Links", "PCIeDevice"); device != "" {
+		keys = append(keys, device, twinKey(device))
+	}
+	f := describe(p, keys...)
+	f.Firmware = cmp.Or(f.Firmware, said(p.text("FPGA", "FirmwareVersion")))
+	f.Class, f.accelerator, f.own = p.text("ProcessorType"), true, true
+	if strings.EqualFold(f.Class, classGPU) {
+		f.Class = classGPU
+	}
+	return f
+}
+
+// graphicsOf describes a graphics controller.
+func graphicsOf(g resource) found {
+	f := describe(g, append(g.links("Links", "Processors"), g.link("Links", "PCIeDevice"))...)
+	f.Class, f.accelerator, f.own = classGPU, true, true
+	f.Firmware = cmp.Or(f.Firmware, said(g.text("BiosVersion")))
+	return f
+}
+
+// oemDevices reads the devices that HPE's chassis list in a collection of their own, where there are no PCIeDevices.
+func (n *inspection) oemDevices(ctx context.Context) listing {
+	read := listing{}
+	for _, box := range n.ownBoxes(ctx) {
+		instances := n.system.link("Oem", "Hpe", "Links", "PCIDevices")
+		if list := box.link("Oem", "Hpe", "Links", "Devices"); list != "" {
+			if instances != "" {
+				_, _, _ = n.collection(ctx, instances) // they are read one by one where it cannot be read at once
+			}
+			read = read.and(n.list(ctx, list))
+		}
+	}
+	return read
+}
+
+// oemDevice describes one of them. Its PCI function says what it is: what is called a GPU there includes the switches between GPUs.
+func oemDevice(d, function resource) found {
+	f := describe(d)
+	f.title, f.Firmware = said(d.text("Name")), said(d.text("FirmwareVersion", "Current", "VersionString"))
+	f.Class = classOf(function, strings.Contains(d.text("Location"), "Slot"))
+	f.accelerator = f.Class == classGPU
+	return f
+}

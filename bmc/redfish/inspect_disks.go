@@ -1,0 +1,100 @@
+package redfish
+
+import (
+	"context"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// readDisks reads the drives of the system's storage and, in services older than Redfish 1.4, its simple storage.
+func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
+	storage := n.list(ctx, n.system.link("Storage"))
+	simple := n.system.link("SimpleStorage")
+	if simple != "" && (storage.source == "" || storage.err != nil) && n.ended(ctx) == nil {
+		if fact := n.readSimpleStorage(ctx, simple); fact.State == bmc.FactKnown || storage.source == "" {
+			return fact
+		}
+	}
+	drives := listing{source: storage.source, err: storage.err}
+	drives.total = storage.total - len(storage.members) // controllers that could not be read may have any number of drives
+	for _, controller := range storage.members {
+		of := n.drivesOf(ctx, controller)
+		drives.members, drives.total = append(drives.members, of.members...), drives.total+of.total
+	}
+	sortByPath(drives.members)
+	serials, paths := map[string]bool{}, map[string]bool{}
+	for _, d := range drives.members {
+		disk := diskOf(d)
+		path := d.link("@odata.id")
+		if isAbsent(d) || paths[path] || serials[disk.SerialNumber] {
+			continue
+		}
+		paths[path], serials[disk.SerialNumber] = true, disk.SerialNumber != ""
+		n.inventory.Disks = append(n.inventory.Disks, disk)
+	}
+	return drives.fact(len(n.inventory.Disks))
+}
+
+// drivesOf reads the drives of a storage resource. Their links stand in it, or in a collection.
+func (n *inspection) drivesOf(ctx context.Context, storage resource) listing {
+	paths := unique(storage.links("Drives"))
+	if len(paths) == 0 {
+		if collection := storage.link("Drives"); collection != "" {
+			return n.list(ctx, collection)
+		}
+	}
+	if len(paths) > 1 {
+		_, _ = n.getExpanded(ctx, storage.link("@odata.id"), false) // they are read one by one where it does not work
+	}
+	return listing{source: storage.link("@odata.id"), members: n.all(ctx, paths), total: len(paths)}
+}
+
+func diskOf(d resource) bmc.Disk {
+	disk := bmc.Disk{
+		Name: d.id(), Model: said(d.text("Model")), SerialNumber: serialOf(d.text("SerialNumber")), WWN: wwnOf(d), SizeBytes: d.count("CapacityBytes"),
+		Health: healthOf(d),
+	}
+	switch media := strings.ToUpper(d.text("MediaType")); {
+	case media == "SSD":
+		disk.Rotational = new(false)
+	case media == "HDD", media == "SMR", media == "SSHD", d.count("RotationSpeedRPM") > 0: // magnetic, shingled, and magnetic with a cache
+		disk.Rotational = new(true)
+	case strings.HasPrefix(strings.ToUpper(d.text("Protocol")), "NVME"):
+		disk.Rotational = new(false)
+	}
+	return disk
+}
+
+// readSimpleStorage reads the devices of the simple storage, among which there are backplanes and empty bays.
+func (n *inspection) readSimpleStorage(ctx context.Context, path string) bmc.Fact {
+	controllers := n.list(ctx, path)
+	devices := listing{source: path, err: controllers.err, total: controllers.total - len(controllers.members)}
+	for _, controller := range controllers.members {
+		devices.members = append(devices.members, controller.list("Devices")...)
+	}
+	devices.total += len(devices.members)
+	for _, d := range devices.members {
+		if size := d.count("CapacityBytes"); !isAbsent(d) && size > 0 {
+			n.inventory.Disks = append(n.inventory.Disks, bmc.Disk{Name: d.text("Name"), Model: said(d.text("Model")), SizeBytes: size, Health: healthOf(d)})
+		}
+	}
+	return devices.fact(len(n.inventory.Disks))
+}
+
+// wwnOf returns the World Wide Name of a drive, among its durable names (DSP0268, Resource.Identifier).
+func wwnOf(drive resource) string {
+	for _, identifier := range drive.list("Identifiers") {
+		format := identifier.text("DurableNameFormat")
+		if format == "NAA" || format == "EUI" {
+			name := strings.ToLower(identifier.text("DurableName"))
+			for _, prefix := range []string{"0x", "naa.", "eui."} {
+				name = strings.TrimPrefix(name, prefix)
+			}
+			if name = strings.NewReplacer(":", "", "-", "", " ", "").Replace(name); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,228 @@
+package redfish
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// readNICs reads the system's Ethernet interfaces, and the ports of its network adapters that are not among them.
+func (n *inspection) readNICs(ctx context.Context) bmc.Fact {
+	interfaces := n.list(ctx, n.system.link("EthernetInterfaces"))
+	sortByPath(interfaces.members)
+	n.notNICs = n.otherMACs(ctx, interfaces)
+	for _, r := range interfaces.members {
+		if isAbsent(r) || isHostInterface(r) || strings.EqualFold(r.text("EthernetInterfaceType"), "Virtual") || n.notNICs[r.link("@odata.id")] {
+			continue
+		}
+		n.addNIC(bmc.NIC{Name: r.id(), MACAddress: macOfInterface(r), SpeedMbps: bounded32(r.count("SpeedMbps")), LinkUp: linkOf(r)})
+	}
+	fact := interfaces.fact(len(n.inventory.NICs))
+	if n.ended(ctx) != nil {
+		return fact
+	}
+	adapters := n.adapters(ctx)
+	for _, a := range adapters.members {
+		if !isAbsent(a) {
+			n.readAdapter(ctx, a)
+		}
+	}
+	switch {
+	case fact.State == bmc.FactKnown:
+	case len(n.inventory.NICs) > 0:
+		return adapters.fact(len(n.inventory.NICs))
+	default:
+		return interfaces.and(adapters).fact(0)
+	}
+	return fact
+}
+
+func sortByPath(resources []resource) {
+	slices.SortStableFunc(resources, func(a, b resource) int { return cmp.Compare(a.link("@odata.id"), b.link("@odata.id")) })
+}
+
+// macOfInterface returns the MAC address that an interface has, which may be another one than it was made with.
+func macOfInterface(r resource) string {
+	return cmp.Or(macOf(r.text("MACAddress")), macOf(r.text("PermanentMACAddress")))
+}
+
+// addNIC adds an interface, unless its MAC address is none, is known, or is not the server's.
+func (n *inspection) addNIC(nic bmc.NIC) {
+	if !n.knowsMAC(nic.MACAddress) {
+		n.inventory.NICs = append(n.inventory.NICs, nic)
+	}
+}
+
+// knowsMAC is true for a MAC address that does not make a further NIC.
+func (n *inspection) knowsMAC(mac string) bool {
+	return mac == "" || n.notNICs[mac] || slices.ContainsFunc(n.inventory.NICs, func(nic bmc.NIC) bool { return nic.MACAddress == mac })
+}
+
+// hostInterfaceName matches what BMCs call the interface by which the operating system speaks to them.
+var hostInterfaceName = regexp.MustCompile(`(?i)^(to[-_ ]?(manager|bmc)|usb[-_ ]?\d*|.*\b(over usb|usb (nic|ethernet|lan)|rndis)\b.*)$`)
+
+func isHostInterface(r resource) bool {
+	return r.has("Links", "HostInterface") || hostInterfaceName.MatchString(r.id()) || hostInterfaceName.MatchString(r.text("Name"))
+}
+
+// otherMACs returns the paths and MAC addresses of what is no NIC of the server: the BMC's own interfaces, and those that lead to the
+// BMC (DSP0270). A BMC that gives all of the server's interfaces there means none of them.
+func (n *inspection) otherMACs(ctx context.Context, interfaces listing) map[string]bool {
+	others := map[string]bool{}
+	take := func(members []resource) {
+		for _, r := range members {
+			others[r.link("@odata.id")] = true
+			for _, mac := range []string{macOf(r.text("MACAddress")), macOf(r.text("PermanentMACAddress"))} {
+				others[mac] = mac != ""
+			}
+		}
+	}
+	manager := n.readManager(ctx)
+	take(n.list(ctx, manager.link("EthernetInterfaces")).members)
+	for _, host := range n.list(ctx, manager.link("HostInterfaces")).members {
+		if path := host.link("HostEthernetInterfaces"); path != interfaces.source {
+			take(n.list(ctx, path).members)
+		}
+	}
+	return others
+}
+
+// adapters reads the network adapters of the system's chassis or, where these have none, those of its network interfaces.
+func (n *inspection) adapters(ctx context.Context) listing {
+	adapters := listing{}
+	for _, box := range n.ownBoxes(ctx) {
+		adapters = adapters.and(n.list(ctx, box.link("NetworkAdapters")))
+	}
+	if len(adapters.members) > 0 {
+		return adapters
+	}
+	interfaces := n.list(ctx, n.system.link("NetworkInterfaces"))
+	var paths []string
+	for _, r := range interfaces.members {
+		paths = append(paths, r.link("Links", "NetworkAdapter"))
+	}
+	paths = unique(slices.DeleteFunc(paths, func(path string) bool { return path == "" }))
+	return adapters.and(listing{source: interfaces.source, err: interfaces.err, members: n.all(ctx, paths), total: len(paths), vague: interfaces.total > 0})
+}
+
+// readAdapter adds the ports of an adapter that are no Ethernet interfaces of the system. A function has a MAC address and a name, a port
+// the speed and the state of the link, and on some BMCs the only MAC address.
+func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
+	if n.listsFunctions(adapter) {
+		return
+	}
+	functions := n.list(ctx, adapter.link("NetworkDeviceFunctions")).members
+	sortByPath(functions)
+	known, unknown := 0, []resource{}
+	for _, f := range functions {
+		switch mac := macOfFunction(f); {
+		case isAbsent(f), mac == "", isHostInterface(f):
+		case n.knowsMAC(mac):
+			known++
+		default:
+			unknown = append(unknown, f)
+		}
+	}
+	if known > 0 && len(unknown) == 0 || n.ended(ctx) != nil {
+		return
+	}
+	ports := n.portsOf(ctx, adapter)
+	for _, f := range unknown {
+		mac := macOfFunction(f)
+		var port resource
+		if i := slices.IndexFunc(ports, func(p resource) bool { return slices.Contains(macsOfPort(p), mac) }); i >= 0 {
+			port = ports[i]
+		} else {
+			port = n.try(ctx, cmp.Or(f.link("Links", "PhysicalPortAssignment"), f.link("PhysicalPortAssignment"), f.link("Links", "PhysicalNetworkPortAssignment")))
+		}
+		n.addNIC(bmc.NIC{Name: f.id(), MACAddress: mac, SpeedMbps: speedOfPort(port), LinkUp: linkOf(port)})
+	}
+	for _, p := range ports {
+		for _, mac := range macsOfPort(p) {
+			n.addNIC(bmc.NIC{Name: p.id(), MACAddress: mac, SpeedMbps: speedOfPort(p), LinkUp: linkOf(p)})
+		}
+	}
+}
+
+// listsFunctions is true for an adapter each of whose functions has the name of an interface that is known, as Dell's have. Bare
+// numbers are no names.
+func (n *inspection) listsFunctions(adapter resource) bool {
+	var functions []string
+	for _, c := range adapter.list("Controllers") {
+		functions = append(functions, c.links("Links", "NetworkDeviceFunctions")...)
+	}
+	return len(functions) > 0 && !slices.ContainsFunc(functions, func(path string) bool {
+		name := path[strings.LastIndex(path, "/")+1:]
+		return strings.Trim(name, "0123456789") == "" || !slices.ContainsFunc(n.inventory.NICs, func(nic bmc.NIC) bool { return nic.Name == name })
+	})
+}
+
+func macOfFunction(f resource) string {
+	return cmp.Or(macOf(f.text("Ethernet", "MACAddress")), macOf(f.text("Ethernet", "PermanentMACAddress")))
+}
+
+// portsOf reads the ports of an adapter: Ports, or NetworkPorts before Redfish 2020.3, and those that its controllers link to.
+func (n *inspection) portsOf(ctx context.Context, adapter resource) []resource {
+	ports := n.list(ctx, adapter.link("Ports")).members
+	if len(ports) == 0 {
+		ports = n.list(ctx, adapter.link("NetworkPorts")).members
+	}
+	var linked []string
+	for _, c := range adapter.list("Controllers") {
+		linked = append(linked, append(c.links("Links", "Ports"), c.links("Links", "NetworkPorts")...)...)
+	}
+	isRead := func(path string) bool {
+		return slices.ContainsFunc(ports, func(p resource) bool { return p.link("@odata.id") == path })
+	}
+	ports = append(ports, n.all(ctx, slices.DeleteFunc(unique(linked), isRead))...)
+	sortByPath(ports)
+	return ports
+}
+
+// macsOfPort returns the MAC addresses of a port, among which there may be other network addresses.
+func macsOfPort(port resource) []string {
+	var macs []string
+	for _, text := range append(port.texts("Ethernet", "AssociatedMACAddresses"), port.texts("AssociatedNetworkAddresses")...) {
+		if mac := macOf(text); mac != "" {
+			macs = append(macs, mac)
+		}
+	}
+	return unique(macs)
+}
+
+func speedOfPort(port resource) int {
+	speed := port.count("CurrentLinkSpeedMbps")
+	if gbps, ok := port.number("CurrentSpeedGbps"); ok && speed == 0 && gbps > 0 && gbps < 1e6 {
+		speed = int64(gbps * 1000)
+	}
+	return bounded32(speed)
+}
+
+// linkOf says whether a link is up (DSP0268, EthernetInterface.LinkStatus, NetworkPort.LinkStatus, Port.LinkStatus).
+func linkOf(r resource) *bool {
+	switch strings.ToLower(r.text("LinkStatus")) {
+	case "linkup", "up":
+		return new(true)
+	case "linkdown", "down", "nolink":
+		return new(false)
+	default:
+		return nil
+	}
+}
+
+// macOf brings a MAC address to lower case with colons: BMCs write it with dashes, with dots, and without anything. "" for what is none.
+func macOf(text string) string {
+	digits := strings.ToLower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(text))
+	if len(digits) != 12 || strings.Trim(digits, "0123456789abcdef") != "" || digits == "000000000000" || digits == "ffffffffffff" {
+		return ""
+	}
+	parts := make([]string, 6)
+	for i := range parts {
+		parts[i] = digits[2*i : 2*i+2]
+	}
+	return strings.Join(parts, ":")
+}

@@ -1,0 +1,82 @@
+package redfish
+
+import (
+	"strconv"
+	"strings"
+)
+
+const classGPU = "GPU"
+
+// The PCI vendor IDs of the makers of GPUs, and of the graphics of BMCs.
+const (
+	vendorNVIDIA = 0x10de
+	vendorAMD    = 0x1002
+	vendorIntel  = 0x8086
+	vendorMatrox = 0x102b
+	vendorASPEED = 0x1a03
+)
+
+const (
+	pciDisplay = 0x03
+	pci3D      = 0x0302
+)
+
+// pciClasses are the names that DSP0268, PCIeFunction.DeviceClass, has for the first byte of a class code.
+var pciClasses = map[int64]string{
+	0x00: "UnclassifiedDevice", 0x01: "MassStorageController", 0x02: "NetworkController", pciDisplay: "DisplayController", 0x04: "MultimediaController",
+	0x05: "MemoryController", 0x06: "Bridge", 0x07: "CommunicationController", 0x08: "GenericSystemPeripheral", 0x09: "InputDeviceController",
+	0x0a: "DockingStation", 0x0b: "Processor", 0x0c: "SerialBusController", 0x0d: "WirelessController", 0x0e: "IntelligentController",
+	0x0f: "SatelliteCommunicationsController", 0x10: "EncryptionController", 0x11: "SignalProcessingController", 0x12: "ProcessingAccelerators",
+	0x13: "NonEssentialInstrumentation", 0x40: "Coprocessor", 0xff: "UnassignedClass",
+}
+
+// code returns a number that stands in hexadecimal with 0x, or in decimal; -1 for none.
+func (r resource) code(name string) int64 {
+	text := strings.ToLower(r.text(name))
+	digits, base := text, 10
+	if hex, ok := strings.CutPrefix(text, "0x"); ok {
+		digits, base = hex, 16
+	}
+	n, err := strconv.ParseInt(digits, base, 64)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// classOf tells what a PCIe function is: GPU, or its DeviceClass. A 3D controller is a GPU, and a display controller is one where its maker
+// makes GPUs: BMCs have graphics as well. Class codes have three bytes, or only the first one.
+func classOf(function resource, slot bool) string {
+	if function == nil {
+		return ""
+	}
+	code, vendor, class := function.code("ClassCode"), function.code("VendorId"), function.text("DeviceClass")
+	base := code
+	if code > 0xff {
+		base = code >> 16
+		if base == 0 {
+			base = code & 0xff
+		}
+	}
+	if class == "" && base >= 0 {
+		class = pciClasses[base]
+	}
+	switch {
+	case class != "DisplayController" && base != pciDisplay, vendor == vendorMatrox, vendor == vendorASPEED:
+		return class
+	case code>>8 == pci3D, vendor == vendorNVIDIA, vendor == vendorAMD, vendor == vendorIntel && slot:
+		return classGPU
+	default:
+		return class
+	}
+}
+
+// inSlot is true for a part that stands in a slot (DSP0268, Resource.PartLocation).
+func inSlot(r resource) bool {
+	for _, path := range [][]string{{"Location", "PartLocation"}, {"Slot", "Location", "PartLocation"}, {"PhysicalLocation", "PartLocation"}} {
+		if r.text(append(path, "LocationType")...) == "Slot" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,336 @@
+package redfish
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+const (
+	aSystem  = "/redfish/v1/Systems/1"
+	aChassis = "/redfish/v1/Chassis/1"
+)
+
+// aServer is a small service. Tests change what they are about.
+func aServer(changes map[string]string) map[string]string {
+	resources := map[string]string{
+		"/redfish/v1": `{"@odata.type":"#ServiceRoot.v1_5_0.ServiceRoot","RedfishVersion":"1.6.0","Systems":{"@odata.id":"/redfish/v1/Systems"},
+			"Chassis":{"@odata.id":"/redfish/v1/Chassis"},"Managers":{"@odata.id":"/redfish/v1/Managers"},
+			"ProtocolFeaturesSupported":{"ExpandQuery":{"NoLinks":true,"Levels":true,"MaxLevels":1}}}`,
+		"/redfish/v1/Systems": `{"Members":[{"@odata.id":"/redfish/v1/Systems/1"}]}`,
+		aSystem: `{"@odata.type":"#ComputerSystem.v1_10_0.ComputerSystem","Id":"1","Name":"System","PowerState":"On","UUID":"4C4C4544-0000-1111-2222-333344445555",
+			"Processors":{"@odata.id":"/redfish/v1/Systems/1/Processors"},"Memory":{"@odata.id":"/redfish/v1/Systems/1/Memory"},
+			"EthernetInterfaces":{"@odata.id":"/redfish/v1/Systems/1/EthernetInterfaces"},
+			"Boot":{"BootSourceOverrideTarget":"None","BootSourceOverrideTarget@Redfish.AllowableValues":["None","Pxe","Cd","UsbCd","Hdd"]},
+			"Links":{"Chassis":[{"@odata.id":"/redfish/v1/Chassis/1"}],"ManagedBy":[{"@odata.id":"/redfish/v1/Managers/1"}]}}`,
+		aSystem + "/Processors": `{"Members":[{"@odata.id":"/redfish/v1/Systems/1/Processors/1"}]}`,
+		aSystem + "/Processors/1": `{"@odata.id":"/redfish/v1/Systems/1/Processors/1","@odata.type":"#Processor.v1_3_0.Processor","Id":"1","Name":"CPU",
+			"ProcessorType":"CPU","TotalCores":8,"TotalThreads":16}`,
+		aSystem + "/Memory":             `{"Members":[{"@odata.id":"/redfish/v1/Systems/1/Memory/A1"},{"@odata.id":"/redfish/v1/Systems/1/Memory/A2"}]}`,
+		aSystem + "/Memory/A1":          `{"@odata.id":"/redfish/v1/Systems/1/Memory/A1","@odata.type":"#Memory.v1_7_0.Memory","Id":"A1","Name":"DIMM A1","CapacityMiB":16384}`,
+		aSystem + "/Memory/A2":          `{"@odata.id":"/redfish/v1/Systems/1/Memory/A2","@odata.type":"#Memory.v1_7_0.Memory","Id":"A2","Name":"DIMM A2","CapacityMiB":16384}`,
+		aSystem + "/EthernetInterfaces": `{"Members":[{"@odata.id":"/redfish/v1/Systems/1/EthernetInterfaces/1"}]}`,
+		aSystem + "/EthernetInterfaces/1": `{"@odata.id":"/redfish/v1/Systems/1/EthernetInterfaces/1","@odata.type":"#EthernetInterface.v1_4_0.EthernetInterface","Id":"1",
+			"Name":"LAN","MACAddress":"52:54:00:00:00:01"}`,
+		"/redfish/v1/Managers":   `{"Members":[{"@odata.id":"/redfish/v1/Managers/1"}]}`,
+		"/redfish/v1/Managers/1": `{"@odata.type":"#Manager.v1_5_0.Manager","Id":"1","ManagerType":"BMC","FirmwareVersion":"2.1"}`,
+		"/redfish/v1/Chassis":    `{"Members":[{"@odata.id":"/redfish/v1/Chassis/1"}]}`,
+		aChassis: `{"@odata.type":"#Chassis.v1_10_0.Chassis","Id":"1","Name":"Chassis","ChassisType":"RackMount",
+			"Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}]}}`,
+	}
+	for path, change := range changes {
+		if change == "" {
+			delete(resources, path)
+		} else {
+			resources[path] = change
+		}
+	}
+	return resources
+}
+
+// TestOddRoot: a property of a wrong type in the service root ends nothing.
+func TestOddRoot(t *testing.T) {
+	for name, root := range map[string]string{
+		"ExpandQuery is false":    `{"RedfishVersion":"1.0.2","ProtocolFeaturesSupported":{"ExpandQuery":false}}`,
+		"the version is a number": `{"RedfishVersion":1.0,"Vendor":{},"Name":null,"UUID":7,"Links":[],"Oem":"none"}`,
+		"an empty object":         `{}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := newTree(t, aServer(map[string]string{"/redfish/v1": root})).open(t, "")
+			inventory, err := c.Inspect(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(inventory.MemoryMiB).To(BeEquivalentTo(32 << 10))
+			description, err := c.Describe(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(description.Protocol).To(HavePrefix("Redfish"))
+		})
+	}
+}
+
+// TestNamedSystem: a path that leads to something else is refused, and the systems are named.
+func TestNamedSystem(t *testing.T) {
+	resources := aServer(map[string]string{
+		aSystem + "/Pending":  `{"@odata.type":"#ComputerSystem.v1_10_0.ComputerSystem","Id":"Pending","Boot":{}}`,
+		"/redfish/v1/Nothing": `{"Name":"nothing"}`,
+	})
+	for path, says := range map[string]string{
+		aChassis:                 "no ComputerSystem that can be switched, but Chassis",
+		"/redfish/v1/Managers/1": "but Manager",
+		aSystem + "/Pending":     "but ComputerSystem",
+		"/redfish/v1/Nothing":    "but something else",
+		"/redfish/v1/Systems":    "but something else",
+		"/redfish/v1/Systems/7":  "404",
+	} {
+		t.Run(path, func(t *testing.T) {
+			g := NewWithT(t)
+			driver := &Driver{Permit: loopback}
+			defer driver.CloseIdleConnections()
+			_, err := driver.Open(t.Context(), newTree(t, resources).serve(t, path))
+			g.Expect(bmc.KindOf(err)).To(Equal(bmc.NotFound), "%v", err)
+			g.Expect(err).To(MatchError(And(ContainSubstring(says), ContainSubstring("name one of the BMC's systems in the address: "+aSystem))))
+		})
+	}
+	newTree(t, resources).open(t, aSystem+"/")
+}
+
+// TestExpandFails: whatever a service makes of $expand, the inventory is the same, and a service that cannot do it is not asked for it again.
+func TestExpandFails(t *testing.T) {
+	plain := aServer(nil)
+	want, err := newTree(t, plain).open(t, "").Inspect(t.Context())
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request, *tree) bool{
+		"refuses": func(w http.ResponseWriter, _ *http.Request, _ *tree) bool {
+			w.WriteHeader(http.StatusNotImplemented)
+			return true
+		},
+		"ignores": func(_ http.ResponseWriter, r *http.Request, _ *tree) bool { r.URL.RawQuery = ""; return false },
+		"too much": func(w http.ResponseWriter, _ *http.Request, _ *tree) bool {
+			_, _ = io.WriteString(w, strings.Repeat(" ", maxBody+1))
+			return true
+		},
+		"half": func(w http.ResponseWriter, r *http.Request, _ *tree) bool {
+			_, _ = io.WriteString(w, `{"Members":[{"@odata.id":"`+strings.TrimSuffix(r.URL.Path, "/")+`/A1","Id":"A1"},`)
+			return true
+		},
+		"members with an Id alone": func(w http.ResponseWriter, r *http.Request, _ *tree) bool {
+			if r.URL.Path != aSystem+"/Memory" {
+				return false
+			}
+			_, _ = io.WriteString(w, `{"Members":[{"@odata.id":"`+aSystem+`/Memory/A1","Id":"A1"},{"@odata.id":"`+aSystem+`/Memory/A2","Id":"A2"}]}`)
+			return true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newTree(t, plain)
+			expanded := 0
+			s.before = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Query().Get("$expand") == "" {
+					return false
+				}
+				expanded++
+				return answer(w, r, s)
+			}
+			got, err := s.open(t, "").Inspect(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(Equal(want))
+			if name != "members with an Id alone" {
+				g.Expect(expanded).To(Equal(1), "it is given up")
+			}
+		})
+	}
+}
+
+// TestPages: a collection is read to its end, also where its pages are expanded.
+func TestPages(t *testing.T) {
+	g := NewWithT(t)
+	s := newTree(t, aServer(map[string]string{
+		aSystem + "/Memory":       `{"Members":[{"@odata.id":"/redfish/v1/Systems/1/Memory/A1"}],"Members@odata.nextLink":"/redfish/v1/Systems/1/Memory/page2?$skip=1"}`,
+		aSystem + "/Memory/page2": `{"Members":[{"@odata.id":"/redfish/v1/Systems/1/Memory/A2"}]}`,
+	}))
+	inventory, err := s.open(t, "").Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.DIMMs).To(HaveLen(2))
+}
+
+// expiring is a context whose deadline passes when a test says so.
+type expiring struct {
+	context.Context //nolint:containedctx // it is one
+
+	once sync.Once
+	over chan struct{}
+}
+
+func newExpiring(ctx context.Context) *expiring {
+	return &expiring{Context: ctx, over: make(chan struct{})}
+}
+
+func (e *expiring) expire()               { e.once.Do(func() { close(e.over) }) }
+func (e *expiring) Done() <-chan struct{} { return e.over }
+
+func (e *expiring) Err() error {
+	select {
+	case <-e.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// TestOutOfTime: what was read before the deadline is kept, and the rest is unknown until a later inspection.
+func TestOutOfTime(t *testing.T) {
+	g := NewWithT(t)
+	s := newTree(t, aServer(map[string]string{"/redfish/v1": `{"Systems":{"@odata.id":"/redfish/v1/Systems"}}`}))
+	c := s.open(t, "")
+	ctx := newExpiring(t.Context())
+	s.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != aSystem+"/Memory/A2" {
+			return false
+		}
+		ctx.expire()
+		<-r.Context().Done()
+		return true
+	}
+	inventory, err := c.Inspect(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.Partial()).To(BeTrue())
+	g.Expect(coherent(&inventory)).To(Succeed())
+	g.Expect(inventory.CPUThreads).To(Equal(16))
+	g.Expect(inventory.BMCFirmwareVersion).To(Equal("2.1"))
+	for _, name := range []bmc.FactName{bmc.FactCPU, bmc.FactBMCFirmwareVersion, bmc.FactSystemUUID} {
+		g.Expect(inventory.Fact(name).State).To(Equal(bmc.FactKnown), string(name))
+	}
+	for _, name := range []bmc.FactName{bmc.FactMemory, bmc.FactNICs, bmc.FactDisks, bmc.FactDevices, bmc.FactPowerSupplies} {
+		g.Expect(inventory.Fact(name)).To(And(HaveField("State", bmc.FactUnknown), HaveField("TimedOut", true),
+			HaveField("Message", ContainSubstring("time ran out"))), string(name))
+	}
+
+	s.before = nil
+	inventory, err = c.Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.Partial()).To(BeFalse())
+	g.Expect(inventory.DIMMs).To(HaveLen(2))
+}
+
+// TestInspectCanceled: an inspection that nobody waits for any more gives no inventory.
+func TestInspectCanceled(t *testing.T) {
+	g := NewWithT(t)
+	s := newTree(t, aServer(nil))
+	c := s.open(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	s.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == aSystem+"/Memory" {
+			cancel()
+			<-r.Context().Done()
+			return true
+		}
+		return false
+	}
+	_, err := c.Inspect(ctx)
+	g.Expect(err).To(MatchError(context.Canceled))
+}
+
+// TestSharedEnclosure: what several systems share is nobody's, and each has its own parts.
+func TestSharedEnclosure(t *testing.T) {
+	g := NewWithT(t)
+	power := `{"PowerSupplies":[{"Name":"PSU 1","Model":"P","PowerCapacityWatts":1000}]}`
+	two := map[string]string{
+		"/redfish/v1/Systems":         `{"Members":[{"@odata.id":"/redfish/v1/Systems/1"},{"@odata.id":"/redfish/v1/Systems/2"}]}`,
+		"/redfish/v1/Systems/2":       `{"PowerState":"On"}`,
+		"/redfish/v1/Chassis/E":       `{"Id":"E","Power":{"@odata.id":"/redfish/v1/Chassis/E/Power"},"Links":{"Contains":[{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}}`,
+		"/redfish/v1/Chassis/E/Power": power,
+		aChassis:                      `{"Id":"1","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
+		"/redfish/v1/Chassis/2":       `{"Id":"2","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/2"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
+		"/redfish/v1/Chassis":         `{"Members":[{"@odata.id":"/redfish/v1/Chassis/E"},{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}`,
+	}
+	inventory, err := newTree(t, aServer(two)).open(t, aSystem).Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.PowerSupplies).To(BeEmpty())
+	g.Expect(inventory.Fact(bmc.FactPowerSupplies).State).To(Equal(bmc.FactUnknown))
+
+	// Without links from the systems, the chassis tell.
+	unlinked := maps.Clone(two)
+	unlinked[aSystem] = `{"PowerState":"On"}`
+	unlinked["/redfish/v1/Chassis/1"] = `{"Id":"1","Power":{"@odata.id":"/redfish/v1/Chassis/1/Power"},"Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}]}}`
+	unlinked["/redfish/v1/Chassis/1/Power"] = strings.ReplaceAll(power, "PSU 1", "own")
+	inventory, err = newTree(t, aServer(unlinked)).open(t, aSystem).Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.PowerSupplies).To(ConsistOf(HaveField("Name", "own")))
+
+	// An enclosure with one system is the system's.
+	one := maps.Clone(two)
+	one["/redfish/v1/Systems"], one["/redfish/v1/Systems/2"] = `{"Members":[{"@odata.id":"/redfish/v1/Systems/1"}]}`, ""
+	one["/redfish/v1/Chassis/E"] = strings.ReplaceAll(two["/redfish/v1/Chassis/E"], `,{"@odata.id":"/redfish/v1/Chassis/2"}`, "")
+	inventory, err = newTree(t, aServer(one)).open(t, "").Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.PowerSupplies).To(ConsistOf(HaveField("Name", "PSU 1")))
+}
+
+// TestBaseboard: the GPUs of an accelerator baseboard, which is a system of its own, are the server's, each once.
+func TestBaseboard(t *testing.T) {
+	g := NewWithT(t)
+	gpu := func(n string) string {
+		return `{"@odata.type":"#Processor.v1_16_0.Processor","Id":"GPU_` + n + `","Name":"GPU ` + n + `","ProcessorType":"GPU","Model":"H100","SerialNumber":"S` + n + `"}`
+	}
+	s := newTree(t, aServer(map[string]string{
+		"/redfish/v1/Systems": `{"Members":[{"@odata.id":"/redfish/v1/Systems/HGX_Baseboard_0"},{"@odata.id":"/redfish/v1/Systems/1"}]}`,
+		"/redfish/v1/Systems/HGX_Baseboard_0": `{"@odata.type":"#ComputerSystem.v1_17_0.ComputerSystem","Id":"HGX_Baseboard_0","PowerState":"On",
+			"Processors":{"@odata.id":"/redfish/v1/Systems/HGX_Baseboard_0/Processors"}}`,
+		"/redfish/v1/Systems/HGX_Baseboard_0/Processors": `{"Members":[{"@odata.id":"/redfish/v1/Systems/HGX_Baseboard_0/Processors/GPU_1"},
+			{"@odata.id":"/redfish/v1/Systems/HGX_Baseboard_0/Processors/GPU_2"}]}`,
+		"/redfish/v1/Systems/HGX_Baseboard_0/Processors/GPU_1": gpu("1"),
+		"/redfish/v1/Systems/HGX_Baseboard_0/Processors/GPU_2": gpu("2"),
+		aChassis:                    `{"Id":"1","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}]},"PCIeDevices":{"@odata.id":"/redfish/v1/Chassis/1/PCIeDevices"}}`,
+		aChassis + "/PCIeDevices":   `{"Members":[{"@odata.id":"/redfish/v1/Chassis/1/PCIeDevices/7"}]}`,
+		aChassis + "/PCIeDevices/7": `{"@odata.type":"#PCIeDevice.v1_5_0.PCIeDevice","Id":"7","Name":"NVIDIA H100","SerialNumber":"S2","FirmwareVersion":"96.0"}`,
+	}))
+	inventory, err := s.open(t, "").Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.Devices).To(ConsistOf(
+		bmc.Device{Class: "GPU", Name: "GPU 1", Model: "H100", Serial: "S1"},
+		bmc.Device{Class: "GPU", Name: "GPU 2", Model: "H100", Serial: "S2", Firmware: "96.0"},
+	))
+	g.Expect(inventory.CPUSockets).To(Equal(1), "accelerators are no CPUs")
+}
+
+// TestPlaceholders: what nobody filled in is not known; the service tag stands in for the serial number of a Dell.
+func TestPlaceholders(t *testing.T) {
+	g := NewWithT(t)
+	read := func(properties string) bmc.Inventory {
+		inventory, err := newTree(t, aServer(map[string]string{aSystem: `{"PowerState":"On",` + properties + `}`})).open(t, aSystem).Inspect(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		return inventory
+	}
+	for _, serial := range []string{"N/A", "null", "0123456789", "To be filled by O.E.M.", "0000000", "   ", "Default string", "01234567890123456789AB"} {
+		g.Expect(read(`"SerialNumber":"`+serial+`","SKU":"TAG"`).SerialNumber).To(BeEmpty(), serial)
+	}
+	g.Expect(read(`"Manufacturer":"Dell Inc.","SerialNumber":"N/A","SKU":"TAG"`).SerialNumber).To(Equal("TAG"))
+	g.Expect(read(`"Manufacturer":"Dell Inc.","SerialNumber":"CN1","SKU":"TAG"`).SerialNumber).To(Equal("CN1"))
+	for _, uuid := range []string{"00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", "03000200-0400-0500-0006-000700080009"} {
+		inventory := read(`"UUID":"` + uuid + `"`)
+		g.Expect(inventory.SystemUUID).To(BeEmpty(), uuid)
+		g.Expect(inventory.Fact(bmc.FactSystemUUID)).To(And(HaveField("State", bmc.FactUnknown), HaveField("Source", aSystem)))
+	}
+}
+
+// TestDiskKinds: media that a BMC does not tell are neither solid nor rotating.
+func TestDiskKinds(t *testing.T) {
+	for properties, want := range map[string]*bool{
+		`{"MediaType":"HDD"}`: new(true), `{"MediaType":"SSD"}`: new(false), `{"Protocol":"NVMe"}`: new(false), `{"RotationSpeedRPM":7200}`: new(true),
+		`{"MediaType":null,"Protocol":"SATA"}`: nil, `{"RotationSpeedRPM":0}`: nil, `{"MediaType":"SSD","RotationSpeedRPM":7200}`: new(false),
+	} {
+		r, err := decode([]byte(properties))
+		g := NewWithT(t)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(diskOf(r).Rotational).To(Equal(want), properties)
+	}
+}

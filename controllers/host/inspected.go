@@ -1,0 +1,107 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// inspected takes over what was read of a server. That of another server is kept aside until a person confirms it, and the host counts as not inspected: a process that
+// starts then reads it again. What time ran out for is kept as it was known before, and the inventory counts as due again: the time of the last whole one stays in
+// the status.
+func (h *hostFacts) inspected(read bmc.Inventory, status *v1alpha1.BMCStatus, now metav1.Time) {
+	hardware := hardwareOf(read)
+	h.bmc.Inspected, h.bmc.Partial = true, read.Partial()
+	if h.another(hardware) {
+		h.replaced, h.description = hardware, status
+		return
+	}
+	status.InspectedAt = &now
+	if read.Partial() {
+		status.InspectedAt = nil
+		if h.description != nil {
+			status.InspectedAt = h.description.InspectedAt
+		}
+	}
+	keepKnown(hardware, h.hardware, read.Facts)
+	h.hardware, h.replaced, h.description = hardware, nil, status
+}
+
+// keepKnown keeps the facts for which time ran out as they were known before, and what identifies the server also where the BMC does not report it for once.
+func keepKnown(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
+	if before == nil {
+		return
+	}
+	for _, fact := range facts {
+		i := slices.IndexFunc(before.Facts, func(f v1alpha1.Fact) bool { return f.Name == string(fact.Name) })
+		at := slices.IndexFunc(read.Facts, func(f v1alpha1.Fact) bool { return f.Name == string(fact.Name) })
+		identifies := fact.Name == bmc.FactSerialNumber || fact.Name == bmc.FactSystemUUID
+		if i < 0 || at < 0 || before.Facts[i].State == v1alpha1.FactUnknown || !fact.TimedOut && (!identifies || fact.State == bmc.FactKnown) {
+			continue
+		}
+		read.Facts[at] = before.Facts[i]
+		read.Facts[at].Message = "from an earlier inspection: the last one did not tell"
+		switch fact.Name {
+		case bmc.FactCPU:
+			read.CPU, read.Architecture = before.CPU, before.Architecture
+		case bmc.FactMemory:
+			read.Memory, read.DIMMs = before.Memory, before.DIMMs
+		case bmc.FactDisks:
+			read.Disks = before.Disks
+		case bmc.FactNICs:
+			read.NICs = before.NICs
+		case bmc.FactDevices:
+			read.Devices = before.Devices
+		case bmc.FactPowerSupplies:
+			read.PowerSupplies = before.PowerSupplies
+		case bmc.FactBMCFirmwareVersion:
+			read.BMCFirmwareVersion = before.BMCFirmwareVersion
+		case bmc.FactSerialNumber:
+			read.SerialNumber = before.SerialNumber
+		case bmc.FactSystemUUID:
+			read.SystemUUID = before.SystemUUID
+		case bmc.FactFirmwareVersion:
+			read.FirmwareVersion = before.FirmwareVersion
+		}
+	}
+}
+
+// another is true for the inventory of another server than the known one.
+func (h *hostFacts) another(hardware *v1alpha1.Hardware) bool {
+	if h.hardware != nil {
+		return !inventory.SameHardware(h.hardware.SystemUUID, h.hardware.SerialNumber, hardware.SystemUUID, hardware.SerialNumber)
+	}
+	reported := controllers.HardwareIdentity(hardware)
+	return h.booted != "" && reported != "" && reported != h.booted
+}
+
+// confirm takes the inventory of another server, if that is the one that a person confirmed.
+func (h *hostFacts) confirm(host *v1alpha1.BareMetalHost) {
+	if r := h.replaced; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
+		h.hardware, h.replaced = r, nil
+		h.bmc.InspectedAt = time.Time{} // it is read once more, and then it counts for the next process too
+	}
+}
+
+// replacedMessage says which other server answers, and how a person confirms that it is the host's; empty if none does. What a BMC reports is quoted, and no
+// part of the command.
+func (h *hostFacts) replacedMessage(host *v1alpha1.BareMetalHost) string {
+	if h.replaced == nil {
+		return ""
+	}
+	known := "the machine was booted on a server with others"
+	if h.hardware != nil {
+		known = fmt.Sprintf("the inventory has %q and %q", h.hardware.SystemUUID, h.hardware.SerialNumber)
+	}
+	return fmt.Sprintf("The BMC reports the system UUID %q and the serial number %q, and %s: it may be another server, so it gets no command. "+
+		"If the server or its board was replaced: kubectl annotate baremetalhost %s --namespace %s --overwrite %s=%s",
+		h.replaced.SystemUUID, h.replaced.SerialNumber, known, host.Name, host.Namespace,
+		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replaced.SystemUUID, h.replaced.SerialNumber))
+}
