@@ -43,7 +43,7 @@ func aServer(changes map[string]string) map[string]string {
 		"/redfish/v1/Managers":   `{"Members":[{"@odata.id":"/redfish/v1/Managers/1"}]}`,
 		"/redfish/v1/Managers/1": `{"@odata.type":"#Manager.v1_5_0.Manager","Id":"1","ManagerType":"BMC","FirmwareVersion":"2.1"}`,
 		"/redfish/v1/Chassis":    `{"Members":[{"@odata.id":"/redfish/v1/Chassis/1"}]}`,
-		aChassis: `{"@odata.type":"#Chassis.v1_10_0.Chassis","Id":"1","Name":"Chassis","ChassisType":"RackMount",
+		aChassis: `{"@odata.type":"#Chassis.v1_10_0.Chassis","Id":"1","Name":"Chassis","ChassisType":"RackMount","PowerState":"On",
 			"Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}]}}`,
 	}
 	for path, change := range changes {
@@ -333,4 +333,66 @@ func TestDiskKinds(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(diskOf(r).Rotational).To(Equal(want), properties)
 	}
+}
+
+// TestErrorBodies: an error that comes with success is an error: a part that could not be read, and no system.
+func TestErrorBodies(t *testing.T) {
+	g := NewWithT(t)
+	const missing = `{"error":{"code":"Base.1.4.ResourceMissingAtURI","message":"not found"}}`
+	s := newTree(t, aServer(nil))
+	s.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != aSystem+"/Memory/A2" && r.URL.Path != "/redfish/v1/Systems/2" {
+			return false
+		}
+		_, _ = io.WriteString(w, missing)
+		return true
+	}
+	delete(s.resources, aSystem+"/Memory/A2")
+	inventory, err := s.open(t, "").Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.DIMMs).To(ConsistOf(HaveField("Name", "A1")))
+	g.Expect(inventory.Fact(bmc.FactMemory)).To(And(HaveField("State", bmc.FactKnown), HaveField("Message", "1 of 2 resources could not be read")))
+	driver := &Driver{Permit: loopback}
+	defer driver.CloseIdleConnections()
+	_, err = driver.Open(t.Context(), s.serve(t, "/redfish/v1/Systems/2"))
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.NotFound))
+}
+
+// TestNICs: which interfaces are the server's own, each once.
+func TestNICs(t *testing.T) {
+	const list, host = aSystem + "/EthernetInterfaces", "/redfish/v1/Managers/1/HostInterfaces"
+	member := func(name string) string { return `{"@odata.id":"` + list + "/" + name + `"}` }
+	resources := map[string]string{
+		list: `{"Members":[` + strings.Join([]string{
+			member("9"), member("2"), member("3"), member("4"), member("5"), member("6"), member("ToManager"), member("8"), member("1"),
+		}, ",") + `]}`,
+		list + "/1":         `{"Id":"1","MACAddress":"52:54:00:00:00:01","LinkStatus":"LinkDown"}`,
+		list + "/2":         `{"Id":"2","MACAddress":"52-54-00-00-00-02","PermanentMACAddress":"52:54:00:00:FF:02","LinkStatus":"LinkUp","SpeedMbps":"25000"}`,
+		list + "/3":         `{"Id":"3","MACAddress":"Not Available","PermanentMACAddress":"525400000003","LinkStatus":null}`,
+		list + "/4":         `{"Id":"4","MACAddress":"52:54:00:00:00:04","Links":{"HostInterface":{"@odata.id":"` + host + `/1"}}}`,
+		list + "/5":         `{"Id":"5","MACAddress":"52:54:00:00:00:05","EthernetInterfaceType":"Virtual"}`,
+		list + "/6":         `{"Id":"6","MACAddress":"52:54:00:00:00:06"}`,
+		list + "/ToManager": `{"Id":"ToManager","MACAddress":"52:54:00:00:00:07"}`,
+		list + "/8":         `{"Id":"8","MACAddress":"00:00:00:00:00:00"}`,
+		list + "/9":         `{"Id":"9","MACAddress":"52:54:00:00:00:01"}`,
+		"/redfish/v1/Managers/1": `{"Id":"1","ManagerType":"BMC","EthernetInterfaces":{"@odata.id":"/redfish/v1/Managers/1/EthernetInterfaces"},
+			"HostInterfaces":{"@odata.id":"` + host + `"}}`,
+		"/redfish/v1/Managers/1/EthernetInterfaces":      `{"Members":[{"@odata.id":"/redfish/v1/Managers/1/EthernetInterfaces/eth0"}]}`,
+		"/redfish/v1/Managers/1/EthernetInterfaces/eth0": `{"Id":"eth0","MACAddress":"52:54:00:00:00:06"}`,
+		host:        `{"Members":[{"@odata.id":"` + host + `/1"}]}`,
+		host + "/1": `{"HostEthernetInterfaces":{"@odata.id":"` + list + `"}}`,
+	}
+	read := func() []bmc.NIC {
+		inventory, err := newTree(t, aServer(resources)).open(t, "").Inspect(t.Context())
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		return inventory.NICs
+	}
+	one := bmc.NIC{Name: "1", MACAddress: "52:54:00:00:00:01", LinkUp: new(false)}
+	two := bmc.NIC{Name: "2", MACAddress: "52:54:00:00:00:02", SpeedMbps: 25000, LinkUp: new(true)}
+	three := bmc.NIC{Name: "3", MACAddress: "52:54:00:00:00:03"}
+	NewWithT(t).Expect(read()).To(Equal([]bmc.NIC{one, two, three}), "the host interface names all of the server's: it means none")
+
+	resources[host+"/1"] = `{"HostEthernetInterfaces":{"@odata.id":"` + host + `/1/HostEthernetInterfaces"}}`
+	resources[host+"/1/HostEthernetInterfaces"] = `{"Members":[` + member("2") + `]}`
+	NewWithT(t).Expect(read()).To(Equal([]bmc.NIC{one, three}))
 }
