@@ -70,6 +70,10 @@ func TestBootOrder(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.written).To(HaveLen(writes), "there is nothing to put back")
 
+	system, _ := s.resources[aSystem].(map[string]any)
+	system["Boot"].(map[string]any)["BootOrder"] = []any{"Boot0003", "Boot0001"}
+	g.Expect(again.BootOverride(ctx)).To(HaveField("Target", bmc.BootNone), "an order that somebody else changed afterwards is no override")
+
 	for _, unable := range []bmc.BootOverride{{Target: bmc.BootCD}, {Target: bmc.BootPXE, Mode: bmc.BootLegacy}} {
 		_, err = again.SetBootOverride(ctx, unable, "")
 		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported), "%v", err)

@@ -244,31 +244,41 @@ func TestSharedEnclosure(t *testing.T) {
 	g := NewWithT(t)
 	power := `{"PowerSupplies":[{"Name":"PSU 1","Model":"P","PowerCapacityWatts":1000}]}`
 	two := map[string]string{
-		"/redfish/v1/Systems":         `{"Members":[{"@odata.id":"/redfish/v1/Systems/1"},{"@odata.id":"/redfish/v1/Systems/2"}]}`,
-		"/redfish/v1/Systems/2":       `{"PowerState":"On"}`,
-		"/redfish/v1/Chassis/E":       `{"Id":"E","Power":{"@odata.id":"/redfish/v1/Chassis/E/Power"},"Links":{"Contains":[{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}}`,
-		"/redfish/v1/Chassis/E/Power": power,
-		aChassis:                      `{"Id":"1","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
-		"/redfish/v1/Chassis/2":       `{"Id":"2","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/2"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
-		"/redfish/v1/Chassis":         `{"Members":[{"@odata.id":"/redfish/v1/Chassis/E"},{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}`,
+		"/redfish/v1/Systems":                  `{"Members":[{"@odata.id":"/redfish/v1/Systems/1"},{"@odata.id":"/redfish/v1/Systems/2"}]}`,
+		"/redfish/v1/Systems/2":                `{"PowerState":"On","Processors":{"@odata.id":"/redfish/v1/Systems/2/Processors"}}`,
+		"/redfish/v1/Systems/2/Processors":     `{"Members":[{"@odata.id":"/redfish/v1/Systems/2/Processors/GPU"}]}`,
+		"/redfish/v1/Systems/2/Processors/GPU": `{"@odata.type":"#Processor.v1_16_0.Processor","Id":"GPU","ProcessorType":"GPU"}`,
+		"/redfish/v1/Chassis/E":                `{"Id":"E","Power":{"@odata.id":"/redfish/v1/Chassis/E/Power"},"Links":{"Contains":[{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}}`,
+		"/redfish/v1/Chassis/E/Power":          power,
+		aChassis:                               `{"Id":"1","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
+		"/redfish/v1/Chassis/2":                `{"Id":"2","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/2"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
+		"/redfish/v1/Chassis":                  `{"Members":[{"@odata.id":"/redfish/v1/Chassis/E"},{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}`,
 	}
 	inventory, err := newTree(t, aServer(two)).open(t, aSystem).Inspect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(inventory.PowerSupplies).To(BeEmpty())
 	g.Expect(inventory.Fact(bmc.FactPowerSupplies).State).To(Equal(bmc.FactUnknown))
+	g.Expect(inventory.Devices).To(BeEmpty(), "the GPU is in the other one")
 
 	// Without links from the systems, the chassis tell.
 	unlinked := maps.Clone(two)
 	unlinked[aSystem] = `{"PowerState":"On"}`
 	unlinked["/redfish/v1/Chassis/1"] = `{"Id":"1","Power":{"@odata.id":"/redfish/v1/Chassis/1/Power"},"Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}]}}`
+	unlinked["/redfish/v1/Chassis/E"] = `{"Id":"E","Power":{"@odata.id":"/redfish/v1/Chassis/E/Power"}}`
 	unlinked["/redfish/v1/Chassis/1/Power"] = strings.ReplaceAll(power, "PSU 1", "own")
 	inventory, err = newTree(t, aServer(unlinked)).open(t, aSystem).Inspect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(inventory.PowerSupplies).To(ConsistOf(HaveField("Name", "own")))
 
-	// An enclosure with one system is the system's.
+	// The BMC of one of the nodes may not see the systems of the others.
 	one := maps.Clone(two)
+	one["/redfish/v1/Chassis/2"] = `{"Id":"2"}`
 	one["/redfish/v1/Systems"], one["/redfish/v1/Systems/2"] = `{"Members":[{"@odata.id":"/redfish/v1/Systems/1"}]}`, ""
+	inventory, err = newTree(t, aServer(one)).open(t, "").Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.PowerSupplies).To(BeEmpty())
+
+	// An enclosure with one node is the system's.
 	one["/redfish/v1/Chassis/E"] = strings.ReplaceAll(two["/redfish/v1/Chassis/E"], `,{"@odata.id":"/redfish/v1/Chassis/2"}`, "")
 	inventory, err = newTree(t, aServer(one)).open(t, "").Inspect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
@@ -395,4 +405,17 @@ func TestNICs(t *testing.T) {
 	resources[host+"/1"] = `{"HostEthernetInterfaces":{"@odata.id":"` + host + `/1/HostEthernetInterfaces"}}`
 	resources[host+"/1/HostEthernetInterfaces"] = `{"Members":[` + member("2") + `]}`
 	NewWithT(t).Expect(read()).To(Equal([]bmc.NIC{one, three}))
+}
+
+// TestOneDevice: a device that is shown three times, each time with a link to the one before, is one.
+func TestOneDevice(t *testing.T) {
+	g := NewWithT(t)
+	resources := richServer()
+	resources[aSystem+"/GraphicsControllers/1"] = `{"Id":"1","Name":"GC","Location":{"PartLocation":{"LocationType":"Slot"}},
+		"Links":{"Processors":[{"@odata.id":"` + aSystem + `/Processors/GPU"}]}}`
+	inventory, err := newTree(t, resources).open(t, "").Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.Devices).To(ConsistOf(
+		bmc.Device{Class: "GPU", Name: "GPU", Model: "H100", Serial: "G1", Firmware: "1"}, bmc.Device{Name: "NIC", Serial: "N1"},
+	))
 }
