@@ -38,11 +38,11 @@ func TestBootOrder(t *testing.T) {
 		return c
 	}
 	c := open()
+	g.Expect(c.BootWays()).To(Equal([]bmc.Way{wayBootOrder}))
 	description, err := c.Describe(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(description.Capabilities).To(ContainElements(bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk))
 	g.Expect(description.Capabilities).NotTo(ContainElement(bmc.CanBootCD))
-	g.Expect(c.BootWays()).To(Equal([]bmc.Way{wayBootOrder}))
 	g.Expect(c.BootOverride(ctx)).To(HaveField("Target", bmc.BootNone))
 
 	pxe := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
