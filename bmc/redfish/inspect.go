@@ -67,9 +67,8 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	return n.inventory, nil
 }
 
-// refreshForInspection reads the system afresh and begins to remember what is read: every other call reads the system first, and
-// with that forgets it. Where the system links to many devices, and the
-// service offers it, they come with it.
+// refreshForInspection reads the system afresh and begins to remember what is read. Every other call begins with reading the system and
+// forgets it. The devices that the system links to come with it, where they are several and the service offers that.
 func (c *conn) refreshForInspection(ctx context.Context) error {
 	devices := len(unique(c.system.links("PCIeDevices")))
 	c.renew()

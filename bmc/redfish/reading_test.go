@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -163,8 +164,8 @@ func TestPages(t *testing.T) {
 }
 
 // expiring is a context whose deadline passes when a test says so.
-type expiring struct {
-	context.Context //nolint:containedctx // it is one
+type expiring struct { //nolint:containedctx // it is one
+	context.Context
 
 	once sync.Once
 	over chan struct{}
@@ -219,6 +220,28 @@ func TestOutOfTime(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(inventory.Partial()).To(BeFalse())
 	g.Expect(inventory.DIMMs).To(HaveLen(2))
+}
+
+// TestPartHangs: a resource that is never answered costs the rest of the inventory, and not what was read before it.
+func TestPartHangs(t *testing.T) {
+	g := NewWithT(t)
+	s := newTree(t, aServer(map[string]string{"/redfish/v1": `{}`}))
+	s.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != aSystem+"/Memory/A2" {
+			return false
+		}
+		<-r.Context().Done()
+		return true
+	}
+	driver := &Driver{Permit: loopback, RequestTimeout: 2 * time.Second}
+	defer driver.CloseIdleConnections()
+	c, err := driver.Open(t.Context(), s.serve(t, aSystem))
+	g.Expect(err).NotTo(HaveOccurred())
+	inventory, err := c.Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.CPUThreads).To(Equal(16))
+	g.Expect(inventory.Fact(bmc.FactMemory).TimedOut).To(BeTrue())
+	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOn), "the next call asks again")
 }
 
 // TestInspectCanceled: an inspection that nobody waits for any more gives no inventory.

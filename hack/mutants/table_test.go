@@ -64,6 +64,7 @@ var mutants = []mutant{
 
 	// Offering.
 	{"a host with another one's MAC address is offered", nextFile, "case len(v.SharesMACWith) > 0:", "case false:"},
+	{"an inventory for which time ran out is whole", viewFile, "	if v.BMC.Partial {\n", "	if false {\n"},
 	{"a host that cannot be booted is offered", nextFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},
 	{"a running server is offered", nextFile, `case want == "" && v.BMC.Power == v1alpha1.PowerOn:`, "case false:"},
 	{"a server that a machine says it runs on is offered", nextFile, `case v.SaidToRun != "":`, "case false:"},
