@@ -164,8 +164,8 @@ func TestPages(t *testing.T) {
 }
 
 // expiring is a context whose deadline passes when a test says so.
-type expiring struct { //nolint:containedctx // it is one
-	context.Context
+type expiring struct {
+	context.Context //nolint:containedctx // it is one
 
 	once sync.Once
 	over chan struct{}
