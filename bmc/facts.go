@@ -30,9 +30,9 @@ type FactState string
 
 // The states of facts.
 const (
-	// FactKnown means that the BMC gave it.
+	// FactKnown means that the BMC reports it.
 	FactKnown FactState = "Known"
-	// FactAbsent means that the BMC says that there is none: no disk is in any bay.
+	// FactAbsent means that the BMC reports that there is none: every bay is empty.
 	FactAbsent FactState = "Absent"
 	// FactUnknown means that the BMC does not offer it, that it could not be read, or that the time ran out. A list may be
 	// incomplete then.
@@ -45,7 +45,7 @@ type Fact struct {
 	State FactState
 	// Source is where it was read, or was to be read: a Redfish path, "FRU 0", "Get System GUID". Empty where there is no such place.
 	Source string
-	// Message says why a fact is unknown, or what is odd about it.
+	// Message is the reason why a fact is unknown, or a remark on what is known.
 	Message string
 	// TimedOut is true for an unknown fact that a later inspection may find.
 	TimedOut bool

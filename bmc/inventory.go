@@ -41,7 +41,7 @@ type Inventory struct {
 	PowerSupplies []PowerSupply
 	// Health is that of the whole server.
 	Health Health
-	// Facts say for each of FactNames whether it is known, and where it comes from.
+	// Facts report for each of FactNames whether it is known, and its source.
 	Facts []Fact
 }
 
@@ -60,7 +60,7 @@ type Disk struct {
 	WWN string
 	// SizeBytes is the capacity; zero where it is not known.
 	SizeBytes int64
-	// Rotational is true for a hard disk and false for a solid state drive; nil where the BMC does not tell.
+	// Rotational is true for a hard disk and false for a solid state drive; nil where the BMC does not report it.
 	Rotational *bool
 	Health     Health
 }
@@ -72,7 +72,7 @@ type NIC struct {
 	MACAddress string
 	// SpeedMbps is the speed of the link; zero where it is not known.
 	SpeedMbps int
-	// LinkUp is nil where the BMC does not tell.
+	// LinkUp is nil where the BMC does not report it.
 	LinkUp *bool
 }
 

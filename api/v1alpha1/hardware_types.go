@@ -67,7 +67,7 @@ type Hardware struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PowerSupplies []PowerSupply `json:"powerSupplies,omitempty"`
-	// facts say for each part of the inventory whether it is known, and where it comes from.
+	// facts report for each part of the inventory whether it is known, and its source.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -81,9 +81,9 @@ type FactState string
 
 // The states of facts.
 const (
-	// FactKnown means that the BMC gave it.
+	// FactKnown means that the BMC reports it.
 	FactKnown FactState = "Known"
-	// FactAbsent means that the BMC says that there is none.
+	// FactAbsent means that the BMC reports that there is none.
 	FactAbsent FactState = "Absent"
 	// FactUnknown means that the BMC does not offer it, or that it could not be read. A list may be incomplete then.
 	FactUnknown FactState = "Unknown"
@@ -96,14 +96,14 @@ type Fact struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// state is Known, Absent (the BMC says that there is none) or Unknown (the BMC does not offer it, or it could not be read).
+	// state is Known, Absent (the BMC reports that there is none) or Unknown (the BMC does not offer it, or it could not be read).
 	// +required
 	State FactState `json:"state"`
 	// source is where it was read, such as the path of a Redfish resource, or "FRU 0".
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Source string `json:"source,omitempty"`
-	// message says why it is unknown, or what is odd about it.
+	// message is the reason why it is unknown, or a remark on what is known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`
@@ -171,7 +171,7 @@ type Disk struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	WWN string `json:"wwn,omitempty"`
-	// rotational is true for a hard disk and false for a solid state drive. It is absent where the BMC does not tell.
+	// rotational is true for a hard disk and false for a solid state drive. It is absent where the BMC does not report it.
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
 	// health is OK, Warning or Critical, where the BMC tells.
@@ -244,7 +244,7 @@ type NIC struct {
 	// speedMbps is the speed of the link, where the BMC tells.
 	// +optional
 	SpeedMbps int32 `json:"speedMbps,omitempty"`
-	// linkUp is true for a link that is up and false for one that is down. It is absent where the BMC does not tell.
+	// linkUp is true for a link that is up and false for one that is down. It is absent where the BMC does not report it.
 	// +optional
 	LinkUp *bool `json:"linkUp,omitempty"`
 }

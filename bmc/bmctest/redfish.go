@@ -211,10 +211,7 @@ func (m *Machine) etagNow() string {
 func (m *Machine) answer(w http.ResponseWriter, path string, o object) {
 	o["@odata.id"] = path
 	o["Id"] = path[strings.LastIndex(path, "/")+1:]
-	if path != "/redfish/v1" { // gofish reads the root by its schema
-		o = m.deform(o)
-	}
-	content, err := json.Marshal(o)
+	content, err := json.Marshal(m.deform(o))
 	if err != nil {
 		panic(err) // an emulator that cannot say what it is
 	}

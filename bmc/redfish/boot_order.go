@@ -66,8 +66,13 @@ func (c *conn) bootOrder() []string { return c.system.texts("Boot", "BootOrder")
 
 // ordersOnly is true where the BMC has a boot order and no override.
 func (c *conn) ordersOnly(ctx context.Context) bool {
-	c.byOrder = len(c.bootOrder()) > 0 && c.system.link("Boot", "BootOptions") != "" && c.bootSource(ctx) == nil
+	c.byOrder = c.hasOrder() && c.bootSource(ctx) == nil
 	return c.byOrder
+}
+
+// hasOrder is true where the system has a boot order, and says what stands in it.
+func (c *conn) hasOrder() bool {
+	return len(c.bootOrder()) > 0 && c.system.link("Boot", "BootOptions") != ""
 }
 
 // bootOptions reads the options that the boot order has, in its order.

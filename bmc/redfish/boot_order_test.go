@@ -38,11 +38,11 @@ func TestBootOrder(t *testing.T) {
 		return c
 	}
 	c := open()
+	g.Expect(c.BootWays()).To(Equal([]bmc.Way{wayBootOrder}))
 	description, err := c.Describe(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(description.Capabilities).To(ContainElements(bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk))
 	g.Expect(description.Capabilities).NotTo(ContainElement(bmc.CanBootCD))
-	g.Expect(c.BootWays()).To(Equal([]bmc.Way{wayBootOrder}))
 	g.Expect(c.BootOverride(ctx)).To(HaveField("Target", bmc.BootNone))
 
 	pxe := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
@@ -69,6 +69,10 @@ func TestBootOrder(t *testing.T) {
 	_, err = again.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, "")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.written).To(HaveLen(writes), "there is nothing to put back")
+
+	system, _ := s.resources[aSystem].(map[string]any)
+	system["Boot"].(map[string]any)["BootOrder"] = []any{"Boot0003", "Boot0001"}
+	g.Expect(again.BootOverride(ctx)).To(HaveField("Target", bmc.BootNone), "an order that somebody else changed afterwards is no override")
 
 	for _, unable := range []bmc.BootOverride{{Target: bmc.BootCD}, {Target: bmc.BootPXE, Mode: bmc.BootLegacy}} {
 		_, err = again.SetBootOverride(ctx, unable, "")

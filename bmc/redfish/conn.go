@@ -37,7 +37,7 @@ type conn struct {
 	byOrder bool
 	// expand is how resources are asked for together with those that they link to.
 	expand expansion
-	// cache holds what was read since an inspection began; nil outside of one, where everything is read afresh.
+	// cache holds what was read since an inspection began, or the description before it; nil otherwise: everything is read afresh.
 	cache map[string]resource
 }
 

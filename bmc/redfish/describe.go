@@ -8,9 +8,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Describe tells what the BMC says of itself.
+// Describe tells what the BMC says of itself. What it read is remembered for an inspection that follows at once.
 func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
-	if err := c.refresh(ctx); err != nil {
+	if err := c.refreshForInspection(ctx); err != nil {
 		return bmc.Description{}, err
 	}
 	manager := c.readManager(ctx)
@@ -42,6 +42,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	add(bmc.CanClock, manager.text("DateTime") != "")
 	// A capability that was not looked at in time is not missing.
 	if err := c.ended(ctx); err != nil {
+		c.cache = nil
 		return bmc.Description{}, wrap("Describe", err)
 	}
 	slices.Sort(description.Capabilities)

@@ -84,9 +84,9 @@ func FuzzAnswers(f *testing.F) {
 	}
 	answer := make(chan []byte, 1)
 	answer <- nil
-	status := http.StatusOK
+	status, oddRoot := http.StatusOK, false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.TrimSuffix(r.URL.Path, "/") == "/redfish/v1" {
+		if strings.TrimSuffix(r.URL.Path, "/") == "/redfish/v1" && !oddRoot {
 			_, _ = io.WriteString(w, `{}`)
 			return
 		}
@@ -99,7 +99,7 @@ func FuzzAnswers(f *testing.F) {
 	driver := &Driver{Permit: bmctest.Loopback}
 	f.Fuzz(func(t *testing.T, code uint8, body string) {
 		<-answer
-		status = []int{200, 200, 200, 400, 401, 404, 412, 500, 501}[int(code)%9]
+		status, oddRoot = []int{200, 200, 200, 400, 401, 404, 412, 500, 501}[int(code)%9], code%2 == 1
 		answer <- bytes.Clone([]byte(body))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()

@@ -30,8 +30,10 @@ type inspection struct {
 
 // Inspect reads the inventory. It asks for what is needed most first.
 func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
-	if err := c.refreshForInspection(ctx); err != nil {
-		return bmc.Inventory{}, err
+	if c.cache == nil { // nothing was read just now
+		if err := c.refreshForInspection(ctx); err != nil {
+			return bmc.Inventory{}, err
+		}
 	}
 	defer func() { c.cache = nil }()
 	n := &inspection{conn: c}
@@ -65,8 +67,8 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	return n.inventory, nil
 }
 
-// refreshForInspection reads the system afresh and begins to remember what is read. Where the system links to many devices, and the
-// service offers it, they come with it.
+// refreshForInspection reads the system afresh and begins to remember what is read. Every other call begins with reading the system and
+// forgets it. The devices that the system links to come with it, where they are several and the service offers that.
 func (c *conn) refreshForInspection(ctx context.Context) error {
 	devices := len(unique(c.system.links("PCIeDevices")))
 	c.renew()

@@ -206,7 +206,7 @@ func (n *inspection) accelerators(ctx context.Context) listing {
 	}
 	paths, _ := n.systemPaths(ctx) // where there is no such list, there is no other system
 	for _, system := range n.all(ctx, paths) {
-		if system.link("@odata.id") != n.path && !isServer(system) && n.isAlone(ctx) {
+		if system.link("@odata.id") != n.path && n.isAlone(ctx) { // so that it is no server
 			take(n.list(ctx, system.link("Processors")))
 		}
 	}

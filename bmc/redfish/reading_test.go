@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -43,7 +44,7 @@ func aServer(changes map[string]string) map[string]string {
 		"/redfish/v1/Managers":   `{"Members":[{"@odata.id":"/redfish/v1/Managers/1"}]}`,
 		"/redfish/v1/Managers/1": `{"@odata.type":"#Manager.v1_5_0.Manager","Id":"1","ManagerType":"BMC","FirmwareVersion":"2.1"}`,
 		"/redfish/v1/Chassis":    `{"Members":[{"@odata.id":"/redfish/v1/Chassis/1"}]}`,
-		aChassis: `{"@odata.type":"#Chassis.v1_10_0.Chassis","Id":"1","Name":"Chassis","ChassisType":"RackMount",
+		aChassis: `{"@odata.type":"#Chassis.v1_10_0.Chassis","Id":"1","Name":"Chassis","ChassisType":"RackMount","PowerState":"On",
 			"Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}]}}`,
 	}
 	for path, change := range changes {
@@ -221,6 +222,28 @@ func TestOutOfTime(t *testing.T) {
 	g.Expect(inventory.DIMMs).To(HaveLen(2))
 }
 
+// TestPartHangs: a resource that is never answered costs the rest of the inventory, and not what was read before it.
+func TestPartHangs(t *testing.T) {
+	g := NewWithT(t)
+	s := newTree(t, aServer(map[string]string{"/redfish/v1": `{}`}))
+	s.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != aSystem+"/Memory/A2" {
+			return false
+		}
+		<-r.Context().Done()
+		return true
+	}
+	driver := &Driver{Permit: loopback, RequestTimeout: 2 * time.Second}
+	defer driver.CloseIdleConnections()
+	c, err := driver.Open(t.Context(), s.serve(t, aSystem))
+	g.Expect(err).NotTo(HaveOccurred())
+	inventory, err := c.Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.CPUThreads).To(Equal(16))
+	g.Expect(inventory.Fact(bmc.FactMemory).TimedOut).To(BeTrue())
+	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOn), "the next call asks again")
+}
+
 // TestInspectCanceled: an inspection that nobody waits for any more gives no inventory.
 func TestInspectCanceled(t *testing.T) {
 	g := NewWithT(t)
@@ -244,31 +267,41 @@ func TestSharedEnclosure(t *testing.T) {
 	g := NewWithT(t)
 	power := `{"PowerSupplies":[{"Name":"PSU 1","Model":"P","PowerCapacityWatts":1000}]}`
 	two := map[string]string{
-		"/redfish/v1/Systems":         `{"Members":[{"@odata.id":"/redfish/v1/Systems/1"},{"@odata.id":"/redfish/v1/Systems/2"}]}`,
-		"/redfish/v1/Systems/2":       `{"PowerState":"On"}`,
-		"/redfish/v1/Chassis/E":       `{"Id":"E","Power":{"@odata.id":"/redfish/v1/Chassis/E/Power"},"Links":{"Contains":[{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}}`,
-		"/redfish/v1/Chassis/E/Power": power,
-		aChassis:                      `{"Id":"1","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
-		"/redfish/v1/Chassis/2":       `{"Id":"2","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/2"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
-		"/redfish/v1/Chassis":         `{"Members":[{"@odata.id":"/redfish/v1/Chassis/E"},{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}`,
+		"/redfish/v1/Systems":                  `{"Members":[{"@odata.id":"/redfish/v1/Systems/1"},{"@odata.id":"/redfish/v1/Systems/2"}]}`,
+		"/redfish/v1/Systems/2":                `{"PowerState":"On","Processors":{"@odata.id":"/redfish/v1/Systems/2/Processors"}}`,
+		"/redfish/v1/Systems/2/Processors":     `{"Members":[{"@odata.id":"/redfish/v1/Systems/2/Processors/GPU"}]}`,
+		"/redfish/v1/Systems/2/Processors/GPU": `{"@odata.type":"#Processor.v1_16_0.Processor","Id":"GPU","ProcessorType":"GPU"}`,
+		"/redfish/v1/Chassis/E":                `{"Id":"E","Power":{"@odata.id":"/redfish/v1/Chassis/E/Power"},"Links":{"Contains":[{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}}`,
+		"/redfish/v1/Chassis/E/Power":          power,
+		aChassis:                               `{"Id":"1","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
+		"/redfish/v1/Chassis/2":                `{"Id":"2","Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/2"}],"ContainedBy":{"@odata.id":"/redfish/v1/Chassis/E"}}}`,
+		"/redfish/v1/Chassis":                  `{"Members":[{"@odata.id":"/redfish/v1/Chassis/E"},{"@odata.id":"/redfish/v1/Chassis/1"},{"@odata.id":"/redfish/v1/Chassis/2"}]}`,
 	}
 	inventory, err := newTree(t, aServer(two)).open(t, aSystem).Inspect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(inventory.PowerSupplies).To(BeEmpty())
 	g.Expect(inventory.Fact(bmc.FactPowerSupplies).State).To(Equal(bmc.FactUnknown))
+	g.Expect(inventory.Devices).To(BeEmpty(), "the GPU is in the other one")
 
 	// Without links from the systems, the chassis tell.
 	unlinked := maps.Clone(two)
 	unlinked[aSystem] = `{"PowerState":"On"}`
 	unlinked["/redfish/v1/Chassis/1"] = `{"Id":"1","Power":{"@odata.id":"/redfish/v1/Chassis/1/Power"},"Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}]}}`
+	unlinked["/redfish/v1/Chassis/E"] = `{"Id":"E","Power":{"@odata.id":"/redfish/v1/Chassis/E/Power"}}`
 	unlinked["/redfish/v1/Chassis/1/Power"] = strings.ReplaceAll(power, "PSU 1", "own")
 	inventory, err = newTree(t, aServer(unlinked)).open(t, aSystem).Inspect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(inventory.PowerSupplies).To(ConsistOf(HaveField("Name", "own")))
 
-	// An enclosure with one system is the system's.
+	// The BMC of one of the nodes may not see the systems of the others.
 	one := maps.Clone(two)
+	one["/redfish/v1/Chassis/2"] = `{"Id":"2"}`
 	one["/redfish/v1/Systems"], one["/redfish/v1/Systems/2"] = `{"Members":[{"@odata.id":"/redfish/v1/Systems/1"}]}`, ""
+	inventory, err = newTree(t, aServer(one)).open(t, "").Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.PowerSupplies).To(BeEmpty())
+
+	// An enclosure with one node is the system's.
 	one["/redfish/v1/Chassis/E"] = strings.ReplaceAll(two["/redfish/v1/Chassis/E"], `,{"@odata.id":"/redfish/v1/Chassis/2"}`, "")
 	inventory, err = newTree(t, aServer(one)).open(t, "").Inspect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
@@ -333,4 +366,79 @@ func TestDiskKinds(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(diskOf(r).Rotational).To(Equal(want), properties)
 	}
+}
+
+// TestErrorBodies: an error that comes with success is an error: a part that could not be read, and no system.
+func TestErrorBodies(t *testing.T) {
+	g := NewWithT(t)
+	const missing = `{"error":{"code":"Base.1.4.ResourceMissingAtURI","message":"not found"}}`
+	s := newTree(t, aServer(nil))
+	s.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != aSystem+"/Memory/A2" && r.URL.Path != "/redfish/v1/Systems/2" {
+			return false
+		}
+		_, _ = io.WriteString(w, missing)
+		return true
+	}
+	delete(s.resources, aSystem+"/Memory/A2")
+	inventory, err := s.open(t, "").Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.DIMMs).To(ConsistOf(HaveField("Name", "A1")))
+	g.Expect(inventory.Fact(bmc.FactMemory)).To(And(HaveField("State", bmc.FactKnown), HaveField("Message", "1 of 2 resources could not be read")))
+	driver := &Driver{Permit: loopback}
+	defer driver.CloseIdleConnections()
+	_, err = driver.Open(t.Context(), s.serve(t, "/redfish/v1/Systems/2"))
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.NotFound))
+}
+
+// TestNICs: which interfaces are the server's own, each once.
+func TestNICs(t *testing.T) {
+	const list, host = aSystem + "/EthernetInterfaces", "/redfish/v1/Managers/1/HostInterfaces"
+	member := func(name string) string { return `{"@odata.id":"` + list + "/" + name + `"}` }
+	resources := map[string]string{
+		list: `{"Members":[` + strings.Join([]string{
+			member("9"), member("2"), member("3"), member("4"), member("5"), member("6"), member("ToManager"), member("8"), member("1"),
+		}, ",") + `]}`,
+		list + "/1":         `{"Id":"1","MACAddress":"52:54:00:00:00:01","LinkStatus":"LinkDown"}`,
+		list + "/2":         `{"Id":"2","MACAddress":"52-54-00-00-00-02","PermanentMACAddress":"52:54:00:00:FF:02","LinkStatus":"LinkUp","SpeedMbps":"25000"}`,
+		list + "/3":         `{"Id":"3","MACAddress":"Not Available","PermanentMACAddress":"525400000003","LinkStatus":null}`,
+		list + "/4":         `{"Id":"4","MACAddress":"52:54:00:00:00:04","Links":{"HostInterface":{"@odata.id":"` + host + `/1"}}}`,
+		list + "/5":         `{"Id":"5","MACAddress":"52:54:00:00:00:05","EthernetInterfaceType":"Virtual"}`,
+		list + "/6":         `{"Id":"6","MACAddress":"52:54:00:00:00:06"}`,
+		list + "/ToManager": `{"Id":"ToManager","MACAddress":"52:54:00:00:00:07"}`,
+		list + "/8":         `{"Id":"8","MACAddress":"00:00:00:00:00:00"}`,
+		list + "/9":         `{"Id":"9","MACAddress":"52:54:00:00:00:01"}`,
+		"/redfish/v1/Managers/1": `{"Id":"1","ManagerType":"BMC","EthernetInterfaces":{"@odata.id":"/redfish/v1/Managers/1/EthernetInterfaces"},
+			"HostInterfaces":{"@odata.id":"` + host + `"}}`,
+		"/redfish/v1/Managers/1/EthernetInterfaces":      `{"Members":[{"@odata.id":"/redfish/v1/Managers/1/EthernetInterfaces/eth0"}]}`,
+		"/redfish/v1/Managers/1/EthernetInterfaces/eth0": `{"Id":"eth0","MACAddress":"52:54:00:00:00:06"}`,
+		host:        `{"Members":[{"@odata.id":"` + host + `/1"}]}`,
+		host + "/1": `{"HostEthernetInterfaces":{"@odata.id":"` + list + `"}}`,
+	}
+	read := func() []bmc.NIC {
+		inventory, err := newTree(t, aServer(resources)).open(t, "").Inspect(t.Context())
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		return inventory.NICs
+	}
+	one := bmc.NIC{Name: "1", MACAddress: "52:54:00:00:00:01", LinkUp: new(false)}
+	two := bmc.NIC{Name: "2", MACAddress: "52:54:00:00:00:02", SpeedMbps: 25000, LinkUp: new(true)}
+	three := bmc.NIC{Name: "3", MACAddress: "52:54:00:00:00:03"}
+	NewWithT(t).Expect(read()).To(Equal([]bmc.NIC{one, two, three}), "the host interface names all of the server's: it means none")
+
+	resources[host+"/1"] = `{"HostEthernetInterfaces":{"@odata.id":"` + host + `/1/HostEthernetInterfaces"}}`
+	resources[host+"/1/HostEthernetInterfaces"] = `{"Members":[` + member("2") + `]}`
+	NewWithT(t).Expect(read()).To(Equal([]bmc.NIC{one, three}))
+}
+
+// TestOneDevice: a device that is shown three times, each time with a link to the one before, is one.
+func TestOneDevice(t *testing.T) {
+	g := NewWithT(t)
+	resources := richServer()
+	resources[aSystem+"/GraphicsControllers/1"] = `{"Id":"1","Name":"GC","Location":{"PartLocation":{"LocationType":"Slot"}},
+		"Links":{"Processors":[{"@odata.id":"` + aSystem + `/Processors/GPU"}]}}`
+	inventory, err := newTree(t, resources).open(t, "").Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inventory.Devices).To(ConsistOf(
+		bmc.Device{Class: "GPU", Name: "GPU", Model: "H100", Serial: "G1", Firmware: "1"}, bmc.Device{Name: "NIC", Serial: "N1"},
+	))
 }

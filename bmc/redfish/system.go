@@ -26,6 +26,7 @@ func (c *conn) findSystem(ctx context.Context) error {
 		return err
 	}
 	c.quirk, c.quirks = quirksOf(c.vendor(), c.system.text("Model"), "")
+	c.byOrder = c.hasOrder() && !offersOverride(c.system) && c.settings() == ""
 	return nil
 }
 

@@ -80,6 +80,7 @@ var lifecycleMutants = []mutant{
 	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},
 	{"a running server is offered", offerFile, `case want == "" && v.notOff():`, "case false:"},
 	{"a server that a machine says it runs on is offered", offerFile, `case v.SaidToRun != "":`, "case false:"},
+	{"an inventory for which time ran out is whole", viewFile, "	if v.BMC.Partial {\n", "	if false {\n"},
 
 	// Releasing and cleaning.
 	{"a power-off is not confirmed", releaseFile, "		if !v.confirmedOff(s) {\n", "		if false {\n"},
