@@ -17,7 +17,7 @@ import (
 
 func TestAMTConforms(t *testing.T) {
 	bmctest.Test(t, bmctest.Subject{
-		Open: testDriver().OpenAMT, Endpoint: (&amtServer{}).endpoint(t),
+		Open: testDriver().OpenAMT, Endpoint: (&amtServer{}).endpoint(t), Settle: settle,
 		Must: []bmc.Capability{bmc.CanBootPXE, bmc.CanCycle, bmc.CanForceOff, bmc.CanPowerOn, bmc.CanReset, bmc.CanShutDown},
 		Known: map[string]bmctest.Known{
 			"boots from the network always":          {Error: "AMT overrides the next boot only", Why: "there is no other boot option"},

@@ -89,7 +89,7 @@ func probed(t *testing.T) (host string) {
 
 func TestIpmitoolConforms(t *testing.T) {
 	d, _, endpoint := fakeIpmitool(t)
-	bmctest.Test(t, bmctest.Subject{Open: d.OpenIpmitool, Endpoint: endpoint, Must: []bmc.Capability{
+	bmctest.Test(t, bmctest.Subject{Open: d.OpenIpmitool, Endpoint: endpoint, Settle: settle, Must: []bmc.Capability{
 		bmc.CanBootCD, bmc.CanBootDisk, bmc.CanBootPXE, bmc.CanCycle, bmc.CanForceOff, bmc.CanNMI, bmc.CanPowerOn, bmc.CanReset, bmc.CanShutDown,
 	}})
 }
@@ -268,7 +268,7 @@ func TestRealIpmitoolConforms(t *testing.T) {
 		t.Run("cipher suite "+suite, func(t *testing.T) {
 			_, endpoint := emulated(t)
 			endpoint.URL.RawQuery = "cipherSuite=" + suite
-			bmctest.Test(t, bmctest.Subject{Open: testDriver().OpenIpmitool, Endpoint: endpoint, Must: []bmc.Capability{
+			bmctest.Test(t, bmctest.Subject{Open: testDriver().OpenIpmitool, Endpoint: endpoint, Settle: settle, Must: []bmc.Capability{
 				bmc.CanBootPXE, bmc.CanCycle, bmc.CanForceOff, bmc.CanNMI, bmc.CanPowerOn, bmc.CanReset, bmc.CanShutDown,
 			}})
 		})

@@ -26,6 +26,9 @@ const (
 	password = "correct horse staple"
 )
 
+// settle is how long a server may take to obey. These protocols show no restart of a server that is cycled at once, so the conformance suite waits as long.
+const settle = 3 * time.Second
+
 // testDriver may speak to this machine, and is impatient.
 func testDriver() *Driver {
 	return &Driver{Permit: bmc.Permit{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CallTimeout: 10 * time.Second}

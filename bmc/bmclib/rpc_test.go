@@ -113,7 +113,7 @@ func (h *hook) endpoint(t *testing.T) bmc.Endpoint {
 }
 
 func TestRPCConforms(t *testing.T) {
-	bmctest.Test(t, bmctest.Subject{Open: testDriver().OpenRPC, Endpoint: (&hook{}).endpoint(t), Must: []bmc.Capability{
+	bmctest.Test(t, bmctest.Subject{Open: testDriver().OpenRPC, Endpoint: (&hook{}).endpoint(t), Settle: settle, Must: []bmc.Capability{
 		bmc.CanBootCD, bmc.CanBootDisk, bmc.CanBootPXE, bmc.CanCycle, bmc.CanForceOff, bmc.CanPowerOn, bmc.CanReset, bmc.CanShutDown,
 	}})
 }

@@ -206,6 +206,19 @@ func TestGiveBackRefused(t *testing.T) {
 	g.Expect(machine.Refused()).To(BeNumerically("<", 5))
 }
 
+// TestInterruptedRestart: a server is not given back in the middle of a cycle, although its BMC says all the time that it is on.
+func TestInterruptedRestart(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		g := NewWithT(t)
+		machine, subject := strict(t, bmctest.Options{On: on}, bmctest.StalePower, bmctest.DropsInTransition)
+		outcome, err := interrupt(t, subject, func() bool { return slices.Contains(machine.CommandNames(), "PowerCycle") })
+		g.Expect(err).To(MatchError(context.Canceled))
+		g.Expect(outcome.Restored).To(BeTrue())
+		g.Expect(machine.On()).To(Equal(on))
+		g.Expect(machine.Commands()).NotTo(ContainElement(HaveField("InTransition", true)))
+	}
+}
+
 // TestFoundInTransition: what a server that is in transition is left as is what it is after that.
 func TestFoundInTransition(t *testing.T) {
 	g := NewWithT(t)

@@ -25,7 +25,7 @@ var bootMutants = []mutant{
 	{"a second requester is no reason to end a boot", "attempt.go", "		return secondRequesterError{what, *bound, from.String()}\n", "		return nil\n"},
 	{"the bootstrap data is decided on by the cache", "seed.go", "			return b.aroundLive(ctx, boot)\n", "			return b.around(ctx, boot)\n"},
 	{"a token is good for any purpose", "token.go", "seal(key, string(p), boot.Namespace", "seal(key, boot.Namespace"},
-	{"a token is good for any boot", "token.go", "strconv.FormatInt(int64(spec.Number), 10)", `""`},
+	{"a token is good for any boot", "token.go", "strconv.FormatInt(int64(spec.Number), 10)", "strconv.FormatInt(0, 10)"},
 	{"an empty key makes tokens", "token.go", "		if len(key) == 0 {\n", "		if false {\n"},
 	{"good tokens have no budget", "attempt.go", "case likely && !b.within(s.host):", "case false:"},
 	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},
