@@ -81,8 +81,7 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:default=amd64
 	Architecture Architecture `json:"architecture,omitempty"`
 
-	// failureDomain names the failure domain (a rack, a row, a power feed) that the server stands in. It has the form of a label value, so
-	// that an image can set it as a label of the Node.
+	// failureDomain names the failure domain (a rack, a row, a power feed) of the server. It is a label value: images label Nodes with it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -10,6 +10,10 @@ import (
 // MachineFinalizer keeps a BareMetalMachine until its host is released.
 const MachineFinalizer = "baremetalmachine.infrastructure.cluster.x-k8s.io"
 
+// ChosenHostAnnotation on a BareMetalMachine names the BareMetalHost that the machine claims, with the UID and the version of it that was chosen:
+// NAME/UID/RESOURCEVERSION. The provider writes it before the claim, and leaves it there after.
+const ChosenHostAnnotation = "baremetalmachine.infrastructure.cluster.x-k8s.io/chosen-host"
+
 // BareMetalMachineSpec says which host a machine needs and what the host boots.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || has(self.providerID) && self.providerID == oldSelf.providerID",message="providerID cannot be changed: replace the Machine"
 type BareMetalMachineSpec struct {

@@ -60,6 +60,7 @@ type Reconciler struct {
 // scope is what one reconcile works on.
 type scope struct {
 	machine   *v1alpha1.BareMetalMachine
+	before    *v1alpha1.BareMetalMachine // the machine as the API server has it, as far as this reconcile knows
 	owner     *clusterv1.Machine
 	cluster   *clusterv1.Cluster
 	host      *v1alpha1.BareMetalHost    // the host that the machine has, once reconcileHeld found it
@@ -120,9 +121,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	if err := r.ensureFinalizer(ctx, s); err != nil {
 		return controllers.Result(err)
 	}
-	before := s.machine.DeepCopy()
+	s.before = s.machine.DeepCopy()
 	defer func() {
-		wait, err := r.tell(ctx, before, s)
+		wait, err := r.tell(ctx, s.before, s)
 		if reterr = kerrors.NewAggregate([]error{reterr, err}); reterr == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
 			result.RequeueAfter = wait
 		}

@@ -13,7 +13,7 @@ import (
 // ClaimFor is the part of a reconcile that claims a host, without what is written to the machine. It sets the machine's hostRef when it got
 // one, and else the condition that says why not.
 func (r *Reconciler) ClaimFor(ctx context.Context, m *v1alpha1.BareMetalMachine, owner *clusterv1.Machine) error {
-	_, err := r.reconcileClaim(ctx, &scope{machine: m, owner: owner})
+	_, err := r.reconcileClaim(ctx, &scope{machine: m, before: m.DeepCopy(), owner: owner})
 	return err
 }
 

@@ -157,12 +157,31 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		}
 	}
 	if s.host == nil {
+		if err := r.finishClaim(ctx, s); err != nil {
+			return err
+		}
+	}
+	if s.host == nil {
 		controllerutil.RemoveFinalizer(s.machine, v1alpha1.MachineFinalizer)
 		return nil
 	}
 	message := waitsForRelease(s.host)
 	setDeleting(s.machine, message)
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonReleasing, message)
+	return nil
+}
+
+// finishClaim claims the host that a machine which is being deleted chose, if a claim of it can still succeed: a process that led before would otherwise
+// claim it for a machine that is gone. The host is released then as any other.
+func (r *Reconciler) finishClaim(ctx context.Context, s *scope) error {
+	host, err := r.chosen(ctx, s.machine)
+	if err != nil || host == nil {
+		return err
+	}
+	if err := claim.Claim(ctx, r.Client, host, s.machine.Name); err != nil {
+		return err
+	}
+	s.hold([]v1alpha1.BareMetalHost{*host})
 	return nil
 }
 
