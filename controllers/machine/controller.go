@@ -47,6 +47,7 @@ type Reconciler struct {
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
 	WatchFilter string
 
+	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
 	free     free
 	assumed  claim.Assumed
 	tellings tellings
@@ -72,7 +73,7 @@ type scope struct {
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
-	r.provisioned, r.pace = lru.New(4096), controllers.NewPace()
+	r.provisioned, r.pace, r.metadata = lru.New(4096), controllers.NewPace(), mgr.GetCache()
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) (err error) {
 		return r.reconcileDelete(ctx, s)
 	}
 	for _, phase := range []func(context.Context, *scope) (bool, error){
-		r.reconcileHeld, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
+		r.reconcileBootstrapSecret, r.reconcileHeld, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
 	} {
 		if done, err := phase(ctx, s); err != nil || done {
 			return err
