@@ -75,8 +75,8 @@ type BareMetalHostStatus struct {
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready, BMCReady, Verified, Available, Booted, BootProgress
-	// and Paused.
+	// conditions say what is well and what is wrong: Ready, BMCReady, Verified, Available, Booted, BootProgress,
+	// RunsProvider and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -164,6 +164,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonInspecting, "The inventory has not been read yet")
 	}
 	setAvailable(set, view, step)
+	setRunsProvider(host, view)
 	if view.Claimed() {
 		if view.Provisioned() && !slices.Contains(notBooted, step.State) {
 			set(v1alpha1.BootedCondition, true, v1alpha1.ReasonBooted, "")

@@ -81,7 +81,9 @@ func TestFailover(t *testing.T) {
 	newHost(t, namespace, "h-0", 2, nil) // by its name it comes first
 
 	start(t)
-	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.HostRef).To(HaveValue(HaveField("Name", "h-1"))) })
+	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(m.Status.HostRef).To(HaveValue(HaveField("Name", "h-1")))
+	})
 	close(before.deliver)
 	var err error
 	g.Eventually(before.outcome).Should(Receive(&err))

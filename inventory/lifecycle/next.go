@@ -106,9 +106,8 @@ func Next(v View, s Settings) Step {
 	if step.Action == Release {
 		step = v.voidFirst(step)
 	}
-	if step.Action == "" {
-		step.Action = Nothing
-	}
+	step = v.spareOwnServer(step, s)
+	step.Action = cmp.Or(step.Action, Nothing)
 	return step
 }
 

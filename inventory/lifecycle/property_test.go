@@ -143,6 +143,7 @@ func (d draw) consumer() *Consumer {
 func (d draw) wishes(v *View) {
 	v.AskNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")
+	v.RunsProvider, v.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")
 	v.ReleaseUnfenced = pick(d, "unfenced", "", "", "", "anna")
 	v.PowerRequests = PowerRequests{
 		Cycles: pick(d, "cycle", nil, []string{"cycle/anna"}), On: pick(d, "on", nil, []string{"on/anna"}),

@@ -37,6 +37,10 @@ type View struct {
 	ReleaseUnfenced string
 	// PowerRequests are what people want of the server's power, by annotations.
 	PowerRequests PowerRequests
+	// RunsProvider is true when the provider runs on the host's server: the process that asks.
+	RunsProvider bool
+	// PowerOffProvider says who wants that server powered off all the same where that is to be done, and why; empty when nobody does.
+	PowerOffProvider string
 	// Paused is true when the host itself is paused.
 	Paused bool
 	// AskNow is true when a person wants the BMC to be asked now, whatever happened before.
