@@ -87,14 +87,14 @@ func (r *Reconciler) chosen(ctx context.Context, m *v1alpha1.BareMetalMachine) (
 		return nil, nil //nolint:nilnil // none is a valid answer
 	}
 	host := &v1alpha1.BareMetalHost{}
-	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: choice.Name}, host)
-	if client.IgnoreNotFound(err) != nil {
+	switch err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: choice.Name}, host); {
+	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("read the host that the machine chose: %w", err)
-	}
-	if err != nil || !choice.Open(host) {
+	case err == nil && choice.Open(host):
+		return host, nil
+	default:
 		return nil, nil //nolint:nilnil // none is a valid answer
 	}
-	return host, nil
 }
 
 // choose records the choice of a machine. What this reconcile made of the machine otherwise is written at its end.

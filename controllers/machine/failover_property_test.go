@@ -3,8 +3,8 @@ package machine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -112,7 +112,7 @@ func (w *world) changeHost(t *rapid.T) {
 		g.Expect(w.api.Update(t.Context(), &h)).To(Succeed())
 	default:
 		h.Status.Power = v1alpha1.PowerOff
-		h.Labels = map[string]string{"changed": fmt.Sprint(len(w.hosts[name]))}
+		h.Labels = map[string]string{"changed": strconv.Itoa(len(w.hosts[name]))}
 		g.Expect(w.api.Update(t.Context(), &h)).To(Succeed())
 	}
 }
