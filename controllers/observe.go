@@ -139,6 +139,9 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 			view.Furthest = s
 		}
 	}
+	if view.CurrentBoot() != nil { // the Node of a boot whose claim ended is not that of the host any more
+		view.Node = NodeOf(boot)
+	}
 	if p := Problem(boot); p != nil {
 		view.Problem = &p.BootFailure
 	}

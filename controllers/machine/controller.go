@@ -195,6 +195,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 // tell writes what a reconcile made of a machine and tells what happened, or returns how long to wait until it does.
 func (r *Reconciler) tell(ctx context.Context, before *v1alpha1.BareMetalMachine, s *scope) (time.Duration, error) {
 	setReady(s.machine)
+	setPhase(s.machine, s.host)
 	if wait := r.untold(before, s.machine, time.Now()); wait > 0 {
 		return wait, nil
 	}
@@ -215,6 +216,7 @@ func (r *Reconciler) tell(ctx context.Context, before *v1alpha1.BareMetalMachine
 func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine, now time.Time) time.Duration {
 	bare := func(m *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalMachine {
 		m = m.DeepCopy()
+		m.Status.Phase, m.Status.LastOperation = "", controllers.BareOperation(m.Status.LastOperation)
 		claimed := conditions.Get(m, v1alpha1.HostClaimedCondition)
 		m.Status.Conditions = controllers.Bare(m.Status.Conditions)
 		if claimed != nil {

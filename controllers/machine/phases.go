@@ -97,6 +97,9 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 		return false, err
 	}
 	attempt := controllers.CurrentBoot(s.host, cached)
+	if attempt != nil { // what is known of the Node of a boot whose record is lost is the best there is
+		setNode(s, controllers.NodeOf(cached))
+	}
 	id := inventory.ProviderID(s.host.Namespace, s.host.Name, m.Name)
 	if m.Spec.ProviderID == "" && attempt != nil && attempt.ReportedAt != nil {
 		// It is permanent, and the cache may be behind: it may show the host and the boot of a machine of the same name that is gone. The boot of that
@@ -212,6 +215,35 @@ func (r *Reconciler) tellDeleting(ctx context.Context, m *v1alpha1.BareMetalMach
 	setReady(m)
 	_, err := r.write(ctx, before, m)
 	return err
+}
+
+// setNode writes what is known of the machine's Node.
+func setNode(s *scope, node *v1alpha1.ObservedNode) {
+	s.machine.Status.NodeName = ""
+	if node != nil && node.Mismatch == nil {
+		s.machine.Status.NodeName = node.Name
+	}
+	controllers.SetNodeMatched(s.machine, node, s.owner.Spec.Version)
+}
+
+// setPhase summarises where the machine is. What was done last to its host is shown beside.
+func setPhase(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
+	m.Status.LastOperation = nil
+	switch {
+	case host == nil && m.Status.FailureReason == v1alpha1.ReasonHostLost:
+		m.Status.Phase = v1alpha1.MachineHostLost
+		return
+	case host == nil:
+		m.Status.Phase = v1alpha1.MachinePending
+		return
+	}
+	m.Status.LastOperation = host.Status.LastOperation
+	switch phase := host.Status.Phase; phase {
+	case "", v1alpha1.PhaseRegistering, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable: // its status does not show the claim yet
+		m.Status.Phase = string(v1alpha1.PhaseClaimed)
+	default:
+		m.Status.Phase = string(phase)
+	}
 }
 
 // setReady summarises, in the order in which things happen.

@@ -73,6 +73,8 @@ type View struct {
 	RestartedAt time.Time
 	// NodeLostAt is when the server's Node was seen to be lost with that; zero if it was not.
 	NodeLostAt time.Time
+	// Node is the Node that the server runs, as it was observed in the boot; nil without one. Nothing is decided by it.
+	Node *v1alpha1.ObservedNode
 	// Problem is what keeps the boot server from serving the boot.
 	Problem *v1alpha1.BootFailure
 	// Line is where the host stands among those that wait to boot; nil when it may begin a boot attempt.
