@@ -83,6 +83,25 @@ func lastStage(boot *v1alpha1.BareMetalBoot) v1alpha1.BootStage {
 	return last
 }
 
+// ApplyNode writes the Node that the server of a boot runs to the status of the boot, with the stage Node where it is the machine's. Nil writes that there
+// is none. Both have one owner, so each is written with the other. What is awaited is written too: an owner that applies nothing would leave status null.
+func ApplyNode(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoot, node *v1alpha1.ObservedNode, stages ...v1alpha1.ObservedStage) error {
+	furthest := lastStage(boot)
+	if len(stages) > 0 && stageRank(v1alpha1.StageNode) > stageRank(furthest) {
+		furthest = v1alpha1.StageNode
+	}
+	return applyBootStatus(ctx, c, client.ObjectKeyFromObject(boot), "node",
+		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.Awaited(furthest), Node: node, Stages: stages})
+}
+
+// NodeOf returns the Node that was observed in a boot, nil if the status shows none.
+func NodeOf(boot *v1alpha1.BareMetalBoot) *v1alpha1.ObservedNode {
+	if boot == nil || boot.Status.Node == nil || boot.Status.Node.Number != boot.Spec.Number {
+		return nil
+	}
+	return boot.Status.Node
+}
+
 // ApplyProblem writes what keeps a boot from being served to its status, and nothing else.
 func ApplyProblem(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.BootProblem) error {
 	return applyBootStatus(ctx, c, boot, "problem", v1alpha1.BareMetalBootStatus{Problem: &p})

@@ -120,6 +120,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: moved && !host.DeletionTimestamp.IsZero(),
 		Paused: annotations.HasPaused(host), AskNow: askNow, MoveBlocked: blocked, Consumer: consumer.view(),
 		Detached: said(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: said(host, v1alpha1.ReleaseUnfencedAnnotation), PowerRequests: powerRequests(host),
+		PowerOffProvider: said(host, v1alpha1.PowerOffProviderAnnotation),
 	}
 	if boot == nil {
 		return view
@@ -137,6 +138,9 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		case stageRank(s.Stage) > stageRank(view.Furthest.Stage):
 			view.Furthest = s
 		}
+	}
+	if view.CurrentBoot() != nil { // the Node of a boot whose claim ended is not that of the host any more
+		view.Node = NodeOf(boot)
 	}
 	if p := Problem(boot); p != nil {
 		view.Problem = &p.BootFailure

@@ -33,3 +33,24 @@ func TestOwnerDeleting(t *testing.T) {
 		})
 	}
 }
+
+// TestViewNode: a host shows the Node of its claim's boot, and none of the machine before.
+func TestViewNode(t *testing.T) {
+	g := NewWithT(t)
+	host := &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, Boots: 2}}
+	boot := &v1alpha1.BareMetalBoot{
+		Spec:   v1alpha1.BareMetalBootSpec{Number: 2, ClaimID: "c"},
+		Status: v1alpha1.BareMetalBootStatus{Node: &v1alpha1.ObservedNode{Name: "n", Number: 2}},
+	}
+	view := func() *v1alpha1.ObservedNode {
+		return controllers.View(host, boot, &controllers.Consumer{}, time.Now()).Node
+	}
+	g.Expect(view()).To(Equal(boot.Status.Node))
+	boot.Status.Node.Number = 1
+	g.Expect(view()).To(BeNil(), "it was observed in an earlier boot")
+	boot.Status.Node.Number = 2
+	boot.Spec.VoidedAt = new(metav1.Now())
+	g.Expect(view()).To(BeNil(), "the claim ended")
+	boot.Spec.VoidedAt, host.Spec.ConsumerRef = nil, nil
+	g.Expect(view()).To(BeNil(), "nobody has the host")
+}

@@ -53,8 +53,9 @@ const (
 	EventBMCReady           = "BMCReady"
 	EventBMCAsked           = "BMCAsked"
 
-	EventNoHostFits = "NoHostFits"
-	EventHostLost   = "HostLost"
+	EventNoHostFits   = "NoHostFits"
+	EventHostLost     = "HostLost"
+	EventNodeMismatch = "NodeMismatch"
 )
 
 // maxNote is how long the API server lets an event's note be.

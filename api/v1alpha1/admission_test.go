@@ -113,9 +113,11 @@ func expectRefused(t *testing.T, err error, field, remedy string) {
 func TestHostRefused(t *testing.T) {
 	type host = *v1alpha1.BareMetalHost
 	const (
-		address = "spec.bmc.address"
-		mac     = "spec.bootMACAddress"
+		address       = "spec.bmc.address"
+		mac           = "spec.bootMACAddress"
+		failureDomain = "spec.failureDomain"
 	)
+	domain := func(name string) func(host) { return func(h host) { h.Spec.FailureDomain = name } }
 	at := func(a string) func(host) { return func(h host) { h.Spec.BMC.Address = a } }
 	boots := func(m string) func(host) { return func(h host) { h.Spec.BootMACAddress = m } }
 	logsInWith := func(s string) func(host) { return func(h host) { h.Spec.BMC.CredentialsSecretName = s } }
@@ -180,6 +182,11 @@ func TestHostRefused(t *testing.T) {
 		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
 		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "None", "Manual"`},
 		{"unfenced at once", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(59)) }, "spec.releaseUnfencedAfterSeconds", "should be greater than or equal to 60"},
+		{"failure domain of two lines", domain("rack-1\nrack-2"), failureDomain, "must have the form of a label value"},
+		{"failure domain ending in a newline", domain("rack-1\n"), failureDomain, "must have the form of a label value"},
+		{"failure domain in quotes", domain(`"rack-1"`), failureDomain, "must have the form of a label value"},
+		{"failure domain of two words", domain("rack 1"), failureDomain, "must have the form of a label value"},
+		{"failure domain too long", domain(strings.Repeat("a", 64)), failureDomain, "Too long"},
 		{"maintenance without a reason", func(h host) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }, "spec.maintenance.reason", "Required value"},
 	})
 }
@@ -214,6 +221,7 @@ func TestHostAccepted(t *testing.T) {
 			h.Spec.BootMode, h.Spec.Architecture, h.Spec.Power = v1alpha1.BootModeLegacy, v1alpha1.ArchitectureARM64, v1alpha1.PowerOff
 		}},
 		{"Secure Boot", func(h host) { h.Spec.BootMode = v1alpha1.BootModeUEFISecureBoot }},
+		{"the longest failure domain", func(h host) { h.Spec.FailureDomain = "Row_2.rack-1" + strings.Repeat("a", 51) }},
 		{"maintenance with a reason", func(h host) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }},
 	})
 }

@@ -197,9 +197,33 @@ type BareMetalBootStatus struct {
 	// +listMapKey=stage
 	Stages []ObservedStage `json:"stages,omitempty"`
 
+	// node is the Node of the workload cluster that the server runs, also where it does not match the machine. The node controller writes it.
+	// +optional
+	Node *ObservedNode `json:"node,omitempty"`
+
 	// problem is what last kept the boot server from serving the boot. It is over where a stage has a later time, or number is that of an earlier boot.
 	// +optional
 	Problem *BootProblem `json:"problem,omitempty"`
+}
+
+// ObservedNode is a Node that a server runs.
+type ObservedNode struct {
+	// name is the name of the Node.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// number is the boot that it was observed in.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Number int32 `json:"number,omitempty"`
+	// kubeletVersion is the version that the kubelet reports.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	KubeletVersion string `json:"kubeletVersion,omitempty"`
+	// mismatch is why Cluster API does not find the Node for the Machine, or must not; absent for the machine's Node.
+	// +optional
+	Mismatch *BootFailure `json:"mismatch,omitempty"`
 }
 
 // BootProblem is what keeps the boot server from serving a boot.

@@ -26,6 +26,9 @@ const (
 	HostClaimedCondition = "HostClaimed"
 	// HostBootedCondition is True when the machine's host runs it.
 	HostBootedCondition = "HostBooted"
+	// NodeMatchedCondition is True when the Node of the machine was found in its cluster, and False when the host runs a Node that is not the machine's.
+	// It is absent before. Ready does not depend on it. A BareMetalHost has it too while a machine has the host.
+	NodeMatchedCondition = "NodeMatched"
 	// DeletingCondition says what the deletion of the machine waits for.
 	DeletingCondition = "Deleting"
 )
@@ -141,7 +144,9 @@ const (
 	ReasonCommandLineTooLong = "CommandLineTooLong"
 	// ReasonBootSourceInvalid means that no boot script can be made of the machine's spec.boot for its host.
 	ReasonBootSourceInvalid = "BootSourceInvalid"
-	// ReasonBootstrapDataUnavailable means that the bootstrap Secret is gone, has no value, or holds what the host cannot be given.
+	// ReasonBootstrapDataInvalid means that the bootstrap Secret has a format, or holds data, that no host can be given.
+	ReasonBootstrapDataInvalid = "BootstrapDataInvalid"
+	// ReasonBootstrapDataUnavailable means that the bootstrap Secret is gone, has no value, or may not be read.
 	ReasonBootstrapDataUnavailable = "BootstrapDataUnavailable"
 	// ReasonNoAddress means that DHCP has no address for the server.
 	ReasonNoAddress = "NoAddress"
@@ -158,6 +163,18 @@ const (
 	ReasonRestarted = "Restarted"
 	// ReasonReleasing means that the host is being powered off and cleaned.
 	ReasonReleasing = "Releasing"
+)
+
+// Reasons of NodeMatched.
+const (
+	// ReasonNodeMatched means that the Node of the machine was found.
+	ReasonNodeMatched = "NodeMatched"
+	// ReasonNodeProviderIDDiffers means that the host's server runs a Node with the provider ID of something else: Cluster API does not find it.
+	ReasonNodeProviderIDDiffers = "NodeProviderIDDiffers"
+	// ReasonNodeSystemUUIDDiffers means that a Node has the machine's provider ID and runs on another server.
+	ReasonNodeSystemUUIDDiffers = "NodeSystemUUIDDiffers"
+	// ReasonKubeletVersionDiffers means that the Node was found, and its kubelet has another version than the Machine asks for.
+	ReasonKubeletVersionDiffers = "KubeletVersionDiffers"
 )
 
 // Reasons of HostClaimed and Deleting, and of ControlPlaneEndpointSet.

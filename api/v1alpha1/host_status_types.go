@@ -76,12 +76,12 @@ type BareMetalHostStatus struct {
 	// +optional
 	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
 
-	// lastOperation is the last thing done to the server through its BMC.
+	// lastOperation is the last thing done to the server through its BMC, or what is being done now.
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready, BMCReady, Verified, Available, Booted, BootProgress
-	// and Paused.
+	// conditions say what is well and what is wrong: Ready, BMCReady, Verified, Available, Booted, BootProgress,
+	// NodeMatched, RunsProvider and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -179,13 +179,13 @@ type Operation struct {
 	// startedAt is when it was begun.
 	// +required
 	StartedAt metav1.Time `json:"startedAt,omitzero"`
-	// endedAt is when it ended.
+	// endedAt is when it ended; absent while it is in progress.
 	// +optional
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
-	// outcome is how it went.
+	// outcome is how it went; absent while it is in progress.
 	// +optional
 	Outcome OperationOutcome `json:"outcome,omitempty"`
-	// message says what went wrong.
+	// message says what went wrong. While the operation is in progress, it says what went wrong the last time that it was tried.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

@@ -71,10 +71,11 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:default=amd64
 	Architecture Architecture `json:"architecture,omitempty"`
 
-	// failureDomain names the failure domain (a rack, a row, a power feed) that the server stands in.
+	// failureDomain names the failure domain (a rack, a row, a power feed) of the server. It is a label value: images label Nodes with it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must have the form of a label value: letters, digits, '-', '_' and '.', with a letter or digit at both ends"
 	FailureDomain string `json:"failureDomain,omitempty"`
 
 	// network is the network of the operating system that the host runs: addresses, bonds, VLANs, DNS. Without it the operating

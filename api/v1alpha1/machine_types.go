@@ -10,6 +10,10 @@ import (
 // MachineFinalizer keeps a BareMetalMachine until its host is released.
 const MachineFinalizer = "baremetalmachine.infrastructure.cluster.x-k8s.io"
 
+// ChosenHostAnnotation on a BareMetalMachine names the BareMetalHost that the machine claims, with the UID and the version of it that was chosen:
+// NAME/UID/RESOURCEVERSION. The provider writes it before the claim, and leaves it there after.
+const ChosenHostAnnotation = "baremetalmachine.infrastructure.cluster.x-k8s.io/chosen-host"
+
 // BareMetalMachineSpec says which host a machine needs and what the host boots.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || has(self.providerID) && self.providerID == oldSelf.providerID",message="providerID cannot be changed: replace the Machine"
 type BareMetalMachineSpec struct {
@@ -256,13 +260,37 @@ type BareMetalMachineStatus struct {
 	// +optional
 	FailureMessage string `json:"failureMessage,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready, HostClaimed, HostBooted, Deleting and Paused.
+	// phase summarises where the machine is: Pending without a host, HostLost when its host is gone, and otherwise the phase of its host
+	// (kubectl explain baremetalhost.status.phase).
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Phase string `json:"phase,omitempty"`
+
+	// nodeName is the name of the machine's Node in its cluster.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName,omitempty"`
+
+	// lastOperation is that of the machine's host.
+	// +optional
+	LastOperation *Operation `json:"lastOperation,omitempty"`
+
+	// conditions say what is well and what is wrong: Ready, HostClaimed, HostBooted, NodeMatched, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// The phases of a machine without a host. That of any other machine is the HostPhase of its host.
+const (
+	// MachinePending means that the machine has no host yet.
+	MachinePending = "Pending"
+	// MachineHostLost means that the host that the machine ran on is gone from the inventory.
+	MachineHostLost = "HostLost"
+)
 
 // Initialization tells Cluster API how far the initial provisioning is.
 // +kubebuilder:validation:MinProperties=1
@@ -288,10 +316,11 @@ type HostReference struct {
 // +kubebuilder:resource:path=baremetalmachines,scope=Namespaced,categories=cluster-api,shortName=bmm
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster that the machine belongs to"
 // +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.status.hostRef.name`,description="BareMetalHost that the machine has"
-// +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`,description="Whether the host has booted"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the machine is"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Node",type=string,priority=1,JSONPath=`.status.nodeName`,description="Node that the machine runs"
 // +kubebuilder:printcolumn:name="Machine",type=string,priority=1,JSONPath=`.metadata.ownerReferences[?(@.kind=="Machine")].name`,description="Machine that owns this object"
 // +kubebuilder:printcolumn:name="ProviderID",type=string,priority=1,JSONPath=`.spec.providerID`,description="Provider ID of the node"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong"

@@ -165,9 +165,13 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, pool *bmc
 	if err != nil {
 		return fmt.Errorf("set up the connections to the workload clusters: %w", err)
 	}
+	ownNode, err := host.OwnNode(ctx, reader, os.Getenv("NODE_NAME"))
+	if err != nil {
+		return err
+	}
 	return errors.Join(
 		(&host.Reconciler{
-			Client: c, APIReader: reader, Pool: pool, Recorder: mgr.GetEventRecorder("capbm-host"), Settings: o.settings, WatchFilter: o.watchFilter,
+			Client: c, APIReader: reader, Pool: pool, Recorder: mgr.GetEventRecorder("capbm-host"), Settings: o.settings, Node: ownNode, WatchFilter: o.watchFilter,
 		}).SetupWithManager(ctx, mgr, options(o.concurrency.host)),
 		(&machine.Reconciler{
 			Client: c, APIReader: reader, Recorder: mgr.GetEventRecorder("capbm-machine"), WatchFilter: o.watchFilter,

@@ -192,7 +192,7 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	}
 	bootstrap, err := b.bootstrap(ctx, a.host, a.consumer)
 	if err != nil {
-		b.failed(a.boot, v1alpha1.ReasonBootstrapDataUnavailable, err)
+		b.failed(a.boot, reasonOf(err), err)
 		return pxe.Script{}, errors.Join(pxe.ErrNotYet, err)
 	}
 	if a.boot.Spec.ScriptAddress == "" {

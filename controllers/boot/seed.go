@@ -50,7 +50,7 @@ func (b *Booter) Seed(ctx context.Context, name, token, file string, from netip.
 		}
 		bootstrap, err := b.partOf(ctx, a.host, a.consumer, first || seed.HasUserData(file))
 		if err != nil {
-			b.failed(a.boot, v1alpha1.ReasonBootstrapDataUnavailable, err)
+			b.failed(a.boot, reasonOf(err), err)
 			return err
 		}
 		if first {
@@ -112,6 +112,19 @@ type bootstrap struct {
 	network *seed.Network
 }
 
+// invalidDataError is why bootstrap data that is there cannot be served to any host.
+type invalidDataError struct{ error }
+
+func (e invalidDataError) Unwrap() error { return e.error }
+
+// reasonOf is the reason of a problem with the bootstrap data.
+func reasonOf(err error) string {
+	if errors.As(err, new(invalidDataError)) {
+		return v1alpha1.ReasonBootstrapDataInvalid
+	}
+	return v1alpha1.ReasonBootstrapDataUnavailable
+}
+
 // partOf is bootstrap, or what of it is known without the Secret.
 func (b *Booter) partOf(ctx context.Context, host *v1alpha1.BareMetalHost, consumer *controllers.Consumer, whole bool) (bootstrap, error) {
 	if whole {
@@ -145,11 +158,11 @@ func (b *Booter) bootstrap(ctx context.Context, host *v1alpha1.BareMetalHost, co
 	}
 	format := cmp.Or(seed.Format(secret.Data["format"]), seed.CloudConfig)
 	if !slices.Contains(seed.Formats(), format) {
-		return bootstrap{}, fmt.Errorf("bootstrap Secret %q has the format %.50q, which no host can be given: set the format of the bootstrap config to one of %q",
-			name, string(format), seed.Formats())
+		return bootstrap{}, invalidDataError{fmt.Errorf("bootstrap Secret %q has the format %.50q, which no host can be given: set the format of the bootstrap config to one of %q",
+			name, string(format), seed.Formats())}
 	}
 	if err := seed.Check(format, secret.Data["value"]); err != nil {
-		return bootstrap{}, fmt.Errorf("bootstrap Secret %q: %w", name, err)
+		return bootstrap{}, invalidDataError{fmt.Errorf("bootstrap Secret %q: %w", name, err)}
 	}
 	if _, err := seed.CommandLine(format, network, ""); err != nil {
 		return bootstrap{}, err

@@ -68,7 +68,7 @@ func TestFormats(t *testing.T) {
 	l.boots(claim, kernel, func(*v1alpha1.BootSource) {})
 	problem := func(message string) {
 		controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
-			g.Expect(conditions.GetReason(m, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonBootstrapDataUnavailable))
+			g.Expect(conditions.GetReason(m, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonBootstrapDataInvalid))
 			g.Expect(conditions.GetMessage(m, v1alpha1.ReadyCondition)).To(ContainSubstring(message))
 		})
 	}

@@ -55,6 +55,8 @@ type Reconciler struct {
 	Settings lifecycle.Settings
 	// Clock tells the time. Defaults to the real one.
 	Clock clock.PassiveClock
+	// Node is the Node that this process runs on (OwnNode): its server is not powered off. Nil where it is not known.
+	Node *corev1.Node
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
 	WatchFilter string
 
@@ -224,6 +226,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
 	}
 	view := controllers.View(host, boot, consumer, r.Clock.Now())
+	view.RunsProvider = runsOn(r.Node, host, r.hardwareOf(host))
 	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil) {
 		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
 			return lifecycle.View{}, err

@@ -40,7 +40,7 @@ func TestOperationsDocs(t *testing.T) {
 	page = strings.ReplaceAll(page, "$P", v1alpha1.GroupVersion.Group)
 	for _, annotation := range []string{
 		v1alpha1.DetachedAnnotation, v1alpha1.ReleaseUnfencedAnnotation, v1alpha1.RetryBMCAnnotation,
-		v1alpha1.HoldOffPrefix, v1alpha1.ForceHoldOffPrefix, v1alpha1.PowerCyclePrefix, v1alpha1.PowerOnPrefix,
+		v1alpha1.PowerOffProviderAnnotation, v1alpha1.HoldOffPrefix, v1alpha1.ForceHoldOffPrefix, v1alpha1.PowerCyclePrefix, v1alpha1.PowerOnPrefix,
 	} {
 		g.Expect(page).To(ContainSubstring(annotation))
 	}

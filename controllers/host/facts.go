@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -36,7 +37,8 @@ type hostFacts struct {
 	since       time.Time                    // when the status was read, once; zero for not yet
 	description *v1alpha1.BMCStatus          // without the override
 	override    *v1alpha1.BootOverrideStatus // how the server was last told to boot from the network
-	operation   *v1alpha1.Operation
+	operation   *v1alpha1.Operation          // the last one that ended
+	running     *v1alpha1.Operation          // the one in progress; nil for none
 
 	told        standing  // what people were told of the status
 	releaseTold time.Time // when the machine was deleted for which it was told that the release begins
@@ -216,6 +218,26 @@ func (h *hostFacts) ended(err error, now time.Time) {
 // soil notes that a cleaning begins: none before it counts for it.
 func (h *hostFacts) soil() {
 	h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = time.Time{}, 0, ""
+}
+
+// began notes that a job is submitted. What it does is an operation, which keeps what went wrong the last time that it was tried; a look at the power is none.
+func (h *hostFacts) began(action lifecycle.Action, now time.Time) {
+	h.bmc.Busy = true
+	if action == lifecycle.ReadPower {
+		return
+	}
+	h.running = &v1alpha1.Operation{Name: string(action), StartedAt: kept(now)}
+	if h.operation != nil && h.operation.Name == h.running.Name {
+		h.running.Message = h.operation.Message
+	}
+}
+
+// rests notes that no job is submitted any more.
+func (h *hostFacts) rests() { h.bmc.Busy, h.running = false, nil }
+
+// lastOperation is what is being done to the server, or what was done last.
+func (h *hostFacts) lastOperation() *v1alpha1.Operation {
+	return cmp.Or(h.running, h.operation)
 }
 
 // operated notes what was done to the server.

@@ -44,6 +44,27 @@ func TestReach(t *testing.T) {
 	g.Expect(h.bmcStatus()).To(BeNil())
 }
 
+// TestOperations: an operation is the last one from when it begins. While it is tried again, what went wrong before stays readable.
+func TestOperations(t *testing.T) {
+	g := NewWithT(t)
+	h, noon := &hostFacts{}, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	h.began(lifecycle.ReadPower, noon)
+	g.Expect(h.bmc.Busy).To(BeTrue())
+	g.Expect(h.lastOperation()).To(BeNil(), "a look at the power is none")
+	h.began(lifecycle.PowerOn, noon)
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: kept(noon)}))
+	h.rests()
+	h.operated("PowerOn", noon, noon.Add(time.Second), errors.New("no answer"))
+	g.Expect(h.lastOperation().Outcome).To(Equal(v1alpha1.OperationFailed))
+	h.began(lifecycle.PowerOn, noon.Add(time.Minute))
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: kept(noon.Add(time.Minute)), Message: "no answer"}))
+	h.began(lifecycle.ForceOff, noon.Add(time.Minute))
+	g.Expect(h.lastOperation().Message).To(BeEmpty())
+	h.rests()
+	g.Expect(h.bmc.Busy).To(BeFalse())
+	g.Expect(h.lastOperation().Name).To(Equal("PowerOn"))
+}
+
 // TestSeed: the status is taken over once, and from then on written from what is known.
 func TestSeed(t *testing.T) {
 	g := NewWithT(t)

@@ -23,6 +23,11 @@ func TestHappened(t *testing.T) {
 			s.LastOperation = &v1alpha1.Operation{Name: name, Outcome: v1alpha1.OperationOutcome(outcome)}
 		}
 	}
+	failedFor := func(message, outcome string) func(*v1alpha1.BareMetalHostStatus) {
+		return func(s *v1alpha1.BareMetalHostStatus) {
+			s.LastOperation = &v1alpha1.Operation{Name: "PowerOn", Outcome: v1alpha1.OperationOutcome(outcome), Message: message}
+		}
+	}
 	status := func(changes ...func(*v1alpha1.BareMetalHostStatus)) v1alpha1.BareMetalHostStatus {
 		s := v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseBooting, Power: v1alpha1.PowerOn}
 		for _, change := range changes {
@@ -44,21 +49,24 @@ func TestHappened(t *testing.T) {
 		before, after v1alpha1.BareMetalHostStatus
 		want          bool
 	}{
-		"nothing":              {status(), status(), false},
-		"the first":            {v1alpha1.BareMetalHostStatus{}, status(), true},
-		"other words":          {status(condition("Booted", "False", "A")), status(condition("Booted", "False", "B")), false},
-		"a condition":          {status(condition("Booted", "False", "A")), status(condition("Booted", "True", "A")), true},
-		"a new condition":      {status(), status(condition("Booted", "False", "A")), true},
-		"the progress":         {status(condition("BootProgress", "False", "A")), status(condition("BootProgress", "True", "B")), false},
-		"its phase":            {status(), status(provisioned), true},
-		"its power":            {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.Power = v1alpha1.PowerOff }), true},
-		"the generation":       {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.ObservedGeneration = 9 }), false},
-		"an operation":         {status(operation("PowerOn", "Succeeded")), status(operation("SetNetworkBoot", "Succeeded")), false},
-		"a failed operation":   {status(operation("PowerOn", "Succeeded")), status(operation("PowerOn", "Failed")), true},
-		"an operation again":   {status(operation("PowerOn", "Failed")), status(operation("PowerOn", "Succeeded")), true},
-		"finer times":          {status(inspected(now)), status(inspected(now.Add(time.Microsecond))), false},
-		"addresses, too early": {status(), status(addresses), false},
-		"addresses":            {status(provisioned), status(provisioned, addresses), true},
+		"nothing":                     {status(), status(), false},
+		"the first":                   {v1alpha1.BareMetalHostStatus{}, status(), true},
+		"other words":                 {status(condition("Booted", "False", "A")), status(condition("Booted", "False", "B")), false},
+		"a condition":                 {status(condition("Booted", "False", "A")), status(condition("Booted", "True", "A")), true},
+		"a new condition":             {status(), status(condition("Booted", "False", "A")), true},
+		"the progress":                {status(condition("BootProgress", "False", "A")), status(condition("BootProgress", "True", "B")), false},
+		"its phase":                   {status(), status(provisioned), true},
+		"its power":                   {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.Power = v1alpha1.PowerOff }), true},
+		"the generation":              {status(), status(func(s *v1alpha1.BareMetalHostStatus) { s.ObservedGeneration = 9 }), false},
+		"an operation":                {status(operation("PowerOn", "Succeeded")), status(operation("SetNetworkBoot", "Succeeded")), false},
+		"a failed operation":          {status(operation("PowerOn", "Succeeded")), status(operation("PowerOn", "Failed")), true},
+		"an operation again":          {status(operation("PowerOn", "Failed")), status(operation("PowerOn", "Succeeded")), true},
+		"an operation begins":         {status(operation("PowerOn", "Succeeded")), status(operation("SetNetworkBoot", "")), false},
+		"a failed one is tried again": {status(failedFor("the BMC is away", "Failed")), status(failedFor("the BMC is away", "")), false},
+		"it fails otherwise":          {status(failedFor("the BMC is away", "")), status(failedFor("no licence", "Failed")), true},
+		"finer times":                 {status(inspected(now)), status(inspected(now.Add(time.Microsecond))), false},
+		"addresses, too early":        {status(), status(addresses), false},
+		"addresses":                   {status(provisioned), status(provisioned, addresses), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

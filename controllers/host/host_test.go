@@ -41,11 +41,16 @@ func startWith(t *testing.T, settings lifecycle.Settings) func() {
 // startAt is startWith by a clock of the test's.
 func startAt(t *testing.T, settings lifecycle.Settings, clock *shifted) func() {
 	t.Helper()
+	return startReconciler(t, &host.Reconciler{Settings: settings, Clock: clock})
+}
+
+// startReconciler starts a reconciler with what the test gave it.
+func startReconciler(t *testing.T, r *host.Reconciler) func() {
+	t.Helper()
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
-		return (&host.Reconciler{
-			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: settings, Clock: clock,
-		}).SetupWithManager(ctx, mgr, controller.Options{})
+		r.Client, r.APIReader, r.Pool = mgr.GetClient(), mgr.GetAPIReader(), pool
+		return r.SetupWithManager(ctx, mgr, controller.Options{})
 	})
 	return func() {
 		stop()

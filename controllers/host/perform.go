@@ -181,7 +181,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 		start   time.Time
 		outcome error
 	)
-	r.facts.with(j.key, func(h *hostFacts) { h.bmc.Busy = true })
+	r.facts.with(j.key, func(h *hostFacts) { h.began(action, view.Now) })
 	if !r.Pool.Submit(bmc.Job{
 		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.AskNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
@@ -199,7 +199,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 			r.done(ctx, j, start, err)
 		},
 	}) {
-		r.facts.with(j.key, func(h *hostFacts) { h.bmc.Busy = false })
+		r.facts.with(j.key, (*hostFacts).rests)
 		return soon, nil
 	}
 	return 0, nil
@@ -230,7 +230,7 @@ func (r *Reconciler) learnOfServer(j job, note func(*hostFacts)) {
 func (r *Reconciler) done(ctx context.Context, j job, start time.Time, err error) {
 	now := r.Clock.Now()
 	r.facts.known(j.key, func(h *hostFacts) {
-		h.bmc.Busy = false
+		h.rests()
 		if h.endpoint == j.endpoint {
 			h.note(j, start, now, err)
 		}

@@ -84,9 +84,7 @@ func happened(before, after v1alpha1.BareMetalHostStatus) bool {
 		if s.Phase == v1alpha1.PhaseBooting {
 			s.Addresses = nil
 		}
-		if o := s.LastOperation; o != nil && o.Outcome == v1alpha1.OperationSucceeded {
-			s.LastOperation = nil
-		}
+		s.LastOperation = controllers.BareOperation(s.LastOperation)
 		if s.BMC != nil {
 			said := *s.BMC
 			said.BootOverride, said.InspectedAt = nil, nil
@@ -112,8 +110,11 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	}
 	status.Identity = accepted(status.Identity, view)
 	status.BMC = learned.bmcStatus()
-	if learned.operation != nil {
-		status.LastOperation = learned.operation
+	switch operation := learned.lastOperation(); {
+	case operation != nil:
+		status.LastOperation = operation
+	case status.LastOperation != nil && status.LastOperation.EndedAt == nil:
+		status.LastOperation = nil // the process that was at it ended
 	}
 	if view.CurrentBoot() != nil || !view.Provisioned() { // the record of a machine that runs may be lost
 		status.Addresses = addressesOf(view)
@@ -183,6 +184,8 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonInspecting, "The inventory has not been read yet")
 	}
 	setAvailable(set, view, step)
+	setRunsProvider(host, view)
+	controllers.SetNodeMatched(host, view.Node, "")
 	if view.Claimed() {
 		if view.Provisioned() && !slices.Contains(notBooted, step.State) {
 			set(v1alpha1.BootedCondition, true, v1alpha1.ReasonBooted, "")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,8 +19,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// reconcileClaim claims a host. Just before it does so it asks the API server whether the machine has one: the cache may be behind. It need
-// not ask for a machine that just got its finalizer, and that list takes a while: the API server's cache has to catch up with etcd.
+// reconcileClaim claims a host in two writes: the machine records which version of which host it claims, and then the host names the machine. So two
+// processes that lead for a moment claim the same host (docs/decisions/0004-claims-have-two-writes.md).
+//
+// Before the first write it asks the API server whether the machine has a host: the cache may be behind. It need not ask for a machine that just got its
+// finalizer, and that list takes a while: the API server's cache has to catch up with etcd.
 func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error) {
 	if s.host != nil {
 		return false, nil
@@ -27,23 +31,23 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 	if booted, err := r.bootedElsewhere(ctx, s); err != nil || booted {
 		return true, err
 	}
-	host, why, err := r.pick(ctx, s)
+	host, err := r.chosen(ctx, s.machine)
 	if err != nil {
 		return true, err
 	}
-	if host == nil {
-		s.claimed(metav1.ConditionFalse, why.reason, why.message)
-		s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
-		return true, nil
+	isChosen := host != nil
+	if !isChosen {
+		var why waiting
+		if host, why, err = r.pick(ctx, s); err != nil {
+			return true, err
+		}
+		if host == nil {
+			s.claimed(metav1.ConditionFalse, why.reason, why.message)
+			s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
+			return true, nil
+		}
 	}
-	var held []v1alpha1.BareMetalHost
-	if !s.isNew {
-		held, err = claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
-	}
-	if err == nil && len(held) == 0 {
-		err = claim.Claim(ctx, r.Client, host, s.machine.Name)
-		countNotClaimed(err)
-	}
+	held, err := r.claim(ctx, s, host, isChosen)
 	if err != nil || len(held) > 0 {
 		r.assumed.Drop(host, s.machine.Name)
 		s.hold(held)
@@ -55,6 +59,53 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 	s.hold([]v1alpha1.BareMetalHost{*host})
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "The host was just claimed")
 	return true, nil // the host's own event goes on from here
+}
+
+// claim claims a host for a machine, after it recorded the choice if the machine does not have it yet. It returns the hosts that the machine has already,
+// and claims none then.
+func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost, isChosen bool) (held []v1alpha1.BareMetalHost, err error) {
+	if !s.isNew {
+		if held, err = claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil || len(held) > 0 {
+			return held, err
+		}
+	}
+	if !isChosen {
+		if err := r.choose(ctx, s, host); err != nil {
+			return nil, err
+		}
+	}
+	err = claim.Claim(ctx, r.Client, host, s.machine.Name)
+	countNotClaimed(err)
+	return nil, err
+}
+
+// chosen returns the host that the machine recorded as its choice, as the API server has it, if a claim of it can still succeed: a process that led before
+// may be about to make that claim, so the machine can have no other host. It returns nil otherwise.
+func (r *Reconciler) chosen(ctx context.Context, m *v1alpha1.BareMetalMachine) (*v1alpha1.BareMetalHost, error) {
+	choice, ok := claim.ChoiceOf(m)
+	if !ok {
+		return nil, nil //nolint:nilnil // none is a valid answer
+	}
+	host := &v1alpha1.BareMetalHost{}
+	switch err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: choice.Name}, host); {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("read the host that the machine chose: %w", err)
+	case err == nil && choice.Open(host):
+		return host, nil
+	default:
+		return nil, nil //nolint:nilnil // none is a valid answer
+	}
+}
+
+// choose records the choice of a machine. What this reconcile made of the machine otherwise is written at its end.
+func (r *Reconciler) choose(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost) error {
+	written := s.before.DeepCopy()
+	if err := r.wrote(written, claim.Choose(ctx, r.Client, written, host)); err != nil {
+		return err
+	}
+	s.before = written
+	s.machine.Annotations, s.machine.ResourceVersion = maps.Clone(written.Annotations), written.ResourceVersion
+	return nil
 }
 
 // bootedElsewhere is true for a machine that has no host and for which a server was booted: somebody cleared the host's spec.consumerRef, or the host is gone

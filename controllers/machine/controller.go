@@ -47,6 +47,7 @@ type Reconciler struct {
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
 	WatchFilter string
 
+	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
 	free     free
 	assumed  claim.Assumed
 	tellings tellings
@@ -60,6 +61,7 @@ type Reconciler struct {
 // scope is what one reconcile works on.
 type scope struct {
 	machine   *v1alpha1.BareMetalMachine
+	before    *v1alpha1.BareMetalMachine // the machine as the API server has it, as far as this reconcile knows
 	owner     *clusterv1.Machine
 	cluster   *clusterv1.Cluster
 	host      *v1alpha1.BareMetalHost    // the host that the machine has, once reconcileHeld found it
@@ -71,7 +73,7 @@ type scope struct {
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
-	r.provisioned, r.pace = lru.New(4096), controllers.NewPace()
+	r.provisioned, r.pace, r.metadata = lru.New(4096), controllers.NewPace(), mgr.GetCache()
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -120,9 +122,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	if err := r.ensureFinalizer(ctx, s); err != nil {
 		return controllers.Result(err)
 	}
-	before := s.machine.DeepCopy()
+	s.before = s.machine.DeepCopy()
 	defer func() {
-		wait, err := r.tell(ctx, before, s)
+		wait, err := r.tell(ctx, s.before, s)
 		if reterr = kerrors.NewAggregate([]error{reterr, err}); reterr == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
 			result.RequeueAfter = wait
 		}
@@ -150,7 +152,7 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) (err error) {
 		return r.reconcileDelete(ctx, s)
 	}
 	for _, phase := range []func(context.Context, *scope) (bool, error){
-		r.reconcileHeld, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
+		r.reconcileBootstrapSecret, r.reconcileHeld, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
 	} {
 		if done, err := phase(ctx, s); err != nil || done {
 			return err
@@ -193,6 +195,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 // tell writes what a reconcile made of a machine and tells what happened, or returns how long to wait until it does.
 func (r *Reconciler) tell(ctx context.Context, before *v1alpha1.BareMetalMachine, s *scope) (time.Duration, error) {
 	setReady(s.machine)
+	setPhase(s.machine, s.host)
 	if wait := r.untold(before, s.machine, time.Now()); wait > 0 {
 		return wait, nil
 	}
@@ -213,6 +216,7 @@ func (r *Reconciler) tell(ctx context.Context, before *v1alpha1.BareMetalMachine
 func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine, now time.Time) time.Duration {
 	bare := func(m *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalMachine {
 		m = m.DeepCopy()
+		m.Status.Phase, m.Status.LastOperation = "", controllers.BareOperation(m.Status.LastOperation)
 		claimed := conditions.Get(m, v1alpha1.HostClaimedCondition)
 		m.Status.Conditions = controllers.Bare(m.Status.Conditions)
 		if claimed != nil {

@@ -13,7 +13,7 @@ import (
 // ClaimFor is the part of a reconcile that claims a host, without what is written to the machine. It sets the machine's hostRef when it got
 // one, and else the condition that says why not.
 func (r *Reconciler) ClaimFor(ctx context.Context, m *v1alpha1.BareMetalMachine, owner *clusterv1.Machine) error {
-	_, err := r.reconcileClaim(ctx, &scope{machine: m, owner: owner})
+	_, err := r.reconcileClaim(ctx, &scope{machine: m, before: m.DeepCopy(), owner: owner})
 	return err
 }
 
@@ -39,6 +39,6 @@ func (r *Reconciler) Free(namespace string) int {
 
 // BootOn is the part of a reconcile that tells how far a host is, for a machine that has the host as the cache shows it.
 func (r *Reconciler) BootOn(ctx context.Context, m *v1alpha1.BareMetalMachine, cached *v1alpha1.BareMetalHost) error {
-	_, err := r.reconcileBoot(ctx, &scope{machine: m, host: cached})
+	_, err := r.reconcileBoot(ctx, &scope{machine: m, owner: &clusterv1.Machine{}, host: cached})
 	return err
 }

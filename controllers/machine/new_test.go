@@ -75,6 +75,7 @@ func TestNew(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	})
+	s.before = s.machine.DeepCopy()
 	_, err := r.reconcileClaim(t.Context(), s)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.host).NotTo(BeNil())
@@ -84,6 +85,7 @@ func TestNew(t *testing.T) {
 	again.machine.Status.HostRef = nil
 	g.Expect(r.ensureFinalizer(t.Context(), again)).To(Succeed(), "it is there")
 	g.Expect(again.isNew).To(BeFalse())
+	again.before = again.machine.DeepCopy()
 	_, err = r.reconcileClaim(t.Context(), again)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(again.host.Name).To(Equal(s.host.Name))

@@ -97,6 +97,9 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 		return false, err
 	}
 	attempt := controllers.CurrentBoot(s.host, cached)
+	if attempt != nil { // what is known of the Node of a boot whose record is lost is the best there is
+		setNode(s, controllers.NodeOf(cached))
+	}
 	id := inventory.ProviderID(s.host.Namespace, s.host.Name, m.Name)
 	if m.Spec.ProviderID == "" && attempt != nil && attempt.ReportedAt != nil {
 		// It is permanent, and the cache may be behind: it may show the host and the boot of a machine of the same name that is gone. The boot of that
@@ -157,12 +160,31 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		}
 	}
 	if s.host == nil {
+		if err := r.finishClaim(ctx, s); err != nil {
+			return err
+		}
+	}
+	if s.host == nil {
 		controllerutil.RemoveFinalizer(s.machine, v1alpha1.MachineFinalizer)
 		return nil
 	}
 	message := waitsForRelease(s.host)
 	setDeleting(s.machine, message)
 	s.booted(metav1.ConditionFalse, v1alpha1.ReasonReleasing, message)
+	return nil
+}
+
+// finishClaim claims the host that a machine which is being deleted chose, if a claim of it can still succeed: a process that led before would otherwise
+// claim it for a machine that is gone. The host is released then as any other.
+func (r *Reconciler) finishClaim(ctx context.Context, s *scope) error {
+	host, err := r.chosen(ctx, s.machine)
+	if err != nil || host == nil {
+		return err
+	}
+	if err := claim.Claim(ctx, r.Client, host, s.machine.Name); err != nil {
+		return err
+	}
+	s.hold([]v1alpha1.BareMetalHost{*host})
 	return nil
 }
 
@@ -193,6 +215,35 @@ func (r *Reconciler) tellDeleting(ctx context.Context, m *v1alpha1.BareMetalMach
 	setReady(m)
 	_, err := r.write(ctx, before, m)
 	return err
+}
+
+// setNode writes what is known of the machine's Node.
+func setNode(s *scope, node *v1alpha1.ObservedNode) {
+	s.machine.Status.NodeName = ""
+	if node != nil && node.Mismatch == nil {
+		s.machine.Status.NodeName = node.Name
+	}
+	controllers.SetNodeMatched(s.machine, node, s.owner.Spec.Version)
+}
+
+// setPhase summarises where the machine is. What was done last to its host is shown beside.
+func setPhase(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
+	m.Status.LastOperation = nil
+	switch {
+	case host == nil && m.Status.FailureReason == v1alpha1.ReasonHostLost:
+		m.Status.Phase = v1alpha1.MachineHostLost
+		return
+	case host == nil:
+		m.Status.Phase = v1alpha1.MachinePending
+		return
+	}
+	m.Status.LastOperation = host.Status.LastOperation
+	switch phase := host.Status.Phase; phase {
+	case "", v1alpha1.PhaseRegistering, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable: // its status does not show the claim yet
+		m.Status.Phase = string(v1alpha1.PhaseClaimed)
+	default:
+		m.Status.Phase = string(phase)
+	}
 }
 
 // setReady summarises, in the order in which things happen.

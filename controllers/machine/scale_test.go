@@ -152,7 +152,7 @@ func register(t *testing.T, namespace string, rungs []rung) []*v1alpha1.BareMeta
 		}
 	}
 	machines := make([]*v1alpha1.BareMetalMachine, len(sizes))
-	errs := make(chan error, 2*len(sizes))
+	errs := make(chan error, 3*len(sizes))
 	inParallel(len(sizes), func(i int) {
 		h := &v1alpha1.BareMetalHost{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("h-%04d", i*7%len(sizes))},
@@ -171,8 +171,10 @@ func register(t *testing.T, namespace string, rungs []rung) []*v1alpha1.BareMeta
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("m-%04d", i)},
 			Spec: v1alpha1.BareMetalMachineSpec{
 				Hardware: v1alpha1.HardwareRequirements{Memory: resource.NewQuantity(sizes[i].memory<<30, resource.BinarySI)},
+				Boot:     v1alpha1.BootSource{IPXETemplate: "#!ipxe\n", Persistence: v1alpha1.PersistenceInstalled},
 			},
 		}
+		errs <- env.Client.Create(t.Context(), machines[i*13%len(sizes)])
 	})
 	close(errs)
 	for err := range errs {

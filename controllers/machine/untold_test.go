@@ -31,6 +31,11 @@ func TestUntold(t *testing.T) {
 		}
 		return m
 	}
+	operation := func(outcome v1alpha1.OperationOutcome) func(*v1alpha1.BareMetalMachine) {
+		return func(m *v1alpha1.BareMetalMachine) {
+			m.Status.LastOperation = &v1alpha1.Operation{Name: "PowerOn", Outcome: outcome}
+		}
+	}
 	for name, test := range map[string]struct {
 		before, after *v1alpha1.BareMetalMachine
 		waits         bool
@@ -43,6 +48,9 @@ func TestUntold(t *testing.T) {
 		"its provider ID":     {machine(), machine(func(m *v1alpha1.BareMetalMachine) { m.Spec.ProviderID = "baremetal://dc/h/m" }), false},
 		"its host":            {machine(), machine(func(m *v1alpha1.BareMetalMachine) { m.Status.HostRef = &v1alpha1.HostReference{Name: "h"} }), false},
 		"a failure":           {machine(), machine(func(m *v1alpha1.BareMetalMachine) { m.Status.FailureReason = "BootTimedOut" }), false},
+		"its phase":           {machine(), machine(func(m *v1alpha1.BareMetalMachine) { m.Status.Phase = "Booting" }), true},
+		"an operation":        {machine(), machine(operation("")), true},
+		"a failed operation":  {machine(), machine(operation(v1alpha1.OperationFailed)), false},
 		"its finalizer":       {machine(), machine(func(m *v1alpha1.BareMetalMachine) { m.Finalizers = []string{v1alpha1.MachineFinalizer} }), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,10 +22,13 @@ const other = "Other"
 
 // What reasons there are. A metric shows all of its label's from the start, so that the first time counts as a rise.
 var (
-	bootFailures = []string{v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, other}
+	bootFailures = []string{
+		v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCommandLineTooLong,
+		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, other,
+	}
 	bootProblems = []string{
-		v1alpha1.ReasonArtifactUnavailable, v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataUnavailable, v1alpha1.ReasonChecksumMismatch,
-		v1alpha1.ReasonCommandLineTooLong, other,
+		v1alpha1.ReasonArtifactUnavailable, v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootstrapDataUnavailable,
+		v1alpha1.ReasonChecksumMismatch, v1alpha1.ReasonCommandLineTooLong, other,
 	}
 	quarantineReasons = []string{
 		v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCleaningByHand, v1alpha1.ReasonCleaningFailed, v1alpha1.ReasonReleasedUnfenced,

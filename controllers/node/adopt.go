@@ -21,8 +21,11 @@ import (
 // this order: each is done again if the next one fails, and what is done last says that all is done.
 func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	node, err := r.liveNode(ctx, s)
-	if err != nil || node == nil {
+	if err != nil {
 		return err
+	}
+	if node == nil {
+		return r.reportMismatch(ctx, s)
 	}
 	current, err := r.report(ctx, s)
 	if err != nil || !current {
@@ -37,9 +40,9 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 		}
 	}
 	seen := controllers.StageNow(s.boot, v1alpha1.StageNode)
-	seen.Client = controllers.Clip("kubelet "+node.Status.NodeInfo.KubeletVersion, controllers.MaxText)
+	seen.Client = controllers.Clip("kubelet "+kubeletVersion(node), controllers.MaxText)
 	noteAddresses(&seen, node)
-	if err := controllers.ApplyStages(ctx, r.Client, s.boot, seen); err != nil {
+	if err := controllers.ApplyNode(ctx, r.Client, s.boot, observed(s.boot, node), seen); err != nil {
 		return err
 	}
 	if controllers.Observed(s.boot, v1alpha1.StageNode) == nil {
@@ -50,8 +53,13 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// refresh writes the addresses of a Node that was seen before to its host's status, where they changed. A Node that is gone, or has none
-// for now, leaves them as they were.
+// observed is what the status of a boot shows of the machine's Node.
+func observed(boot *v1alpha1.BareMetalBoot, node *corev1.Node) *v1alpha1.ObservedNode {
+	return &v1alpha1.ObservedNode{Name: node.Name, Number: boot.Spec.Number, KubeletVersion: kubeletVersion(node)}
+}
+
+// refresh writes the addresses and the kubelet version of a Node that was observed before to the status of the boot, where they changed. A Node that is
+// gone, or has no addresses for now, leaves them as they were.
 func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
 	if s.paused {
 		return nil // the end of the pause brings it back
@@ -67,10 +75,14 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
 	before := controllers.Observed(s.boot, v1alpha1.StageNode)
 	seen := *before.DeepCopy()
 	noteAddresses(&seen, node)
-	if len(seen.Addresses) == 0 || equality.Semantic.DeepEqual(seen, *before) {
+	if len(seen.Addresses) == 0 {
+		seen = *before
+	}
+	now := observed(s.boot, node)
+	if equality.Semantic.DeepEqual(seen, *before) && equality.Semantic.DeepEqual(now, controllers.NodeOf(s.boot)) {
 		return nil
 	}
-	return controllers.ApplyStages(ctx, r.Client, s.boot, seen)
+	return controllers.ApplyNode(ctx, r.Client, s.boot, now, seen)
 }
 
 // mostAddresses is how many addresses of a Node are noted: one with more has those of its containers among them.

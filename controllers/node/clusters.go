@@ -67,7 +67,7 @@ func strip(o any) (any, error) {
 		},
 		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID},
 		Status: corev1.NodeStatus{
-			Addresses: node.Status.Addresses, NodeInfo: corev1.NodeSystemInfo{SystemUUID: node.Status.NodeInfo.SystemUUID},
+			Addresses: node.Status.Addresses, NodeInfo: corev1.NodeSystemInfo{SystemUUID: node.Status.NodeInfo.SystemUUID, KubeletVersion: node.Status.NodeInfo.KubeletVersion},
 		},
 	}
 	if c := readiness(node); c != nil {

@@ -99,13 +99,13 @@ func (r *Reconciler) machinesOfNode(namespace string) handler.MapFunc {
 		request := func(name string) reconcile.Request {
 			return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}
 		}
-		if node.Spec.ProviderID != "" {
-			if there, machine := inventory.MachineOf(node.Spec.ProviderID); there == namespace {
-				return []reconcile.Request{request(machine)}
+		if there, machine := inventory.MachineOf(node.Spec.ProviderID); machine != "" {
+			if there != namespace {
+				return nil
 			}
-			return nil
+			return []reconcile.Request{request(machine)}
 		}
-		requests := []reconcile.Request{request(node.Name)}
+		requests := []reconcile.Request{request(node.Name)} // also with the provider ID of something else, which is reported
 		hosts, err := r.hostsWithHardware(ctx, node)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "List the hosts that a Node may run on")

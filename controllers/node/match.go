@@ -18,13 +18,7 @@ import (
 // find looks for the Node of a host among the Nodes of its cluster: by provider ID, then by hardware, then by name. What finds
 // several finds none.
 func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*corev1.Node, error) {
-	lookups := []client.MatchingFields{{index.NodeProviderIDField: providerID(host)}}
-	if hardware := host.Status.Hardware; hardware != nil {
-		if id := inventory.HardwareID(hardware.SystemUUID); id != "" {
-			lookups = append(lookups, client.MatchingFields{hardwareIndex: id})
-		}
-	}
-	for _, lookup := range lookups {
+	for _, lookup := range lookups(host) {
 		var list corev1.NodeList
 		if err := nodes.List(ctx, &list, lookup); err != nil {
 			return nil, err
@@ -51,6 +45,23 @@ func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alph
 	return node, nil
 }
 
+// lookups are the indexes that find the Nodes which may be a host's.
+func lookups(host *v1alpha1.BareMetalHost) []client.MatchingFields {
+	all := []client.MatchingFields{{index.NodeProviderIDField: providerID(host)}}
+	if id := hardwareID(host); id != "" {
+		all = append(all, client.MatchingFields{hardwareIndex: id})
+	}
+	return all
+}
+
+// hardwareID is the inventory.HardwareID of a host; empty where its BMC reported none.
+func hardwareID(host *v1alpha1.BareMetalHost) string {
+	if host.Status.Hardware == nil {
+		return ""
+	}
+	return inventory.HardwareID(host.Status.Hardware.SystemUUID)
+}
+
 func (r *Reconciler) matches(ctx context.Context, node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (bool, error) {
 	sameHardware, err := r.hostsWithHardware(ctx, node)
 	return err == nil && matches(node, host, boot, sameHardware), err
@@ -67,21 +78,38 @@ func (r *Reconciler) hostsWithHardware(ctx context.Context, node *corev1.Node) (
 	return hosts.Items, err
 }
 
-// matches is true for the Node of a host's current machine. sameHardware are the hosts that have the UUID of the Node's server: if it is one,
-// that is the Node's host; if it is none or several, the UUID tells nothing, and the Node must have the hostname that we gave and an
-// address that the server has.
+// matches is true for the Node of a host's current machine: it runs there, and its provider ID is empty or the machine's. A provider ID alone does not count
+// where the host and the Node report the UUIDs of two servers.
+func matches(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, sameHardware []v1alpha1.BareMetalHost) bool {
+	switch {
+	case !bootedHere(node, host, boot):
+		return false
+	case node.Spec.ProviderID != "":
+		return node.Spec.ProviderID == providerID(host) && (!onOtherServer(node, host) || runsHere(node, host, boot, sameHardware))
+	default:
+		return runsHere(node, host, boot, sameHardware)
+	}
+}
+
+// onOtherServer is true for a Node whose server has another UUID than the host's. In either byte order it is the same UUID.
+func onOtherServer(node *corev1.Node, host *v1alpha1.BareMetalHost) bool {
+	ofNode, ofHost := inventory.HardwareID(node.Status.NodeInfo.SystemUUID), hardwareID(host)
+	return ofNode != "" && ofHost != "" && ofNode != ofHost
+}
+
+// bootedHere is true for a Node that may be of a host's current boot.
 //
 // A Node from before the server was off in this boot attempt is never the host's: a former machine left it. The two times are of two
 // clocks, in whole seconds. No tolerance is given, since a stale Node may be some seconds older, and a true one is younger by what
 // a server takes to start and to boot: more than clocks differ that anybody looks after.
-func matches(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, sameHardware []v1alpha1.BareMetalHost) bool {
-	switch {
-	case !node.DeletionTimestamp.IsZero(), host.Spec.ConsumerRef == nil, !served(host, boot),
-		node.CreationTimestamp.Before(bootedAfter(&boot.Spec)):
-		return false
-	case node.Spec.ProviderID != "":
-		return node.Spec.ProviderID == providerID(host)
-	case len(sameHardware) == 1:
+func bootedHere(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool {
+	return node.DeletionTimestamp.IsZero() && host.Spec.ConsumerRef != nil && served(host, boot) && !node.CreationTimestamp.Before(bootedAfter(&boot.Spec))
+}
+
+// runsHere is true for a Node that runs on a host's server. sameHardware are the hosts that have the UUID of the Node's server: if it is one, that is the
+// Node's host; if it is none or several, the UUID tells nothing, and the Node must have the hostname that we gave and an address that the server has.
+func runsHere(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, sameHardware []v1alpha1.BareMetalHost) bool {
+	if len(sameHardware) == 1 {
 		return sameHardware[0].UID == host.UID
 	}
 	has := controllers.UsedAddresses(host, boot)

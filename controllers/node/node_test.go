@@ -150,6 +150,8 @@ func (p *pair) adopted(t *testing.T) {
 	controllerstest.Wait(t, env, p.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(m.Spec.ProviderID).To(Equal(p.providerID()))
 		g.Expect(conditions.IsTrue(m, v1alpha1.ReadyCondition)).To(BeTrue())
+		g.Expect(m.Status.NodeName).To(Equal(p.node.Name))
+		g.Expect(conditions.IsTrue(m, v1alpha1.NodeMatchedCondition)).To(BeTrue())
 	})
 }
 

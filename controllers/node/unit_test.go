@@ -104,6 +104,63 @@ func TestMatches(t *testing.T) {
 	}
 }
 
+// TestMismatch: a Node that runs on the host and has another provider ID is reported with what to do, and so is one that has the machine's and runs on
+// another server. In either byte order a UUID is the same.
+func TestMismatch(t *testing.T) {
+	const (
+		uuid, turned = "4c4c4544-0042-3510-8053-b4c04f4d3132", "44454C4C-4200-1035-8053-B4C04F4D3132"
+		another      = "4c4c4544-0042-3510-8053-b4c04f4d3133"
+		none         = "00000000-0000-0000-0000-000000000000"
+		ours         = "baremetal://dc/h/m"
+	)
+	then := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	host := v1alpha1.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "1"},
+		Spec:       v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, Boots: 1},
+	}
+	boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c", StartedAt: then, DataAddress: "192.0.2.9", DataServedAt: &then}}
+	other := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{UID: "2"}}
+	for name, test := range map[string]struct {
+		ofHost, ofNode, providerID, name, address string
+		hosts                                     []v1alpha1.BareMetalHost
+		matches                                   bool
+		reason, message                           string
+	}{
+		"the machine's":                        {uuid, turned, ours, "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
+		"the machine's, the BMC says nothing":  {"", uuid, ours, "x", "", nil, true, "", ""},
+		"the machine's, the Node says nothing": {uuid, none, ours, "x", "", nil, true, "", ""},
+		"the machine's on a new board":         {uuid, another, ours, "m", "192.0.2.9", nil, true, "", ""},
+		"the machine's on nobody's server":     {uuid, another, ours, "x", "", nil, false, v1alpha1.ReasonNodeSystemUUIDDiffers, another},
+		"the machine's on another's server":    {uuid, another, ours, "m", "192.0.2.9", []v1alpha1.BareMetalHost{other}, false, v1alpha1.ReasonNodeSystemUUIDDiffers, "runs on another server"},
+		"of k3s":                               {uuid, turned, "k3s://x", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller and --kubelet-arg=provider-id=" + ours},
+		"of RKE2, by its name":                 {"", uuid, "rke2://m", "m", "192.0.2.9", nil, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller"},
+		"of another cloud":                     {uuid, uuid, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "start the kubelet with --provider-id=" + ours},
+		"of another cloud, elsewhere":          {uuid, another, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{other}, false, "", ""},
+		"without a provider ID":                {uuid, uuid, "", "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			host.Status.Hardware = &v1alpha1.Hardware{SystemUUID: test.ofHost}
+			node := &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: test.name, CreationTimestamp: then}, Spec: corev1.NodeSpec{ProviderID: test.providerID},
+				Status: corev1.NodeStatus{
+					NodeInfo: corev1.NodeSystemInfo{SystemUUID: test.ofNode}, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: test.address}},
+				},
+			}
+			g.Expect(matches(node, &host, boot, test.hosts)).To(Equal(test.matches))
+			why := mismatch(node, &host, boot, test.hosts)
+			if test.reason == "" {
+				g.Expect(why).To(BeNil())
+				return
+			}
+			g.Expect(why.Reason).To(Equal(test.reason))
+			g.Expect(why.Message).To(ContainSubstring(test.message))
+			node.CreationTimestamp = metav1.NewTime(then.Add(-time.Second))
+			g.Expect(mismatch(node, &host, boot, test.hosts)).To(BeNil(), "it is of a former machine")
+		})
+	}
+}
+
 // TestStrip: of a Node so much stays in memory as is looked at, and what a kubelet says every few minutes is no change.
 func TestStrip(t *testing.T) {
 	g := NewWithT(t)

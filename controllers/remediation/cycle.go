@@ -55,7 +55,7 @@ func (s *scope) hopeless() (message, quarantine string) {
 	}
 	switch boot := s.view.CurrentBoot(); s.state {
 	case lifecycle.StateBootFailed:
-		if boot.Failure.Reason != v1alpha1.ReasonStateLost {
+		if boot.Failure.Reason != v1alpha1.ReasonStateLost && !lifecycle.Incurable(boot.Failure.Reason) {
 			quarantine = boot.Failure.Reason
 		}
 		return "Its server did not boot: " + boot.Failure.Message, quarantine

@@ -128,6 +128,7 @@ func TestHandedOverAtOnce(t *testing.T) {
 		}}, "runs from memory", ""},
 		"state lost":               {[]func(*patient){failed(v1alpha1.ReasonStateLost)}, "because", ""},
 		"boot failed":              {[]func(*patient){failed(v1alpha1.ReasonBootTimedOut), unprovisioned}, "did not boot: because", v1alpha1.ReasonBootTimedOut},
+		"boot source invalid":      {[]func(*patient){failed(v1alpha1.ReasonBootSourceInvalid), unprovisioned}, "did not boot: because", ""},
 		"state lost in mid-boot":   {[]func(*patient){failed(v1alpha1.ReasonStateLost), unprovisioned}, "because", ""},
 		"no power cycle is wanted": {[]func(*patient){func(p *patient) { p.remediation.Spec.Retries = new(int32(0)) }}, "spec.retries is 0", ""},
 	} {

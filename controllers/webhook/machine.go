@@ -23,12 +23,49 @@ func (machines) ValidateCreate(_ context.Context, m *v1alpha1.BareMetalMachine) 
 	return nil, invalid("BareMetalMachine", m.Name, checkBoot(m.Spec.Boot, field.NewPath("spec")))
 }
 
-// ValidateUpdate looks at what changed: a machine that is there with what is refused today can still be written to, and be deleted.
+// ValidateUpdate checks what changed: a machine that is there with what is refused today can still be written to, and be deleted. It warns of changes
+// without an effect.
 func (machines) ValidateUpdate(_ context.Context, before, after *v1alpha1.BareMetalMachine) (admission.Warnings, error) {
+	warnings := warnings(before, &after.Spec)
 	if equality.Semantic.DeepEqual(before.Spec.Boot, after.Spec.Boot) {
-		return nil, nil
+		return warnings, nil
 	}
-	return nil, invalid("BareMetalMachine", after.Name, checkBoot(after.Spec.Boot, field.NewPath("spec")))
+	return warnings, invalid("BareMetalMachine", after.Name, checkBoot(after.Spec.Boot, field.NewPath("spec")))
+}
+
+// readOnce are the fields of a machine that are not read any more: from its claim on those that choose a host, and from its boot on those of what its host
+// boots. The other fields of spec.boot still count then: persistence says what a restart means.
+var readOnce = []struct {
+	name  string
+	until func(*v1alpha1.BareMetalMachine) bool
+	value func(*v1alpha1.BareMetalMachineSpec) any
+}{
+	{"hostSelector", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.HostSelector }},
+	{"hardware", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Hardware }},
+	{"preferences", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Preferences }},
+	{"tolerations", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Tolerations }},
+	{"reuseHost", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.ReuseHost }},
+	{"boot.kernel", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.Kernel }},
+	{"boot.initrds", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.Initrds }},
+	{"boot.commandLine", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.CommandLine }},
+	{"boot.ipxeTemplate", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.IPXETemplate }},
+	{"boot.reportBootstrap", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.ReportBootstrap }},
+}
+
+func claimed(m *v1alpha1.BareMetalMachine) bool { return m.Status.HostRef != nil || booted(m) }
+
+func booted(m *v1alpha1.BareMetalMachine) bool { return m.Spec.ProviderID != "" }
+
+// warnings warns of each change that has no effect any more. Such a change is not refused: other clients write whole objects, and Cluster API may try it.
+func warnings(before *v1alpha1.BareMetalMachine, after *v1alpha1.BareMetalMachineSpec) admission.Warnings {
+	var all admission.Warnings
+	for _, f := range readOnce {
+		if f.until(before) && !equality.Semantic.DeepEqual(f.value(&before.Spec), f.value(after)) {
+			all = append(all, fmt.Sprintf("spec.%s: the change has no effect, since the machine has its host. Change the template that the Machine is made from, "+
+				"and let Cluster API replace the Machine", f.name))
+		}
+	}
+	return all
 }
 
 func (machines) ValidateDelete(context.Context, *v1alpha1.BareMetalMachine) (admission.Warnings, error) {

@@ -1,5 +1,5 @@
 // Package webhook refuses what the API's own rules (CEL) cannot tell is wrong: changes of templates, which the topology controller may try and
-// nobody may make, and iPXE templates that nothing can be made of. The handlers look at the request alone: they hold no client, so they have
+// nobody may make, and iPXE templates that nothing can be made of. It warns of changes of machines that have no effect. The handlers look at the request alone: they hold no client, so they have
 // no side effects, and a dry run is answered like any other request.
 package webhook
 

@@ -12,6 +12,7 @@ const (
 	bootFile     = "bootfor.go"
 	lineFile     = "line.go"
 	recordFile   = "record.go"
+	ownFile      = "own.go"
 )
 
 // lifecycleMutants are those of inventory/lifecycle. A new line of the lifecycle deserves one here.
@@ -176,4 +177,11 @@ var lifecycleMutants = []mutant{
 	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "if !Open(v.Boot) || v.BootMachineWaits {", "if !Open(v.Boot) {"},
 	{"a machine that was served elsewhere is booted", claimedFile, `	if v.ServedBy != "" {`, "	if false {"},
 	{"the record of a machine that waits is void when its host goes", recordFile, "	case v.BootMachineWaits: // its", "	case false: // its"},
+	{"a boot that can never be served is tried again", claimedFile, "case v.Problem != nil && Incurable(v.Problem.Reason):", "case false:"},
+
+	// The provider's own server.
+	{"the provider's own server is forced off", ownFile, "	case step.Action == ForceOff, step.Action == ShutDown:", "	case step.Action == ShutDown:"},
+	{"the provider's own server is shut down", ownFile, "	case step.Action == ForceOff, step.Action == ShutDown:", "	case step.Action == ForceOff:"},
+	{"the provider's own server is offered", ownFile, "	case step.Phase == v1alpha1.PhaseAvailable:", "	case false:"},
+	{"nobody can have the provider's own server powered off", ownFile, `if !v.RunsProvider || v.PowerOffProvider != "" {`, "if !v.RunsProvider {"},
 }

@@ -309,6 +309,13 @@ func bootedFromNetwork(v View) bool {
 	return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageDHCP && v.Furthest.Stage != v1alpha1.StageLoader
 }
 
+// Incurable is true for the reason of a problem that follows from objects alone, from spec.boot of the machine and from its bootstrap data. While an attempt
+// lasts somebody may correct the object. But no other attempt follows, since none would end otherwise, and the server is not to blame. What is fetched, allowed
+// or leased may be there the next time, so its problems are not among them.
+func Incurable(reason string) bool {
+	return reason == v1alpha1.ReasonBootSourceInvalid || reason == v1alpha1.ReasonCommandLineTooLong || reason == v1alpha1.ReasonBootstrapDataInvalid
+}
+
 // giveUp ends an attempt that came to its deadline. Once bootstrap data was given out the boot is not tried again.
 func giveUp(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 	since := fmt.Sprintf("boot attempt %d began", attempt.Attempt)
@@ -323,6 +330,9 @@ func giveUp(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 	case attempt.DataServedAt != nil:
 		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+
 			". It got its bootstrap data, so it is not booted again: look at its console, then delete the Machine to have it replaced")
+	case v.Problem != nil && Incurable(v.Problem.Reason):
+		return fail(attempt, v.Problem.Reason, after+". Another attempt would end the same way: correct the template or the bootstrap config that the Machine is made from, then delete "+
+			"the Machine to have it replaced")
 	case attempt.Attempt >= s.BootAttempts:
 		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+". It was the last attempt: delete the Machine to have it replaced")
 	case v.Paused || v.Consumer.Paused:

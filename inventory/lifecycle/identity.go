@@ -6,9 +6,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// ofOwnServer returns the view without what was read of another server: whoever it is, it gets no command, and its power says nothing about the host's server. The
+// withoutForeign returns the view without what was read of another server: such a server gets no command, and its power says nothing about the host's server. The
 // inventory is read again from time to time: a BMC may have reported something else for once, or the server was put back.
-func (v View) ofOwnServer() View {
+func (v View) withoutForeign() View {
 	var problem *BMCProblem
 	switch reason, message := Conflict(v); {
 	case v.BMCTakenBy != "":
@@ -28,7 +28,7 @@ func (v View) ofOwnServer() View {
 }
 
 // BMCProblem returns why the BMC is not used: it does not do what it is asked, or it is not that of the host's server. It is nil when all is well.
-func (v View) BMCProblem() *BMCProblem { return v.ofOwnServer().BMC.Problem }
+func (v View) BMCProblem() *BMCProblem { return v.withoutForeign().BMC.Problem }
 
 // Conflict says which other host keeps what identifies this one's server, with the reason. Both are empty when there is none.
 func Conflict(v View) (reason, message string) {

@@ -90,7 +90,7 @@ func StateOf(v View) State { return lineFor(v).state }
 
 // Next returns what to do next with the host.
 func Next(v View, s Settings) Step {
-	v = v.ofOwnServer()
+	v = v.withoutForeign()
 	line := lineFor(v)
 	step := line.do(v, s)
 	step.State = line.state
@@ -104,21 +104,20 @@ func Next(v View, s Settings) Step {
 	case len(once) > 0 && step.Action != Release && slices.Contains(powerless, line.state):
 		step.Action, step.Drop = DropRequests, once
 	}
-	step = v.commandsOwnServer(step)
+	step = v.inspectFirst(step)
 	if v.BMCTakenBy != "" && step.Again.IsZero() {
 		step.Again = v.Now.Add(s.PollInterval) // what becomes of the other host is not always an event of this one
 	}
 	if step.Action == Release {
 		step = v.voidFirst(step)
 	}
-	if step.Action == "" {
-		step.Action = Nothing
-	}
+	step = v.spareOwnServer(step, s)
+	step.Action = cmp.Or(step.Action, Nothing)
 	return step
 }
 
-// commandsOwnServer lets a step command the BMC only after the inventory was read: the BMC's address may have been changed to that of another server.
-func (v View) commandsOwnServer(step Step) Step {
+// inspectFirst lets a step command the BMC only after the inventory was read: the BMC's address may have been changed to that of another server.
+func (v View) inspectFirst(step Step) Step {
 	switch {
 	case !step.Action.Commands() || v.BMC.Inspected:
 	case v.bmcBlocked():

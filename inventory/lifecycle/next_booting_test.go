@@ -84,6 +84,18 @@ var nextBooting = map[string]nextCase{
 			v.BMC.NetworkBootSetAt, v.BMC.CleanedAt = v.Boot.PoweredOffAt.Time, v.Boot.PoweredOffAt.Add(time.Millisecond)
 		}), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
+	"booting: late, and no attempt would end otherwise": {
+		bootingView(poweredOn, expired, func(v *View) {
+			v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}
+		}),
+		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootSourceInvalid,
+	},
+	"booting: late, and the next attempt may fetch the file": {
+		bootingView(poweredOn, expired, func(v *View) {
+			v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonArtifactUnavailable, Message: "m"}
+		}),
+		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+	},
 	"booting: late after the seed": {bootingView(poweredOn, expired, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
 	"booting: read as off before the seed": {
 		bootingView(ephemeral, func(v *View) { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-3 * time.Second)} }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,

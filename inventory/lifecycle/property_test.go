@@ -50,7 +50,7 @@ func drawView(t *rapid.T) View {
 		BMC:                d.bmc(), Spec: d.spec(), Consumer: d.consumer(),
 		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
 			"", v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
-		Problem:     pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
+		Problem:     pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}),
 		WaitedAt:    pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
 		RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
 		NodeLostAt:  pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
@@ -146,6 +146,7 @@ func (d draw) consumer() *Consumer {
 func (d draw) wishes(v *View) {
 	v.AskNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")
+	v.RunsProvider, v.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")
 	v.ReleaseUnfenced = pick(d, "unfenced", "", "", "", "anna")
 	v.PowerRequests = PowerRequests{
 		Cycles: pick(d, "cycle", nil, []string{"cycle/anna"}), On: pick(d, "on", nil, []string{"on/anna"}),
@@ -172,7 +173,7 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { look("View", reflect.ValueOf(drawView(t))) })
-	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError"} // nothing is decided by them
+	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError", "View.Node"} // nothing is decided by them
 	for name, was := range drawn {
 		if was == slices.Contains(words, name) {
 			t.Errorf("%s: drawn %t", name, was)

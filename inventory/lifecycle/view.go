@@ -37,6 +37,10 @@ type View struct {
 	ReleaseUnfenced string
 	// PowerRequests are what people want of the server's power, by annotations.
 	PowerRequests PowerRequests
+	// RunsProvider is true when the provider runs on the host's server: the process that asks.
+	RunsProvider bool
+	// PowerOffProvider says who wants that server powered off all the same where that is to be done, and why; empty when nobody does.
+	PowerOffProvider string
 	// Paused is true when the host itself is paused.
 	Paused bool
 	// AskNow is true when a person wants the BMC to be asked now, whatever happened before.
@@ -72,6 +76,8 @@ type View struct {
 	RestartedAt time.Time
 	// NodeLostAt is when the server's Node was seen to be lost with that; zero if it was not.
 	NodeLostAt time.Time
+	// Node is the Node that the server runs, as it was observed in the boot; nil without one. Nothing is decided by it.
+	Node *v1alpha1.ObservedNode
 	// Problem is what keeps the boot server from serving the boot.
 	Problem *v1alpha1.BootFailure
 	// Line is where the host stands among those that wait to boot; nil when it may begin a boot attempt.

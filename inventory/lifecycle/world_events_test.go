@@ -58,6 +58,11 @@ var protections = []happening{
 	toggle("detached", 3, func(w *world) bool { return w.v.Detached != "" },
 		func(w *world, _ uint64) { w.v.Detached = "anna: moves racks" },
 		func(w *world) { w.v.Detached = "" }),
+	toggle("the provider runs on the server", 2, func(w *world) bool { return w.v.RunsProvider },
+		func(w *world, p uint64) {
+			w.v.RunsProvider, w.v.PowerOffProvider = true, choose(p, "", "", "anna: the rack moves")
+		},
+		func(w *world) { w.v.RunsProvider, w.v.PowerOffProvider = false, "" }),
 	toggle("host paused", 2, func(w *world) bool { return w.v.Paused },
 		func(w *world, _ uint64) { w.v.Paused = true },
 		func(w *world) { w.v.Paused = false }),

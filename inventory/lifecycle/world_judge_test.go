@@ -45,6 +45,8 @@ func (w *world) judgeStep(v View, step Step) {
 	switch {
 	case v.BootMachineWaits && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
 		w.breaksf(handsOff, "the record goes that keeps a machine from getting its bootstrap data twice")
+	case (step.Action == ForceOff || step.Action == ShutDown) && v.RunsProvider && v.PowerOffProvider == "":
+		w.breaksf(handsOff, "the server is powered off that the provider runs on")
 	case step.Action == Release:
 		w.judgeRelease(v, step)
 	case step.Action == Forget && (v.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.DeletedForMove && v.Detached == "":

@@ -12,6 +12,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -107,4 +109,29 @@ func TestHosts(t *testing.T) {
 	for _, kind := range []string{"baremetalhost", "baremetalboot"} {
 		g.Expect(all).To(ContainElement(HavePrefix(kind+".infrastructure.cluster.x-k8s.io/r07-u23 ")), kind)
 	}
+}
+
+// TestMachines: as TestBoots, for the machines of these hosts in their longest usual phase, with the longest usual reason.
+func TestMachines(t *testing.T) {
+	g := NewWithT(t)
+	namespace := env.Namespace(t)
+	for host, name := range names {
+		if name == "" {
+			continue
+		}
+		m := env.NewClaim(t, namespace, name, func(c *controllerstest.Claim) {
+			c.BareMetalMachine.Labels[clusterv1.ClusterNameLabel] = "prod"
+		}).BareMetalMachine
+		m.Status.Phase, m.Status.NodeName, m.Status.HostRef = string(v1alpha1.PhaseProvisioned), name, &v1alpha1.HostReference{Name: host}
+		conditions.Set(m, metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonWaitingForBootstrapData})
+		g.Expect(env.Client.Status().Update(t.Context(), m)).To(Succeed())
+	}
+	lines := get(t, "-n", namespace, "baremetalmachines")
+	g.Expect(strings.Fields(lines[0])).To(Equal([]string{"NAME", "CLUSTER", "HOST", "PHASE", "READY", "REASON", "AGE"}))
+	for _, line := range lines {
+		g.Expect(len(line)).To(BeNumerically("<=", 100), line)
+	}
+	wide := get(t, "-n", namespace, "baremetalmachines", "-o", "wide")
+	g.Expect(strings.Fields(wide[0])).To(Equal([]string{"NAME", "CLUSTER", "HOST", "PHASE", "READY", "REASON", "AGE", "NODE", "MACHINE", "PROVIDERID", "MESSAGE"}))
+	g.Expect(wide).To(ContainElement(MatchRegexp(`^prod-md-0-x7k2p-9q4fz +prod +r07-u23 +Provisioned .* prod-md-0-x7k2p-9q4fz +prod-md-0-x7k2p-9q4fz`)))
 }

@@ -1,0 +1,85 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get
+
+// ownNodeTimeout is how long the read of the process's own Node may take.
+const ownNodeTimeout = 30 * time.Second
+
+// OwnNode reads the Node of the management cluster that this process runs on, by its name. It returns nil for an empty name, for a Node that is not there,
+// and where the process may not read Nodes: then the provider's own server is not known, and is powered off like any other.
+func OwnNode(ctx context.Context, reader client.Reader, name string) (*corev1.Node, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // none is a valid answer
+	}
+	ctx, cancel := context.WithTimeout(ctx, ownNodeTimeout)
+	defer cancel()
+	node := &corev1.Node{}
+	err := reader.Get(ctx, types.NamespacedName{Name: name}, node)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		ctrl.LoggerFrom(ctx).Info("Cannot read the Node that the provider runs on: its server is not spared from a power-off", "Node", name, "error", err.Error())
+		return nil, nil //nolint:nilnil // none is a valid answer
+	case err != nil:
+		return nil, fmt.Errorf("read the Node that the provider runs on: %w", err)
+	}
+	return node, nil
+}
+
+// runsOn is true for the host on whose server a Node runs. The UUID of the server decides where both know one. Otherwise the provider ID of the Node does,
+// which may name the host of another management cluster.
+func runsOn(node *corev1.Node, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) bool {
+	if node == nil {
+		return false
+	}
+	if hardware != nil {
+		ofNode, ofHost := inventory.HardwareID(node.Status.NodeInfo.SystemUUID), inventory.HardwareID(hardware.SystemUUID)
+		if ofNode != "" && ofHost != "" {
+			return ofNode == ofHost
+		}
+	}
+	namespace, name := inventory.HostOf(node.Spec.ProviderID)
+	return name != "" && namespace == host.Namespace && name == host.Name
+}
+
+// hardwareOf returns what this process knows of the hardware of a host, or what its status shows.
+func (r *Reconciler) hardwareOf(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
+	if hardware := r.facts.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
+		return hardware
+	}
+	return host.Status.Hardware
+}
+
+// setRunsProvider sets the condition RunsProvider of the host that the provider runs on, and removes it from all others.
+func setRunsProvider(host *v1alpha1.BareMetalHost, view lifecycle.View) {
+	if !view.RunsProvider {
+		conditions.Delete(host, v1alpha1.RunsProviderCondition)
+		return
+	}
+	reason, message := v1alpha1.ReasonRunsProvider, lifecycle.OwnServer
+	if view.PowerOffProvider != "" {
+		reason, message = v1alpha1.ReasonPowerOffAllowed, lifecycle.PowerOffAllowed(view)
+	}
+	conditions.Set(host, metav1.Condition{
+		Type: v1alpha1.RunsProviderCondition, Status: metav1.ConditionTrue, Reason: reason, Message: controllers.Clip(message, controllers.MaxMessage),
+		ObservedGeneration: host.Generation,
+	})
+}

@@ -1,0 +1,34 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch;patch
+
+// reconcileBootstrapSecret makes `clusterctl move` take the bootstrap Secret of a Machine along that has no owner, as one that a person wrote. clusterctl finds
+// those of the bootstrap providers by their owners. An owner reference to the Machine would delete the user's Secret with the Machine.
+func (r *Reconciler) reconcileBootstrapSecret(ctx context.Context, s *scope) (bool, error) {
+	name := s.owner.Spec.Bootstrap.DataSecretName
+	if name == nil {
+		return false, nil
+	}
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if err := r.metadata.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: *name}, secret); err != nil {
+		return false, client.IgnoreNotFound(err) // the boot reports a Secret that is missing
+	}
+	if _, ok := secret.Labels[v1alpha1.MoveLabel]; ok || len(secret.OwnerReferences) > 0 || !secret.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:""}}}`, v1alpha1.MoveLabel)
+	return false, client.IgnoreNotFound(r.Client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)))
+}

@@ -1,0 +1,36 @@
+package machine_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+)
+
+// TestBootstrapSecretMoves: `clusterctl move` takes along a bootstrap Secret that a person wrote. It finds a bootstrap provider's by its owner, so that one is
+// left as it is.
+func TestBootstrapSecretMoves(t *testing.T) {
+	g := NewWithT(t)
+	start(t)
+	namespace := env.Namespace(t)
+	owned := env.NewClaim(t, namespace, "owned", func(c *controllerstest.Claim) {
+		c.Bootstrap.OwnerReferences = []metav1.OwnerReference{{APIVersion: "b.example/v1", Kind: "BootstrapConfig", Name: "owned", UID: "a"}}
+	})
+	byHand := env.NewClaim(t, namespace, "by-hand")
+	newHost(t, namespace, "h-1", 1, nil)
+	newHost(t, namespace, "h-2", 2, nil)
+	labelled := func(g Gomega, s *corev1.Secret) {
+		g.Expect(s.Labels).To(HaveKey(v1alpha1.MoveLabel))
+		g.Expect(s.Data).To(HaveKey("value"))
+	}
+	controllerstest.Wait(t, env, byHand.Bootstrap, labelled)
+	for _, claim := range []*controllerstest.Claim{owned, byHand} {
+		wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.HostRef).NotTo(BeNil()) })
+	}
+	controllerstest.Wait(t, env, owned.Bootstrap, func(g Gomega, s *corev1.Secret) { g.Expect(s.Labels).To(BeEmpty()) })
+	g.Expect(byHand.Bootstrap.OwnerReferences).To(BeEmpty())
+}

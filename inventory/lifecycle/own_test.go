@@ -1,0 +1,58 @@
+package lifecycle
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+func runsProvider(v *View) { v.RunsProvider = true }
+
+// TestOwnServer: whatever wants the server off on which the provider runs, it is left on, and people are told; unless a person wants it all the same.
+func TestOwnServer(t *testing.T) {
+	g := NewWithT(t)
+	s := DefaultSettings()
+	for name, v := range map[string]View{
+		"a free host with spec.power Off": freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }),
+		"a power hold":                    claimedView(provisioned, poweredOn, heldHard, heldSince),
+		"the release":                     claimedView(provisioned, poweredOn, deleting),
+	} {
+		off := Next(v, s)
+		g.Expect(off.Action).To(BeElementOf(ForceOff, ShutDown), name)
+		runsProvider(&v)
+		step := Next(v, s)
+		g.Expect(step.Action).To(Equal(Nothing), name)
+		g.Expect(step.Reason).To(Equal(v1alpha1.ReasonRunsProvider), name)
+		g.Expect(step.Message).To(ContainSubstring(v1alpha1.PowerOffProviderAnnotation), name)
+		g.Expect(step.Again).NotTo(BeZero(), name)
+		v.PowerOffProvider = "anna: the rack moves"
+		g.Expect(Next(v, s)).To(Equal(off), name)
+	}
+
+	free := freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOn })
+	g.Expect(Next(free, s).Phase).To(Equal(v1alpha1.PhaseAvailable))
+	runsProvider(&free)
+	g.Expect(Next(free, s).Phase).To(Equal(v1alpha1.PhaseUnavailable), "the boot for a machine begins with a power-off")
+	g.Expect(Next(free, s).Reason).To(Equal(v1alpha1.ReasonRunsProvider))
+}
+
+// TestPropertyOwnServerStaysOn: no facts lead to a command that switches the server off on which the provider runs, but for a person's word. Nothing else
+// is withheld from it.
+func TestPropertyOwnServerStaysOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		step := Next(v, DefaultSettings())
+		off := step.Action == ForceOff || step.Action == ShutDown
+		if off && v.RunsProvider && v.PowerOffProvider == "" {
+			t.Fatalf("%s to the provider's own server: %+v", step.Action, v)
+		}
+		v.RunsProvider = false
+		without := Next(v, DefaultSettings()).Action
+		if withheld := without == ForceOff || without == ShutDown; step.Action != without && !withheld {
+			t.Fatalf("%s instead of %s to the provider's own server: %+v", step.Action, without, v)
+		}
+	})
+}
