@@ -23,7 +23,9 @@ func TestDuplicateMAC(t *testing.T) {
 		t.Run("booted, beside "+namespace, func(t *testing.T) {
 			g := NewWithT(t)
 			w := newWorld()
-			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Identity = &v1alpha1.HostIdentity{BootMACAddress: booting.String()} })).To(Succeed())
+			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
+				b.Identity = &v1alpha1.HostIdentity{BootMACAddress: booting.String()}
+			})).To(Succeed())
 			g.Expect(w.Create(ctx, another(booting.String()))).To(Succeed())
 			g.Expect(w.Admit(ctx, booting, honest)).To(Succeed())
 			_, err := w.script(honest)

@@ -148,20 +148,8 @@ func (s *Server) compose(ctx context.Context, x *exchange, kind dhcpv4.MessageTy
 		return err
 	}
 	if x.givesAddress() {
-		if kind == dhcpv4.MessageTypeAck && !x.wanted().IsValid() {
-			return silent(unsuitable, "a REQUEST for no address")
-		}
-		address, err := s.lease(ctx, x)
-		if err != nil {
+		if given, err := s.giveAddress(ctx, x, kind == dhcpv4.MessageTypeAck); err != nil || !given {
 			return err
-		}
-		if kind == dhcpv4.MessageTypeAck && address != x.wanted() {
-			x.refuse()
-			return nil
-		}
-		x.addAddress(address)
-		if kind == dhcpv4.MessageTypeAck && !addrOf(x.request.ClientIPAddr).IsValid() { // it is no renewal
-			s.acknowledged.Note(x.request.ClientHWAddr, address)
 		}
 	}
 	if kind == dhcpv4.MessageTypeAck {
@@ -174,6 +162,26 @@ func (s *Server) compose(ctx context.Context, x *exchange, kind dhcpv4.MessageTy
 		x.addBootFile()
 	}
 	return x.fit()
+}
+
+// giveAddress puts the client's address into the answer. Without it the answer, which is then a NAK, is complete.
+func (s *Server) giveAddress(ctx context.Context, x *exchange, ack bool) (given bool, err error) {
+	if ack && !x.wanted().IsValid() {
+		return false, silent(unsuitable, "a REQUEST for no address")
+	}
+	address, err := s.lease(ctx, x)
+	if err != nil {
+		return false, err
+	}
+	if ack && address != x.wanted() {
+		x.refuse()
+		return false, nil
+	}
+	x.addAddress(address)
+	if ack && !addrOf(x.request.ClientIPAddr).IsValid() { // it is no renewal
+		s.acknowledged.Note(x.request.ClientHWAddr, address)
+	}
+	return true, nil
 }
 
 // refuse turns the answer into a NAK: the client asks anew. It is for everyone behind the relay, since the client has no address
