@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/url"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 // IdentityOf returns what identifies the server of a host. hardware is its inventory, or nil.
@@ -52,6 +55,22 @@ type Rivalry struct {
 	same         func(other *v1alpha1.BareMetalHost) bool
 	part         func(v1alpha1.HostIdentity) string
 	hardware     *v1alpha1.Hardware // that of host
+	tenants      bootconfig.Tenants
+}
+
+// Permitted returns why the tenants of the configuration do not permit a host what identifies its server; nil if they do.
+func Permitted(tenants bootconfig.Tenants, host *v1alpha1.BareMetalHost) error {
+	address, err := url.Parse(host.Spec.BMC.Address)
+	if err != nil {
+		return nil //nolint:nilerr // what is no address is told elsewhere, and is connected to by nobody
+	}
+	return tenants.CheckHost(host.Namespace, host.Spec.BootMACAddress, address.Hostname())
+}
+
+// Among returns the rivalry without the hosts whose namespaces may not have what they have.
+func (r Rivalry) Among(tenants bootconfig.Tenants) Rivalry {
+	r.tenants = tenants
+	return r
 }
 
 // MACRivalry is about a host's boot MAC address.
@@ -102,7 +121,7 @@ func (r Rivalry) Keeper(ctx context.Context, c client.Reader) (*v1alpha1.BareMet
 	var keeper *v1alpha1.BareMetalHost
 	for i := range hosts {
 		other := &hosts[i]
-		if sameObject(other, r.host) || !r.same(other) {
+		if sameObject(other, r.host) || !r.same(other) || Permitted(r.tenants, other) != nil {
 			continue
 		}
 		s, err := r.standing(ctx, c, other, other.Status.Hardware)
@@ -116,13 +135,14 @@ func (r Rivalry) Keeper(ctx context.Context, c client.Reader) (*v1alpha1.BareMet
 	return keeper, nil
 }
 
-// KeeperOfMAC returns the host that keeps a MAC address; nil if no host has it. It may be changed by nobody.
-func KeeperOfMAC(ctx context.Context, c client.Reader, mac string) (*v1alpha1.BareMetalHost, error) {
+// KeeperOfMAC returns the host that keeps a MAC address; nil if no host has it that may. It may be changed by nobody.
+func KeeperOfMAC(ctx context.Context, c client.Reader, tenants bootconfig.Tenants, mac string) (*v1alpha1.BareMetalHost, error) {
 	hosts, err := hostsWith(ctx, c, MACIndex, mac)
+	hosts = slices.DeleteFunc(hosts, func(h v1alpha1.BareMetalHost) bool { return Permitted(tenants, &h) != nil })
 	if err != nil || len(hosts) == 0 {
 		return nil, err
 	}
-	keeper, err := MACRivalry(&hosts[0]).Keeper(ctx, c)
+	keeper, err := MACRivalry(&hosts[0]).Among(tenants).Keeper(ctx, c)
 	if keeper == nil {
 		keeper = &hosts[0]
 	}

@@ -78,6 +78,8 @@ const (
 	ReasonHardwareConflict = "HardwareConflict"
 	// ReasonServerReplaced means that the BMC reports another system UUID or serial number than the inventory has.
 	ReasonServerReplaced = "ServerReplaced"
+	// ReasonNotPermitted means that the configuration of the provider does not permit the host's namespace its boot MAC address or its BMC.
+	ReasonNotPermitted = "NotPermitted"
 	// ReasonAvailable means that a machine can claim the host.
 	ReasonAvailable = "Available"
 	// ReasonClaimed means that a machine has the host.

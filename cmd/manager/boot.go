@@ -54,7 +54,7 @@ func addBoot(ctx context.Context, mgr ctrl.Manager, o *options) error {
 	}
 	booter := boot.New(&boot.Booter{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Settings: o.settings, Key: key, PreviousKey: previous,
-		Namespace: o.podNamespace, Networks: o.boot.Networks, Recorder: mgr.GetEventRecorder("capbm-boot"), Log: log,
+		Namespace: o.podNamespace, Networks: o.boot.Networks, Tenants: o.boot.Tenants, Recorder: mgr.GetEventRecorder("capbm-boot"), Log: log,
 	})
 	turns := server.NewTurns(o.boot.Networks, booter)
 	if err := metrics.Registry.Register(turns); err != nil {

@@ -171,7 +171,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, pool *bmc
 	}
 	return errors.Join(
 		(&host.Reconciler{
-			Client: c, APIReader: reader, Pool: pool, Recorder: mgr.GetEventRecorder("capbm-host"), Settings: o.settings, Node: ownNode, WatchFilter: o.watchFilter,
+			Client: c, APIReader: reader, Pool: pool, Recorder: mgr.GetEventRecorder("capbm-host"), Settings: o.settings, Node: ownNode, Tenants: o.boot.Tenants,
+			WatchFilter: o.watchFilter,
 		}).SetupWithManager(ctx, mgr, options(o.concurrency.host)),
 		(&machine.Reconciler{
 			Client: c, APIReader: reader, Recorder: mgr.GetEventRecorder("capbm-machine"), WatchFilter: o.watchFilter,

@@ -115,20 +115,6 @@ func TestSecuritySamples(t *testing.T) {
 			g.Eventually(create).Should(MatchError(ContainSubstring(test.says)), name)
 		}
 	}
-
-	claimed := host(func(h *v1alpha1.BareMetalHost) {
-		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
-	}).(*v1alpha1.BareMetalHost)
-	claimed.Namespace = tenants.Name
-	env.Create(t, claimed)
-	moved := claimed.DeepCopy()
-	moved.Spec.BMC.Address = "redfish://192.0.2.11"
-	update := func() error {
-		return env.Client.Patch(t.Context(), moved.DeepCopy(), client.MergeFrom(claimed), client.DryRunAll)
-	}
-	g.Expect(update()).To(MatchError(ContainSubstring("detach it before its BMC is changed")))
-	moved.Annotations = map[string]string{v1alpha1.DetachedAnnotation: "me: why"}
-	g.Expect(update()).To(Succeed())
 }
 
 // TestNetworkPolicySample: it selects the controllers' Pods and no boot server's, and lets in to each port that they listen at.

@@ -27,6 +27,11 @@ import (
 // A client of an address family that no network has is judged by all networks. The script of a server that leased an address in this boot goes to no client of
 // a network in which another DHCP server gives addresses, also of the other family: its loader has the leased address.
 func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
+	for _, n := range b.Networks {
+		if n.Subnet.Contains(from) && !b.Tenants.MayBootIn(a.host.Namespace, n.Name) {
+			return nil, refused("the request came from %s, of network %s, which the tenants of the configuration file do not permit namespace %s", from, n.Name, a.host.Namespace)
+		}
+	}
 	networks := b.networksFor(from)
 	if len(networks) == 0 {
 		return nil, nil //nolint:nilnil // nothing is known of any network

@@ -11,6 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
 // TestAdmit: Admit judges a client as Script does, reads nothing from the API server, and binds nothing.
@@ -94,4 +95,22 @@ func TestAdmitUnknown(t *testing.T) {
 	g.Expect(w.Admit(ctx, net.HardwareAddr{2, 0, 0, 0, 0, 1}, honest)).To(MatchError(pxe.ErrRefused))
 	g.Expect(deleted("h", &v1alpha1.BareMetalBoot{})(w)).To(Succeed())
 	g.Expect(w.Admit(ctx, booting, honest)).To(MatchError(pxe.ErrNotYet))
+}
+
+// TestTenantOfNetwork: a server that asks from a network which its namespace may not use is served neither its script nor its bootstrap data.
+func TestTenantOfNetwork(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld(bootconfig.Network{Name: "here", Mode: bootconfig.Off, Subnet: netip.PrefixFrom(honest, 24).Masked()})
+	w.Tenants = bootconfig.Tenants{{Namespaces: []string{"dc"}, DHCPNetworks: []string{"another"}}}
+	g.Expect(w.Admit(ctx, booting, honest)).To(MatchError(ContainSubstring("do not permit namespace dc")))
+	_, err := w.script(honest)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	w.nothingBound(g)
+	w.Tenants[0].DHCPNetworks = []string{"here"}
+	g.Expect(w.Admit(ctx, booting, honest)).To(Succeed())
+	token, err := w.script(honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	w.Tenants[0].DHCPNetworks = []string{"another"}
+	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }

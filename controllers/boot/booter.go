@@ -42,6 +42,8 @@ type Booter struct {
 	Namespace string
 	// Networks are those that the boot server serves: their modes say what is known of a server before it asks for its script.
 	Networks []bootconfig.Network
+	// Tenants confine the namespaces of hosts.
+	Tenants bootconfig.Tenants
 	// Recorder takes the events of hosts. Nil takes none.
 	Recorder events.EventRecorder
 	Log      logr.Logger
@@ -72,7 +74,7 @@ func New(b *Booter) *Booter {
 
 // hostOf returns the host with a MAC address, nil if there is none. Of several it is the one that keeps the address: the others boot nothing.
 func (b *Booter) hostOf(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
-	keeper, err := controllers.KeeperOfMAC(ctx, b.Client, mac.String())
+	keeper, err := controllers.KeeperOfMAC(ctx, b.Client, b.Tenants, mac.String())
 	return keeper.DeepCopy(), err
 }
 

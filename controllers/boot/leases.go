@@ -49,6 +49,9 @@ func (b *Booter) Lease(ctx context.Context, request pxe.LeaseRequest) (pxe.Lease
 	if err != nil {
 		return pxe.Lease{}, err
 	}
+	if !b.Tenants.MayBootIn(host.Namespace, request.Pool.Network) {
+		return pxe.Lease{}, addressError(fmt.Sprintf("the tenants of the configuration file do not permit namespace %s network %s", host.Namespace, request.Pool.Network))
+	}
 	a := allocation{Booter: b, host: host, me: holderOf(host), pool: request.Pool, mac: request.MAC, wanted: plain(request.Wanted)}
 	lease, err := a.choose(ctx)
 	if isAddressError(err) {

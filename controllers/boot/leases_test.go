@@ -28,6 +28,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 // indexes gives a fake client the indexes of a manager's cache.
@@ -611,4 +612,18 @@ func TestRanges(t *testing.T) {
 	for _, name := range []string{"capbm-controllers", "dhcp-1-2-3", "dhcp-192-0-2-010", "", "dhcp-fe80--1"} {
 		g.Expect(leaseAddress(name).IsValid()).To(BeFalse(), name)
 	}
+}
+
+// TestTenantNetworks: a server gets no address of a network that its namespace may not use.
+func TestTenantNetworks(t *testing.T) {
+	g := NewWithT(t)
+	l := newLeasing(t, aHost("a", 1))
+	l.Tenants = bootconfig.Tenants{{Namespaces: []string{"dc"}, DHCPNetworks: []string{"rack-2"}}}
+	_, err := l.ask(1)
+	g.Expect(err).To(MatchError(ContainSubstring("do not permit namespace dc network rack-1")))
+	l.Tenants[0].DHCPNetworks = append(l.Tenants[0].DHCPNetworks, "rack-1")
+	g.Expect(l.ask(1)).To(HavePrefix("+192.0.2."))
+	l.Tenants[0].MACPrefixes = []string{"02:00"}
+	_, err = l.ask(1)
+	g.Expect(err).To(MatchError(ContainSubstring("is not a server of the inventory")))
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=get;list;watch;patch
@@ -53,6 +54,8 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Settings are the times that the lifecycle keeps.
 	Settings lifecycle.Settings
+	// Tenants confine the namespaces of hosts.
+	Tenants bootconfig.Tenants
 	// Clock tells the time. Defaults to the real one.
 	Clock clock.PassiveClock
 	// Node is the Node that this process runs on (OwnNode): its server is not powered off. Nil where it is not known.
@@ -252,10 +255,13 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 func (r *Reconciler) observeIdentity(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
 	hardware := r.facts.get(client.ObjectKeyFromObject(host)).hardware
 	view.Identity = controllers.IdentityOf(host, hardware)
+	if err := controllers.Permitted(r.Tenants, host); err != nil {
+		view.NotPermitted = err.Error()
+	}
 	for taken, by := range map[*string]controllers.Rivalry{
 		&view.BMCTakenBy: controllers.BMCRivalry(host), &view.MACTakenBy: controllers.MACRivalry(host), &view.HardwareTakenBy: controllers.HardwareRivalry(host, hardware),
 	} {
-		keeper, err := by.Keeper(ctx, r.Client)
+		keeper, err := by.Among(r.Tenants).Keeper(ctx, r.Client)
 		if err != nil {
 			return err
 		}

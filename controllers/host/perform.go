@@ -306,9 +306,9 @@ func (r *Reconciler) handsOff(ctx context.Context, j job) bool {
 	if err := r.Client.Get(ctx, j.key, &host); err != nil {
 		return apierrors.IsNotFound(err)
 	}
-	keeper, err := controllers.BMCRivalry(&host).Keeper(ctx, r.Client)
+	keeper, err := controllers.BMCRivalry(&host).Among(r.Tenants).Keeper(ctx, r.Client)
 	_, detached := host.Annotations[v1alpha1.DetachedAnnotation]
-	return detached || keeper != nil || err != nil
+	return detached || keeper != nil || err != nil || controllers.Permitted(r.Tenants, &host) != nil
 }
 
 // stillWanted reads the host and its boot from the API server and asks the lifecycle once more, with the BMC facts of the decision.

@@ -126,10 +126,10 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 // accepted returns what identifies the host's server and is the host's own. A part that is another host's stays as it was.
 func accepted(before *v1alpha1.HostIdentity, view lifecycle.View) *v1alpha1.HostIdentity {
 	identity := ptr.Deref(before, v1alpha1.HostIdentity{})
-	if view.MACTakenBy == "" {
+	if view.MACTakenBy == "" && view.NotPermitted == "" {
 		identity.BootMACAddress = view.Identity.BootMACAddress
 	}
-	if view.BMCTakenBy == "" {
+	if view.BMCTakenBy == "" && view.NotPermitted == "" {
 		identity.BMC = view.Identity.BMC
 	}
 	if view.HardwareTakenBy == "" && view.Replaced == "" {

@@ -16,6 +16,7 @@ const (
 	quotaFile       = "pxe/quota/quota.go"
 	connectionsFile = "pxe/server/http.go"
 	tftpFile        = "pxe/tftp/tftp.go"
+	tenantsFile     = "pxe/bootconfig/tenants.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -61,6 +62,13 @@ var guards = []mutant{
 	{"the address that is connected to is not checked", policyFile, "		return check(host, target.Addr())\n", "		_, _ = host, target\n		return nil\n"},
 	{"the networks of the cluster are connected to", outboundFile, "	c.Deny(c.ClusterNetworks...)\n", ""},
 	{"other boot servers are connected to", outboundFile, "if n.Address.IsValid() {", "if false {"},
+
+	// Tenants.
+	{"a namespace without a tenant may use all", tenantsFile, "	return Tenant{}, false\n", "	return Tenant{}, true\n"},
+	{"a tenant may use every MAC address", tenantsFile, "if len(tenant.MACPrefixes) > 0 && ", "if false && "},
+	{"a tenant may name BMCs by names", tenantsFile, "	if err != nil {\n		return fmt.Errorf(\"spec.bmc.address has the host name", "	if err != nil && mac == \"\" {\n		return fmt.Errorf(\"spec.bmc.address has the host name"},
+	{"a tenant may use every BMC", tenantsFile, "if !slices.ContainsFunc(tenant.BMCNetworks", "if ip.IsValid() && ip.IsUnspecified() && !slices.ContainsFunc(tenant.BMCNetworks"},
+	{"a tenant's servers may boot in every network", tenantsFile, "return found && (len(tenant.DHCPNetworks) == 0 || slices.Contains(tenant.DHCPNetworks, network))", "return found && (len(tenant.DHCPNetworks) >= 0 || network != \"\")"},
 
 	// What users read of a fetch.
 	{"the error has the checksum of what came", fetchFile, "fmt.Errorf(\"%w: it should be %s\", ErrChecksum, a.Checksum)", "fmt.Errorf(\"%w: it is %s:%s and should be %s\", ErrChecksum, kindOf(a), got, a.Checksum)"},

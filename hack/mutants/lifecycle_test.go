@@ -75,7 +75,7 @@ var lifecycleMutants = []mutant{
 	{"a host with another one's MAC address is offered", offerFile, "	case v.doubled():\n		_, known", "	case false:\n		_, known"},
 	{"another server than the inventory has is believed", identityFile, `	case v.Replaced != "":`, "	case false:"},
 	{"a server that is another host's is believed", identityFile, `	case v.HardwareTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
-	{"the BMC of another host is asked", identityFile, `	case v.BMCTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
+	{"the BMC of another host is asked", identityFile, `	case v.NotPermitted != "" || v.BMCTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
 	{"what another server reports counts", identityFile, "v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideStands: v.BMC.OverrideStands, OverrideNote: v.BMC.OverrideNote}", "v.BMC.Problem = problem"},
 	{"a server is commanded before its inventory was read", nextFile, "case !step.Action.Commands() || v.BMC.Inspected:", "case true:"},
 	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},

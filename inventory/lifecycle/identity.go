@@ -11,7 +11,7 @@ import (
 func (v View) withoutForeign() View {
 	var problem *BMCProblem
 	switch reason, message := Conflict(v); {
-	case v.BMCTakenBy != "":
+	case v.NotPermitted != "" || v.BMCTakenBy != "":
 		problem = &BMCProblem{Reason: reason, Message: message} // a login with wrong credentials could lock the account of the BMC
 	case v.Replaced != "":
 		problem = &BMCProblem{Reason: v1alpha1.ReasonServerReplaced, Message: v.Replaced, RetryAt: v.BMC.InspectedAt.Add(incapableInterval)}
@@ -20,7 +20,7 @@ func (v View) withoutForeign() View {
 	default:
 		return v
 	}
-	if v.BMC.Problem != nil && v.BMCTakenBy == "" {
+	if v.BMC.Problem != nil && v.BMCTakenBy == "" && v.NotPermitted == "" {
 		problem = v.BMC.Problem // why it cannot be asked now
 	}
 	v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideStands: v.BMC.OverrideStands, OverrideNote: v.BMC.OverrideNote}
@@ -34,6 +34,8 @@ func (v View) BMCProblem() *BMCProblem { return v.withoutForeign().BMC.Problem }
 func Conflict(v View) (reason, message string) {
 	const taken = "%s %s is that of %s, which had it first: correct it, or delete the host that is wrong"
 	switch {
+	case v.NotPermitted != "":
+		return v1alpha1.ReasonNotPermitted, v.NotPermitted
 	case v.BMCTakenBy != "":
 		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Spec.BMC.Address, v.BMCTakenBy)
 	case v.MACTakenBy != "":

@@ -105,7 +105,7 @@ func Next(v View, s Settings) Step {
 		step.Action, step.Drop = DropRequests, once
 	}
 	step = v.inspectFirst(step)
-	if v.BMCTakenBy != "" && step.Again.IsZero() {
+	if (v.BMCTakenBy != "" || v.NotPermitted != "") && step.Again.IsZero() {
 		step.Again = v.Now.Add(s.PollInterval) // what becomes of the other host is not always an event of this one
 	}
 	if step.Action == Release {

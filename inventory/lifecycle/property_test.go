@@ -40,6 +40,7 @@ func drawView(t *rapid.T) View {
 		Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"),
 		MACTakenBy:         pick(d, "macTaken", "", "", "", "host-2"),
 		BMCTakenBy:         pick(d, "bmcTaken", "", "", "", "host-3"),
+		NotPermitted:       pick(d, "notPermitted", "", "", "", "", "", "not permitted"),
 		Replaced:           pick(d, "replaced", "", "", "", "another server"),
 		Identity:           pick(d, "identity", v1alpha1.HostIdentity{}, v1alpha1.HostIdentity{BMC: "192.0.2.1"}),
 		HardwareTakenBy:    pick(d, "hardwareTaken", "", "", "", "host-6"),
@@ -226,7 +227,7 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
-		other := v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != ""
+		other := v.NotPermitted != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != ""
 		switch {
 		case step.Action.Commands() && (other || !v.BMC.Inspected):
 			t.Fatalf("%s to a server that may be another one: %+v", step.Action, v)

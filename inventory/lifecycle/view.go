@@ -47,6 +47,8 @@ type View struct {
 	AskNow bool
 	// MoveBlocked is true when the host keeps `clusterctl move` waiting.
 	MoveBlocked bool
+	// NotPermitted says why the configuration of the provider does not permit the host its MAC address or its BMC; empty where it does.
+	NotPermitted string
 	// Identity is what identifies the server, which a boot records.
 	Identity v1alpha1.HostIdentity
 	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that keep the host's boot MAC address, its BMC, or the system UUID and serial number
@@ -180,7 +182,7 @@ func (v View) Verified() bool {
 
 // doubled is true when another host keeps what identifies the server of this one.
 func (v View) doubled() bool {
-	return v.MACTakenBy != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != ""
+	return v.NotPermitted != "" || v.MACTakenBy != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != ""
 }
 
 // bmcBlocked is true while it is no use to ask the BMC. A person may want it asked before its time, but what waits for a change, such as

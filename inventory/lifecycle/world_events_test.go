@@ -282,6 +282,8 @@ var happenings = []happening{
 		func(w *world, _ uint64) { w.v.MACTakenBy = "host-2" }, func(w *world) { w.v.MACTakenBy = "" }),
 	toggle("another host has the BMC", 1, func(w *world) bool { return w.v.BMCTakenBy != "" },
 		func(w *world, _ uint64) { w.v.BMCTakenBy = "host-2" }, func(w *world) { w.v.BMCTakenBy = "" }),
+	toggle("the configuration does not permit it", 1, func(w *world) bool { return w.v.NotPermitted != "" },
+		func(w *world, _ uint64) { w.v.NotPermitted = "not permitted" }, func(w *world) { w.v.NotPermitted = "" }),
 	toggle("another host has the board", 1, func(w *world) bool { return w.v.HardwareTakenBy != "" },
 		func(w *world, _ uint64) { w.v.HardwareTakenBy = "host-2" }, func(w *world) { w.v.HardwareTakenBy = "" }),
 	toggle("the BMC reports another server", 1, func(w *world) bool { return w.v.Replaced != "" },
@@ -407,6 +409,7 @@ func (w *world) everybodyIsDone() {
 	for _, p := range protections {
 		p.undo(w)
 	}
+	w.v.NotPermitted = ""
 	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.SaidToRun, w.noSecret = "", "", "", "", nil, "", false
 	w.v.BootMachineWaits, w.v.BootHeld = false, false
 	w.v.Line = nil

@@ -505,7 +505,7 @@ func (w *world) rests() bool {
 		return false
 	}
 	v := w.look()
-	foreign := v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // what its BMC reports counts for nothing
+	foreign := v.NotPermitted != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // what its BMC reports counts for nothing
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.Again.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.changed) || v.notOff() != w.on || v.powerChanging()) {
 		return false // it will be asked again, and there is news

@@ -59,6 +59,8 @@ type Config struct {
 	BMCs outbound.Policy
 	// ClusterNetworks are those of the Services and Pods of the management cluster. Artifacts and BMCs deny them too.
 	ClusterNetworks []netip.Prefix
+	// Tenants confine namespaces. Without any, each may use all.
+	Tenants Tenants
 	// Networks are at least one where the boot server runs: see CheckNetworks.
 	Networks []Network
 }

@@ -25,6 +25,7 @@ type file struct {
 	Artifacts       artifactSection `json:"artifacts"`
 	BMCs            outboundSection `json:"bmcs"`
 	ClusterNetworks []string        `json:"clusterNetworks"`
+	Tenants         []tenantSection `json:"tenants"`
 	Networks        []network       `json:"networks"`
 }
 
@@ -138,6 +139,7 @@ func (f file) config() (Config, field.ErrorList) {
 	if len(r.problems) == 0 {
 		r.together(c.Networks, path)
 	}
+	c.Tenants = r.tenants(f.Tenants, c.Networks, field.NewPath("tenants"))
 	c.Deny(c.ClusterNetworks...)
 	for _, n := range c.Networks {
 		if n.Address.IsValid() {

@@ -1,0 +1,41 @@
+package host_test
+
+import (
+	"net/netip"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+)
+
+// TestTenants: a host with a MAC address or a BMC that the configuration does not permit its namespace is not asked for, is not offered, and keeps no other host from them,
+// also if it was there first.
+func TestTenants(t *testing.T) {
+	g := NewWithT(t)
+	owner, other := env.Namespace(t), env.Namespace(t)
+	defer startReconciler(t, &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shifted{}, Tenants: bootconfig.Tenants{
+		{Namespaces: []string{owner}, MACPrefixes: []string{"52:54:00"}, BMCNetworks: []netip.Prefix{netip.MustParsePrefix("127.77.1.128/32")}},
+		{Namespaces: []string{"*"}, MACPrefixes: []string{"02:00:00"}},
+	}})()
+	own := controllerstest.NewServer(t, owner, "own", 0x80, bmctest.Options{})
+	taker := controllerstest.NewServer(t, other, "taker", 0x81, bmctest.Options{})
+	taker.Host.Spec.BootMACAddress = own.Host.Spec.BootMACAddress
+	register(t, taker)
+	wait(t, taker, conflict(v1alpha1.ReasonNotPermitted, "only addresses that begin with 02:00:00"))
+	register(t, own)
+	wait(t, own, phase(v1alpha1.PhaseAvailable))
+	elsewhere := controllerstest.NewServer(t, owner, "elsewhere", 0x82, bmctest.Options{})
+	register(t, elsewhere)
+	wait(t, elsewhere, conflict(v1alpha1.ReasonNotPermitted, "has the IP address 127.77.1.130"))
+	wait(t, elsewhere, reason(v1alpha1.BMCReadyCondition, v1alpha1.ReasonNotPermitted))
+	g.Expect(taker.Requests()).To(BeZero(), "its BMC is not asked")
+	g.Expect(elsewhere.Requests()).To(BeZero(), "its BMC is not asked")
+
+	controllerstest.Modify(t, env, taker.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "02:00:00:00:00:81" })
+	wait(t, taker, phase(v1alpha1.PhaseAvailable))
+}

@@ -1,0 +1,119 @@
+package bootconfig
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// otherNamespaces stands for all namespaces that no tenant names.
+const otherNamespaces = "*"
+
+// Tenant is what the hosts of some namespaces may have. An empty field permits everything.
+type Tenant struct {
+	// Namespaces are those of the tenant; "*" stands for all that no tenant names.
+	Namespaces []string
+	// BMCNetworks are where its BMCs may be.
+	BMCNetworks []netip.Prefix
+	// DHCPNetworks are the names of the networks in which its servers may boot.
+	DHCPNetworks []string
+	// MACPrefixes are what the boot MAC addresses of its hosts begin with, in lower case with colons.
+	MACPrefixes []string
+}
+
+// Tenants say which namespaces may use which BMCs, networks and MAC addresses. Where there are none, every namespace may use all; otherwise a namespace that none
+// of them is for may use nothing.
+type Tenants []Tenant
+
+// of returns the tenant of a namespace, and whether there is one. Without tenants it is one that may use everything.
+func (t Tenants) of(namespace string) (Tenant, bool) {
+	if len(t) == 0 {
+		return Tenant{}, true
+	}
+	for _, name := range []string{namespace, otherNamespaces} {
+		if i := slices.IndexFunc(t, func(t Tenant) bool { return slices.Contains(t.Namespaces, name) }); i >= 0 {
+			return t[i], true
+		}
+	}
+	return Tenant{}, false
+}
+
+// CheckHost returns an error, with the remedy, for the boot MAC address or the BMC of a host that its namespace may not use. bmc is the host name or IP address of the BMC.
+// Where a namespace is confined to networks of BMCs, the address has to be an IP address: what a name resolves to is known only when it is connected to.
+func (t Tenants) CheckHost(namespace, mac, bmc string) error {
+	const remedy = "the tenants of the provider's configuration file permit"
+	tenant, found := t.of(namespace)
+	if !found {
+		return fmt.Errorf("%s namespace %s nothing", remedy, namespace)
+	}
+	if len(tenant.MACPrefixes) > 0 && !slices.ContainsFunc(tenant.MACPrefixes, func(prefix string) bool { return strings.HasPrefix(mac, prefix) }) {
+		return fmt.Errorf("spec.bootMACAddress %s: %s namespace %s only addresses that begin with %s", mac, remedy, namespace, strings.Join(tenant.MACPrefixes, " or "))
+	}
+	if len(tenant.BMCNetworks) == 0 {
+		return nil
+	}
+	ip, err := netip.ParseAddr(bmc)
+	if err != nil {
+		return fmt.Errorf("spec.bmc.address has the host name %s: %s namespace %s only BMCs of some networks, so give the IP address", bmc, remedy, namespace)
+	}
+	if !slices.ContainsFunc(tenant.BMCNetworks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap().WithZone("")) }) {
+		return fmt.Errorf("spec.bmc.address has the IP address %s: %s namespace %s only BMCs in %v", bmc, remedy, namespace, tenant.BMCNetworks)
+	}
+	return nil
+}
+
+// MayBootIn is true for a network in which the servers of a namespace may boot.
+func (t Tenants) MayBootIn(namespace, network string) bool {
+	tenant, found := t.of(namespace)
+	return found && (len(tenant.DHCPNetworks) == 0 || slices.Contains(tenant.DHCPNetworks, network))
+}
+
+// tenantSection is a tenant as it is written.
+type tenantSection struct {
+	Namespaces   []string `json:"namespaces"`
+	BMCNetworks  []string `json:"bmcNetworks"`
+	DHCPNetworks []string `json:"dhcpNetworks"`
+	MACPrefixes  []string `json:"macPrefixes"`
+}
+
+var macPrefix = regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){0,5}$`)
+
+// tenants reads the tenants. networks are empty where the file is that of controllers alone.
+func (r *reader) tenants(sections []tenantSection, networks []Network, path *field.Path) Tenants {
+	var all Tenants
+	named := map[string]bool{}
+	for i, s := range sections {
+		at := path.Index(i)
+		if len(s.Namespaces) == 0 {
+			r.required(at.Child("namespaces"), `give the names of namespaces, or "*" for those that no tenant names`)
+		}
+		for j, name := range s.Namespaces {
+			if name != otherNamespaces && len(validation.IsDNS1123Label(name)) > 0 {
+				r.invalid(at.Child("namespaces").Index(j), name, `give the name of a namespace, or "*" for those that no tenant names`)
+			}
+			if named[name] {
+				r.problems = append(r.problems, field.Duplicate(at.Child("namespaces").Index(j), name))
+			}
+			named[name] = true
+		}
+		for j, name := range s.DHCPNetworks {
+			if len(networks) > 0 && !slices.ContainsFunc(networks, func(n Network) bool { return n.Name == name }) {
+				r.invalid(at.Child("dhcpNetworks").Index(j), name, "give the name of one of networks")
+			}
+		}
+		for j, prefix := range s.MACPrefixes {
+			if !macPrefix.MatchString(prefix) {
+				r.invalid(at.Child("macPrefixes").Index(j), prefix, "give the beginning of a MAC address in lower case with colons, like 52:54:00")
+			}
+		}
+		all = append(all, Tenant{
+			Namespaces: s.Namespaces, BMCNetworks: r.prefixes(s.BMCNetworks, at.Child("bmcNetworks")), DHCPNetworks: s.DHCPNetworks, MACPrefixes: s.MACPrefixes,
+		})
+	}
+	return all
+}
