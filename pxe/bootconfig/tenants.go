@@ -89,18 +89,7 @@ func (r *reader) tenants(sections []tenantSection, networks []Network, path *fie
 	named := map[string]bool{}
 	for i, s := range sections {
 		at := path.Index(i)
-		if len(s.Namespaces) == 0 {
-			r.required(at.Child("namespaces"), `give the names of namespaces, or "*" for those that no tenant names`)
-		}
-		for j, name := range s.Namespaces {
-			if name != otherNamespaces && len(validation.IsDNS1123Label(name)) > 0 {
-				r.invalid(at.Child("namespaces").Index(j), name, `give the name of a namespace, or "*" for those that no tenant names`)
-			}
-			if named[name] {
-				r.problems = append(r.problems, field.Duplicate(at.Child("namespaces").Index(j), name))
-			}
-			named[name] = true
-		}
+		r.namespaces(s.Namespaces, named, at.Child("namespaces"))
 		for j, name := range s.DHCPNetworks {
 			if len(networks) > 0 && !slices.ContainsFunc(networks, func(n Network) bool { return n.Name == name }) {
 				r.invalid(at.Child("dhcpNetworks").Index(j), name, "give the name of one of networks")
@@ -116,4 +105,21 @@ func (r *reader) tenants(sections []tenantSection, networks []Network, path *fie
 		})
 	}
 	return all
+}
+
+// namespaces checks the namespaces of a tenant. named are those of all tenants.
+func (r *reader) namespaces(names []string, named map[string]bool, path *field.Path) {
+	const remedy = `give the name of a namespace, or "*" for those that no tenant names`
+	if len(names) == 0 {
+		r.required(path, remedy)
+	}
+	for i, name := range names {
+		if name != otherNamespaces && len(validation.IsDNS1123Label(name)) > 0 {
+			r.invalid(path.Index(i), name, remedy)
+		}
+		if named[name] {
+			r.problems = append(r.problems, field.Duplicate(path.Index(i), name))
+		}
+		named[name] = true
+	}
 }
