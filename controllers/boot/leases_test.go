@@ -404,14 +404,14 @@ func TestReservationRefused(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	l.create(aHost("d", 4, strings.TrimPrefix(taken, "+")))
 	_, err = l.ask(4)
-	g.Expect(err).To(MatchError(fmt.Sprintf("dc/d cannot have %s: dc/c has it", taken[1:])))
+	g.Expect(err).To(MatchError(fmt.Sprintf("dc/d cannot have %s: host c has it", taken[1:])))
 
 	used := aHost("e", 5)
 	l.create(used)
 	l.record(used, v1alpha1.BareMetalBootSpec{DataAddress: "192.0.2.60"})
 	l.create(aHost("f", 6, "192.0.2.60"))
 	_, err = l.ask(6)
-	g.Expect(err).To(MatchError("192.0.2.60, which bootAddresses of dc/f names, is used by dc/e: reserve another one"))
+	g.Expect(err).To(MatchError("192.0.2.60, which bootAddresses of dc/f names, is used by host e: reserve another one"))
 }
 
 // TestReservationOfOtherNetwork: a host whose reservation is in no network that asks gets an address of a range, and is told.
