@@ -1,0 +1,30 @@
+package host
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// TestNodeMatched: a host shows that it runs a Node which is not the machine's, and Ready does not depend on it.
+func TestNodeMatched(t *testing.T) {
+	g := NewWithT(t)
+	h := &v1alpha1.BareMetalHost{}
+	view := lifecycle.View{Node: &v1alpha1.ObservedNode{Name: "n", Mismatch: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonNodeProviderIDDiffers, Message: "m"}}}
+	setConditions(h, view, lifecycle.Step{})
+	ready := conditions.Get(h, v1alpha1.ReadyCondition).DeepCopy()
+	g.Expect(conditions.Get(h, v1alpha1.NodeMatchedCondition)).To(HaveValue(And(
+		HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonNodeProviderIDDiffers), HaveField("Message", "m"))))
+	view.Node.Mismatch = nil
+	setConditions(h, view, lifecycle.Step{})
+	g.Expect(conditions.IsTrue(h, v1alpha1.NodeMatchedCondition)).To(BeTrue())
+	g.Expect(conditions.Get(h, v1alpha1.ReadyCondition)).To(Equal(ready))
+	view.Node = nil
+	setConditions(h, view, lifecycle.Step{})
+	g.Expect(conditions.Get(h, v1alpha1.NodeMatchedCondition)).To(BeNil())
+}
