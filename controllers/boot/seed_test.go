@@ -2,6 +2,7 @@ package boot_test
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"testing"
 
@@ -52,30 +53,31 @@ func TestSeed(t *testing.T) {
 	})
 }
 
-// TestFormats: a format that no host can be given is said before anything boots; Ignition is served when the Secret says Ignition.
+// TestFormats: bootstrap data that no host can be given ends the boot at once, and the machine says so. Ignition is served when the Secret says Ignition.
 func TestFormats(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
 	systems := make(chan *pxetest.System, 1)
-	l.server("h", 5, func(_ context.Context, system *pxetest.System) { systems <- system })
-	claim := env.NewClaim(t, l.namespace, "m")
-	says := func(format, value string) {
+	boots := func(name string, number byte, format, value string) *controllerstest.Claim {
+		l.server(name, number, func(_ context.Context, system *pxetest.System) { systems <- system })
+		claim := env.NewClaim(t, l.namespace, name)
 		controllerstest.Modify(t, env, claim.Bootstrap, func(s *corev1.Secret) {
 			s.Data = map[string][]byte{"format": []byte(format), "value": []byte(value)}
 		})
+		l.boots(claim, kernel, func(*v1alpha1.BootSource) {})
+		return claim
 	}
-	says("powershell", "#ps1_sysnative\n")
-	l.boots(claim, kernel, func(*v1alpha1.BootSource) {})
-	problem := func(message string) {
+	for number, c := range map[byte]struct{ format, value, want string }{
+		100: {"powershell", "#ps1_sysnative\n", `has the format "powershell", which no host can be given: set the format of the bootstrap config to one of ["cloud-config" "ignition"]`},
+		101: {"ignition", `{"ignition":{"version":"1.0.0"}}`, `is Ignition of version "1.0.0"`},
+	} {
+		claim := boots(fmt.Sprint("m-", number), number, c.format, c.value)
 		controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 			g.Expect(conditions.GetReason(m, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonBootstrapDataInvalid))
-			g.Expect(conditions.GetMessage(m, v1alpha1.ReadyCondition)).To(ContainSubstring(message))
+			g.Expect(conditions.GetMessage(m, v1alpha1.ReadyCondition)).To(And(ContainSubstring(c.want), ContainSubstring("delete the Machine")))
 		})
 	}
-	problem(`has the format "powershell", which no host can be given: set the format of the bootstrap config to one of ["cloud-config" "ignition"]`)
-	says("ignition", `{"ignition":{"version":"1.0.0"}}`)
-	problem(`is Ignition of version "1.0.0"`)
-	says("ignition", `{"ignition":{"version":"3.4.0"}}`)
+	boots("m", 5, "ignition", `{"ignition":{"version":"3.4.0"}}`)
 	system := <-systems
 	g.Expect(system.CommandLine).To(HavePrefix("console=ttyS0 ignition.firstboot "))
 	g.Expect(string(system.Ignition)).To(HavePrefix(`{"ignition":{"version":"3.4.0","config":{"merge":[`))

@@ -12,24 +12,25 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// TestTemplate: what is wrong with an iPXE template is said on the machine, and the server boots by it once it is right.
+// TestTemplate: a server boots by its machine's iPXE template. A template of which no script can be made ends the boot at once, and the machine says so.
 func TestTemplate(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
 	systems := make(chan *pxetest.System, 1)
-	l.server("h", 28, func(_ context.Context, system *pxetest.System) { systems <- system })
-	claim := l.claim("m", kernel)
-	template := func(text string) {
-		controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Spec.Boot.IPXETemplate = text })
+	boots := func(name string, number byte, template string) *controllerstest.Claim {
+		l.server(name, number, func(_ context.Context, system *pxetest.System) { systems <- system })
+		claim := env.NewClaim(t, l.namespace, name)
+		l.boots(claim, kernel, func(b *v1alpha1.BootSource) { b.IPXETemplate = template })
+		return claim
 	}
-	template("#!ipxe\n{{ .Secret }}\n")
+	claim := boots("bad", 102, "#!ipxe\n{{ .Secret }}\n")
 	controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		ready := conditions.Get(m, v1alpha1.ReadyCondition)
 		g.Expect(ready).NotTo(BeNil())
 		g.Expect(ready.Reason).To(Equal(v1alpha1.ReasonBootSourceInvalid))
-		g.Expect(ready.Message).To(ContainSubstring("iPXE template: "))
+		g.Expect(ready.Message).To(And(ContainSubstring("iPXE template: "), ContainSubstring("delete the Machine")))
 	})
-	template("#!ipxe\nkernel --name kernel {{ .Kernel }} host={{ .Hostname }} {{ .CommandLine }}\nboot\n")
+	boots("m", 28, "#!ipxe\nkernel --name kernel {{ .Kernel }} host={{ .Hostname }} {{ .CommandLine }}\nboot\n")
 	var system *pxetest.System
 	g.Eventually(systems, "60s").Should(Receive(&system))
 	g.Expect(system.CommandLine).To(HavePrefix("host=m console=ttyS0 ds=nocloud;dsmode=net;s=http://"))

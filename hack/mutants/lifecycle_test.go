@@ -177,7 +177,7 @@ var lifecycleMutants = []mutant{
 	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "if !Open(v.Boot) || v.BootMachineWaits {", "if !Open(v.Boot) {"},
 	{"a machine that was served elsewhere is booted", claimedFile, `	if v.ServedBy != "" {`, "	if false {"},
 	{"the record of a machine that waits is void when its host goes", recordFile, "	case v.BootMachineWaits: // its", "	case false: // its"},
-	{"a boot that can never be served is tried again", claimedFile, "case v.Problem != nil && Incurable(v.Problem.Reason):", "case false:"},
+	{"a boot that can never be served goes on", claimedFile, "if attempt.DataServedAt == nil && v.Problem != nil && Incurable(v.Problem.Reason) {", "if false {"},
 
 	// The provider's own server.
 	{"the provider's own server is forced off", ownFile, "	case step.Action == ForceOff, step.Action == ShutDown:", "	case step.Action == ShutDown:"},

@@ -213,6 +213,10 @@ func boot(v View, s Settings) Step {
 			Message: fmt.Sprintf("Boot attempt %d begins", attempt.Attempt),
 		}
 	}
+	if attempt.DataServedAt == nil && v.Problem != nil && Incurable(v.Problem.Reason) {
+		return fail(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would end the same way: correct the template or the bootstrap config that the Machine is made from, "+
+			"then delete the Machine to have it replaced")
+	}
 	deadline := v.Deadline(s)
 	if !v.Now.Before(deadline) {
 		return giveUp(v, s, attempt)
@@ -309,9 +313,9 @@ func bootedFromNetwork(v View) bool {
 	return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageDHCP && v.Furthest.Stage != v1alpha1.StageLoader
 }
 
-// Incurable is true for the reason of a problem that follows from objects alone, from spec.boot of the machine and from its bootstrap data. While an attempt
-// lasts somebody may correct the object. But no other attempt follows, since none would end otherwise, and the server is not to blame. What is fetched, allowed
-// or leased may be there the next time, so its problems are not among them.
+// Incurable is true for the reason of a problem that follows from objects alone, from spec.boot of the machine and from its bootstrap data. Such a boot ends at once:
+// the server would ask in vain until the deadline, every attempt would end the same way, and the server is not to blame. What is fetched, allowed or leased may be there
+// the next time, so its problems are not among them.
 func Incurable(reason string) bool {
 	return reason == v1alpha1.ReasonBootSourceInvalid || reason == v1alpha1.ReasonCommandLineTooLong || reason == v1alpha1.ReasonBootstrapDataInvalid
 }
@@ -330,9 +334,6 @@ func giveUp(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 	case attempt.DataServedAt != nil:
 		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+
 			". It got its bootstrap data, so it is not booted again: look at its console, then delete the Machine to have it replaced")
-	case v.Problem != nil && Incurable(v.Problem.Reason):
-		return fail(attempt, v.Problem.Reason, after+". Another attempt would end the same way: correct the template or the bootstrap config that the Machine is made from, then delete "+
-			"the Machine to have it replaced")
 	case attempt.Attempt >= s.BootAttempts:
 		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+". It was the last attempt: delete the Machine to have it replaced")
 	case v.Paused || v.Consumer.Paused:

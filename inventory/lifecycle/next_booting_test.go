@@ -84,8 +84,8 @@ var nextBooting = map[string]nextCase{
 			v.BMC.NetworkBootSetAt, v.BMC.CleanedAt = v.Boot.PoweredOffAt.Time, v.Boot.PoweredOffAt.Add(time.Millisecond)
 		}), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
-	"booting: late, and no attempt would end otherwise": {
-		bootingView(poweredOn, expired, func(v *View) {
+	"booting: it can never be served": {
+		bootingView(poweredOn, func(v *View) {
 			v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}
 		}),
 		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootSourceInvalid,
