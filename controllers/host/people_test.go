@@ -347,12 +347,13 @@ func TestReplaceFreeServer(t *testing.T) {
 	})
 }
 
-// replace puts another server in the place of one, and takes it out of quarantine.
+// replace puts another server in the place of one, confirms that, and takes it out of quarantine.
 func replace(t *testing.T, server, by *controllerstest.Server) {
 	t.Helper()
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.BMC.Address, h.Spec.BootMACAddress = by.Host.Spec.BMC.Address, by.Host.Spec.BootMACAddress
 		h.Spec.Quarantine = nil
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint("", "SN-"+by.Host.Name))
 	})
 }
 
