@@ -64,9 +64,13 @@ func TestPortScan(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = conn.Read(make([]byte, 1)) // an answer that comes before its request is another error of the client
-			_, _ = io.WriteString(conn, "SSH-2.0-OpenSSH_9.2p1\r\n")
-			_ = conn.Close()
+			wg.Go(func() {
+				// An answer that comes before its request is another error of the client, and a connection may stay without one.
+				_ = conn.SetDeadline(time.Now().Add(time.Second))
+				_, _ = conn.Read(make([]byte, 1))
+				_, _ = io.WriteString(conn, "SSH-2.0-OpenSSH_9.2p1\r\n")
+				_ = conn.Close()
+			})
 		}
 	})
 	t.Cleanup(func() { _ = listener.Close(); wg.Wait() })
