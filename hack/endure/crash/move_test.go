@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,8 +85,8 @@ func own(t *testing.T, c *controllerstest.Claim) {
 		return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: name, UID: o.GetUID()}}
 	}
 	controllerstest.Modify(t, env, c.Machine, func(m *clusterv1.Machine) { m.OwnerReferences = owner("Cluster", c.Cluster.Name, c.Cluster) })
-	c.Bootstrap.OwnerReferences = owner("Machine", c.Machine.Name, c.Machine)
-	NewWithT(t).Expect(env.Client.Update(t.Context(), c.Bootstrap)).To(Succeed())
+	// The provider labels a Secret that has no owner.
+	controllerstest.Modify(t, env, c.Bootstrap, func(s *corev1.Secret) { s.OwnerReferences = owner("Machine", c.Machine.Name, c.Machine) })
 	raise(t, env, c.Cluster, c.Machine)
 }
 
