@@ -106,7 +106,7 @@ func TestManifests(t *testing.T) {
 			}
 			found++
 			pod := d.Spec.Template.Spec
-			g.Expect(pod.HostNetwork).To(Equal(slices.Contains(pod.Containers[0].Args, "--boot-config=/etc/capbm/boot.yaml")), d.Name)
+			g.Expect(pod.HostNetwork).To(Equal(!slices.Contains(pod.Containers[0].Args, "--components=controllers")), d.Name)
 			g.Expect(pod.SecurityContext).To(Equal(want.SecurityContext))
 			g.Expect(pod.Containers[0].SecurityContext).To(Equal(want.Containers[0].SecurityContext))
 		}
