@@ -62,7 +62,7 @@ type Rivalry struct {
 func Permitted(tenants bootconfig.Tenants, host *v1alpha1.BareMetalHost) error {
 	address, err := url.Parse(host.Spec.BMC.Address)
 	if err != nil {
-		return nil //nolint:nilerr // what is no address is told elsewhere, and is connected to by nobody
+		return nil //nolint:nilerr // the BMC's condition reports an address that is no URL, and nothing connects to it
 	}
 	return tenants.CheckHost(host.Namespace, host.Spec.BootMACAddress, address.Hostname())
 }
@@ -105,12 +105,12 @@ func HardwareRivalry(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) 
 	return r
 }
 
-// Keeper returns the host that goes before this one, and keeps what both have; nil if there is none. It may be changed by nobody.
+// Keeper returns the other host that keeps what both have; nil if there is none. It must not be changed.
 func (r Rivalry) Keeper(ctx context.Context, c client.Reader) (*v1alpha1.BareMetalHost, error) {
 	if r.value == "" {
 		return nil, nil //nolint:nilnil // none is a valid answer
 	}
-	hosts, err := hostsWith(ctx, c, r.index, r.value)
+	hosts, err := HostsWith(ctx, c, r.index, r.value)
 	if err != nil || len(hosts) == 0 || len(hosts) == 1 && sameObject(&hosts[0], r.host) {
 		return nil, err
 	}
@@ -135,9 +135,9 @@ func (r Rivalry) Keeper(ctx context.Context, c client.Reader) (*v1alpha1.BareMet
 	return keeper, nil
 }
 
-// KeeperOfMAC returns the host that keeps a MAC address; nil if no host has it that may. It may be changed by nobody.
+// KeeperOfMAC returns the host that keeps a MAC address; nil if no host that may use it has it. It must not be changed.
 func KeeperOfMAC(ctx context.Context, c client.Reader, tenants bootconfig.Tenants, mac string) (*v1alpha1.BareMetalHost, error) {
-	hosts, err := hostsWith(ctx, c, MACIndex, mac)
+	hosts, err := HostsWith(ctx, c, MACIndex, mac)
 	hosts = slices.DeleteFunc(hosts, func(h v1alpha1.BareMetalHost) bool { return Permitted(tenants, &h) != nil })
 	if err != nil || len(hosts) == 0 {
 		return nil, err
@@ -149,8 +149,8 @@ func KeeperOfMAC(ctx context.Context, c client.Reader, tenants bootconfig.Tenant
 	return keeper, err
 }
 
-// hostsWith returns the hosts of the cache with a value of an index. They may be changed by nobody.
-func hostsWith(ctx context.Context, c client.Reader, index, value string) ([]v1alpha1.BareMetalHost, error) {
+// HostsWith returns the hosts of the cache with a value of an index, which must not be changed.
+func HostsWith(ctx context.Context, c client.Reader, index, value string) ([]v1alpha1.BareMetalHost, error) {
 	var hosts v1alpha1.BareMetalHostList
 	if err := c.List(ctx, &hosts, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the hosts with the same %s: %w", index, err)
@@ -162,8 +162,8 @@ func sameObject(a, b client.Object) bool {
 	return client.ObjectKeyFromObject(a) == client.ObjectKeyFromObject(b)
 }
 
-// standing is what decides whether a host keeps what others have too. All of it is written by the API server or by the provider: nobody gains precedence by
-// what he writes to a host.
+// standing is what decides whether a host keeps what others have too. The API server or the provider writes all of it: a user gains no precedence by what is
+// written to a host.
 type standing struct {
 	booted   bool // the server was booted, with what is shared, for the machine that has the host
 	accepted bool // the provider accepted what is shared as this host's
@@ -185,7 +185,7 @@ func (r Rivalry) standing(ctx context.Context, c client.Reader, host *v1alpha1.B
 	return s, err
 }
 
-// compare is negative if s goes before o. No two hosts are equal.
+// compare is negative if s keeps what o has too. No two hosts are equal.
 func (s standing) compare(o standing) int {
 	return cmp.Or(compareFlags(s.booted, o.booted), compareFlags(s.accepted, o.accepted),
 		cmp.Compare(s.created, o.created), cmp.Compare(s.host.String(), o.host.String()))
@@ -203,7 +203,7 @@ func compareFlags(a, b bool) int {
 	}
 }
 
-// NameFor names a host to people who can read a namespace. Who reads one may not know what is in others.
+// NameFor names a host in a message to those who can read a namespace. They may not be able to read the namespace of the host.
 func NameFor(namespace string, host types.NamespacedName) string {
 	if host.Namespace != namespace {
 		return "a host of another namespace"

@@ -51,7 +51,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestNameFor: nobody is told the name of a host in a namespace that he may not read.
+// TestNameFor: a message has the name of a host of the same namespace only.
 func TestNameFor(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(NameFor("dc", types.NamespacedName{Namespace: "dc", Name: "a"})).To(Equal("host a"))

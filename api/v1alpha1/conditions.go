@@ -210,8 +210,8 @@ const (
 // MoveLabel on a CRD or an object makes `clusterctl move` take it along.
 const MoveLabel = "clusterctl.cluster.x-k8s.io/move"
 
-// BMCSecretLabel on a Secret says that its keys username, password and ca.crt are for BMCs. A host makes the provider read no other Secret, and send no other
-// credentials to the address in spec.bmc: who may write hosts may not read Secrets. Its value means nothing.
+// BMCSecretLabel on a Secret says that its keys username, password and ca.crt are for BMCs. The provider reads no other Secret for a host: it
+// sends the credentials to the address in spec.bmc, and a user who may write hosts may not be allowed to read Secrets. The value of the label has no meaning.
 const BMCSecretLabel = "baremetalhost.infrastructure.cluster.x-k8s.io/bmc-secret"
 
 // BMCHostsAnnotation on a credentials Secret lists the BMCs that its credentials may be sent to: the host names or IP addresses of spec.bmc.address, separated

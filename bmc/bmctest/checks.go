@@ -107,7 +107,7 @@ var lookChecks = []check{
 		r.outcome.Inventory = &i
 		r.notef("%s %s, serial %q, UUID %q, %d threads, %d MiB, %d disks, %d NICs", i.Manufacturer, i.Model, i.SerialNumber, i.SystemUUID,
 			i.CPUThreads, i.MemoryMiB, len(i.Disks), len(i.NICs))
-		if err := coherent(&i); err != nil {
+		if err := Coherent(&i); err != nil {
 			return err
 		}
 		return nil
@@ -153,25 +153,4 @@ var lookChecks = []check{
 		r.notef("it is %s ahead of ours", time.Until(clock).Round(time.Second))
 		return err
 	}},
-}
-
-// coherent checks that the facts of an inventory agree with what is in it.
-func coherent(i *bmc.Inventory) error {
-	there := map[bmc.FactName]bool{
-		bmc.FactCPU: i.CPUSockets > 0, bmc.FactMemory: i.MemoryMiB > 0, bmc.FactDisks: len(i.Disks) > 0, bmc.FactNICs: len(i.NICs) > 0,
-		bmc.FactDevices: len(i.Devices) > 0, bmc.FactPowerSupplies: len(i.PowerSupplies) > 0, bmc.FactSerialNumber: i.SerialNumber != "",
-		bmc.FactSystemUUID: i.SystemUUID != "", bmc.FactFirmwareVersion: i.FirmwareVersion != "", bmc.FactBMCFirmwareVersion: i.BMCFirmwareVersion != "",
-	}
-	for _, name := range bmc.FactNames {
-		fact := i.Fact(name)
-		switch {
-		case !slices.ContainsFunc(i.Facts, func(f bmc.Fact) bool { return f.Name == name }):
-			return fmt.Errorf("nothing is said of %s", name)
-		case (fact.State == bmc.FactKnown) != there[name]:
-			return fmt.Errorf("%s is %s, and whether the inventory has it is %t", name, fact.State, there[name])
-		case fact.State == bmc.FactKnown && fact.Source == "":
-			return fmt.Errorf("%s is known, and nothing says where from", name)
-		}
-	}
-	return nil
 }

@@ -152,8 +152,7 @@ func TestBusyBMC(t *testing.T) {
 	}
 }
 
-// TestGiveBack: a server is put back also where that fails at first, and what failed is told meanwhile. Where it fails until the time is up, the error
-// says what was found.
+// TestGiveBack: a failed attempt to restore the server's state is reported and repeated. When the time is up, the error has the state that was found.
 func TestGiveBack(t *testing.T) {
 	const restoring = "leaves the server as it was found"
 	for _, away := range []int{0, 1, 2, -1} { // tries that fail; -1 for all

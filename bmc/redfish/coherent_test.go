@@ -2,7 +2,6 @@ package redfish
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -13,22 +12,8 @@ var loopback = bmctest.Loopback
 
 // coherent checks what is true of every inventory, whatever the BMC says.
 func coherent(i *bmc.Inventory) error {
-	there := map[bmc.FactName]bool{
-		bmc.FactCPU: i.CPUSockets > 0, bmc.FactMemory: i.MemoryMiB > 0, bmc.FactDisks: len(i.Disks) > 0, bmc.FactNICs: len(i.NICs) > 0,
-		bmc.FactDevices: len(i.Devices) > 0, bmc.FactPowerSupplies: len(i.PowerSupplies) > 0, bmc.FactSerialNumber: i.SerialNumber != "",
-		bmc.FactSystemUUID: i.SystemUUID != "", bmc.FactFirmwareVersion: i.FirmwareVersion != "", bmc.FactBMCFirmwareVersion: i.BMCFirmwareVersion != "",
-	}
-	for _, name := range bmc.FactNames {
-		fact := i.Fact(name)
-		switch {
-		case !slices.ContainsFunc(i.Facts, func(f bmc.Fact) bool { return f.Name == name }):
-			return fmt.Errorf("nothing is said of %s", name)
-		case fact.TimedOut:
-		case (fact.State == bmc.FactKnown) != there[name]:
-			return fmt.Errorf("%s is %s, and whether the inventory has it is %t", name, fact.State, there[name])
-		case fact.State == bmc.FactKnown && fact.Source == "":
-			return fmt.Errorf("%s is known, and nothing says where from", name)
-		}
+	if err := bmctest.Coherent(i); err != nil {
+		return err
 	}
 	if i.CPUSockets < 0 || i.CPUCores < 0 || i.CPUThreads < 0 || i.MemoryMiB < 0 || i.CPUSockets > 1<<20 || i.MemoryMiB > 1<<50 {
 		return fmt.Errorf("absurd numbers: %d sockets, %d cores, %d threads, %d MiB", i.CPUSockets, i.CPUCores, i.CPUThreads, i.MemoryMiB)

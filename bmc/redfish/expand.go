@@ -33,7 +33,7 @@ func expansionOf(root resource) expansion {
 }
 
 // getExpanded reads a resource and, within an inspection and where the service offers it, those that it links to, which are found
-// in the cache afterwards. What did not come with it is read on its own by whoever asks for it.
+// in the cache afterwards. What did not come with it is read separately when it is needed.
 func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) (resource, error) {
 	offered := &c.expand.others
 	if isCollection {

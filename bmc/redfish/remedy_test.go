@@ -74,7 +74,7 @@ func TestWrongAddress(t *testing.T) {
 	}
 }
 
-// speaker listens, and says something to whoever connects, after the first byte of the other side.
+// speaker listens, and answers each connection with a text after the first byte of the client.
 func speaker(t *testing.T, banner string) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

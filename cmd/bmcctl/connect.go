@@ -18,7 +18,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
 )
 
-// anywhere permits BMCs at every address: whoever runs this program reaches these addresses without it too.
+// anywhere permits BMCs at every address: the user of this program reaches these addresses without it too.
 var anywhere = bmc.Permit{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 
 // connection are the flags that say how to reach a BMC.

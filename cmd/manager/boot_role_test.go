@@ -166,7 +166,7 @@ func TestBootRole(t *testing.T) {
 		)
 	})
 	addresses := make(chan netip.Addr, 1)
-	server := controllerstest.NewServer(t, namespace, "h", 1, bmctest.Options{
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{
 		PowerDelay: 20 * time.Millisecond,
 		Run: func(ctx context.Context, device bmc.BootTarget, booted func()) {
 			if device == bmc.BootPXE {

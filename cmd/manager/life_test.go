@@ -102,7 +102,7 @@ func live(t *testing.T) *life {
 	}))
 	t.Cleanup(origin.Close)
 	systems := make(chan *pxetest.System, 8)
-	l.server = controllerstest.NewServer(t, l.namespace, "h", 40, bmctest.Options{
+	l.server = controllerstest.NewServer(t, l.namespace, "h", bmctest.Options{
 		PowerDelay: 20 * time.Millisecond,
 		Run: func(ctx context.Context, _ bmc.BootTarget, booted func()) {
 			if system := bootUntil(ctx, firmware); system != nil {

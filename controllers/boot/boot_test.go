@@ -165,8 +165,8 @@ func (l *lab) firmware(mac string) *pxetest.Firmware {
 }
 
 // server registers a server that boots over the network when it is told to. What it booted comes out of the channel.
-func (l *lab) server(name string, number byte, then func(context.Context, *pxetest.System)) *controllerstest.Server {
-	return l.machine(name, number, func(ctx context.Context, firmware *pxetest.Firmware, booted func()) {
+func (l *lab) server(name string, then func(context.Context, *pxetest.System)) *controllerstest.Server {
+	return l.machine(name, func(ctx context.Context, firmware *pxetest.Firmware, booted func()) {
 		if system, err := firmware.Boot(ctx); err == nil {
 			booted()
 			then(ctx, system)
@@ -175,9 +175,9 @@ func (l *lab) server(name string, number byte, then func(context.Context, *pxete
 }
 
 // machine registers a server that runs something when it is powered on to boot over the network.
-func (l *lab) machine(name string, number byte, run func(context.Context, *pxetest.Firmware, func())) *controllerstest.Server {
+func (l *lab) machine(name string, run func(context.Context, *pxetest.Firmware, func())) *controllerstest.Server {
 	var mac string
-	s := controllerstest.NewServer(l.t, l.namespace, name, number, bmctest.Options{
+	s := controllerstest.NewServer(l.t, l.namespace, name, bmctest.Options{
 		PowerDelay: 20 * time.Millisecond,
 		Run: func(ctx context.Context, device bmc.BootTarget, booted func()) {
 			if device == bmc.BootPXE {
@@ -213,7 +213,7 @@ func TestBoot(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
 	systems := make(chan *pxetest.System, 1)
-	s := l.server("h", 1, func(ctx context.Context, system *pxetest.System) {
+	s := l.server("h", func(ctx context.Context, system *pxetest.System) {
 		NewWithT(t).Expect(system.Report(ctx)).To(Succeed())
 		NewWithT(t).Expect(system.Report(ctx)).To(Succeed(), "a report whose answer was lost is made again")
 		systems <- system
@@ -266,7 +266,7 @@ func TestSecondRequester(t *testing.T) {
 	g := NewWithT(t)
 	l := startOff(t)
 	urls := make(chan string, 1)
-	s := l.server("h", 2, func(_ context.Context, system *pxetest.System) {
+	s := l.server("h", func(_ context.Context, system *pxetest.System) {
 		url, err := system.SeedURL()
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		urls <- url
@@ -290,7 +290,7 @@ func TestProblems(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
 	reported := make(chan struct{}, 1)
-	s := l.server("h", 3, func(ctx context.Context, system *pxetest.System) {
+	s := l.server("h", func(ctx context.Context, system *pxetest.System) {
 		if system.Report(ctx) == nil {
 			reported <- struct{}{}
 		}

@@ -140,7 +140,7 @@ func (a *allocation) abandoned(ctx context.Context) (pxe.Lease, error) {
 		}
 		gone := !withheldNow(l)
 		if !withheld(l) {
-			hosts, err := a.hostsWith(ctx, parseHolder(ptr.Deref(l.Spec.HolderIdentity, "")).mac)
+			hosts, err := controllers.HostsWith(ctx, a.Client, controllers.MACIndex, parseHolder(ptr.Deref(l.Spec.HolderIdentity, "")).mac)
 			if err != nil {
 				return pxe.Lease{}, err
 			}
@@ -239,12 +239,6 @@ func (a *allocation) nameOf(other types.NamespacedName) string {
 	return controllers.NameFor(a.host.Namespace, other)
 }
 
-func (b *Booter) hostsWith(ctx context.Context, mac string) ([]v1alpha1.BareMetalHost, error) {
-	var hosts v1alpha1.BareMetalHostList
-	err := b.Client.List(ctx, &hosts, client.MatchingFields{controllers.MACIndex: mac}, client.UnsafeDisableDeepCopy)
-	return hosts.Items, err
-}
-
 // acquire makes the host the holder of an address. Its object is created, which succeeds for one boot server only; or it is
 // updated as it was read, if nobody has it. With bereave it is taken from a holder that is gone, too.
 func (a *allocation) acquire(ctx context.Context, address netip.Addr, bereave bool) (pxe.Lease, error) {
@@ -300,7 +294,7 @@ func (b *Booter) gone(ctx context.Context, h holder) (bool, error) {
 	if h == (holder{}) {
 		return false, nil // somebody else's object: it is left alone
 	}
-	hosts, err := b.hostsWith(ctx, h.mac)
+	hosts, err := controllers.HostsWith(ctx, b.Client, controllers.MACIndex, h.mac)
 	if err != nil || len(hosts) > 0 {
 		return false, err
 	}

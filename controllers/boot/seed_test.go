@@ -20,7 +20,7 @@ func TestSeed(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
 	systems := make(chan *pxetest.System, 1)
-	s := l.server("h", 4, func(ctx context.Context, system *pxetest.System) {
+	s := l.server("h", func(ctx context.Context, system *pxetest.System) {
 		NewWithT(t).Expect(system.Report(ctx)).To(Succeed())
 		systems <- system
 	})
@@ -58,8 +58,8 @@ func TestFormats(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
 	systems := make(chan *pxetest.System, 1)
-	boots := func(name string, number byte, format, value string) *controllerstest.Claim {
-		l.server(name, number, func(_ context.Context, system *pxetest.System) { systems <- system })
+	boots := func(name, format, value string) *controllerstest.Claim {
+		l.server(name, func(_ context.Context, system *pxetest.System) { systems <- system })
 		claim := env.NewClaim(t, l.namespace, name)
 		controllerstest.Modify(t, env, claim.Bootstrap, func(s *corev1.Secret) {
 			s.Data = map[string][]byte{"format": []byte(format), "value": []byte(value)}
@@ -67,17 +67,17 @@ func TestFormats(t *testing.T) {
 		l.boots(claim, kernel, func(*v1alpha1.BootSource) {})
 		return claim
 	}
-	for number, c := range map[byte]struct{ format, value, want string }{
-		100: {"powershell", "#ps1_sysnative\n", `has the format "powershell", which no host can be given: set the format of the bootstrap config to one of ["cloud-config" "ignition"]`},
-		101: {"ignition", `{"ignition":{"version":"1.0.0"}}`, `is Ignition of version "1.0.0"`},
+	for i, c := range []struct{ format, value, want string }{
+		{"powershell", "#ps1_sysnative\n", `has the format "powershell", which no host can be given: set the format of the bootstrap config to one of ["cloud-config" "ignition"]`},
+		{"ignition", `{"ignition":{"version":"1.0.0"}}`, `is Ignition of version "1.0.0"`},
 	} {
-		claim := boots(fmt.Sprint("m-", number), number, c.format, c.value)
+		claim := boots(fmt.Sprint("m-", i), c.format, c.value)
 		controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 			g.Expect(conditions.GetReason(m, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonBootstrapDataInvalid))
 			g.Expect(conditions.GetMessage(m, v1alpha1.ReadyCondition)).To(And(ContainSubstring(c.want), ContainSubstring("delete the Machine")))
 		})
 	}
-	boots("m", 5, "ignition", `{"ignition":{"version":"3.4.0"}}`)
+	boots("m", "ignition", `{"ignition":{"version":"3.4.0"}}`)
 	system := <-systems
 	g.Expect(system.CommandLine).To(HavePrefix("console=ttyS0 ignition.firstboot "))
 	g.Expect(string(system.Ignition)).To(HavePrefix(`{"ignition":{"version":"3.4.0","config":{"merge":[`))

@@ -17,20 +17,20 @@ func TestTemplate(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
 	systems := make(chan *pxetest.System, 1)
-	boots := func(name string, number byte, template string) *controllerstest.Claim {
-		l.server(name, number, func(_ context.Context, system *pxetest.System) { systems <- system })
+	boots := func(name, template string) *controllerstest.Claim {
+		l.server(name, func(_ context.Context, system *pxetest.System) { systems <- system })
 		claim := env.NewClaim(t, l.namespace, name)
 		l.boots(claim, kernel, func(b *v1alpha1.BootSource) { b.IPXETemplate = template })
 		return claim
 	}
-	claim := boots("bad", 102, "#!ipxe\n{{ .Secret }}\n")
+	claim := boots("bad", "#!ipxe\n{{ .Secret }}\n")
 	controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		ready := conditions.Get(m, v1alpha1.ReadyCondition)
 		g.Expect(ready).NotTo(BeNil())
 		g.Expect(ready.Reason).To(Equal(v1alpha1.ReasonBootSourceInvalid))
 		g.Expect(ready.Message).To(And(ContainSubstring("iPXE template: "), ContainSubstring("delete the Machine")))
 	})
-	boots("m", 28, "#!ipxe\nkernel --name kernel {{ .Kernel }} host={{ .Hostname }} {{ .CommandLine }}\nboot\n")
+	boots("m", "#!ipxe\nkernel --name kernel {{ .Kernel }} host={{ .Hostname }} {{ .CommandLine }}\nboot\n")
 	var system *pxetest.System
 	g.Eventually(systems, "60s").Should(Receive(&system))
 	g.Expect(system.CommandLine).To(HavePrefix("host=m console=ttyS0 ds=nocloud;dsmode=net;s=http://"))

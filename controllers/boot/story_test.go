@@ -95,7 +95,7 @@ func TestStory(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
 	before := lifeMetrics(t)
-	l.server("h", 90, func(ctx context.Context, system *pxetest.System) {
+	l.server("h", func(ctx context.Context, system *pxetest.System) {
 		NewWithT(t).Expect(system.Report(ctx)).To(Succeed())
 	})
 	claim := l.claim("m", kernel)
@@ -136,7 +136,7 @@ func TestStoryOfAFailure(t *testing.T) {
 	refused := count(t, "capbm_tokens_refused_total", map[string]string{"purpose": "seed"})
 	unfenced := count(t, "capbm_quarantines_total", map[string]string{"reason": "ReleasedUnfenced"})
 	systems := make(chan *pxetest.System, 1)
-	s := l.server("h", 91, func(_ context.Context, system *pxetest.System) { systems <- system })
+	s := l.server("h", func(_ context.Context, system *pxetest.System) { systems <- system })
 	claim := l.claim("m", kernel)
 	system := await(t, systems)
 	url, err := system.SeedURL()

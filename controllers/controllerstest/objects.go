@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,18 +36,24 @@ func Settings() lifecycle.Settings {
 // Server is an emulated server with its BMC, and the objects that register it.
 type Server struct {
 	*bmctest.Machine
+	BMCIP  string // of the listener of its BMC
 	Host   *v1alpha1.BareMetalHost
 	Secret *corev1.Secret
 }
 
-// NewServer starts an emulated server. Nothing is created in the API server. Its BMC has an address that follows from the number, as its MAC address
-// does: ports are given again, and hosts of tests that ended are still there, so two of them would have one BMC.
-func NewServer(t *testing.T, namespace, name string, number byte, opts bmctest.Options) *Server {
+// servers counts the emulated servers of the process.
+var servers atomic.Uint32
+
+// NewServer starts an emulated server. Nothing is created in the API server. The MAC address and the IP address of the BMC are those of no other server of the
+// process: the hosts of tests that ended are still in the API server, and the kernel assigns a port again.
+func NewServer(t *testing.T, namespace, name string, opts bmctest.Options) *Server {
 	t.Helper()
+	number := servers.Add(1)
 	opts.Name, opts.Username, opts.Password = name, Username, Password
-	opts.MAC = "52:54:00:00:00:" + string("0123456789abcdef"[number>>4]) + string("0123456789abcdef"[number&15])
+	opts.MAC = fmt.Sprintf("52:54:00:02:%02x:%02x", number>>8&0xff, number&0xff)
 	machine := bmctest.NewMachine(opts)
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.77.1.%d:0", number)) //nolint:noctx // returns at once
+	ip := fmt.Sprintf("127.77.%d.%d", number>>8&0xff, number&0xff)
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0")) //nolint:noctx // returns at once
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	server := httptest.NewUnstartedServer(machine)
 	NewWithT(t).Expect(server.Listener.Close()).To(Succeed())
@@ -57,7 +64,7 @@ func NewServer(t *testing.T, namespace, name string, number byte, opts bmctest.O
 		machine.Close()
 	})
 	return &Server{
-		Machine: machine,
+		Machine: machine, BMCIP: ip,
 		Secret: &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-bmc", Labels: map[string]string{v1alpha1.BMCSecretLabel: ""}},
 			StringData: map[string]string{"username": Username, "password": Password},

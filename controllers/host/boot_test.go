@@ -46,7 +46,7 @@ func discard(t *testing.T, server *controllerstest.Server) {
 func TestBootOfAFreeHost(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x30, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	boot := waitBoot(t, server, owned(server))
 	g.Expect(boot.Spec).To(Equal(v1alpha1.BareMetalBootSpec{}))
@@ -80,7 +80,7 @@ func TestBootOfAFreeHost(t *testing.T) {
 func TestBootIsDeletedInMidBoot(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x31, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	claim := claimed(t, server, "m")
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
@@ -99,7 +99,6 @@ func TestBootIsDeletedInMidBoot(t *testing.T) {
 // is deleted.
 func TestBootUnknown(t *testing.T) {
 	defer start(t)()
-	number := byte(0x32)
 	const restore = "Restore the BareMetalBoot from a backup, or delete the Machine"
 	for name, test := range map[string]struct {
 		remedy string
@@ -119,10 +118,9 @@ func TestBootUnknown(t *testing.T) {
 			env.Create(t, &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: s.Host.Namespace, Name: s.Host.Name}})
 		}},
 	} {
-		number++
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+			server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 			register(t, server)
 			claim := claimed(t, server, "m")
 			wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
@@ -156,11 +154,9 @@ func TestBootUnknown(t *testing.T) {
 // is deleted, its server is powered off first.
 func TestStrayBoot(t *testing.T) {
 	defer start(t)()
-	number := byte(0x38)
 	stray := func(t *testing.T) (*controllerstest.Server, *v1alpha1.ConsumerReference) {
 		t.Helper()
-		number++
-		server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+		server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 		register(t, server)
 		claimed(t, server, "m")
 		wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
@@ -198,7 +194,7 @@ func TestStrayBoot(t *testing.T) {
 func TestBootOutlivesItsHost(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x3e, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	boot := bootOf(t, server)
@@ -213,11 +209,9 @@ func TestBootOutlivesItsHost(t *testing.T) {
 // or when somebody deletes it; until the machine goes.
 func TestServedBootIsKept(t *testing.T) {
 	defer start(t)()
-	number := byte(0x5a)
 	served := func(t *testing.T) (*controllerstest.Server, *controllerstest.Claim, *v1alpha1.BareMetalBoot) {
 		t.Helper()
-		number++
-		server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+		server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 		register(t, server)
 		claim := claimed(t, server, "m")
 		wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
@@ -270,8 +264,7 @@ func TestServedBootIsKept(t *testing.T) {
 		g := NewWithT(t)
 		server, _, _ := served(t)
 		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
-		number++
-		second := controllerstest.NewServer(t, server.Host.Namespace, "second", number, bmctest.Options{})
+		second := controllerstest.NewServer(t, server.Host.Namespace, "second", bmctest.Options{})
 		register(t, second)
 		wait(t, second, phase(v1alpha1.PhaseAvailable))
 		controllerstest.Modify(t, env, second.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = controllerstest.Claimed("m") })

@@ -14,9 +14,9 @@ import (
 )
 
 // beingCleaned is a server whose machine was deleted, and whose cleaning goes on for as long as its virtual drive is locked.
-func beingCleaned(t *testing.T, number byte) *controllerstest.Server {
+func beingCleaned(t *testing.T) *controllerstest.Server {
 	t.Helper()
-	server, claim := running(t, number)
+	server, claim := running(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	insert(t, server)
 	misbehave(t, server, bmctest.EjectFails, -1)
@@ -53,7 +53,7 @@ func patient() lifecycle.Settings {
 func TestCleaning(t *testing.T) {
 	g := NewWithT(t)
 	stop := startWith(t, patient())
-	server := beingCleaned(t, 0xa0)
+	server := beingCleaned(t)
 	commands := server.CommandNames()
 	stop()
 	misbehave(t, server, bmctest.EjectFails, 0)
@@ -67,7 +67,7 @@ func TestCleaning(t *testing.T) {
 func TestCleaningByHand(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server, claim := running(t, 0xa1)
+	server, claim := running(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual })
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
@@ -84,7 +84,7 @@ func TestCleaningByHand(t *testing.T) {
 func TestCleaningFails(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := beingCleaned(t, 0xa2)
+	server := beingCleaned(t)
 	wait(t, server, phase(v1alpha1.PhaseQuarantined))
 	g.Expect(server.Host.Spec.ConsumerRef).To(BeNil())
 	g.Expect(server.Host.Spec.CleaningStartedAt).To(BeNil())
@@ -96,7 +96,7 @@ func TestCleaningFails(t *testing.T) {
 // TestCleaningWithoutDrive: where there is no virtual drive nothing is in it.
 func TestCleaningWithoutDrive(t *testing.T) {
 	defer start(t)()
-	server, claim := running(t, 0xa3)
+	server, claim := running(t)
 	misbehave(t, server, bmctest.NoMedia, -1)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
@@ -107,7 +107,7 @@ func TestCleaningWithoutDrive(t *testing.T) {
 func TestCleaningWaitsForTheBMC(t *testing.T) {
 	g := NewWithT(t)
 	defer startWith(t, patient())()
-	server := beingCleaned(t, 0xa4)
+	server := beingCleaned(t)
 	misbehave(t, server, bmctest.Down, -1)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(
@@ -124,7 +124,7 @@ func TestCleaningWaitsForTheBMC(t *testing.T) {
 func TestSwitchedOnInTheCleaning(t *testing.T) {
 	g := NewWithT(t)
 	defer startWith(t, patient())()
-	server := beingCleaned(t, 0xa5)
+	server := beingCleaned(t)
 	commands := len(server.CommandNames())
 	server.SetPower(true)
 	wait(t, server, func(g Gomega, _ *v1alpha1.BareMetalHost) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -41,7 +42,7 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 		if problem := checkSecret(host, secret); problem != nil {
 			return problem, nil
 		}
-		if err := r.labelForMove(ctx, secret); err != nil {
+		if err := controllers.LabelForMove(ctx, r.Client, secret); err != nil {
 			return nil, err
 		}
 		versions = append(versions, string(secret.UID)+"/"+secret.ResourceVersion)
@@ -58,8 +59,8 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 	return nil, nil //nolint:nilnil // nothing is wrong
 }
 
-// checkSecret returns why a Secret must not be read for a host; nil when it may be. Who may write a host may not read every Secret of the namespace, and the
-// credentials go to whatever address the host names.
+// checkSecret returns why a Secret must not be read for a host; nil if it may be read. A user who may write hosts may not be allowed to read the Secrets of the namespace,
+// and the provider sends the credentials to the address that the host names.
 func checkSecret(host *v1alpha1.BareMetalHost, secret client.Object) *lifecycle.BMCProblem {
 	if _, ok := secret.GetLabels()[v1alpha1.BMCSecretLabel]; !ok {
 		return &lifecycle.BMCProblem{Reason: v1alpha1.ReasonCredentialsNotLabeled, Message: fmt.Sprintf(
@@ -82,16 +83,6 @@ func checkSecret(host *v1alpha1.BareMetalHost, secret client.Object) *lifecycle.
 	return &lifecycle.BMCProblem{Reason: v1alpha1.ReasonCredentialsNotForBMC, Message: fmt.Sprintf(
 		"The annotation %s of Secret %q does not list %s, so the credentials are not sent there: correct spec.bmc.address, or add it to the annotation",
 		v1alpha1.BMCHostsAnnotation, secret.GetName(), address.Hostname())}
-}
-
-// labelForMove makes `clusterctl move` take a Secret along. An owner reference would do so too, but deleting the host would
-// then delete the user's Secret.
-func (r *Reconciler) labelForMove(ctx context.Context, secret *metav1.PartialObjectMetadata) error {
-	if _, ok := secret.Labels[v1alpha1.MoveLabel]; ok || !secret.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:""}}}`, v1alpha1.MoveLabel)
-	return client.IgnoreNotFound(r.Client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)))
 }
 
 func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalHost) (*bmc.Endpoint, *lifecycle.BMCProblem, error) {

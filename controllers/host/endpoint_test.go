@@ -31,7 +31,7 @@ func TestSecretsOfOthers(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	t.Cleanup(stranger.Close)
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x7a, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	own := server.Host.Spec.BMC.Address
 	server.Host.Spec.BMC.Address = strings.Replace(stranger.URL, "http://", "redfish+http://", 1)
 	server.Secret.Labels, server.Secret.Type = nil, corev1.SecretTypeBasicAuth
@@ -44,7 +44,7 @@ func TestSecretsOfOthers(t *testing.T) {
 	g.Expect(server.Secret.Labels).To(BeEmpty())
 
 	controllerstest.Modify(t, env, server.Secret, func(s *corev1.Secret) {
-		s.Labels, s.Annotations = map[string]string{v1alpha1.BMCSecretLabel: ""}, map[string]string{v1alpha1.BMCHostsAnnotation: "192.0.2.1, 127.77.1.122"}
+		s.Labels, s.Annotations = map[string]string{v1alpha1.BMCSecretLabel: ""}, map[string]string{v1alpha1.BMCHostsAnnotation: "192.0.2.1, " + server.BMCIP}
 	})
 	wait(t, server, reason(v1alpha1.BMCReadyCondition, v1alpha1.ReasonCredentialsNotForBMC))
 	g.Expect(got.Load()).To(BeNil(), "the stranger was sent credentials")
@@ -62,8 +62,8 @@ func TestServerReplaced(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", 0x7b, bmctest.Options{UUID: "8b7a1c2e-0d3f-4a5b-9c6d-00000000007b"})
-	other := controllerstest.NewServer(t, namespace, "other", 0x7c, bmctest.Options{UUID: "8b7a1c2e-0d3f-4a5b-9c6d-00000000007c", On: true})
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{UUID: "8b7a1c2e-0d3f-4a5b-9c6d-00000000007b"})
+	other := controllerstest.NewServer(t, namespace, "other", bmctest.Options{UUID: "8b7a1c2e-0d3f-4a5b-9c6d-00000000007c", On: true})
 	server.Host.Spec.Power = v1alpha1.PowerOff
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))

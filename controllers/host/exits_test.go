@@ -207,10 +207,10 @@ func onStates() map[string]onState {
 }
 
 // come makes a host that is claimed, and brings it into a state.
-func come(t *testing.T, number byte, state onState) *stuck {
+func come(t *testing.T, state onState) *stuck {
 	t.Helper()
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", number, bmctest.Options{On: true})
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
 	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
 		if !state.noProviderID {
@@ -236,12 +236,10 @@ func come(t *testing.T, number byte, state onState) *stuck {
 // what ends that; which then ends it.
 func TestMachineDeletionHasAnExit(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
-	number := byte(0xa6)
 	for name, state := range onStates() {
-		number++
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := come(t, number, state)
+			s := come(t, state)
 			m := s.claim.BareMetalMachine
 			g.Expect(env.Client.Delete(t.Context(), m)).To(Succeed())
 			if state.waits != nil {
@@ -280,12 +278,10 @@ func TestMachineDeletionHasAnExit(t *testing.T) {
 // it is detached, without a command to its server.
 func TestHostDeletionHasAnExit(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
-	number := byte(0xc0)
 	for name, state := range onStates() {
-		number++
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := come(t, number, state)
+			s := come(t, state)
 			if name != "detached" {
 				g.Expect(env.Client.Delete(t.Context(), s.Host)).To(Succeed())
 				wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
@@ -315,7 +311,7 @@ func TestHostDeletionHasAnExit(t *testing.T) {
 func TestPausedFreeHostSaysSo(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0xd8, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	controllerstest.Modify(t, env, server.Host, annotate(clusterv1.PausedAnnotation))
@@ -331,7 +327,7 @@ func TestPausedFreeHostSaysSo(t *testing.T) {
 func TestReleaseUnfencedAfter(t *testing.T) {
 	g := NewWithT(t)
 	clock := startBoth(t, controllerstest.Settings())
-	s := come(t, 0xd9, onState{make: faulty(bmctest.Down)})
+	s := come(t, onState{make: faulty(bmctest.Down)})
 	changeHost(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ReleaseUnfencedAfterSeconds = new(int32(600))
 	})(t, s)
@@ -357,7 +353,7 @@ func TestReleaseUnfencedAfter(t *testing.T) {
 func TestReleaseUnfencedOfARunningMachine(t *testing.T) {
 	g := NewWithT(t)
 	startBoth(t, controllerstest.Settings())
-	s := come(t, 0xda, onState{})
+	s := come(t, onState{})
 	changeHost(annotate(v1alpha1.ReleaseUnfencedAnnotation))(t, s)
 	server := s.Server
 	misbehave(t, server, bmctest.Down, -1)
@@ -375,7 +371,7 @@ func TestReleaseUnfencedOfARunningMachine(t *testing.T) {
 func TestReleaseUnfencedOfAQuarantinedHost(t *testing.T) {
 	g := NewWithT(t)
 	startBoth(t, controllerstest.Settings())
-	s := come(t, 0xef, onState{make: faulty(bmctest.Down)})
+	s := come(t, onState{make: faulty(bmctest.Down)})
 	changeHost(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "RemediationFailed", Message: "it was power-cycled"}
 	})(t, s)
@@ -396,18 +392,15 @@ func TestNamespaceGoes(t *testing.T) {
 		"Secret": &corev1.Secret{}, "Cluster": &clusterv1.Cluster{}, "Machine": &clusterv1.Machine{},
 		"BareMetalMachine": &v1alpha1.BareMetalMachine{}, "BareMetalHost": &v1alpha1.BareMetalHost{},
 	}
-	number := byte(0xdb)
 	for name, order := range map[string][]string{
 		"Secrets first":  {"Secret", "BareMetalHost", "BareMetalMachine", "Machine", "Cluster"},
 		"Cluster first":  {"Cluster", "Machine", "BareMetalMachine", "BareMetalHost", "Secret"},
 		"machines first": {"Machine", "BareMetalMachine", "Secret", "Cluster", "BareMetalHost"},
 		"hosts first":    {"BareMetalHost", "Secret", "Machine", "Cluster", "BareMetalMachine"},
 	} {
-		first := number
-		number += 5
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			namespace := populate(t, first)
+			namespace := populate(t)
 			g.Expect(env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 			for _, kind := range order {
 				g.Expect(env.Client.DeleteAllOf(t.Context(), kinds[kind], client.InNamespace(namespace))).To(Succeed())
@@ -427,12 +420,12 @@ func TestNamespaceGoes(t *testing.T) {
 }
 
 // populate makes a namespace with a host that is free, one that boots, one that runs its machine, one of which the BMC is dead, and one in maintenance.
-func populate(t *testing.T, number byte) string {
+func populate(t *testing.T) string {
 	t.Helper()
 	namespace := env.Namespace(t)
 	var last []func()
 	for i, name := range []string{"free", "booting", "running", "dead", "kept"} {
-		server := controllerstest.NewServer(t, namespace, name, number+byte(i), bmctest.Options{On: i >= 2})
+		server := controllerstest.NewServer(t, namespace, name, bmctest.Options{On: i >= 2})
 		if name == "free" {
 			register(t, server)
 			last = append(last, func() { wait(t, server, phase(v1alpha1.PhaseAvailable)) })

@@ -115,7 +115,7 @@ func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalB
 }
 
 // reach takes the endpoint that the BMC is reached at from now on. New credentials are tried at once, and the same ones in a Secret that
-// was touched change nothing. What was learned at another address is forgotten, for it may have been another server; the inventory stays, to tell whether it was.
+// was touched change nothing. What was learned at another address is forgotten, for it may have been another server. The inventory stays: it shows whether it was.
 func (h *hostFacts) reach(endpoint *bmc.Endpoint, secrets string) {
 	h.secrets = secrets
 	if h.endpoint != nil && sameEndpoint(h.endpoint, endpoint) {

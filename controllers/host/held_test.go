@@ -13,10 +13,10 @@ import (
 )
 
 // running is a server that runs a machine.
-func running(t *testing.T, number byte) (*controllerstest.Server, *controllerstest.Claim) {
+func running(t *testing.T) (*controllerstest.Server, *controllerstest.Claim) {
 	t.Helper()
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", number, bmctest.Options{On: true})
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
 	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
@@ -35,7 +35,7 @@ func holds(holds ...v1alpha1.PowerHold) func(*v1alpha1.BareMetalHost) {
 func TestPowerHolds(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
-	server, _ := running(t, 0x61)
+	server, _ := running(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	anna, otto := v1alpha1.PowerHold{Holder: "anna", Reason: "a new disk"}, v1alpha1.PowerHold{Holder: "otto", Reason: "a new fan", Force: true}
 	controllerstest.Modify(t, env, server.Host, holds(anna, otto))
@@ -71,7 +71,7 @@ func TestPowerHolds(t *testing.T) {
 func TestPowerHoldEndsWithTheClaim(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server, claim := running(t, 0x62)
+	server, claim := running(t)
 	controllerstest.Modify(t, env, server.Host, holds(v1alpha1.PowerHold{Holder: "anna", Reason: "a new disk"}))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.HeldOffAt).NotTo(BeNil()) })
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())

@@ -84,7 +84,7 @@ func reason(condition, want string) func(Gomega, *v1alpha1.BareMetalHost) {
 func TestNoWritesAtRest(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0xe7, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	version := func() string {
@@ -101,7 +101,7 @@ func TestNoWritesAtRest(t *testing.T) {
 func TestRegister(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 1, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	h := server.Host
@@ -126,7 +126,7 @@ func TestProblemsHeal(t *testing.T) {
 	defer start(t)()
 	namespace := env.Namespace(t)
 	t.Run("the password", func(t *testing.T) {
-		server := controllerstest.NewServer(t, namespace, "password", 2, bmctest.Options{})
+		server := controllerstest.NewServer(t, namespace, "password", bmctest.Options{})
 		server.Secret.StringData["password"] = "wrong"
 		register(t, server)
 		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsRefused))
@@ -135,14 +135,14 @@ func TestProblemsHeal(t *testing.T) {
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("the Secret", func(t *testing.T) {
-		server := controllerstest.NewServer(t, namespace, "secret", 3, bmctest.Options{})
+		server := controllerstest.NewServer(t, namespace, "secret", bmctest.Options{})
 		env.Create(t, server.Host)
 		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsMissing))
 		env.Create(t, server.Secret)
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("the BMC", func(t *testing.T) {
-		server := controllerstest.NewServer(t, namespace, "bmc", 4, bmctest.Options{})
+		server := controllerstest.NewServer(t, namespace, "bmc", bmctest.Options{})
 		register(t, server)
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 		misbehave(t, server, bmctest.Down, -1)
@@ -151,22 +151,22 @@ func TestProblemsHeal(t *testing.T) {
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("the MAC address", func(t *testing.T) {
-		one := controllerstest.NewServer(t, namespace, "mac-1", 5, bmctest.Options{})
-		two := controllerstest.NewServer(t, namespace, "mac-2", 6, bmctest.Options{})
+		one := controllerstest.NewServer(t, namespace, "mac-1", bmctest.Options{})
+		two := controllerstest.NewServer(t, namespace, "mac-2", bmctest.Options{})
+		own := two.Host.Spec.BootMACAddress
 		two.Host.Spec.BootMACAddress = one.Host.Spec.BootMACAddress
 		register(t, one)
 		wait(t, one, phase(v1alpha1.PhaseAvailable))
 		register(t, two)
 		wait(t, two, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonMACConflict))
 		wait(t, one, phase(v1alpha1.PhaseAvailable))
-		controllerstest.Modify(t, env, two.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "52:54:00:00:00:06" })
+		controllerstest.Modify(t, env, two.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = own })
 		wait(t, one, phase(v1alpha1.PhaseAvailable))
 		wait(t, two, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("the BMC's address", func(t *testing.T) {
-		one := controllerstest.NewServer(t, namespace, "bmc-1", 5, bmctest.Options{})
-		two := controllerstest.NewServer(t, namespace, "bmc-2", 6, bmctest.Options{})
-		one.Host.Spec.BootMACAddress, two.Host.Spec.BootMACAddress = "52:54:00:01:00:05", "52:54:00:01:00:06"
+		one := controllerstest.NewServer(t, namespace, "bmc-1", bmctest.Options{})
+		two := controllerstest.NewServer(t, namespace, "bmc-2", bmctest.Options{})
 		own := two.Host.Spec.BMC.Address
 		two.Host.Spec.BMC.Address = one.Host.Spec.BMC.Address + "/?auth=session" // as somebody else would write it
 		register(t, one)
@@ -184,7 +184,7 @@ func TestProblemsHeal(t *testing.T) {
 func TestRunningServerIsNotTouched(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 7, bmctest.Options{On: true})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{On: true})
 	register(t, server)
 	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonPoweredOn))
 	g.Expect(server.CommandNames()).To(BeEmpty())
@@ -194,22 +194,22 @@ func TestRunningServerIsNotTouched(t *testing.T) {
 }
 
 // TestBootAndRelease follows a host from its claim to its release, and restarts the provider on the way.
-func TestBootAndRelease(t *testing.T) { bootAndRelease(t, 8) }
+func TestBootAndRelease(t *testing.T) { bootAndRelease(t) }
 
 // TestStrictBMC is the same with BMCs that are strict about power commands: they get the same commands, and none while the power is in transition.
 func TestStrictBMC(t *testing.T) {
-	bootAndRelease(t, 0xf0, bmctest.Strict...)
-	for i, fault := range bmctest.Strict {
-		t.Run(string(fault), func(t *testing.T) { bootAndRelease(t, 0xf1+byte(i), fault) })
+	bootAndRelease(t, bmctest.Strict...)
+	for _, fault := range bmctest.Strict {
+		t.Run(string(fault), func(t *testing.T) { bootAndRelease(t, fault) })
 	}
 }
 
-func bootAndRelease(t *testing.T, number byte, faults ...bmctest.Fault) {
+func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 	t.Helper()
 	g := NewWithT(t)
 	stop := start(t)
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", number, bmctest.Options{
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{
 		PowerDelay: 100 * time.Millisecond,
 		Run:        func(ctx context.Context, _ bmc.BootTarget, booted func()) { booted(); <-ctx.Done() },
 	})
@@ -264,7 +264,7 @@ func bootAndRelease(t *testing.T, number byte, faults ...bmctest.Fault) {
 func TestSlowShutDown(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0xf5, bmctest.Options{
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{
 		On: true, PowerDelay: 4 * time.Second, Run: func(ctx context.Context, _ bmc.BootTarget, booted func()) { booted(); <-ctx.Done() },
 	})
 	misbehave(t, server, bmctest.BusyInTransition, -1)
@@ -285,7 +285,7 @@ func TestSlowShutDown(t *testing.T) {
 // TestShutDownRefused: a BMC that cannot shut the server down does not keep it from being switched off in the end.
 func TestShutDownRefused(t *testing.T) {
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 10, bmctest.Options{On: true})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{On: true})
 	misbehave(t, server, bmctest.ShutDownFails, -1)
 	server.Host.Spec.Power = v1alpha1.PowerOff
 	register(t, server)
@@ -303,7 +303,7 @@ func TestConsumerGone(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", 9, bmctest.Options{On: true})
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
 	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseOrphaned))

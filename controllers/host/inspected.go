@@ -34,7 +34,7 @@ func (h *hostFacts) inspected(read bmc.Inventory, status *v1alpha1.BMCStatus, no
 	h.hardware, h.replaced, h.description = hardware, nil, status
 }
 
-// keepKnown keeps the facts for which time ran out as they were known before, and what identifies the server also where the BMC does not report it for once.
+// keepKnown keeps the facts for which time ran out as they were known before, and what identifies the server also where the BMC once does not report it.
 func keepKnown(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 	if before == nil {
 		return
@@ -47,7 +47,7 @@ func keepKnown(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 			continue
 		}
 		read.Facts[at] = before.Facts[i]
-		read.Facts[at].Message = "from an earlier inspection: the last one did not tell"
+		read.Facts[at].Message = "from an earlier inspection: the last one did not read it"
 		switch fact.Name {
 		case bmc.FactCPU:
 			read.CPU, read.Architecture = before.CPU, before.Architecture

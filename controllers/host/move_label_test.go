@@ -14,7 +14,7 @@ import (
 // TestMoveLabelHeals: the label that makes `clusterctl move` take a BMC's Secret along comes back when somebody removes it.
 func TestMoveLabelHeals(t *testing.T) {
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 199, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	labelled := func(g Gomega, s *corev1.Secret) { g.Expect(s.Labels).To(HaveKey(v1alpha1.MoveLabel)) }

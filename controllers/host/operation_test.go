@@ -13,7 +13,7 @@ import (
 // TestOperationInProgress: the last operation is there while it is in progress, with what it is and since when.
 func TestOperationInProgress(t *testing.T) {
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0xb0, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	misbehave(t, server, bmctest.Slow, -1)

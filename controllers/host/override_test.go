@@ -59,7 +59,7 @@ func told(t *testing.T, server *controllerstest.Server, attempt int32) *v1alpha1
 func TestOverrideThatLasts(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 13, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	misbehave(t, server, bmctest.OnceReadsContinuous, -1)
 	misbehave(t, server, bmctest.OverrideNeverResets, -1)
 	register(t, server)
@@ -86,7 +86,6 @@ func TestOverrideThatLasts(t *testing.T) {
 // TestOverrideThatNeverGoes: a BMC that keeps an override for one boot, and says nothing of it, gets it taken back once it did its work: also
 // where the first that is heard of the boot is that the system reported in.
 func TestOverrideThatNeverGoes(t *testing.T) {
-	number := byte(30)
 	for name, then := range map[string]func(*testing.T, *controllerstest.Server){
 		"script": func(t *testing.T, server *controllerstest.Server) { t.Helper(); saw(t, server, v1alpha1.StageScript) },
 		"reported": func(t *testing.T, server *controllerstest.Server) {
@@ -96,11 +95,10 @@ func TestOverrideThatNeverGoes(t *testing.T) {
 			})
 		},
 	} {
-		number++ // of the MAC address
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			defer start(t)()
-			server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+			server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 			misbehave(t, server, bmctest.OverrideNeverResets, -1)
 			register(t, server)
 			claimed(t, server, "m")
@@ -120,7 +118,7 @@ func TestEscalation(t *testing.T) {
 	settings.BootAttempts = 3
 	clock := &shifted{}
 	defer startAt(t, settings, clock)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 19, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	misbehave(t, server, bmctest.OverrideReverts, -1)
 	register(t, server)
 	claimed(t, server, "m")
@@ -138,7 +136,7 @@ func TestWhatWorkedIsRemembered(t *testing.T) {
 	settings := controllerstest.Settings()
 	clock := &shifted{}
 	stop := startAt(t, settings, clock)
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 20, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	misbehave(t, server, bmctest.RefusesBootMode, -1)
 	register(t, server)
 	claim := claimed(t, server, "m1")
@@ -170,13 +168,11 @@ func TestWhatWorkedIsRemembered(t *testing.T) {
 
 // TestCleanUpRefused: a host whose BMC will not be cleaned up is given back all the same, and says so. The other half is done.
 func TestCleanUpRefused(t *testing.T) {
-	number := byte(40)
 	for name, fault := range map[string]bmctest.Fault{"with an error": bmctest.ETagStorm, "by doing nothing": bmctest.IgnoresOverride} {
-		number++ // of the MAC address
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			defer start(t)()
-			server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+			server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 			misbehave(t, server, bmctest.OverrideNeverResets, -1)
 			register(t, server)
 			claim := claimed(t, server, "m")

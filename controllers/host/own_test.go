@@ -61,7 +61,7 @@ func TestOwnServer(t *testing.T) {
 	const uuid = "4c4c4544-0042-3510-8056-b7c04f4d3790"
 	node := &corev1.Node{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: "44454C4C-4200-1035-8056-B7C04F4D3790"}}} // the other byte order
 	defer startReconciler(t, &host.Reconciler{Settings: controllerstest.Settings(), Node: node})()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0xb1, bmctest.Options{UUID: uuid})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{UUID: uuid})
 	server.SetPower(true)
 	server.Host.Spec.Power = v1alpha1.PowerOff
 	register(t, server)

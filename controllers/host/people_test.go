@@ -30,7 +30,7 @@ func lookedAt(t *testing.T, server *controllerstest.Server) {
 func TestMaintenance(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server, _ := running(t, 0x80)
+	server, _ := running(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "anna: new fan"}
@@ -54,11 +54,10 @@ func TestMaintenanceInMidBoot(t *testing.T) {
 		"maintenance": func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "anna: new fan"} },
 		"detached":    annotate(v1alpha1.DetachedAnnotation),
 	} {
-		number := byte(0x81 + len(name)%2)
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			clock := startBoth(t, controllerstest.Settings())
-			server := controllerstest.NewServer(t, env.Namespace(t), "h", number, bmctest.Options{})
+			server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 			register(t, server)
 			wait(t, server, phase(v1alpha1.PhaseAvailable))
 			env.NewClaim(t, server.Host.Namespace, "m")
@@ -84,7 +83,7 @@ func TestMaintenanceInMidBoot(t *testing.T) {
 func TestPowerByAnnotation(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
-	server, _ := running(t, 0x83)
+	server, _ := running(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	anna, otto := v1alpha1.HoldOffPrefix+"anna", v1alpha1.ForceHoldOffPrefix+"otto"
 	off := func(g Gomega, h *v1alpha1.BareMetalHost) {
@@ -148,7 +147,7 @@ func TestPowerByAnnotation(t *testing.T) {
 func TestPowerRequestsAreDropped(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x84, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	cycle := v1alpha1.PowerCyclePrefix + "anna"
@@ -165,7 +164,7 @@ func TestPowerRequestsAreDropped(t *testing.T) {
 // TestInspectAgain: who changed the hardware has the inventory read at once.
 func TestInspectAgain(t *testing.T) {
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x85, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	misbehave(t, server, bmctest.PartsAre501, -1)
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
@@ -183,7 +182,7 @@ func TestInspectAgain(t *testing.T) {
 // TestInspectAgainInVain: where the BMC is not asked, the last operation tells so.
 func TestInspectAgainInVain(t *testing.T) {
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x86, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	controllerstest.Modify(t, env, server.Host, annotate(v1alpha1.DetachedAnnotation))
@@ -214,7 +213,7 @@ func anew(t *testing.T, server *controllerstest.Server, change func(*v1alpha1.Ba
 func TestDetach(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
-	server, _ := running(t, 0x87)
+	server, _ := running(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	controllerstest.Modify(t, env, server.Host, annotate(v1alpha1.DetachedAnnotation))
 	wait(t, server, phase(v1alpha1.PhaseDetached))
@@ -259,7 +258,7 @@ func TestConsumerMissing(t *testing.T) {
 	g := NewWithT(t)
 	startBoth(t, controllerstest.Settings())
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", 0x88, bmctest.Options{On: true})
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
 	server.Host.Spec.Power = v1alpha1.PowerOff
 	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, "h", "m")
@@ -278,7 +277,7 @@ func TestConsumerMissing(t *testing.T) {
 func TestAdoptExternallyProvisioned(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x89, bmctest.Options{On: true})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{On: true})
 	server.Host.Spec.ExternallyProvisioned, server.Host.Spec.Power = true, v1alpha1.PowerOff
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseExternallyProvisioned))
@@ -291,10 +290,10 @@ func TestAdoptExternallyProvisioned(t *testing.T) {
 // command. One with another provider ID does nothing to it, and says what is wrong.
 func TestAdoptByProviderID(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
-	adopt := func(t *testing.T, number byte, host string) (*controllerstest.Server, *controllerstest.Claim) {
+	adopt := func(t *testing.T, host string) (*controllerstest.Server, *controllerstest.Claim) {
 		t.Helper()
 		namespace := env.Namespace(t)
-		server := controllerstest.NewServer(t, namespace, "h", number, bmctest.Options{On: true})
+		server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
 		server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 		register(t, server)
 		wait(t, server, phase(v1alpha1.PhaseOrphaned))
@@ -304,7 +303,7 @@ func TestAdoptByProviderID(t *testing.T) {
 	}
 	t.Run("its provider ID", func(t *testing.T) {
 		g := NewWithT(t)
-		server, claim := adopt(t, 0x8a, "h")
+		server, claim := adopt(t, "h")
 		wait(t, server, phase(v1alpha1.PhaseProvisioned))
 		controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 			g.Expect(m.Status.HostRef).To(HaveValue(Equal(v1alpha1.HostReference{Name: "h"})))
@@ -316,7 +315,7 @@ func TestAdoptByProviderID(t *testing.T) {
 	})
 	t.Run("another provider ID", func(t *testing.T) {
 		g := NewWithT(t)
-		server, _ := adopt(t, 0x8b, "another")
+		server, _ := adopt(t, "another")
 		wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 			phase(v1alpha1.PhaseOrphaned)(g, h)
 			g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(ContainSubstring(`has the providerID "baremetal://` + h.Namespace + `/another/m" of another claim`))
@@ -337,10 +336,10 @@ func moved(t *testing.T, server *controllerstest.Server) string {
 func TestReplaceFreeServer(t *testing.T) {
 	defer start(t)()
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", 0x8c, bmctest.Options{})
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
-	replace(t, server, controllerstest.NewServer(t, namespace, "new", 0x8d, bmctest.Options{MemoryGiB: 32}))
+	replace(t, server, controllerstest.NewServer(t, namespace, "new", bmctest.Options{MemoryGiB: 32}))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.Hardware.Memory.String()).To(Equal("32Gi"))
 		phase(v1alpha1.PhaseAvailable)(g, h)
@@ -362,11 +361,11 @@ func replace(t *testing.T, server, by *controllerstest.Server) {
 func TestReplaceBrokenServer(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
 	quarantined := changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} })
-	replaced := func(t *testing.T, s *stuck, number byte) {
+	replaced := func(t *testing.T, s *stuck) {
 		t.Helper()
 		env.Gone(t, s.claim.BareMetalMachine)
 		wait(t, s.Server, phase(v1alpha1.PhaseQuarantined))
-		spare := controllerstest.NewServer(t, s.Host.Namespace, "new", number, bmctest.Options{MemoryGiB: 32})
+		spare := controllerstest.NewServer(t, s.Host.Namespace, "new", bmctest.Options{MemoryGiB: 32})
 		replace(t, s.Server, spare)
 		wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Status.Hardware.Memory.String()).To(Equal("32Gi"))
@@ -376,18 +375,18 @@ func TestReplaceBrokenServer(t *testing.T) {
 	}
 	t.Run("with its BMC", func(t *testing.T) {
 		g := NewWithT(t)
-		s := come(t, 0x8e, onState{make: faulty(bmctest.Down)})
+		s := come(t, onState{make: faulty(bmctest.Down)})
 		quarantined(t, s)
 		g.Expect(env.Client.Delete(t.Context(), s.claim.BareMetalMachine)).To(Succeed())
 		changeHost(annotate(v1alpha1.ReleaseUnfencedAnnotation))(t, s)
-		replaced(t, s, 0x8f)
+		replaced(t, s)
 		g.Expect(s.CommandNames()).To(BeEmpty())
 	})
 	t.Run("but for its BMC", func(t *testing.T) {
 		g := NewWithT(t)
-		s := come(t, 0x92, onState{make: quarantined})
+		s := come(t, onState{make: quarantined})
 		g.Expect(env.Client.Delete(t.Context(), s.claim.BareMetalMachine)).To(Succeed())
-		replaced(t, s, 0x93)
+		replaced(t, s)
 		g.Expect(s.On()).To(BeFalse())
 	})
 }
@@ -398,7 +397,7 @@ func TestBMCAddressChanges(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
 	t.Run("of a running machine", func(t *testing.T) {
-		server, _ := running(t, 0x90)
+		server, _ := running(t)
 		wait(t, server, phase(v1alpha1.PhaseProvisioned))
 		asked := server.Requests()
 		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "redfish+http://127.0.0.1:1" })
@@ -412,7 +411,7 @@ func TestBMCAddressChanges(t *testing.T) {
 		g.Expect(server.CommandNames()).To(BeEmpty())
 	})
 	t.Run("in mid-boot", func(t *testing.T) {
-		server := controllerstest.NewServer(t, env.Namespace(t), "h", 0x91, bmctest.Options{})
+		server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 		register(t, server)
 		claimed(t, server, "m")
 		told(t, server, 1)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -284,8 +283,8 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 			return err
 		}
 		ctrl.LoggerFrom(ctx).Info("Commanding the BMC", "action", j.action)
-	} else if r.handsOff(ctx, j) {
-		return errOutdated
+	} else if err := r.mayAsk(ctx, j); err != nil {
+		return err
 	}
 	err := r.do(ctx, j, c)
 	if err != nil && !errors.As(err, new(*refusal)) || j.action == lifecycle.SetNetworkBoot || j.action == lifecycle.ClearBootOverride {
@@ -298,43 +297,6 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 	}
 	r.learn(j, func(h *hostFacts) { h.sawPower(state, r.Clock.Now()) })
 	return err
-}
-
-// handsOff is true when somebody detached the host, its object went, or its BMC was found to be another host's, while the job waited for its turn.
-func (r *Reconciler) handsOff(ctx context.Context, j job) bool {
-	var host v1alpha1.BareMetalHost
-	if err := r.Client.Get(ctx, j.key, &host); err != nil {
-		return apierrors.IsNotFound(err)
-	}
-	keeper, err := controllers.BMCRivalry(&host).Among(r.Tenants).Keeper(ctx, r.Client)
-	_, detached := host.Annotations[v1alpha1.DetachedAnnotation]
-	return detached || keeper != nil || err != nil || controllers.Permitted(r.Tenants, &host) != nil
-}
-
-// stillWanted reads the host and its boot from the API server and asks the lifecycle once more, with the BMC facts of the decision.
-func (r *Reconciler) stillWanted(ctx context.Context, j job) error {
-	var host v1alpha1.BareMetalHost
-	err := r.APIReader.Get(ctx, j.key, &host)
-	if apierrors.IsNotFound(err) {
-		return errOutdated
-	}
-	var boot *v1alpha1.BareMetalBoot
-	if err == nil {
-		boot, err = controllers.GetBoot(ctx, r.APIReader, j.key)
-	}
-	var view lifecycle.View
-	if err == nil {
-		view, err = r.observe(ctx, &host, boot)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUnsure, err)
-	}
-	view.Now, view.BMC.Busy, view.BMC.PowerNew = j.decided, false, j.powerNew
-	reachedElsewhere := r.facts.get(j.key).endpoint != j.endpoint
-	if host.UID != j.uid || reachedElsewhere || lifecycle.Next(view, r.Settings).Action != j.action {
-		return errOutdated
-	}
-	return nil
 }
 
 // do speaks to the BMC.

@@ -25,7 +25,7 @@ func apply(t *testing.T, server *controllerstest.Server, seen v1alpha1.ObservedS
 func TestProgress(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 40, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	g.Expect(conditions.Has(server.Host, v1alpha1.BootProgressCondition)).To(BeFalse())

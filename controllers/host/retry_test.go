@@ -17,7 +17,7 @@ import (
 func TestRefusedLoginIsNotRepeated(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 11, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	server.SetPassword("changed at the BMC alone")
 	register(t, server)
 	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsRefused))
@@ -39,7 +39,7 @@ func TestRefusedLoginIsNotRepeated(t *testing.T) {
 func TestRetryIsOneLogin(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 14, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	server.SetPassword("changed at the BMC alone")
@@ -58,7 +58,7 @@ func TestRetryWhereNothingIsAsked(t *testing.T) {
 	defer start(t)()
 	namespace := env.Namespace(t)
 	t.Run("paused", func(t *testing.T) {
-		server := controllerstest.NewServer(t, namespace, "paused", 15, bmctest.Options{})
+		server := controllerstest.NewServer(t, namespace, "paused", bmctest.Options{})
 		annotated(server.Host)
 		server.Host.Annotations[clusterv1.PausedAnnotation] = ""
 		register(t, server)
@@ -66,14 +66,14 @@ func TestRetryWhereNothingIsAsked(t *testing.T) {
 		wait(t, server, reason(clusterv1.PausedCondition, clusterv1.PausedReason))
 	})
 	t.Run("no Secret", func(t *testing.T) {
-		server := controllerstest.NewServer(t, namespace, "secret", 16, bmctest.Options{})
+		server := controllerstest.NewServer(t, namespace, "secret", bmctest.Options{})
 		annotated(server.Host)
 		env.Create(t, server.Host)
 		wait(t, server, withoutAnnotation)
 		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsMissing))
 	})
 	t.Run("orphaned", func(t *testing.T) {
-		server := controllerstest.NewServer(t, namespace, "orphaned", 17, bmctest.Options{})
+		server := controllerstest.NewServer(t, namespace, "orphaned", bmctest.Options{})
 		annotated(server.Host)
 		server.Host.Spec.ConsumerRef = controllerstest.Claimed("nobody")
 		register(t, server)
@@ -94,7 +94,7 @@ func withoutAnnotation(g Gomega, h *v1alpha1.BareMetalHost) {
 func TestIncapableBMC(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", 12, bmctest.Options{})
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	misbehave(t, server, bmctest.NoNetworkBoot, -1)
 	register(t, server)
 	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCapabilityMissing))

@@ -123,13 +123,16 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	setProgress(host, lifecycle.BootProgress(view, r.Settings, step))
 }
 
-// accepted returns what identifies the host's server and is the host's own. A part that is another host's stays as it was.
+// accepted returns what identifies the host's server and is the host's own. A part that is another host's, or is not permitted, stays as it was.
 func accepted(before *v1alpha1.HostIdentity, view lifecycle.View) *v1alpha1.HostIdentity {
+	if view.NotPermitted != "" {
+		return before
+	}
 	identity := ptr.Deref(before, v1alpha1.HostIdentity{})
-	if view.MACTakenBy == "" && view.NotPermitted == "" {
+	if view.MACTakenBy == "" {
 		identity.BootMACAddress = view.Identity.BootMACAddress
 	}
-	if view.BMCTakenBy == "" && view.NotPermitted == "" {
+	if view.BMCTakenBy == "" {
 		identity.BMC = view.Identity.BMC
 	}
 	if view.HardwareTakenBy == "" && view.Replaced == "" {

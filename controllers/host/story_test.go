@@ -56,7 +56,7 @@ func toldAbout(t *testing.T, namespace string, want ...string) {
 func TestStoryAcrossRestarts(t *testing.T) {
 	stop := startTelling(t)
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", 0xE0, bmctest.Options{})
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	toldAbout(t, namespace, "Registered")
@@ -84,7 +84,7 @@ func TestStoryAcrossRestarts(t *testing.T) {
 func TestStoryOfAHold(t *testing.T) {
 	defer startTelling(t)()
 	namespace := env.Namespace(t)
-	server := controllerstest.NewServer(t, namespace, "h", 0xE1, bmctest.Options{On: true})
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
 	claim := env.NewClaim(t, namespace, "m")
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Spec.ProviderID = "baremetal://" + namespace + "/h/m" })
 	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")

@@ -18,20 +18,20 @@ import (
 func TestTenants(t *testing.T) {
 	g := NewWithT(t)
 	owner, other := env.Namespace(t), env.Namespace(t)
+	own := controllerstest.NewServer(t, owner, "own", bmctest.Options{})
+	taker := controllerstest.NewServer(t, other, "taker", bmctest.Options{})
 	defer startReconciler(t, &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shifted{}, Tenants: bootconfig.Tenants{
-		{Namespaces: []string{owner}, MACPrefixes: []string{"52:54:00"}, BMCNetworks: []netip.Prefix{netip.MustParsePrefix("127.77.1.180/32")}},
+		{Namespaces: []string{owner}, MACPrefixes: []string{"52:54:00"}, BMCNetworks: []netip.Prefix{netip.MustParsePrefix(own.BMCIP + "/32")}},
 		{Namespaces: []string{"*"}, MACPrefixes: []string{"02:00:00"}},
 	}})()
-	own := controllerstest.NewServer(t, owner, "own", 0xb4, bmctest.Options{})
-	taker := controllerstest.NewServer(t, other, "taker", 0xb5, bmctest.Options{})
 	taker.Host.Spec.BootMACAddress = own.Host.Spec.BootMACAddress
 	register(t, taker)
 	wait(t, taker, conflict(v1alpha1.ReasonNotPermitted, "only addresses that begin with 02:00:00"))
 	register(t, own)
 	wait(t, own, phase(v1alpha1.PhaseAvailable))
-	elsewhere := controllerstest.NewServer(t, owner, "elsewhere", 0xb6, bmctest.Options{})
+	elsewhere := controllerstest.NewServer(t, owner, "elsewhere", bmctest.Options{})
 	register(t, elsewhere)
-	wait(t, elsewhere, conflict(v1alpha1.ReasonNotPermitted, "has the IP address 127.77.1.182"))
+	wait(t, elsewhere, conflict(v1alpha1.ReasonNotPermitted, "has the IP address "+elsewhere.BMCIP))
 	wait(t, elsewhere, reason(v1alpha1.BMCReadyCondition, v1alpha1.ReasonNotPermitted))
 	g.Expect(taker.Requests()).To(BeZero(), "its BMC is not asked")
 	g.Expect(elsewhere.Requests()).To(BeZero(), "its BMC is not asked")

@@ -25,12 +25,12 @@ type rack struct {
 	servers []*controllerstest.Server
 }
 
-func newRack(t *testing.T, limit int, domain string, numbers ...byte) *rack {
+func newRack(t *testing.T, limit int, domain string) *rack {
 	t.Helper()
 	r := &rack{limit: limit}
 	namespace := env.Namespace(t)
-	for i, number := range numbers {
-		server := controllerstest.NewServer(t, namespace, fmt.Sprintf("h%d", i), number, bmctest.Options{})
+	for i := range 5 {
+		server := controllerstest.NewServer(t, namespace, fmt.Sprintf("h%d", i), bmctest.Options{})
 		server.Host.Spec.FailureDomain = domain
 		register(t, server)
 		r.servers = append(r.servers, server)
@@ -101,7 +101,7 @@ func waits(g Gomega, h *v1alpha1.BareMetalHost) {
 // starts knows who boots; the line forms anew as it asks the BMCs, so one waits by then. Who waits says so, and neither its server nor its object is touched meanwhile.
 func TestTurns(t *testing.T) {
 	g := NewWithT(t)
-	r := newRack(t, 2, "rack-turns", 0x50, 0x51, 0x52, 0x53, 0x54)
+	r := newRack(t, 2, "rack-turns")
 	stop := startWith(t, r.settings())
 	r.claim(t)
 	r.comesTo(t, "h0", "h1")
@@ -129,7 +129,7 @@ func TestTurns(t *testing.T) {
 // TestTurnsPass: who cannot begin when its turn comes holds up nobody, and comes as soon as it can.
 func TestTurnsPass(t *testing.T) {
 	g := NewWithT(t)
-	r := newRack(t, 1, "rack-pass", 0x55, 0x56, 0x57, 0x58, 0x59)
+	r := newRack(t, 1, "rack-pass")
 	defer startWith(t, r.settings())()
 	r.claim(t)
 	r.comesTo(t, "h0")

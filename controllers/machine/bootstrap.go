@@ -2,14 +2,12 @@ package machine
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch;patch
@@ -26,9 +24,8 @@ func (r *Reconciler) reconcileBootstrapSecret(ctx context.Context, s *scope) (bo
 	if err := r.metadata.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: *name}, secret); err != nil {
 		return false, client.IgnoreNotFound(err) // the boot reports a Secret that is missing
 	}
-	if _, ok := secret.Labels[v1alpha1.MoveLabel]; ok || len(secret.OwnerReferences) > 0 || !secret.DeletionTimestamp.IsZero() {
+	if len(secret.OwnerReferences) > 0 {
 		return false, nil
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:""}}}`, v1alpha1.MoveLabel)
-	return false, client.IgnoreNotFound(r.Client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)))
+	return false, controllers.LabelForMove(ctx, r.Client, secret)
 }

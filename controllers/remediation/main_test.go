@@ -84,7 +84,7 @@ func admit(t *testing.T, changes ...func(*patient)) *patient {
 	namespace := env.Namespace(t)
 	name := "m-" + namespace
 	p := &patient{
-		Server: controllerstest.NewServer(t, namespace, "h", 1, bmctest.Options{On: true, PowerDelay: 50 * time.Millisecond}),
+		Server: controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true, PowerDelay: 50 * time.Millisecond}),
 		node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: inventory.ProviderID(namespace, "h", name)}},
 		remediation: &v1alpha1.BareMetalRemediation{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: name},

@@ -18,7 +18,7 @@ var artifactMutants = []mutant{
 // bootMutants are those of controllers/boot: who is served, and for how long.
 var bootMutants = []mutant{
 	{"the last of two hosts with one MAC address is served", "booter.go", "	keeper, err := controllers.KeeperOfMAC(ctx, b.Client, b.Tenants, mac.String())\n	return keeper.DeepCopy(), err\n",
-		"	hosts, err := b.hostsWith(ctx, mac.String())\n	if len(hosts) == 0 {\n		return nil, err\n	}\n	_ = controllers.KeeperOfMAC\n	return &hosts[len(hosts)-1], err\n"},
+		"	hosts, err := controllers.HostsWith(ctx, b.Client, controllers.MACIndex, mac.String())\n	if len(hosts) == 0 {\n		return nil, err\n	}\n	return &hosts[len(hosts)-1], err\n"},
 	{"a host whose MAC address changed gets the script for the old one", "booter.go", "	case a.host.Spec.BootMACAddress != mac.String():\n", "	case false:\n"},
 	{"the script is served to any address", "booter.go", "	dhcpAt, err := b.admit(ctx, a, from, false)\n	if err != nil {\n		return pxe.Script{}, err", "	dhcpAt, err := b.admit(ctx, a, from, false)\n	if err != nil && false {\n		return pxe.Script{}, err"},
 	{"the bootstrap data is served to any address", "seed.go", "if _, err := b.admit(ctx, a, from, true); err != nil {", "if _, err := b.admit(ctx, a, from, true); false {"},

@@ -6,8 +6,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// withoutForeign returns the view without what was read of another server: such a server gets no command, and its power says nothing about the host's server. The
-// inventory is read again from time to time: a BMC may have reported something else for once, or the server was put back.
+// withoutForeign returns the view without what was read from another server. That server gets no command, and its power says nothing about the host's server. Its
+// inventory is read again every ten minutes: the BMC may have reported a wrong value once, or the server was put back.
 func (v View) withoutForeign() View {
 	var problem *BMCProblem
 	switch reason, message := Conflict(v); {
@@ -16,7 +16,7 @@ func (v View) withoutForeign() View {
 	case v.Replaced != "":
 		problem = &BMCProblem{Reason: v1alpha1.ReasonServerReplaced, Message: v.Replaced, RetryAt: v.BMC.InspectedAt.Add(incapableInterval)}
 	case v.HardwareTakenBy != "":
-		problem = &BMCProblem{Reason: v1alpha1.ReasonHardwareConflict, Message: message, RetryAt: v.BMC.InspectedAt.Add(incapableInterval)}
+		problem = &BMCProblem{Reason: reason, Message: message, RetryAt: v.BMC.InspectedAt.Add(incapableInterval)}
 	default:
 		return v
 	}
@@ -27,23 +27,24 @@ func (v View) withoutForeign() View {
 	return v
 }
 
-// BMCProblem returns why the BMC is not used: it does not do what it is asked, or it is not that of the host's server. It is nil when all is well.
+// BMCProblem returns why the BMC is not used: a request failed, or the BMC is not that of the host's server. It is nil for a BMC that is used.
 func (v View) BMCProblem() *BMCProblem { return v.withoutForeign().BMC.Problem }
 
-// Conflict says which other host keeps what identifies this one's server, with the reason. Both are empty when there is none.
+// Conflict returns the reason and the message of what keeps the host from using its MAC address, its BMC or its board: the configuration, or another host that keeps
+// them. Both are empty when there is none.
 func Conflict(v View) (reason, message string) {
-	const taken = "%s %s is that of %s, which had it first: correct it, or delete the host that is wrong"
+	const taken = "%s %s is that of %s, which keeps it: correct it, or delete the host that is wrong"
 	switch {
 	case v.NotPermitted != "":
 		return v1alpha1.ReasonNotPermitted, v.NotPermitted
 	case v.BMCTakenBy != "":
 		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Spec.BMC.Address, v.BMCTakenBy)
-	case v.MACTakenBy != "":
-		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddress", v.Spec.BootMACAddress, v.MACTakenBy)
 	case v.HardwareTakenBy != "":
 		return v1alpha1.ReasonHardwareConflict, fmt.Sprintf("The BMC reports the system UUID and the serial number of %s: it may be the same server, so this one is not booted. "+
 			"Delete the host that is wrong. If the boards of two servers share both: kubectl annotate baremetalhost %s --namespace %s %s=\"who checked it\"",
 			v.HardwareTakenBy, v.Name, v.Namespace, v1alpha1.SharedHardwareAnnotation)
+	case v.MACTakenBy != "":
+		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddress", v.Spec.BootMACAddress, v.MACTakenBy)
 	default:
 		return "", ""
 	}

@@ -1,7 +1,10 @@
 package lifecycle
 
 import (
+	"testing"
 	"time"
+
+	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -27,4 +30,29 @@ var nextIdentity = map[string]nextCase{
 	"force-released, another server":      {bootingView(deleting, letGo, replaced), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"in memory, another server is off":    {claimedView(provisioned, ephemeral, replaced), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"held, another server is off":         {claimedView(provisioned, heldHard, replaced), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+}
+
+// TestConflictAndProblem: of several conflicts the condition of the BMC has the reason and the message of one.
+func TestConflictAndProblem(t *testing.T) {
+	for name, c := range map[string]struct {
+		view            View
+		reason, message string
+	}{
+		"MAC address alone":        {freeView(func(v *View) { v.MACTakenBy = "host m" }), "", ""},
+		"board and MAC address":    {freeView(hardwareTaken, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonHardwareConflict, "the serial number of host h"},
+		"BMC and MAC address":      {freeView(bmcTaken, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonBMCConflict, "is that of host h"},
+		"replaced and MAC address": {freeView(replaced, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonServerReplaced, "another server"},
+		"not permitted, and all":   {freeView(replaced, bmcTaken, func(v *View) { v.NotPermitted = "not permitted" }), v1alpha1.ReasonNotPermitted, "not permitted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			problem := c.view.BMCProblem()
+			if c.reason == "" {
+				g.Expect(problem).To(BeNil())
+				return
+			}
+			g.Expect(problem.Reason).To(Equal(c.reason))
+			g.Expect(problem.Message).To(ContainSubstring(c.message))
+		})
+	}
 }
