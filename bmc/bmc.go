@@ -24,8 +24,8 @@ type Client interface {
 	Close(ctx context.Context) error
 }
 
-// Rester is a client that holds what it read for the rest of a job. The Pool calls Rest before it keeps the client for another one.
-type Rester interface{ Rest() }
+// CacheResetter is a client that holds what it read for the rest of a job. The Pool calls Rest before it keeps the client for another one.
+type CacheResetter interface{ ResetCache() }
 
 // As returns the client as one that can do more, such as VirtualMedia. The error is Unsupported where its driver cannot.
 func As[T any](c Client, op string) (T, error) {

@@ -39,13 +39,13 @@ type BootOverride struct {
 	URI string
 }
 
-// Way is one way to set a boot override, as drivers name them. The empty way leaves the choice to the driver.
-type Way string
+// BootMethod is one way to set a boot override, as drivers name them. The empty way leaves the choice to the driver.
+type BootMethod string
 
 // BootResult is what came of setting a boot override.
 type BootResult struct {
-	// Way is how it was set.
-	Way Way
+	// Method is how it was set.
+	Method BootMethod
 	// ReadBack is what the BMC says now; nil where it cannot be read.
 	ReadBack *BootOverride
 	// Doubt says how ReadBack differs from what was asked for; empty where it does not.
@@ -60,7 +60,7 @@ type BootOverrider interface {
 	BootOverride(ctx context.Context) (BootOverride, error)
 	// SetBootOverride sets the override, in the way given or, where the BMC refuses or ignores that, in the next one it
 	// knows. It is idempotent. The error is Unsupported where the BMC has no such target.
-	SetBootOverride(ctx context.Context, override BootOverride, way Way) (BootResult, error)
-	// BootWays lists the ways to try, the likeliest first, for a caller who saw that one did not work.
-	BootWays() []Way
+	SetBootOverride(ctx context.Context, override BootOverride, way BootMethod) (BootResult, error)
+	// BootMethods lists the ways to try, the likeliest first, for a caller who saw that one did not work.
+	BootMethods() []BootMethod
 }

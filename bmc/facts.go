@@ -69,8 +69,8 @@ func (i *Inventory) SetFact(fact Fact) {
 	i.Facts = slices.Insert(i.Facts, at, fact)
 }
 
-// Unoffered notes as unknown each fact of which nothing is noted, because the protocol does not offer it.
-func (i *Inventory) Unoffered(message string) {
+// SetNotOffered notes as unknown each fact of which nothing is noted, because the protocol does not offer it.
+func (i *Inventory) SetNotOffered(message string) {
 	for _, name := range FactNames {
 		if !slices.ContainsFunc(i.Facts, func(f Fact) bool { return f.Name == name }) {
 			i.SetFact(Fact{Name: name, State: FactUnknown, Message: message})

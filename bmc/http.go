@@ -14,7 +14,7 @@ import (
 
 // Transport returns an HTTP transport to the endpoint's BMC that verifies its certificate as the endpoint says, and makes no
 // connection that permit refuses. Callers bound the requests themselves. The error is BadCertificate where the CA is none.
-func (e Endpoint) Transport(permit Permit) (*http.Transport, error) {
+func (e Endpoint) Transport(permit AllowList) (*http.Transport, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: e.InsecureSkipVerify, //nolint:gosec // only where the host's spec says so

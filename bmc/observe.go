@@ -113,7 +113,7 @@ func (o observed) BootOverride(ctx context.Context) (BootOverride, error) {
 }
 
 // SetBootOverride implements Client.
-func (o observed) SetBootOverride(ctx context.Context, override BootOverride, way Way) (BootResult, error) {
+func (o observed) SetBootOverride(ctx context.Context, override BootOverride, way BootMethod) (BootResult, error) {
 	return call(o, "SetBootOverride", func() (BootResult, error) { return o.Client.SetBootOverride(ctx, override, way) })
 }
 

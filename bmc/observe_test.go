@@ -46,7 +46,7 @@ func everyCall(ctx context.Context, c bmc.Client) []string {
 	var names []string
 	for _, i := range interfaces {
 		for method := range i.Methods() {
-			if method.Name == "BootWays" || method.Name == "Close" {
+			if method.Name == "BootMethods" || method.Name == "Close" {
 				continue // the first asks nothing, and the second is the pool's
 			}
 			in := []reflect.Value{reflect.ValueOf(ctx)}

@@ -50,7 +50,7 @@ type Pool struct {
 	lanes  []*lane
 	stuck  int             // jobs that gave their slot away
 	busy   map[string]bool // by key
-	lines  map[string]*line
+	lines  map[string]*bmcQueue
 }
 
 // PoolOptions bound what the pool does. Zero values take the defaults.
@@ -104,7 +104,7 @@ type driverUse struct {
 type lane struct {
 	driver *driverUse
 	class  *class
-	ready  []*line
+	ready  []*bmcQueue
 }
 
 func (l *lane) free() bool {
@@ -118,7 +118,7 @@ func NewPool(drivers map[string]Driver, opts PoolOptions) *Pool {
 	p := &Pool{
 		opts: opts, drivers: map[string]*driverUse{}, ctx: ctx, cancel: cancel,
 		proven: class{limit: opts.Concurrency}, others: class{limit: opts.Concurrency},
-		busy: map[string]bool{}, lines: map[string]*line{},
+		busy: map[string]bool{}, lines: map[string]*bmcQueue{},
 	}
 	for scheme, driver := range drivers {
 		p.drivers[scheme] = &driverUse{Driver: driver, scheme: scheme}
@@ -173,7 +173,7 @@ func (p *Pool) Submit(job Job) bool {
 	}
 	l := p.lines[name]
 	if l == nil {
-		l = newLine(p.opts)
+		l = newBMCQueue(p.opts)
 		p.lines[name] = l
 	}
 	l.queue = append(l.queue, job)
@@ -190,7 +190,7 @@ func (p *Pool) Busy(key string) bool {
 }
 
 // enqueue puts a BMC that has jobs into its lane, unless it stands in one or a job of it runs. p.mu is held.
-func (p *Pool) enqueue(l *line) {
+func (p *Pool) enqueue(l *bmcQueue) {
 	if l.scheduled || len(l.queue) == 0 && !l.expired {
 		return
 	}
@@ -223,7 +223,7 @@ func (p *Pool) dispatch() {
 }
 
 // turn runs the first job of a BMC, or drops its connection when there is none for it.
-func (p *Pool) turn(l *line, s *slot) {
+func (p *Pool) turn(l *bmcQueue, s *slot) {
 	p.mu.Lock()
 	var job *Job
 	// A BMC that is spoken to in another way from now on is let go of in the old one first.

@@ -11,7 +11,7 @@ import (
 
 // Boots reads and writes BareMetalBoots. A boot is read as this process last wrote it, until the cache shows that. The zero value is ready.
 type Boots struct {
-	newest Newest[*v1alpha1.BareMetalBoot]
+	newest WriteCache[*v1alpha1.BareMetalBoot]
 }
 
 // Get returns the boot of a host as this process knows it, nil if there is none. The client reads from the cache.
@@ -31,7 +31,7 @@ func (b *Boots) Get(ctx context.Context, c client.Reader, host types.NamespacedN
 func (b *Boots) Patch(ctx context.Context, c client.Client, before, boot *v1alpha1.BareMetalBoot) error {
 	err := c.Patch(ctx, boot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err == nil {
-		b.newest.Wrote(boot)
+		b.newest.Record(boot)
 	}
 	return err
 }

@@ -21,14 +21,14 @@ import (
 // not know the others: an owner always applies the same stages, and so never removes any.
 const stageOwner = "capbm-boot"
 
-// StageNow returns a stage that is observed now in a boot.
-func StageNow(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) v1alpha1.ObservedStage {
-	return StageAt(boot, stage, time.Now())
+// NewStage returns a stage that is observed now in a boot.
+func NewStage(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) v1alpha1.ObservedStage {
+	return NewStageAt(boot, stage, time.Now())
 }
 
-// StageAt returns a stage that is observed at a time in a boot. Its time is not before the boot started, also where the clock of this process is
+// NewStageAt returns a stage that is observed at a time in a boot. Its time is not before the boot started, also where the clock of this process is
 // behind.
-func StageAt(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, at time.Time) v1alpha1.ObservedStage {
+func NewStageAt(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, at time.Time) v1alpha1.ObservedStage {
 	now := metav1.NewTime(at)
 	if now.Before(&boot.Spec.StartedAt) {
 		now = boot.Spec.StartedAt
@@ -36,8 +36,8 @@ func StageAt(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, at time.Tim
 	return v1alpha1.ObservedStage{Stage: stage, Number: boot.Spec.Number, Time: now}
 }
 
-// Observed returns when and how a stage was observed in a boot, nil if the status does not show it.
-func Observed(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) *v1alpha1.ObservedStage {
+// ObservedStage returns when and how a stage was observed in a boot, nil if the status does not show it.
+func ObservedStage(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) *v1alpha1.ObservedStage {
 	if boot == nil || boot.Spec.Number == 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ func Observed(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) *v1alpha1.
 
 // WaitedAt returns when the server of a boot last waited in the queue of its network; zero if it did not.
 func WaitedAt(boot *v1alpha1.BareMetalBoot) time.Time {
-	if s := Observed(boot, v1alpha1.StageWaiting); s != nil {
+	if s := ObservedStage(boot, v1alpha1.StageWaiting); s != nil {
 		return s.Time.Time
 	}
 	return time.Time{}
@@ -69,7 +69,7 @@ func ApplyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalB
 	}
 	slices.Sort(owner)
 	return applyBootStatus(ctx, c, client.ObjectKeyFromObject(boot), strings.Join(owner, "-"),
-		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.Awaited(furthest), Stages: observed})
+		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.AwaitedStage(furthest), Stages: observed})
 }
 
 // lastStage returns the last stage, in their order, that the status shows of a boot; empty for none.
@@ -91,7 +91,7 @@ func ApplyNode(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoo
 		furthest = v1alpha1.StageNode
 	}
 	return applyBootStatus(ctx, c, client.ObjectKeyFromObject(boot), "node",
-		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.Awaited(furthest), Node: node, Stages: stages})
+		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.AwaitedStage(furthest), Node: node, Stages: stages})
 }
 
 // NodeOf returns the Node that was observed in a boot, nil if the status shows none.

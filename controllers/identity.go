@@ -48,8 +48,8 @@ func systemAt(host *v1alpha1.BareMetalHost) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Rivalry is about something that identifies the server of a host and may be that of other hosts too. One of them keeps it.
-type Rivalry struct {
+// IdentityConflict is about something that identifies the server of a host and may be that of other hosts too. One of them keeps it.
+type IdentityConflict struct {
 	host         *v1alpha1.BareMetalHost
 	index, value string
 	same         func(other *v1alpha1.BareMetalHost) bool
@@ -68,14 +68,14 @@ func Permitted(tenants bootconfig.Tenants, host *v1alpha1.BareMetalHost) error {
 }
 
 // Among returns the rivalry without the hosts whose namespaces may not have what they have.
-func (r Rivalry) Among(tenants bootconfig.Tenants) Rivalry {
+func (r IdentityConflict) Among(tenants bootconfig.Tenants) IdentityConflict {
 	r.tenants = tenants
 	return r
 }
 
 // MACRivalry is about a host's boot MAC address.
-func MACRivalry(host *v1alpha1.BareMetalHost) Rivalry {
-	return Rivalry{
+func MACRivalry(host *v1alpha1.BareMetalHost) IdentityConflict {
+	return IdentityConflict{
 		host: host, index: MACIndex, value: host.Spec.BootMACAddress,
 		same: func(*v1alpha1.BareMetalHost) bool { return true },
 		part: func(i v1alpha1.HostIdentity) string { return i.BootMACAddress },
@@ -83,8 +83,8 @@ func MACRivalry(host *v1alpha1.BareMetalHost) Rivalry {
 }
 
 // BMCRivalry is about a host's BMC: a command to one host would be obeyed by the server of both.
-func BMCRivalry(host *v1alpha1.BareMetalHost) Rivalry {
-	return Rivalry{
+func BMCRivalry(host *v1alpha1.BareMetalHost) IdentityConflict {
+	return IdentityConflict{
 		host: host, index: BMCIndex, value: BMCOf(host),
 		same: func(other *v1alpha1.BareMetalHost) bool { return SameServer(host, other) },
 		part: func(i v1alpha1.HostIdentity) string { return i.BMC },
@@ -93,8 +93,8 @@ func BMCRivalry(host *v1alpha1.BareMetalHost) Rivalry {
 
 // HardwareRivalry is about the system UUID and the serial number that a host's BMC reports: it may be one server with two addresses. hardware is the inventory of
 // the host. Hosts of which a person said that their boards share both with others take no part.
-func HardwareRivalry(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) Rivalry {
-	r := Rivalry{host: host, index: HardwareIndex, hardware: hardware, part: func(i v1alpha1.HostIdentity) string { return i.Hardware }}
+func HardwareRivalry(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) IdentityConflict {
+	r := IdentityConflict{host: host, index: HardwareIndex, hardware: hardware, part: func(i v1alpha1.HostIdentity) string { return i.Hardware }}
 	own := IdentityOf(host, hardware).Hardware
 	if own != "" {
 		r.value = inventory.HardwareID(hardware.SystemUUID)
@@ -106,7 +106,7 @@ func HardwareRivalry(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) 
 }
 
 // Keeper returns the other host that keeps what both have; nil if there is none. It must not be changed.
-func (r Rivalry) Keeper(ctx context.Context, c client.Reader) (*v1alpha1.BareMetalHost, error) {
+func (r IdentityConflict) Keeper(ctx context.Context, c client.Reader) (*v1alpha1.BareMetalHost, error) {
 	if r.value == "" {
 		return nil, nil //nolint:nilnil // none is a valid answer
 	}
@@ -171,7 +171,7 @@ type standing struct {
 	host     types.NamespacedName
 }
 
-func (r Rivalry) standing(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) (standing, error) {
+func (r IdentityConflict) standing(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) (standing, error) {
 	s := standing{host: client.ObjectKeyFromObject(host), created: host.CreationTimestamp.Unix()}
 	wanted := r.part(IdentityOf(host, hardware))
 	s.accepted = host.Status.Identity != nil && r.part(*host.Status.Identity) == wanted
@@ -180,7 +180,7 @@ func (r Rivalry) standing(ctx context.Context, c client.Reader, host *v1alpha1.B
 	}
 	boot, err := GetBoot(ctx, c, s.host)
 	if boot != nil && boot.Spec.Identity != nil {
-		s.booted = lifecycle.Open(&boot.Spec) && boot.Spec.ClaimID == host.Spec.ConsumerRef.ClaimID && r.part(*boot.Spec.Identity) == wanted
+		s.booted = lifecycle.IsOpen(&boot.Spec) && boot.Spec.ClaimID == host.Spec.ConsumerRef.ClaimID && r.part(*boot.Spec.Identity) == wanted
 	}
 	return s, err
 }

@@ -84,7 +84,7 @@ func indexBoots(ctx context.Context, indexer client.FieldIndexer) error {
 	for name, values := range map[string]func(*v1alpha1.BareMetalBoot) []string{
 		AddressIndex: func(b *v1alpha1.BareMetalBoot) []string { return addressStrings(servedAddresses(b)) },
 		MachineIndex: func(b *v1alpha1.BareMetalBoot) []string {
-			if !lifecycle.Open(&b.Spec) {
+			if !lifecycle.IsOpen(&b.Spec) {
 				return nil
 			}
 			return []string{b.Spec.MachineName}

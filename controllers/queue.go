@@ -26,16 +26,16 @@ func HasWatchFilter(o client.Object, filter string) bool {
 // Queue is the work queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Together is how long changes of hosts are gathered before what depends on many of them is looked at: a rack that registers is looked at
+// EventBatchDelay is how long changes of hosts are gathered before what depends on many of them is looked at: a rack that registers is looked at
 // once, and not once for each server.
-const Together = time.Second
+const EventBatchDelay = time.Second
 
-// EnqueueTogether brings what an object's change is news for, by a function, Together later. The queue keeps one entry for each, with the
+// EnqueueBatched brings what an object's change is news for, by a function, Together later. The queue keeps one entry for each, with the
 // earliest of its times: so under lasting changes it is looked at once in this time, and not put off for ever.
-func EnqueueTogether(requests handler.MapFunc) handler.EventHandler {
+func EnqueueBatched(requests handler.MapFunc) handler.EventHandler {
 	add := func(ctx context.Context, o client.Object, q Queue) {
 		for _, request := range requests(ctx, o) {
-			q.AddAfter(request, Together)
+			q.AddAfter(request, EventBatchDelay)
 		}
 	}
 	return handler.Funcs{
@@ -45,30 +45,30 @@ func EnqueueTogether(requests handler.MapFunc) handler.EventHandler {
 	}
 }
 
-// EnqueueOwn brings an object at once when people or Cluster API changed it. A change of the status alone is our own, as a rule: it is looked
+// EnqueueObject brings an object at once when people or Cluster API changed it. A change of the status alone is our own, as a rule: it is looked
 // at Together later, for else every write would be followed by a look at what came meanwhile, and that by a write.
-var EnqueueOwn = handler.Funcs{
+var EnqueueObject = handler.Funcs{
 	CreateFunc: func(_ context.Context, e event.CreateEvent, q Queue) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 	},
 	UpdateFunc: func(_ context.Context, e event.UpdateEvent, q Queue) {
 		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)}
-		if asked.Update(e) {
+		if desiredStateChanged.Update(e) {
 			q.Add(request)
 			return
 		}
-		q.AddAfter(request, Together)
+		q.AddAfter(request, EventBatchDelay)
 	},
 	DeleteFunc: func(_ context.Context, e event.DeleteEvent, q Queue) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 	},
 }
 
-// Asked is true for a change of what people and Cluster API write, and false for one of the status alone.
-func Asked(e event.UpdateEvent) bool { return asked.Update(e) }
+// DesiredStateChanged is true for a change of what people and Cluster API write, and false for one of the status alone.
+func DesiredStateChanged(e event.UpdateEvent) bool { return desiredStateChanged.Update(e) }
 
-// asked passes changes of what people and Cluster API write.
-var asked = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+// desiredStateChanged passes changes of what people and Cluster API write.
+var desiredStateChanged = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
 	predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !reflect.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
 	}})
@@ -85,7 +85,7 @@ var EnqueueHost = handler.Funcs{
 			q.Add(request)
 			return
 		}
-		q.AddAfter(request, Together)
+		q.AddAfter(request, EventBatchDelay)
 	},
 	DeleteFunc: func(_ context.Context, e event.DeleteEvent, q Queue) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
@@ -93,10 +93,10 @@ var EnqueueHost = handler.Funcs{
 }
 
 // BootChanged is true for a change of a boot that something follows from: not of its status alone, nor of what was served.
-func BootChanged(e event.UpdateEvent) bool { return asked.Update(e) && !bootContinued(e) }
+func BootChanged(e event.UpdateEvent) bool { return desiredStateChanged.Update(e) && !servingRecorded(e) }
 
-// bootContinued is true for a change of a boot that says no more than what was served to the server.
-func bootContinued(e event.UpdateEvent) bool {
+// servingRecorded is true for a change of a boot that says no more than what was served to the server.
+func servingRecorded(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1alpha1.BareMetalBoot)
 	after, alsoOK := e.ObjectNew.(*v1alpha1.BareMetalBoot)
 	if !ok || !alsoOK || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {

@@ -34,7 +34,7 @@ func TestAsked(t *testing.T) {
 			}
 			after := before.DeepCopy()
 			c.change(after)
-			NewWithT(t).Expect(controllers.Asked(event.UpdateEvent{ObjectOld: before, ObjectNew: after})).To(Equal(c.asked))
+			NewWithT(t).Expect(controllers.DesiredStateChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after})).To(Equal(c.asked))
 		})
 	}
 }

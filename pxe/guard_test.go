@@ -50,13 +50,13 @@ func (g *gate) Lookup(context.Context, net.HardwareAddr) (Answer, error)    { re
 func (g *gate) Lease(context.Context, LeaseRequest) (Lease, error)          { return Lease{}, ErrRefused }
 func (g *gate) Decline(context.Context, net.HardwareAddr, netip.Addr) error { return nil }
 func (g *gate) Admit(context.Context, net.HardwareAddr, netip.Addr) error   { return ErrRefused }
-func (g *gate) Saw(net.HardwareAddr, Stage, netip.Addr, string)             {}
-func (g *gate) Failed(net.HardwareAddr, error)                              {}
+func (g *gate) ObserveStage(net.HardwareAddr, Stage, netip.Addr, string)             {}
+func (g *gate) ObserveFailure(net.HardwareAddr, error)                              {}
 func (g *gate) Script(context.Context, net.HardwareAddr, netip.Addr) (Script, error) {
 	return Script{}, ErrRefused
 }
 
-func (g *gate) Seed(_ context.Context, _, token, _ string, from netip.Addr) (seed.Data, error) {
+func (g *gate) BootstrapData(_ context.Context, _, token, _ string, from netip.Addr) (seed.Data, error) {
 	return seed.Data{UserData: []byte("the bootstrap data")}, g.open(token, from)
 }
 

@@ -60,8 +60,8 @@ type Handler struct {
 	BaseURL func(local netip.Addr) string
 	// SecureURL, where not nil, is the same over HTTPS. Bootstrap data and reports go this way only then.
 	SecureURL func(local netip.Addr) string
-	// Turns, where not nil, says who has to wait for others of its network before it gets its script.
-	Turns *Turns
+	// BootSlots, where not nil, says who has to wait for others of its network before it gets its script.
+	BootSlots *BootSlots
 	// Network returns the name of the network of a server at an address that reached this handler at a local one. Turns need it.
 	Network func(local, from netip.Addr) string
 	// Patience is how long a client may keep a request waiting: with its body, or with taking the next part of an answer. Defaults to

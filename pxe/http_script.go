@@ -101,7 +101,7 @@ type place struct{ base, seed, network string }
 
 func (h *Handler) place(r *http.Request) place {
 	at := place{base: h.base(r), seed: h.seedBase(r)}
-	if h.Turns != nil {
+	if h.BootSlots != nil {
 		at.network = h.Network(localOf(r), clientOf(r))
 	}
 	return at
@@ -132,7 +132,7 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 		return d.again("The boot files are being fetched", 1, self)
 	} else if err != nil {
 		// Who asks was not checked yet: why is said where people look.
-		h.Booter.Failed(mac, err)
+		h.Booter.ObserveFailure(mac, err)
 		return d.again("The boot files cannot be had (the conditions of the host say why)", 5, self)
 	}
 	// The queue knows servers by their MAC addresses only. A client that would be refused must not take the server's position: at the front of the
@@ -141,13 +141,13 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 		return notServed(err, d, self)
 	}
 	// A server that waits is given nothing yet, and nothing is bound to its address.
-	if standing, turn := h.Turns.ask(ctx, at.network, mac); !turn {
-		h.Booter.Saw(mac, StageWaiting, from, standing.String())
-		return d.again("Waiting for a boot slot: "+standing.String(), int(askAgain/time.Second), self)
+	if standing, turn := h.BootSlots.acquire(ctx, at.network, mac); !turn {
+		h.Booter.ObserveStage(mac, StageWaiting, from, standing.String())
+		return d.again("Waiting for a boot slot: "+standing.String(), int(retryInterval/time.Second), self)
 	}
 	content, given, err := h.giveScript(ctx, mac, from, at, d)
 	if !given {
-		h.Turns.leave(at.network, mac) // it loads nothing
+		h.BootSlots.release(at.network, mac) // it loads nothing
 	}
 	return content, err
 }
@@ -166,11 +166,11 @@ func (h *Handler) giveScript(ctx context.Context, mac net.HardwareAddr, from net
 	}
 	values, err := valuesOf(mac, script, at, self)
 	if err != nil {
-		h.Booter.Failed(mac, err)
+		h.Booter.ObserveFailure(mac, err)
 		return unusable()
 	}
 	if content, err = d.network(values, script.Template); err != nil {
-		h.Booter.Failed(mac, fmt.Errorf("%w: %w", ErrBootSource, err))
+		h.Booter.ObserveFailure(mac, fmt.Errorf("%w: %w", ErrBootSource, err))
 		return unusable()
 	}
 	return content, true, nil
@@ -271,7 +271,7 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { _ = file.Close() }()
 	if index == 0 && r.Method == http.MethodGet {
-		h.Booter.Saw(mac, StageKernel, clientOf(r), r.UserAgent())
+		h.Booter.ObserveStage(mac, StageKernel, clientOf(r), r.UserAgent())
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	http.ServeContent(w, r, "", time.Time{}, file)
@@ -285,7 +285,7 @@ func (h *Handler) loader(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodGet && h.Loaders.Get(r.PathValue("file")) != nil {
-		h.Booter.Saw(mac, StageLoader, clientOf(r), r.UserAgent())
+		h.Booter.ObserveStage(mac, StageLoader, clientOf(r), r.UserAgent())
 	}
 	h.anyLoader(w, r)
 }

@@ -15,7 +15,7 @@ func (h *Handler) seed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	file := r.PathValue("file")
-	data, err := h.Booter.Seed(r.Context(), host, r.PathValue("token"), file, clientOf(r))
+	data, err := h.Booter.BootstrapData(r.Context(), host, r.PathValue("token"), file, clientOf(r))
 	if err != nil {
 		refuse(w, r, err)
 		return

@@ -201,7 +201,7 @@ func TestScripts(t *testing.T) {
 func TestSoon(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 8)
-	l.handler.Turns = pxe.NewTurns(map[string]int{"rack-1": 1}, l.booter)
+	l.handler.BootSlots = pxe.NewBootSlots(map[string]int{"rack-1": 1}, l.booter)
 	l.handler.Network = func(netip.Addr, netip.Addr) string { return "rack-1" }
 	l.booter.Scripts = func(netip.Addr) (pxe.Script, error) {
 		t.Error("the script is asked for")
@@ -229,7 +229,7 @@ func TestSoon(t *testing.T) {
 func TestNotYet(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 8)
-	l.handler.Turns = pxe.NewTurns(map[string]int{"rack-1": 1}, neighbours{l.booter})
+	l.handler.BootSlots = pxe.NewBootSlots(map[string]int{"rack-1": 1}, neighbours{l.booter})
 	l.handler.Network = func(netip.Addr, netip.Addr) string { return "rack-1" }
 	l.booter.Scripts = func(netip.Addr) (pxe.Script, error) {
 		return pxe.Script{}, fmt.Errorf("%w: the reason", pxe.ErrNotYet)
@@ -267,7 +267,7 @@ func TestWait(t *testing.T) {
 	granted := l.do(http.MethodGet, "/ipxe/"+mac).Body.String()
 	refused := l.do(http.MethodGet, "/ipxe/52-54-00-00-00-02").Body.String()
 	var asked []netip.Addr
-	l.handler.Turns = pxe.NewTurns(map[string]int{"rack-1": 1}, neighbours{l.booter})
+	l.handler.BootSlots = pxe.NewBootSlots(map[string]int{"rack-1": 1}, neighbours{l.booter})
 	l.handler.Network = func(_, from netip.Addr) string { asked = append(asked, from); return "rack-1" }
 
 	// Another server of the network has the slot.
@@ -292,13 +292,13 @@ func TestWait(t *testing.T) {
 	g.Expect(asked).To(HaveEach(netip.MustParseAddr("192.0.2.1")))
 
 	// Nobody waits for who is given nothing with its slot.
-	l.handler.Turns = pxe.NewTurns(map[string]int{"rack-1": 1}, neighbours{l.booter})
+	l.handler.BootSlots = pxe.NewBootSlots(map[string]int{"rack-1": 1}, neighbours{l.booter})
 	l.booter.change = func(s *pxe.Script) { s.CommandLine = "a ; shell" }
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(ContainSubstring("The boot source is not usable"))
 	l.booter.change, l.booter.MAC[5] = nil, 9
 	g.Expect(l.do(http.MethodGet, "/ipxe/52-54-00-00-00-09").Body.String()).To(HavePrefix("#!ipxe\necho test\nkernel"))
 
-	l.handler.Turns, l.booter.MAC[5] = nil, 1
+	l.handler.BootSlots, l.booter.MAC[5] = nil, 1
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(Equal(granted))
 }
 

@@ -143,13 +143,13 @@ type Booter interface {
 	Admit(ctx context.Context, mac net.HardwareAddr, from netip.Addr) error
 	// Script gives the script to the first who asks for it in a boot attempt, and to him again. When another asks the attempt ends.
 	Script(ctx context.Context, mac net.HardwareAddr, from netip.Addr) (Script, error)
-	// Seed gives what a file of the seed is made of to the first who asks for any with the token, and to him again until he reported. Data has no
+	// BootstrapData gives what a file of the seed is made of to the first who asks for any with the token, and to him again until he reported. Data has no
 	// UserData and no Format where the file needs none.
-	Seed(ctx context.Context, host, token, file string, from netip.Addr) (seed.Data, error)
+	BootstrapData(ctx context.Context, host, token, file string, from netip.Addr) (seed.Data, error)
 	// Report notes what the system with the token says of itself. The bootstrap data is not given out any more from then on.
 	Report(ctx context.Context, host, token string, outcome Outcome, from netip.Addr) error
-	// Saw notes a stage of a boot. It must not block.
-	Saw(mac net.HardwareAddr, stage Stage, from netip.Addr, client string)
-	// Failed notes why a boot cannot be served. It must not block.
-	Failed(mac net.HardwareAddr, err error)
+	// ObserveStage notes a stage of a boot. It must not block.
+	ObserveStage(mac net.HardwareAddr, stage Stage, from netip.Addr, client string)
+	// ObserveFailure notes why a boot cannot be served. It must not block.
+	ObserveFailure(mac net.HardwareAddr, err error)
 }

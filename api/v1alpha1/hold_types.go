@@ -1,8 +1,8 @@
 package v1alpha1
 
-// ReasonHeldOff means that power holds keep the server that runs a machine switched off, or kept it so until a moment ago. It is a reason of
+// ReasonPowerHold means that power holds keep the server that runs a machine switched off, or kept it so until a moment ago. It is a reason of
 // Booted.
-const ReasonHeldOff = "HeldOff"
+const ReasonPowerHold = "PowerHold"
 
 // PowerHold keeps a server switched off for its holder. It is a matter of the machine that has the server: when the server is released its
 // holds are gone.
@@ -25,10 +25,10 @@ type PowerHold struct {
 // The prefixes of annotations with which people and their tools change the power of a server that runs a machine. What follows the slash is
 // the key of whoever wants it, so that several don't undo each other; the value says why.
 const (
-	// HoldOffPrefix keeps the server off, after its operating system was asked to shut down, until the annotation is removed.
-	HoldOffPrefix = "hold-off.baremetalhost.infrastructure.cluster.x-k8s.io/"
-	// ForceHoldOffPrefix is HoldOffPrefix without asking the operating system.
-	ForceHoldOffPrefix = "force-hold-off.baremetalhost.infrastructure.cluster.x-k8s.io/"
+	// PowerHoldPrefix keeps the server off, after its operating system was asked to shut down, until the annotation is removed.
+	PowerHoldPrefix = "power-hold.baremetalhost.infrastructure.cluster.x-k8s.io/"
+	// ForcePowerHoldPrefix is PowerHoldPrefix without asking the operating system.
+	ForcePowerHoldPrefix = "force-power-hold.baremetalhost.infrastructure.cluster.x-k8s.io/"
 	// PowerCyclePrefix switches the server off and on again, once. The provider removes the annotation when the server was off.
 	PowerCyclePrefix = "power-cycle.baremetalhost.infrastructure.cluster.x-k8s.io/"
 	// PowerOnPrefix switches the server on, if nobody holds it off. The provider removes the annotation when the server is on.

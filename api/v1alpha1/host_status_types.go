@@ -6,7 +6,7 @@ import (
 )
 
 // HostPhase is a summary of where a host stands.
-// +kubebuilder:validation:Enum=Registering;Available;Unavailable;Claimed;Booting;Provisioned;HeldOff;BootFailed;BootUnknown;StateLost;Releasing;Cleaning;ExternallyProvisioned;Maintenance;Quarantined;Orphaned;Detached;Deleting
+// +kubebuilder:validation:Enum=Registering;Available;Unavailable;Claimed;Booting;Provisioned;PowerHold;BootFailed;BootUnknown;StateLost;Releasing;Cleaning;ExternallyProvisioned;Maintenance;Quarantined;Orphaned;Detached;Deleting
 type HostPhase string
 
 // The phases of a host.
@@ -23,8 +23,8 @@ const (
 	PhaseBooting HostPhase = "Booting"
 	// PhaseProvisioned means that the host runs its machine.
 	PhaseProvisioned HostPhase = "Provisioned"
-	// PhaseHeldOff means that the host runs a machine and power holds keep it switched off, or it is being switched on again after that.
-	PhaseHeldOff HostPhase = "HeldOff"
+	// PhasePowerHold means that the host runs a machine and power holds keep it switched off, or it is being switched on again after that.
+	PhasePowerHold HostPhase = "PowerHold"
 	// PhaseBootFailed means that the host did not boot for its machine, and is not tried again.
 	PhaseBootFailed HostPhase = "BootFailed"
 	// PhaseStateLost means that the host ran its machine from memory and was powered off or restarted: what it was is gone.
@@ -144,10 +144,10 @@ type BootOverrideStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Target string `json:"target,omitempty"`
-	// way is how the BMC was told; what there is depends on the protocol.
+	// method is how the BMC was told; what there is depends on the protocol.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	Way string `json:"way,omitempty"`
+	Method string `json:"method,omitempty"`
 	// doubt says how what the BMC read back differs from what it was told, or why it refused.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256

@@ -29,7 +29,7 @@ const (
 	ArchitectureARM64 Architecture = "arm64"
 )
 
-// BareMetalHostSpec describes a server and who has it. The provider writes consumerRef, boots, heldSince, heldOffAt, cleaningStartedAt, quarantine and
+// BareMetalHostSpec describes a server and who has it. The provider writes consumerRef, boots, powerHoldSince, powerHoldOffAt, cleaningStartedAt, quarantine and
 // lastConsumer. Users write the other fields, and remediations write powerHolds too.
 type BareMetalHostSpec struct {
 	// What users write.
@@ -146,15 +146,15 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Boots int32 `json:"boots,omitempty"`
 
-	// heldSince is when the provider began to switch the server off because of powerHolds. The provider writes it before the first command,
+	// powerHoldSince is when the provider began to switch the server off because of powerHolds. The provider writes it before the first command,
 	// and removes it when no hold is left and the server was seen on again: so it knows after a restart of its own what it owes the server.
 	// +optional
-	HeldSince *metav1.Time `json:"heldSince,omitempty"`
+	PowerHoldSince *metav1.Time `json:"powerHoldSince,omitempty"`
 
-	// heldOffAt is when the server was confirmed to be off because of powerHolds. It stands as long as that holds: the provider removes it
+	// powerHoldOffAt is when the server was confirmed to be off because of powerHolds. It stands as long as that holds: the provider removes it
 	// before it switches the server on again, and when somebody else did.
 	// +optional
-	HeldOffAt *metav1.Time `json:"heldOffAt,omitempty"`
+	PowerHoldOffAt *metav1.Time `json:"powerHoldOffAt,omitempty"`
 
 	// cleaningStartedAt is when the server, which is being released, was confirmed to be off and its cleaning began. The provider writes it,
 	// and removes it when the host is released, or the server was switched on meanwhile.

@@ -536,12 +536,12 @@ func (in *BareMetalHostSpec) DeepCopyInto(out *BareMetalHostSpec) {
 		*out = new(ConsumerReference)
 		**out = **in
 	}
-	if in.HeldSince != nil {
-		in, out := &in.HeldSince, &out.HeldSince
+	if in.PowerHoldSince != nil {
+		in, out := &in.PowerHoldSince, &out.PowerHoldSince
 		*out = (*in).DeepCopy()
 	}
-	if in.HeldOffAt != nil {
-		in, out := &in.HeldOffAt, &out.HeldOffAt
+	if in.PowerHoldOffAt != nil {
+		in, out := &in.PowerHoldOffAt, &out.PowerHoldOffAt
 		*out = (*in).DeepCopy()
 	}
 	if in.CleaningStartedAt != nil {

@@ -30,7 +30,7 @@ const (
 // Driver opens connections through bmclib's providers. The zero value is ready.
 type Driver struct {
 	// Permit is which addresses BMCs may have.
-	Permit bmc.Permit
+	Permit bmc.AllowList
 	// CallTimeout bounds one call of a client, with all its requests. Defaults to 30 s.
 	CallTimeout time.Duration
 	// Ipmitool is the path of the ipmitool program. Defaults to the one that is found in PATH.

@@ -180,10 +180,10 @@ func (c *client) NMI(ctx context.Context) error {
 }
 
 // wayDevice is the only way: bmclib has one call for it.
-const wayDevice bmc.Way = "BootDevice"
+const wayDevice bmc.BootMethod = "BootDevice"
 
-// BootWays lists the ways to set a boot override.
-func (*client) BootWays() []bmc.Way { return []bmc.Way{wayDevice} }
+// BootMethods lists the ways to set a boot override.
+func (*client) BootMethods() []bmc.BootMethod { return []bmc.BootMethod{wayDevice} }
 
 // BootOverride is Unsupported: no provider of bmclib that is used here reads it.
 func (*client) BootOverride(context.Context) (bmc.BootOverride, error) {
@@ -193,7 +193,7 @@ func (*client) BootOverride(context.Context) (bmc.BootOverride, error) {
 // SetBootOverride sets the override. It cannot be read back.
 //
 // An empty mode asks for UEFI: bmclib knows UEFI and not UEFI only, and to say nothing is to say legacy.
-func (c *client) SetBootOverride(ctx context.Context, override bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+func (c *client) SetBootOverride(ctx context.Context, override bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
 	if way != "" && way != wayDevice {
 		return bmc.BootResult{}, unsupported(op, fmt.Sprintf("there is no way %q", way))
@@ -213,7 +213,7 @@ func (c *client) SetBootOverride(ctx context.Context, override bmc.BootOverride,
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
-	return bmc.BootResult{Way: wayDevice}, nil
+	return bmc.BootResult{Method: wayDevice}, nil
 }
 
 // bootDevice names a boot target as ipmitool and the webhook protocol do.
@@ -235,7 +235,7 @@ func bootDevice(target bmc.BootTarget, cd string) (string, error) {
 // Inspect returns an inventory of which nothing is known: the providers read nothing of a server's parts.
 func (*client) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	inventory := bmc.Inventory{}
-	inventory.Unoffered("the protocol does not offer it")
+	inventory.SetNotOffered("the protocol does not offer it")
 	return inventory, bmc.Wrap("Inspect", ctx.Err())
 }
 

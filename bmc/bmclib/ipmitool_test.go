@@ -108,7 +108,7 @@ func TestIpmitoolArguments(t *testing.T) {
 	} {
 		result, err := c.SetBootOverride(t.Context(), o, "")
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(result).To(Equal(bmc.BootResult{Way: wayDevice}))
+		g.Expect(result).To(Equal(bmc.BootResult{Method: wayDevice}))
 	}
 	_, err = c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootHTTP}, "")
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported))
@@ -213,7 +213,7 @@ func TestIpmitoolFaults(t *testing.T) {
 	})
 	t.Run("the address is not permitted", func(t *testing.T) {
 		d, _, endpoint := fakeIpmitool(t)
-		d.Permit = bmc.Permit{}
+		d.Permit = bmc.AllowList{}
 		expectKind(t, d.OpenIpmitool, endpoint, bmc.Failed)
 	})
 	for name, c := range map[string]struct {
@@ -354,7 +354,7 @@ func TestRealIpmitoolFaults(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	g := NewWithT(t)
-	d := &Driver{Permit: bmc.Permit{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("::1/128")}}}
+	d := &Driver{Permit: bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("::1/128")}}}
 	g.Expect(d.resolve(t.Context(), "::1")).To(Equal("::1"))
 	g.Expect(d.resolve(t.Context(), "::ffff:192.0.2.1")).To(Equal("192.0.2.1"))
 	_, err := d.resolve(t.Context(), "127.0.0.1")

@@ -31,7 +31,7 @@ const settle = 3 * time.Second
 
 // testDriver may speak to this machine, and is impatient.
 func testDriver() *Driver {
-	return &Driver{Permit: bmc.Permit{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CallTimeout: 10 * time.Second}
+	return &Driver{Permit: bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CallTimeout: 10 * time.Second}
 }
 
 // impatient is a driver that gives up soon.

@@ -17,7 +17,7 @@ var bootChecks = []check{
 			r.notef("legacy boot is refused: %v", err)
 			return nil
 		}
-		r.notef("way %q, doubt %q", result.Way, result.Doubt)
+		r.notef("way %q, doubt %q", result.Method, result.Doubt)
 		return err
 	}},
 	{"boots from the network always", bmc.CanBootPXE, overrides(bmc.BootOverride{Target: bmc.BootPXE, Continuous: true})},
@@ -61,7 +61,7 @@ func overrides(want bmc.BootOverride) func(ctx context.Context, r *round) error 
 		if err != nil {
 			return err
 		}
-		r.notef("way %q", result.Way)
+		r.notef("way %q", result.Method)
 		if result.Doubt != "" {
 			return errors.New(result.Doubt)
 		}
@@ -69,7 +69,7 @@ func overrides(want bmc.BootOverride) func(ctx context.Context, r *round) error 
 			r.hearsay = "it cannot be read back"
 			r.notef("taken; it cannot be read back")
 		}
-		again, err := r.client.SetBootOverride(ctx, want, result.Way)
+		again, err := r.client.SetBootOverride(ctx, want, result.Method)
 		if err == nil && again.Doubt != "" {
 			err = errors.New("the second time: " + again.Doubt)
 		}

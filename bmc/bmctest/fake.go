@@ -134,16 +134,16 @@ func (f *Fake) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 }
 
 // SetBootOverride sets the override.
-func (f *Fake) SetBootOverride(ctx context.Context, override bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+func (f *Fake) SetBootOverride(ctx context.Context, override bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
 	if err := f.call(ctx, "SetBootOverride"); err != nil {
 		return bmc.BootResult{}, err
 	}
 	f.server().override(override)
-	return bmc.BootResult{Way: way, ReadBack: &override}, nil
+	return bmc.BootResult{Method: way, ReadBack: &override}, nil
 }
 
-// BootWays returns one way.
-func (f *Fake) BootWays() []bmc.Way { return []bmc.Way{"Plain"} }
+// BootMethods returns one way.
+func (f *Fake) BootMethods() []bmc.BootMethod { return []bmc.BootMethod{"Plain"} }
 
 // Inspect returns an inventory that names nothing but the server.
 func (f *Fake) Inspect(ctx context.Context) (bmc.Inventory, error) {
@@ -155,7 +155,7 @@ func (f *Fake) Inspect(ctx context.Context) (bmc.Inventory, error) {
 			inventory.SetFact(bmc.Fact{Name: name, State: bmc.FactKnown, Source: "the fake"})
 		}
 	}
-	inventory.Unoffered("the fake does not offer it")
+	inventory.SetNotOffered("the fake does not offer it")
 	return inventory, f.call(ctx, "Inspect")
 }
 

@@ -169,4 +169,4 @@ func (m *Machine) Misbehaviour() map[Fault]int {
 }
 
 // Loopback permits BMCs on this machine, where the emulators are.
-var Loopback = bmc.Permit{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
+var Loopback = bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}

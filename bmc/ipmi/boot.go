@@ -16,22 +16,22 @@ import (
 // The ways to set a boot override by the boot flags (IPMI 2.0, table 28-14, parameter 5), the one that the specification means first.
 const (
 	// wayFlags sets device, duration and firmware interface.
-	wayFlags bmc.Way = "Flags"
+	wayFlags bmc.BootMethod = "Flags"
 	// wayNoMode leaves the EFI flag out. Some firmware refuses or ignores flags with it (bmc-toolbox/bmclib#209).
-	wayNoMode bmc.Way = "FlagsWithoutMode"
+	wayNoMode bmc.BootMethod = "FlagsWithoutMode"
 	// wayContinuous overrides every boot, for firmware that ignores flags for one boot (os-autoinst-distri-opensuse#17788,
 	// JetSki#110): the override has to be taken back.
-	wayContinuous bmc.Way = "FlagsContinuous"
+	wayContinuous bmc.BootMethod = "FlagsContinuous"
 )
 
-var ways = []bmc.Way{wayFlags, wayNoMode, wayContinuous}
+var ways = []bmc.BootMethod{wayFlags, wayNoMode, wayContinuous}
 
-// BootWays lists the ways, those that the table of quirks names first.
-func (c *conn) BootWays() []bmc.Way {
+// BootMethods lists the ways, those that the table of quirks names first.
+func (c *conn) BootMethods() []bmc.BootMethod {
 	if c.quirk == nil {
 		return slices.Clone(ways)
 	}
-	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.Way) bool { return slices.Contains(c.quirk.ways, w) })
+	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.ways, w) })
 	return append(slices.Clone(c.quirk.ways), rest...)
 }
 
@@ -106,7 +106,7 @@ func paramError(err error) error {
 // SetBootOverride sets the boot flags in the way given, and where the BMC refuses or does not show them, in the next one. Where it
 // shows none of them, the first one that it took is set again. What is read back is a hint only: BMCs show flags that the firmware
 // ignores, and mark flags as not valid that it obeys (ipmi_sim).
-func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
 	if _, ok := devices[want.Target]; !ok {
 		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: fmt.Errorf("IPMI has no flag for the boot target %q", want.Target)}
@@ -142,19 +142,19 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 	case best == nil:
 		return bmc.BootResult{}, refused
 	case best != last:
-		return c.setInWay(ctx, op, want, best.Way)
+		return c.setInWay(ctx, op, want, best.Method)
 	default:
 		return *best, nil
 	}
 }
 
 // waysFor lists the ways to try, beginning with the one given. Those that would send the same flags again are left out.
-func (c *conn) waysFor(want bmc.BootOverride, first bmc.Way) []bmc.Way {
-	list := c.BootWays()
+func (c *conn) waysFor(want bmc.BootOverride, first bmc.BootMethod) []bmc.BootMethod {
+	list := c.BootMethods()
 	if i := slices.Index(list, first); i >= 0 {
 		list = slices.Concat(list[i:], list[:i])
 	}
-	return slices.DeleteFunc(list, func(w bmc.Way) bool {
+	return slices.DeleteFunc(list, func(w bmc.BootMethod) bool {
 		switch {
 		case want.Target == bmc.BootNone:
 			return w != wayFlags
@@ -168,7 +168,7 @@ func (c *conn) waysFor(want bmc.BootOverride, first bmc.Way) []bmc.Way {
 	})
 }
 
-func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
 	flags := &types.BootOptionParam_BootFlags{
 		// Flags that are valid but name no device still pick the firmware interface (ipmitool#304): an override is taken back
 		// by flags that are not valid.
@@ -179,7 +179,7 @@ func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, w
 	if err := c.writeFlags(ctx, op, flags); err != nil {
 		return bmc.BootResult{}, err
 	}
-	result := bmc.BootResult{Way: way, Lasts: flags.Persist && !want.Continuous}
+	result := bmc.BootResult{Method: way, Lasts: flags.Persist && !want.Continuous}
 	read, err := c.bootFlags(ctx)
 	if err != nil {
 		if bmc.KindOf(err) == bmc.Unreachable {

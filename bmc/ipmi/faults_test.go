@@ -154,7 +154,7 @@ var pxe = bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
 func TestBootFaults(t *testing.T) {
 	for _, c := range []struct {
 		fault bmctest.Fault
-		way   bmc.Way
+		way   bmc.BootMethod
 		doubt string // contained
 		holds bmc.BootOverride
 	}{
@@ -176,7 +176,7 @@ func TestBootFaults(t *testing.T) {
 			client := open(t, endpoint)
 			result, err := client.SetBootOverride(t.Context(), pxe, "")
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(result.Way).To(Equal(c.way))
+			g.Expect(result.Method).To(Equal(c.way))
 			if c.doubt == "" {
 				g.Expect(result.Doubt).To(BeEmpty())
 			}
@@ -190,10 +190,10 @@ func TestBootFaults(t *testing.T) {
 // TestBootWays: who saw that a way did not work names another.
 func TestBootWays(t *testing.T) {
 	g, machine, client, _ := withFault(t, bmctest.IgnoresOnce, options())
-	g.Expect(client.BootWays()).To(Equal([]bmc.Way{"Flags", "FlagsWithoutMode", "FlagsContinuous"}))
+	g.Expect(client.BootMethods()).To(Equal([]bmc.BootMethod{"Flags", "FlagsWithoutMode", "FlagsContinuous"}))
 	result, err := client.SetBootOverride(t.Context(), pxe, "FlagsContinuous")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result.Way).To(Equal(bmc.Way("FlagsContinuous")))
+	g.Expect(result.Method).To(Equal(bmc.BootMethod("FlagsContinuous")))
 	g.Expect(result.ReadBack.Continuous).To(BeTrue())
 	g.Expect(result.Lasts).To(BeTrue())
 	g.Expect(machine.Override().Continuous).To(BeTrue())

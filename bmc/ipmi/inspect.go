@@ -38,7 +38,7 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	inventory.SetFact(fact(bmc.FactSerialNumber, inventory.SerialNumber, "FRU 0"))
 	inventory.SetFact(fact(bmc.FactSystemUUID, inventory.SystemUUID, "Get System GUID"))
 	inventory.SetFact(fact(bmc.FactBMCFirmwareVersion, inventory.BMCFirmwareVersion, "Get Device ID"))
-	inventory.Unoffered("IPMI does not offer it")
+	inventory.SetNotOffered("IPMI does not offer it")
 	return inventory, nil
 }
 

@@ -23,7 +23,7 @@ const Scheme = "ipmi"
 // Driver opens IPMI sessions. The zero value is ready.
 type Driver struct {
 	// Permit is which addresses BMCs may have.
-	Permit bmc.Permit
+	Permit bmc.AllowList
 	// RequestTimeout bounds each request with its repeats and its answer. Defaults to 5 s.
 	RequestTimeout time.Duration
 	// RepeatAfter is how long an answer is waited for before the request is sent again; then twice as long, and so on. Defaults

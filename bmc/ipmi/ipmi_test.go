@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // systemUUID is of version 4, as most are.
 const systemUUID = "7d0f3a52-9c41-4b6e-a1d3-5e2f8c90b714"
 
-var loopback = bmc.Permit{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
+var loopback = bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
 
 // driver repeats soon, and has time enough for a machine that is busy.
 var driver = &ipmi.Driver{Permit: loopback, RepeatAfter: 80 * time.Millisecond}
@@ -189,7 +189,7 @@ func TestInspect(t *testing.T) {
 				{Name: bmc.FactBMCFirmwareVersion, State: bmc.FactKnown, Source: "Get Device ID"},
 			},
 		}
-		want.Unoffered("IPMI does not offer it")
+		want.SetNotOffered("IPMI does not offer it")
 		g.Expect(open(t, endpoint).Inspect(t.Context())).To(Equal(want), "swapped: %d", swapped)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // quirk is how a BMC is to be treated differently.
 type quirk struct {
 	// ways are the ways to set a boot override that are tried first.
-	ways []bmc.Way
+	ways []bmc.BootMethod
 }
 
 // knownQuirk is an entry of the table of known deviations.

@@ -111,7 +111,7 @@ func TestBootSequence(t *testing.T) {
 	}}
 	result, err := (&conn{bmc: s, quirk: &quirk{}}).SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}, "")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result).To(Equal(bmc.BootResult{Way: wayFlags, ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}}))
+	g.Expect(result).To(Equal(bmc.BootResult{Method: wayFlags, ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}}))
 	var written [][]byte
 	for _, q := range s.asked {
 		written = append(written, q.data)
@@ -151,7 +151,7 @@ func TestQuirks(t *testing.T) {
 	g := NewWithT(t)
 	found, names := quirksOf("Supermicro", "X11DSC+", "1.68")
 	g.Expect(names).To(Equal([]string{"EFIFlagBootsDisk"}))
-	g.Expect((&conn{quirk: &found}).BootWays()).To(Equal([]bmc.Way{wayNoMode, wayFlags, wayContinuous}))
+	g.Expect((&conn{quirk: &found}).BootMethods()).To(Equal([]bmc.BootMethod{wayNoMode, wayFlags, wayContinuous}))
 	_, names = quirksOf("Supermicro", "X11DSC+", "1.74")
 	g.Expect(names).To(BeEmpty())
 	source := regexp.MustCompile(`github\.com/|IPMI 2\.0, \d`)

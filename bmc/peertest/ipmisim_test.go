@@ -16,7 +16,7 @@ import (
 // TestIPMISim: the driver passes the suite against OpenIPMI's BMC emulator. It takes cipher suite 3 and refuses 17.
 func TestIPMISim(t *testing.T) {
 	g := NewWithT(t)
-	driver := &ipmi.Driver{Permit: bmc.Permit{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+	driver := &ipmi.Driver{Permit: bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
 	subject := peertest.IPMISim(t)
 	subject.Open, subject.Poll, subject.Settle = driver.Open, 10*time.Millisecond, 10*time.Second
 	subject.Must = []bmc.Capability{

@@ -23,7 +23,7 @@ const (
 )
 
 // Permit lets drivers speak to the peers.
-var Permit = bmc.Permit{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+var Permit = bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 
 // patience is how long a peer may take to answer for the first time. On a quiet machine the slowest takes 2 s.
 const patience = 60 * time.Second

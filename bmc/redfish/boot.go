@@ -16,27 +16,27 @@ import (
 // The ways to set a boot override (DSP0268, ComputerSystem.Boot), the one that the specification means first.
 const (
 	// wayPlain writes target, duration and mode to the system.
-	wayPlain bmc.Way = "Plain"
+	wayPlain bmc.BootMethod = "Plain"
 	// wayNoMode leaves the mode as it is: many BMCs refuse it where it cannot be changed.
-	wayNoMode bmc.Way = "NoMode"
+	wayNoMode bmc.BootMethod = "NoMode"
 	// waySettings writes to the settings object (@Redfish.Settings), which takes effect at the next boot.
-	waySettings bmc.Way = "Settings"
+	waySettings bmc.BootMethod = "Settings"
 	// waySettingsNoMode does so without the mode.
-	waySettingsNoMode bmc.Way = "SettingsNoMode"
+	waySettingsNoMode bmc.BootMethod = "SettingsNoMode"
 	// wayContinuous overrides every boot, for BMCs that do not take Once: the override has to be taken back.
-	wayContinuous bmc.Way = "Continuous"
+	wayContinuous bmc.BootMethod = "Continuous"
 	// wayBootOrder puts the target first in the boot order, where the BMC has no override at all: the order has to be taken back.
-	wayBootOrder bmc.Way = "BootOrder"
+	wayBootOrder bmc.BootMethod = "BootOrder"
 )
 
-var ways = []bmc.Way{wayPlain, wayNoMode, waySettings, waySettingsNoMode, wayContinuous}
+var ways = []bmc.BootMethod{wayPlain, wayNoMode, waySettings, waySettingsNoMode, wayContinuous}
 
-// BootWays lists the ways, those that the table of quirks names first.
-func (c *conn) BootWays() []bmc.Way {
+// BootMethods lists the ways, those that the table of quirks names first.
+func (c *conn) BootMethods() []bmc.BootMethod {
 	if c.byOrder {
-		return []bmc.Way{wayBootOrder}
+		return []bmc.BootMethod{wayBootOrder}
 	}
-	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.Way) bool { return slices.Contains(c.quirk.ways, w) })
+	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.ways, w) })
 	return append(slices.Clone(c.quirk.ways), rest...)
 }
 
@@ -164,7 +164,7 @@ func readOverride(system resource) bmc.BootOverride {
 
 // SetBootOverride sets the override in the way given, and where the BMC refuses or ignores that, in the next one. Where it seems to
 // ignore all of them, the result is that of the last one: it is what may stand unseen, and what comes after it is to be tried next.
-func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
 	if err := c.refresh(ctx); err != nil {
 		return bmc.BootResult{}, err
@@ -182,7 +182,7 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 	}
 	c.readManager(ctx) // its firmware's version may have an entry in the table
-	ways := c.BootWays()
+	ways := c.BootMethods()
 	if i := slices.Index(ways, way); i >= 0 {
 		ways = slices.Concat(ways[i:], ways[:i])
 	}
@@ -218,7 +218,7 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 var errNoSuchWay = errors.New("no such way here")
 
 // setOverride sets the override in one way and reads it back.
-func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, way bmc.Way) (bmc.BootResult, error) {
+func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, way bmc.BootMethod) (bmc.BootResult, error) {
 	path, boot, err := c.overrideRequest(want, name, way)
 	if err != nil {
 		return bmc.BootResult{}, err
@@ -234,13 +234,13 @@ func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name sche
 	if want.Target == bmc.BootNone && slices.Contains(targets[got.Target], c.quirk.home) {
 		got = bmc.BootOverride{Target: bmc.BootNone, Mode: got.Mode}
 	}
-	result := bmc.BootResult{Way: way, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
+	result := bmc.BootResult{Method: way, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
 	result.Doubt = doubt(want, got)
 	return result, nil
 }
 
 // overrideRequest returns what is written in one way, and to which resource.
-func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, way bmc.Way) (string, map[string]any, error) {
+func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, way bmc.BootMethod) (string, map[string]any, error) {
 	path := c.path
 	if way == waySettings || way == waySettingsNoMode {
 		path = c.settings()

@@ -149,7 +149,7 @@ func (c *conn) setOrder(ctx context.Context, want bmc.BootOverride) (bmc.BootRes
 	was, replaced := c.driver.orders.get(c.orderKey())
 	if want.Target == bmc.BootNone {
 		if !replaced {
-			return bmc.BootResult{Way: wayBootOrder, ReadBack: &bmc.BootOverride{Target: bmc.BootNone}}, nil
+			return bmc.BootResult{Method: wayBootOrder, ReadBack: &bmc.BootOverride{Target: bmc.BootNone}}, nil
 		}
 		return c.writeOrder(ctx, want, was.order)
 	}
@@ -197,7 +197,7 @@ func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []st
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
-	result := bmc.BootResult{Way: wayBootOrder}
+	result := bmc.BootResult{Method: wayBootOrder}
 	result.ReadBack = &bmc.BootOverride{Target: bmc.BootNone}
 	if want.Target != bmc.BootNone {
 		result.Lasts = !want.Continuous

@@ -46,11 +46,11 @@ var (
 	_ bmc.VirtualMedia = &conn{}
 	_ bmc.SecureBooter = &conn{}
 	_ bmc.Monitor      = &conn{}
-	_ bmc.Rester       = &conn{}
+	_ bmc.CacheResetter       = &conn{}
 )
 
-// Rest forgets what was read: the resources of real servers have tens of KiB, and are stale by the next job.
-func (c *conn) Rest() { c.system, c.manager, c.cache, c.relogged = nil, nil, nil, false }
+// ResetCache forgets what was read: the resources of real servers have tens of KiB, and are stale by the next job.
+func (c *conn) ResetCache() { c.system, c.manager, c.cache, c.relogged = nil, nil, nil, false }
 
 // login reads the service root, which needs no credentials, and logs in where sessions are asked for.
 func (c *conn) login(ctx context.Context) error {

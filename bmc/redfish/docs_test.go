@@ -74,7 +74,7 @@ func TestQuirks(t *testing.T) {
 	for name, test := range map[string]struct {
 		vendor, model string
 		want          []string
-		first         bmc.Way
+		first         bmc.BootMethod
 	}{
 		"nothing known":    {"Emulated", "bmctest", nil, wayPlain},
 		"Supermicro":       {"Supermicro", "SYS-120C", []string{"supermicro-mode-always", "supermicro-usbcd", "supermicro-image-only"}, wayPlain},
@@ -91,7 +91,7 @@ func TestQuirks(t *testing.T) {
 			g := NewWithT(t)
 			q, names := quirksOf(test.vendor, test.model, "")
 			g.Expect(names).To(Equal(test.want))
-			g.Expect((&conn{quirk: q}).BootWays()).To(And(HaveLen(len(ways)), HaveExactElements(test.first, Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()))))
+			g.Expect((&conn{quirk: q}).BootMethods()).To(And(HaveLen(len(ways)), HaveExactElements(test.first, Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()))))
 		})
 	}
 }

@@ -282,7 +282,7 @@ func TestPermit(t *testing.T) {
 	g := NewWithT(t)
 	machine, endpoint := newMachine(t)
 	strict := newDriver(t)
-	strict.Permit = bmc.Permit{}
+	strict.Permit = bmc.AllowList{}
 	_, err := strict.Open(t.Context(), endpoint)
 	g.Expect(err).To(MatchError(ContainSubstring("127.0.0.1 is a loopback, link-local, multicast or reserved address: the provider speaks to no BMC there, unless bmcs.allowNetworks")))
 	endpoint.URL.Host = strings.Replace(endpoint.URL.Host, "127.0.0.1", "localhost", 1)

@@ -11,7 +11,7 @@ import (
 // quirk is how a BMC is to be treated differently.
 type quirk struct {
 	// ways are the ways to set a boot override that are tried first.
-	ways []bmc.Way
+	ways []bmc.BootMethod
 	// keepMode sends the mode with every override, also where nobody asked for one.
 	keepMode bool
 	// disableOnly takes an override back without naming a target.

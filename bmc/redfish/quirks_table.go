@@ -25,7 +25,7 @@ var knownQuirks = []knownQuirk{
 			"DMTF/Redfishtool#106, ironcore-dev/metal-operator#607",
 	},
 	{
-		name: "supermicro-x10-no-mode", vendor: supermicro, model: regexp.MustCompile(`(?i)^(sys-.*)?X(9|10)`), quirk: quirk{ways: []bmc.Way{wayNoMode}},
+		name: "supermicro-x10-no-mode", vendor: supermicro, model: regexp.MustCompile(`(?i)^(sys-.*)?X(9|10)`), quirk: quirk{ways: []bmc.BootMethod{wayNoMode}},
 		seen: "Old boards have no BootSourceOverrideMode and refuse the whole change for it. ironcore-dev/metal-operator#982",
 	},
 	{
@@ -41,7 +41,7 @@ var knownQuirks = []knownQuirk{
 		seen: "InsertMedia with Inserted or WriteProtected is answered with 400. openstack/sushy fix-insert-media-payload",
 	},
 	{
-		name: "hpe-mode-readonly", vendor: hpe, quirk: quirk{ways: []bmc.Way{wayNoMode}},
+		name: "hpe-mode-readonly", vendor: hpe, quirk: quirk{ways: []bmc.BootMethod{wayNoMode}},
 		seen: "iLO 5 shows BootSourceOverrideMode and refuses it, also when it is unchanged. ansible-collections/community.general#3509",
 	},
 	{
@@ -54,7 +54,7 @@ var knownQuirks = []knownQuirk{
 	},
 	{
 		name: "dell-17g-settings", vendor: dell, model: regexp.MustCompile(`^PowerEdge [A-Z]{1,2}\d7\d{1,2}`),
-		quirk: quirk{ways: []bmc.Way{waySettings, waySettingsNoMode}},
+		quirk: quirk{ways: []bmc.BootMethod{waySettings, waySettingsNoMode}},
 		seen:  "On iDRAC 10, Boot is read-only at the system and writable at its settings object. stmcginnis/gofish#511",
 	},
 	{

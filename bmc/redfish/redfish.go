@@ -22,7 +22,7 @@ const (
 // zero value is ready.
 type Driver struct {
 	// Permit is which addresses BMCs may have.
-	Permit bmc.Permit
+	Permit bmc.AllowList
 	// RequestTimeout bounds each request with its answer. Defaults to 30 s.
 	RequestTimeout time.Duration
 	// Wrap, where not nil, wraps what sends the requests, for tests that look at them or hold them back.

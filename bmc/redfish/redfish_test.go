@@ -183,20 +183,20 @@ func TestBootWays(t *testing.T) {
 	want := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
 	for name, test := range map[string]struct {
 		faults []bmctest.Fault
-		way    bmc.Way
+		way    bmc.BootMethod
 		expect bmc.BootResult
 	}{
-		"plain":                 {nil, "", bmc.BootResult{Way: "Plain", ReadBack: &want}},
-		"refuses the mode":      {[]bmctest.Fault{bmctest.RefusesBootMode}, "", bmc.BootResult{Way: "NoMode", ReadBack: &want}},
-		"ignores the mode":      {[]bmctest.Fault{bmctest.IgnoresOverrideWithMode}, "", bmc.BootResult{Way: "NoMode", ReadBack: &want}},
-		"settings":              {[]bmctest.Fault{bmctest.OverrideAtSettings}, "", bmc.BootResult{Way: "Settings", ReadBack: &want}},
-		"settings, no mode":     {[]bmctest.Fault{bmctest.OverrideAtSettings, bmctest.RefusesBootMode}, "", bmc.BootResult{Way: "SettingsNoMode", ReadBack: &want}},
-		"a way that is asked":   {nil, "NoMode", bmc.BootResult{Way: "NoMode", ReadBack: &want}},
-		"continuous, if asked":  {[]bmctest.Fault{bmctest.IgnoresOnce}, "Continuous", bmc.BootResult{Way: "Continuous", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
-		"the rest, continuous":  {[]bmctest.Fault{bmctest.IgnoresOnce}, "Settings", bmc.BootResult{Way: "Continuous", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
-		"once reads continuous": {[]bmctest.Fault{bmctest.OnceReadsContinuous}, "", bmc.BootResult{Way: "Plain", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
+		"plain":                 {nil, "", bmc.BootResult{Method: "Plain", ReadBack: &want}},
+		"refuses the mode":      {[]bmctest.Fault{bmctest.RefusesBootMode}, "", bmc.BootResult{Method: "NoMode", ReadBack: &want}},
+		"ignores the mode":      {[]bmctest.Fault{bmctest.IgnoresOverrideWithMode}, "", bmc.BootResult{Method: "NoMode", ReadBack: &want}},
+		"settings":              {[]bmctest.Fault{bmctest.OverrideAtSettings}, "", bmc.BootResult{Method: "Settings", ReadBack: &want}},
+		"settings, no mode":     {[]bmctest.Fault{bmctest.OverrideAtSettings, bmctest.RefusesBootMode}, "", bmc.BootResult{Method: "SettingsNoMode", ReadBack: &want}},
+		"a way that is asked":   {nil, "NoMode", bmc.BootResult{Method: "NoMode", ReadBack: &want}},
+		"continuous, if asked":  {[]bmctest.Fault{bmctest.IgnoresOnce}, "Continuous", bmc.BootResult{Method: "Continuous", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
+		"the rest, continuous":  {[]bmctest.Fault{bmctest.IgnoresOnce}, "Settings", bmc.BootResult{Method: "Continuous", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
+		"once reads continuous": {[]bmctest.Fault{bmctest.OnceReadsContinuous}, "", bmc.BootResult{Method: "Plain", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
 		"ignored": {[]bmctest.Fault{bmctest.IgnoresOverride}, "", bmc.BootResult{
-			Way: "NoMode", ReadBack: &bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.BootUEFI}, Doubt: "the BMC took the target PXE and says None",
+			Method: "NoMode", ReadBack: &bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.BootUEFI}, Doubt: "the BMC took the target PXE and says None",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestETagStorm(t *testing.T) {
 	misbehave(t, machine, bmctest.ETagStorm, 4)
 	result, err := c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}, "")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result.Way).To(Equal(bmc.Way("Plain")))
+	g.Expect(result.Method).To(Equal(bmc.BootMethod("Plain")))
 	misbehave(t, machine, bmctest.ETagStorm, -1)
 	_, err = c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootDisk}, "")
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed), "%v", err)

@@ -19,7 +19,7 @@ import (
 )
 
 // anywhere permits BMCs at every address: the user of this program reaches these addresses without it too.
-var anywhere = bmc.Permit{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
+var anywhere = bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 
 // connection are the flags that say how to reach a BMC.
 type connection struct {

@@ -56,11 +56,11 @@ func addBoot(ctx context.Context, mgr ctrl.Manager, o *options) error {
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Settings: o.settings, Key: key, PreviousKey: previous,
 		Namespace: o.podNamespace, Networks: o.boot.Networks, Tenants: o.boot.Tenants, Recorder: mgr.GetEventRecorder("capbm-boot"), Log: log,
 	})
-	turns := server.NewTurns(o.boot.Networks, booter)
+	turns := server.NewBootSlots(o.boot.Networks, booter)
 	if err := metrics.Registry.Register(turns); err != nil {
 		return err
 	}
-	boots := &server.Server{Config: server.FromFile(o.boot), Booter: booter, Log: log, DHCPMetrics: counters, DHCP6Metrics: counters6, Turns: turns}
+	boots := &server.Server{Config: server.FromFile(o.boot), Booter: booter, Log: log, DHCPMetrics: counters, DHCP6Metrics: counters6, BootSlots: turns}
 	return errors.Join(mgr.Add(booter), mgr.Add(boots), mgr.AddReadyzCheck("boot", boots.Ready))
 }
 

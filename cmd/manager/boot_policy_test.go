@@ -117,13 +117,13 @@ func deniedStages(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot)
 	ctx, key := t.Context(), client.ObjectKeyFromObject(booted)
 	g.Expect(env.Client.Get(ctx, key, booted)).To(Succeed())
 	const says = "the boot server must not change the stage NodeLost"
-	lost := controllers.StageNow(booted, v1alpha1.StageNodeLost)
+	lost := controllers.NewStage(booted, v1alpha1.StageNodeLost)
 	g.Expect(controllers.ApplyStages(ctx, c, booted, lost)).To(MatchError(ContainSubstring(says)))
-	g.Expect(controllers.ApplyStages(ctx, c, booted, controllers.StageNow(booted, v1alpha1.StageRestarted))).To(Succeed())
+	g.Expect(controllers.ApplyStages(ctx, c, booted, controllers.NewStage(booted, v1alpha1.StageRestarted))).To(Succeed())
 	g.Expect(controllers.ApplyStages(ctx, env.Client, booted, lost)).To(Succeed())
 	g.Expect(c.Status().Patch(ctx, booted.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"stages":null}}`)))).To(MatchError(ContainSubstring(says)))
 	g.Expect(c.Status().Patch(ctx, booted.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(MatchError(ContainSubstring(says)))
-	g.Expect(controllers.ApplyStages(ctx, c, booted, controllers.StageNow(booted, v1alpha1.StageBootstrapSucceeded))).To(Succeed(), "others are applied beside it")
+	g.Expect(controllers.ApplyStages(ctx, c, booted, controllers.NewStage(booted, v1alpha1.StageBootstrapSucceeded))).To(Succeed(), "others are applied beside it")
 }
 
 // deniedLeases checks that the boot server writes the Leases of addresses and no others: those of leader elections are in the same namespace.

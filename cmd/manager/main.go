@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if o.has(componentControllers) {
-		pool := bmc.NewPool(drivers.All(bmc.Permit(o.boot.BMCs)), bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate, Observe: metrics.BMCCall})
+		pool := bmc.NewPool(drivers.All(bmc.AllowList(o.boot.BMCs)), bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate, Observe: metrics.BMCCall})
 		defer pool.Close() //nolint:contextcheck // it logs out everywhere after the context has ended
 		if err := errors.Join(addControllers(ctx, mgr, o, pool), addWebhooks(mgr, o), addMetrics(mgr, o, pool)); err != nil {
 			return err

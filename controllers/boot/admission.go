@@ -148,7 +148,7 @@ func (b *Booter) startedAfter(poweredOn *metav1.Time) bool {
 func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot) (*metav1.Time, netip.Addr) {
 	var at *metav1.Time
 	var address netip.Addr
-	if s := controllers.Observed(boot, v1alpha1.StageDHCP); s != nil {
+	if s := controllers.ObservedStage(boot, v1alpha1.StageDHCP); s != nil {
 		at = &s.Time
 		address, _ = netip.ParseAddr(s.Address) // empty where another DHCP server gave it
 	}

@@ -61,7 +61,7 @@ func (w *world) lease(t *testing.T, n bootconfig.Network, address netip.Addr) {
 }
 
 // dhcp is a DHCP request of the server, which was answered with an address; an invalid one for none.
-func (w *world) dhcp(address netip.Addr) { w.Saw(booting, pxe.StageDHCP, address, "PXE, EFI x86-64") }
+func (w *world) dhcp(address netip.Addr) { w.ObserveStage(booting, pxe.StageDHCP, address, "PXE, EFI x86-64") }
 
 // nothingBound checks that nobody was given anything, and that the boot goes on.
 func (w *world) nothingBound(g Gomega) {
@@ -217,9 +217,9 @@ func TestLeasedAddressOnly(t *testing.T) {
 		for _, from := range []netip.Addr{stranger, anywhere, anywhere6} {
 			_, err := w.script(from)
 			g.Expect(err).To(MatchError(pxe.ErrRefused))
-			_, err = w.Seed(ctx, "dc/h", token, seed.UserData, from)
+			_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, from)
 			g.Expect(err).To(MatchError(pxe.ErrRefused))
-			_, err = w.Seed(ctx, "dc/h", token, seed.MetaData, from)
+			_, err = w.BootstrapData(ctx, "dc/h", token, seed.MetaData, from)
 			g.Expect(err).To(MatchError(pxe.ErrRefused))
 		}
 		g.Expect(w.boot().Spec.Failure).To(BeNil())
@@ -229,10 +229,10 @@ func TestLeasedAddressOnly(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	refused(token)
 	g.Expect(w.boot().Spec.DataAddress).To(BeEmpty())
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	refused(token)
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 
 	w = newWorld(proxied)
@@ -261,9 +261,9 @@ func TestConfiguredAddress(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		_, err = w.script(from)
 		g.Expect(err).To(MatchError(pxe.ErrRefused))
-		_, err = w.Seed(ctx, "dc/h", token, seed.UserData, stranger)
+		_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, stranger)
 		g.Expect(err).To(MatchError(pxe.ErrRefused))
-		_, err = w.Seed(ctx, "dc/h", token, seed.UserData, from)
+		_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, from)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(w.boot().Spec.DataAddress).To(Equal(from.String()))
 	}
@@ -275,7 +275,7 @@ func TestSystemOfAnotherNetwork(t *testing.T) {
 	w := newWorld(others)
 	token, err := w.script(inOthers)
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, anywhere)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, anywhere)
 	g.Expect(err).NotTo(HaveOccurred())
 }
 

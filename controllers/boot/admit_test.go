@@ -111,6 +111,6 @@ func TestTenantOfNetwork(t *testing.T) {
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	w.Tenants[0].DHCPNetworks = []string{"another"}
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }

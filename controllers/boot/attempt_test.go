@@ -73,12 +73,12 @@ func TestTokensDie(t *testing.T) {
 			w := newWorld()
 			token, err := w.script(honest)
 			g.Expect(err).NotTo(HaveOccurred())
-			data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+			data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(test.change(w)).To(Succeed())
 
 			for _, file := range []string{seed.UserData, seed.MetaData, seed.VendorData} {
-				again, err := w.Seed(ctx, "dc/h", token, file, honest)
+				again, err := w.BootstrapData(ctx, "dc/h", token, file, honest)
 				if test.seed {
 					g.Expect(err).NotTo(HaveOccurred())
 					g.Expect(again.InstanceID).To(Equal(data.InstanceID))
@@ -147,7 +147,7 @@ func TestReportFromElsewhere(t *testing.T) {
 	w := newWorld()
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	static := netip.MustParseAddr("2001:db8::9")
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Up, static)).To(Succeed())
@@ -163,7 +163,7 @@ func TestReportAfterNode(t *testing.T) {
 	w := newWorld()
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	appeared := metav1.Now()
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = &appeared })).To(Succeed())
@@ -180,7 +180,7 @@ func TestReportBeforeSeed(t *testing.T) {
 	w := newWorld()
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt = nil })).To(Succeed())
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Up, honest)).To(MatchError(pxe.ErrRefused))
@@ -195,7 +195,7 @@ func TestGuessesCostLittle(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	cost := func(host, token string) int64 {
 		before := w.reads.Load()
-		_, err := w.Seed(ctx, host, token, seed.UserData, stranger)
+		_, err := w.BootstrapData(ctx, host, token, seed.UserData, stranger)
 		g.Expect(err).To(MatchError(pxe.ErrRefused))
 		return w.reads.Load() - before
 	}
@@ -204,7 +204,7 @@ func TestGuessesCostLittle(t *testing.T) {
 		cost(fmt.Sprintf("dc/h%d", i), "guess")
 	}
 	g.Expect(w.reads.Load()).To(BeNumerically("<", 1000), "100 at once, and 20 a second, of 2000")
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
@@ -215,18 +215,18 @@ func TestTokenBudget(t *testing.T) {
 	w := newWorld()
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	before := w.reads.Load()
 	for range 2000 {
-		if _, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest); err != nil {
+		if _, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest); err != nil {
 			break
 		}
 	}
 	g.Expect(err).To(And(MatchError(ContainSubstring("asks too often")), Not(MatchError(pxe.ErrRefused))))
 	g.Expect(w.reads.Load() - before).To(BeNumerically("<", 200))
 	g.Expect(w.boot().Spec.Failure).To(BeNil())
-	_, err = w.Seed(ctx, "dc/other", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/other", token, seed.UserData, honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "it was looked for")
 }
 
@@ -237,7 +237,7 @@ func TestDataComesLater(t *testing.T) {
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(deleted("data", &corev1.Secret{})(w)).To(Succeed())
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(And(HaveOccurred(), Not(MatchError(pxe.ErrRefused))))
 	g.Expect(w.boot().Spec.DataAddress).To(BeEmpty())
 }
@@ -249,12 +249,12 @@ func TestEvents(t *testing.T) {
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	for range 3 {
-		_, err = w.Seed(ctx, "dc/h", "guess", seed.UserData, stranger)
+		_, err = w.BootstrapData(ctx, "dc/h", "guess", seed.UserData, stranger)
 		g.Expect(err).To(HaveOccurred())
-		_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+		_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 		g.Expect(err).NotTo(HaveOccurred())
 	}
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, stranger)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, stranger)
 	g.Expect(err).To(HaveOccurred())
 	told := func() (told []string) {
 		for len(w.events) > 0 {
@@ -271,7 +271,7 @@ func TestEvents(t *testing.T) {
 	}))
 
 	g.Expect(nextBoot(w)).To(Succeed())
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(told()).To(ConsistOf(ContainSubstring("boot attempt 2")), "each attempt has its first")
 

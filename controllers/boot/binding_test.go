@@ -21,7 +21,7 @@ func TestLastRequester(t *testing.T) {
 	w := newWorld()
 	token, err := w.script(stranger)
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, stranger)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, stranger)
 	g.Expect(err).NotTo(HaveOccurred(), "over plain HTTP nobody can tell")
 	answer, err := w.Lookup(ctx, booting)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -30,7 +30,7 @@ func TestLastRequester(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.boot().Spec.Failure.Reason).To(Equal(v1alpha1.ReasonSecondRequester))
 	g.Expect(w.boot().Spec.Failure.Message).To(ContainSubstring("192.0.2.9 asked for the boot script that was given to 192.0.2.66"))
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, stranger)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, stranger)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
@@ -86,7 +86,7 @@ func TestRace(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			w.fault = conflicts
 			winners := race(func(from netip.Addr) error {
-				data, err := w.Seed(ctx, "dc/h", token, seed.UserData, from)
+				data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, from)
 				if (err == nil) != (data.UserData != nil) {
 					t.Errorf("%v with %q", err, data.UserData)
 				}
@@ -158,7 +158,7 @@ func (w *world) ask(what string, tokens *known, from netip.Addr) error {
 		}
 		return err
 	case "seed":
-		data, err := w.Seed(ctx, "dc/h", tokens.seed, seed.UserData, from)
+		data, err := w.BootstrapData(ctx, "dc/h", tokens.seed, seed.UserData, from)
 		if err == nil {
 			tokens.report = reportToken(data)
 		}

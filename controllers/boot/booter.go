@@ -57,7 +57,7 @@ type Booter struct {
 	started   atomic.Pointer[metav1.Time] // when this boot server started; nil before
 	asked     *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
 	boots     controllers.Boots
-	pace      *controllers.Pace
+	pace      *controllers.Throttle
 }
 
 var _ pxe.Booter = &Booter{}
@@ -67,7 +67,7 @@ func New(b *Booter) *Booter {
 	if b.Clock == nil {
 		b.Clock = clock.RealClock{}
 	}
-	b.sightings, b.pace = newSightings(), controllers.NewPace()
+	b.sightings, b.pace = newSightings(), controllers.NewThrottle()
 	b.doubtful, b.budgets, b.told, b.asked = rate.NewLimiter(20, 100), lru.New(4096), lru.New(4096), lru.New(16384)
 	return b
 }

@@ -23,14 +23,14 @@ func TestSeedReads(t *testing.T) {
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	before := w.reads.Load()
-	whole, err := w.Seed(ctx, "dc/h", token, seed.MetaData, honest)
+	whole, err := w.BootstrapData(ctx, "dc/h", token, seed.MetaData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(whole.UserData).NotTo(BeEmpty(), "a boot that cannot be finished is not begun")
 	g.Expect(w.reads.Load()-before).To(BeEquivalentTo(6), "boot, host, BareMetalMachine, Machine, Cluster, Secret")
 
 	before = w.reads.Load()
 	for _, file := range []string{seed.MetaData, seed.VendorData, seed.NetworkConfig} {
-		data, err := w.Seed(ctx, "dc/h", token, file, honest)
+		data, err := w.BootstrapData(ctx, "dc/h", token, file, honest)
 		g.Expect(err).NotTo(HaveOccurred())
 		content, _, err := seed.File(data, file, "http://192.0.2.1")
 		g.Expect(err).NotTo(HaveOccurred())
@@ -40,19 +40,19 @@ func TestSeedReads(t *testing.T) {
 	}
 	g.Expect(w.reads.Load() - before).To(BeZero())
 	for i, file := range []string{seed.UserData, seed.IgnitionFile} {
-		data, err := w.Seed(ctx, "dc/h", token, file, honest)
+		data, err := w.BootstrapData(ctx, "dc/h", token, file, honest)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(data.UserData).To(Equal(whole.UserData))
 		g.Expect(w.reads.Load()-before).To(BeEquivalentTo(2+2*i), "the boot and the Secret")
 	}
 	before = w.reads.Load()
-	_, err = w.Seed(ctx, "dc/h", "guess", seed.MetaData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", "guess", seed.MetaData, honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.reads.Load()-before).To(BeEquivalentTo(1), "the cache may not know the boot of that token")
-	_, err = w.Seed(ctx, "dc/h", token, seed.MetaData, stranger)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.MetaData, stranger)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.boot().Spec.Failure).NotTo(BeNil(), "the second requester is noticed")
-	_, err = w.Seed(ctx, "dc/h", token, seed.MetaData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.MetaData, honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
@@ -68,16 +68,16 @@ func TestCacheBehind(t *testing.T) {
 	g.Expect(cache.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.Boots = nil, 2 })).To(Succeed())
 	g.Expect(cache.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = v1alpha1.BareMetalBootSpec{} })).To(Succeed())
 	w.Booter.Client = split{w.Client, old}
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred(), "again")
 
 	served := w.boot().Spec
 	g.Expect(cache.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.Boots = w.host().Spec.ConsumerRef, 3 })).To(Succeed())
 	g.Expect(cache.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = served })).To(Succeed())
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = new(metav1.Now()) })).To(Succeed())
-	_, err = w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
@@ -111,7 +111,7 @@ func TestCacheBehindFirst(t *testing.T) {
 			w.Booter.Client = split{w.Client, cache}
 			g.Expect(change(w)).To(Succeed())
 			for _, file := range []string{seed.UserData, seed.MetaData} {
-				data, err := w.Seed(ctx, "dc/h", token, file, honest)
+				data, err := w.BootstrapData(ctx, "dc/h", token, file, honest)
 				g.Expect(err).To(HaveOccurred())
 				g.Expect(data).To(BeZero())
 			}
@@ -133,7 +133,7 @@ func TestReplacedMachine(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "dc", Name: "m-2"}
 	g.Expect(w.Create(ctx, &clusterv1.Machine{ObjectMeta: meta, Spec: clusterv1.MachineSpec{ClusterName: "c", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("m-2")}}})).To(Succeed())
 	g.Expect(w.Create(ctx, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"value": []byte("its own")}})).To(Succeed())
-	data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+	data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(data.UserData)).To(Equal("its own"))
 }
@@ -142,7 +142,7 @@ func TestReplacedMachine(t *testing.T) {
 func TestReleaseWins(t *testing.T) {
 	for name, ask := range map[string]func(w *world, token string) error{
 		"bootstrap data": func(w *world, token string) error {
-			data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+			data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 			if data.UserData != nil {
 				return errors.New("served")
 			}
@@ -164,7 +164,7 @@ func TestReleaseWins(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 			}
 			if name == "report" {
-				data, err := w.Seed(ctx, "dc/h", token, seed.UserData, honest)
+				data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 				g.Expect(err).NotTo(HaveOccurred())
 				token = reportToken(data)
 			}

@@ -49,7 +49,7 @@ func (b *Booter) tellRefusal(a attempt, from netip.Addr, err error) {
 // tellStage tells of a stage when it is first seen in a boot attempt. That of the bootstrap data was told by who gave it out; how a place in line
 // changes only the status tells. While very many boot at once the status alone tells of what goes as it should.
 func (b *Booter) tellStage(boot *v1alpha1.BareMetalBoot, s v1alpha1.ObservedStage) {
-	if s.Stage == v1alpha1.StageData || s.Stage == v1alpha1.StageWaiting && controllers.Observed(boot, s.Stage) != nil {
+	if s.Stage == v1alpha1.StageData || s.Stage == v1alpha1.StageWaiting && controllers.ObservedStage(boot, s.Stage) != nil {
 		return
 	}
 	kind := corev1.EventTypeNormal
@@ -85,5 +85,5 @@ func (b *Booter) event(boot *v1alpha1.BareMetalBoot, kind, reason, action, note 
 	if err := b.Client.Get(context.Background(), client.ObjectKeyFromObject(boot), host); err != nil { // reading the cache does not block
 		return
 	}
-	controllers.Tell(b.Recorder, host, nil, kind, reason, action, note, args...)
+	controllers.RecordEvent(b.Recorder, host, nil, kind, reason, action, note, args...)
 }

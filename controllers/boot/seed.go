@@ -23,9 +23,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// Seed gives the bootstrap data to the first who asks for a file of the seed with the token. Before that everything is read from the API server; from
+// BootstrapData gives the bootstrap data to the first who asks for a file of the seed with the token. Before that everything is read from the API server; from
 // then on the boot alone is, which is void before its claim ends, and the Secret only for the files that it is in.
-func (b *Booter) Seed(ctx context.Context, name, token, file string, from netip.Addr) (seed.Data, error) {
+func (b *Booter) BootstrapData(ctx context.Context, name, token, file string, from netip.Addr) (seed.Data, error) {
 	s := shown{name, token, forSeed, from}
 	if data, ok, err := b.seedAgain(ctx, s, file); ok || err != nil {
 		return data, err

@@ -45,7 +45,7 @@ func (b *Booter) opens(token string, p purpose, boot *v1alpha1.BareMetalBoot) bo
 // `clusterctl move` changes UIDs.
 func makeToken(key []byte, p purpose, boot *v1alpha1.BareMetalBoot) (token string, exists int) {
 	spec := &boot.Spec
-	if spec.Number > 0 && lifecycle.Open(spec) {
+	if spec.Number > 0 && lifecycle.IsOpen(spec) {
 		exists = 1
 	}
 	return seal(key, string(p), boot.Namespace, boot.Name, spec.ClaimID, strconv.FormatInt(int64(spec.Number), 10)), exists

@@ -44,10 +44,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	log := ctrl.LoggerFrom(ctx)
 	kind := v1alpha1.GroupVersion.WithKind("BareMetalCluster")
 	build := ctrl.NewControllerManagedBy(mgr).Named("baremetalcluster").
-		Watches(&v1alpha1.BareMetalCluster{}, controllers.EnqueueOwn, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		Watches(&v1alpha1.BareMetalCluster{}, controllers.EnqueueObject, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(
 			util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &v1alpha1.BareMetalCluster{}))).
-		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueTogether(r.clustersOfHost), builder.WithPredicates(domainsChanged())).
+		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueBatched(r.clustersOfHost), builder.WithPredicates(domainsChanged())).
 		WithOptions(options)
 	if r.Kubeconfigs != nil {
 		build = build.WatchesRawSource(r.kubeconfigChanges())

@@ -60,7 +60,7 @@ func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHos
 	switch key := client.ObjectKeyFromObject(host); {
 	case err == nil:
 		ctrl.LoggerFrom(ctx).Info("Recorded the boot", "number", step.Boot.Number, "attempt", step.Boot.Attempt, "reason", step.Reason, "message", step.Message)
-	case !lifecycle.Begins(view, step):
+	case !lifecycle.StartsBoot(view, step):
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		r.line.outdated(key)
 	default:
@@ -92,7 +92,7 @@ func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot
 		h.Annotations[v1alpha1.BlockMoveAnnotation] = "capbm: a boot is under way"
 	})
 	if err == nil {
-		r.showBoot(ctx, controllers.ApplyStages(ctx, r.Client, boot, controllers.StageAt(boot, v1alpha1.StageStarted, r.Clock.Now())))
+		r.showBoot(ctx, controllers.ApplyStages(ctx, r.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.Clock.Now())))
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func (r *Reconciler) forgetBootOf(ctx context.Context, host types.NamespacedName
 		return err
 	}
 	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be behind
-	if apierrors.IsNotFound(err) && lifecycle.Open(&boot.Spec) {
+	if apierrors.IsNotFound(err) && lifecycle.IsOpen(&boot.Spec) {
 		if waits, readErr := r.waitsAfter(ctx, host.Namespace, &boot.Spec); readErr != nil || waits {
 			return readErr
 		}

@@ -66,9 +66,9 @@ type Reconciler struct {
 	facts    *facts
 	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
 	line     *line
-	newest   controllers.Newest[*v1alpha1.BareMetalHost]
+	newest   controllers.WriteCache[*v1alpha1.BareMetalHost]
 	boots    controllers.Boots
-	pace     *controllers.Pace
+	pace     *controllers.Throttle
 	results  chan event.TypedGenericEvent[types.NamespacedName]
 	stopped  <-chan struct{}
 }
@@ -83,7 +83,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	}
 	r.facts, r.metadata, r.stopped = newFacts(), mgr.GetCache(), ctx.Done()
 	r.line = newLine(r.Settings.BootConcurrency, r.bringBack)
-	r.pace = controllers.NewPace()
+	r.pace = controllers.NewThrottle()
 	r.results = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
 	results := source.TypedChannel(r.results, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
@@ -92,7 +92,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("baremetalhost").
-		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueOwn,
+		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueObject,
 			builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost).
@@ -182,7 +182,7 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 // forget drops what is kept of a host that is not ours: but what is known of its server, which may become ours again.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.line.forget(key)
-	r.pace.Told(key)
+	r.pace.Done(key)
 	r.newest.Forget(key)
 	r.boots.Forget(key)
 }
@@ -198,7 +198,7 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 	}
 	added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer)
 	if added {
-		r.newest.Wrote(host)
+		r.newest.Record(host)
 	}
 	return added, err
 }
@@ -258,7 +258,7 @@ func (r *Reconciler) observeIdentity(ctx context.Context, host *v1alpha1.BareMet
 	if err := controllers.Permitted(r.Tenants, host); err != nil {
 		view.NotPermitted = err.Error()
 	}
-	for taken, by := range map[*string]controllers.Rivalry{
+	for taken, by := range map[*string]controllers.IdentityConflict{
 		&view.BMCTakenBy: controllers.BMCRivalry(host), &view.MACTakenBy: controllers.MACRivalry(host), &view.HardwareTakenBy: controllers.HardwareRivalry(host, hardware),
 	} {
 		keeper, err := by.Among(r.Tenants).Keeper(ctx, r.Client)

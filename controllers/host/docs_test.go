@@ -40,7 +40,7 @@ func TestOperationsDocs(t *testing.T) {
 	page = strings.ReplaceAll(page, "$P", v1alpha1.GroupVersion.Group)
 	for _, annotation := range []string{
 		v1alpha1.DetachedAnnotation, v1alpha1.ReleaseUnfencedAnnotation, v1alpha1.RetryBMCAnnotation,
-		v1alpha1.PowerOffProviderAnnotation, v1alpha1.HoldOffPrefix, v1alpha1.ForceHoldOffPrefix, v1alpha1.PowerCyclePrefix, v1alpha1.PowerOnPrefix,
+		v1alpha1.PowerOffProviderAnnotation, v1alpha1.PowerHoldPrefix, v1alpha1.ForcePowerHoldPrefix, v1alpha1.PowerCyclePrefix, v1alpha1.PowerOnPrefix,
 	} {
 		g.Expect(page).To(ContainSubstring(annotation))
 	}
@@ -84,7 +84,7 @@ func TestWordsDocs(t *testing.T) {
 			hosts = append(hosts, words(g, name)...)
 		}
 	}
-	g.Expect(hosts).To(ContainElements(string(v1alpha1.PhaseHeldOff), string(v1alpha1.PhaseCleaning), v1alpha1.ReasonHeldOff, v1alpha1.ReasonBMCError, v1alpha1.ReasonReleasedUnfenced))
+	g.Expect(hosts).To(ContainElements(string(v1alpha1.PhasePowerHold), string(v1alpha1.PhaseCleaning), v1alpha1.ReasonPowerHold, v1alpha1.ReasonBMCError, v1alpha1.ReasonReleasedUnfenced))
 	g.Expect(remediations).To(ContainElements(string(v1alpha1.RemediationIdle), v1alpha1.ReasonTaintLeft))
 	inTable(g, "operations.md", `(?s)\n## What Phase and Reason mean: what to do\n.*`, `(?m)^\|([^|]*)\|`, hosts)
 	inTable(g, "remediation.md", `(?s)\n## What happens\n.*?\n## `, `(?m)^\|([^|]*\|[^|]*)\|`, remediations)

@@ -186,8 +186,8 @@ func onStates() map[string]onState {
 		"quarantined": {make: changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} })},
 		"held": {make: func(t *testing.T, s *stuck) {
 			t.Helper()
-			changeHost(annotate(v1alpha1.HoldOffPrefix+"anna"))(t, s)
-			wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.HeldOffAt).NotTo(BeNil()) })
+			changeHost(annotate(v1alpha1.PowerHoldPrefix+"anna"))(t, s)
+			wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
 		}},
 		"lost": {make: func(t *testing.T, s *stuck) {
 			t.Helper()

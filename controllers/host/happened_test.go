@@ -41,7 +41,7 @@ func TestHappened(t *testing.T) {
 	provisioned := func(s *v1alpha1.BareMetalHostStatus) { s.Phase = v1alpha1.PhaseProvisioned }
 	inspected := func(at time.Time) func(*v1alpha1.BareMetalHostStatus) {
 		return func(s *v1alpha1.BareMetalHostStatus) {
-			s.BMC = &v1alpha1.BMCStatus{Protocol: "p", InspectedAt: &metav1.Time{Time: at}, BootOverride: &v1alpha1.BootOverrideStatus{Way: at.String()}}
+			s.BMC = &v1alpha1.BMCStatus{Protocol: "p", InspectedAt: &metav1.Time{Time: at}, BootOverride: &v1alpha1.BootOverrideStatus{Method: at.String()}}
 		}
 	}
 	now := time.Now()

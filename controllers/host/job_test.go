@@ -28,21 +28,21 @@ type scripted struct {
 
 	read   bmc.BootOverride
 	cannot error // read
-	set    func(bmc.BootOverride, bmc.Way) (bmc.BootResult, error)
+	set    func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error)
 	eject  error
 
 	asked []choice
 	media int
 }
 
-func (s *scripted) BootWays() []bmc.Way { return []bmc.Way{"Plain", "NoMode"} }
+func (s *scripted) BootMethods() []bmc.BootMethod { return []bmc.BootMethod{"Plain", "NoMode"} }
 
 func (s *scripted) BootOverride(context.Context) (bmc.BootOverride, error) { return s.read, s.cannot }
 
-func (s *scripted) SetBootOverride(_ context.Context, o bmc.BootOverride, way bmc.Way) (bmc.BootResult, error) {
+func (s *scripted) SetBootOverride(_ context.Context, o bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
 	s.asked = append(s.asked, choice{o.Target, way})
 	if s.set == nil {
-		return bmc.BootResult{Way: way}, nil
+		return bmc.BootResult{Method: way}, nil
 	}
 	return s.set(o, way)
 }
@@ -67,21 +67,21 @@ func bench(t *testing.T) (*Reconciler, job) {
 func TestRefusedOverride(t *testing.T) {
 	g := NewWithT(t)
 	r, j := bench(t)
-	c := &scripted{set: func(o bmc.BootOverride, _ bmc.Way) (bmc.BootResult, error) {
+	c := &scripted{set: func(o bmc.BootOverride, _ bmc.BootMethod) (bmc.BootResult, error) {
 		if o.Target == bmc.BootHTTP {
-			return bmc.BootResult{Way: "NoMode"}, nil
+			return bmc.BootResult{Method: "NoMode"}, nil
 		}
 		return bmc.BootResult{}, failed(bmc.Failed, "no PXE today")
 	}}
 	g.Expect(r.setNetworkBoot(t.Context(), j, c)).To(Succeed())
 	g.Expect(c.asked).To(Equal([]choice{{bmc.BootPXE, "Plain"}, {bmc.BootPXE, "NoMode"}, {bmc.BootHTTP, "Plain"}}))
 	got := r.facts.get(j.key)
-	g.Expect(got.override).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "HTTP", Way: "NoMode"}))
-	g.Expect(got.bmc.OverrideStands).To(BeTrue())
+	g.Expect(got.override).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "HTTP", Method: "NoMode"}))
+	g.Expect(got.bmc.OverrideSet).To(BeTrue())
 	g.Expect(got.bmc.NetworkBootSetAt).NotTo(BeZero())
 
 	r, j = bench(t)
-	c = &scripted{set: func(bmc.BootOverride, bmc.Way) (bmc.BootResult, error) {
+	c = &scripted{set: func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {
 		return bmc.BootResult{}, failed(bmc.Unsupported, strings.Repeat("no", 1000))
 	}}
 	g.Expect(bmc.KindOf(r.setNetworkBoot(t.Context(), j, c))).To(Equal(bmc.Unsupported))
@@ -91,7 +91,7 @@ func TestRefusedOverride(t *testing.T) {
 	g.Expect(got.bmc.NetworkBootSetAt).To(BeZero())
 
 	r, j = bench(t)
-	c = &scripted{set: func(bmc.BootOverride, bmc.Way) (bmc.BootResult, error) {
+	c = &scripted{set: func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {
 		return bmc.BootResult{}, failed(bmc.Unreachable, "gone")
 	}}
 	g.Expect(bmc.KindOf(r.setNetworkBoot(t.Context(), j, c))).To(Equal(bmc.Unreachable))
@@ -108,12 +108,12 @@ func (present) Get(context.Context, client.ObjectKey, client.Object, ...client.G
 // TestTakeBack: an override is taken back unless there is none, and what came of it is told.
 func TestTakeBack(t *testing.T) {
 	pxe, none := bmc.BootOverride{Target: bmc.BootPXE}, bmc.BootOverride{Target: bmc.BootNone}
-	set := &v1alpha1.BootOverrideStatus{Target: "PXE", Way: "NoMode", Lasts: true, Worked: true}
-	doubtful := &v1alpha1.BootOverrideStatus{Target: "PXE", Way: "NoMode", Doubt: "it does not show"}
-	refuses := func(bmc.BootOverride, bmc.Way) (bmc.BootResult, error) {
+	set := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Lasts: true, Worked: true}
+	doubtful := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Doubt: "it does not show"}
+	refuses := func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {
 		return bmc.BootResult{}, failed(bmc.Failed, "never")
 	}
-	doubts := func(bmc.BootOverride, bmc.Way) (bmc.BootResult, error) {
+	doubts := func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {
 		return bmc.BootResult{Doubt: "the BMC says PXE"}, nil
 	}
 	for name, test := range map[string]struct {
@@ -150,7 +150,7 @@ func TestTakeBack(t *testing.T) {
 			if test.clean {
 				j.action = lifecycle.CleanUp
 			}
-			r.facts.with(j.key, func(h *hostFacts) { h.override, h.bmc.OverrideStands = test.known, true })
+			r.facts.with(j.key, func(h *hostFacts) { h.override, h.bmc.OverrideSet = test.known, true })
 			err := r.do(t.Context(), j, test.bmc)
 			r.done(t.Context(), j, time.Now(), err)
 			got := r.facts.get(j.key)
@@ -164,7 +164,7 @@ func TestTakeBack(t *testing.T) {
 				g.Expect(got.operation.Outcome).To(Equal(v1alpha1.OperationFailed))
 				g.Expect(got.operation.Message).To(ContainSubstring(test.fails))
 			}
-			g.Expect(got.bmc.OverrideStands).To(Equal(test.again))
+			g.Expect(got.bmc.OverrideSet).To(Equal(test.again))
 			kept := test.clean && test.bmc.eject != nil && bmc.KindOf(test.bmc.eject) == bmc.NotFound
 			g.Expect(got.bmc.CleanedAt.IsZero()).To(Equal(test.again || !test.clean || kept), "an override that stays is tolerated, an image is not")
 			g.Expect(got.bmc.CleanUpFailures).To(Equal(map[bool]int{true: 1}[kept]))
@@ -272,7 +272,7 @@ func TestRetryOfAStaleHost(t *testing.T) {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
 		Namespace: j.key.Namespace, Name: j.key.Name, ResourceVersion: "1", Annotations: map[string]string{v1alpha1.RetryBMCAnnotation: "me"},
 	}}
-	_, err := r.submit(t.Context(), host, lifecycle.View{Now: time.Now(), AskNow: true}, lifecycle.Inspect)
+	_, err := r.submit(t.Context(), host, lifecycle.View{Now: time.Now(), RetryNow: true}, lifecycle.Inspect)
 	g.Expect(apierrors.IsConflict(err)).To(BeTrue())
 	r.Pool.Close()
 	g.Expect(fake.Calls()).To(BeEmpty())

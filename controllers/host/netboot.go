@@ -17,7 +17,7 @@ import (
 // choice is one way to make a server boot from the network.
 type choice struct {
 	target bmc.BootTarget
-	way    bmc.Way
+	way    bmc.BootMethod
 }
 
 // firmwareInterface is what a BMC is asked for. BMCs know no boot mode with Secure Boot: it is a setting of UEFI firmware.
@@ -30,7 +30,7 @@ func firmwareInterface(mode v1alpha1.BootMode) bmc.BootMode {
 
 // choices lists what to try, the likeliest first: the ways that the driver knows, and as the third UEFI HTTP boot where it is
 // offered, so that the usual three attempts come to it.
-func choices(ways []bmc.Way, capabilities []string, mode bmc.BootMode) []choice {
+func choices(ways []bmc.BootMethod, capabilities []string, mode bmc.BootMode) []choice {
 	var list []choice
 	if slices.Contains(capabilities, string(bmc.CanBootPXE)) || len(capabilities) == 0 {
 		for _, way := range ways {
@@ -52,7 +52,7 @@ func choose(list []choice, last *v1alpha1.BootOverrideStatus, boot int32) []choi
 	if last == nil {
 		return list
 	}
-	before := choice{bmc.BootTarget(last.Target), bmc.Way(last.Way)}
+	before := choice{bmc.BootTarget(last.Target), bmc.BootMethod(last.Method)}
 	i := slices.IndexFunc(list, func(c choice) bool {
 		return c.target == before.target && (c.way == before.way || c.target == bmc.BootHTTP)
 	})
@@ -70,13 +70,13 @@ func choose(list []choice, last *v1alpha1.BootOverrideStatus, boot int32) []choi
 // was booted that could come to the network.
 func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
 	var refused error
-	for _, chosen := range choose(choices(c.BootWays(), j.capabilities, j.mode), j.override, j.boot) {
+	for _, chosen := range choose(choices(c.BootMethods(), j.capabilities, j.mode), j.override, j.boot) {
 		result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.way)
 		if err != nil && !answered(err) {
 			return err
 		}
 		tried := &v1alpha1.BootOverrideStatus{
-			Boot: j.boot, Target: string(chosen.target), Way: string(cmp.Or(result.Way, chosen.way)),
+			Boot: j.boot, Target: string(chosen.target), Method: string(cmp.Or(result.Method, chosen.way)),
 			Doubt: controllers.Clip(result.Doubt, controllers.MaxText), Lasts: result.Lasts,
 		}
 		if err != nil {
@@ -84,7 +84,7 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 			refused = cmp.Or(refused, err)
 		}
 		r.learn(j, func(h *hostFacts) {
-			h.override, h.bmc.OverrideStands = tried, true // also an answer that is an error may have come after it was done
+			h.override, h.bmc.OverrideSet = tried, true // also an answer that is an error may have come after it was done
 			if err == nil {
 				h.bmc.NetworkBootSetAt = r.Clock.Now()
 			}
@@ -98,7 +98,7 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 
 // noteOf says how the override was set, for a person who waits for the boot.
 func noteOf(o *v1alpha1.BootOverrideStatus) string {
-	note := fmt.Sprintf(". It was told to boot from %s by way %q", o.Target, o.Way)
+	note := fmt.Sprintf(". It was told to boot from %s by way %q", o.Target, o.Method)
 	if o.Doubt != "" {
 		note += ", which is doubtful: " + o.Doubt
 	}
@@ -107,7 +107,7 @@ func noteOf(o *v1alpha1.BootOverrideStatus) string {
 
 // takeBack takes a boot override back: one that shows, and one that may stand although it does not show. set is true when the provider
 // set one.
-func takeBack(ctx context.Context, c bmc.Client, way bmc.Way, set, mayHide bool) error {
+func takeBack(ctx context.Context, c bmc.Client, way bmc.BootMethod, set, mayHide bool) error {
 	const op = "Take the boot override back"
 	now, err := c.BootOverride(ctx)
 	switch {
@@ -127,7 +127,7 @@ func takeBack(ctx context.Context, c bmc.Client, way bmc.Way, set, mayHide bool)
 // works is not written to while its server boots. It is not tried for ever: what a host boots is decided by the boot server as well.
 func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
 	o := ptr.Deref(j.override, v1alpha1.BootOverrideStatus{})
-	err := takeBack(ctx, c, bmc.Way(o.Way), true, o.Doubt != "")
+	err := takeBack(ctx, c, bmc.BootMethod(o.Method), true, o.Doubt != "")
 	if err != nil && !answered(err) {
 		return err
 	}
@@ -137,7 +137,7 @@ func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client)
 
 // tookBack notes that an override is gone, or that the BMC will not have it so and is not asked again.
 func (h *hostFacts) tookBack(err error) {
-	h.bmc.OverrideStands = false
+	h.bmc.OverrideSet = false
 	if err == nil {
 		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Lasts = false })
 	}
@@ -149,7 +149,7 @@ func (h *hostFacts) tookBack(err error) {
 // image that stays in a drive is another matter: it may hold what the last machine knew. How often a BMC refuses to eject it is counted.
 func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 	set := j.override != nil
-	back := takeBack(ctx, c, bmc.Way(ptr.Deref(j.override, v1alpha1.BootOverrideStatus{}).Way), set, set)
+	back := takeBack(ctx, c, bmc.BootMethod(ptr.Deref(j.override, v1alpha1.BootOverrideStatus{}).Method), set, set)
 	var eject error
 	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(back) != bmc.Unauthorized { // one refused login is enough
 		if eject = media.EjectMedia(ctx); bmc.KindOf(eject) == bmc.Unsupported {

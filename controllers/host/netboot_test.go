@@ -11,10 +11,10 @@ import (
 
 // TestChoose: a boot that did not come escalates step by step, and what worked is used again.
 func TestChoose(t *testing.T) {
-	ways := []bmc.Way{"Plain", "NoMode", "Settings"}
+	ways := []bmc.BootMethod{"Plain", "NoMode", "Settings"}
 	both := []string{"BootHTTP", "BootPXE"}
 	last := func(target, way string, attempt int32, worked bool) *v1alpha1.BootOverrideStatus {
-		return &v1alpha1.BootOverrideStatus{Target: target, Way: way, Boot: attempt, Worked: worked}
+		return &v1alpha1.BootOverrideStatus{Target: target, Method: way, Boot: attempt, Worked: worked}
 	}
 	for name, test := range map[string]struct {
 		can     []string

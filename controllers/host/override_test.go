@@ -31,7 +31,7 @@ func claimed(t *testing.T, server *controllerstest.Server, machine string) *cont
 func saw(t *testing.T, server *controllerstest.Server, stage v1alpha1.BootStage) {
 	t.Helper()
 	boot := bootOf(t, server)
-	NewWithT(t).Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.StageNow(boot, stage))).To(Succeed())
+	NewWithT(t).Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStage(boot, stage))).To(Succeed())
 }
 
 // bootOf returns the record of the server's last boot.
@@ -67,12 +67,12 @@ func TestOverrideThatLasts(t *testing.T) {
 	claim := claimed(t, server, "m")
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Way: "Plain", Lasts: true}))
+		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Method: "Plain", Lasts: true}))
 	})
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootedCondition)).To(ContainSubstring(`by way "Plain"`))
 	saw(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Way: "Plain", Worked: true}))
+		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Method: "Plain", Worked: true}))
 	})
 	g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 30*time.Second).Should(Equal(bmc.BootNone))
 
@@ -122,7 +122,7 @@ func TestEscalation(t *testing.T) {
 	misbehave(t, server, bmctest.OverrideReverts, -1)
 	register(t, server)
 	claimed(t, server, "m")
-	for i, want := range []v1alpha1.BootOverrideStatus{{Target: "PXE", Way: "Plain"}, {Target: "PXE", Way: "NoMode"}, {Target: "HTTP", Way: "Plain"}} {
+	for i, want := range []v1alpha1.BootOverrideStatus{{Target: "PXE", Method: "Plain"}, {Target: "PXE", Method: "NoMode"}, {Target: "HTTP", Method: "Plain"}} {
 		want.Boot = int32(i) + 1
 		g.Expect(told(t, server, want.Boot)).To(Equal(&want))
 		clock.forward(settings.BootTimeout)
@@ -140,28 +140,28 @@ func TestWhatWorkedIsRemembered(t *testing.T) {
 	misbehave(t, server, bmctest.RefusesBootMode, -1)
 	register(t, server)
 	claim := claimed(t, server, "m1")
-	g.Expect(told(t, server, 1).Way).To(Equal("NoMode"))
+	g.Expect(told(t, server, 1).Method).To(Equal("NoMode"))
 	saw(t, server, v1alpha1.StageDHCP)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
 	clock.forward(settings.BootTimeout)
-	g.Expect(told(t, server, 2).Way).To(Equal("NoMode"))
+	g.Expect(told(t, server, 2).Method).To(Equal("NoMode"))
 	saw(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
 
-	worked := &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE", Way: "NoMode", Worked: true}
+	worked := &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE", Method: "NoMode", Worked: true}
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	g.Expect(server.Override().Target).To(Equal(bmc.BootNone))
 	g.Expect(server.Host.Status.BMC.BootOverride).To(Equal(worked))
 
 	claim = claimed(t, server, "m2")
-	g.Expect(told(t, server, 3).Way).To(Equal("NoMode"))
+	g.Expect(told(t, server, 3).Method).To(Equal("NoMode"))
 	saw(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
 	stop()
 	clock.forward(settings.BootTimeout)
 	defer startAt(t, settings, clock)()
-	g.Expect(told(t, server, 4).Way).To(Equal("NoMode"))
+	g.Expect(told(t, server, 4).Method).To(Equal("NoMode"))
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 }

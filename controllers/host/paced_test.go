@@ -35,7 +35,7 @@ func TestOfferedNoMore(t *testing.T) {
 				{Type: v1alpha1.AvailableCondition, Status: test.available, Reason: "Before"},
 			}}
 			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build()
-			r, now := &Reconciler{Client: api, facts: newFacts(), pace: controllers.NewPace()}, time.Now()
+			r, now := &Reconciler{Client: api, facts: newFacts(), pace: controllers.NewThrottle()}, time.Now()
 			for range 20 {
 				r.pace.Allow(now)
 			}

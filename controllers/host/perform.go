@@ -32,7 +32,7 @@ func (r *Reconciler) perform(
 		}
 		err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 		if err == nil {
-			r.newest.Wrote(changed)
+			r.newest.Record(changed)
 		}
 		return err
 	}
@@ -61,7 +61,7 @@ func (r *Reconciler) perform(
 		}
 		return 0, write(func(h *v1alpha1.BareMetalHost) {
 			h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, last
-			h.Spec.PowerHolds, h.Spec.HeldSince, h.Spec.HeldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they were of this machine
+			h.Spec.PowerHolds, h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they were of this machine
 			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
 			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
 		})
@@ -75,7 +75,7 @@ func (r *Reconciler) perform(
 // dropRetry takes the annotation away that wants the BMC asked where it is not asked. It must not take effect weeks later, when nobody remembers that it
 // was meant.
 func (r *Reconciler) dropRetry(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
-	if !view.AskNow || view.BMC.Busy {
+	if !view.RetryNow || view.BMC.Busy {
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("The BMC is not asked, although the annotation wants it", "annotation", v1alpha1.RetryBMCAnnotation,
@@ -92,7 +92,7 @@ func (r *Reconciler) dropRetry(ctx context.Context, host *v1alpha1.BareMetalHost
 func (r *Reconciler) recordHold(
 	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
 ) error {
-	if err := write(func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince, h.Spec.HeldOffAt = step.Held.Since, step.Held.OffAt }); err != nil {
+	if err := write(func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt }); err != nil {
 		return err
 	}
 	if step.Held.Since == nil {
@@ -164,7 +164,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 		j.boot = view.Boot.Number
 	}
 	log := ctrl.LoggerFrom(ctx)
-	if view.AskNow {
+	if view.RetryNow {
 		who := host.Annotations[v1alpha1.RetryBMCAnnotation]
 		if err := r.takeRetry(ctx, host); err != nil {
 			return 0, err
@@ -182,7 +182,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	)
 	r.facts.with(j.key, func(h *hostFacts) { h.began(action, view.Now) })
 	if !r.Pool.Submit(bmc.Job{
-		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.AskNow,
+		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.RetryNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = r.Clock.Now()
 			outcome = r.run(ctrl.LoggerInto(ctx, log), j, c)
@@ -338,7 +338,7 @@ func (r *Reconciler) command(j job, command lifecycle.Command, err error) error 
 	case command == lifecycle.CommandPowerOn && (kind == bmc.Unreachable || kind == bmc.Failed || kind == bmc.Busy):
 		r.learnOfServer(j, func(h *hostFacts) { h.commanded(command, r.Clock.Now()) })
 	case command != lifecycle.CommandPowerOn && kind == bmc.Unreachable:
-		r.learnOfServer(j, func(h *hostFacts) { h.bmc.OffUnheardAt = r.Clock.Now() })
+		r.learnOfServer(j, func(h *hostFacts) { h.bmc.OffUnansweredAt = r.Clock.Now() })
 	}
 	return err
 }

@@ -42,12 +42,12 @@ func TestProgress(t *testing.T) {
 	progress(v1alpha1.ReasonWaitingForDHCP, "Boot attempt 1. The server was powered on. Awaited until ")
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootProgressCondition)).To(ContainSubstring(
 		bootOf(t, server).Spec.StartedAt.Add(controllerstest.Settings().BootTimeout).UTC().Format(time.RFC3339) + ": the request for a boot file (DHCP)"))
-	seen := controllers.StageNow(bootOf(t, server), v1alpha1.StageDHCP)
+	seen := controllers.NewStage(bootOf(t, server), v1alpha1.StageDHCP)
 	seen.Address, seen.Client = "192.0.2.7", "PXE, EFI x86-64"
 	apply(t, server, seen)
 	progress(v1alpha1.ReasonWaitingForLoader, "(192.0.2.7, PXE, EFI x86-64). Awaited until ")
 	g.Expect(conditions.GetReason(server.Host, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForLoader))
-	other := controllers.StageNow(bootOf(t, server), v1alpha1.StageScript)
+	other := controllers.NewStage(bootOf(t, server), v1alpha1.StageScript)
 	other.Number = 7
 	apply(t, server, other) // of another attempt: it says nothing of this one
 	seen.Stage = v1alpha1.StageLoader

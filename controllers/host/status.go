@@ -47,20 +47,20 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 		return 0, err
 	}
 	if same {
-		r.pace.Told(key)
+		r.pace.Done(key)
 		return 0, nil
 	}
 	// A host that is offered no more is told of at once whatever is asked: by its status it would be claimed.
 	if asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition) || !happened(before.Status, host.Status) {
-		if wait := r.pace.Wait(key, view.Now); wait > 0 {
+		if wait := r.pace.Delay(key, view.Now); wait > 0 {
 			return wait, nil
 		}
 	}
 	if err := r.Client.Status().Patch(ctx, host, patch); err != nil {
 		return 0, err
 	}
-	r.newest.Wrote(host)
-	r.pace.Told(key)
+	r.newest.Record(host)
+	r.pace.Done(key)
 	r.tellStatus(before, host, view.Now, step.Message)
 	return 0, nil
 }
@@ -79,7 +79,7 @@ func sameStatus(before, host *v1alpha1.BareMetalHost, patch client.Patch) (bool,
 // nothing of what was read; so are the addresses of a machine that reported in and does not run yet: they follow from the spec.
 func happened(before, after v1alpha1.BareMetalHostStatus) bool {
 	bare := func(s v1alpha1.BareMetalHostStatus) v1alpha1.BareMetalHostStatus {
-		s.ObservedGeneration, s.Conditions = 0, controllers.Bare(s.Conditions)
+		s.ObservedGeneration, s.Conditions = 0, controllers.WithoutMessages(s.Conditions)
 		s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.BootProgressCondition })
 		if s.Phase == v1alpha1.PhaseBooting {
 			s.Addresses = nil
@@ -181,7 +181,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.VerifiedCondition, false, doubt, whose)
 	case view.Replaced != "":
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonServerReplaced, view.Replaced)
-	case len(view.BMC.Lacks) > 0:
+	case len(view.BMC.Missing) > 0:
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.Incapable(view))
 	default:
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonInspecting, "The inventory has not been read yet")
@@ -224,7 +224,7 @@ func setProgress(host *v1alpha1.BareMetalHost, progress *lifecycle.Progress) {
 
 // notBooted are the states in which the server of a machine that booted once is, or will be, off, or in which nobody knows whether the machine still runs.
 var notBooted = []lifecycle.State{
-	lifecycle.StateLost, lifecycle.StateHeld, lifecycle.StateReleasing, lifecycle.StateCleaning, lifecycle.StateBootUnknown,
+	lifecycle.StateLost, lifecycle.StatePowerHold, lifecycle.StateReleasing, lifecycle.StateCleaning, lifecycle.StateBootUnknown,
 }
 
 func setAvailable(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {

@@ -24,11 +24,11 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, b
 		return view, step, err
 	}
 	step = lifecycle.Next(view, r.Settings)
-	if r.line.limit == 0 || !lifecycle.Begins(view, step) {
+	if r.line.limit == 0 || !lifecycle.StartsBoot(view, step) {
 		return view, step, nil
 	}
 	begun := lifecycle.View{Spec: host.Spec, Boot: step.Boot}
-	if view.Line = r.line.take(client.ObjectKeyFromObject(host), step.Boot.Number, begun.BootsUntil(r.Settings), view.Now); view.Line != nil {
+	if view.QueuePosition = r.line.take(client.ObjectKeyFromObject(host), step.Boot.Number, begun.BootsUntil(r.Settings), view.Now); view.QueuePosition != nil {
 		step = lifecycle.Next(view, r.Settings)
 	}
 	return view, step, nil
@@ -49,7 +49,7 @@ func (r *Reconciler) queue(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine); err != nil {
 		return fmt.Errorf("read when the machine was created that has the host: %w", err)
 	}
-	view.Line = r.line.ask(s, machine.CreationTimestamp.Time, view.Now)
+	view.QueuePosition = r.line.ask(s, machine.CreationTimestamp.Time, view.Now)
 	return nil
 }
 

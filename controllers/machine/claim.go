@@ -65,7 +65,7 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 // and claims none then.
 func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost, isChosen bool) (held []v1alpha1.BareMetalHost, err error) {
 	if !s.isNew {
-		if held, err = claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil || len(held) > 0 {
+		if held, err = claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil || len(held) > 0 {
 			return held, err
 		}
 	}
@@ -182,7 +182,7 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHos
 			return
 		}
 		for host := range r.free.in(s.machine.Namespace) {
-			if !claim.Had(host, want.Reuse) && !yield(host) {
+			if !claim.LastOwnedBy(host, want.Reuse) && !yield(host) {
 				return
 			}
 		}
@@ -242,7 +242,7 @@ func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) 
 	var names []string
 	now := time.Now()
 	note := func(host *v1alpha1.BareMetalHost) {
-		if claim.Suits(host, want) == "" && !silent(host, now) {
+		if claim.Eligible(host, want) == "" && !silent(host, now) {
 			names = append(names, host.Name)
 		}
 	}

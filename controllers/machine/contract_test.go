@@ -157,7 +157,7 @@ func TestAddresses(t *testing.T) {
 	h.Status.Hardware = &v1alpha1.Hardware{NICs: []v1alpha1.NIC{{Name: "eth0", MACAddress: "52:54:00:00:01:22"}}}
 	g.Expect(env.Client.Status().Patch(t.Context(), h, client.MergeFrom(before))).To(Succeed())
 	boot := controllerstest.BootOf(t, env, h)
-	seen := controllers.StageNow(boot, v1alpha1.StageNode)
+	seen := controllers.NewStage(boot, v1alpha1.StageNode)
 	seen.Addresses = clusterv1.MachineAddresses{
 		name, ip("192.0.2.10"), ip("2001:db8::10"), address(clusterv1.MachineHostName, "other"), address(clusterv1.MachineExternalIP, "198.51.100.10"),
 	}

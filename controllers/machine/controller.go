@@ -52,8 +52,8 @@ type Reconciler struct {
 	assumed  claim.Assumed
 	tellings tellings
 	telling  sync.Mutex // held by the machine that looks at all hosts
-	newest   controllers.Newest[*v1alpha1.BareMetalMachine]
-	pace     *controllers.Pace
+	newest   controllers.WriteCache[*v1alpha1.BareMetalMachine]
+	pace     *controllers.Throttle
 	// provisioned are the UIDs of machines whose event Provisioned was told. Nil tells all.
 	provisioned *lru.Cache
 }
@@ -73,7 +73,7 @@ type scope struct {
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
-	r.provisioned, r.pace, r.metadata = lru.New(4096), controllers.NewPace(), mgr.GetCache()
+	r.provisioned, r.pace, r.metadata = lru.New(4096), controllers.NewThrottle(), mgr.GetCache()
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -99,14 +99,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	if err := r.Client.Get(ctx, request.NamespacedName, s.machine); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.tellings.forget(request.NamespacedName)
-			r.pace.Told(request.NamespacedName)
+			r.pace.Done(request.NamespacedName)
 			r.newest.Forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !controllers.HasWatchFilter(s.machine, r.WatchFilter) {
 		r.newest.Forget(request.NamespacedName)
-		r.pace.Told(request.NamespacedName)
+		r.pace.Done(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	s.machine = r.newest.Read(s.machine)
@@ -182,7 +182,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 	if s.machine.DeletionTimestamp.IsZero() {
 		return false, nil
 	}
-	held, err := claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
+	held, err := claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
 	if err != nil {
 		return false, err
 	}
@@ -206,7 +206,7 @@ func (r *Reconciler) tell(ctx context.Context, before *v1alpha1.BareMetalMachine
 	if client.IgnoreNotFound(err) != nil {
 		return 0, err
 	}
-	r.pace.Told(client.ObjectKeyFromObject(s.machine))
+	r.pace.Done(client.ObjectKeyFromObject(s.machine))
 	r.tellWritten(before, s)
 	return 0, nil
 }
@@ -218,7 +218,7 @@ func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine, now time.Time)
 		m = m.DeepCopy()
 		m.Status.Phase, m.Status.LastOperation = "", controllers.BareOperation(m.Status.LastOperation)
 		claimed := conditions.Get(m, v1alpha1.HostClaimedCondition)
-		m.Status.Conditions = controllers.Bare(m.Status.Conditions)
+		m.Status.Conditions = controllers.WithoutMessages(m.Status.Conditions)
 		if claimed != nil {
 			claimed.LastTransitionTime = metav1.Time{}
 			m.Status.Conditions = append(m.Status.Conditions, *claimed)
@@ -228,7 +228,7 @@ func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine, now time.Time)
 	if equality.Semantic.DeepEqual(before, m) || !equality.Semantic.DeepEqual(bare(before), bare(m)) {
 		return 0
 	}
-	return r.pace.Wait(client.ObjectKeyFromObject(m), now)
+	return r.pace.Delay(client.ObjectKeyFromObject(m), now)
 }
 
 // write writes what changed of a machine, by one patch of what is its own and one of its status, and neither without need. Cluster API's patch helper
@@ -255,7 +255,7 @@ func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMac
 // wrote notes what a write that did not fail made of a machine.
 func (r *Reconciler) wrote(m *v1alpha1.BareMetalMachine, err error) error {
 	if err == nil {
-		r.newest.Wrote(m)
+		r.newest.Record(m)
 	}
 	return err
 }

@@ -171,7 +171,7 @@ func untilClaimed(t *testing.T, rt *rapid.T) int {
 		}
 		w.saw(rt)
 		var err error
-		held, err = claim.Held(rt.Context(), api, "dc", "m")
+		held, err = claim.HostsOf(rt.Context(), api, "dc", "m")
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(len(held)).To(BeNumerically("<=", 1), "hosts that the machine has")
 		if len(held) == 1 && !slices.ContainsFunc(w.leaders, func(l *leader) bool { return l.waits }) {

@@ -272,7 +272,7 @@ func TestHostsOutOfService(t *testing.T) {
 	annotate := func(annotation string) func(*v1alpha1.BareMetalHost) {
 		return func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{annotation: "anna: new fan"} }
 	}
-	controllerstest.Modify(t, env, held, annotate(v1alpha1.HoldOffPrefix+"anna"))
+	controllerstest.Modify(t, env, held, annotate(v1alpha1.PowerHoldPrefix+"anna"))
 	controllerstest.Modify(t, env, newHost(t, namespace, "detached", 11, nil), annotate(v1alpha1.DetachedAnnotation))
 	claim := env.NewClaim(t, namespace, "m")
 	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonNoHostFits))

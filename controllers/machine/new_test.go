@@ -90,7 +90,7 @@ func TestNew(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(again.host.Name).To(Equal(s.host.Name))
 	g.Expect(lists).To(Equal(1))
-	held, err := claim.Held(t.Context(), r.APIReader, "dc", "m")
+	held, err := claim.HostsOf(t.Context(), r.APIReader, "dc", "m")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(held).To(HaveLen(1))
 

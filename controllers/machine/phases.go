@@ -30,7 +30,7 @@ func (r *Reconciler) reconcileHeld(ctx context.Context, s *scope) (bool, error) 
 	}
 	if len(held.Items) == 0 && (s.machine.Spec.ProviderID != "" || s.machine.Status.HostRef != nil) {
 		var err error
-		if held.Items, err = claim.Held(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil {
+		if held.Items, err = claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil {
 			return false, err
 		}
 	}
@@ -135,7 +135,7 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 		m.Status.Addresses = s.addresses // the record of the boot is lost, and what the machine had is the best there is
 		return false, nil
 	}
-	m.Status.Addresses = addressesOf(m.Name, attempt, controllers.Observed(cached, v1alpha1.StageNode))
+	m.Status.Addresses = addressesOf(m.Name, attempt, controllers.ObservedStage(cached, v1alpha1.StageNode))
 	return false, nil
 }
 
@@ -151,7 +151,7 @@ func progressOf(host *v1alpha1.BareMetalHost, reasons ...string) string {
 // the API server says, not the cache; to wait for one that is released by now takes no more than until the cache shows it.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	for _, reader := range []client.Reader{r.Client, r.APIReader} {
-		held, err := claim.Held(ctx, reader, s.machine.Namespace, s.machine.Name)
+		held, err := claim.HostsOf(ctx, reader, s.machine.Namespace, s.machine.Name)
 		if err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func TestUntold(t *testing.T) {
 			g := NewWithT(t)
 			r, now := &Reconciler{}, time.Now()
 			g.Expect(r.untold(test.before, test.after, now)).To(BeZero(), "nothing bounds it")
-			r.pace = controllers.NewPace()
+			r.pace = controllers.NewThrottle()
 			g.Expect(r.untold(test.before, test.after, now)).To(BeZero(), "a few at once")
 			for range 20 {
 				r.pace.Allow(now)

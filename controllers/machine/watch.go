@@ -40,11 +40,11 @@ func (r *Reconciler) onHost() handler.EventHandler {
 				return
 			}
 			r.free.see(after)
-			if controllers.Asked(e) || before.Status.Phase != after.Status.Phase {
+			if controllers.DesiredStateChanged(e) || before.Status.Phase != after.Status.Phase {
 				r.bringHolders(ctx, before, q.Add)
 				r.bringHolders(ctx, after, q.Add)
 			} else { // how far a boot is: its stages follow each other faster than anybody reads
-				r.bringHolders(ctx, after, func(request reconcile.Request) { q.AddAfter(request, controllers.Together) })
+				r.bringHolders(ctx, after, func(request reconcile.Request) { q.AddAfter(request, controllers.EventBatchDelay) })
 			}
 			if newsToWaiting(before, after) {
 				r.bringWaiting(ctx, after, q)
@@ -73,7 +73,7 @@ func onBoot() handler.EventHandler {
 				enqueue(e.ObjectNew, q.Add)
 				return
 			}
-			enqueue(e.ObjectNew, func(request reconcile.Request) { q.AddAfter(request, controllers.Together) })
+			enqueue(e.ObjectNew, func(request reconcile.Request) { q.AddAfter(request, controllers.EventBatchDelay) })
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q controllers.Queue) { enqueue(e.Object, q.Add) },
 	}
@@ -99,7 +99,7 @@ func (r *Reconciler) bringWaiting(ctx context.Context, host *v1alpha1.BareMetalH
 	}
 	for _, m := range r.machines(ctx, host.Namespace, client.MatchingFields{waitingIndex: waits}) {
 		if waits == forFormerHost || waitsForFormer(m) || mayHave(m, host) {
-			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)}, controllers.Together)
+			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)}, controllers.EventBatchDelay)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (r *Reconciler) machines(ctx context.Context, namespace string, which clien
 // mayHave is true for a host that fits a machine, as far as the machine itself tells: the failure domain is in its Machine.
 func mayHave(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) bool {
 	want, err := claim.WantOf(&m.Spec)
-	return err != nil || claim.Suits(host, want) == ""
+	return err != nil || claim.Eligible(host, want) == ""
 }
 
 // newsToWaiting is true for a change of a host that may change who may claim it. Equal Quantities may differ in memory, so the hardware is

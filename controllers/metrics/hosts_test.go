@@ -168,7 +168,7 @@ func TestPhases(t *testing.T) {
 	for _, phase := range []v1alpha1.HostPhase{
 		v1alpha1.PhaseRegistering, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseBooting, v1alpha1.PhaseProvisioned,
 		v1alpha1.PhaseBootFailed, v1alpha1.PhaseStateLost, v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning, v1alpha1.PhaseExternallyProvisioned,
-		v1alpha1.PhaseMaintenance, v1alpha1.PhaseQuarantined, v1alpha1.PhaseOrphaned, v1alpha1.PhaseDeleting, v1alpha1.PhaseDetached, v1alpha1.PhaseHeldOff,
+		v1alpha1.PhaseMaintenance, v1alpha1.PhaseQuarantined, v1alpha1.PhaseOrphaned, v1alpha1.PhaseDeleting, v1alpha1.PhaseDetached, v1alpha1.PhasePowerHold,
 	} {
 		text, err := testutil.CollectAndFormat(inventory(t, &store{t: t, hosts: []runtime.Object{host(1, phase, "", "")}}, true), expfmt.TypeTextPlain, "capbm_hosts")
 		g.Expect(err).NotTo(HaveOccurred())

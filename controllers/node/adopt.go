@@ -39,15 +39,15 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	seen := controllers.StageNow(s.boot, v1alpha1.StageNode)
+	seen := controllers.NewStage(s.boot, v1alpha1.StageNode)
 	seen.Client = controllers.Clip("kubelet "+kubeletVersion(node), controllers.MaxText)
 	noteAddresses(&seen, node)
 	if err := controllers.ApplyNode(ctx, r.Client, s.boot, observed(s.boot, node), seen); err != nil {
 		return err
 	}
-	if controllers.Observed(s.boot, v1alpha1.StageNode) == nil {
+	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil {
 		metrics.BootStage(seen.Stage, seen.Time.Sub(s.boot.Spec.StartedAt.Time))
-		controllers.Tell(r.Recorder, s.host, nil, corev1.EventTypeNormal, controllers.EventBootStage+string(seen.Stage), "Boot",
+		controllers.RecordEvent(r.Recorder, s.host, nil, corev1.EventTypeNormal, controllers.EventBootStage+string(seen.Stage), "Boot",
 			"Boot attempt %d: the Node appeared (%s)", s.boot.Spec.Attempt, seen.Client)
 	}
 	return nil
@@ -72,7 +72,7 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
 	if err != nil || node == nil {
 		return err
 	}
-	before := controllers.Observed(s.boot, v1alpha1.StageNode)
+	before := controllers.ObservedStage(s.boot, v1alpha1.StageNode)
 	seen := *before.DeepCopy()
 	noteAddresses(&seen, node)
 	if len(seen.Addresses) == 0 {

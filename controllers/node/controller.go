@@ -138,7 +138,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	var again time.Duration
 	switch {
-	case controllers.Observed(s.boot, v1alpha1.StageNode) == nil:
+	case controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil:
 		err = r.adopt(ctx, s)
 	case restartDoubtful(s.boot):
 		again, err = r.checkRestart(ctx, s)
@@ -193,7 +193,7 @@ func (r *Reconciler) unconnected(ctx context.Context, s *scope, err error) error
 	if !errors.Is(err, clustercache.ErrClusterNotConnected) {
 		return fmt.Errorf("watch the Nodes of cluster %s: %w", s.cluster, err)
 	}
-	if controllers.Observed(s.boot, v1alpha1.StageNode) != nil && !restartDoubtful(s.boot) {
+	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) != nil && !restartDoubtful(s.boot) {
 		return nil // nothing is missing
 	}
 	ctrl.LoggerFrom(ctx).V(2).Info("The Node is not looked for: its cluster is not connected", "Cluster", s.cluster, "BareMetalHost", client.ObjectKeyFromObject(s.host))

@@ -30,7 +30,7 @@ func (r *Reconciler) reportMismatch(ctx context.Context, s *scope) error {
 		return err
 	}
 	if found != nil {
-		controllers.Tell(r.Recorder, s.host, nil, corev1.EventTypeWarning, controllers.EventNodeMismatch, "Observe", "%s: %s", found.Mismatch.Reason, found.Mismatch.Message)
+		controllers.RecordEvent(r.Recorder, s.host, nil, corev1.EventTypeWarning, controllers.EventNodeMismatch, "Observe", "%s: %s", found.Mismatch.Reason, found.Mismatch.Message)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (p *pair) adopted(t *testing.T) {
 	controllerstest.Wait(t, env, p.node, func(g Gomega, n *corev1.Node) { g.Expect(n.Spec.ProviderID).To(Equal(p.providerID())) })
 	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) {
 		g.Expect(b.Spec.ReportedAt).NotTo(BeNil())
-		seen := controllers.Observed(b, v1alpha1.StageNode)
+		seen := controllers.ObservedStage(b, v1alpha1.StageNode)
 		g.Expect(seen).NotTo(BeNil())
 		g.Expect(seen.Number).To(Equal(b.Spec.Number))
 		g.Expect(seen.Client).To(Equal("kubelet v1.36.3"))
@@ -164,7 +164,7 @@ func (p *pair) untouched(t *testing.T, nodeProviderID string) {
 	g.Expect(p.node.Spec.ProviderID).To(Equal(nodeProviderID))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.boot), p.boot)).To(Succeed())
 	g.Expect(p.boot.Spec.ReportedAt).To(BeNil())
-	g.Expect(controllers.Observed(p.boot, v1alpha1.StageNode)).To(BeNil())
+	g.Expect(controllers.ObservedStage(p.boot, v1alpha1.StageNode)).To(BeNil())
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.claim.BareMetalMachine), p.claim.BareMetalMachine)).To(Succeed())
 	g.Expect(p.claim.BareMetalMachine.Spec.ProviderID).To(BeEmpty())
 }
@@ -334,18 +334,18 @@ func TestRestart(t *testing.T) {
 		p.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	})
 	p.adopted(t)
-	g.Expect(controllers.ApplyStages(t.Context(), env.Client, p.boot, controllers.StageNow(p.boot, v1alpha1.StageRestarted))).To(Succeed())
+	g.Expect(controllers.ApplyStages(t.Context(), env.Client, p.boot, controllers.NewStage(p.boot, v1alpha1.StageRestarted))).To(Succeed())
 	newPair(t).adopted(t)
 	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) {
-		g.Expect(controllers.Observed(b, v1alpha1.StageRestarted)).NotTo(BeNil())
-		g.Expect(controllers.Observed(b, v1alpha1.StageNodeLost)).To(BeNil(), "its Node is Ready")
+		g.Expect(controllers.ObservedStage(b, v1alpha1.StageRestarted)).NotTo(BeNil())
+		g.Expect(controllers.ObservedStage(b, v1alpha1.StageNodeLost)).To(BeNil(), "its Node is Ready")
 	})
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.node), p.node)).To(Succeed())
 	p.node.Status.Conditions[0].Status = corev1.ConditionUnknown
 	p.node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-2 * time.Minute))
 	g.Expect(env.Client.Status().Update(t.Context(), p.node)).To(Succeed())
 	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) {
-		g.Expect(controllers.Observed(b, v1alpha1.StageNodeLost)).NotTo(BeNil())
+		g.Expect(controllers.ObservedStage(b, v1alpha1.StageNodeLost)).NotTo(BeNil())
 		g.Expect(b.Spec.Failure).To(BeNil(), "what it means the lifecycle decides")
 	})
 }
@@ -360,7 +360,7 @@ func TestAddresses(t *testing.T) {
 	name := p.claim.BareMetalMachine.Name
 	seen := func(until func(Gomega, *v1alpha1.ObservedStage)) {
 		t.Helper()
-		controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) { until(g, controllers.Observed(b, v1alpha1.StageNode)) })
+		controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) { until(g, controllers.ObservedStage(b, v1alpha1.StageNode)) })
 	}
 	at := func(kind clusterv1.MachineAddressType, a string) clusterv1.MachineAddress {
 		return clusterv1.MachineAddress{Type: kind, Address: a}
@@ -369,7 +369,7 @@ func TestAddresses(t *testing.T) {
 	seen(func(g Gomega, s *v1alpha1.ObservedStage) {
 		g.Expect(s.Addresses).To(BeEquivalentTo([]clusterv1.MachineAddress{hostname, four}))
 	})
-	first := controllers.Observed(p.boot, v1alpha1.StageNode).Time
+	first := controllers.ObservedStage(p.boot, v1alpha1.StageNode).Time
 
 	say := func(change func(*corev1.NodeStatus)) {
 		t.Helper()

@@ -23,7 +23,7 @@ const (
 // restartDoubtful is true when firmware asked for a network boot in place of a machine that runs from memory, and it is not decided whether
 // its server restarted.
 func restartDoubtful(boot *v1alpha1.BareMetalBoot) bool {
-	return controllers.Observed(boot, v1alpha1.StageRestarted) != nil && controllers.Observed(boot, v1alpha1.StageNodeLost) == nil
+	return controllers.ObservedStage(boot, v1alpha1.StageRestarted) != nil && controllers.ObservedStage(boot, v1alpha1.StageNodeLost) == nil
 }
 
 // checkRestart tells the lifecycle when the Node was lost as firmware asked, and returns when to look again.
@@ -32,14 +32,14 @@ func (r *Reconciler) checkRestart(ctx context.Context, s *scope) (time.Duration,
 	if err != nil || node == nil {
 		return 0, err
 	}
-	asked := controllers.Observed(s.boot, v1alpha1.StageRestarted)
+	asked := controllers.ObservedStage(s.boot, v1alpha1.StageRestarted)
 	lost, again := lostWith(node, asked.Time.Time, time.Now())
 	if !lost {
 		return again, nil
 	}
 	ctrl.LoggerFrom(ctx).Info("The server restarted: firmware asked for a network boot, and the Node was lost",
 		"BareMetalHost", client.ObjectKeyFromObject(s.host), "asked", asked.Time)
-	return 0, controllers.ApplyStages(ctx, r.Client, s.boot, controllers.StageNow(s.boot, v1alpha1.StageNodeLost))
+	return 0, controllers.ApplyStages(ctx, r.Client, s.boot, controllers.NewStage(s.boot, v1alpha1.StageNodeLost))
 }
 
 // lostWith is true when a Node is not Ready, and has not been since before firmware asked or soon after. If that cannot be said yet it

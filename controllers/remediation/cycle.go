@@ -31,7 +31,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 		return r.abandon(ctx, s)
 	}
 	switch cycle := s.remediation.Spec.PowerCycle; {
-	case cycle == nil && s.host.Spec.HeldSince != nil, cycle != nil && leftAlone(cycle):
+	case cycle == nil && s.host.Spec.PowerHoldSince != nil, cycle != nil && leftAlone(cycle):
 		return r.takeUp(ctx, s)
 	case cycle == nil:
 		return r.beginFirst(ctx, s)
@@ -41,7 +41,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 		return r.powerOff(ctx, s)
 	case s.holds(s.host):
 		return r.powerOn(ctx, s)
-	case s.host.Spec.HeldSince != nil:
+	case s.host.Spec.PowerHoldSince != nil:
 		return r.awaitPower(ctx, s)
 	default:
 		return r.awaitNode(ctx, s)
@@ -55,7 +55,7 @@ func (s *scope) hopeless() (message, quarantine string) {
 	}
 	switch boot := s.view.CurrentBoot(); s.state {
 	case lifecycle.StateBootFailed:
-		if boot.Failure.Reason != v1alpha1.ReasonStateLost && !lifecycle.Incurable(boot.Failure.Reason) {
+		if boot.Failure.Reason != v1alpha1.ReasonStateLost && !lifecycle.IsPermanent(boot.Failure.Reason) {
 			quarantine = boot.Failure.Reason
 		}
 		return "Its server did not boot: " + boot.Failure.Message, quarantine
@@ -64,7 +64,7 @@ func (s *scope) hopeless() (message, quarantine string) {
 			return "", "" // the host controller is about to record it
 		}
 		return "What it was is gone: " + boot.Failure.Message, ""
-	case lifecycle.StateProvisioned, lifecycle.StateHeld:
+	case lifecycle.StateProvisioned, lifecycle.StatePowerHold:
 	default:
 		return "", ""
 	}
@@ -105,7 +105,7 @@ func (s *scope) leftAlone() bool {
 		return idle(v1alpha1.ReasonMaintenance, "BareMetalHost %q is in maintenance (%s): it is left alone until that ends", s.host.Name, s.host.Spec.Maintenance.Reason)
 	case lifecycle.StateWaiting, lifecycle.StateBooting, lifecycle.StateReported:
 		return idle(v1alpha1.ReasonHostNotReady, "BareMetalHost %q boots for the machine, which has a time-out and attempts of its own: they are waited for", s.host.Name)
-	case lifecycle.StateProvisioned, lifecycle.StateHeld:
+	case lifecycle.StateProvisioned, lifecycle.StatePowerHold:
 	default:
 		return idle(v1alpha1.ReasonHostNotReady, "BareMetalHost %q is %s: nothing is done to it", s.host.Name, s.state)
 	}
@@ -157,7 +157,7 @@ func (r *Reconciler) takeUp(ctx context.Context, s *scope) error {
 	switch {
 	case err != nil:
 		return err
-	case s.host.Spec.HeldSince != nil:
+	case s.host.Spec.PowerHoldSince != nil:
 		return r.awaitPower(ctx, s)
 	default:
 		return r.awaitNode(ctx, s)
@@ -226,7 +226,7 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 			})
 		})
 	}
-	if s.host.Spec.HeldOffAt == nil {
+	if s.host.Spec.PowerHoldOffAt == nil {
 		return r.unlessLate(ctx, s, "its BMC did not confirm that it is off, so nothing shows that it is, and its Node has no out-of-service taint"+s.bmcSays())
 	}
 	if done, err := r.fence(ctx, s); err != nil || !done {

@@ -81,7 +81,7 @@ func (r *Reconciler) quarantine(ctx context.Context, s *scope) error {
 			return err
 		}
 		metrics.Quarantined(over.Quarantine)
-		controllers.Tell(r.Recorder, host, s.remediation, corev1.EventTypeWarning, controllers.EventQuarantined, "Quarantine", "%s: %s", over.Quarantine, message)
+		controllers.RecordEvent(r.Recorder, host, s.remediation, corev1.EventTypeWarning, controllers.EventQuarantined, "Quarantine", "%s: %s", over.Quarantine, message)
 		r.event(s, corev1.EventTypeWarning, "HostQuarantined", "Quarantine", "BareMetalHost %s is put into quarantine (%s): it is not offered again until a person clears it", host.Name, over.Quarantine)
 	}
 	return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.HandOver.QuarantinedAt = new(metav1.Now()) })

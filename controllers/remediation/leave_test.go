@@ -35,14 +35,14 @@ func TestBootsAfterwards(t *testing.T) {
 		"a hold": {
 			take: func(h *v1alpha1.BareMetalHost) {
 				h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new fan"}}
-				h.Spec.HeldSince, h.Spec.HeldOffAt = &long, &long
+				h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = &long, &long
 			},
-			give: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds, h.Spec.HeldOffAt = nil, nil },
-			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince = nil },
+			give: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds, h.Spec.PowerHoldOffAt = nil, nil },
+			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = nil },
 		},
 		"a hold that nobody saw": {
-			take: func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince = &long },
-			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince = nil },
+			take: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = &long },
+			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = nil },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestBootstrapFailedOnce(t *testing.T) {
 		p.boot = &v1alpha1.BareMetalBootSpec{Attempt: 1, ReportedAt: new(metav1.Now())}
 	})
 	boot := controllerstest.BootOf(t, env, b.Host)
-	g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.StageNow(boot, v1alpha1.StageBootstrapFailed))).To(Succeed())
+	g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStage(boot, v1alpha1.StageBootstrapFailed))).To(Succeed())
 	b.steps(t, b.holds)
 	g.Expect(b.remediation.Spec.HandOver).To(BeNil())
 }

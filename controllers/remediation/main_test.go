@@ -238,8 +238,8 @@ func isTainted(n *corev1.Node) bool {
 // unheld is what a host is when no power cycle is under way.
 func unheld(g Gomega, h *v1alpha1.BareMetalHost) {
 	g.Expect(h.Spec.PowerHolds).To(BeEmpty())
-	g.Expect(h.Spec.HeldSince).To(BeNil())
-	g.Expect(h.Spec.HeldOffAt).To(BeNil())
+	g.Expect(h.Spec.PowerHoldSince).To(BeNil())
+	g.Expect(h.Spec.PowerHoldOffAt).To(BeNil())
 }
 
 // handedOver expects that the Machine's owner is told to replace it.

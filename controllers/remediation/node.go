@@ -100,7 +100,7 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("The Node of a server that is off cannot be tainted or looked at yet", "error", err.Error())
 		s.message += ". It is off, and its Node cannot be tainted or looked at yet: " + unanswered
-	case left == "", time.Since(s.host.Spec.HeldOffAt.Time) > evictionPatience:
+	case left == "", time.Since(s.host.Spec.PowerHoldOffAt.Time) > evictionPatience:
 		return true, nil
 	default:
 		s.message += fmt.Sprintf(". It is off, and %s still to go from its Node", left)
@@ -111,7 +111,7 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 
 // unansweredFor is for how long the workload cluster had to answer since the server is off.
 func (r *Reconciler) unansweredFor(s *scope) time.Duration {
-	from := s.host.Spec.HeldOffAt.Time
+	from := s.host.Spec.PowerHoldOffAt.Time
 	for _, t := range []time.Time{s.pausedAt(), r.Started} {
 		if t.After(from) {
 			from = t
@@ -131,15 +131,15 @@ func (r *Reconciler) surelyOff(ctx context.Context, s *scope) (bool, error) {
 	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.host), host); err != nil {
 		return false, err
 	}
-	if !s.holds(host) || host.Spec.HeldOffAt == nil {
+	if !s.holds(host) || host.Spec.PowerHoldOffAt == nil {
 		return false, stale("baremetalhosts", host)
 	}
-	at := host.Spec.HeldOffAt.Time
+	at := host.Spec.PowerHoldOffAt.Time
 	if time.Since(at) < freshFor && !s.pausedAt().After(at) {
 		return true, nil
 	}
 	s.message += ". It was off, and it is being confirmed that it still is"
-	return false, r.changeHost(ctx, host, func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince, h.Spec.HeldOffAt = new(metav1.Now()), nil })
+	return false, r.changeHost(ctx, host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = new(metav1.Now()), nil })
 }
 
 // stale is the error for an object that the API server has in a newer version than the one that something was decided for.

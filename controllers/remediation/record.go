@@ -73,7 +73,7 @@ func countCycle(cycle *v1alpha1.PowerCycle, result string) {
 // event tells people what was done. It is an event of the Machine, which outlives the remediation.
 func (r *Reconciler) event(s *scope, kind, reason, action, note string, args ...any) {
 	if s.machine != nil {
-		controllers.Tell(r.Recorder, s.machine, s.remediation, kind, reason, action, note, args...)
+		controllers.RecordEvent(r.Recorder, s.machine, s.remediation, kind, reason, action, note, args...)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestBMCDead(t *testing.T) {
 	start(t)
 	p := admit(t, func(p *patient) { g.Expect(p.Misbehave(bmctest.Down, -1)).To(Succeed()) })
 	p.judge(t, metav1.ConditionFalse)
-	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.HeldSince).NotTo(BeNil()) })
+	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldSince).NotTo(BeNil()) })
 	p.says(t, "BMC: Unreachable")
 	p.expire(t)
 	p.handedOver(t)
@@ -97,7 +97,7 @@ func TestBMCDead(t *testing.T) {
 	p.waitNode(t, false)
 	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.PowerHolds).To(BeEmpty())
-		g.Expect(h.Spec.HeldOffAt).To(BeNil())
+		g.Expect(h.Spec.PowerHoldOffAt).To(BeNil())
 		g.Expect(h.Spec.Quarantine).NotTo(BeNil())
 	})
 	g.Expect(p.Misbehave(bmctest.Down, 0)).To(Succeed())
@@ -143,7 +143,7 @@ func TestHandedOverAtOnce(t *testing.T) {
 			} else {
 				g.Expect(p.Host.Spec.Quarantine.Reason).To(Equal(test.quarantine))
 			}
-			g.Expect(p.Host.Spec.HeldSince).To(BeNil())
+			g.Expect(p.Host.Spec.PowerHoldSince).To(BeNil())
 			g.Expect(p.CommandNames()).To(BeEmpty())
 		})
 	}
@@ -224,9 +224,9 @@ func TestLeftAlone(t *testing.T) {
 		},
 		"held by an annotation": {
 			func(h *v1alpha1.BareMetalHost) {
-				metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.ForceHoldOffPrefix+"anna", "new fan")
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.ForcePowerHoldPrefix+"anna", "new fan")
 			},
-			func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.ForceHoldOffPrefix+"anna") },
+			func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.ForcePowerHoldPrefix+"anna") },
 			v1alpha1.ReasonHostNotReady,
 		},
 		"given to something else": {
@@ -248,8 +248,8 @@ func TestLeftAlone(t *testing.T) {
 			})
 			p.waitNode(t, false)
 			p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) {
-				_, annotated := h.Annotations[v1alpha1.ForceHoldOffPrefix+"anna"]
-				g.Expect(h.Spec.HeldOffAt != nil).To(Equal(annotated || len(h.Spec.PowerHolds) > 0))
+				_, annotated := h.Annotations[v1alpha1.ForcePowerHoldPrefix+"anna"]
+				g.Expect(h.Spec.PowerHoldOffAt != nil).To(Equal(annotated || len(h.Spec.PowerHolds) > 0))
 			})
 			forced := func() (n int) {
 				for _, c := range p.CommandNames() {
@@ -308,7 +308,7 @@ func held(t *testing.T) (*patient, *corev1.Pod) {
 	var pod *corev1.Pod
 	p := admit(t, func(p *patient) { pod = p.stay(t) })
 	p.says(t, "Pod "+pod.Namespace+"/stays has still to go")
-	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.HeldOffAt).NotTo(BeNil()) })
+	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
 	p.waitNode(t, true)
 	NewWithT(t).Expect(p.On()).To(BeFalse())
 	return p, pod
@@ -328,7 +328,7 @@ func TestPodsGoFirst(t *testing.T) {
 func (p *patient) offLongAgo(t *testing.T) {
 	t.Helper()
 	controllerstest.Modify(t, env, p.Host, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.HeldOffAt = &metav1.Time{Time: time.Now().Add(-24 * time.Hour)}
+		h.Spec.PowerHoldOffAt = &metav1.Time{Time: time.Now().Add(-24 * time.Hour)}
 	})
 }
 

@@ -87,7 +87,7 @@ func (b *bench) holds() bool { return len(b.Host.Spec.PowerHolds) == 1 }
 func (b *bench) confirmOff(t *testing.T, ago time.Duration) {
 	t.Helper()
 	at := metav1.NewTime(time.Now().Add(-ago))
-	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince, h.Spec.HeldOffAt = &at, &at })
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = &at, &at })
 }
 
 // TestOffLongSince: that a server is off is looked at anew before its Node is tainted, if it was confirmed long ago or before a pause.
@@ -110,8 +110,8 @@ func TestOffLongSince(t *testing.T) {
 			g.Expect(isTainted(b.node)).To(BeFalse())
 			g.Expect(b.remediation.Spec.TaintedNode).To(BeEmpty())
 			g.Expect(b.Host.Spec.PowerHolds).To(HaveLen(1))
-			g.Expect(b.Host.Spec.HeldOffAt).To(BeNil())
-			g.Expect(b.Host.Spec.HeldSince.After(began.Add(-2*time.Second))).To(BeTrue(), "two looks at its power are to be new")
+			g.Expect(b.Host.Spec.PowerHoldOffAt).To(BeNil())
+			g.Expect(b.Host.Spec.PowerHoldSince.After(began.Add(-2*time.Second))).To(BeTrue(), "two looks at its power are to be new")
 			b.confirmOff(t, 0)
 			b.step(t)
 			g.Expect(isTainted(b.node)).To(BeTrue())
@@ -138,7 +138,7 @@ func TestOnAgainUnseen(t *testing.T) {
 	b.steps(t, b.holds)
 	b.confirmOff(t, 0)
 	b.cache.host = b.Host.DeepCopy()
-	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.HeldOffAt = nil })
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldOffAt = nil })
 	g.Expect(b.step(t).RequeueAfter).To(Equal(100 * time.Millisecond))
 	g.Expect(isTainted(b.node)).To(BeFalse())
 	g.Expect(b.remediation.Spec.TaintedNode).To(BeEmpty())
@@ -219,7 +219,7 @@ func TestPatience(t *testing.T) {
 
 	b.step(t)
 	g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())
-	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.HeldSince, h.Spec.HeldOffAt = nil, nil })
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = nil, nil })
 	b.r.Clusters = &babbling{ClusterCache: connected}
 	for range 2 {
 		b.step(t)

@@ -42,8 +42,8 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
 	return ctrl.NewControllerManagedBy(mgr).Named("baremetalmachinetemplate").
-		Watches(&v1alpha1.BareMetalMachineTemplate{}, controllers.EnqueueOwn, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
-		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueTogether(r.templatesOfHost), builder.WithPredicates(hostChanged)).
+		Watches(&v1alpha1.BareMetalMachineTemplate{}, controllers.EnqueueObject, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueBatched(r.templatesOfHost), builder.WithPredicates(hostChanged)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfCluster),
 			builder.WithPredicates(predicates.Any(mgr.GetScheme(), log,
 				predicates.ClusterCreateNotPaused(mgr.GetScheme(), log), predicates.ClusterPausedTransitions(mgr.GetScheme(), log)))).

@@ -236,7 +236,7 @@ func (r *server) awaitProvisioned(t *testing.T, patience time.Duration, client s
 
 // observed returns what was observed of a stage, nil for nothing.
 func (r *server) observed(stage v1alpha1.BootStage) *v1alpha1.ObservedStage {
-	return controllers.Observed(r.record, stage)
+	return controllers.ObservedStage(r.record, stage)
 }
 
 // release deletes the machine, and waits until the host is powered off and offered again.

@@ -2,12 +2,12 @@ package mutants_test
 
 // bmcMutants are those of bmc: what a host's address may be, and what a BMC may be burdened with.
 var bmcMutants = []mutant{
-	{"where BMCs may be is not checked", "permit.go", "	if err := outbound.Policy(p).Check(host, ip); err != nil {", "	if err := outbound.Policy(p).Check(host, ip); false {"},
-	{"addresses are not checked when a connection is made", "permit.go", "outbound.Dial(ctx, timeout, p.Check, network, address)", "outbound.Dial(ctx, timeout, func(string, netip.Addr) error { return nil }, network, address)"},
-	{"a BMC that did not do it is asked again at once", "fault.go", "	f[id] = noted\n", "	_ = noted\n"},
-	{"a fault with other credentials counts", "fault.go", "e.Username, e.Password, e.CA, e.InsecureSkipVerify)", "\"\", \"\", e.CA, e.InsecureSkipVerify)"},
-	{"a fault of another protocol counts", "fault.go", "e.URL.Scheme, e.URL.Host,", "\"\", e.URL.Host,"},
-	{"who wants the pool's faults ignored does not get it", "line.go", "known != nil && !job.Now", "known != nil"},
+	{"where BMCs may be is not checked", "allowlist.go", "	if err := outbound.Policy(p).Check(host, ip); err != nil {", "	if err := outbound.Policy(p).Check(host, ip); false {"},
+	{"addresses are not checked when a connection is made", "allowlist.go", "outbound.Dial(ctx, timeout, p.Check, network, address)", "outbound.Dial(ctx, timeout, func(string, netip.Addr) error { return nil }, network, address)"},
+	{"a BMC that did not do it is asked again at once", "backoff.go", "	f[id] = noted\n", "	_ = noted\n"},
+	{"a fault with other credentials counts", "backoff.go", "e.Username, e.Password, e.CA, e.InsecureSkipVerify)", "\"\", \"\", e.CA, e.InsecureSkipVerify)"},
+	{"a fault of another protocol counts", "backoff.go", "e.URL.Scheme, e.URL.Host,", "\"\", e.URL.Host,"},
+	{"who wants the pool's faults ignored does not get it", "bmcqueue.go", "known != nil && !job.Now", "known != nil"},
 }
 
 // ipmiMutants are those of bmc/ipmi: what proves that an answer is the BMC's.

@@ -4,13 +4,13 @@ const (
 	nextFile     = "next.go"
 	offerFile    = "offer.go"
 	identityFile = "identity.go"
-	claimedFile  = "claimed.go"
-	heldFile     = "held.go"
+	claimedFile  = "boot.go"
+	heldFile     = "powerhold.go"
 	releaseFile  = "release.go"
 	viewFile     = "view.go"
 	powerFile    = "power.go"
 	bootFile     = "bootfor.go"
-	lineFile     = "line.go"
+	lineFile     = "bootqueue.go"
 	recordFile   = "record.go"
 	ownFile      = "own.go"
 )
@@ -34,12 +34,12 @@ var lifecycleMutants = []mutant{
 		"	{StateFree, func(v View) bool { return !v.Claimed() }, offer},\n	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, quarantine},\n",
 	},
 	{
-		"holds mean nothing", nextFile, "	{StateHeld, View.held, hold},\n	{StateProvisioned, View.Provisioned, run},\n",
-		"	{StateProvisioned, View.Provisioned, run},\n	{StateHeld, View.held, hold},\n",
+		"holds mean nothing", nextFile, "	{StatePowerHold, View.held, hold},\n	{StateProvisioned, View.Provisioned, run},\n",
+		"	{StateProvisioned, View.Provisioned, run},\n	{StatePowerHold, View.held, hold},\n",
 	},
 	{
-		"a machine that ran from memory is held", nextFile, "	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n	{StateHeld, View.held, hold},\n",
-		"	{StateHeld, View.held, hold},\n	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n",
+		"a machine that ran from memory is held", nextFile, "	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n	{StatePowerHold, View.held, hold},\n",
+		"	{StatePowerHold, View.held, hold},\n	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n",
 	},
 	{"a machine is lost by what was read before it ran", claimedFile, "since = latest(since, b.DataServedAt.Time)", "_ = since"},
 	{"nothing is ever lost", nextFile, "v.Provisioned() && v.lost()", "false && v.lost()"},
@@ -76,9 +76,9 @@ var lifecycleMutants = []mutant{
 	{"another server than the inventory has is believed", identityFile, `	case v.Replaced != "":`, "	case false:"},
 	{"a server that is another host's is believed", identityFile, `	case v.HardwareTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
 	{"the BMC of another host is asked", identityFile, `	case v.NotPermitted != "" || v.BMCTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
-	{"what another server reports counts", identityFile, "v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideStands: v.BMC.OverrideStands, OverrideNote: v.BMC.OverrideNote}", "v.BMC.Problem = problem"},
+	{"what another server reports counts", identityFile, "v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideSet: v.BMC.OverrideSet, OverrideNote: v.BMC.OverrideNote}", "v.BMC.Problem = problem"},
 	{"a server is commanded before its inventory was read", nextFile, "case !step.Action.Commands() || v.BMC.Inspected:", "case true:"},
-	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && len(v.BMC.Lacks) > 0:", "case false:"},
+	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && len(v.BMC.Missing) > 0:", "case false:"},
 	{"a running server is offered", offerFile, `case want == "" && v.notOff():`, "case false:"},
 	{"a server that a machine says it runs on is offered", offerFile, `case v.SaidToRun != "":`, "case false:"},
 	{"an inventory for which time ran out is whole", viewFile, "	if v.BMC.Partial {\n", "	if false {\n"},
@@ -102,9 +102,9 @@ var lifecycleMutants = []mutant{
 	{"a hold is not recorded first", heldFile, "	case since == nil:\n", "	case since == nil && !wanted:\n"},
 	{"one reading is enough for a hold", heldFile, "return v.confirmedOff(s) && v.BMC.PowerAt.Sub(since) >= apart", "return apart > 0 && !since.IsZero()"},
 	{"what counts as off is switched on", heldFile, "	case offAt != nil:\n", "	case offAt != nil && wanted:\n"},
-	{"the power that is owed is forgotten", heldFile, "len(v.PowerRequests.On) > 0 || v.Spec.HeldSince != nil)", "len(v.PowerRequests.On) > 0)"},
+	{"the power that is owed is forgotten", heldFile, "len(v.PowerRequests.On) > 0 || v.Spec.PowerHoldSince != nil)", "len(v.PowerRequests.On) > 0)"},
 	{"a server that may still shut down counts as on", heldFile, "	if !v.staysOn(s) {\n", "	if false {\n"},
-	{"a command whose answer was lost means nothing", heldFile, "v.BMC.FirstShutDownAt.IsZero() && v.BMC.OffUnheardAt.IsZero()", "v.BMC.FirstShutDownAt.IsZero()"},
+	{"a command whose answer was lost means nothing", heldFile, "v.BMC.FirstShutDownAt.IsZero() && v.BMC.OffUnansweredAt.IsZero()", "v.BMC.FirstShutDownAt.IsZero()"},
 	{"who wants a server on believes an old reading", heldFile, "change = first(v, s, s.ActiveInterval, Step{}, wishOn(v, now))", "change = wishOn(v, now)"},
 	{"a machine that ran from memory is switched on", heldFile, "v.BMC.Power == v1alpha1.PowerOff && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral", "false"},
 
@@ -114,8 +114,8 @@ var lifecycleMutants = []mutant{
 	{"a boot begins on a host that is about to go", claimedFile, "	if v.Deleting {\n", "	if false {\n"},
 	{"a server that was found running is booted", claimedFile, "if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
 	{"both hosts of a machine are booted", claimedFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
-	{"a boot begins before its turn", claimedFile, "	if v.Line != nil {\n", "	if false {\n"},
-	{"a next attempt begins before its turn", claimedFile, "	case v.Line != nil:\n", "	case v.Line != nil && v.MoveBlocked:\n"},
+	{"a boot begins before its turn", claimedFile, "	if v.QueuePosition != nil {\n", "	if false {\n"},
+	{"a next attempt begins before its turn", claimedFile, "	case v.QueuePosition != nil:\n", "	case v.QueuePosition != nil && v.MoveBlocked:\n"},
 	{"a host whose BMC is away stands in line", lineFile, "StateOf(v) == StateWaiting && !v.usable()", "StateOf(v) == StateWaiting && v.BMC.Power == \"\""},
 	{"a host that reported in keeps others waiting", lineFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
 	{"a server that stands in line is given up", lineFile, "return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout)", "return attempt.StartedAt.Add(s.BootTimeout)"},
@@ -132,7 +132,7 @@ var lifecycleMutants = []mutant{
 	{"a boot is tried for ever", claimedFile, "attempt.Attempt >= s.BootAttempts", "attempt.Attempt < 0"},
 	{"a packet of firmware ends a machine", claimedFile, "v.restarted() && !v.NodeLostAt.IsZero()", "v.restarted()"},
 	{"an installed machine is lost", claimedFile, "return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.longOff()", "return (v.longOff()"},
-	{"a command is given to a server that reported in while its BMC is busy", claimedFile, "v.BMC.OverrideStands && !v.BMC.Busy && !v.bmcBlocked()", "v.BMC.OverrideStands && !v.bmcBlocked()"},
+	{"a command is given to a server that reported in while its BMC is busy", claimedFile, "v.BMC.OverrideSet && !v.BMC.Busy && !v.bmcBlocked()", "v.BMC.OverrideSet && !v.bmcBlocked()"},
 	{"the boot server gives the data out again", bootFile, "case v.Boot.DataServedAt == nil:\n			return BootNetwork", "case v.Boot.Failure == nil:\n			return BootNetwork"},
 
 	// What is known of a boot.
@@ -150,8 +150,8 @@ var lifecycleMutants = []mutant{
 	{"a record from before is in no doubt", recordFile, "	case b.Number < v.Spec.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):\n", "	case false:\n"},
 	{"a record of the claim from before the claim is in no doubt", recordFile, "(v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):\n", "v.bootedSinceClaim():\n"},
 	{"a claim that ended, and did not, is in no doubt", recordFile, "	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedAt != nil:\n", "	case false:\n"},
-	{"the record of another claim that did not end is in no doubt", recordFile, "	case b.Number >= v.Spec.Boots && Open(b):\n", "	case false:\n"},
-	{"a record of another claim from before the claim is in doubt", recordFile, "	case b.Number >= v.Spec.Boots && Open(b):", "	case Open(b):"},
+	{"the record of another claim that did not end is in no doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b):\n", "	case false:\n"},
+	{"a record of another claim from before the claim is in doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b):", "	case IsOpen(b):"},
 	{"a move waits for what nobody knows", recordFile, "	if v.MoveBlocked {\n", "	if false {\n"},
 
 	// The record of a boot.
@@ -174,10 +174,10 @@ var lifecycleMutants = []mutant{
 	{"the record of a machine that waits goes when it is deleted", recordFile, "!v.BootHeld && !v.BootMachineWaits:", "!v.BootHeld:"},
 	{"a record that something else keeps is let go again and again", recordFile, "!v.BootHeld && !v.BootMachineWaits:", "!v.BootMachineWaits:"},
 	{"a host is offered whose record goes at any moment", offerFile, "	case v.BootHeld:\n", "	case false:\n"},
-	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "if !Open(v.Boot) || v.BootMachineWaits {", "if !Open(v.Boot) {"},
+	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "if !IsOpen(v.Boot) || v.BootMachineWaits {", "if !IsOpen(v.Boot) {"},
 	{"a machine that was served elsewhere is booted", claimedFile, `	if v.ServedBy != "" {`, "	if false {"},
 	{"the record of a machine that waits is void when its host goes", recordFile, "	case v.BootMachineWaits: // its", "	case false: // its"},
-	{"a boot that can never be served goes on", claimedFile, "if attempt.DataServedAt == nil && v.Problem != nil && Incurable(v.Problem.Reason) {", "if false {"},
+	{"a boot that can never be served goes on", claimedFile, "if attempt.DataServedAt == nil && v.Problem != nil && IsPermanent(v.Problem.Reason) {", "if false {"},
 
 	// The provider's own server.
 	{"the provider's own server is forced off", ownFile, "	case step.Action == ForceOff, step.Action == ShutDown:", "	case step.Action == ShutDown:"},

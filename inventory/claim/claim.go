@@ -17,9 +17,9 @@ import (
 // ConsumerField is the field of a host that names who has it. The API server selects hosts by it.
 const ConsumerField = "spec.consumerRef.name"
 
-// Held returns the hosts that a machine has. That it has none only a reader of the API server tells: a cache may be behind, and the machine would get
+// HostsOf returns the hosts that a machine has. That it has none only a reader of the API server tells: a cache may be behind, and the machine would get
 // a second host.
-func Held(ctx context.Context, reader client.Reader, namespace, machine string) ([]v1alpha1.BareMetalHost, error) {
+func HostsOf(ctx context.Context, reader client.Reader, namespace, machine string) ([]v1alpha1.BareMetalHost, error) {
 	var hosts v1alpha1.BareMetalHostList
 	err := reader.List(ctx, &hosts, client.InNamespace(namespace), client.MatchingFields{ConsumerField: machine})
 	if err != nil {
@@ -36,7 +36,7 @@ func Claim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, m
 	}
 	claimed := host.DeepCopy()
 	claimed.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: machine, ClaimID: string(uuid.NewUUID()), BootsBefore: host.Spec.Boots}
-	claimed.Spec.HeldSince, claimed.Spec.HeldOffAt = nil, nil // what stands there is of a machine before, whose server this was
+	claimed.Spec.PowerHoldSince, claimed.Spec.PowerHoldOffAt = nil, nil // what stands there is of a machine before, whose server this was
 	return c.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 }
 
@@ -51,10 +51,10 @@ type assumption struct{ machine, resourceVersion string }
 
 // Pick picks a host for a machine, as the function Pick does, and assumes in the same moment that the machine gets it. The host is
 // one of hosts.
-func (a *Assumed) Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, machine string) (*v1alpha1.BareMetalHost, *Tally) {
+func (a *Assumed) Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, machine string) (*v1alpha1.BareMetalHost, *Diagnosis) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	host, tally := Pick(hosts, want, func(h *v1alpha1.BareMetalHost) bool { return a.taken(h, machine) })
+	host, tally := Pick(hosts, want, func(h *v1alpha1.BareMetalHost) bool { return a.isTaken(h, machine) })
 	if host != nil {
 		if a.hosts == nil {
 			a.hosts = map[types.NamespacedName]assumption{}
@@ -64,10 +64,10 @@ func (a *Assumed) Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, machi
 	return host, tally
 }
 
-// taken is true for a host that another machine is assumed to get. That ends when the host is seen free in a newer version than the one
+// isTaken is true for a host that another machine is assumed to get. That ends when the host is seen free in a newer version than the one
 // that was claimed: the claim failed then, or the host was released since. An older version, as of a list that was made before
 // the claim, tells nothing.
-func (a *Assumed) taken(host *v1alpha1.BareMetalHost, machine string) bool {
+func (a *Assumed) isTaken(host *v1alpha1.BareMetalHost, machine string) bool {
 	key := client.ObjectKeyFromObject(host)
 	held, ok := a.hosts[key]
 	if !ok || held.machine == machine {

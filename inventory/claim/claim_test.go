@@ -89,7 +89,7 @@ func TestClaimAnew(t *testing.T) {
 	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	h := host("a", func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Boots = 3
-		h.Spec.HeldSince, h.Spec.HeldOffAt = new(metav1.Now()), new(metav1.Now())
+		h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = new(metav1.Now()), new(metav1.Now())
 	})
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&h).Build()
 	var now v1alpha1.BareMetalHost
@@ -99,8 +99,8 @@ func TestClaimAnew(t *testing.T) {
 	g.Expect(now.Spec.ConsumerRef).NotTo(BeNil())
 	g.Expect(now.Spec.ConsumerRef.ClaimID).NotTo(BeEmpty())
 	g.Expect(now.Spec.Boots).To(Equal(int32(3)), "the boots of the server go on being counted")
-	g.Expect(now.Spec.HeldSince).To(BeNil())
-	g.Expect(now.Spec.HeldOffAt).To(BeNil())
+	g.Expect(now.Spec.PowerHoldSince).To(BeNil())
+	g.Expect(now.Spec.PowerHoldOffAt).To(BeNil())
 }
 
 func TestAssumed(t *testing.T) {
@@ -180,7 +180,7 @@ func TestOwner(t *testing.T) {
 
 // TestClaimOfAHostThatWasJustDetached: an annotation that the cache does not show yet keeps the host as well, for the lock covers it.
 func TestClaimOfAHostThatWasJustDetached(t *testing.T) {
-	for _, annotation := range []string{v1alpha1.DetachedAnnotation, v1alpha1.HoldOffPrefix + "anna", v1alpha1.ForceHoldOffPrefix + "anna"} {
+	for _, annotation := range []string{v1alpha1.DetachedAnnotation, v1alpha1.PowerHoldPrefix + "anna", v1alpha1.ForcePowerHoldPrefix + "anna"} {
 		g := NewWithT(t)
 		scheme := runtime.NewScheme()
 		g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())

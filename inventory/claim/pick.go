@@ -46,8 +46,8 @@ type Preference struct {
 //   - the name.
 //
 // taken excludes hosts that were just claimed and that hosts do not show so yet.
-func Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, taken func(*v1alpha1.BareMetalHost) bool) (*v1alpha1.BareMetalHost, *Tally) {
-	tally := newTally(want)
+func Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, taken func(*v1alpha1.BareMetalHost) bool) (*v1alpha1.BareMetalHost, *Diagnosis) {
+	tally := newDiagnosis(want)
 	var fits []candidate
 	inDomain := map[string]int{}
 	for host := range hosts {
@@ -88,11 +88,11 @@ func Each(hosts []v1alpha1.BareMetalHost) iter.Seq[*v1alpha1.BareMetalHost] {
 }
 
 // Match returns the hosts that a machine may have, whoever has them now (Suits), and what excluded the others.
-func Match(hosts []v1alpha1.BareMetalHost, want Want) ([]*v1alpha1.BareMetalHost, *Tally) {
-	tally := newTally(want)
+func Match(hosts []v1alpha1.BareMetalHost, want Want) ([]*v1alpha1.BareMetalHost, *Diagnosis) {
+	tally := newDiagnosis(want)
 	var matching []*v1alpha1.BareMetalHost
 	for i := range hosts {
-		reason := Suits(&hosts[i], want)
+		reason := Eligible(&hosts[i], want)
 		tally.count(&hosts[i], reason)
 		if reason == "" {
 			matching = append(matching, &hosts[i])
@@ -109,7 +109,7 @@ type candidate struct {
 
 func rate(host *v1alpha1.BareMetalHost, want Want) candidate {
 	c := candidate{host: host}
-	if Had(host, want.Reuse) {
+	if LastOwnedBy(host, want.Reuse) {
 		c.reuse = 1
 	}
 	for _, taint := range host.Spec.Taints {
@@ -125,8 +125,8 @@ func rate(host *v1alpha1.BareMetalHost, want Want) candidate {
 	return c
 }
 
-// Had is true for a host that a machine of the owner had last. Nobody has the empty owner.
-func Had(host *v1alpha1.BareMetalHost, owner string) bool {
+// LastOwnedBy is true for a host that a machine of the owner had last. Nobody has the empty owner.
+func LastOwnedBy(host *v1alpha1.BareMetalHost, owner string) bool {
 	return owner != "" && host.Spec.LastConsumer != nil && host.Spec.LastConsumer.Owner == owner
 }
 

@@ -94,7 +94,7 @@ func TestReasonWritesNoQuantity(t *testing.T) {
 	h, want := host("a", sized(1)), anything()
 	want.Hardware.Memory = quantity("65536Mi") // not in its canonical form: String would keep that
 	before := *want.Hardware.Memory
-	g.Expect(Suits(&h, want)).To(Equal("with less than 64Gi memory"))
+	g.Expect(Eligible(&h, want)).To(Equal("with less than 64Gi memory"))
 	g.Expect(*want.Hardware.Memory).To(Equal(before))
 }
 
@@ -158,10 +158,10 @@ func TestHardRules(t *testing.T) {
 			g.Expect(got).To(BeNil())
 			g.Expect(tally.String()).To(HaveSuffix("None of 1 hosts fits: 1 " + want))
 			if test.suits {
-				g.Expect(Suits(&h, w)).To(BeEmpty())
+				g.Expect(Eligible(&h, w)).To(BeEmpty())
 			} else {
-				g.Expect(Suits(&h, w)).NotTo(BeEmpty())
-				g.Expect(want).To(HavePrefix(Suits(&h, w)), "the tally adds the selector")
+				g.Expect(Eligible(&h, w)).NotTo(BeEmpty())
+				g.Expect(want).To(HavePrefix(Eligible(&h, w)), "the tally adds the selector")
 			}
 		})
 	}
@@ -253,7 +253,7 @@ func TestHeldWithItsMachine(t *testing.T) {
 	h := host("a", func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ConsumerRef, h.Spec.PowerHolds = &v1alpha1.ConsumerReference{Name: "m"}, []v1alpha1.PowerHold{{Holder: "anna"}}
 	})
-	NewWithT(t).Expect(Suits(&h, anything())).To(BeEmpty())
+	NewWithT(t).Expect(Eligible(&h, anything())).To(BeEmpty())
 }
 
 func drawHost(t *rapid.T, name string) v1alpha1.BareMetalHost {
@@ -413,14 +413,14 @@ func TestAnnotationsKeepHosts(t *testing.T) {
 	g := NewWithT(t)
 	hosts := []v1alpha1.BareMetalHost{
 		host("a", annotated(v1alpha1.DetachedAnnotation)),
-		host("b", annotated(v1alpha1.HoldOffPrefix+"anna")),
-		host("c", annotated(v1alpha1.ForceHoldOffPrefix+"otto")),
+		host("b", annotated(v1alpha1.PowerHoldPrefix+"anna")),
+		host("c", annotated(v1alpha1.ForcePowerHoldPrefix+"otto")),
 	}
 	got, tally := Pick(Each(hosts), anything(), nobody)
 	g.Expect(got).To(BeNil())
 	g.Expect(tally.String()).To(HaveSuffix("None of 3 hosts fits: 2 held off, 1 detached"))
-	held := host("d", annotated(v1alpha1.HoldOffPrefix+"anna"), func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} })
-	g.Expect(Suits(&held, anything())).To(BeEmpty(), "the hold is the machine's, and goes with it")
+	held := host("d", annotated(v1alpha1.PowerHoldPrefix+"anna"), func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} })
+	g.Expect(Eligible(&held, anything())).To(BeEmpty(), "the hold is the machine's, and goes with it")
 	cycled := host("e", annotated(v1alpha1.PowerCyclePrefix+"anna"))
 	got, _ = Pick(Each([]v1alpha1.BareMetalHost{cycled}), anything(), nobody)
 	g.Expect(got).NotTo(BeNil(), "nobody is kept waiting by a wish that is dropped")

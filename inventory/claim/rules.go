@@ -38,9 +38,9 @@ func exclusion(host *v1alpha1.BareMetalHost, want Want) string {
 	return cmp.Or(unfit(host), mismatch(host, want))
 }
 
-// Suits returns why a host is none for the machine, whoever has it now: empty for a host that the machine may claim, if not now, then once
+// Eligible returns why a host is none for the machine, whoever has it now: empty for a host that the machine may claim, if not now, then once
 // it is free. It is for what counts hosts, such as the capacity of a template, and for a machine that waits for one host.
-func Suits(host *v1alpha1.BareMetalHost, want Want) (why string) {
+func Eligible(host *v1alpha1.BareMetalHost, want Want) (why string) {
 	return cmp.Or(OutOfService(host), unfit(host), mismatch(host, want))
 }
 
@@ -72,7 +72,7 @@ func detached(host *v1alpha1.BareMetalHost) bool {
 // heldOff is true when somebody holds the server off, in the spec or by an annotation.
 func heldOff(host *v1alpha1.BareMetalHost) bool {
 	for annotation := range host.Annotations {
-		if strings.HasPrefix(annotation, v1alpha1.HoldOffPrefix) || strings.HasPrefix(annotation, v1alpha1.ForceHoldOffPrefix) {
+		if strings.HasPrefix(annotation, v1alpha1.PowerHoldPrefix) || strings.HasPrefix(annotation, v1alpha1.ForcePowerHoldPrefix) {
 			return true
 		}
 	}

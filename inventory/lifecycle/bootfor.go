@@ -30,7 +30,7 @@ func BootFor(v View, s Settings) Boot {
 		case v.Boot.DataServedAt == nil:
 			return BootNetwork
 		}
-	case StateReported, StateProvisioned, StateHeld:
+	case StateReported, StateProvisioned, StatePowerHold:
 	default:
 		return BootNothing
 	}

@@ -23,7 +23,7 @@ func (v View) withoutForeign() View {
 	if v.BMC.Problem != nil && v.BMCTakenBy == "" && v.NotPermitted == "" {
 		problem = v.BMC.Problem // why it cannot be asked now
 	}
-	v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideStands: v.BMC.OverrideStands, OverrideNote: v.BMC.OverrideNote}
+	v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideSet: v.BMC.OverrideSet, OverrideNote: v.BMC.OverrideNote}
 	return v
 }
 

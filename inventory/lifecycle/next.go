@@ -27,7 +27,7 @@ const (
 	StateQuarantined State = "Quarantined"
 	StateFree        State = "Free"
 	StateLost        State = "StateLost"
-	StateHeld        State = "HeldOff"
+	StatePowerHold        State = "PowerHold"
 	StateProvisioned State = "Provisioned"
 	StateBootFailed  State = "BootFailed"
 	StateReported    State = "Reported"
@@ -64,7 +64,7 @@ var table = []transition{
 	{StateFree, func(v View) bool { return !v.Claimed() }, offer},
 	{StateBootUnknown, View.bootUnknown, leaveUnknown},
 	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},
-	{StateHeld, View.held, hold},
+	{StatePowerHold, View.held, hold},
 	{StateProvisioned, View.Provisioned, run},
 	{StateBootFailed, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.Failure != nil }, stayFailed},
 	{StateReported, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitMachine},
@@ -86,12 +86,12 @@ var powerless = []State{
 func (s State) Untouched() bool { return s == StateLeaving || s == StatePaused || s == StateDetached }
 
 // StateOf returns where the host stands.
-func StateOf(v View) State { return lineFor(v).state }
+func StateOf(v View) State { return transitionFor(v).state }
 
 // Next returns what to do next with the host.
 func Next(v View, s Settings) Step {
 	v = v.withoutForeign()
-	line := lineFor(v)
+	line := transitionFor(v)
 	step := line.do(v, s)
 	step.State = line.state
 	step.Message += v.deletionWaits(line.state)
@@ -143,7 +143,7 @@ func (v View) allowMove(step Step, s Settings) Step {
 	return step
 }
 
-func lineFor(v View) transition {
+func transitionFor(v View) transition {
 	for _, line := range table {
 		if line.when(v) {
 			return line
@@ -288,7 +288,7 @@ func ask(v View, s Settings, maxAge time.Duration) (Step, bool) {
 		return Step{Message: "Waiting for the BMC's answer"}, true
 	case v.bmcBlocked():
 		return Step{Reason: v1alpha1.ReasonWaitingForBMC, Message: waitingForBMC(v), Again: v.BMC.Problem.RetryAt}, true
-	case v.AskNow:
+	case v.RetryNow:
 		// Whatever is wrong, the inventory, which ends with a look at the power, tells whether it is over.
 		return Step{Action: Inspect, Message: "Asking the BMC, as the annotation wants it"}, true
 	case !v.BMC.Inspected:

@@ -68,7 +68,7 @@ var nextAside = map[string]nextCase{
 		claimedView(poweredOn, namespaceGone, func(v *View) { v.Consumer.Found = false }), StateLeaving, Forget, v1alpha1.PhaseDeleting, "",
 	},
 	"a power cycle in maintenance": {claimedView(provisioned, poweredOn, cycle, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
-	"held, and in maintenance":     {claimedView(provisioned, poweredOn, heldHard, heldSince, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
+	"held, and in maintenance":     {claimedView(provisioned, poweredOn, heldHard, powerHoldSince, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
 	"held, and paused":             {claimedView(provisioned, poweredOn, heldHard, func(v *View) { v.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
 	"release: paused in mid-boot": {
 		bootingView(deleting, poweredOn, func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,

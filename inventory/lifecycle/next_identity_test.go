@@ -29,7 +29,7 @@ var nextIdentity = map[string]nextCase{
 	"reported, from another server":       {bootingView(poweredOn, reported, overrideSet, replaced), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
 	"force-released, another server":      {bootingView(deleting, letGo, replaced), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"in memory, another server is off":    {claimedView(provisioned, ephemeral, replaced), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
-	"held, another server is off":         {claimedView(provisioned, heldHard, replaced), StateHeld, RecordHold, v1alpha1.PhaseHeldOff, v1alpha1.ReasonHeldOff},
+	"held, another server is off":         {claimedView(provisioned, heldHard, replaced), StatePowerHold, RecordHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 }
 
 // TestConflictAndProblem: of several conflicts the condition of the BMC has the reason and the message of one.

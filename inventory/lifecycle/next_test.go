@@ -83,19 +83,19 @@ func stale(v *View)            { v.BMC.PowerAt = noon.Add(-time.Hour) }
 func justOff(v *View)          { v.BMC.PowerSince = v.BMC.PowerAt }
 func cleaning(v *View)         { v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-5 * time.Second)} }
 func cleaned(v *View)          { v.BMC.CleanedAt = noon.Add(-time.Second) }
-func overrideSet(v *View)      { v.BMC.OverrideStands = true }
-func lacking(v *View)          { v.BMC.Lacks, v.BMC.InspectedAt = []string{"BootPXE"}, noon.Add(-time.Minute) }
-func askNow(v *View)           { v.AskNow = true }
+func overrideSet(v *View)      { v.BMC.OverrideSet = true }
+func lacking(v *View)          { v.BMC.Missing, v.BMC.InspectedAt = []string{"BootPXE"}, noon.Add(-time.Minute) }
+func askNow(v *View)           { v.RetryNow = true }
 func reported(v *View)         { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }
 func scriptSeen(v *View)       { v.Furthest.Stage = v1alpha1.StageScript }
 func restarted(v *View)        { v.RestartedAt = noon.Add(time.Minute) }
 func nodeLost(v *View)         { v.NodeLostAt = noon.Add(2 * time.Minute) }
 func heldBy(v *View)           { v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}} }
 func heldHard(v *View)         { heldBy(v); v.Spec.PowerHolds[0].Force = true }
-func heldSince(v *View)        { v.Spec.HeldSince = &metav1.Time{Time: noon.Add(-time.Minute)} }
+func powerHoldSince(v *View)        { v.Spec.PowerHoldSince = &metav1.Time{Time: noon.Add(-time.Minute)} }
 func heldOff(v *View) {
-	heldSince(v)
-	v.Spec.HeldOffAt = &metav1.Time{Time: noon.Add(-30 * time.Second)}
+	powerHoldSince(v)
+	v.Spec.PowerHoldOffAt = &metav1.Time{Time: noon.Add(-30 * time.Second)}
 }
 func letGo(v *View)    { v.ReleaseUnfenced = "anna: burnt" }
 func detached(v *View) { v.Detached = "anna: moves racks" }

@@ -16,7 +16,7 @@ func offer(v View, s Settings) Step {
 	switch {
 	case v.doubled():
 		_, known.Message = Conflict(v)
-	case v.BMC.Inspected && len(v.BMC.Lacks) > 0:
+	case v.BMC.Inspected && len(v.BMC.Missing) > 0:
 		known.Message = Incapable(v)
 	case v.BMC.Problem != nil:
 		known.Message = waitingForBMC(v)
@@ -80,5 +80,5 @@ func offered(v View, s Settings) Step {
 // Incapable says what the BMC lacks.
 func Incapable(v View) string {
 	return fmt.Sprintf("The BMC does not offer %s, which a boot over the network needs: update its firmware, look for a licence that it lacks, "+
-		"or use another protocol in spec.bmc.address", strings.Join(v.BMC.Lacks, ", "))
+		"or use another protocol in spec.bmc.address", strings.Join(v.BMC.Missing, ", "))
 }

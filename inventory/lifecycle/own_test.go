@@ -17,7 +17,7 @@ func TestOwnServer(t *testing.T) {
 	s := DefaultSettings()
 	for name, v := range map[string]View{
 		"a free host with spec.power Off": freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }),
-		"a power hold":                    claimedView(provisioned, poweredOn, heldHard, heldSince),
+		"a power hold":                    claimedView(provisioned, poweredOn, heldHard, powerHoldSince),
 		"the release":                     claimedView(provisioned, poweredOn, deleting),
 	} {
 		off := Next(v, s)

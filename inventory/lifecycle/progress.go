@@ -74,8 +74,8 @@ var stages = []awaiting{
 	},
 }
 
-// Awaited is what is awaited after a stage of a boot, in two words; or that it is done, or failed.
-func Awaited(stage v1alpha1.BootStage) string {
+// AwaitedStage is what is awaited after a stage of a boot, in two words; or that it is done, or failed.
+func AwaitedStage(stage v1alpha1.BootStage) string {
 	switch stage {
 	case v1alpha1.StageStarted:
 		stage = ""

@@ -55,7 +55,7 @@ func drawView(t *rapid.T) View {
 		WaitedAt:    pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
 		RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
 		NodeLostAt:  pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
-		Line:        pick(d, "line", nil, nil, &Line{Number: 37, Booting: 250}),
+		QueuePosition:        pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
 		v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: pick(d, "claimID", "claim-1", "claim-1", "claim-1", "")}
@@ -74,11 +74,11 @@ func (d draw) bmc() BMC {
 		PowerAt: d.ago("powerAt"), PowerSince: d.ago("powerSince"), PowerNew: d.flag("powerNew"),
 		LastPower: pick(d, "command", "", CommandPowerOn, CommandShutDown, CommandForceOff), LastPowerAt: d.ago("commandAt"),
 		FirstShutDownAt:     pick(d, "shutDown", time.Time{}, d.ago("shutDownAt")),
-		OffUnheardAt:        pick(d, "offUnheard", time.Time{}, d.ago("offUnheardAt")),
+		OffUnansweredAt:        pick(d, "offUnheard", time.Time{}, d.ago("offUnheardAt")),
 		ShutDownUnsupported: d.flag("shutDownUnsupported"),
-		NetworkBootSetAt:    d.ago("netboot"), OverrideStands: d.flag("stands"), CleanedAt: d.ago("cleaned"),
+		NetworkBootSetAt:    d.ago("netboot"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
-		Lacks: pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
+		Missing: pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
 	}
 	if d.flag("problem") {
 		b.Problem = &BMCProblem{Reason: "r", RetryAt: pick(d, "retry", time.Time{}, noon.Add(-time.Minute), noon, noon.Add(time.Minute))}
@@ -92,7 +92,7 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 		Power: pick(d, "want", "", v1alpha1.PowerOn, v1alpha1.PowerOff), ExternallyProvisioned: d.flag("external"),
 		Maintenance: pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
 		Quarantine:  pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
-		HeldSince:   d.moment("heldSince"), HeldOffAt: d.moment("heldOffAt"), CleaningStartedAt: d.moment("cleaning"),
+		PowerHoldSince:   d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
 		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningManual),
 	}
 	if d.flag("unfencedAfter") {
@@ -145,7 +145,7 @@ func (d draw) consumer() *Consumer {
 
 // wishes draws what people want, by annotations.
 func (d draw) wishes(v *View) {
-	v.AskNow = d.flag("askNow")
+	v.RetryNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")
 	v.RunsProvider, v.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")
 	v.ReleaseUnfenced = pick(d, "unfenced", "", "", "", "anna")
@@ -233,14 +233,14 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 			t.Fatalf("%s to a server that may be another one: %+v", step.Action, v)
 		case (other || v.MACTakenBy != "") && step.Phase == v1alpha1.PhaseAvailable:
 			t.Fatalf("a server that may be another one is offered: %+v", v)
-		case v.MACTakenBy != "" && step.State == StateWaiting && Begins(v, step):
+		case v.MACTakenBy != "" && step.State == StateWaiting && StartsBoot(v, step):
 			t.Fatalf("a boot begins on a server whose MAC address is another host's: %+v", v)
 		case !other:
 			return
 		}
 		reports := v
 		reports.BMC = draw{t}.bmc()
-		reports.BMC.Problem, reports.BMC.Busy, reports.BMC.OverrideStands, reports.BMC.InspectedAt = v.BMC.Problem, v.BMC.Busy, v.BMC.OverrideStands, v.BMC.InspectedAt
+		reports.BMC.Problem, reports.BMC.Busy, reports.BMC.OverrideSet, reports.BMC.InspectedAt = v.BMC.Problem, v.BMC.Busy, v.BMC.OverrideSet, v.BMC.InspectedAt
 		if another := Next(reports, DefaultSettings()); !reflect.DeepEqual(step, another) {
 			t.Fatalf("%+v, and %+v if another server reports something else: %+v", step, another, v)
 		}
@@ -286,7 +286,7 @@ func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 		case v.Detached != "", v.Spec.Maintenance != nil, v.Spec.ExternallyProvisioned, v.DeletedForMove && v.Deleting:
 			t.Fatalf("%s to a host that is not ours to touch: %+v", step.Action, v)
 		case v.Provisioned() && !released && len(v.holds()) > 0 && (step.Action == ShutDown || step.Action == ForceOff):
-		case v.Provisioned() && !released && len(v.holds()) == 0 && v.Spec.HeldSince != nil && step.Action == PowerOn:
+		case v.Provisioned() && !released && len(v.holds()) == 0 && v.Spec.PowerHoldSince != nil && step.Action == PowerOn:
 		case v.Provisioned() && !released:
 			t.Fatalf("%s to a running host: %+v", step.Action, v)
 		case v.Paused && !v.InFlight():

@@ -12,8 +12,8 @@ import (
 // move. The boot counts from then on. So the number of an intact record is never below spec.boots: one that is below comes from a backup that is older
 // than the host, and does not tell what the server was given since.
 
-// Open is true for the record of a boot whose claim has not ended.
-func Open(b *v1alpha1.BareMetalBootSpec) bool {
+// IsOpen is true for the record of a boot whose claim has not ended.
+func IsOpen(b *v1alpha1.BareMetalBootSpec) bool {
 	return b != nil && b.ClaimID != "" && b.VoidedAt == nil
 }
 
@@ -41,7 +41,7 @@ func (v View) InFlight() bool { return v.booting() && v.counted() }
 // StrayBoot is the record of a boot of a host that nobody has, which is open: somebody else cleared spec.consumerRef. It is nil where
 // there is none.
 func (v View) StrayBoot() *v1alpha1.BareMetalBootSpec {
-	if v.Claimed() || !Open(v.Boot) {
+	if v.Claimed() || !IsOpen(v.Boot) {
 		return nil
 	}
 	return v.Boot
@@ -72,7 +72,7 @@ func (v View) bootDoubt() string {
 		return ""
 	case b.Number < v.Spec.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
 		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.boots is %d: it is older than the host", v.Name, b.Number, v.Spec.Boots)
-	case b.Number >= v.Spec.Boots && Open(b):
+	case b.Number >= v.Spec.Boots && IsOpen(b):
 		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", v.Name, b.MachineName)
 	default:
 		return ""
@@ -128,7 +128,7 @@ func (v View) void() Step {
 // voidFirst puts off a release until the boot is void, so that at no time a host is free whose boot is not. The boot of a machine that waits stays: it may be
 // another one than the host is released from, or one that does not know that its host is let go.
 func (v View) voidFirst(step Step) Step {
-	if !Open(v.Boot) || v.BootMachineWaits {
+	if !IsOpen(v.Boot) || v.BootMachineWaits {
 		return step
 	}
 	first := v.void()

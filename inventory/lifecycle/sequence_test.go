@@ -105,14 +105,14 @@ func TestPropertyEverySequenceComesToRest(t *testing.T) {
 // leftUndone says what a host at rest still owes to somebody; "" if nothing.
 func (w *world) leftUndone() string {
 	v := w.look()
-	machine := []State{StateProvisioned, StateHeld, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateWaiting, StateBooting}
+	machine := []State{StateProvisioned, StatePowerHold, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateWaiting, StateBooting}
 	outside := []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternal, StateQuarantined, StateFree}
 	switch {
 	case v.MoveBlocked && !v.InFlight() && slices.Contains(slices.Concat(machine, outside), w.last.State):
 		return "a move waits"
 	case w.last.State == StateExternal && v.releasing():
 		return "the release of an externally provisioned host does not end"
-	case w.last.State == StateProvisioned && v.Spec.HeldSince != nil:
+	case w.last.State == StateProvisioned && v.Spec.PowerHoldSince != nil:
 		return "the record of a hold is left"
 	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternal, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateWaiting, StateProvisioned}, w.last.State):
 		return "a power cycle that nobody remembers may come weeks later"
@@ -172,7 +172,7 @@ func (w *world) forget() {
 	w.notef("- everything that can be found again is erased")
 	w.eraseStatus()
 	w.restart()
-	w.v.BMC.OverrideStands = false
+	w.v.BMC.OverrideSet = false
 	w.visited = ""
 }
 

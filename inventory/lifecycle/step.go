@@ -37,7 +37,7 @@ const (
 	CountBoot Action = "CountBoot"
 	// ForgetBoot lets a BareMetalBoot go that is being deleted: nobody has its host.
 	ForgetBoot Action = "ForgetBoot"
-	// RecordHold writes Step.Held to spec.heldSince and spec.heldOffAt.
+	// RecordHold writes Step.Held to spec.powerHoldSince and spec.powerHoldOffAt.
 	RecordHold Action = "RecordHold"
 	// RecordCleaning writes Step.CleaningStartedAt to spec.cleaningStartedAt.
 	RecordCleaning Action = "RecordCleaning"
@@ -70,7 +70,7 @@ type Step struct {
 	// Boot is what RecordBoot writes, and what CountBoot counts.
 	Boot *v1alpha1.BareMetalBootSpec
 	// Held is what RecordHold writes.
-	Held *Held
+	Held *PowerHoldTimes
 	// CleaningStartedAt is what RecordCleaning writes.
 	CleaningStartedAt *metav1.Time
 	// Quarantine is what Release puts the host into, which tells of the one that it was in already; nil for none.

@@ -36,9 +36,9 @@ var possible = map[State][]State{
 	// Straight to the cleaning comes a host whose cleaning began before such a move.
 	StateWaiting:     slices.Concat(protected, []State{StateCleaning, StateBooting, StateBootUnknown}),
 	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReported, StateBootFailed, StateBootUnknown, StateFree, StateQuarantined}),
-	StateReported:    slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateHeld, StateLost, StateBootUnknown}),
-	StateProvisioned: slices.Concat(protected, []State{StateCleaning, StateHeld, StateLost, StateBootUnknown}),
-	StateHeld:        slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost, StateBootUnknown}),
+	StateReported:    slices.Concat(protected, []State{StateCleaning, StateProvisioned, StatePowerHold, StateLost, StateBootUnknown}),
+	StateProvisioned: slices.Concat(protected, []State{StateCleaning, StatePowerHold, StateLost, StateBootUnknown}),
+	StatePowerHold:        slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost, StateBootUnknown}),
 	StateBootFailed:  slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
 	StateLost:        slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
 	// A record that was lost is restored as it was.
@@ -61,7 +61,7 @@ var impossible = []struct {
 	{[]State{StateWaiting}, running(StateWaiting, StateBooting, StateBootUnknown), "what comes next is a boot attempt"},
 	{[]State{StateBooting}, running(StateBooting, StateReported, StateBootFailed, StateBootUnknown), "the machine takes its provider ID after the report; an attempt follows an attempt in the same state"},
 	{[]State{StateReported}, []State{StateWaiting, StateBooting, StateBootFailed}, "a machine that reported in is never booted again"},
-	{[]State{StateProvisioned, StateHeld}, []State{StateWaiting, StateBooting, StateBootFailed, StateReported}, "a machine keeps its provider ID, and is never booted again"},
+	{[]State{StateProvisioned, StatePowerHold}, []State{StateWaiting, StateBooting, StateBootFailed, StateReported}, "a machine keeps its provider ID, and is never booted again"},
 	{[]State{StateBootFailed}, running(StateBootFailed, StateBootUnknown), "a failure is final"},
 	{[]State{StateLost}, running(StateLost, StateBootUnknown), "a loss is final"},
 }
@@ -83,7 +83,7 @@ func others(but ...State) []State {
 
 // running are the states of a host that a machine has and that is not released.
 func running(but ...State) []State {
-	all := []State{StateWaiting, StateBooting, StateReported, StateProvisioned, StateHeld, StateBootFailed, StateLost, StateBootUnknown}
+	all := []State{StateWaiting, StateBooting, StateReported, StateProvisioned, StatePowerHold, StateBootFailed, StateLost, StateBootUnknown}
 	switch {
 	case len(but) > 0:
 		return slices.DeleteFunc(all, func(s State) bool { return slices.Contains(but, s) })

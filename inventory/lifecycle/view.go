@@ -43,8 +43,8 @@ type View struct {
 	PowerOffProvider string
 	// Paused is true when the host itself is paused.
 	Paused bool
-	// AskNow is true when a person wants the BMC to be asked now, whatever happened before.
-	AskNow bool
+	// RetryNow is true when a person wants the BMC to be asked now, whatever happened before.
+	RetryNow bool
 	// MoveBlocked is true when the host keeps `clusterctl move` waiting.
 	MoveBlocked bool
 	// NotPermitted says why the configuration of the provider does not permit the host its MAC address or its BMC; empty where it does.
@@ -82,8 +82,8 @@ type View struct {
 	Node *v1alpha1.ObservedNode
 	// Problem is what keeps the boot server from serving the boot.
 	Problem *v1alpha1.BootFailure
-	// Line is where the host stands among those that wait to boot; nil when it may begin a boot attempt.
-	Line *Line
+	// QueuePosition is where the host stands among those that wait to boot; nil when it may begin a boot attempt.
+	QueuePosition *QueuePosition
 }
 
 // Consumer is what is known of the machine that has a host.
@@ -141,15 +141,15 @@ type BMC struct {
 	LastPowerAt         time.Time // LastPowerAt is when it did.
 	NetworkBootSetAt    time.Time // NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
 	FirstShutDownAt     time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off, or last owed its power.
-	OffUnheardAt        time.Time // OffUnheardAt is when a command to switch it off was last given whose answer was lost, since the same.
+	OffUnansweredAt        time.Time // OffUnheardAt is when a command to switch it off was last given whose answer was lost, since the same.
 	ShutDownUnsupported bool      // ShutDownUnsupported is true when the BMC cannot shut down gracefully.
-	OverrideStands      bool      // OverrideStands is true from when a boot override was set until it was seen, or made, to be gone.
+	OverrideSet      bool      // OverrideStands is true from when a boot override was set until it was seen, or made, to be gone.
 	OverrideNote        string    // OverrideNote says how the override was set, and what is doubtful about it.
 	CleanedAt           time.Time // CleanedAt is when the BMC was brought back to what a free host's is, in the cleaning that RecordCleaning began last.
 	CleanUpFailures     int       // CleanUpFailures is how often in a row the BMC answered that it cannot be cleaned.
 	CleanUpTriedAt      time.Time // CleanUpTriedAt is when it last did.
 	CleanUpError        string    // CleanUpError is what it answered.
-	Lacks               []string  // Lacks are the capabilities that a network boot needs and the BMC does not have.
+	Missing               []string  // Lacks are the capabilities that a network boot needs and the BMC does not have.
 }
 
 // BMCProblem is why a BMC cannot be used.
@@ -177,7 +177,7 @@ func (v View) Provisioned() bool {
 // Verified is true when the host can be booted: its inventory was read and is that of the same server as before, its BMC can do what that needs, and its MAC
 // address and its BMC are its own.
 func (v View) Verified() bool {
-	return v.BMC.Inspected && len(v.BMC.Lacks) == 0 && v.Replaced == "" && !v.doubled()
+	return v.BMC.Inspected && len(v.BMC.Missing) == 0 && v.Replaced == "" && !v.doubled()
 }
 
 // doubled is true when another host keeps what identifies the server of this one.
@@ -189,7 +189,7 @@ func (v View) doubled() bool {
 // of a Secret, nobody can ask.
 func (v View) bmcBlocked() bool {
 	p := v.BMC.Problem
-	return p != nil && (p.RetryAt.IsZero() || !v.AskNow && v.Now.Before(p.RetryAt))
+	return p != nil && (p.RetryAt.IsZero() || !v.RetryNow && v.Now.Before(p.RetryAt))
 }
 
 // newsLast is how old a reading of the power may be that nobody looked at yet.
@@ -218,7 +218,7 @@ const partialInterval = 10 * time.Minute
 // nextInspection is when the inventory of a host at rest is to be read again.
 func (v View) nextInspection(s Settings) time.Time {
 	every := s.InspectInterval
-	if len(v.BMC.Lacks) > 0 {
+	if len(v.BMC.Missing) > 0 {
 		every = min(every, incapableInterval)
 	}
 	if v.BMC.Partial {

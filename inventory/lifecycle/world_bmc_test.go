@@ -73,7 +73,7 @@ func (w *world) speak(action Action) string {
 		w.speakCleanUp()
 	case action == ClearBootOverride:
 		w.overridden = w.overridden && (w.mood == refuses || w.mood == pretends)
-		w.v.BMC.OverrideStands = w.v.BMC.OverrideStands && w.mood == silent
+		w.v.BMC.OverrideSet = w.v.BMC.OverrideSet && w.mood == silent
 	case action == Inspect && w.mood != silent:
 		w.v.BMC.Inspected, w.v.BMC.InspectedAt = true, w.v.Now
 	}
@@ -89,7 +89,7 @@ func (w *world) speakBoot() string {
 		w.overridden, w.netAt = true, now
 		return v1alpha1.ReasonBMCUnreachable
 	}
-	b.OverrideStands = true
+	b.OverrideSet = true
 	if w.mood == refuses {
 		return v1alpha1.ReasonBMCError
 	}
@@ -103,7 +103,7 @@ func (w *world) speakCleanUp() {
 	if w.mood == silent {
 		return
 	}
-	b.OverrideStands = false
+	b.OverrideSet = false
 	if w.stuckMedia || w.mood == refuses {
 		b.CleanUpFailures++
 		b.CleanUpTriedAt, b.CleanUpError = now, "no"
@@ -133,16 +133,16 @@ func (w *world) speakPower(action Action) string {
 		return v1alpha1.ReasonBMCError
 	}
 	if w.mood == silent && action != PowerOn {
-		b.OffUnheardAt = now
+		b.OffUnansweredAt = now
 	}
 	if w.mood != silent || action == PowerOn { // the controller notes that one may have been heard
 		b.LastPower, b.LastPowerAt = map[Action]Command{PowerOn: CommandPowerOn, ShutDown: CommandShutDown, ForceOff: CommandForceOff}[action], now
 	}
 	acts := w.mood != pretends
-	w.heldDown = action != PowerOn && w.v.Spec.HeldSince != nil && (w.heldDown || acts && w.on)
+	w.heldDown = action != PowerOn && w.v.Spec.PowerHoldSince != nil && (w.heldDown || acts && w.on)
 	switch action {
 	case PowerOn:
-		b.FirstShutDownAt, b.OffUnheardAt = time.Time{}, time.Time{}
+		b.FirstShutDownAt, b.OffUnansweredAt = time.Time{}, time.Time{}
 		if acts && !w.on && w.changes.IsZero() {
 			w.switchTo(true, w.latency)
 		}
@@ -179,6 +179,6 @@ func (w *world) readPower() {
 	}
 	b.PowerAt = now
 	if shown == v1alpha1.PowerOff {
-		b.FirstShutDownAt, b.OffUnheardAt = time.Time{}, time.Time{}
+		b.FirstShutDownAt, b.OffUnansweredAt = time.Time{}, time.Time{}
 	}
 }

@@ -123,7 +123,7 @@ func (w *world) move() {
 	w.v.Deleting, w.v.DeletedForMove, w.v.NamespaceDeleting, w.told = false, false, false, ""
 	w.eraseStatus()
 	w.restart()
-	w.v.BMC.OverrideStands = false
+	w.v.BMC.OverrideSet = false
 }
 
 // happenings is all that can happen, but for the protections.
@@ -225,7 +225,7 @@ var happenings = []happening{
 	{name: "spec.power", weight: 4, when: always, do: func(w *world, p uint64) {
 		w.v.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
 	}},
-	{name: "askNow", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.AskNow = true }},
+	{name: "askNow", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.RetryNow = true }},
 	toggle("a hold", 4, func(w *world) bool { return len(w.v.Spec.PowerHolds) > 0 },
 		func(w *world, p uint64) {
 			w.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "remediation", Reason: "r", Force: p%2 == 0}}
@@ -274,8 +274,8 @@ var happenings = []happening{
 		w.deaf, w.noShutDown, w.stuckMedia, w.shows = p/128%3 == 0, p/384%4 == 0, p/2048%3 == 0, p/8192%2 == 0
 	}},
 	toggle("the Secret is not there", 2, func(w *world) bool { return w.noSecret }, func(w *world, _ uint64) { w.noSecret = true }, func(w *world) { w.noSecret = false }),
-	toggle("the BMC cannot boot it", 1, func(w *world) bool { return len(w.v.BMC.Lacks) > 0 },
-		func(w *world, _ uint64) { w.v.BMC.Lacks = []string{"BootPXE"} }, func(w *world) { w.v.BMC.Lacks = nil }),
+	toggle("the BMC cannot boot it", 1, func(w *world) bool { return len(w.v.BMC.Missing) > 0 },
+		func(w *world, _ uint64) { w.v.BMC.Missing = []string{"BootPXE"} }, func(w *world) { w.v.BMC.Missing = nil }),
 	toggle("a machine says that it runs there", 1, func(w *world) bool { return w.v.SaidToRun != "" },
 		func(w *world, _ uint64) { w.v.SaidToRun = "m-0" }, func(w *world) { w.v.SaidToRun = "" }),
 	toggle("another host has the MAC address", 1, func(w *world) bool { return w.v.MACTakenBy != "" },
@@ -290,8 +290,8 @@ var happenings = []happening{
 		func(w *world, _ uint64) { w.v.Replaced = "another server" }, func(w *world) { w.v.Replaced = "" }),
 	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.SharesConsumerWith) > 0 },
 		func(w *world, _ uint64) { w.v.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.SharesConsumerWith = nil }),
-	toggle("as many boot as may", 3, func(w *world) bool { return w.v.Line != nil },
-		func(w *world, p uint64) { w.v.Line = &Line{Number: 1 + int(p%100), Booting: 250} }, func(w *world) { w.v.Line = nil }),
+	toggle("as many boot as may", 3, func(w *world) bool { return w.v.QueuePosition != nil },
+		func(w *world, p uint64) { w.v.QueuePosition = &QueuePosition{Number: 1 + int(p%100), Booting: 250} }, func(w *world) { w.v.QueuePosition = nil }),
 	{name: "the BareMetalBoot is deleted", weight: 2, when: func(w *world) bool { return w.v.Boot != nil }, do: func(w *world, _ uint64) {
 		w.v.BootDeleting = true
 		if w.v.StrayBoot() != nil {
@@ -306,7 +306,7 @@ var happenings = []happening{
 	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.BootMachineWaits }, do: func(w *world, _ uint64) { w.v.BootMachineWaits = false }},
 	{name: "the provider halts after a write", weight: 5, when: always, do: func(w *world, p uint64) { w.halt = 1 + int(p%3) }},
 	{name: "the provider restarts", weight: 5, when: always, do: func(w *world, _ uint64) { w.restart() }},
-	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideStands = false }},
+	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideSet = false }},
 }
 
 // lots are the happenings, each as often as it weighs.
@@ -412,7 +412,7 @@ func (w *world) everybodyIsDone() {
 	w.v.NotPermitted = ""
 	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.SaidToRun, w.noSecret = "", "", "", "", nil, "", false
 	w.v.BootMachineWaits, w.v.BootHeld = false, false
-	w.v.Line = nil
+	w.v.QueuePosition = nil
 }
 
 // claimable is true when a machine may claim the host by what the provider tells of it.
@@ -453,5 +453,5 @@ func (w *world) restoreBoot() {
 
 // bmcIsWell makes the BMC do what it is told from now on.
 func (w *world) bmcIsWell() {
-	w.mood, w.latency, w.deaf, w.noShutDown, w.stuckMedia, w.noSecret, w.v.BMC.Lacks = obeys, 3*time.Second, false, false, false, false, nil
+	w.mood, w.latency, w.deaf, w.noShutDown, w.stuckMedia, w.noSecret, w.v.BMC.Missing = obeys, 3*time.Second, false, false, false, false, nil
 }

@@ -53,7 +53,7 @@ func (w *world) judgeStep(v View, step Step) {
 		w.breaksf(handsOff, "the object is let go while it is paused")
 	case step.Action == Forget && (!v.Deleting || !v.DeletedForMove && v.Detached == "" && v.Claimed() && !v.NamespaceDeleting):
 		w.breaksf(handsOff, "the object is let go while a machine has the host")
-	case step.Action == RecordHold && step.Held.OffAt != nil && v.Spec.HeldOffAt == nil && !w.unsure && (w.on || !w.changes.IsZero() && w.target):
+	case step.Action == RecordHold && step.Held.OffAt != nil && v.Spec.PowerHoldOffAt == nil && !w.unsure && (w.on || !w.changes.IsZero() && w.target):
 		w.breaksf(recordsAreTrue, "recorded as held off, and it is on or about to be")
 	}
 }
@@ -63,8 +63,8 @@ func (w *world) judgeBoot(v View, step Step) {
 	before, b := v.CurrentBoot(), step.Boot
 	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
 	switch {
-	case begins && v.Line != nil:
-		w.breaksf(inTurn, "it is number %d of those that wait", v.Line.Number)
+	case begins && v.QueuePosition != nil:
+		w.breaksf(inTurn, "it is number %d of those that wait", v.QueuePosition.Number)
 	case (begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout:
 		w.breaksf(inTurn, "it is given up although it stood in line lately")
 	case begins && w.seeded:
@@ -276,16 +276,16 @@ func (w *world) judgeFree(v View, a Action) {
 
 // judgeRunning judges a command to a server that may run its machine: from when that got its bootstrap data.
 func (w *world) judgeRunning(v View, a Action, off, held bool) {
-	owed := v.Spec.HeldSince != nil || len(v.PowerRequests.On) > 0
+	owed := v.Spec.PowerHoldSince != nil || len(v.PowerRequests.On) > 0
 	booting := !v.Provisioned() && v.InFlight()
 	switch {
-	case off && (!held || v.Spec.HeldSince == nil):
+	case off && (!held || v.Spec.PowerHoldSince == nil):
 		w.breaksf(handsOff, "%s to a server that runs its machine, and nobody asked for it, or it is not recorded", a)
-	case off && v.Spec.HeldOffAt != nil:
+	case off && v.Spec.PowerHoldOffAt != nil:
 		w.breaksf(handsOff, "%s to a server that counts as off", a)
 	case a == PowerOn && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
 		w.breaksf(handsOff, "switched on although the machine ran from memory, and is lost")
-	case a == PowerOn && v.Spec.HeldOffAt != nil && v.Provisioned():
+	case a == PowerOn && v.Spec.PowerHoldOffAt != nil && v.Provisioned():
 		w.breaksf(handsOff, "switched on while it counts as off")
 	case a == PowerOn && held && v.Provisioned():
 		w.breaksf(handsOff, "switched on while it is held off")

@@ -129,7 +129,7 @@ var starts = []func(*View){
 	},
 	ran,
 	func(v *View) { ran(v); provisioned(v) },
-	func(v *View) { ran(v); provisioned(v); heldHard(v); heldSince(v) },
+	func(v *View) { ran(v); provisioned(v); heldHard(v); powerHoldSince(v) },
 	func(v *View) { ran(v); provisioned(v); heldBy(v); heldOff(v); v.BMC.Power = v1alpha1.PowerOff },
 	func(v *View) {
 		ran(v)
@@ -289,8 +289,8 @@ func (w *world) perform(v View, step Step) bool {
 	}
 	switch step.Action {
 	case Nothing:
-		if v.AskNow && !v.BMC.Busy {
-			w.v.AskNow = false
+		if v.RetryNow && !v.BMC.Busy {
+			w.v.RetryNow = false
 			return false
 		}
 		return true
@@ -302,9 +302,9 @@ func (w *world) perform(v View, step Step) bool {
 	case ForgetBoot:
 		w.v.Boot, w.v.BootDeleting = nil, false
 	case RecordHold:
-		w.v.Spec.HeldSince, w.v.Spec.HeldOffAt = step.Held.Since, step.Held.OffAt
+		w.v.Spec.PowerHoldSince, w.v.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt
 		if step.Held.Since == nil {
-			w.v.BMC.FirstShutDownAt, w.v.BMC.OffUnheardAt = time.Time{}, time.Time{}
+			w.v.BMC.FirstShutDownAt, w.v.BMC.OffUnansweredAt = time.Time{}, time.Time{}
 		}
 	case RecordCleaning:
 		w.v.BMC.CleanedAt, w.v.BMC.CleanUpFailures, w.v.BMC.CleanUpError = time.Time{}, 0, ""
@@ -345,7 +345,7 @@ func (w *world) drop(key string) {
 
 func (w *world) release(step Step) {
 	spec := &w.v.Spec
-	spec.ConsumerRef, spec.PowerHolds, spec.HeldSince, spec.HeldOffAt, spec.CleaningStartedAt = nil, nil, nil, nil, nil
+	spec.ConsumerRef, spec.PowerHolds, spec.PowerHoldSince, spec.PowerHoldOffAt, spec.CleaningStartedAt = nil, nil, nil, nil, nil
 	if spec.Quarantine == nil {
 		spec.Quarantine = step.Quarantine
 	}
@@ -359,7 +359,7 @@ func (w *world) submit(v View, action Action) {
 	if w.job != nil {
 		w.breaksf(handsOff, "%s while the BMC is busy with %s", action, w.job.action)
 	}
-	w.v.AskNow = false
+	w.v.RetryNow = false
 	took := time.Second
 	if w.mood == away {
 		took = 5 * time.Second
@@ -477,13 +477,13 @@ func (w *world) standsInLine() bool {
 
 // restart is a provider that begins anew: all that is only in memory is gone. What its job did to the BMC, it did.
 func (w *world) restart() {
-	w.v.BMC = BMC{Lacks: w.v.BMC.Lacks, OverrideStands: !w.netAt.IsZero()}
+	w.v.BMC = BMC{Missing: w.v.BMC.Missing, OverrideSet: !w.netAt.IsZero()}
 	w.job, w.failures = nil, 0
 }
 
 // eraseStatus takes away what stood in the status.
 func (w *world) eraseStatus() {
-	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideStands = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
+	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
 }
 
 // toRest lets time pass until the host rests.
@@ -518,14 +518,14 @@ func (w *world) rests() bool {
 		return foreign
 	case StateBooting:
 		return unasked
-	case StateHeld:
-		return len(v.holds()) > 0 && v.Spec.HeldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
+	case StatePowerHold:
+		return len(v.holds()) > 0 && v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
 	case StateReported:
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:
 		return v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
 	case StateFree:
-		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Lacks) > 0 || v.doubled()))
+		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.doubled()))
 	case StateWaiting:
 		return w.last.Reason != v1alpha1.ReasonPreparing
 	default:

@@ -130,9 +130,9 @@ func (s *Server) saw(x *exchange, what result) {
 	switch {
 	case what == noNetwork || what == untrusted:
 	case x.file != "" && what == answered:
-		s.Booter.Saw(x.request.ClientHWAddr, pxe.StageDHCP, addrOf(x.reply.YourIPAddr), x.client.String())
+		s.Booter.ObserveStage(x.request.ClientHWAddr, pxe.StageDHCP, addrOf(x.reply.YourIPAddr), x.client.String())
 	case x.client.Boots() && x.request.OpCode == dhcpv4.OpcodeBootRequest:
-		s.Booter.Saw(x.request.ClientHWAddr, pxe.StageFirmware, netip.Addr{}, x.client.String())
+		s.Booter.ObserveStage(x.request.ClientHWAddr, pxe.StageFirmware, netip.Addr{}, x.client.String())
 	}
 }
 

@@ -184,9 +184,9 @@ func (s *Server) saw(x *exchange, what result) {
 	client := x.client.String() + " over IPv6"
 	switch {
 	case x.url != "" && what == answered:
-		s.Booter.Saw(x.mac, pxe.StageDHCP, x.address, client)
+		s.Booter.ObserveStage(x.mac, pxe.StageDHCP, x.address, client)
 	case x.mac != nil && x.client.Boots():
-		s.Booter.Saw(x.mac, pxe.StageFirmware, netip.Addr{}, client)
+		s.Booter.ObserveStage(x.mac, pxe.StageFirmware, netip.Addr{}, client)
 	}
 }
 

@@ -113,8 +113,8 @@ func (b *Booter) Script(_ context.Context, _ net.HardwareAddr, from netip.Addr) 
 	return pxe.Script{Title: "test", CommandLine: "quiet", Files: b.Answer.Files, SeedPath: pxe.SeedPath("dc/h", b.Token)}, b.Err
 }
 
-// Seed returns Data for Token.
-func (b *Booter) Seed(_ context.Context, host, token, _ string, _ netip.Addr) (seed.Data, error) {
+// BootstrapData returns Data for Token.
+func (b *Booter) BootstrapData(_ context.Context, host, token, _ string, _ netip.Addr) (seed.Data, error) {
 	if host != "dc/h" || token != b.Token {
 		return seed.Data{}, pxe.ErrRefused
 	}
@@ -132,15 +132,15 @@ func (b *Booter) Report(_ context.Context, host, token string, _ pxe.Outcome, _ 
 	return b.Err
 }
 
-// Saw records a stage.
-func (b *Booter) Saw(_ net.HardwareAddr, stage pxe.Stage, _ netip.Addr, _ string) {
+// ObserveStage records a stage.
+func (b *Booter) ObserveStage(_ net.HardwareAddr, stage pxe.Stage, _ netip.Addr, _ string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stages = append(b.stages, stage)
 }
 
-// Failed records a failure.
-func (b *Booter) Failed(_ net.HardwareAddr, err error) {
+// ObserveFailure records a failure.
+func (b *Booter) ObserveFailure(_ net.HardwareAddr, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = append(b.failures, err)

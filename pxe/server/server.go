@@ -82,8 +82,8 @@ type Server struct {
 	// DHCPMetrics and DHCP6Metrics count what becomes of requests. Nil counts nothing.
 	DHCPMetrics  *dhcp.Metrics
 	DHCP6Metrics *dhcp6.Metrics
-	// Turns say who has to wait for others of its network: see NewTurns. Nil lets everybody boot at once.
-	Turns *pxe.Turns
+	// BootSlots say who has to wait for others of its network: see NewBootSlots. Nil lets everybody boot at once.
+	BootSlots *pxe.BootSlots
 
 	problem atomic.Pointer[error] // what keeps it from being ready, nil before it started
 }
@@ -167,7 +167,7 @@ func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifa
 	}
 	return s.startHTTP(ctx, group, &pxe.Handler{
 		Booter: s.Booter, Artifacts: cache, Loaders: loaders, Log: s.Log.WithName("http"), BaseURL: s.baseURL, SecureURL: s.secureURL(),
-		Turns: s.Turns, Network: s.networkOf,
+		BootSlots: s.BootSlots, Network: s.networkOf,
 	})
 }
 
@@ -181,13 +181,13 @@ func (s *Server) networkOf(local, from netip.Addr) string {
 	return bootconfig.NetworkOf(s.Config.Networks, local, from).Name
 }
 
-// NewTurns returns turns that let as many servers of each network boot at once as its MaxBoots says.
-func NewTurns(networks []bootconfig.Network, booter pxe.Booter) *pxe.Turns {
+// NewBootSlots returns turns that let as many servers of each network boot at once as its MaxBoots says.
+func NewBootSlots(networks []bootconfig.Network, booter pxe.Booter) *pxe.BootSlots {
 	most := map[string]int{}
 	for _, n := range networks {
 		most[n.Name] = n.MaxBoots
 	}
-	return pxe.NewTurns(most, booter)
+	return pxe.NewBootSlots(most, booter)
 }
 
 // tftp serves the boot loaders, and what GRUB asks for first.
@@ -205,7 +205,7 @@ func (s *Server) tftp(loaders *loader.Set) *tftp.Server {
 			return nil, false
 		},
 		Fetched: func(mac net.HardwareAddr, from netip.Addr, file string) {
-			s.Booter.Saw(mac, pxe.StageLoader, from, "TFTP "+file)
+			s.Booter.ObserveStage(mac, pxe.StageLoader, from, "TFTP "+file)
 		},
 	}
 }

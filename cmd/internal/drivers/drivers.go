@@ -13,7 +13,7 @@ import (
 )
 
 // All returns the drivers by URL scheme, for bmc.NewPool. permit is which addresses BMCs may have.
-func All(permit bmc.Permit) map[string]bmc.Driver {
+func All(permit bmc.AllowList) map[string]bmc.Driver {
 	all := (&bmclib.Driver{Permit: permit}).Drivers()
 	overRedfish := (&redfish.Driver{Permit: permit}).Driver()
 	all[redfish.Scheme], all[redfish.SchemeInsecure] = overRedfish, overRedfish

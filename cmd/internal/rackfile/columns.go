@@ -115,7 +115,7 @@ func (d *draft) setBMC(cell string) error {
 	if strings.Contains(cell, "@") {
 		return errors.New("the URL holds credentials: write them into the columns username and password")
 	}
-	known := drivers.All(bmc.Permit{})
+	known := drivers.All(bmc.AllowList{})
 	u, err := url.Parse(cell)
 	switch {
 	case err != nil || u.Scheme == "" || u.Hostname() == "":

@@ -60,7 +60,7 @@ func register(t *testing.T, stages ...v1alpha1.BootStage) (namespace string) {
 		}
 		env.Create(t, h, boot)
 		if machine != "" {
-			g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.StageNow(boot, stages[number-1]))).To(Succeed())
+			g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStage(boot, stages[number-1]))).To(Succeed())
 		}
 	}
 	return namespace

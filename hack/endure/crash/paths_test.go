@@ -264,8 +264,8 @@ func remediate(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 	r.settled(r.provisioned)
 	h, s := r.host()
 	g.Expect(h.Spec.PowerHolds).To(BeEmpty())
-	g.Expect(h.Spec.HeldSince).To(BeNil())
-	g.Expect(h.Spec.HeldOffAt).To(BeNil())
+	g.Expect(h.Spec.PowerHoldSince).To(BeNil())
+	g.Expect(h.Spec.PowerHoldOffAt).To(BeNil())
 	g.Expect(h.Spec.Quarantine).To(BeNil())
 	g.Expect(s.On()).To(BeTrue())
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.machine()}}

@@ -33,7 +33,7 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 	f := hostFacts{
 		exists: true, deleting: !h.DeletionTimestamp.IsZero(), detached: h.Annotations[v1alpha1.DetachedAnnotation] != "",
 		external: spec.ExternallyProvisioned, maintained: spec.Maintenance != nil, tainted: len(spec.Taints) > 0, uid: string(h.UID),
-		phase: h.Status.Phase, power: spec.Power, held: spec.HeldSince != nil, heldOff: spec.HeldOffAt != nil, cleaning: spec.CleaningStartedAt != nil,
+		phase: h.Status.Phase, power: spec.Power, held: spec.PowerHoldSince != nil, heldOff: spec.PowerHoldOffAt != nil, cleaning: spec.CleaningStartedAt != nil,
 		wanted: len(spec.PowerHolds) > 0, boots: spec.Boots,
 	}
 	_, f.blocked = h.Annotations[v1alpha1.BlockMoveAnnotation]
@@ -44,7 +44,7 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 		f.quarantine = spec.Quarantine.Reason
 	}
 	for name := range h.Annotations {
-		for _, prefix := range []string{v1alpha1.HoldOffPrefix, v1alpha1.ForceHoldOffPrefix, v1alpha1.PowerCyclePrefix} {
+		for _, prefix := range []string{v1alpha1.PowerHoldPrefix, v1alpha1.ForcePowerHoldPrefix, v1alpha1.PowerCyclePrefix} {
 			f.wanted = f.wanted || strings.HasPrefix(name, prefix)
 		}
 	}
@@ -63,7 +63,7 @@ func (f hostFacts) String() string {
 		what string
 	}{
 		{f.deleting, "deleting"}, {f.detached, "detached"}, {f.external, "external"}, {f.maintained, "maintenance"}, {f.wanted, "power-wanted"},
-		{f.held, "heldSince"}, {f.heldOff, "heldOffAt"}, {f.cleaning, "cleaning"}, {f.blocked, "move-blocked"}, {f.quarantine != "", "quarantine=" + f.quarantine},
+		{f.held, "powerHoldSince"}, {f.heldOff, "powerHoldOffAt"}, {f.cleaning, "cleaning"}, {f.blocked, "move-blocked"}, {f.quarantine != "", "quarantine=" + f.quarantine},
 	} {
 		if is.is {
 			b.WriteString(" " + is.what)

@@ -17,7 +17,7 @@ func underWay(f hostFacts) bool {
 		return true
 	case v1alpha1.PhaseDeleting:
 		return f.consumer == ""
-	case v1alpha1.PhaseHeldOff:
+	case v1alpha1.PhasePowerHold:
 		return !f.wanted
 	default:
 		return f.phase == "" && f.exists

@@ -64,11 +64,11 @@ func detached(h *v1alpha1.BareMetalHost) {
 }
 
 func heldBy(h *v1alpha1.BareMetalHost) {
-	h.Annotations = map[string]string{v1alpha1.HoldOffPrefix + "anna": "a fan"}
+	h.Annotations = map[string]string{v1alpha1.PowerHoldPrefix + "anna": "a fan"}
 }
 
-func held(h *v1alpha1.BareMetalHost)     { h.Spec.HeldSince = &noon }
-func heldOff(h *v1alpha1.BareMetalHost)  { h.Spec.HeldOffAt = &noon }
+func held(h *v1alpha1.BareMetalHost)     { h.Spec.PowerHoldSince = &noon }
+func heldOff(h *v1alpha1.BareMetalHost)  { h.Spec.PowerHoldOffAt = &noon }
 func cleaning(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = &noon }
 func leaving(h *v1alpha1.BareMetalHost)  { h.DeletionTimestamp = &noon }
 

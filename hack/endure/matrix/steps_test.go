@@ -55,7 +55,7 @@ const (
 )
 
 // holder is who holds a server off.
-const holder = v1alpha1.HoldOffPrefix + "anna"
+const holder = v1alpha1.PowerHoldPrefix + "anna"
 
 func goOn(l *life) { l.letGo() }
 
@@ -87,7 +87,7 @@ func release(point string) func(*life) {
 	}
 }
 
-func bringHeldOff(l *life) {
+func powerOffForHold(l *life) {
 	provision(l)
 	l.holdAt("reset GracefulShutdown")
 	l.powerWanted()
@@ -101,7 +101,7 @@ func (l *life) endHold() {
 	if _, held := l.host().Annotations[holder]; !held {
 		return
 	}
-	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.HeldOffAt).NotTo(BeNil()) })
+	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
 	l.Expect(l.server.On()).To(BeFalse())
 	l.modify(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, holder) })
 }
@@ -130,7 +130,7 @@ var steps = []step{
 		l.Eventually(func() *metav1.Time { return l.record().Spec.ReportedAt }, patience).ShouldNot(BeNil(), func() string { return l.story() })
 	}, rests, endProvisioned, 1},
 	{running, provision, rests, endProvisioned, 1},
-	{heldOff, bringHeldOff, goOn, endProvisioned, 2},
+	{heldOff, powerOffForHold, goOn, endProvisioned, 2},
 	{releasing, release("reset GracefulShutdown"), goOn, endReleased, 1},
 	{cleaning, release("override None"), goOn, endReleased, 1},
 	{quarantined, func(l *life) {

@@ -12,7 +12,7 @@ import (
 func (s *soak) holdOne(ctx context.Context) bool {
 	h, after := s.pick("hold", s.runs), s.seconds(5, 25)
 	if h != nil {
-		name := v1alpha1.HoldOffPrefix + "anna"
+		name := v1alpha1.PowerHoldPrefix + "anna"
 		s.forAWhile(ctx, h, after, annotate(name, "anna changes a fan"), annotate(name, ""))
 	}
 	return h != nil

@@ -1,0 +1,203 @@
+package host
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// TestReach: a Secret that was touched is no new Secret.
+func TestReach(t *testing.T) {
+	g := NewWithT(t)
+	endpoint := func(host, password string) *bmc.Endpoint {
+		return &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: host}, Username: "u", Password: password, CA: []byte("ca")}
+	}
+	h := &hostFacts{}
+	first := endpoint("a", "wrong")
+	h.reach(first, "1")
+	h.ended(failed(bmc.Unauthorized, "refused"), time.Now())
+	h.reach(endpoint("a", "wrong"), "2")
+	g.Expect(h.secrets).To(Equal("2"), "it is not read again")
+	g.Expect(h.endpoint).To(BeIdenticalTo(first), "a job that runs is not lost")
+	g.Expect(h.bmc.Problem).NotTo(BeNil())
+	g.Expect(h.failures).To(Equal(1))
+
+	h.bmc.Inspected = true
+	h.reach(endpoint("a", "right"), "3")
+	g.Expect(h.bmc.Problem).To(BeNil())
+	g.Expect(h.bmc.Inspected).To(BeTrue())
+
+	h.bmc.Busy, h.since, h.override = true, time.Now(), &v1alpha1.BootOverrideStatus{}
+	h.reach(endpoint("b", "right"), "4")
+	g.Expect(h.bmc).To(Equal(lifecycle.BMC{Busy: true}), "another server, and the job at the old one is not over")
+	h.seed(withStatus(&v1alpha1.BMCStatus{Protocol: "that of the other server"}), nil, time.Now())
+	g.Expect(h.bmcStatus()).To(BeNil())
+}
+
+// TestOperations: an operation is the last one from when it begins. While it is tried again, what went wrong before stays readable.
+func TestOperations(t *testing.T) {
+	g := NewWithT(t)
+	h, noon := &hostFacts{}, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	h.began(lifecycle.ReadPower, noon)
+	g.Expect(h.bmc.Busy).To(BeTrue())
+	g.Expect(h.lastOperation()).To(BeNil(), "a look at the power is none")
+	h.began(lifecycle.PowerOn, noon)
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: kept(noon)}))
+	h.rests()
+	h.operated("PowerOn", noon, noon.Add(time.Second), errors.New("no answer"))
+	g.Expect(h.lastOperation().Outcome).To(Equal(v1alpha1.OperationFailed))
+	h.began(lifecycle.PowerOn, noon.Add(time.Minute))
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: kept(noon.Add(time.Minute)), Message: "no answer"}))
+	h.began(lifecycle.ForceOff, noon.Add(time.Minute))
+	g.Expect(h.lastOperation().Message).To(BeEmpty())
+	h.rests()
+	g.Expect(h.bmc.Busy).To(BeFalse())
+	g.Expect(h.lastOperation().Name).To(Equal("PowerOn"))
+}
+
+// TestSeed: the status is taken over once, and from then on written from what is known.
+func TestSeed(t *testing.T) {
+	g := NewWithT(t)
+	h := &hostFacts{}
+	status := &v1alpha1.BMCStatus{Protocol: "p", Capabilities: []string{"BootPXE"}, BootOverride: &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE"}}
+	h.seed(withStatus(status), nil, time.Now())
+	g.Expect(h.bmcStatus()).To(Equal(status))
+	g.Expect(h.bmc.OverrideSet).To(BeTrue())
+	view := lifecycle.View{Furthest: v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP}}
+	view.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
+	view.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c"}
+	h.sawStages(view)
+	g.Expect(h.override.Worked).To(BeFalse(), "it was for another attempt")
+	view.Boot.Number = 2
+	h.sawStages(view)
+	g.Expect(h.override.Worked).To(BeTrue())
+	h.seed(withStatus(status), nil, time.Now())
+	g.Expect(h.override.Worked).To(BeTrue())
+	g.Expect(status.BootOverride.Worked).To(BeFalse(), "it is the cache's")
+}
+
+// TestLacking: legacy firmware knows no HTTP boot.
+func TestLacking(t *testing.T) {
+	g := NewWithT(t)
+	can := []string{"PowerOn", "ForceOff", "BootHTTP"}
+	g.Expect(lacking(can, v1alpha1.BootModeUEFI)).To(BeEmpty())
+	g.Expect(lacking(can, v1alpha1.BootModeUEFISecureBoot)).To(BeEmpty())
+	g.Expect(lacking(can, v1alpha1.BootModeLegacy)).To(ConsistOf("BootPXE"))
+	g.Expect(lacking(append(can, "BootPXE"), v1alpha1.BootModeLegacy)).To(BeEmpty())
+}
+
+// verbose is what a BMC may say: more than anybody wants to read, and no text.
+var verbose = strings.Repeat("\xff\u00e4", 2000)
+
+// TestClip: whatever a BMC says, the API server takes the status.
+func TestClip(t *testing.T) {
+	g := NewWithT(t)
+	h := hardwareOf(bmc.Inventory{
+		Model: verbose, Facts: []bmc.Fact{{Name: bmc.FactCPU, State: bmc.FactKnown, Source: verbose, Message: verbose}}, DIMMs: make([]bmc.DIMM, 1000),
+		Disks: slices.Repeat([]bmc.Disk{{Name: verbose, Health: bmc.Health(verbose)}}, 1000),
+		NICs:  make([]bmc.NIC, 1000), Devices: make([]bmc.Device, 1000), PowerSupplies: make([]bmc.PowerSupply, 1000),
+	})
+	for _, n := range []int{len(h.DIMMs), len(h.Disks), len(h.NICs), len(h.Devices), len(h.PowerSupplies)} {
+		g.Expect(n).To(Equal(256))
+	}
+	for _, text := range []string{h.Model, h.Facts[0].Source, h.Facts[0].Message, h.Disks[0].Name, h.Disks[0].Health} {
+		g.Expect(len(text)).To(And(BeNumerically("<=", 256), BeNumerically(">", 250)))
+	}
+	facts := &hostFacts{}
+	facts.operated("Inspect", time.Now(), time.Now(), failed(bmc.Failed, verbose))
+	g.Expect(len(facts.operation.Message)).To(BeNumerically("<=", 1024))
+	facts.ended(failed(bmc.Unauthorized, verbose), time.Now())
+	g.Expect(facts.bmc.Problem.Message).To(And(ContainSubstring(v1alpha1.RetryBMCAnnotation), Satisfy(func(s string) bool { return len(s) <= 1024 })))
+
+	host := &v1alpha1.BareMetalHost{}
+	host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	setConditions(host, lifecycle.View{Spec: host.Spec, BMC: lifecycle.BMC{Problem: &lifecycle.BMCProblem{Reason: "R", Message: verbose}}},
+		lifecycle.Step{Reason: "R", Message: verbose})
+	g.Expect(host.Status.Conditions).NotTo(BeEmpty())
+	g.Expect(host.Status.Conditions).To(HaveEach(Satisfy(func(c metav1.Condition) bool { return len(c.Message) <= 1024 })))
+}
+
+// TestCommandUnheard: a command counts, whose answer was lost or an error, for as much as it may have done: a server that was to be switched on is no
+// server that is off, and one that was to be switched off is owed its power until it was seen off, or long enough on.
+func TestCommandUnheard(t *testing.T) {
+	lost, refused := failed(bmc.Unreachable, "no answer"), failed(bmc.Failed, "no")
+	for name, test := range map[string]struct {
+		command lifecycle.Command
+		err     error
+		last    lifecycle.Command
+		unheard bool
+	}{
+		"on":           {lifecycle.CommandPowerOn, nil, lifecycle.CommandPowerOn, false},
+		"on, lost":     {lifecycle.CommandPowerOn, lost, lifecycle.CommandPowerOn, false},
+		"on, refused":  {lifecycle.CommandPowerOn, refused, lifecycle.CommandPowerOn, false},
+		"off":          {lifecycle.CommandForceOff, nil, lifecycle.CommandForceOff, false},
+		"off, lost":    {lifecycle.CommandForceOff, lost, "", true},
+		"off, refused": {lifecycle.CommandForceOff, refused, "", false},
+		"down":         {lifecycle.CommandShutDown, nil, lifecycle.CommandShutDown, false},
+		"down, lost":   {lifecycle.CommandShutDown, lost, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r, j := bench(t)
+			renewed := *j.endpoint
+			renewed.Password = "new" // it was rotated meanwhile: the server is the same
+			r.facts.with(j.key, func(h *hostFacts) { h.reach(&renewed, "2") })
+			g.Expect(errors.Is(r.command(j, test.command, test.err), test.err)).To(BeTrue())
+			learned := r.facts.get(j.key).bmc
+			g.Expect(learned.LastPower).To(Equal(test.last))
+			g.Expect(!learned.OffUnansweredAt.IsZero()).To(Equal(test.unheard))
+			r.facts.with(j.key, func(h *hostFacts) { h.sawPower(bmc.PowerOff, r.Clock.Now()) })
+			g.Expect(r.facts.get(j.key).bmc.OffUnansweredAt).To(BeZero())
+		})
+	}
+}
+
+func withStatus(status *v1alpha1.BMCStatus) *v1alpha1.BareMetalHost {
+	return &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{BMC: status}}
+}
+
+// TestSeedInventory: an inventory that was read before the process started is not read again, unless it may be another server's.
+func TestSeedInventory(t *testing.T) {
+	now := time.Now()
+	read := metav1.NewTime(now.Add(-time.Hour).Truncate(time.Second))
+	known := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
+		h := withStatus(&v1alpha1.BMCStatus{InspectedAt: &read})
+		h.Generation, h.Status.ObservedGeneration, h.Status.Hardware = 7, 7, &v1alpha1.Hardware{SystemUUID: "u"}
+		change(h)
+		return h
+	}
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.BareMetalHost)
+		want   time.Time
+	}{
+		"as it was":                {func(*v1alpha1.BareMetalHost) {}, read.Time},
+		"the spec changed since":   {func(h *v1alpha1.BareMetalHost) { h.Generation++ }, time.Time{}},
+		"without an inventory":     {func(h *v1alpha1.BareMetalHost) { h.Status.Hardware = nil }, time.Time{}},
+		"without the time":         {func(h *v1alpha1.BareMetalHost) { h.Status.BMC.InspectedAt = nil }, time.Time{}},
+		"the clock was set back":   {func(h *v1alpha1.BareMetalHost) { h.Status.BMC.InspectedAt = new(metav1.NewTime(now.Add(time.Hour))) }, time.Time{}},
+		"the status was erased":    {func(h *v1alpha1.BareMetalHost) { h.Status = v1alpha1.BareMetalHostStatus{} }, time.Time{}},
+		"of a host that was moved": {func(h *v1alpha1.BareMetalHost) { h.Status, h.Generation = v1alpha1.BareMetalHostStatus{}, 1 }, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			h, host := &hostFacts{}, known(c.change)
+			h.seed(host, nil, now)
+			g.Expect(h.bmc.Inspected).To(Equal(!c.want.IsZero()))
+			g.Expect(h.bmc.InspectedAt).To(BeTemporally("==", c.want))
+			g.Expect(h.hardware).To(Equal(host.Status.Hardware), "which server it was is known also where it is read anew")
+			if h.description != nil {
+				g.Expect(h.description.InspectedAt != nil).To(Equal(h.bmc.Inspected), "the next process reads it anew too if this one does not come to it")
+			}
+		})
+	}
+}

@@ -1,0 +1,212 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// Consumer is the machine that has a host, and what belongs to it. What is not there is nil.
+type Consumer struct {
+	BareMetalMachine *v1alpha1.BareMetalMachine
+	Machine          *clusterv1.Machine
+	Cluster          *clusterv1.Cluster
+}
+
+// GetConsumer reads the machine that has a host. It returns nil for a free host. An error means that it is not known who has
+// the host: nothing may be done to it then.
+func GetConsumer(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost) (*Consumer, error) {
+	if host.Spec.ConsumerRef == nil {
+		return nil, nil //nolint:nilnil // nobody is a valid answer
+	}
+	consumer := &Consumer{}
+	var machine v1alpha1.BareMetalMachine
+	err := c.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine)
+	if err != nil {
+		return consumer, client.IgnoreNotFound(err)
+	}
+	consumer.BareMetalMachine = &machine
+	if consumer.Machine, err = util.GetOwnerMachine(ctx, c, machine.ObjectMeta); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	name := machine.Labels[clusterv1.ClusterNameLabel]
+	if name == "" && consumer.Machine != nil {
+		name = consumer.Machine.Spec.ClusterName
+	}
+	if name == "" {
+		return consumer, nil
+	}
+	if consumer.Cluster, err = util.GetClusterByName(ctx, c, host.Namespace, name); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	return consumer, nil
+}
+
+// BootstrapSecretName returns the name of the Secret that holds the machine's bootstrap data, empty while there is none.
+func (c *Consumer) BootstrapSecretName() string {
+	if c == nil || c.Machine == nil {
+		return ""
+	}
+	return ptr.Deref(c.Machine.Spec.Bootstrap.DataSecretName, "")
+}
+
+// Objects returns the Machine and the BareMetalMachine, those of them that are there.
+func (c *Consumer) Objects() []metav1.Object {
+	var objects []metav1.Object
+	if c != nil && c.Machine != nil {
+		objects = append(objects, c.Machine)
+	}
+	if c != nil && c.BareMetalMachine != nil {
+		objects = append(objects, c.BareMetalMachine)
+	}
+	return objects
+}
+
+func (c *Consumer) view() *lifecycle.Consumer {
+	if c == nil {
+		return nil
+	}
+	m := c.BareMetalMachine
+	if m == nil {
+		return &lifecycle.Consumer{}
+	}
+	_, moved := m.Annotations[v1alpha1.DeleteForMoveAnnotation]
+	return &lifecycle.Consumer{
+		Found: true, Deleting: !m.DeletionTimestamp.IsZero(), DeletedForMove: moved && !m.DeletionTimestamp.IsZero(),
+		DeletingSince: ptr.Deref(m.DeletionTimestamp, metav1.Time{}).Time,
+		OwnerDeleting: c.Machine != nil && !c.Machine.DeletionTimestamp.IsZero() || c.Cluster != nil && !c.Cluster.DeletionTimestamp.IsZero(),
+		ClusterFound:  c.Cluster != nil, Paused: c.Cluster != nil && annotations.IsPaused(c.Cluster, m),
+		ProviderID: m.Spec.ProviderID, BootstrapReady: c.BootstrapSecretName() != "", Persistence: m.Spec.Boot.Persistence,
+	}
+}
+
+// GetBoot reads the record of a host's last boot, which has the host's name. It returns nil when there is none.
+func GetBoot(ctx context.Context, c client.Reader, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
+	boot := &v1alpha1.BareMetalBoot{}
+	switch err := c.Get(ctx, host, boot); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // none is a valid answer
+	case err != nil:
+		return nil, fmt.Errorf("read the host's BareMetalBoot: %w", err)
+	default:
+		return boot, nil
+	}
+}
+
+// View returns what is known of a host through the API. boot is nil where there is none. The host controller adds what is known through the BMC.
+func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *Consumer, now time.Time) lifecycle.View {
+	_, moved := host.Annotations[v1alpha1.DeleteForMoveAnnotation]
+	_, askNow := host.Annotations[v1alpha1.RetryBMCAnnotation]
+	_, blocked := host.Annotations[v1alpha1.BlockMoveAnnotation]
+	view := lifecycle.View{
+		Now: now, Namespace: host.Namespace, Name: host.Name, Spec: host.Spec,
+		Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: moved && !host.DeletionTimestamp.IsZero(),
+		Paused: annotations.HasPaused(host), RetryNow: askNow, MoveBlocked: blocked, Consumer: consumer.view(),
+		Detached: said(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: said(host, v1alpha1.ReleaseUnfencedAnnotation), PowerRequests: powerRequests(host),
+		PowerOffProvider: said(host, v1alpha1.PowerOffProviderAnnotation),
+	}
+	if boot == nil {
+		return view
+	}
+	view.Boot, view.BootDeleting, view.WaitedAt = &boot.Spec, !boot.DeletionTimestamp.IsZero(), WaitedAt(boot)
+	view.BootHeld = view.BootDeleting && !controllerutil.ContainsFinalizer(boot, v1alpha1.BootFinalizer)
+	for _, s := range boot.Status.Stages {
+		switch {
+		case s.Number != boot.Spec.Number || s.Stage == v1alpha1.StageStarted:
+			continue
+		case s.Stage == v1alpha1.StageRestarted:
+			view.RestartedAt = s.Time.Time
+		case s.Stage == v1alpha1.StageNodeLost:
+			view.NodeLostAt = s.Time.Time
+		case stageRank(s.Stage) > stageRank(view.Furthest.Stage):
+			view.Furthest = s
+		}
+	}
+	if view.CurrentBoot() != nil { // the Node of a boot whose claim ended is not that of the host any more
+		view.Node = NodeOf(boot)
+	}
+	if p := Problem(boot); p != nil {
+		view.Problem = &p.BootFailure
+	}
+	return view
+}
+
+// Problem returns what keeps the boot server from serving a boot, nil if nothing does: a problem is over when the boot went on.
+func Problem(boot *v1alpha1.BareMetalBoot) *v1alpha1.BootProblem {
+	p := boot.Status.Problem
+	if p == nil || p.Number != boot.Spec.Number || p.Time.Before(&boot.Spec.StartedAt) {
+		return nil
+	}
+	for _, s := range boot.Status.Stages {
+		if s.Number == boot.Spec.Number && s.Stage != v1alpha1.StageStarted && p.Time.Before(&s.Time) {
+			return nil
+		}
+	}
+	return p
+}
+
+// CurrentBoot returns the record of the last boot of a host's claim, nil if there is none.
+func CurrentBoot(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBootSpec {
+	if boot == nil {
+		return nil
+	}
+	return lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
+}
+
+// said returns what a person wrote into an annotation, in words also when that is nothing; empty without it.
+func said(host *v1alpha1.BareMetalHost, annotation string) string {
+	value, ok := host.Annotations[annotation]
+	if !ok {
+		return ""
+	}
+	return Clip(cmp.Or(strings.TrimSpace(value), "the annotation does not say who wants it, nor why"), MaxText)
+}
+
+// powerRequests returns what people want of a server's power, in the order of their annotations.
+func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
+	var r lifecycle.PowerRequests
+	for _, annotation := range slices.Sorted(maps.Keys(host.Annotations)) {
+		soft, isSoft := strings.CutPrefix(annotation, v1alpha1.PowerHoldPrefix)
+		hard, isHard := strings.CutPrefix(annotation, v1alpha1.ForcePowerHoldPrefix)
+		switch {
+		case isSoft:
+			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: soft, Reason: said(host, annotation)})
+		case isHard:
+			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: hard, Reason: said(host, annotation), Force: true})
+		case strings.HasPrefix(annotation, v1alpha1.PowerCyclePrefix):
+			r.Cycles = append(r.Cycles, annotation)
+		case strings.HasPrefix(annotation, v1alpha1.PowerOnPrefix):
+			r.On = append(r.On, annotation)
+		default:
+			continue
+		}
+		r.All = append(r.All, annotation)
+	}
+	return r
+}
+
+var stages = []v1alpha1.BootStage{
+	v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageData,
+	v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
+	v1alpha1.StageRestarted, v1alpha1.StageNodeLost,
+}
+
+// stageRank orders the stages of a boot. No stage ranks below the first.
+func stageRank(stage v1alpha1.BootStage) int { return slices.Index(stages, stage) }

@@ -1,0 +1,86 @@
+package controllers_test
+
+import (
+	"strconv"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+)
+
+func version(uid string, n int) *v1alpha1.BareMetalHost {
+	return &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "dc", Name: "h", UID: types.UID(uid), ResourceVersion: strconv.Itoa(n), ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+	}}
+}
+
+// TestNewest: what was written is read until the cache shows it, or somebody else's write.
+func TestNewest(t *testing.T) {
+	g := NewWithT(t)
+	var n controllers.WriteCache[*v1alpha1.BareMetalHost]
+	n.Record(version("a", 2))
+	g.Expect(n.Read(version("a", 1)).ResourceVersion).To(Equal("1"), "it was not read before it was written")
+	n.Record(version("a", 1))
+	n.Record(version("a", 3))
+	n.Record(version("a", 5))
+	for _, cached := range []int{1, 3} {
+		read := n.Read(version("a", cached))
+		g.Expect(read.ResourceVersion).To(Equal("5"))
+		g.Expect(read.ManagedFields).To(BeNil())
+		read.Name = "changed"
+	}
+	g.Expect(n.Read(version("b", 1)).UID).To(BeEquivalentTo("b"), "another object of the name")
+	g.Expect(n.Read(version("a", 1)).ResourceVersion).To(Equal("1"))
+	n.Record(version("a", 5))
+	g.Expect(n.Read(version("a", 4)).ResourceVersion).To(Equal("4"), "somebody else's")
+	n.Record(version("a", 6))
+	n.Forget(types.NamespacedName{Namespace: "dc", Name: "h"})
+	g.Expect(n.Read(version("a", 4)).ResourceVersion).To(Equal("4"))
+}
+
+// TestPropertyNewest: what is read is never older than what the cache shows, nor than what was written since the cache showed what was decided upon,
+// as long as nobody else writes.
+func TestPropertyNewest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var n controllers.WriteCache[*v1alpha1.BareMetalHost]
+		server, cache := 1, 1
+		versions := []int{1} // as the watch brings them
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			foreign := false
+			for _, v := range versions {
+				foreign = foreign || v < 0
+			}
+			read, err := strconv.Atoi(n.Read(version("a", cache)).ResourceVersion)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if read < cache || !foreign && read != server {
+				t.Fatalf("read %d, the cache shows %d, the API server has %d", read, cache, server)
+			}
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0: // it writes, as the lock lets it
+				if read == server {
+					server++
+					versions = append(versions, server)
+					n.Record(version("a", server))
+				}
+			case 1:
+				if rapid.Bool().Draw(t, "foreign") {
+					server++
+					versions = append(versions, -server)
+				}
+			default: // the watch goes on
+				if len(versions) > 1 {
+					versions = versions[1:]
+					cache = max(versions[0], -versions[0])
+					versions[0] = cache
+				}
+			}
+		}
+	})
+}

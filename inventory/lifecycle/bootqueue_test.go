@@ -1,0 +1,117 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+func inLine(v *View) { v.QueuePosition = &QueuePosition{Number: 37, Booting: 250} }
+
+// TestLineTells: who waits to boot is told its place, what it waits for, and by which flag that is set.
+func TestLineTells(t *testing.T) {
+	g := NewWithT(t)
+	step := Next(claimedView(inLine, func(v *View) { v.Spec.FailureDomain = "rack-1" }), DefaultSettings())
+	g.Expect(step.Message).To(Equal(`Number 37 of those that wait to boot: 250 hosts of failure domain "rack-1" boot already (--boot-concurrency)`))
+	g.Expect(step.Again).To(Equal(noon.Add(30 * time.Second)))
+	step = Next(claimedView(inLine), DefaultSettings())
+	g.Expect(step.Message).To(ContainSubstring("250 hosts without a failure domain boot already"))
+
+	late := bootingView(poweredOn, expired, inLine)
+	step = Next(late, DefaultSettings())
+	g.Expect(step.Message).To(And(HavePrefix("30m0s after boot attempt 1 began: "), ContainSubstring(". The next attempt waits for its turn. Number 37 of")))
+	progress := BootProgress(late, DefaultSettings(), step)
+	g.Expect(progress.Reason).To(Equal(v1alpha1.ReasonWaitingForBootSlot))
+	g.Expect(progress.Message).To(And(ContainSubstring("Number 37"), Not(ContainSubstring("Awaited until"))), "its deadline is over")
+}
+
+// TestWantsToBoot: who stands in line, and who does not.
+func TestWantsToBoot(t *testing.T) {
+	for name, c := range map[string]struct {
+		view View
+		want bool
+	}{
+		"it could begin":           {claimedView(), true},
+		"it is in line":            {claimedView(inLine), true},
+		"its power was read once":  {claimedView(stale), true},
+		"its BMC is asked":         {claimedView(stale, func(v *View) { v.BMC.Busy = true }), true},
+		"a person has it asked":    {claimedView(func(v *View) { v.RetryNow = true }), true},
+		"its BMC was never asked":  {claimedView(func(v *View) { v.BMC = BMC{} }), false},
+		"its BMC is away":          {claimedView(bmcDown), false},
+		"it is asked again":        {claimedView(bmcDown, func(v *View) { v.Now = v.BMC.Problem.RetryAt }), false},
+		"it was found running":     {claimedView(poweredOn), false},
+		"there is no data":         {claimedView(func(v *View) { v.Consumer.BootstrapReady = false }), false},
+		"it is paused":             {claimedView(func(v *View) { v.Paused = true }), false},
+		"it is in maintenance":     {claimedView(func(v *View) { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "r"} }), false},
+		"it is detached":           {claimedView(func(v *View) { v.Detached = "anna" }), false},
+		"it goes":                  {claimedView(func(v *View) { v.Deleting = true }), false},
+		"its machine goes":         {claimedView(func(v *View) { v.Consumer.Deleting = true }), false},
+		"its machine is not there": {claimedView(func(v *View) { v.Consumer = &Consumer{} }), false},
+		"it has another's MAC":     {claimedView(func(v *View) { v.MACTakenBy = "host-2" }), false},
+		"it boots":                 {bootingView(poweredOn), false},
+		"its attempt is over":      {bootingView(poweredOn, expired), true},
+		"that was the last":        {bootingView(poweredOn, expired, func(v *View) { v.Boot.Attempt = 3 }), false},
+		"over, and its BMC away":   {bootingView(bmcDown, expired), true},
+		"nobody has it":            {freeView(), false},
+	} {
+		if got := WantsToBoot(c.view, DefaultSettings()); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestPropertyWhoBeginsStoodInLine: and who stands in line begins when its turn comes and its power was just read, and not before.
+func TestPropertyWhoBeginsStoodInLine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		before := v
+		inLine(&before)
+		if step := Next(before, DefaultSettings()); StartsBoot(before, step) {
+			t.Fatalf("it begins before its turn: %+v", before)
+		}
+		v.QueuePosition = nil
+		wants := WantsToBoot(v, DefaultSettings())
+		if StartsBoot(v, Next(v, DefaultSettings())) && !wants {
+			t.Fatalf("it begins and stood in no line: %+v", v)
+		}
+		if !wants {
+			return
+		}
+		v.BMC.Busy, v.RetryNow, v.BMC.PowerAt = false, false, latest(v.BMC.PowerAt, v.Now)
+		if step := Next(v, DefaultSettings()); !StartsBoot(v, step) {
+			t.Fatalf("it stood in line, and does not begin: %s of %+v", step.Action, v)
+		}
+		if v.QueuePosition = before.QueuePosition; Next(v, DefaultSettings()).Reason != v1alpha1.ReasonWaitingForBootSlot {
+			t.Fatalf("it stands in line, and does not say so: %+v", v)
+		}
+	})
+}
+
+// TestBootsUntil: a host counts among those that boot from the begin of an attempt to its end, and not for ever.
+func TestBootsUntil(t *testing.T) {
+	g := NewWithT(t)
+	s := DefaultSettings()
+	until := func(changes ...func(*View)) time.Time {
+		v := bootingView(changes...)
+		return v.BootsUntil(s)
+	}
+	deadline := bootingView().Boot.StartedAt.Add(s.BootTimeout)
+	for _, change := range []func(*View){func(*View) {}, seeded, expired, notPoweredOff, func(v *View) { v.Consumer.Deleting = true }, func(v *View) { v.Detached = "anna" }} {
+		want := bootingView(change).Boot.StartedAt.Add(s.BootTimeout + slotGrace)
+		g.Expect(until(change)).To(Equal(want))
+	}
+	g.Expect(until()).To(BeTemporally(">", deadline), "the next attempt comes before that")
+	g.Expect(until(expired, func(v *View) { v.WaitedAt = noon })).To(Equal(noon.Add(s.BootTimeout+slotGrace)), "it stands in the line of its network")
+	for _, change := range []func(*View){
+		reported, func(v *View) { v.Boot = nil }, func(v *View) { v.Spec.ConsumerRef = nil },
+		func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"} },
+		func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} },
+	} {
+		g.Expect(until(change)).To(BeZero())
+	}
+}

@@ -1,0 +1,220 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestPropertyHolds: with a hold a server is never switched on, without one never off, and what is recorded of it is true.
+func TestPropertyHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		step := Next(v, DefaultSettings())
+		if wrong := wrongWithHold(v, step); step.State == StatePowerHold && wrong != "" {
+			t.Fatalf("%s: %s: %+v", step.Action, wrong, v)
+		}
+	})
+}
+
+// wrongWithHold says what is wrong with a step for a host that is held, or was; "" if nothing is.
+func wrongWithHold(v View, step Step) string {
+	held, off := len(v.Spec.PowerHolds) > 0, v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt)
+	switch action := step.Action; {
+	case action == ShutDown || action == ForceOff:
+		if !held || v.Spec.PowerHoldSince == nil || v.Spec.PowerHoldOffAt != nil {
+			return "without a hold, or before it is recorded"
+		}
+	case action == PowerOn:
+		if held || v.Spec.PowerHoldOffAt != nil {
+			return "while it is held, or counts as off"
+		}
+	case action == RecordHold && step.Held.OffAt != nil && (!held || !off):
+		return "recorded as off without having been seen so"
+	case action == RecordHold && step.Held.Since == nil && (held || v.BMC.Power != v1alpha1.PowerOn):
+		return "the record of what is owed to the server is lost"
+	case action.Commands():
+		return "a command that no hold wants"
+	}
+	return ""
+}
+
+// rig is a provisioned server whose host is driven by Next alone, with a clock of its own.
+type rig struct {
+	v       View
+	s       Settings
+	on      bool      // the truth
+	changes time.Time // when on becomes target
+	target  bool
+	latency time.Duration
+
+	pressed bool // somebody switched it on, which was not seen yet
+
+	offCommands, ons, offs int
+}
+
+// tick lets a second pass, and does what Next wants.
+func (r *rig) tick(t rapid.TB) {
+	r.v.Now = r.v.Now.Add(time.Second)
+	if !r.changes.IsZero() && !r.v.Now.Before(r.changes) {
+		if r.on != r.target {
+			if r.on {
+				r.offs++
+			} else {
+				r.ons++
+			}
+		}
+		r.on, r.changes = r.target, time.Time{}
+	}
+	if r.v.Spec.PowerHoldOffAt != nil && r.on && !r.pressed {
+		t.Fatal("it counts as off and is on")
+	}
+	step := Next(r.v, r.s)
+	switch step.Action {
+	case Inspect:
+		r.v.BMC.Inspected, r.v.BMC.InspectedAt = true, r.v.Now
+		r.look()
+	case ReadPower:
+		r.look()
+	case RecordHold:
+		r.v.Spec.PowerHoldSince, r.v.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt
+	case ForceOff, ShutDown:
+		r.offCommands++
+		r.command(map[Action]Command{ForceOff: CommandForceOff, ShutDown: CommandShutDown}[step.Action], false)
+		if step.Action == ShutDown && r.v.BMC.FirstShutDownAt.IsZero() {
+			r.v.BMC.FirstShutDownAt = r.v.Now
+		}
+	case PowerOn:
+		r.command(CommandPowerOn, true)
+		r.v.BMC.FirstShutDownAt = time.Time{}
+	case Nothing:
+	default:
+		t.Fatalf("unexpected %s in %s", step.Action, step.State)
+	}
+}
+
+func (r *rig) command(c Command, on bool) {
+	r.v.BMC.LastPower, r.v.BMC.LastPowerAt = c, r.v.Now
+	r.target, r.changes = on, r.v.Now.Add(r.latency)
+}
+
+func (r *rig) look() {
+	power := v1alpha1.PowerOff
+	if r.on {
+		power = v1alpha1.PowerOn
+	} else {
+		r.v.BMC.FirstShutDownAt = time.Time{}
+	}
+	if r.v.BMC.Power != power {
+		r.v.BMC.Power, r.v.BMC.PowerSince = power, r.v.Now
+	}
+	r.v.BMC.PowerAt = r.v.Now
+}
+
+// TestPropertyHoldIsOnePowerCycle: whenever the hold is taken back, and whenever the provider restarts and forgets what it knows, the server goes off
+// and on once at most, and ends switched on with nothing owed.
+func TestPropertyHoldIsOnePowerCycle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := &rig{v: claimedView(provisioned, poweredOn), s: DefaultSettings(), on: true, latency: time.Duration(rapid.IntRange(0, 15).Draw(t, "latency")) * time.Second}
+		force := rapid.Bool().Draw(t, "force")
+		r.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r", Force: force}}
+		taken := rapid.IntRange(0, 200).Draw(t, "taken back after")
+		restarts := rapid.SliceOfN(rapid.IntRange(0, 400), 0, 4).Draw(t, "restarts")
+		for second := range 900 {
+			if second == taken {
+				r.v.Spec.PowerHolds = nil
+			}
+			for _, at := range restarts {
+				if second == at {
+					r.v.BMC = BMC{}
+				}
+			}
+			r.tick(t)
+		}
+		if r.offs > 1 || r.ons != r.offs || !r.on {
+			t.Fatalf("it went off %d times and on %d times, and ended on: %v", r.offs, r.ons, r.on)
+		}
+		if r.v.Spec.PowerHoldSince != nil || r.v.Spec.PowerHoldOffAt != nil {
+			t.Fatalf("the record is left: %v %v", r.v.Spec.PowerHoldSince, r.v.Spec.PowerHoldOffAt)
+		}
+	})
+}
+
+// TestHeldStaysOff: a server that is held and that somebody switches on does not count as off any more once that is seen, and is switched off
+// again.
+func TestHeldStaysOff(t *testing.T) {
+	r := &rig{v: claimedView(provisioned, poweredOn, heldHard), s: DefaultSettings(), on: true}
+	until := func(what string, done func() bool) {
+		for range 600 {
+			if done() {
+				return
+			}
+			r.tick(t)
+		}
+		t.Fatalf("never %s: %+v", what, r.v)
+	}
+	off := func() bool { return !r.on && r.v.Spec.PowerHoldOffAt != nil }
+	until("off", off)
+	for range 300 {
+		r.tick(t) // it rests
+	}
+	r.on, r.pressed = true, true
+	pressed := r.v.Now
+	until("seen on", func() bool { return r.v.Spec.PowerHoldOffAt == nil })
+	if took := r.v.Now.Sub(pressed); took > 2*r.s.ActiveInterval {
+		t.Fatalf("that it is on was seen after %s", took)
+	}
+	r.pressed = false
+	until("off again", off)
+	if r.offCommands != 2 || r.ons != 0 {
+		t.Fatalf("%d commands to switch it off, %d times on", r.offCommands, r.ons)
+	}
+}
+
+// TestSlowShutDown: a server whose operating system takes long to shut down gets its power, though the hold was taken back meanwhile.
+func TestSlowShutDown(t *testing.T) {
+	s := DefaultSettings()
+	r := &rig{v: claimedView(provisioned, poweredOn), s: s, on: true, latency: s.ShutDownTimeout + 10*time.Minute}
+	r.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r"}}
+	for second := range 3600 {
+		if second == 60 {
+			r.v.Spec.PowerHolds, r.latency = nil, 5*time.Second
+		}
+		r.tick(t)
+	}
+	if r.offs != 1 || r.ons != 1 || !r.on || r.v.Spec.PowerHoldSince != nil {
+		t.Fatalf("it went off %d times and on %d times, and is on: %v; owed: %v", r.offs, r.ons, r.on, r.v.Spec.PowerHoldSince)
+	}
+}
+
+// TestDeafServer: a server that does not heed the request to shut down is not owed its power for ever.
+func TestDeafServer(t *testing.T) {
+	r := &rig{v: claimedView(provisioned, poweredOn), s: DefaultSettings(), on: true, latency: 24 * time.Hour}
+	r.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r"}}
+	for second := range 3600 {
+		if second == 60 {
+			r.v.Spec.PowerHolds = nil
+		}
+		r.tick(t)
+	}
+	if r.offCommands != 1 || r.v.Spec.PowerHoldSince != nil {
+		t.Fatalf("%d commands to switch it off; owed: %v", r.offCommands, r.v.Spec.PowerHoldSince)
+	}
+}
+
+// TestShutDownAfterPowerOn: that a server was switched on tells nothing once it was asked to shut down again.
+func TestShutDownAfterPowerOn(t *testing.T) {
+	v := claimedView(provisioned, poweredOn)
+	since := metav1.NewTime(v.Now.Add(-time.Hour))
+	v.Spec.PowerHoldSince = &since
+	v.BMC.LastPower, v.BMC.LastPowerAt = CommandPowerOn, v.Now.Add(-10*time.Minute)
+	v.BMC.FirstShutDownAt = v.Now.Add(-time.Minute) // its answer was an error
+	v.BMC.PowerAt = v.Now
+	if step := Next(v, DefaultSettings()); step.State != StatePowerHold || step.Action == RecordHold {
+		t.Fatalf("%s in %s: %s", step.Action, step.State, step.Message)
+	}
+}
