@@ -1,29 +1,28 @@
 package pxe
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/slots"
 )
 
 const (
-	// retryInterval is how long a server that waits sleeps before it asks again. A slot that became free stays so for about half of it: little beside
-	// the minute that a boot takes. And 2,000 servers that wait ask 400 times a second, which costs less than what one of them loads.
+	// retryInterval is how long a queued server sleeps before it asks again. A free slot stays unused for about half of it, which is little beside
+	// the minute that a boot takes. 2,000 queued servers ask 400 times a second, which costs less than what one of them loads.
 	retryInterval = 5 * time.Second
-	// queueEntryTTL is how long a server keeps its place in line without asking again: a request or two may be lost on the way.
+	// queueEntryTTL is how long a server stays queued that does not ask again: a request or two may be lost.
 	queueEntryTTL = 3 * retryInterval
-	// slotTTL is how long a server has its slot at most. What it boots, some GiB over a link that maxBoots keeps from being crowded, is loaded
-	// by then, and one that hangs says nothing: it must not keep others waiting until its attempt times out.
+	// slotTTL is how long a server has its slot at most. By then it has loaded what it boots, some GiB over a link that maxBoots protects. A server that
+	// hangs must not keep others queued until its attempt times out.
 	slotTTL = 10 * time.Minute
-	// checkInterval is how often it is looked whether those that have the slots still boot, while somebody waits for one.
+	// checkInterval is how often the servers with a slot are checked for the end of their boot, while others are queued.
 	checkInterval = time.Second
 )
 
@@ -34,151 +33,143 @@ var (
 	queuedDesc = prometheus.NewDesc("capbm_network_boots_waiting", "Servers of a network that stand in line for a boot slot.", []string{"network"}, nil)
 )
 
-// BootSlots lets so many servers of each network load what they boot at once. The others stand in line and ask again and again: that costs a small
-// request each, while a server that is served beside too many others runs into the time-outs of its boot loader, which know no queue.
+// BootSlots limit how many servers of a network load what they boot at once (maxBoots). The other servers are queued and ask again, which costs a small request each.
+// A server that is served beside too many others runs into the timeouts of its boot loader.
 //
-// It is memory only, one entry for each server of the inventory that boots, in each network that it asks from. After a restart of the boot
-// server all slots are free, so that more than maxBoots may load until those are through that had one; and the line forms anew as servers ask.
+// The slots are in memory only. After a restart of the boot server all slots are free: until the boots of before end, more than maxBoots servers may load.
 type BootSlots struct {
 	booter Booter
 	clock  clock.PassiveClock
+	slots  *slots.Slots[server]
 
-	mu    sync.Mutex
-	queues map[string]*networkQueue // by network
+	mu       sync.Mutex
+	networks map[string]*bootNetwork
 }
 
-// networkQueue is who loads and who waits in a network.
-type networkQueue struct {
-	limit    int // may load at once; 0 for any number
-	loading map[string]*bootSlot
-	waiting []*queuedServer // in the order in which they came
-	checkedAt  time.Time // when it was last looked whether those that load still boot
-}
+// server is a server in a network.
+type server struct{ network, mac string }
 
-// bootSlot is what a server has that loads.
-type bootSlot struct {
-	mac   net.HardwareAddr
-	until time.Time // at the latest
-	bound bool      // the attempt that it was given in was seen to have its script
-}
-
-// queuedServer is a server that stands in line.
-type queuedServer struct {
-	mac   net.HardwareAddr
-	asked time.Time
+// bootNetwork is what is known of a network, beside its slots.
+type bootNetwork struct {
+	limit     int                 // 0 for any number
+	checkedAt time.Time           // when the servers with a slot were checked last
+	bound     map[string]struct{} // the MAC addresses with a slot whose attempt was seen to have its script
 }
 
 var _ prometheus.Collector = &BootSlots{}
 
-// NewBootSlots returns turns for networks, by their names, with how many servers may load at once in each; 0 for any number. Register it to see how
-// many load and wait.
-func NewBootSlots(most map[string]int, booter Booter) *BootSlots {
-	return newBootSlots(most, booter, clock.RealClock{})
+// NewBootSlots returns the boot slots of networks. limits has, by the name of a network, how many of its servers may load at once; 0 for any number. Register the
+// result to get its metrics.
+func NewBootSlots(limits map[string]int, booter Booter) *BootSlots {
+	return newBootSlots(limits, booter, clock.RealClock{})
 }
 
-func newBootSlots(most map[string]int, booter Booter, c clock.PassiveClock) *BootSlots {
-	t := &BootSlots{booter: booter, clock: c, queues: map[string]*networkQueue{}}
-	for network, n := range most {
-		t.queues[network] = &networkQueue{limit: n, loading: map[string]*bootSlot{}}
+func newBootSlots(limits map[string]int, booter Booter, c clock.PassiveClock) *BootSlots {
+	s := &BootSlots{booter: booter, clock: c, networks: map[string]*bootNetwork{}}
+	for network, limit := range limits {
+		s.networks[network] = &bootNetwork{limit: limit, bound: map[string]struct{}{}}
 	}
-	return t
+	s.slots = slots.New(slots.Options[server]{Limit: func(network string) int { return s.networks[network].limit }, QueueTTL: queueEntryTTL})
+	return s
 }
 
-// queuePosition is where a server stands in line.
+// queuePosition is where a server is in the queue of its network.
 type queuePosition struct {
-	network         string
-	number, loading int
+	slots.Position
+
+	network string
 }
 
-// String reads the same on a console and in a status: it has nothing that a boot loader would take for more than text.
-func (s queuePosition) String() string {
-	return fmt.Sprintf("number %d of those that wait in network %s, %d boot (maxBoots)", s.number, s.network, s.loading)
+// String returns a text for consoles and statuses, without characters that a boot loader interprets.
+func (p queuePosition) String() string {
+	return fmt.Sprintf("number %d in the boot queue of network %s, %d servers boot (maxBoots)", p.Number, p.network, p.Holding)
 }
 
-// acquire gives a server that may boot a slot, if it has none yet, and returns true; or where it stands in line. Slots that are free are for the first in
-// line, also while those sleep: who comes later does not overtake them. Nil turns, and a network that is not theirs, let everybody on.
-func (t *BootSlots) acquire(ctx context.Context, network string, mac net.HardwareAddr) (queuePosition, bool) {
-	if t == nil || t.queues[network] == nil {
+// acquire gives a server that may boot a slot, and returns true. If no slot is free for it, it returns its position in the queue. A server does not overtake those that
+// came before it. Nil BootSlots, and a network that is not theirs, limit nothing.
+func (s *BootSlots) acquire(ctx context.Context, network string, mac net.HardwareAddr) (queuePosition, bool) {
+	if s == nil || s.networks[network] == nil {
 		return queuePosition{}, true
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l, now := t.queues[network], t.clock.Now()
-	l.expire(now)
-	if l.loading[string(mac)] != nil {
-		return queuePosition{}, true
+	now := s.clock.Now()
+	try := func() (slots.Position, bool) {
+		return s.slots.Acquire(network, server{network, string(mac)}, time.Time{}, now.Add(slotTTL), now)
 	}
-	at := slices.IndexFunc(l.waiting, func(w *queuedServer) bool { return bytes.Equal(w.mac, mac) })
-	if at < 0 {
-		at, l.waiting = len(l.waiting), append(l.waiting, &queuedServer{mac: mac})
+	position, ok := try()
+	if !ok && s.checkDue(network, now) {
+		s.check(ctx, network, now)
+		position, ok = try()
 	}
-	l.waiting[at].asked = now
-	if !l.free(at) && now.Sub(l.checkedAt) >= checkInterval {
-		t.check(ctx, l, now)
-	}
-	if !l.free(at) {
-		return queuePosition{network, at + 1, len(l.loading)}, false
-	}
-	l.waiting = slices.Delete(l.waiting, at, at+1)
-	l.loading[string(mac)] = &bootSlot{mac: mac, until: now.Add(slotTTL)}
-	return queuePosition{}, true
+	return queuePosition{position, network}, ok
 }
 
-// release takes the slot back of a server that got no script with it.
-func (t *BootSlots) release(network string, mac net.HardwareAddr) {
-	if t == nil || t.queues[network] == nil {
-		return
+// release takes the slot of a server that got no script with it.
+func (s *BootSlots) release(network string, mac net.HardwareAddr) {
+	if s != nil {
+		s.slots.Release(server{network, string(mac)}, s.clock.Now())
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.queues[network].loading, string(mac))
 }
 
-// free is true when there is a slot for the one at a place in line, beside those for all before it.
-func (l *networkQueue) free(at int) bool { return l.limit == 0 || at < l.limit-len(l.loading) }
-
-// expire ends what the time ends.
-func (l *networkQueue) expire(now time.Time) {
-	l.waiting = slices.DeleteFunc(l.waiting, func(w *queuedServer) bool { return now.Sub(w.asked) > queueEntryTTL })
-	maps.DeleteFunc(l.loading, func(_ string, s *bootSlot) bool { return !now.Before(s.until) })
+func (s *BootSlots) checkDue(network string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.networks[network]
+	if now.Sub(n.checkedAt) < checkInterval {
+		return false
+	}
+	n.checkedAt = now
+	return true
 }
 
-// check takes the slots back of those that do not boot any more. Nobody tells of that: it is another boot server, or a controller, that may know first.
-func (t *BootSlots) check(ctx context.Context, l *networkQueue, now time.Time) {
-	l.checkedAt = now
-	maps.DeleteFunc(l.loading, func(_ string, s *bootSlot) bool { return t.over(ctx, s) })
+// check takes the slots of the servers of a network whose attempt is over. No event says so: another boot server, or a controller, may know it first.
+func (s *BootSlots) check(ctx context.Context, network string, now time.Time) (loading, queued int) {
+	holding, queued := s.slots.Members(network, now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.networks[network]
+	bound := n.bound
+	n.bound = map[string]struct{}{}
+	for _, server := range holding {
+		_, wasBound := bound[server.mac]
+		over, isBound := s.isOver(ctx, net.HardwareAddr(server.mac), wasBound)
+		if over {
+			s.slots.Release(server, now)
+			continue
+		}
+		loading++
+		if isBound {
+			n.bound[server.mac] = struct{}{}
+		}
+	}
+	return loading, queued
 }
 
-// over is true when the attempt that a slot was given in is over: its server reported in, it failed, or another one began.
-func (t *BootSlots) over(ctx context.Context, s *bootSlot) bool {
-	answer, err := t.booter.Lookup(ctx, s.mac)
+// isOver is true if the attempt that a slot was given in is over: its server reported in, it failed, or another attempt began. wasBound and isBound are true once the
+// attempt has its script.
+func (s *BootSlots) isOver(ctx context.Context, mac net.HardwareAddr, wasBound bool) (over, isBound bool) {
+	answer, err := s.booter.Lookup(ctx, mac)
 	switch {
 	case err != nil:
-		return false
+		return false, wasBound
 	case answer.ScriptFor.IsValid():
-		s.bound = true // until it reported in, also after its seed
-		return false
+		return false, true // until it reported in, also after its bootstrap data was given out
 	default:
-		// What is known may be older than the script: then its attempt is not over, and boots the network still.
-		return s.bound || answer.Boot != Network
+		// The answer may be older than the script: then the attempt is not over, and still boots from the network.
+		return wasBound || answer.Boot != Network, false
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (t *BootSlots) Describe(to chan<- *prometheus.Desc) {
+func (s *BootSlots) Describe(to chan<- *prometheus.Desc) {
 	to <- loadingDesc
 	to <- queuedDesc
 }
 
-// Collect implements prometheus.Collector. Networks without a limit are counted as well: it tells what limit would be felt.
-func (t *BootSlots) Collect(to chan<- prometheus.Metric) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.clock.Now()
-	for network, l := range t.queues {
-		l.expire(now)
-		t.check(context.Background(), l, now)
-		to <- prometheus.MustNewConstMetric(loadingDesc, prometheus.GaugeValue, float64(len(l.loading)), network)
-		to <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(len(l.waiting)), network)
+// Collect implements prometheus.Collector. Networks without a limit are counted too: the number shows which limit would have an effect.
+func (s *BootSlots) Collect(to chan<- prometheus.Metric) {
+	for network := range s.networks {
+		loading, queued := s.check(context.Background(), network, s.clock.Now())
+		to <- prometheus.MustNewConstMetric(loadingDesc, prometheus.GaugeValue, float64(loading), network)
+		to <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(queued), network)
 	}
 }

@@ -65,7 +65,16 @@ func (t *BootSlots) place(number int) int {
 	if turn {
 		return 0
 	}
-	return s.number
+	return s.Number
+}
+
+// loading returns the MAC addresses of the servers of rack-1 that have a slot.
+func (t *BootSlots) loading() (macs []string) {
+	holding, _ := t.slots.Members("rack-1", t.clock.Now())
+	for _, s := range holding {
+		macs = append(macs, s.mac)
+	}
+	return macs
 }
 
 func later(c *clocktesting.FakePassiveClock, d time.Duration) { c.SetTime(c.Now().Add(d)) }
@@ -134,7 +143,7 @@ func TestSilent(t *testing.T) {
 	for n := range 4 {
 		g.Expect(turns.place(n)).To(Equal(n))
 	}
-	later(c, queueEntryTTL)
+	later(c, queueEntryTTL-time.Second)
 	g.Expect(turns.place(2)).To(Equal(2), "the one before it may ask still")
 	g.Expect(turns.place(3)).To(Equal(3))
 	later(c, time.Second)
@@ -151,7 +160,7 @@ func TestNoLimit(t *testing.T) {
 		g.Expect(turns.place(n)).To(BeZero())
 	}
 	r.is(7, reported)
-	turns.queues["other"].limit = 1
+	turns.networks["other"].limit = 1
 	turns.acquire(t.Context(), "other", macNumber(1))
 	turns.acquire(t.Context(), "other", macNumber(2))
 	g.Expect(testutil.CollectAndCompare(turns, strings.NewReader(`
@@ -224,7 +233,7 @@ func TestStrangerInQueue(t *testing.T) {
 				_, script := b.get(turns, number, addressNumber(number))
 				g.Expect(script).To(ContainSubstring(expected))
 			}
-			const given, first, second = "#!ipxe\nboot", "number 1 of those that wait", "number 2 of those that wait"
+			const given, first, second = "#!ipxe\nboot", "number 1 in the boot queue", "number 2 in the boot queue"
 			var answers []string
 			strangerPolls := func() {
 				for range 3 {
@@ -271,14 +280,14 @@ func TestPropertyTurns(t *testing.T) {
 			case "asks":
 				now := c.Now()
 				for other, at := range asked {
-					if now.Sub(at) > queueEntryTTL {
+					if now.Sub(at) >= queueEntryTTL {
 						delete(asked, other)
 					}
 				}
 				if _, waits := asked[n]; !waits {
 					came[n] = step
 				}
-				had := turns.queues["rack-1"].loading[string(macNumber(n))] != nil
+				had := slices.Contains(turns.loading(), string(macNumber(n)))
 				before := 0
 				for other := range asked {
 					if other != n && came[other] < came[n] {
@@ -286,7 +295,7 @@ func TestPropertyTurns(t *testing.T) {
 					}
 				}
 				place := turns.place(n)
-				free := most - len(turns.queues["rack-1"].loading)
+				free := most - len(turns.loading())
 				switch {
 				case free < 0:
 					t.Fatalf("%d of %d slots are taken", most-free, most)
@@ -302,8 +311,8 @@ func TestPropertyTurns(t *testing.T) {
 		}
 		later(c, queueEntryTTL+slotTTL)
 		turns.place(0)
-		if l := turns.queues["rack-1"]; len(l.waiting) != 0 || len(l.loading) != 1 {
-			t.Fatalf("it keeps %d that wait and %d that load", len(l.waiting), len(l.loading))
+		if holding, queued := turns.slots.Members("rack-1", c.Now()); queued != 0 || len(holding) != 1 {
+			t.Fatalf("it keeps %d queued servers and %d with a slot", queued, len(holding))
 		}
 	})
 }

@@ -141,9 +141,9 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 		return notServed(err, d, self)
 	}
 	// A server that waits is given nothing yet, and nothing is bound to its address.
-	if standing, turn := h.BootSlots.acquire(ctx, at.network, mac); !turn {
-		h.Booter.ObserveStage(mac, StageWaiting, from, standing.String())
-		return d.again("Waiting for a boot slot: "+standing.String(), int(retryInterval/time.Second), self)
+	if position, ok := h.BootSlots.acquire(ctx, at.network, mac); !ok {
+		h.Booter.ObserveStage(mac, StageWaiting, from, position.String())
+		return d.again("Waiting for a boot slot: "+position.String(), int(retryInterval/time.Second), self)
 	}
 	content, given, err := h.giveScript(ctx, mac, from, at, d)
 	if !given {

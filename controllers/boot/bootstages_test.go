@@ -216,7 +216,7 @@ func TestPlaceInLine(t *testing.T) {
 	}
 	g.Expect(boots()).To(Equal(pxe.Ignore), "its attempt began an hour ago")
 	for minute := range 3 {
-		place := fmt.Sprintf("number %d of those that wait", 9-minute)
+		place := fmt.Sprintf("number %d in the boot queue", 9-minute)
 		for range 12 {
 			booter.ObserveStage(mac, pxe.StageWaiting, client77, place)
 			g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageWaiting) }, "30s").Should(HaveValue(HaveField("Client", place)))
@@ -227,7 +227,7 @@ func TestPlaceInLine(t *testing.T) {
 	g.Eventually(boots, "30s").Should(Equal(pxe.Network))
 
 	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = "192.0.2.77" })
-	booter.ObserveStage(mac, pxe.StageWaiting, client77, "number 1 of those that wait")
+	booter.ObserveStage(mac, pxe.StageWaiting, client77, "number 1 in the boot queue")
 	booter.ObserveStage(mac, pxe.StageKernel, client77, "iPXE")
 	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageKernel) }, "30s").ShouldNot(BeNil())
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(4), "it had its script: the kernel's alone")

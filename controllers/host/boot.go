@@ -55,21 +55,16 @@ func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHo
 }
 
 // recordBoot writes the record of a boot, and creates it where it is missing.
-func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step) error {
+func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
 	err := r.writeBoot(ctx, host, boot, *step.Boot)
-	switch key := client.ObjectKeyFromObject(host); {
-	case err == nil:
-		ctrl.LoggerFrom(ctx).Info("Recorded the boot", "number", step.Boot.Number, "attempt", step.Boot.Attempt, "reason", step.Reason, "message", step.Message)
-	case !lifecycle.StartsBoot(view, step):
-	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		r.line.outdated(key)
-	default:
-		r.line.notRecorded(key, refused(err), view.Now)
+	if err != nil {
+		return err
 	}
-	if err == nil && step.Boot.Failure != nil {
+	ctrl.LoggerFrom(ctx).Info("Recorded the boot", "number", step.Boot.Number, "attempt", step.Boot.Attempt, "reason", step.Reason, "message", step.Message)
+	if step.Boot.Failure != nil {
 		r.showBoot(ctx, controllers.ApplyFailure(ctx, r.Client, client.ObjectKeyFromObject(host), step.Boot.Failure.Reason))
 	}
-	return err
+	return nil
 }
 
 func (r *Reconciler) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, spec v1alpha1.BareMetalBootSpec) error {

@@ -65,7 +65,7 @@ type Reconciler struct {
 
 	facts    *facts
 	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
-	line     *line
+	queue    *bootQueue
 	newest   controllers.WriteCache[*v1alpha1.BareMetalHost]
 	boots    controllers.Boots
 	pace     *controllers.Throttle
@@ -82,7 +82,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return fmt.Errorf("index machines by the host of their provider ID: %w", err)
 	}
 	r.facts, r.metadata, r.stopped = newFacts(), mgr.GetCache(), ctx.Done()
-	r.line = newLine(r.Settings.BootConcurrency, r.bringBack)
+	r.queue = newBootQueue(r.Settings.BootConcurrency, r.bringBack)
 	r.pace = controllers.NewThrottle()
 	r.results = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
 	results := source.TypedChannel(r.results, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
@@ -157,8 +157,8 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	r.tellRelease(host, view, step)
 	wait, err := r.perform(ctx, host, boot, view, step)
 	if err != nil {
-		if !apierrors.IsConflict(err) { // which is over with the next look
-			r.line.leave(key) // others are not to wait for what keeps it
+		if !apierrors.IsConflict(err) { // a conflict is over at the next reconcile
+			r.queue.Leave(key, view.Now)
 		}
 		return controllers.Result(err)
 	}
@@ -179,9 +179,21 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
+// decide observes a host and returns what the lifecycle says to do with it.
+func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (view lifecycle.View, step lifecycle.Step, err error) {
+	if view, err = r.observe(ctx, host, boot); err == nil {
+		err = r.acquireBootSlot(ctx, host, &view)
+	}
+	if err != nil {
+		r.queue.Leave(client.ObjectKeyFromObject(host), r.Clock.Now()) // no other host waits for this one
+		return view, step, err
+	}
+	return view, lifecycle.Next(view, r.Settings), nil
+}
+
 // forget drops what is kept of a host that is not ours: but what is known of its server, which may become ours again.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.line.forget(key)
+	r.queue.Release(key, r.Clock.Now())
 	r.pace.Done(key)
 	r.newest.Forget(key)
 	r.boots.Forget(key)

@@ -40,7 +40,7 @@ func (r *Reconciler) perform(
 	case lifecycle.Nothing:
 		return 0, r.dropRetry(ctx, host, view, step)
 	case lifecycle.RecordBoot:
-		return 0, r.recordBoot(ctx, host, boot, view, step)
+		return 0, r.recordBoot(ctx, host, boot, step)
 	case lifecycle.CountBoot:
 		return 0, r.countBoot(ctx, boot, step, write)
 	case lifecycle.ForgetBoot:

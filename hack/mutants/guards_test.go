@@ -17,6 +17,7 @@ const (
 	connectionsFile = "pxe/server/http.go"
 	tftpFile        = "pxe/tftp/tftp.go"
 	tenantsFile     = "pxe/bootconfig/tenants.go"
+	slotsFile       = "inventory/slots/slots.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -103,4 +104,12 @@ var guards = []mutant{
 	{"the servers of a rack use up each other's connections", connectionsFile, "mostPerPrefix   = 2048", "mostPerPrefix   = 256"},
 	{"transfers are not counted by client", tftpFile, " || !s.clients.Enter(from.Addr())", ""},
 	{"the servers of a rack use up each other's transfers", tftpFile, "mostPerPrefix = 256", "mostPerPrefix = 16"},
+	// How many members of a group have a slot.
+	{"a slot goes to a member that others are queued before", slotsFile, "before >= limit-holding", "holding >= limit"},
+	{"there is one slot more than the limit", slotsFile, "before >= limit-holding", "before > limit-holding"},
+	{"an error takes the slot of a member that boots", slotsFile, "m != nil && !m.confirmed", "m != nil"},
+	{"a slot never expires", slotsFile, "!m.until.IsZero() && !now.Before(m.until)", "!m.hasSlot && !m.until.IsZero() && !now.Before(m.until)"},
+	{"a member is queued for ever", slotsFile, "!m.until.IsZero() && !now.Before(m.until)", "m.hasSlot && !now.Before(m.until)"},
+	{"no member is woken", slotsFile, "	for group := range s.changed {", "	for group := range map[string]struct{}{} {"},
+	{"a member keeps its slot in the group that it left", slotsFile, "	delete(s.groups[m.group], m)\n", "	_ = m\n"},
 }

@@ -1,18 +1,18 @@
 package mutants_test
 
 const (
-	nextFile     = "next.go"
-	offerFile    = "offer.go"
-	identityFile = "identity.go"
-	claimedFile  = "boot.go"
-	heldFile     = "powerhold.go"
-	releaseFile  = "release.go"
-	viewFile     = "view.go"
-	powerFile    = "power.go"
-	bootFile     = "bootfor.go"
-	lineFile     = "bootqueue.go"
-	recordFile   = "record.go"
-	ownFile      = "own.go"
+	nextFile      = "next.go"
+	offerFile     = "offer.go"
+	identityFile  = "identity.go"
+	claimedFile   = "boot.go"
+	heldFile      = "powerhold.go"
+	releaseFile   = "release.go"
+	viewFile      = "view.go"
+	powerFile     = "power.go"
+	bootFile      = "bootfor.go"
+	bootQueueFile = "bootqueue.go"
+	recordFile    = "record.go"
+	ownFile       = "own.go"
 )
 
 // lifecycleMutants are those of inventory/lifecycle. A new line of the lifecycle deserves one here.
@@ -116,9 +116,9 @@ var lifecycleMutants = []mutant{
 	{"both hosts of a machine are booted", claimedFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
 	{"a boot begins before its turn", claimedFile, "	if v.QueuePosition != nil {\n", "	if false {\n"},
 	{"a next attempt begins before its turn", claimedFile, "	case v.QueuePosition != nil:\n", "	case v.QueuePosition != nil && v.MoveBlocked:\n"},
-	{"a host whose BMC is away stands in line", lineFile, "StateOf(v) == StateWaiting && !v.usable()", "StateOf(v) == StateWaiting && v.BMC.Power == \"\""},
-	{"a host that reported in keeps others waiting", lineFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
-	{"a server that stands in line is given up", lineFile, "return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout)", "return attempt.StartedAt.Add(s.BootTimeout)"},
+	{"a host whose BMC is away is queued", bootQueueFile, "StateOf(v) == StateWaiting && !v.usable()", "StateOf(v) == StateWaiting && v.BMC.Power == \"\""},
+	{"a host that reported in keeps others waiting", bootQueueFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
+	{"the boot of a queued server times out", bootQueueFile, "return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout)", "return attempt.StartedAt.Add(s.BootTimeout)"},
 	{"a server counts as off without a look", claimedFile, "if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {", "if true {"},
 	{"a boot has no deadline", claimedFile, "	if !v.Now.Before(deadline) {\n", "	if false {\n"},
 	{"a boot waits without looking at its deadline", claimedFile, `if step.Action == "" && (step.Again.IsZero() || step.Again.After(deadline)) {`, `if step.Action == "" && step.Again.After(deadline) {`},

@@ -362,7 +362,7 @@ func (v View) awaitUnpaused(s Settings, after string) Step {
 // awaitTurn begins no attempt while others wait whose turn is before. An attempt that follows right after another has its place still; this is for one
 // that could not follow right away, as in maintenance.
 func (v View) awaitTurn(after string) Step {
-	step := v.QueuePosition.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for its turn. "})
+	step := v.QueuePosition.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for a boot slot. "})
 	if v.MoveBlocked {
 		step.Action = AllowMove
 	}

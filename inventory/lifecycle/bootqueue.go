@@ -7,37 +7,36 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// QueuePosition is where a host stands among those that wait to boot, because as many hosts of its failure domain boot already as may at once.
+// QueuePosition is where a host is in the boot queue of its failure domain. It is queued because as many hosts of the domain boot as --boot-concurrency permits.
 type QueuePosition struct {
-	// Number is its place; the next one to boot has 1.
+	// Number is 1 for the next host to boot.
 	Number int
 	// Booting is how many hosts of the failure domain boot.
 	Booting int
 }
 
-// QueuePositionInterval is how often a host that waits to boot looks what its place is, and at most is told. Its turn is told to it at once; the place is for people, and each
-// change of it is a write to the API server.
+// QueuePositionInterval is how often a queued host is reconciled, and so how old the position in its message is. A host that may boot is enqueued at once.
 const QueuePositionInterval = 30 * time.Second
 
-// wait says in a step what its host waits for.
-func (l QueuePosition) wait(v View, step Step) Step {
+// wait writes to a step what its host waits for.
+func (p QueuePosition) wait(v View, step Step) Step {
 	of := fmt.Sprintf("of failure domain %q", v.Spec.FailureDomain)
 	if v.Spec.FailureDomain == "" {
 		of = "without a failure domain"
 	}
 	step.Reason, step.Again = v1alpha1.ReasonWaitingForBootSlot, v.Now.Add(QueuePositionInterval)
-	step.Message += fmt.Sprintf("Number %d of those that wait to boot: %d hosts %s boot already (--boot-concurrency)", l.Number, l.Booting, of)
+	step.Message += fmt.Sprintf("Number %d in the boot queue: %d hosts %s boot (--boot-concurrency)", p.Number, p.Booting, of)
 	return step
 }
 
-// StartsBoot is true for a step that begins a boot attempt.
+// StartsBoot is true for a step that starts a boot attempt.
 func StartsBoot(v View, step Step) bool {
 	before, b := v.Boot, step.Boot
 	return step.Action == RecordBoot && IsOpen(b) && b.Failure == nil && (before == nil || before.Number != b.Number)
 }
 
-// WantsToBoot is true when nothing but its turn, and a fresh look at the power, keeps a host from the begin of a boot attempt: it stands in line.
-// A host whose BMC cannot be asked does not, for nobody could be let on while it is the next.
+// WantsToBoot is true for a host that starts a boot attempt as soon as it has a slot and its power is read anew: it belongs in the boot queue. A host whose BMC
+// does not answer does not belong there: it would block the hosts behind it.
 func WantsToBoot(v View, s Settings) bool {
 	if StateOf(v) == StateWaiting && !v.usable() {
 		return false
@@ -47,18 +46,17 @@ func WantsToBoot(v View, s Settings) bool {
 	return StartsBoot(v, Next(v, s))
 }
 
-// Deadline is when the current boot times out: so long after it started, or after its server last waited in the queue of its network. That it was told to
-// wait is no reason to give it up, and when its turn comes it has all the time that a boot may take.
+// Deadline is when the current boot times out: BootTimeout after its start, or after its server was last queued for a slot of its network. The time in that queue is
+// not part of the boot.
 func (v View) Deadline(s Settings) time.Time {
 	return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout)
 }
 
-// slotGrace is how long after the deadline of an attempt its host keeps its place among those that boot: so the attempt that follows has it.
+// slotGrace is how long after the deadline of an attempt its host keeps its slot. The next attempt starts within this time and has the slot.
 const slotGrace = time.Minute
 
-// BootsUntil returns until when a host counts among those that boot; the zero time if it does not. It does from when a boot is recorded until it is
-// reported, fails or is void; and no longer than a moment after its deadline, whatever became of it: so a host that nobody drives, or whose BMC does not
-// answer, gives its slot to others in the end.
+// BootsUntil returns until when a host counts as booting; the zero time if it does not boot. It counts from the record of a boot until the boot is reported,
+// fails or is void, and until slotGrace after its deadline at most: a host that is not reconciled, or whose BMC does not answer, loses its slot then.
 func (v View) BootsUntil(s Settings) time.Time {
 	b := v.CurrentBoot()
 	if b == nil || b.ReportedAt != nil || b.Failure != nil {

@@ -11,33 +11,33 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-func inLine(v *View) { v.QueuePosition = &QueuePosition{Number: 37, Booting: 250} }
+func queued(v *View) { v.QueuePosition = &QueuePosition{Number: 37, Booting: 250} }
 
-// TestLineTells: who waits to boot is told its place, what it waits for, and by which flag that is set.
-func TestLineTells(t *testing.T) {
+// TestQueuedMessage: the message of a queued host has its position, the reason, and the flag that sets the limit.
+func TestQueuedMessage(t *testing.T) {
 	g := NewWithT(t)
-	step := Next(claimedView(inLine, func(v *View) { v.Spec.FailureDomain = "rack-1" }), DefaultSettings())
-	g.Expect(step.Message).To(Equal(`Number 37 of those that wait to boot: 250 hosts of failure domain "rack-1" boot already (--boot-concurrency)`))
+	step := Next(claimedView(queued, func(v *View) { v.Spec.FailureDomain = "rack-1" }), DefaultSettings())
+	g.Expect(step.Message).To(Equal(`Number 37 in the boot queue: 250 hosts of failure domain "rack-1" boot (--boot-concurrency)`))
 	g.Expect(step.Again).To(Equal(noon.Add(30 * time.Second)))
-	step = Next(claimedView(inLine), DefaultSettings())
-	g.Expect(step.Message).To(ContainSubstring("250 hosts without a failure domain boot already"))
+	step = Next(claimedView(queued), DefaultSettings())
+	g.Expect(step.Message).To(ContainSubstring("250 hosts without a failure domain boot ("))
 
-	late := bootingView(poweredOn, expired, inLine)
+	late := bootingView(poweredOn, expired, queued)
 	step = Next(late, DefaultSettings())
-	g.Expect(step.Message).To(And(HavePrefix("30m0s after boot attempt 1 began: "), ContainSubstring(". The next attempt waits for its turn. Number 37 of")))
+	g.Expect(step.Message).To(And(HavePrefix("30m0s after boot attempt 1 began: "), ContainSubstring(". The next attempt waits for a boot slot. Number 37 in")))
 	progress := BootProgress(late, DefaultSettings(), step)
 	g.Expect(progress.Reason).To(Equal(v1alpha1.ReasonWaitingForBootSlot))
 	g.Expect(progress.Message).To(And(ContainSubstring("Number 37"), Not(ContainSubstring("Awaited until"))), "its deadline is over")
 }
 
-// TestWantsToBoot: who stands in line, and who does not.
+// TestWantsToBoot: which hosts belong in the boot queue.
 func TestWantsToBoot(t *testing.T) {
 	for name, c := range map[string]struct {
 		view View
 		want bool
 	}{
 		"it could begin":           {claimedView(), true},
-		"it is in line":            {claimedView(inLine), true},
+		"it is queued":            {claimedView(queued), true},
 		"its power was read once":  {claimedView(stale), true},
 		"its BMC is asked":         {claimedView(stale, func(v *View) { v.BMC.Busy = true }), true},
 		"a person has it asked":    {claimedView(func(v *View) { v.RetryNow = true }), true},
@@ -65,34 +65,34 @@ func TestWantsToBoot(t *testing.T) {
 	}
 }
 
-// TestPropertyWhoBeginsStoodInLine: and who stands in line begins when its turn comes and its power was just read, and not before.
-func TestPropertyWhoBeginsStoodInLine(t *testing.T) {
+// TestPropertyOnlyQueuedHostsStart: a host starts a boot only if it belongs in the queue, and one that does starts when it has a slot and its power was just read.
+func TestPropertyOnlyQueuedHostsStart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		before := v
-		inLine(&before)
+		queued(&before)
 		if step := Next(before, DefaultSettings()); StartsBoot(before, step) {
-			t.Fatalf("it begins before its turn: %+v", before)
+			t.Fatalf("it starts without a slot: %+v", before)
 		}
 		v.QueuePosition = nil
 		wants := WantsToBoot(v, DefaultSettings())
 		if StartsBoot(v, Next(v, DefaultSettings())) && !wants {
-			t.Fatalf("it begins and stood in no line: %+v", v)
+			t.Fatalf("it starts and did not belong in the queue: %+v", v)
 		}
 		if !wants {
 			return
 		}
 		v.BMC.Busy, v.RetryNow, v.BMC.PowerAt = false, false, latest(v.BMC.PowerAt, v.Now)
 		if step := Next(v, DefaultSettings()); !StartsBoot(v, step) {
-			t.Fatalf("it stood in line, and does not begin: %s of %+v", step.Action, v)
+			t.Fatalf("it belongs in the queue, and does not start: %s of %+v", step.Action, v)
 		}
 		if v.QueuePosition = before.QueuePosition; Next(v, DefaultSettings()).Reason != v1alpha1.ReasonWaitingForBootSlot {
-			t.Fatalf("it stands in line, and does not say so: %+v", v)
+			t.Fatalf("it is queued, and does not say so: %+v", v)
 		}
 	})
 }
 
-// TestBootsUntil: a host counts among those that boot from the begin of an attempt to its end, and not for ever.
+// TestBootsUntil: a host counts as booting from the start of an attempt to its end, and not for ever.
 func TestBootsUntil(t *testing.T) {
 	g := NewWithT(t)
 	s := DefaultSettings()
@@ -106,7 +106,7 @@ func TestBootsUntil(t *testing.T) {
 		g.Expect(until(change)).To(Equal(want))
 	}
 	g.Expect(until()).To(BeTemporally(">", deadline), "the next attempt comes before that")
-	g.Expect(until(expired, func(v *View) { v.WaitedAt = noon })).To(Equal(noon.Add(s.BootTimeout+slotGrace)), "it stands in the line of its network")
+	g.Expect(until(expired, func(v *View) { v.WaitedAt = noon })).To(Equal(noon.Add(s.BootTimeout+slotGrace)), "its server is queued for a slot of its network")
 	for _, change := range []func(*View){
 		reported, func(v *View) { v.Boot = nil }, func(v *View) { v.Spec.ConsumerRef = nil },
 		func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"} },

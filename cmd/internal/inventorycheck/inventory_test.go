@@ -178,7 +178,7 @@ func testNothingHalfDone(t *testing.T) {
 		HavePrefix("rack.csv:7: bootMACAddress: the MAC address 52:54:00:00:02:00 is that of the host "+elsewhere+"/r2-u0: correct it, or delete that host first"),
 		HavePrefix("rack.csv:7: bmcAddress: the BMC redfish://10.2.0.1 is that of the host "+elsewhere+"/r2-u1"),
 		HavePrefix("rack.csv:8: bmcAddress: the host r3-u0 exists with the BMC redfish://10.3.0.0: give this server another name, or --replace-bmc"),
-		And(HavePrefix("rack.csv:9: "), ContainSubstring("spec.failureDomain"), ContainSubstring("256")),
+		And(HavePrefix("rack.csv:9: "), ContainSubstring("spec.failureDomain"), ContainSubstring("63 bytes")),
 		Equal("bmcctl: nothing was applied: correct what is named above (6), and run it again"),
 	))
 	g.Expect(hosts(t, namespace)).To(HaveLen(1))
