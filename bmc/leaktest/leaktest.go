@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
 	"go.uber.org/goleak"
 )
 
@@ -15,6 +16,9 @@ const patience, pause = 30 * time.Second, 100 * time.Millisecond
 
 // Main runs a package's tests, which fail when they leave goroutines behind: func TestMain(m *testing.M) { leaktest.Main(m) }.
 func Main(m *testing.M) {
+	if os.Getenv("GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT") == "" {
+		gomega.SetDefaultEventuallyTimeout(30 * time.Second) // Gomega's second is too short on a busy machine
+	}
 	code := m.Run()
 	if code == 0 {
 		if err := await(patience); err != nil {

@@ -68,6 +68,9 @@ func Root() string {
 // Main runs a package's tests with an API server: func TestMain(m *testing.M) { controllerstest.Main(m, &env) }.
 func Main(m *testing.M, env **Env) {
 	ctrl.SetLogger(logr.Discard())
+	if os.Getenv("GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT") == "" {
+		SetDefaultEventuallyTimeout(30 * time.Second) // Gomega's second is too short on a busy machine
+	}
 	code, err := run(m, env)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
