@@ -82,7 +82,7 @@ type queuePosition struct {
 
 // String returns a text for consoles and statuses, without characters that a boot loader interprets.
 func (p queuePosition) String() string {
-	return fmt.Sprintf("number %d in the boot queue of network %s, %d servers boot (maxBoots)", p.Number, p.network, p.Holding)
+	return fmt.Sprintf("number %d in the boot queue of network %s, %d booting (maxBoots)", p.Number, p.network, p.Holding)
 }
 
 // acquire gives a server that may boot a slot, and returns true. If no slot is free for it, it returns its position in the queue. A server does not overtake those that
