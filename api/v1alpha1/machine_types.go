@@ -56,6 +56,8 @@ type BareMetalMachineSpec struct {
 	Boot BootSource `json:"boot,omitzero"`
 }
 
+// The provider has its own selector type because CEL can check a selector only if its sizes are bounded, which those of metav1.LabelSelector are not.
+
 // HostSelector picks hosts by their labels. A host must have all the labels and meet all the expressions.
 // +kubebuilder:validation:MinProperties=1
 type HostSelector struct {

@@ -19,6 +19,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
+// The manager reads its own Node once, at its start. RBAC cannot narrow that right to a name that changes. The Node name in a BareMetalMachine's status would
+// need no right, but names of Nodes repeat between clusters, and the system UUID does not.
+//
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 
 // ownNodeTimeout is how long the read of the process's own Node may take.

@@ -1,0 +1,72 @@
+package laws_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDecisions: ARCHITECTURE.md lists every decision record, and the tests and files that it and the records refer to exist.
+func TestDecisions(t *testing.T) {
+	records, err := filepath.Glob("docs/decisions/*.md")
+	if err != nil || len(records) == 0 {
+		t.Fatalf("No decision records: %v", err)
+	}
+	tests := testNames(t)
+	architecture := readPage(t, "ARCHITECTURE.md")
+	for _, record := range records {
+		if !strings.Contains(architecture, "("+filepath.ToSlash(record)+")") {
+			t.Errorf("ARCHITECTURE.md does not list %s", record)
+		}
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`")
+	link := regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
+	for _, page := range append(records, "ARCHITECTURE.md") {
+		content := readPage(t, page)
+		for _, name := range named.FindAllStringSubmatch(content, -1) {
+			if !tests[name[1]] {
+				t.Errorf("%s names %s, which does not exist", page, name[1])
+			}
+		}
+		for _, to := range link.FindAllStringSubmatch(content, -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), to[1])); err != nil {
+				t.Errorf("%s has a link to %s: %v", page, to[1], err)
+			}
+		}
+	}
+}
+
+func readPage(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// testNames returns the names of all tests and fuzz tests of the repository.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9]+)\(`)
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		for _, found := range function.FindAllStringSubmatch(readPage(t, name), -1) {
+			names[found[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
