@@ -27,7 +27,7 @@ const (
 	StateQuarantined State = "Quarantined"
 	StateFree        State = "Free"
 	StateLost        State = "StateLost"
-	StatePowerHold        State = "PowerHold"
+	StatePowerHold   State = "PowerHold"
 	StateProvisioned State = "Provisioned"
 	StateBootFailed  State = "BootFailed"
 	StateReported    State = "Reported"

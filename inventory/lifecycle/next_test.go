@@ -92,7 +92,7 @@ func restarted(v *View)        { v.RestartedAt = noon.Add(time.Minute) }
 func nodeLost(v *View)         { v.NodeLostAt = noon.Add(2 * time.Minute) }
 func heldBy(v *View)           { v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}} }
 func heldHard(v *View)         { heldBy(v); v.Spec.PowerHolds[0].Force = true }
-func powerHoldSince(v *View)        { v.Spec.PowerHoldSince = &metav1.Time{Time: noon.Add(-time.Minute)} }
+func powerHoldSince(v *View)   { v.Spec.PowerHoldSince = &metav1.Time{Time: noon.Add(-time.Minute)} }
 func heldOff(v *View) {
 	powerHoldSince(v)
 	v.Spec.PowerHoldOffAt = &metav1.Time{Time: noon.Add(-30 * time.Second)}

@@ -51,11 +51,11 @@ func drawView(t *rapid.T) View {
 		BMC:                d.bmc(), Spec: d.spec(), Consumer: d.consumer(),
 		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
 			"", v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
-		Problem:     pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}),
-		WaitedAt:    pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
-		RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
-		NodeLostAt:  pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
-		QueuePosition:        pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
+		Problem:       pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}),
+		WaitedAt:      pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
+		RestartedAt:   pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
+		NodeLostAt:    pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
+		QueuePosition: pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
 		v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: pick(d, "claimID", "claim-1", "claim-1", "claim-1", "")}
@@ -74,7 +74,7 @@ func (d draw) bmc() BMC {
 		PowerAt: d.ago("powerAt"), PowerSince: d.ago("powerSince"), PowerNew: d.flag("powerNew"),
 		LastPower: pick(d, "command", "", CommandPowerOn, CommandShutDown, CommandForceOff), LastPowerAt: d.ago("commandAt"),
 		FirstShutDownAt:     pick(d, "shutDown", time.Time{}, d.ago("shutDownAt")),
-		OffUnansweredAt:        pick(d, "offUnheard", time.Time{}, d.ago("offUnheardAt")),
+		OffUnansweredAt:     pick(d, "offUnheard", time.Time{}, d.ago("offUnheardAt")),
 		ShutDownUnsupported: d.flag("shutDownUnsupported"),
 		NetworkBootSetAt:    d.ago("netboot"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
@@ -90,9 +90,9 @@ func (d draw) bmc() BMC {
 func (d draw) spec() v1alpha1.BareMetalHostSpec {
 	s := v1alpha1.BareMetalHostSpec{
 		Power: pick(d, "want", "", v1alpha1.PowerOn, v1alpha1.PowerOff), ExternallyProvisioned: d.flag("external"),
-		Maintenance: pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
-		Quarantine:  pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
-		PowerHoldSince:   d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
+		Maintenance:    pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
+		Quarantine:     pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
+		PowerHoldSince: d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
 		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningManual),
 	}
 	if d.flag("unfencedAfter") {

@@ -38,7 +38,7 @@ var possible = map[State][]State{
 	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReported, StateBootFailed, StateBootUnknown, StateFree, StateQuarantined}),
 	StateReported:    slices.Concat(protected, []State{StateCleaning, StateProvisioned, StatePowerHold, StateLost, StateBootUnknown}),
 	StateProvisioned: slices.Concat(protected, []State{StateCleaning, StatePowerHold, StateLost, StateBootUnknown}),
-	StatePowerHold:        slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost, StateBootUnknown}),
+	StatePowerHold:   slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost, StateBootUnknown}),
 	StateBootFailed:  slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
 	StateLost:        slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
 	// A record that was lost is restored as it was.

@@ -141,15 +141,15 @@ type BMC struct {
 	LastPowerAt         time.Time // LastPowerAt is when it did.
 	NetworkBootSetAt    time.Time // NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
 	FirstShutDownAt     time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off, or last owed its power.
-	OffUnansweredAt        time.Time // OffUnheardAt is when a command to switch it off was last given whose answer was lost, since the same.
+	OffUnansweredAt     time.Time // OffUnheardAt is when a command to switch it off was last given whose answer was lost, since the same.
 	ShutDownUnsupported bool      // ShutDownUnsupported is true when the BMC cannot shut down gracefully.
-	OverrideSet      bool      // OverrideStands is true from when a boot override was set until it was seen, or made, to be gone.
+	OverrideSet         bool      // OverrideStands is true from when a boot override was set until it was seen, or made, to be gone.
 	OverrideNote        string    // OverrideNote says how the override was set, and what is doubtful about it.
 	CleanedAt           time.Time // CleanedAt is when the BMC was brought back to what a free host's is, in the cleaning that RecordCleaning began last.
 	CleanUpFailures     int       // CleanUpFailures is how often in a row the BMC answered that it cannot be cleaned.
 	CleanUpTriedAt      time.Time // CleanUpTriedAt is when it last did.
 	CleanUpError        string    // CleanUpError is what it answered.
-	Missing               []string  // Lacks are the capabilities that a network boot needs and the BMC does not have.
+	Missing             []string  // Lacks are the capabilities that a network boot needs and the BMC does not have.
 }
 
 // BMCProblem is why a BMC cannot be used.
