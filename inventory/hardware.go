@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// noHardware are the UUIDs that identify no server: those that stand for "not present" and "not set" (SMBIOS, DSP0134, section 7.2.1),
+// placeholderUUIDs are the UUIDs that identify no server: those that stand for "not present" and "not set" (SMBIOS, DSP0134, section 7.2.1),
 // and the one that a widespread firmware has where nobody set another.
-var noHardware = map[uuid.UUID]bool{
+var placeholderUUIDs = map[uuid.UUID]bool{
 	uuid.Nil: true,
 	uuid.Max: true,
 	uuid.MustParse("00020003-0004-0005-0006-000700080009"): true,
@@ -33,7 +33,7 @@ func HardwareID(text string) string {
 	if bytes.Compare(swapped[:], id[:]) < 0 {
 		id = swapped
 	}
-	if noHardware[id] {
+	if placeholderUUIDs[id] {
 		return ""
 	}
 	return id.String()

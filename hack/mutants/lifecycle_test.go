@@ -1,18 +1,18 @@
 package mutants_test
 
 const (
-	nextFile     = "next.go"
-	offerFile    = "offer.go"
-	identityFile = "identity.go"
-	claimedFile  = "boot.go"
-	heldFile     = "powerhold.go"
-	releaseFile  = "release.go"
-	viewFile     = "view.go"
-	powerFile    = "power.go"
-	bootFile     = "bootfor.go"
-	lineFile     = "bootqueue.go"
-	recordFile   = "record.go"
-	ownFile      = "own.go"
+	nextFile      = "next.go"
+	offerFile     = "offer.go"
+	identityFile  = "identity.go"
+	bootFile      = "boot.go"
+	powerHoldFile = "powerhold.go"
+	releaseFile   = "release.go"
+	viewFile      = "view.go"
+	powerFile     = "power.go"
+	bootForFile   = "bootfor.go"
+	bootQueueFile = "bootqueue.go"
+	recordFile    = "record.go"
+	ownFile       = "own.go"
 )
 
 // lifecycleMutants are those of inventory/lifecycle. A new line of the lifecycle deserves one here.
@@ -20,31 +20,31 @@ var lifecycleMutants = []mutant{
 	// The order of the table, and its lines.
 	{
 		"a paused host is let go", nextFile,
-		"	{StatePaused, paused, rest},\n	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, leave},\n",
-		"	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, leave},\n	{StatePaused, paused, rest},\n",
+		"	{StatePaused, isPaused, stayPaused},\n	{StateDeleting, func(v View) bool { return v.Deleting && !v.Claimed() }, deleteUnclaimed},\n",
+		"	{StateDeleting, func(v View) bool { return v.Deleting && !v.Claimed() }, deleteUnclaimed},\n	{StatePaused, isPaused, stayPaused},\n",
 	},
-	{"detached means nothing", nextFile, "	{StateDetached, func(v View) bool { return v.Detached != \"\" }, detach},\n", ""},
-	{"maintenance means nothing", nextFile, "	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, maintain},\n", ""},
-	{"a lost consumer means nothing", nextFile, "	{StateOrphaned, orphaned, orphan},\n", ""},
+	{"detached means nothing", nextFile, "	{StateDetached, func(v View) bool { return v.Detached != \"\" }, stayDetached},\n", ""},
+	{"maintenance means nothing", nextFile, "	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, stayInMaintenance},\n", ""},
+	{"a lost consumer means nothing", nextFile, "	{StateOrphaned, isOrphaned, stayOrphaned},\n", ""},
 	{"an externally provisioned host is never released", nextFile, "v.Spec.ExternallyProvisioned && !v.releasing()", "v.Spec.ExternallyProvisioned"},
 	{"an externally provisioned host is cleaned", nextFile, "v.releasing() && !v.Spec.ExternallyProvisioned && v.Spec.CleaningStartedAt", "v.releasing() && v.Spec.CleaningStartedAt"},
 	{
 		"quarantine means nothing", nextFile,
-		"	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, quarantine},\n	{StateFree, func(v View) bool { return !v.Claimed() }, offer},\n",
-		"	{StateFree, func(v View) bool { return !v.Claimed() }, offer},\n	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, quarantine},\n",
+		"	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, stayQuarantined},\n	{StateFree, func(v View) bool { return !v.Claimed() }, offerHost},\n",
+		"	{StateFree, func(v View) bool { return !v.Claimed() }, offerHost},\n	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, stayQuarantined},\n",
 	},
 	{
-		"holds mean nothing", nextFile, "	{StatePowerHold, View.held, hold},\n	{StateProvisioned, View.Provisioned, run},\n",
-		"	{StateProvisioned, View.Provisioned, run},\n	{StatePowerHold, View.held, hold},\n",
+		"holds mean nothing", nextFile, "	{StatePowerHold, View.powerHoldActive, applyPowerHold},\n	{StateProvisioned, View.Provisioned, stayProvisioned},\n",
+		"	{StateProvisioned, View.Provisioned, stayProvisioned},\n	{StatePowerHold, View.powerHoldActive, applyPowerHold},\n",
 	},
 	{
-		"a machine that ran from memory is held", nextFile, "	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n	{StatePowerHold, View.held, hold},\n",
-		"	{StatePowerHold, View.held, hold},\n	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},\n",
+		"a machine that ran from memory is held", nextFile, "	{StateLost, func(v View) bool { return v.Provisioned() && v.stateLost() }, recordStateLoss},\n	{StatePowerHold, View.powerHoldActive, applyPowerHold},\n",
+		"	{StatePowerHold, View.powerHoldActive, applyPowerHold},\n	{StateLost, func(v View) bool { return v.Provisioned() && v.stateLost() }, recordStateLoss},\n",
 	},
-	{"a machine is lost by what was read before it ran", claimedFile, "since = latest(since, b.DataServedAt.Time)", "_ = since"},
-	{"nothing is ever lost", nextFile, "v.Provisioned() && v.lost()", "false && v.lost()"},
-	{"a failure is forgotten", nextFile, "v.CurrentBoot() != nil && v.Boot.Failure != nil }, stayFailed}", "false }, stayFailed}"},
-	{"a report is forgotten", nextFile, "v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitMachine}", "false }, awaitMachine}"},
+	{"a machine is lost by what was read before it ran", bootFile, "since = latest(since, b.DataServedAt.Time)", "_ = since"},
+	{"nothing is ever lost", nextFile, "v.Provisioned() && v.stateLost()", "false && v.stateLost()"},
+	{"a failure is forgotten", nextFile, "v.CurrentBoot() != nil && v.Boot.Failure != nil }, stayBootFailed}", "false }, stayBootFailed}"},
+	{"a report is forgotten", nextFile, "v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitProviderID}", "false }, awaitProviderID}"},
 
 	// What the lines go by.
 	{"a release goes on while it is paused", nextFile, "v.InFlight() && c != nil && c.Found && c.ClusterFound && !c.Deleting", "v.InFlight() && c != nil && c.Found && c.ClusterFound"},
@@ -53,7 +53,7 @@ var lifecycleMutants = []mutant{
 	{"another one's provider ID means nothing", nextFile, `!c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()`, "!c.ClusterFound"},
 	{"every machine is released", nextFile, "v.Consumer != nil && v.Consumer.Found && v.Consumer.Deleting\n", "v.Consumer != nil && v.Consumer.Found\n"},
 	{"an orphan that is deleted is forgotten", nextFile, "v.Deleting && v.NamespaceDeleting && (", "v.Deleting && ("},
-	{"a move waits for a paused host", nextFile, "var unblocked = []State{StatePaused, ", "var unblocked = []State{"},
+	{"a move waits for a paused host", nextFile, "var moveAllowedStates = []State{StatePaused, ", "var moveAllowedStates = []State{"},
 	{"a power cycle of a free host is kept", nextFile, "StateCleaning, StateQuarantined, StateFree, StateLost", "StateCleaning, StateQuarantined, StateLost"},
 
 	// Looking.
@@ -64,15 +64,15 @@ var lifecycleMutants = []mutant{
 	{"a power state from before the command is believed", viewFile, `v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt) && v.Now.Sub`, `v.BMC.Power != "" && v.Now.Sub`},
 	{"it waits until a moment that is over", nextFile, `v.BMC.Power != "" && v.Now.Before(due)`, `v.BMC.Power != "" && !v.Now.Before(due)`},
 	{"a command is repeated at once", powerFile, "v.BMC.LastPower == c && v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle))", "v.BMC.LastPower == c && v.Now.After(v.BMC.LastPowerAt.Add(s.PowerSettle))"},
-	{"a command comes in a transition of the power", powerFile, " || v.awaitsPower(s) {", " {"},
-	{"a request to shut down comes in a transition of the power", powerFile, "	case v.awaitsPower(s):\n", "	case false:\n"},
+	{"a command comes in a transition of the power", powerFile, " || v.powerTransitionPending(s) {", " {"},
+	{"a request to shut down comes in a transition of the power", powerFile, "	case v.powerTransitionPending(s):\n", "	case false:\n"},
 	{"a transition of the power is waited for without end", powerFile, "return v.powerChanging() && v.Now.Before(v.BMC.PowerSince.Add(s.PowerSettle))", "return v.powerChanging() && s.PowerSettle > 0"},
 	{"who powers off is off", powerFile, `v.BMC.Power != "" && v.BMC.Power != v1alpha1.PowerOff }`, `v.BMC.Power != "" && v.BMC.Power != v1alpha1.PowerOff && v.BMC.Power != v1alpha1.PoweringOff }`},
 	{"who powers on is on", powerFile, "v.notOff() && v.BMC.Power != v1alpha1.PowerOn }", "v.notOff() && v.BMC.Power == v1alpha1.PoweringOff }"},
-	{"a shutdown is waited for without end", powerFile, "case v.Now.Before(first.Add(s.ShutDownTimeout)):", "case !first.IsZero():"},
+	{"a shutdown is waited for without end", powerFile, "case v.Now.Before(asked.Add(s.ShutDownTimeout)):", "case !asked.IsZero():"},
 
 	// Offering.
-	{"a host with another one's MAC address is offered", offerFile, "	case v.doubled():\n		_, known", "	case false:\n		_, known"},
+	{"a host with another one's MAC address is offered", offerFile, "	case v.hasConflict():\n		_, known", "	case false:\n		_, known"},
 	{"another server than the inventory has is believed", identityFile, `	case v.Replaced != "":`, "	case false:"},
 	{"a server that is another host's is believed", identityFile, `	case v.HardwareTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
 	{"the BMC of another host is asked", identityFile, `	case v.NotPermitted != "" || v.BMCTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
@@ -80,67 +80,67 @@ var lifecycleMutants = []mutant{
 	{"a server is commanded before its inventory was read", nextFile, "case !step.Action.Commands() || v.BMC.Inspected:", "case true:"},
 	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && len(v.BMC.Missing) > 0:", "case false:"},
 	{"a running server is offered", offerFile, `case want == "" && v.notOff():`, "case false:"},
-	{"a server that a machine says it runs on is offered", offerFile, `case v.SaidToRun != "":`, "case false:"},
+	{"a server that a machine says it runs on is offered", offerFile, `case v.UnrecordedConsumer != "":`, "case false:"},
 	{"an inventory for which time ran out is whole", viewFile, "	if v.BMC.Partial {\n", "	if false {\n"},
 
 	// Releasing and cleaning.
 	{"a power-off is not confirmed", releaseFile, "		if !v.confirmedOff(s) {\n", "		if false {\n"},
-	{"a server that was just switched on counts as off", releaseFile, "if v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) {\n			return false", "if false {\n			return false"},
-	{"a server that the former process switched on counts as off", releaseFile, "apart = max(apart, s.PowerSettle)", "apart = max(apart, s.ActiveInterval)"},
+	{"a server that was just switched on counts as off", powerFile, "if v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) {\n			return false", "if false {\n			return false"},
+	{"a server that the former process switched on counts as off", powerFile, "apart = max(apart, s.PowerSettle)", "apart = max(apart, s.ActiveInterval)"},
 	{"a server that came on is given back", releaseFile, "case v.BMC.Power != v1alpha1.PowerOff:\n		step.Action, step.Message = RecordCleaning", "case false:\n		step.Action, step.Message = RecordCleaning"},
 	{"the cleaning is skipped", releaseFile, "case v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):", "case true:"},
 	{"an override that was set after the cleaning stays", releaseFile, " && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):", ":"},
 	{"a host that a person is to clean is offered", releaseFile, "v.Spec.CleaningPolicy == v1alpha1.CleaningManual", "v.Spec.CleaningPolicy == \"\" && false"},
-	{"a failed cleaning is no reason for quarantine", releaseFile, "step.Message, step.Quarantine = message, v.quarantined(v1alpha1.ReasonCleaningFailed, message)", "step.Message = message"},
+	{"a failed cleaning is no reason for quarantine", releaseFile, "step.Message, step.Quarantine = message, v.newQuarantine(v1alpha1.ReasonCleaningFailed, message)", "step.Message = message"},
 	{"a cleaning fails without a try", releaseFile, "return !v.BMC.CleanUpTriedAt.Before(", "return !v.Now.Before("},
-	{"a BMC that keeps its images is asked for ever", releaseFile, "case v.BMC.CleanUpFailures >= cleanUpAttempts, v.cleaningTimedOut(s):", "case false && v.cleaningTimedOut(s) && cleanUpAttempts > 0:"},
-	{"a host is let go that is not given up", releaseFile, " && (v.releasing() || orphaned(v))", ""},
+	{"a BMC that keeps its images is asked for ever", releaseFile, "case v.BMC.CleanUpFailures >= maxCleanUpAttempts, v.cleaningTimedOut(s):", "case false && v.cleaningTimedOut(s) && maxCleanUpAttempts > 0:"},
+	{"a host is let go that is not given up", releaseFile, " && (v.releasing() || isOrphaned(v))", ""},
 	{"a host is let go too early", releaseFile, "return after != nil && !v.Now.Before(", "return after != nil && v.Now.Before("},
 	{"what is let go goes into no quarantine", releaseFile, "	return &v1alpha1.Quarantine{Reason: reason, Message: message, Since: &now}", "	_ = &v1alpha1.Quarantine{Reason: reason, Message: message, Since: &now}\n	return nil"},
 
 	// Holding.
-	{"a hold is not recorded first", heldFile, "	case since == nil:\n", "	case since == nil && !wanted:\n"},
-	{"one reading is enough for a hold", heldFile, "return v.confirmedOff(s) && v.BMC.PowerAt.Sub(since) >= apart", "return apart > 0 && !since.IsZero()"},
-	{"what counts as off is switched on", heldFile, "	case offAt != nil:\n", "	case offAt != nil && wanted:\n"},
-	{"the power that is owed is forgotten", heldFile, "len(v.PowerRequests.On) > 0 || v.Spec.PowerHoldSince != nil)", "len(v.PowerRequests.On) > 0)"},
-	{"a server that may still shut down counts as on", heldFile, "	if !v.staysOn(s) {\n", "	if false {\n"},
-	{"a command whose answer was lost means nothing", heldFile, "v.BMC.FirstShutDownAt.IsZero() && v.BMC.OffUnansweredAt.IsZero()", "v.BMC.FirstShutDownAt.IsZero()"},
-	{"who wants a server on believes an old reading", heldFile, "change = first(v, s, s.ActiveInterval, Step{}, wishOn(v, now))", "change = wishOn(v, now)"},
-	{"a machine that ran from memory is switched on", heldFile, "v.BMC.Power == v1alpha1.PowerOff && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral", "false"},
+	{"a hold is not recorded first", powerHoldFile, "	case since == nil:\n", "	case since == nil && !wanted:\n"},
+	{"one reading is enough for a hold", powerHoldFile, "return v.confirmedOff(s) && v.powerUnchangedFor(since) >= apart", "return apart > 0 && !since.IsZero()"},
+	{"what counts as off is switched on", powerHoldFile, "	case offAt != nil:\n", "	case offAt != nil && wanted:\n"},
+	{"the power that is owed is forgotten", powerHoldFile, "len(v.PowerRequests.On) > 0 || v.Spec.PowerHoldSince != nil)", "len(v.PowerRequests.On) > 0)"},
+	{"a server that may still shut down counts as on", powerHoldFile, "	if !v.confirmedOn(s) {\n", "	if false {\n"},
+	{"a command whose answer was lost means nothing", powerHoldFile, "v.BMC.FirstShutDownAt.IsZero() && v.BMC.OffUnansweredAt.IsZero()", "v.BMC.FirstShutDownAt.IsZero()"},
+	{"who wants a server on believes an old reading", powerHoldFile, "change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, recordPowerOnRequest(v, now))", "change = recordPowerOnRequest(v, now)"},
+	{"a machine that ran from memory is switched on", powerHoldFile, "v.BMC.Power == v1alpha1.PowerOff && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral", "false"},
 
 	// Booting.
-	{"a boot begins without bootstrap data", claimedFile, "if !v.Consumer.BootstrapReady {", "if false {"},
-	{"a boot begins for a machine that is about to go", claimedFile, "if v.Consumer.OwnerDeleting {", "if false {"},
-	{"a boot begins on a host that is about to go", claimedFile, "	if v.Deleting {\n", "	if false {\n"},
-	{"a server that was found running is booted", claimedFile, "if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
-	{"both hosts of a machine are booted", claimedFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
-	{"a boot begins before its turn", claimedFile, "	if v.QueuePosition != nil {\n", "	if false {\n"},
-	{"a next attempt begins before its turn", claimedFile, "	case v.QueuePosition != nil:\n", "	case v.QueuePosition != nil && v.MoveBlocked:\n"},
-	{"a host whose BMC is away stands in line", lineFile, "StateOf(v) == StateWaiting && !v.usable()", "StateOf(v) == StateWaiting && v.BMC.Power == \"\""},
-	{"a host that reported in keeps others waiting", lineFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
-	{"a server that stands in line is given up", lineFile, "return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout)", "return attempt.StartedAt.Add(s.BootTimeout)"},
-	{"a server counts as off without a look", claimedFile, "if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {", "if true {"},
-	{"a boot has no deadline", claimedFile, "	if !v.Now.Before(deadline) {\n", "	if false {\n"},
-	{"a boot waits without looking at its deadline", claimedFile, `if step.Action == "" && (step.Again.IsZero() || step.Again.After(deadline)) {`, `if step.Action == "" && step.Again.After(deadline) {`},
-	{"a server that boots is power-cycled", claimedFile, "case attempt.PoweredOffAt == nil && !off:", "case !off && v.Furthest.Stage == v1alpha1.StageDHCP, attempt.PoweredOffAt == nil && !off:"},
-	{"a server that has its data boots from the network", claimedFile, "case attempt.DataServedAt == nil && !v.networkBootStands(attempt):", "case !v.networkBootStands(attempt):"},
+	{"a boot begins without bootstrap data", bootFile, "if !v.Consumer.BootstrapReady {", "if false {"},
+	{"a boot begins for a machine that is about to go", bootFile, "if v.Consumer.OwnerDeleting {", "if false {"},
+	{"a boot begins on a host that is about to go", bootFile, "	if v.Deleting {\n", "	if false {\n"},
+	{"a server that was found running is booted", bootFile, "if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
+	{"both hosts of a machine are booted", bootFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
+	{"a boot begins before its turn", bootFile, "	if v.QueuePosition != nil {\n", "	if false {\n"},
+	{"a next attempt begins before its turn", bootFile, "	case v.QueuePosition != nil:\n", "	case v.QueuePosition != nil && v.MoveBlocked:\n"},
+	{"a host whose BMC is away stands in line", bootQueueFile, "StateOf(v) == StateClaimed && !v.usable()", "StateOf(v) == StateClaimed && v.BMC.Power == \"\""},
+	{"a host that reported in keeps others waiting", bootQueueFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
+	{"a server that stands in line is given up", bootQueueFile, "return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout)", "return attempt.StartedAt.Add(s.BootTimeout)"},
+	{"a server counts as off without a look", bootFile, "if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {", "if true {"},
+	{"a boot has no deadline", bootFile, "	if !v.Now.Before(deadline) {\n", "	if false {\n"},
+	{"a boot waits without looking at its deadline", bootFile, `if step.Action == "" && (step.RequeueAt.IsZero() || step.RequeueAt.After(deadline)) {`, `if step.Action == "" && step.RequeueAt.After(deadline) {`},
+	{"a server that boots is power-cycled", bootFile, "case attempt.PoweredOffAt == nil && !off:", "case !off && v.Furthest.Stage == v1alpha1.StageDHCP, attempt.PoweredOffAt == nil && !off:"},
+	{"a server that has its data boots from the network", bootFile, "case attempt.DataServedAt == nil && !v.networkBootPending(attempt):", "case !v.networkBootPending(attempt):"},
 	{
-		"a machine that ran from memory is started again", claimedFile,
-		"case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.longOff():", "case attempt.DataServedAt != nil && v.Problem != nil && !v.longOff():",
+		"a machine that ran from memory is started again", bootFile,
+		"case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.offLongEnough():", "case attempt.DataServedAt != nil && v.Problem != nil && !v.offLongEnough():",
 	},
-	{"a seeded boot is tried again", claimedFile, "	switch {\n	case attempt.DataServedAt != nil:\n		return fail(", "	switch {\n	case attempt.ReportedAt != nil:\n		return fail("},
-	{"a boot is tried for ever", claimedFile, "attempt.Attempt >= s.BootAttempts", "attempt.Attempt < 0"},
-	{"a packet of firmware ends a machine", claimedFile, "v.restarted() && !v.NodeLostAt.IsZero()", "v.restarted()"},
-	{"an installed machine is lost", claimedFile, "return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.longOff()", "return (v.longOff()"},
-	{"a command is given to a server that reported in while its BMC is busy", claimedFile, "v.BMC.OverrideSet && !v.BMC.Busy && !v.bmcBlocked()", "v.BMC.OverrideSet && !v.bmcBlocked()"},
-	{"the boot server gives the data out again", bootFile, "case v.Boot.DataServedAt == nil:\n			return BootNetwork", "case v.Boot.Failure == nil:\n			return BootNetwork"},
+	{"a seeded boot is tried again", bootFile, "	switch {\n	case attempt.DataServedAt != nil:\n		return failBoot(", "	switch {\n	case attempt.ReportedAt != nil:\n		return failBoot("},
+	{"a boot is tried for ever", bootFile, "attempt.Attempt >= s.BootAttempts", "attempt.Attempt < 0"},
+	{"a packet of firmware ends a machine", bootFile, "v.restarted() && !v.NodeLostAt.IsZero()", "v.restarted()"},
+	{"an installed machine is lost", bootFile, "return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.offLongEnough()", "return (v.offLongEnough()"},
+	{"a command is given to a server that reported in while its BMC is busy", bootFile, "v.BMC.OverrideSet && !v.BMC.Busy && !v.bmcBlocked()", "v.BMC.OverrideSet && !v.bmcBlocked()"},
+	{"the boot server gives the data out again", bootForFile, "case v.Boot.DataServedAt == nil:\n			return BootNetwork", "case v.Boot.Failure == nil:\n			return BootNetwork"},
 
 	// What is known of a boot.
 	{"the record of another claim counts", recordFile, `|| ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedAt`, `|| ref.ClaimID == "" || b.VoidedAt`},
 	{"an empty claim has an empty record", recordFile, `b == nil || ref.ClaimID == "" || b.ClaimID`, "b == nil || b.ClaimID"},
 	{"a void record counts", recordFile, "|| b.VoidedAt != nil || b.Number < v.Spec.Boots {", "|| b.Number < v.Spec.Boots {"},
 	{"a record from before the host counts", recordFile, "|| b.VoidedAt != nil || b.Number < v.Spec.Boots {", "|| b.VoidedAt != nil {"},
-	{"what nobody knows means nothing", nextFile, "	{StateBootUnknown, View.bootUnknown, leaveUnknown},\n", ""},
+	{"what nobody knows means nothing", nextFile, "	{StateBootUnknown, View.bootUnknown, stayBootUnknown},\n", ""},
 	{"an installed machine that runs needs its record", recordFile, "|| v.Provisioned() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral {", "{"},
 	{"a machine in memory needs no record", recordFile, "|| v.Provisioned() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral {", "|| v.Provisioned() {"},
 	{"a claim without an ID is in no doubt", recordFile, `	case ref.ClaimID == "":` + "\n		return ", `	case ref.ClaimID == "" && b == nil && v.Spec.Boots > 1000:` + "\n		return "},
@@ -155,29 +155,29 @@ var lifecycleMutants = []mutant{
 	{"a move waits for what nobody knows", recordFile, "	if v.MoveBlocked {\n", "	if false {\n"},
 
 	// The record of a boot.
-	{"a number is given twice", claimedFile, "Number: number + 1,", "Number: max(number, 1),"},
-	{"a number that was recorded and not counted is given again", claimedFile, "		number = max(number, v.Boot.Number)\n", "		number = max(number, 0)\n"},
-	{"a boot is not counted before its first command", claimedFile, "	if !v.counted() {\n", "	if false {\n"},
-	{"a boot that is not counted is under way", recordFile, "return v.booting() && v.counted()", "return v.booting()"},
-	{"a server is switched on before that is recorded", claimedFile, "	case attempt.PoweredOnAt == nil:\n", "	case false:\n"},
-	{"a server that is not switched on yet is served", bootFile, "case v.Boot.DataServedAt == nil && v.Boot.PoweredOnAt == nil:", "case false:"},
-	{"a host is free before its boot is void", nextFile, "		step = v.voidFirst(step)\n", "		_ = v.voidFirst\n"},
+	{"a number is given twice", bootFile, "Number: number + 1,", "Number: max(number, 1),"},
+	{"a number that was recorded and not counted is given again", bootFile, "		number = max(number, v.Boot.Number)\n", "		number = max(number, 0)\n"},
+	{"a boot is not counted before its first command", bootFile, "	if !v.bootCounted() {\n", "	if false {\n"},
+	{"a boot that is not counted is under way", recordFile, "return v.booting() && v.bootCounted()", "return v.booting()"},
+	{"a server is switched on before that is recorded", bootFile, "	case attempt.PoweredOnAt == nil:\n", "	case false:\n"},
+	{"a server that is not switched on yet is served", bootForFile, "case v.Boot.DataServedAt == nil && v.Boot.PoweredOnAt == nil:", "case false:"},
+	{"a host is free before its boot is void", nextFile, "		step = v.voidBootFirst(step)\n", "		_ = v.voidBootFirst\n"},
 	{"a boot that is void is open", recordFile, `return b != nil && b.ClaimID != "" && b.VoidedAt == nil`, `return b != nil && b.ClaimID != ""`},
 	{"a host whose boot is not void is offered", offerFile, "	case v.StrayBoot() != nil:\n", "	case false:\n"},
-	{"a host that boots for nobody goes as it is", recordFile, "	if !booting || v.Spec.Maintenance", "	if booting || !booting || v.Spec.Maintenance"},
-	{"a host in maintenance that boots for nobody is powered off", recordFile, "!booting || v.Spec.Maintenance != nil || ", "!booting || "},
-	{"a host that boots for nobody goes before it is surely off", recordFile, "	case !v.confirmedOff(s):\n", "	case false:\n"},
-	{"a host that boots for nobody is never let go", recordFile, "		known.Action, known.Boot, known.Message = end.Action, end.Boot,", "		known.Again, known.Message = v.Now.Add(s.ActiveInterval), end.Message+"},
+	{"a host that boots for nobody goes as it is", releaseFile, "	if !booting || v.Spec.Maintenance", "	if booting || !booting || v.Spec.Maintenance"},
+	{"a host in maintenance that boots for nobody is powered off", releaseFile, "!booting || v.Spec.Maintenance != nil || ", "!booting || "},
+	{"a host that boots for nobody goes before it is surely off", releaseFile, "	case !v.confirmedOff(s):\n		known", "	case false:\n		known"},
+	{"a host that boots for nobody is never let go", releaseFile, "		known.Action, known.Boot, known.Message = end.Action, end.Boot,", "		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), end.Message+"},
 	{"the lost record of a free host stays lost", recordFile, "	case b == nil, b.Number < v.Spec.Boots:\n		step", "	case b == nil && v.Spec.Boots < 0:\n		step"},
 	{"the number of a lost record starts anew", recordFile, "&v1alpha1.BareMetalBootSpec{Number: v.Spec.Boots}", "&v1alpha1.BareMetalBootSpec{Number: min(v.Spec.Boots, 1)}"},
-	{"a record that is deleted stays of a free host", recordFile, "	case v.BootDeleting && !v.BootHeld && !v.BootMachineWaits:\n", "	case false:\n"},
-	{"the record of a machine that waits goes when it is deleted", recordFile, "!v.BootHeld && !v.BootMachineWaits:", "!v.BootHeld:"},
-	{"a record that something else keeps is let go again and again", recordFile, "!v.BootHeld && !v.BootMachineWaits:", "!v.BootMachineWaits:"},
-	{"a host is offered whose record goes at any moment", offerFile, "	case v.BootHeld:\n", "	case false:\n"},
-	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "if !IsOpen(v.Boot) || v.BootMachineWaits {", "if !IsOpen(v.Boot) {"},
-	{"a machine that was served elsewhere is booted", claimedFile, `	if v.ServedBy != "" {`, "	if false {"},
-	{"the record of a machine that waits is void when its host goes", recordFile, "	case v.BootMachineWaits: // its", "	case false: // its"},
-	{"a boot that can never be served goes on", claimedFile, "if attempt.DataServedAt == nil && v.Problem != nil && IsPermanent(v.Problem.Reason) {", "if false {"},
+	{"a record that is deleted stays of a free host", recordFile, "	case v.BootDeleting && !v.BootHasForeignFinalizer && !v.BootMachinePending:\n", "	case false:\n"},
+	{"the record of a machine that waits goes when it is deleted", recordFile, "!v.BootHasForeignFinalizer && !v.BootMachinePending:", "!v.BootHasForeignFinalizer:"},
+	{"a record that something else keeps is let go again and again", recordFile, "!v.BootHasForeignFinalizer && !v.BootMachinePending:", "!v.BootMachinePending:"},
+	{"a host is offered whose record goes at any moment", offerFile, "	case v.BootHasForeignFinalizer:\n", "	case false:\n"},
+	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "if !IsOpen(v.Boot) || v.BootMachinePending {", "if !IsOpen(v.Boot) {"},
+	{"a machine that was served elsewhere is booted", bootFile, `	if v.DataServedOn != "" {`, "	if false {"},
+	{"the record of a machine that waits is void when its host goes", releaseFile, "	case v.BootMachinePending: // the", "	case false: // the"},
+	{"a boot that can never be served goes on", bootFile, "if attempt.DataServedAt == nil && v.Problem != nil && IsPermanent(v.Problem.Reason) {", "if false {"},
 
 	// The provider's own server.
 	{"the provider's own server is forced off", ownFile, "	case step.Action == ForceOff, step.Action == ShutDown:", "	case step.Action == ShutDown:"},

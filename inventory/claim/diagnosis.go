@@ -52,24 +52,24 @@ func (t *Diagnosis) String() string {
 		sentences = append(sentences, fmt.Sprintf("hostSelector %q matches no host: correct it, or label the hosts that it is meant for", t.want.Selector))
 	}
 	if d := t.want.FailureDomain; d != "" && t.domains[d] == 0 {
-		sentences = append(sentences, fmt.Sprintf("No host is in failure domain %q, which the Machine asks for: %s", d, t.existing()))
+		sentences = append(sentences, fmt.Sprintf("No host is in failure domain %q, which the Machine asks for: %s", d, t.describeDomains()))
 	}
 	return strings.Join(append(sentences, fmt.Sprintf("None of %d hosts fits: %s", t.Total, t.reasons())), ". ")
 }
 
-// mostDomains is how many failure domains a message lists.
-const mostDomains = 10
+// maxDomains is how many failure domains a message lists.
+const maxDomains = 10
 
-// existing tells which failure domains there are.
-func (t *Diagnosis) existing() string {
+// describeDomains tells which failure domains there are.
+func (t *Diagnosis) describeDomains() string {
 	names := slices.Sorted(maps.Keys(t.domains))
 	if len(names) == 0 {
 		return "no host has a spec.failureDomain. Set it on the hosts, or leave the failure domain out"
 	}
 	more := ""
-	if len(names) > mostDomains {
-		more = fmt.Sprintf(" and %d more", len(names)-mostDomains)
-		names = names[:mostDomains]
+	if len(names) > maxDomains {
+		more = fmt.Sprintf(" and %d more", len(names)-maxDomains)
+		names = names[:maxDomains]
 	}
 	return fmt.Sprintf("the hosts are in %s%s. Ask for one of these, or correct the spec.failureDomain of the hosts", strings.Join(names, ", "), more)
 }

@@ -51,7 +51,7 @@ func Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, taken func(*v1alph
 	var fits []candidate
 	inDomain := map[string]int{}
 	for host := range hosts {
-		reason := exclusion(host, want)
+		reason := exclusionReason(host, want)
 		if reason == "" && taken(host) {
 			reason = excludedClaimed
 		}

@@ -122,7 +122,7 @@ func TestHardRules(t *testing.T) {
 		"externally provisioned":     {change: func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }},
 		"in maintenance":             {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }},
 		"quarantined":                {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{} }},
-		"held off":                   {change: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna"}} }},
+		"kept powered off":           {change: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna"}} }},
 		"not available (their condition Available says why)": {change: condition(v1alpha1.AvailableCondition), suits: true},
 		"not verified (their condition Verified says why)":   {change: condition(v1alpha1.VerifiedCondition)},
 		"unhealthy (their BMC says Critical)":                {change: func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Health = "Critical" }},
@@ -418,7 +418,7 @@ func TestAnnotationsKeepHosts(t *testing.T) {
 	}
 	got, tally := Pick(Each(hosts), anything(), nobody)
 	g.Expect(got).To(BeNil())
-	g.Expect(tally.String()).To(HaveSuffix("None of 3 hosts fits: 2 held off, 1 detached"))
+	g.Expect(tally.String()).To(HaveSuffix("None of 3 hosts fits: 2 kept powered off, 1 detached"))
 	held := host("d", annotated(v1alpha1.PowerHoldPrefix+"anna"), func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} })
 	g.Expect(Eligible(&held, anything())).To(BeEmpty(), "the hold is the machine's, and goes with it")
 	cycled := host("e", annotated(v1alpha1.PowerCyclePrefix+"anna"))

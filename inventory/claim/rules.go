@@ -24,8 +24,8 @@ const (
 	healthCritical = "Critical"
 )
 
-// exclusion returns why a machine must not claim a host now, for a sentence that begins with a number of hosts; empty if it may.
-func exclusion(host *v1alpha1.BareMetalHost, want Want) string {
+// exclusionReason returns why a machine must not claim a host now, for a sentence that begins with a number of hosts; empty if it may.
+func exclusionReason(host *v1alpha1.BareMetalHost, want Want) string {
 	if host.Spec.ConsumerRef != nil {
 		return excludedClaimed
 	}
@@ -57,8 +57,8 @@ func OutOfService(host *v1alpha1.BareMetalHost) string {
 		return "in maintenance"
 	case host.Spec.Quarantine != nil:
 		return "quarantined"
-	case host.Spec.ConsumerRef == nil && heldOff(host): // those of a machine go with it
-		return "held off"
+	case host.Spec.ConsumerRef == nil && hasPowerHold(host): // those of a machine go with it
+		return "kept powered off"
 	default:
 		return ""
 	}
@@ -69,8 +69,8 @@ func detached(host *v1alpha1.BareMetalHost) bool {
 	return ok
 }
 
-// heldOff is true when somebody holds the server off, in the spec or by an annotation.
-func heldOff(host *v1alpha1.BareMetalHost) bool {
+// hasPowerHold is true when somebody holds the server off, in the spec or by an annotation.
+func hasPowerHold(host *v1alpha1.BareMetalHost) bool {
 	for annotation := range host.Annotations {
 		if strings.HasPrefix(annotation, v1alpha1.PowerHoldPrefix) || strings.HasPrefix(annotation, v1alpha1.ForcePowerHoldPrefix) {
 			return true

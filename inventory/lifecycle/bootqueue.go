@@ -25,7 +25,7 @@ func (l QueuePosition) wait(v View, step Step) Step {
 	if v.Spec.FailureDomain == "" {
 		of = "without a failure domain"
 	}
-	step.Reason, step.Again = v1alpha1.ReasonWaitingForBootSlot, v.Now.Add(QueuePositionInterval)
+	step.Reason, step.RequeueAt = v1alpha1.ReasonWaitingForBootSlot, v.Now.Add(QueuePositionInterval)
 	step.Message += fmt.Sprintf("Number %d of those that wait to boot: %d hosts %s boot already (--boot-concurrency)", l.Number, l.Booting, of)
 	return step
 }
@@ -39,7 +39,7 @@ func StartsBoot(v View, step Step) bool {
 // WantsToBoot is true when nothing but its turn, and a fresh look at the power, keeps a host from the begin of a boot attempt: it stands in line.
 // A host whose BMC cannot be asked does not, for nobody could be let on while it is the next.
 func WantsToBoot(v View, s Settings) bool {
-	if StateOf(v) == StateWaiting && !v.usable() {
+	if StateOf(v) == StateClaimed && !v.usable() {
 		return false
 	}
 	v.QueuePosition, v.RetryNow, v.BMC.Busy = nil, false, false

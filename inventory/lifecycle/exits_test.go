@@ -83,8 +83,8 @@ func TestMoveOfABootThatNobodyDrives(t *testing.T) {
 			deadline := v.Boot.StartedAt.Add(s.BootTimeout)
 			step := Next(v, s)
 			g.Expect(step.Action).NotTo(Equal(AllowMove))
-			g.Expect(step.Again).NotTo(BeZero())
-			g.Expect(step.Again).NotTo(BeTemporally(">", deadline), "it looks again in time")
+			g.Expect(step.RequeueAt).NotTo(BeZero())
+			g.Expect(step.RequeueAt).NotTo(BeTemporally(">", deadline), "it looks again in time")
 			v.Now = deadline
 			g.Expect(Next(v, s).Action).To(Equal(AllowMove))
 			v.MoveBlocked = false
@@ -98,7 +98,7 @@ func TestSaidToRun(t *testing.T) {
 	for _, power := range []v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff} {
 		for _, now := range []v1alpha1.PowerState{v1alpha1.PowerOn, v1alpha1.PowerOff} {
 			g := NewWithT(t)
-			step := Next(freeView(func(v *View) { v.SaidToRun, v.Spec.Power, v.BMC.Power = "m", power, now }), DefaultSettings())
+			step := Next(freeView(func(v *View) { v.UnrecordedConsumer, v.Spec.Power, v.BMC.Power = "m", power, now }), DefaultSettings())
 			g.Expect(step.Action.Commands()).To(BeFalse())
 			g.Expect(step.Phase).To(Equal(v1alpha1.PhaseUnavailable))
 			g.Expect(step.Reason).To(Equal(v1alpha1.ReasonConsumerMissing))

@@ -19,7 +19,7 @@ func TestWaitingIsQuiet(t *testing.T) {
 		"released, and the BMC only says that it obeys":                {claimedView(provisioned, poweredOn, deleting), 0},
 		"booting, and the BMC only says that it obeys":                 {bootingView(netbootSet), 0},
 		"free, to be powered off, and the BMC only says that it obeys": {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), 0},
-		"held, and the BMC only says that it obeys":                    {claimedView(provisioned, poweredOn, heldHard, powerHoldSince), 0},
+		"held, and the BMC only says that it obeys":                    {claimedView(provisioned, poweredOn, forceHeld, powerHoldSince), 0},
 		"booting":                              {bootingView(poweredOn), 0},
 		"available":                            {freeView(), 0},
 		"claimed, and the BMC was never asked": {claimedView(poweredOn, func(v *View) { v.BMC = BMC{} }), 2}, // to the answer, and what it says
@@ -47,7 +47,7 @@ func minute(v View, tell func(Step)) (jobs int) {
 		step := Next(v, DefaultSettings())
 		tell(step)
 		if step.Action == Nothing || step.Action == RecordBoot {
-			v.Now = step.Again
+			v.Now = step.RequeueAt
 			continue
 		}
 		jobs++

@@ -50,7 +50,7 @@ func isPowered(way func(*View)) string {
 	commanded := func(v View) bool { return Next(v, DefaultSettings()).Action.Commands() }
 	free := commanded(freeView(func(v *View) { v.Spec.Power = v1alpha1.PowerOn }, way)) ||
 		commanded(freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }, way))
-	switch held := commanded(claimedView(provisioned, poweredOn, heldHard, powerHoldSince, way)); {
+	switch held := commanded(claimedView(provisioned, poweredOn, forceHeld, powerHoldSince, way)); {
 	case free && held:
 		return "yes"
 	case held:

@@ -17,7 +17,7 @@ func TestOwnServer(t *testing.T) {
 	s := DefaultSettings()
 	for name, v := range map[string]View{
 		"a free host with spec.power Off": freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }),
-		"a power hold":                    claimedView(provisioned, poweredOn, heldHard, powerHoldSince),
+		"a power hold":                    claimedView(provisioned, poweredOn, forceHeld, powerHoldSince),
 		"the release":                     claimedView(provisioned, poweredOn, deleting),
 	} {
 		off := Next(v, s)
@@ -27,7 +27,7 @@ func TestOwnServer(t *testing.T) {
 		g.Expect(step.Action).To(Equal(Nothing), name)
 		g.Expect(step.Reason).To(Equal(v1alpha1.ReasonRunsProvider), name)
 		g.Expect(step.Message).To(ContainSubstring(v1alpha1.PowerOffProviderAnnotation), name)
-		g.Expect(step.Again).NotTo(BeZero(), name)
+		g.Expect(step.RequeueAt).NotTo(BeZero(), name)
 		v.PowerOffProvider = "anna: the rack moves"
 		g.Expect(Next(v, s)).To(Equal(off), name)
 	}

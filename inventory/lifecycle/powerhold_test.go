@@ -33,9 +33,9 @@ func wrongWithHold(v View, step Step) string {
 		if held || v.Spec.PowerHoldOffAt != nil {
 			return "while it is held, or counts as off"
 		}
-	case action == RecordHold && step.Held.OffAt != nil && (!held || !off):
+	case action == RecordPowerHold && step.PowerHold.OffAt != nil && (!held || !off):
 		return "recorded as off without having been seen so"
-	case action == RecordHold && step.Held.Since == nil && (held || v.BMC.Power != v1alpha1.PowerOn):
+	case action == RecordPowerHold && step.PowerHold.Since == nil && (held || v.BMC.Power != v1alpha1.PowerOn):
 		return "the record of what is owed to the server is lost"
 	case action.Commands():
 		return "a command that no hold wants"
@@ -80,8 +80,8 @@ func (r *rig) tick(t rapid.TB) {
 		r.look()
 	case ReadPower:
 		r.look()
-	case RecordHold:
-		r.v.Spec.PowerHoldSince, r.v.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt
+	case RecordPowerHold:
+		r.v.Spec.PowerHoldSince, r.v.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt
 	case ForceOff, ShutDown:
 		r.offCommands++
 		r.command(map[Action]Command{ForceOff: CommandForceOff, ShutDown: CommandShutDown}[step.Action], false)
@@ -147,7 +147,7 @@ func TestPropertyHoldIsOnePowerCycle(t *testing.T) {
 // TestHeldStaysOff: a server that is held and that somebody switches on does not count as off any more once that is seen, and is switched off
 // again.
 func TestHeldStaysOff(t *testing.T) {
-	r := &rig{v: claimedView(provisioned, poweredOn, heldHard), s: DefaultSettings(), on: true}
+	r := &rig{v: claimedView(provisioned, poweredOn, forceHeld), s: DefaultSettings(), on: true}
 	until := func(what string, done func() bool) {
 		for range 600 {
 			if done() {
@@ -214,7 +214,7 @@ func TestShutDownAfterPowerOn(t *testing.T) {
 	v.BMC.LastPower, v.BMC.LastPowerAt = CommandPowerOn, v.Now.Add(-10*time.Minute)
 	v.BMC.FirstShutDownAt = v.Now.Add(-time.Minute) // its answer was an error
 	v.BMC.PowerAt = v.Now
-	if step := Next(v, DefaultSettings()); step.State != StatePowerHold || step.Action == RecordHold {
+	if step := Next(v, DefaultSettings()); step.State != StatePowerHold || step.Action == RecordPowerHold {
 		t.Fatalf("%s in %s: %s", step.Action, step.State, step.Message)
 	}
 }

@@ -45,9 +45,9 @@ func drawView(t *rapid.T) View {
 		Identity:           pick(d, "identity", v1alpha1.HostIdentity{}, v1alpha1.HostIdentity{BMC: "192.0.2.1"}),
 		HardwareTakenBy:    pick(d, "hardwareTaken", "", "", "", "host-6"),
 		SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}),
-		ServedBy:           pick(d, "servedBy", "", "", "", "host-5"),
-		SaidToRun:          pick(d, "saidToRun", "", "", "m-0"),
-		BootMachineWaits:   d.flag("bootMachineWaits"),
+		DataServedOn:       pick(d, "servedBy", "", "", "", "host-5"),
+		UnrecordedConsumer: pick(d, "saidToRun", "", "", "m-0"),
+		BootMachinePending: d.flag("bootMachineWaits"),
 		BMC:                d.bmc(), Spec: d.spec(), Consumer: d.consumer(),
 		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
 			"", v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
@@ -62,7 +62,7 @@ func drawView(t *rapid.T) View {
 		v.Spec.ConsumerRef.BootsBefore = rapid.Int32Range(0, 3).Draw(t, "bootsBefore")
 	}
 	d.boot(&v)
-	d.wishes(&v)
+	d.requests(&v)
 	return v
 }
 
@@ -108,7 +108,7 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 func (d draw) boot(v *View) {
 	v.Spec.Boots = rapid.Int32Range(0, 3).Draw(d.T, "boots")
 	v.BootDeleting = d.flag("bootDeleting")
-	v.BootHeld = v.BootDeleting && d.flag("bootHeld")
+	v.BootHasForeignFinalizer = v.BootDeleting && d.flag("bootHeld")
 	if !d.flag("record") {
 		return
 	}
@@ -143,8 +143,8 @@ func (d draw) consumer() *Consumer {
 	return c
 }
 
-// wishes draws what people want, by annotations.
-func (d draw) wishes(v *View) {
+// requests draws what people want, by annotations.
+func (d draw) requests(v *View) {
 	v.RetryNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")
 	v.RunsProvider, v.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")
@@ -209,13 +209,13 @@ func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 		if wrong := wrongWithAbsence(v, Next(v, DefaultSettings())); wrong != "" {
 			t.Fatalf("%s: %+v", wrong, v)
 		}
-		if v.Consumer == nil || v.letGo() {
+		if v.Consumer == nil || v.unfencedReleaseDue() {
 			return // letting go is what a person asked for
 		}
 		unknown := !v.Consumer.Found || !v.Consumer.ClusterFound
 		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.CurrentBoot() == nil
 		step := Next(v, DefaultSettings())
-		if (unknown || unready) && (step.Action.Commands() || step.Action == Release || step.Action == RecordBoot && step.State == StateWaiting) {
+		if (unknown || unready) && (step.Action.Commands() || step.Action == Release || step.Action == RecordBoot && step.State == StateClaimed) {
 			t.Fatalf("%s although something is missing: %+v", step.Action, v)
 		}
 	})
@@ -233,7 +233,7 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 			t.Fatalf("%s to a server that may be another one: %+v", step.Action, v)
 		case (other || v.MACTakenBy != "") && step.Phase == v1alpha1.PhaseAvailable:
 			t.Fatalf("a server that may be another one is offered: %+v", v)
-		case v.MACTakenBy != "" && step.State == StateWaiting && StartsBoot(v, step):
+		case v.MACTakenBy != "" && step.State == StateClaimed && StartsBoot(v, step):
 			t.Fatalf("a boot begins on a server whose MAC address is another host's: %+v", v)
 		case !other:
 			return
@@ -259,7 +259,7 @@ func TestPropertyNoBootForTheLeaving(t *testing.T) {
 		stays.OwnerDeleting, leaves.OwnerDeleting = false, true
 		v.Consumer = &leaves
 		step := Next(v, DefaultSettings())
-		if step.State == StateWaiting {
+		if step.State == StateClaimed {
 			if step.Action == RecordBoot || step.Action.Commands() {
 				t.Fatalf("%s for a machine that is about to go: %+v", step.Action, v)
 			}
@@ -285,8 +285,8 @@ func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 		switch {
 		case v.Detached != "", v.Spec.Maintenance != nil, v.Spec.ExternallyProvisioned, v.DeletedForMove && v.Deleting:
 			t.Fatalf("%s to a host that is not ours to touch: %+v", step.Action, v)
-		case v.Provisioned() && !released && len(v.holds()) > 0 && (step.Action == ShutDown || step.Action == ForceOff):
-		case v.Provisioned() && !released && len(v.holds()) == 0 && v.Spec.PowerHoldSince != nil && step.Action == PowerOn:
+		case v.Provisioned() && !released && len(v.powerHolds()) > 0 && (step.Action == ShutDown || step.Action == ForceOff):
+		case v.Provisioned() && !released && len(v.powerHolds()) == 0 && v.Spec.PowerHoldSince != nil && step.Action == PowerOn:
 		case v.Provisioned() && !released:
 			t.Fatalf("%s to a running host: %+v", step.Action, v)
 		case v.Paused && !v.InFlight():
@@ -337,7 +337,7 @@ func TestPropertyLostNeedsProof(t *testing.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
 		if b := step.Boot; b != nil && b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonStateLost && b.DataServedAt != nil && b.ReportedAt == nil &&
-			v.BMC.PowerAt.Sub(latest(b.DataServedAt.Time, v.BMC.LastPowerAt)) < lostAfter {
+			v.BMC.PowerAt.Sub(latest(b.DataServedAt.Time, v.BMC.LastPowerAt)) < minOffForStateLost {
 			t.Fatalf("lost in mid-boot by readings from before it got its bootstrap data, or was switched on: %+v", v)
 		}
 		boot := v.CurrentBoot()
@@ -363,7 +363,7 @@ func TestPropertyProgressIsSteady(t *testing.T) {
 		step := Next(v, DefaultSettings())
 		progress := BootProgress(v, DefaultSettings(), step)
 		ends := step.Action == RecordBoot && step.Boot.VoidedAt != nil
-		if v.CurrentBoot() != nil && !ends && step.State != StateLeaving && (progress == nil || progress.Reason == "" || progress.Message == "") {
+		if v.CurrentBoot() != nil && !ends && step.State != StateDeleting && (progress == nil || progress.Reason == "" || progress.Message == "") {
 			t.Fatalf("nothing is told in %s of %+v: %+v", step.State, v, progress)
 		}
 		later := v
@@ -378,13 +378,13 @@ func TestPropertyProgressIsSteady(t *testing.T) {
 // TestPropertyWaitsEnd: whoever waits has a moment to look again, or waits for a change that brings the host back by itself.
 func TestPropertyWaitsEnd(t *testing.T) {
 	events := map[State]bool{ // a write to an object, which is watched
-		StatePaused: true, StateOrphaned: true, StateDetached: true, StateReported: true, StateWaiting: true,
+		StatePaused: true, StateOrphaned: true, StateDetached: true, StateReportedIn: true, StateClaimed: true,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
 		switch {
-		case step.Action != Nothing || !step.Again.IsZero() || v.BMC.Busy || events[step.State]:
+		case step.Action != Nothing || !step.RequeueAt.IsZero() || v.BMC.Busy || events[step.State]:
 		case v.BMC.Problem != nil && v.BMC.Problem.RetryAt.IsZero():
 		default:
 			t.Fatalf("waits for ever in %s: %+v", step.State, v)

@@ -33,7 +33,7 @@ func sequences(t *testing.T, seen *tally, p promise, end func(t *rapid.T, w *wor
 		w.promise = p
 		w.reconcile()
 		for _, lot := range rapid.SliceOfN(rapid.Uint64(), 100, 200).Draw(t, "happenings") {
-			w.happen(lot)
+			w.apply(lot)
 		}
 		if end != nil {
 			end(t, w)
@@ -47,23 +47,23 @@ func TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason(t *test
 	rapid.Check(t, func(t *rapid.T) {
 		w := worldOf(t, drawView(t), newTally())
 		w.mood = rapid.SampledFrom([]mood{obeys, pretends, refuses, away, rejects, garbles, silent}).Draw(t, "mood")
-		w.promise = waitsTell
+		w.promise = waitsExplained
 		w.reconcile()
 		w.pass(5 * time.Minute)
 		w.promise = comesToRest
-		w.bmcIsWell()
-		w.toRest()
+		w.bmcRecovers()
+		w.runToRest()
 	})
 }
 
 // TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked: nor one that is externally provisioned, in
 // maintenance or detached.
 func TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked(t *testing.T) {
-	sequences(t, newTally(), handsOff, nil)
+	sequences(t, newTally(), inUseUntouched, nil)
 }
 
 func TestPropertyAMissingConsumerClusterOrSecretNeverCausesAnAction(t *testing.T) {
-	sequences(t, newTally(), absenceRests, nil)
+	sequences(t, newTally(), absenceCausesNothing, nil)
 }
 
 func TestPropertyAHostIsNeverOfferedUnlessPowerOffAndCleaningWereConfirmed(t *testing.T) {
@@ -75,20 +75,20 @@ func TestPropertyWhatIsRecordedOfAHoldIsTrue(t *testing.T) {
 }
 
 func TestPropertyNoBootBeginsBeforeItsTurn(t *testing.T) {
-	sequences(t, newTally(), inTurn, nil)
+	sequences(t, newTally(), slotsRespected, nil)
 }
 
 // TestPropertyEverySequenceComesToRest: wherever a host came to, it comes to rest once its BMC obeys, stays there, and a release that nobody stands in the
 // way of ends with a host that is offered or in quarantine.
 func TestPropertyEverySequenceComesToRest(t *testing.T) {
 	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
-		w.bmcIsWell()
+		w.bmcRecovers()
 		w.autoBoot = rapid.Bool().Draw(t, "what boots goes on")
 		done := rapid.Bool().Draw(t, "everybody is done")
 		if done {
-			w.everybodyIsDone()
+			w.endInterventions()
 		}
-		w.toRest()
+		w.runToRest()
 		if w.gone {
 			return
 		}
@@ -104,17 +104,17 @@ func TestPropertyEverySequenceComesToRest(t *testing.T) {
 
 // leftUndone says what a host at rest still owes to somebody; "" if nothing.
 func (w *world) leftUndone() string {
-	v := w.look()
-	machine := []State{StateProvisioned, StatePowerHold, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateWaiting, StateBooting}
-	outside := []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternal, StateQuarantined, StateFree}
+	v := w.view()
+	machine := []State{StateProvisioned, StatePowerHold, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateBooting}
+	outside := []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateFree}
 	switch {
 	case v.MoveBlocked && !v.InFlight() && slices.Contains(slices.Concat(machine, outside), w.last.State):
 		return "a move waits"
-	case w.last.State == StateExternal && v.releasing():
+	case w.last.State == StateExternallyProvisioned && v.releasing():
 		return "the release of an externally provisioned host does not end"
 	case w.last.State == StateProvisioned && v.Spec.PowerHoldSince != nil:
 		return "the record of a hold is left"
-	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternal, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateWaiting, StateProvisioned}, w.last.State):
+	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternallyProvisioned, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateProvisioned}, w.last.State):
 		return "a power cycle that nobody remembers may come weeks later"
 	}
 	return ""
@@ -123,16 +123,16 @@ func (w *world) leftUndone() string {
 // TestPropertyWithStatusErasedTheSameRestStateIsReached: at rest, and on the way there. Nothing is commanded to a host at rest because of it.
 func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
-		w.bmcIsWell()
+		w.bmcRecovers()
 		w.autoBoot = rapid.Bool().Draw(t, "what boots goes on")
 		w.reconcile()
 		other := *w
 		w.notef("- the BMC is well, for good")
-		w.toRest()
+		w.runToRest()
 		if other.forgivable() {
 			other.forget()
-			other.toRest()
-			if differs := w.same(&other); differs != "" {
+			other.runToRest()
+			if differs := w.restDifference(&other); differs != "" {
 				other.fatalf("with the status erased on the way it comes to another rest: %s", differs)
 			}
 		}
@@ -142,8 +142,8 @@ func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 		}
 		again.forget()
 		again.commands = 0
-		again.toRest()
-		switch differs := w.same(&again); {
+		again.runToRest()
+		switch differs := w.restDifference(&again); {
 		case differs != "":
 			again.fatalf("with the status erased at rest it comes to another rest: %s", differs)
 		case again.commands > 0:
@@ -181,7 +181,7 @@ func (w *world) staysAtRest(d time.Duration) {
 	before := w.v.Now
 	state := w.last.State
 	w.pass(d)
-	if w.acted.After(before) || w.last.State != state {
+	if w.actedAt.After(before) || w.last.State != state {
 		w.fatalf("it does not stay at rest: %s in %s after %s", w.last.Action, w.last.State, state)
 	}
 }

@@ -46,45 +46,45 @@ type world struct {
 	halt int
 
 	// The server.
-	on          bool
-	changes     time.Time // when on becomes target; zero if it stays
-	changed     time.Time // when it was last switched
-	target      bool
-	overridden  bool // it will boot from the network
-	fromNetwork bool // it did
-	runs        bool // the operating system of the machine that has the host runs
-	installed   bool // that machine is on the disk
-	latency     time.Duration
-	deaf        bool // the operating system does not heed a shutdown
-	autoBoot    bool // whatever boots gets further with the time
+	on              bool
+	switchesAt      time.Time // when on becomes target; zero if it stays
+	switchedAt      time.Time // when it was last switched
+	target          bool
+	overridden      bool // it will boot from the network
+	fromNetwork     bool // it did
+	runs            bool // the operating system of the machine that has the host runs
+	installed       bool // that machine is on the disk
+	latency         time.Duration
+	ignoresShutDown bool // the operating system does not heed a shutdown
+	autoBoot        bool // whatever boots gets further with the time
 
 	// The BMC.
-	mood       mood
-	reads      int
-	noShutDown bool
-	stuckMedia bool
-	shows      bool // that the server powers on or off, while it does
-	failures   int
-	job        *job
-	again      time.Time
+	mood             mood
+	reads            int
+	noShutDown       bool
+	stuckMedia       bool
+	showsTransitions bool // that the server powers on or off, while it does
+	failures         int
+	job              *job
+	requeueAt        time.Time
 
 	// What happened.
-	machines int
-	seeded   bool      // bootstrap data was given out to the machine that has the host
-	dirty    bool      // a machine was booted since the host was last clean, or since a person vouched for it
-	heldDown bool      // the server is off, or about to be, by a command that was given for a hold
-	unsure   bool      // a reading was wrong, or somebody pressed the button: what was read may not be true
-	honest   int       // readings in a row that were true
-	netAt    time.Time // when the network was last made the boot device, by whatever process
-	last     Step      // the last step
-	gone     bool      // the object was let go
-	visited  State     // the state it was found in last
-	steps    int
-	commands int
-	acted    time.Time // when something was last done but looking
-	seen     *tally
-	story    *[]string // for a failure: what happened
-	told     v1alpha1.HostPhase
+	machines     int
+	seeded       bool      // bootstrap data was given out to the machine that has the host
+	dirty        bool      // a machine was booted since the host was last clean, or since a person vouched for it
+	offForHold   bool      // the server is off, or about to be, by a command that was given for a hold
+	uncertain    bool      // a reading was wrong, or somebody pressed the button: what was read may not be true
+	trueReadings int       // readings in a row that were true
+	netAt        time.Time // when the network was last made the boot device, by whatever process
+	last         Step      // the last step
+	gone         bool      // the object was let go
+	visited      State     // the state it was found in last
+	steps        int
+	commands     int
+	actedAt      time.Time // when something was last done but looking
+	seen         *tally
+	log          *[]string // for a failure: what happened
+	phase        v1alpha1.HostPhase
 }
 
 type job struct {
@@ -129,8 +129,8 @@ var starts = []func(*View){
 	},
 	ran,
 	func(v *View) { ran(v); provisioned(v) },
-	func(v *View) { ran(v); provisioned(v); heldHard(v); powerHoldSince(v) },
-	func(v *View) { ran(v); provisioned(v); heldBy(v); heldOff(v); v.BMC.Power = v1alpha1.PowerOff },
+	func(v *View) { ran(v); provisioned(v); forceHeld(v); powerHoldSince(v) },
+	func(v *View) { ran(v); provisioned(v); powerHeld(v); powerHeldOff(v); v.BMC.Power = v1alpha1.PowerOff },
 	func(v *View) {
 		ran(v)
 		provisioned(v)
@@ -158,7 +158,7 @@ func newWorld(t rapid.TB, seen *tally, p uint64) *world {
 			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
 		}
 		w := worldOf(t, v, seen)
-		w.unsure = false
+		w.uncertain = false
 		return w
 	}
 	v = claimedView(starts[p/4%uint64(len(starts))])
@@ -182,7 +182,7 @@ func newWorld(t rapid.TB, seen *tally, p uint64) *world {
 
 // worldOf is a world that begins with any facts. What follows from nothing that is drawn is as harmless as it can be.
 func worldOf(t rapid.TB, v View, seen *tally) *world {
-	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, story: &[]string{}, acted: v.Now}
+	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now}
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
 		w.noSecret, w.v.BMC.Problem = true, nil // what waits for a change waits for a Secret here
 	}
@@ -192,7 +192,7 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 		w.seeded, w.runs = true, w.on
 		w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 	}
-	w.dirty, w.unsure, w.netAt = v.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
+	w.dirty, w.uncertain, w.netAt = v.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
 	if v.BMC.Busy {
 		w.job = &job{ReadPower, v.Now, v.Now.Add(time.Second)}
 	}
@@ -203,17 +203,17 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 // fatalf fails the test with what happened.
 func (w *world) fatalf(format string, args ...any) {
 	w.t.Helper()
-	story := *w.story
+	story := *w.log
 	w.t.Fatalf("%s\nfacts: %+v\nspec: %+v\nconsumer: %+v\nboot: %+v\nthe server is on: %v, its BMC %s\nwhat happened last:\n  %s", fmt.Sprintf(format, args...),
 		w.v, w.v.Spec, w.v.Consumer, w.v.Boot, w.on, w.mood, strings.Join(story[max(0, len(story)-40):], "\n  "))
 }
 
 func (w *world) notef(format string, args ...any) {
-	*w.story = append(*w.story, w.v.Now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
+	*w.log = append(*w.log, w.v.Now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// look makes the view that the host controller would.
-func (w *world) look() View {
+// view makes the view that the host controller would.
+func (w *world) view() View {
 	v := w.v
 	if w.noSecret {
 		v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "there is no Secret"}
@@ -249,7 +249,7 @@ func (w *world) reconcile() {
 		if w.gone {
 			return
 		}
-		v := w.look()
+		v := w.view()
 		step := Next(v, w.s)
 		w.steps++
 		w.seen.steps++
@@ -259,7 +259,7 @@ func (w *world) reconcile() {
 		}
 		w.visited, w.last = step.State, step
 		if step.Phase != "" {
-			w.told = step.Phase
+			w.phase = step.Phase
 		}
 		w.judgeStep(v, step)
 		w.v.BMC.PowerNew = false // it was looked at
@@ -271,7 +271,7 @@ func (w *world) reconcile() {
 		}
 		w.halt = max(w.halt, 0)
 	}
-	w.breaksf(comesToRest, "it comes to no end: the last of 30 steps in a moment is %s in %s", w.last.Action, w.last.State)
+	w.brokenf(comesToRest, "it comes to no end: the last of 30 steps in a moment is %s in %s", w.last.Action, w.last.State)
 }
 
 func (t *tally) visit(from, to State) {
@@ -283,7 +283,7 @@ func (t *tally) visit(from, to State) {
 
 // perform does a step as the host controller does it. It returns true when there is nothing more to do at this moment.
 func (w *world) perform(v View, step Step) bool {
-	w.again = step.Again
+	w.requeueAt = step.RequeueAt
 	for _, key := range step.Drop {
 		w.drop(key)
 	}
@@ -296,14 +296,14 @@ func (w *world) perform(v View, step Step) bool {
 		return true
 	case RecordBoot:
 		w.v.Boot = step.Boot
-		w.sightingsOf(v.Boot)
+		w.resetStages(v.Boot)
 	case CountBoot:
 		w.v.Spec.Boots, w.v.MoveBlocked, w.dirty = step.Boot.Number, true, true
 	case ForgetBoot:
 		w.v.Boot, w.v.BootDeleting = nil, false
-	case RecordHold:
-		w.v.Spec.PowerHoldSince, w.v.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt
-		if step.Held.Since == nil {
+	case RecordPowerHold:
+		w.v.Spec.PowerHoldSince, w.v.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt
+		if step.PowerHold.Since == nil {
 			w.v.BMC.FirstShutDownAt, w.v.BMC.OffUnansweredAt = time.Time{}, time.Time{}
 		}
 	case RecordCleaning:
@@ -320,12 +320,12 @@ func (w *world) perform(v View, step Step) bool {
 		w.submit(v, step.Action)
 		return true
 	}
-	w.acted = w.v.Now
+	w.actedAt = w.v.Now
 	return false
 }
 
-// sightingsOf forgets what was seen of an attempt when another one began.
-func (w *world) sightingsOf(before *v1alpha1.BareMetalBootSpec) {
+// resetStages forgets what was seen of an attempt when another one began.
+func (w *world) resetStages(before *v1alpha1.BareMetalBootSpec) {
 	if before == nil || before.Number != w.v.Boot.Number {
 		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	}
@@ -357,7 +357,7 @@ func (w *world) release(step Step) {
 
 func (w *world) submit(v View, action Action) {
 	if w.job != nil {
-		w.breaksf(handsOff, "%s while the BMC is busy with %s", action, w.job.action)
+		w.brokenf(inUseUntouched, "%s while the BMC is busy with %s", action, w.job.action)
 	}
 	w.v.RetryNow = false
 	took := time.Second
@@ -380,7 +380,7 @@ func (w *world) pass(d time.Duration) {
 			next = w.v.Now.Add(10 * time.Millisecond)
 		}
 		w.v.Now = next
-		w.happenNow()
+		w.runDue()
 		if !next.Before(end) {
 			return
 		}
@@ -390,7 +390,7 @@ func (w *world) pass(d time.Duration) {
 // due is when the next thing happens by itself, at the latest at end.
 func (w *world) due(end time.Time) time.Time {
 	next := end
-	for _, due := range []time.Time{w.changes, w.again} {
+	for _, due := range []time.Time{w.switchesAt, w.requeueAt} {
 		if !due.IsZero() && due.Before(next) {
 			next = due
 		}
@@ -401,27 +401,27 @@ func (w *world) due(end time.Time) time.Time {
 	return next
 }
 
-// happenNow lets happen what is due.
-func (w *world) happenNow() {
+// runDue lets happen what is due.
+func (w *world) runDue() {
 	now := w.v.Now
-	if !w.changes.IsZero() && !w.changes.After(now) {
-		w.flip()
+	if !w.switchesAt.IsZero() && !w.switchesAt.After(now) {
+		w.switchNow()
 	}
 	if w.autoBoot {
-		w.bootGoesOn()
+		w.advanceBoot()
 	}
 	switch {
 	case w.job != nil && !w.job.end.After(now):
 		w.finish()
 		w.reconcile()
-	case !w.again.IsZero() && !w.again.After(now):
+	case !w.requeueAt.IsZero() && !w.requeueAt.After(now):
 		w.reconcile()
 	}
 }
 
-// bootGoesOn brings whatever boots one stage further, and the machine to its provider ID. It returns false if nothing went on.
-func (w *world) bootGoesOn() bool {
-	v, c := w.look(), w.machine()
+// advanceBoot brings whatever boots one stage further, and the machine to its provider ID. It returns false if nothing went on.
+func (w *world) advanceBoot() bool {
+	v, c := w.view(), w.machine()
 	b := v.CurrentBoot()
 	switch {
 	case c == nil || w.absent != nil || b == nil:
@@ -460,7 +460,7 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 		return
 	}
 	if w.seeded {
-		w.breaksf(handsOff, "the machine got its bootstrap data twice")
+		w.brokenf(inUseUntouched, "the machine got its bootstrap data twice")
 	}
 	w.notef("the bootstrap data is given out")
 	b.DataServedAt = &metav1.Time{Time: v.Now}
@@ -468,9 +468,9 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }
 
-// standsInLine is true for a server whose boot loader may ask for the script, and be told to wait. What it does before need not be seen.
-func (w *world) standsInLine() bool {
-	v := w.look()
+// waitsForSlot is true for a server whose boot loader may ask for the script, and be told to wait. What it does before need not be seen.
+func (w *world) waitsForSlot() bool {
+	v := w.view()
 	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && BootFor(v, w.s) == BootNetwork &&
 		slices.Contains([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Furthest.Stage)
 }
@@ -486,62 +486,62 @@ func (w *world) eraseStatus() {
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
 }
 
-// toRest lets time pass until the host rests.
-func (w *world) toRest() {
+// runToRest lets time pass until the host rests.
+func (w *world) runToRest() {
 	w.reconcile()
 	for range 4 * 3600 / 20 {
-		if w.gone || w.rests() {
+		if w.gone || w.atRest() {
 			w.judgeRest()
 			return
 		}
 		w.pass(20 * time.Second)
 	}
-	w.breaksf(comesToRest, "it did not come to rest in four hours: %s in %s: %s", w.last.Action, w.last.State, w.last.Message)
+	w.brokenf(comesToRest, "it did not come to rest in four hours: %s in %s: %s", w.last.Action, w.last.State, w.last.Message)
 }
 
-// rests is true when the host waits for nothing that this world will do by itself.
-func (w *world) rests() bool {
-	if w.last.Action != Nothing || w.job != nil || !w.changes.IsZero() {
+// atRest is true when the host waits for nothing that this world will do by itself.
+func (w *world) atRest() bool {
+	if w.last.Action != Nothing || w.job != nil || !w.switchesAt.IsZero() {
 		return false
 	}
-	v := w.look()
+	v := w.view()
 	foreign := v.NotPermitted != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // what its BMC reports counts for nothing
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
-	if !w.last.Again.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.changed) || v.notOff() != w.on || v.powerChanging()) {
+	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.notOff() != w.on || v.powerChanging()) {
 		return false // it will be asked again, and there is news
 	}
-	if v.MoveBlocked && v.InFlight() && !w.last.Again.IsZero() {
+	if v.MoveBlocked && v.InFlight() && !w.last.RequeueAt.IsZero() {
 		return false // it lets a move go on then
 	}
 	switch w.last.State {
-	case StateLeaving, StateReleasing, StateCleaning:
+	case StateDeleting, StateReleasing, StateCleaning:
 		return foreign
 	case StateBooting:
 		return unasked
 	case StatePowerHold:
-		return len(v.holds()) > 0 && v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
-	case StateReported:
+		return len(v.powerHolds()) > 0 && v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
+	case StateReportedIn:
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:
 		return v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
 	case StateFree:
-		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.doubled()))
-	case StateWaiting:
+		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.hasConflict()))
+	case StateClaimed:
 		return w.last.Reason != v1alpha1.ReasonPreparing
 	default:
 		return true
 	}
 }
 
-// same tells whether two worlds came to the same rest; "" if so.
-func (w *world) same(other *world) string {
+// restDifference tells whether two worlds came to the same rest; "" if so.
+func (w *world) restDifference(other *world) string {
 	switch {
 	case w.gone != other.gone:
 		return fmt.Sprintf("gone %v and %v", w.gone, other.gone)
 	case w.gone:
 		return ""
-	case w.last.State != other.last.State || w.told != other.told || w.last.Reason != other.last.Reason:
-		return fmt.Sprintf("%s %s %s and %s %s %s", w.last.State, w.told, w.last.Reason, other.last.State, other.told, other.last.Reason)
+	case w.last.State != other.last.State || w.phase != other.phase || w.last.Reason != other.last.Reason:
+		return fmt.Sprintf("%s %s %s and %s %s %s", w.last.State, w.phase, w.last.Reason, other.last.State, other.phase, other.last.Reason)
 	case !reflect.DeepEqual(w.v.Spec.ConsumerRef, other.v.Spec.ConsumerRef) || (w.v.Spec.Quarantine == nil) != (other.v.Spec.Quarantine == nil):
 		return "another claim, or another quarantine"
 	}

@@ -37,15 +37,15 @@ type RefusedError struct {
 // Error returns a sentence with the address. A user who named a host need not learn to which address it resolves here.
 func (r *RefusedError) Error() string { return r.Address.String() + " is " + r.Reason }
 
-// reserved are addresses that are none of a machine in a network of servers or BMCs.
-var reserved = []netip.Prefix{
+// reservedNetworks are addresses that are none of a machine in a network of servers or BMCs.
+var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),   // RFC 6890
 	netip.MustParsePrefix("240.0.0.0/4"), // RFC 6890, with the limited broadcast address
 	netip.MustParsePrefix("::/96"),       // RFC 4291, section 2.5.5.1: IPv4-compatible addresses, deprecated
 }
 
-// metadata are addresses of cloud metadata services that are not link-local. What they answer often has credentials of the machine.
-var metadata = []netip.Prefix{
+// metadataNetworks are addresses of cloud metadata services that are not link-local. What they answer often has credentials of the machine.
+var metadataNetworks = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),      // AWS: metadata (::254), credentials of EKS Pods (::23)
 	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
@@ -53,26 +53,26 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
 }
 
-// translated is the prefix of IPv4 addresses behind a NAT64 gateway (RFC 6052, section 2.1).
-var translated = netip.MustParsePrefix("64:ff9b::/96")
+// nat64Prefix is the prefix of IPv4 addresses behind a NAT64 gateway (RFC 6052, section 2.1).
+var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
 // Check returns a *RefusedError for an address of a host that may not be connected to.
 func (p Policy) Check(host string, ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
-	if within(p.AllowNetworks, ip) {
+	if contains(p.AllowNetworks, ip) {
 		return nil
 	}
 	reason, err := p.refused(ip)
 	if err != nil {
 		return err
 	}
-	if reason == "" && within(p.DenyNetworks, ip) && !slices.Contains(p.AllowHosts, strings.ToLower(strings.TrimSuffix(host, "."))) {
+	if reason == "" && contains(p.DenyNetworks, ip) && !slices.Contains(p.AllowHosts, strings.ToLower(strings.TrimSuffix(host, "."))) {
 		reason = "in a network that the configuration denies"
 	}
 	if reason != "" {
 		return &RefusedError{Address: ip, Reason: reason}
 	}
-	if translated.Contains(ip) {
+	if nat64Prefix.Contains(ip) {
 		bytes := ip.As16()
 		return p.Check(host, netip.AddrFrom4([4]byte(bytes[12:])))
 	}
@@ -82,9 +82,9 @@ func (p Policy) Check(host string, ip netip.Addr) error {
 // refused returns the reason why an address is refused by default, or "".
 func (p Policy) refused(ip netip.Addr) (string, error) {
 	switch {
-	case ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || within(reserved, ip):
+	case ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || contains(reservedNetworks, ip):
 		return "a loopback, link-local, multicast or reserved address", nil
-	case within(metadata, ip):
+	case contains(metadataNetworks, ip):
 		return "an address of a cloud metadata service", nil
 	}
 	addresses := net.InterfaceAddrs
@@ -104,7 +104,7 @@ func (p Policy) refused(ip netip.Addr) (string, error) {
 	return "", nil
 }
 
-func within(networks []netip.Prefix, ip netip.Addr) bool {
+func contains(networks []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) })
 }
 
