@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 func sequences(t *testing.T, seen *tally, p promise, end func(t *rapid.T, w *world)) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, seen, mix(rapid.Uint64().Draw(t, "start")))
+		w := newWorld(t, seen)
 		w.promise = p
 		w.reconcile()
 		for _, lot := range rapid.SliceOfN(rapid.Uint64(), 100, 200).Draw(t, "happenings") {

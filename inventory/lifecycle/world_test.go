@@ -149,33 +149,34 @@ func ran(v *View) {
 	v.BMC.Power = v1alpha1.PowerOn
 }
 
-// newWorld is a host that was just registered, with its server off; or one that a machine has, which may be being released, and whose server is
-// being cleaned.
-func newWorld(t rapid.TB, seen *tally, p uint64) *world {
-	v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{}}
-	if p%4 == 0 {
-		if p/4%3 == 0 {
+// newWorld draws the start of a world. The host was just registered and its server is off, or a machine has it. A claimed host may be released, and its
+// server may be being cleaned.
+func newWorld(t *rapid.T, seen *tally) *world {
+	if rapid.SampledFrom([]string{"claimed", "claimed", "claimed", "registered"}).Draw(t, "start") == "registered" {
+		v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{}}
+		if rapid.IntRange(0, 2).Draw(t, "quarantined") == 0 {
 			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
 		}
 		w := worldOf(t, v, seen)
 		w.uncertain = false
 		return w
 	}
-	v = claimedView(starts[p/4%uint64(len(starts))])
-	v.Consumer.Persistence = choose(p/64, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral)
+	v := claimedView(rapid.SampledFrom(starts).Draw(t, "claimed"))
+	v.Consumer.Persistence = rapid.SampledFrom([]v1alpha1.BootPersistence{v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral}).Draw(t, "persistence")
 	if v.Provisioned() && v.Boot.Failure != nil {
-		v.Consumer.Persistence = v1alpha1.PersistenceEphemeral // no other is lost
+		v.Consumer.Persistence = v1alpha1.PersistenceEphemeral // only such a machine can be lost
 	}
-	cleaning := p / 128 % 8
-	if cleaning < 3 {
+	const running, releasing, cleaning, moved = "running", "releasing", "cleaning", "cleaning, and a move forgot the machine's deletion"
+	release := rapid.SampledFrom([]string{running, running, running, running, releasing, cleaning, cleaning, moved}).Draw(t, "release")
+	if release == cleaning || release == moved {
 		v.BMC.Power, v.Spec.CleaningStartedAt = v1alpha1.PowerOff, &metav1.Time{Time: noon}
 	}
-	if cleaning < 2 || cleaning == 3 { // where it is cleaned and not released a move forgot that the machine was being deleted
+	if release == cleaning || release == releasing {
 		v.Consumer.Deleting, v.Consumer.DeletingSince = true, noon.Add(-time.Minute)
 	}
 	w := worldOf(t, v, seen)
-	if p/1024%3 == 0 {
-		protections[p/4096%uint64(len(protections))].do(w, 0)
+	if rapid.IntRange(0, 2).Draw(t, "protected") == 0 {
+		protections[rapid.IntRange(0, len(protections)-1).Draw(t, "protection")].do(w, 0)
 	}
 	return w
 }
