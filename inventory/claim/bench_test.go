@@ -21,8 +21,8 @@ func BenchmarkPick(b *testing.B) {
 	want := Want{Selector: labels.SelectorFromSet(labels.Set{"rack": "a"}), Preferences: []Preference{prefer("rack", "a", 1)}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if picked, tally := Pick(Each(hosts), want, func(*v1alpha1.BareMetalHost) bool { return false }); picked == nil {
-			b.Fatal(tally)
+		if picked, diagnosis := Pick(Each(hosts), want, func(*v1alpha1.BareMetalHost) bool { return false }); picked == nil {
+			b.Fatal(diagnosis)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(hosts)), "ns/host")

@@ -112,9 +112,9 @@ func TestAssumed(t *testing.T) {
 	g := NewWithT(t)
 	var assumed Assumed
 	gets := func(machine, at string) bool {
-		got, tally := assumed.Pick(Each(version(at)), anything(), machine)
+		got, diagnosis := assumed.Pick(Each(version(at)), anything(), machine)
 		if got == nil {
-			g.Expect(tally.String()).To(Equal("None of 1 hosts fits: 1 claimed by another machine"))
+			g.Expect(diagnosis.String()).To(Equal("None of 1 hosts fits: 1 claimed by another machine"))
 		}
 		return got != nil
 	}

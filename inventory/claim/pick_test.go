@@ -154,14 +154,14 @@ func TestHardRules(t *testing.T) {
 			if test.want != nil {
 				test.want(&w)
 			}
-			got, tally := Pick(Each([]v1alpha1.BareMetalHost{h}), w, nobody)
+			got, diagnosis := Pick(Each([]v1alpha1.BareMetalHost{h}), w, nobody)
 			g.Expect(got).To(BeNil())
-			g.Expect(tally.String()).To(HaveSuffix("None of 1 hosts fits: 1 " + want))
+			g.Expect(diagnosis.String()).To(HaveSuffix("None of 1 hosts fits: 1 " + want))
 			if test.suits {
 				g.Expect(Eligible(&h, w)).To(BeEmpty())
 			} else {
 				g.Expect(Eligible(&h, w)).NotTo(BeEmpty())
-				g.Expect(want).To(HavePrefix(Eligible(&h, w)), "the tally adds the selector")
+				g.Expect(want).To(HavePrefix(Eligible(&h, w)), "the diagnosis adds the selector")
 			}
 		})
 	}
@@ -242,8 +242,8 @@ func TestPickTellsWhatNoWaitMends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := anything()
 			test.want(&w)
-			_, tally := Pick(Each(test.hosts), w, nobody)
-			NewWithT(t).Expect(tally.String()).To(Equal(test.says))
+			_, diagnosis := Pick(Each(test.hosts), w, nobody)
+			NewWithT(t).Expect(diagnosis.String()).To(Equal(test.says))
 		})
 	}
 }
@@ -355,22 +355,22 @@ func TestPickProperties(t *testing.T) {
 			hosts[i] = drawHost(t, fmt.Sprintf("h%d", i))
 		}
 		w := drawWant(t)
-		got, tally := Pick(Each(hosts), w, nobody)
+		got, diagnosis := Pick(Each(hosts), w, nobody)
 		may := slices.DeleteFunc(slices.Clone(hosts), func(h v1alpha1.BareMetalHost) bool { return !mayHave(h, w) })
 		free := map[string]int{}
 		for _, h := range may {
 			free[h.Spec.FailureDomain]++
 		}
 		if (got != nil) != (len(may) > 0) || got != nil && !mayHave(*got, w) {
-			t.Fatalf("%d hosts fit, picked %v (%s)", len(may), got, tally)
+			t.Fatalf("%d hosts fit, picked %v (%s)", len(may), got, diagnosis)
 		}
 		for _, other := range may {
 			if better(other, *got, w, free) {
 				t.Fatalf("picked %s, and %s is better", got.Name, other.Name)
 			}
 		}
-		if tally.Total != len(hosts) || sum(tally.excluded)+len(may) != len(hosts) {
-			t.Fatalf("of %d hosts %d fit and %d are excluded", len(hosts), len(may), sum(tally.excluded))
+		if diagnosis.Total != len(hosts) || sum(diagnosis.excluded)+len(may) != len(hosts) {
+			t.Fatalf("of %d hosts %d fit and %d are excluded", len(hosts), len(may), sum(diagnosis.excluded))
 		}
 		if again, _ := Pick(Each(rapid.Permutation(hosts).Draw(t, "order")), w, nobody); got != nil && again.Name != got.Name {
 			t.Fatalf("picked %s, and %s from another order of the list", got.Name, again.Name)
@@ -416,9 +416,9 @@ func TestAnnotationsKeepHosts(t *testing.T) {
 		host("b", annotated(v1alpha1.PowerHoldPrefix+"anna")),
 		host("c", annotated(v1alpha1.ForcePowerHoldPrefix+"otto")),
 	}
-	got, tally := Pick(Each(hosts), anything(), nobody)
+	got, diagnosis := Pick(Each(hosts), anything(), nobody)
 	g.Expect(got).To(BeNil())
-	g.Expect(tally.String()).To(HaveSuffix("None of 3 hosts fits: 2 kept powered off, 1 detached"))
+	g.Expect(diagnosis.String()).To(HaveSuffix("None of 3 hosts fits: 2 kept powered off, 1 detached"))
 	held := host("d", annotated(v1alpha1.PowerHoldPrefix+"anna"), func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} })
 	g.Expect(Eligible(&held, anything())).To(BeEmpty(), "the hold is the machine's, and goes with it")
 	cycled := host("e", annotated(v1alpha1.PowerCyclePrefix+"anna"))

@@ -1,5 +1,5 @@
-// Package outbound decides which addresses the provider connects to for users of the API, who name the addresses of BMCs and of boot
-// artifacts. Without it a user reaches through the provider what only the provider's machine reaches.
+// Package outbound decides which addresses the provider connects to for users of the API. Users choose the addresses of BMCs and of boot artifacts.
+// Without this check they could reach, through the provider, addresses that only the provider's machine can reach.
 package outbound
 
 import (
@@ -13,38 +13,38 @@ import (
 	"time"
 )
 
-// Policy is which addresses may be connected to. The zero value permits every address except those that are refused by default: loopback,
+// Policy says which addresses the provider may connect to. The zero value permits every address except those that are refused by default: loopback,
 // link-local, multicast and reserved addresses, those of cloud metadata services, and those of this machine.
 type Policy struct {
-	// AllowNetworks are permitted whatever else applies to their addresses.
+	// AllowNetworks are always permitted. They override every other rule.
 	AllowNetworks []netip.Prefix
-	// AllowHosts are names, in lower case and without a dot at the end, whose addresses are permitted although DenyNetworks has them. They
-	// do not permit what is refused by default: a name may resolve to any address.
+	// AllowHosts are host names, in lower case and without a trailing dot. Their addresses are permitted even if DenyNetworks contains them. They do not
+	// permit addresses that are refused by default: a name may resolve to any address.
 	AllowHosts []string
-	// DenyNetworks are refused in addition to what is refused by default.
+	// DenyNetworks are refused in addition to the addresses that are refused by default.
 	DenyNetworks []netip.Prefix
 
-	interfaceAddresses func() ([]net.Addr, error) // net.InterfaceAddrs where it is nil
+	interfaceAddresses func() ([]net.Addr, error) // nil for net.InterfaceAddrs
 }
 
-// RefusedError is the error for an address that may not be connected to.
+// RefusedError is the error for an address that the policy does not permit.
 type RefusedError struct {
 	Address netip.Addr
-	// Reason is what kind of address it is.
+	// Reason is the kind of address.
 	Reason string
 }
 
-// Error returns a sentence with the address. A user who named a host need not learn to which address it resolves here.
+// Error returns a sentence with the address. Do not show it to a user who named a host: the address to which the name resolves here may be internal.
 func (r *RefusedError) Error() string { return r.Address.String() + " is " + r.Reason }
 
-// reservedNetworks are addresses that are none of a machine in a network of servers or BMCs.
+// reservedNetworks are addresses that no machine in a network of servers or BMCs has.
 var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),   // RFC 6890
 	netip.MustParsePrefix("240.0.0.0/4"), // RFC 6890, with the limited broadcast address
 	netip.MustParsePrefix("::/96"),       // RFC 4291, section 2.5.5.1: IPv4-compatible addresses, deprecated
 }
 
-// metadataNetworks are addresses of cloud metadata services that are not link-local. What they answer often has credentials of the machine.
+// metadataNetworks are addresses of cloud metadata services that are not link-local. Their answers often contain credentials of the machine.
 var metadataNetworks = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),      // AWS: metadata (::254), credentials of EKS Pods (::23)
 	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
@@ -56,7 +56,7 @@ var metadataNetworks = []netip.Prefix{
 // nat64Prefix is the prefix of IPv4 addresses behind a NAT64 gateway (RFC 6052, section 2.1).
 var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
-// Check returns a *RefusedError for an address of a host that may not be connected to.
+// Check returns a *RefusedError if the policy does not permit an address of a host.
 func (p Policy) Check(host string, ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
 	if contains(p.AllowNetworks, ip) {
@@ -108,8 +108,8 @@ func contains(networks []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) })
 }
 
-// Dial connects to an address like net.Dialer.DialContext. Each address is checked by Check or the like right before the connection to it: a
-// name that resolves to another address at each lookup does not pass the check with one address and connect to another.
+// Dial connects to an address like net.Dialer.DialContext. It calls check, such as Policy.Check, for each resolved address right before it connects. So a
+// name that resolves differently at each lookup cannot pass the check with one address and be connected to another.
 func Dial(ctx context.Context, timeout time.Duration, check func(host string, ip netip.Addr) error, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
