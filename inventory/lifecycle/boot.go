@@ -156,7 +156,8 @@ func beginFirstAttempt(v View, s Settings, step Step) Step {
 	}
 	if v.DataServedOn != "" {
 		step.Reason, step.RequeueAt = v1alpha1.ReasonConsumerConflict, v.Now.Add(s.PollInterval)
-		step.Message = fmt.Sprintf("The server of host %s already got the bootstrap data of the machine, so this host is not booted for it. Remove spec.consumerRef, or delete the Machine", v.DataServedOn)
+		step.Message = fmt.Sprintf("The server of host %s already got the bootstrap data of the machine, so this host is not booted for it. "+
+			"Remove spec.consumerRef, or delete the Machine", v.DataServedOn)
 		return step
 	}
 	if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {
@@ -213,8 +214,8 @@ func bootHost(v View, s Settings) Step {
 		}
 	}
 	if attempt.DataServedAt == nil && v.Problem != nil && IsPermanent(v.Problem.Reason) {
-		return failBoot(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would end the same way: correct the template or the bootstrap config that the Machine is made from, "+
-			"then delete the Machine to have it replaced")
+		return failBoot(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would fail the same way. "+
+			"Correct the template or the bootstrap config of the Machine, then delete the Machine to have it replaced")
 	}
 	deadline := v.Deadline(s)
 	if !v.Now.Before(deadline) {

@@ -79,7 +79,8 @@ var moveAllowedStates = []State{StatePaused, StateOrphaned, StateDetached, State
 // powerRequestsDroppedStates are the states in which a request for a power cycle or a power-on cannot be met. The request is dropped there, so that
 // it does not take effect weeks later, when nobody remembers it.
 var powerRequestsDroppedStates = []State{
-	StateExternallyProvisioned, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateBooting, StateClaimed,
+	StateExternallyProvisioned, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn,
+	StateBooting, StateClaimed,
 }
 
 // ReadOnly is true for a state in which the provider writes neither the host's spec nor its boot, and removes no annotation.
@@ -193,7 +194,8 @@ func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.P
 func stayDetached(v View, _ Settings) Step {
 	return Step{
 		Phase: v1alpha1.PhaseDetached, Reason: v1alpha1.ReasonDetached,
-		Message: fmt.Sprintf("Detached: %s. The provider sends nothing to the server or its BMC until the annotation %s is removed", v.Detached, v1alpha1.DetachedAnnotation),
+		Message: fmt.Sprintf("Detached: %s. The provider sends nothing to the server or its BMC until the annotation %s is removed",
+			v.Detached, v1alpha1.DetachedAnnotation),
 	}
 }
 

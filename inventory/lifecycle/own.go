@@ -7,8 +7,8 @@ import (
 )
 
 // OwnServer says why the provider does not power off the server that it runs on.
-const OwnServer = "The provider runs on this server, so it does not power the server off. Move the provider's Pod to another node. To have the server powered off anyway, " +
-	"set the annotation " + v1alpha1.PowerOffProviderAnnotation + `="who and why" on the host`
+const OwnServer = "The provider runs on this server, so it does not power the server off. Move the provider's Pod to another node. " +
+	"To have the server powered off anyway, set the annotation " + v1alpha1.PowerOffProviderAnnotation + `="who and why" on the host`
 
 // protectOwnServer withholds the commands that would switch off the server on which the provider itself runs. Nothing would switch that server on
 // again, or finish the operation. Such a server is not offered to machines either, because a boot begins with a power-off.

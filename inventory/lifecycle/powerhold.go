@@ -93,7 +93,8 @@ func powerOffForHold(v View, s Settings) Step {
 			return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 		}
 		now := metav1.NewTime(v.Now)
-		return Step{Action: RecordPowerHold, PowerHold: &PowerHoldTimes{Since: v.Spec.PowerHoldSince, OffAt: &now}, Drop: v.PowerRequests.Cycles, Message: "The server is off"}
+		record := &PowerHoldTimes{Since: v.Spec.PowerHoldSince, OffAt: &now}
+		return Step{Action: RecordPowerHold, PowerHold: record, Drop: v.PowerRequests.Cycles, Message: "The server is off"}
 	}
 	step := changePower(v, s, v1alpha1.PowerOff)
 	for _, h := range v.powerHolds() {

@@ -175,7 +175,8 @@ func (v View) describeAwaited(attempt v1alpha1.BareMetalBootSpec, s Settings) (r
 		cause = fmt.Sprintf("the server restarted, since firmware requested a network boot again at %s: the contents of its memory are lost",
 			timestamp(v.RestartedAt))
 	}
-	message = fmt.Sprintf("%s%s. Awaited until %s: %s. The likeliest cause if it does not come: %s", info.observed, v.describeObservation(attempt, info.stage), deadline, info.awaited, cause)
+	message = fmt.Sprintf("%s%s. Awaited until %s: %s. The likeliest cause if it does not come: %s",
+		info.observed, v.describeObservation(attempt, info.stage), deadline, info.awaited, cause)
 	if info.reason == v1alpha1.ReasonWaitingForDHCP {
 		message += v.BMC.OverrideNote
 	}

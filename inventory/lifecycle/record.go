@@ -85,7 +85,8 @@ func stayBootUnknown(v View, s Settings) Step {
 		step = Step{Action: AllowMove}
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown
-	step.Message = fmt.Sprintf("%s. It is unknown which bootstrap data the server got, so nothing is done. %s, or delete the Machine to have it replaced", v.bootUnknownCause(), v.bootUnknownRemedy())
+	step.Message = fmt.Sprintf("%s. It is unknown which bootstrap data the server got, so nothing is done. %s, or delete the Machine to have it replaced",
+		v.bootUnknownCause(), v.bootUnknownRemedy())
 	return step
 }
 

@@ -98,7 +98,8 @@ func cleanServer(v View, s Settings, step Step) Step {
 	case v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):
 		step.Action, step.Drop, step.Message = Release, v.PowerRequests.All, "The server is off and clean"
 		if v.Spec.CleaningPolicy == v1alpha1.CleaningManual {
-			step.Quarantine = v.newQuarantine(v1alpha1.ReasonCleaningByHand, "spec.cleaningPolicy is Manual: the data of the machine is still on the server's disks. Wipe them")
+			step.Quarantine = v.newQuarantine(v1alpha1.ReasonCleaningByHand,
+				"spec.cleaningPolicy is Manual: the data of the machine is still on the server's disks. Wipe them")
 		}
 	case v.BMC.CleanUpFailures >= maxCleanUpAttempts, v.cleaningTimedOut(s):
 		step.Action, step.Drop = Release, v.PowerRequests.All
@@ -126,8 +127,8 @@ func (v View) unfencedReleaseDue() bool {
 	return v.Claimed() && v.ReleaseUnfenced != "" && (v.releasing() || isOrphaned(v))
 }
 
-// unfencedReleaseTooEarly is true when a user requests the release without a power-off, and the machine is not being deleted. Such a request must not
-// stay. It would leave the server running in a later release, or lose a machine that a move or a restore creates after its host.
+// unfencedReleaseTooEarly is true when a user requests the release without a power-off, and neither the machine nor its owner is being deleted. Such a
+// request must not stay. It would leave the server running in a later release, or lose a machine that a move or a restore creates after its host.
 func (v View) unfencedReleaseTooEarly() bool {
 	return v.Claimed() && v.ReleaseUnfenced != "" && !v.unfencedReleaseDue() && !v.Consumer.OwnerDeleting
 }
@@ -180,12 +181,15 @@ func (v View) machineDeletionNote(state State) string {
 func releaseUnfenced(v View, _ Settings) Step {
 	why := "A user requested that: " + v.ReleaseUnfenced
 	if v.ReleaseUnfenced == "" {
-		why = fmt.Sprintf("Its machine was deleted at %s, and spec.releaseUnfencedAfterSeconds is %d", timestamp(v.Consumer.DeletingSince), *v.Spec.ReleaseUnfencedAfterSeconds)
+		why = fmt.Sprintf("Its machine was deleted at %s, and spec.releaseUnfencedAfterSeconds is %d",
+			timestamp(v.Consumer.DeletingSince), *v.Spec.ReleaseUnfencedAfterSeconds)
 	}
+	message := fmt.Sprintf("The host was released without a confirmed power-off, so the server may still run BareMetalMachine %q. %s. Make sure that the server is off",
+		v.Spec.ConsumerRef.Name, why)
 	return Step{
-		Action: Release, Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing, Drop: append(slices.Clone(v.PowerRequests.All), v1alpha1.ReleaseUnfencedAnnotation),
-		Quarantine: v.newQuarantine(v1alpha1.ReasonReleasedUnfenced, fmt.Sprintf("The host was released without a confirmed power-off, so the server may still run BareMetalMachine %q. %s. "+
-			"Make sure that the server is off", v.Spec.ConsumerRef.Name, why)),
+		Action: Release, Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing,
+		Drop:       append(slices.Clone(v.PowerRequests.All), v1alpha1.ReleaseUnfencedAnnotation),
+		Quarantine: v.newQuarantine(v1alpha1.ReasonReleasedUnfenced, message),
 	}
 }
 
