@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// nextAside are hosts of which hands are kept off.
+// nextAside are hosts with which the provider does nothing.
 var nextAside = map[string]nextCase{
 	"a move takes the host away": {claimedView(func(v *View) { v.Deleting, v.DeletedForMove = true, true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"a free host is deleted":     {freeView(func(v *View) { v.Deleting = true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},

@@ -8,7 +8,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// nextBooting are hosts whose boot is under way, failed, or not known.
+// nextBooting are hosts whose boot is in flight, failed or unknown.
 var nextBooting = map[string]nextCase{
 	"a boot under way for a Machine that is about to go": {
 		bootingView(netbootSet, ownerDeleting), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,

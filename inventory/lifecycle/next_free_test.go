@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// nextFree are hosts that nobody has.
+// nextFree are unclaimed hosts.
 var nextFree = map[string]nextCase{
 	"quarantined, and a move waits": {
 		freeView(func(v *View) { v.MoveBlocked, v.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"} }),

@@ -13,7 +13,7 @@ func replaced(v *View)      { v.Replaced, v.BMC.InspectedAt = "another server", 
 func bmcTaken(v *View)      { v.BMCTakenBy = "host h" }
 func hardwareTaken(v *View) { v.HardwareTakenBy, v.BMC.InspectedAt = "host h", v.Now.Add(-time.Minute) }
 
-// nextIdentity are hosts whose BMC may not be that of their server. What it reports is as if it were not known.
+// nextIdentity are hosts whose BMC may belong to another server. Its readings are ignored.
 var nextIdentity = map[string]nextCase{
 	"free, another server":                {freeView(replaced), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free, another server, to be off":     {freeView(replaced, poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
@@ -32,7 +32,7 @@ var nextIdentity = map[string]nextCase{
 	"held, another server is off":         {claimedView(provisioned, forceHeld, replaced), StatePowerHold, RecordPowerHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 }
 
-// TestConflictAndProblem: of several conflicts the condition of the BMC has the reason and the message of one.
+// TestConflictAndProblem: of several conflicts, the condition of the BMC has the reason and the message of one.
 func TestConflictAndProblem(t *testing.T) {
 	for name, c := range map[string]struct {
 		view            View

@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// nextPowerHold are hosts that are held off.
+// nextPowerHold are hosts with power holds.
 var nextPowerHold = map[string]nextCase{
 	"a power cycle is recorded first":         {claimedView(provisioned, poweredOn, cycle), StatePowerHold, RecordPowerHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"a power cycle of what is held off":       {claimedView(provisioned, powerHeld, powerHeldOff, cycle), StatePowerHold, RecordPowerHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},

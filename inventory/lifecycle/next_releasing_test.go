@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// nextReleasing are hosts that are given back.
+// nextReleasing are hosts that are being released.
 var nextReleasing = map[string]nextCase{
 	"externally provisioned is released running": {
 		claimedView(external, poweredOn, deleting), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,

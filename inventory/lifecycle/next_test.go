@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// freeView is a verified, powered-off host that nobody has. The tests change what they are about.
+// freeView is a verified, powered-off, unclaimed host. Each test changes the facts that it is about.
 func freeView(changes ...func(*View)) View {
 	v := View{
 		Now: noon, Namespace: "dc", Name: "host-1",
@@ -27,7 +27,7 @@ func freeView(changes ...func(*View)) View {
 	return v
 }
 
-// claimedView is a host that a machine has, whose bootstrap data is there.
+// claimedView is a claimed host whose machine has bootstrap data.
 func claimedView(changes ...func(*View)) View {
 	v := freeView()
 	v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}
@@ -38,7 +38,7 @@ func claimedView(changes ...func(*View)) View {
 	return v
 }
 
-// clockSetBack puts what the spec records into the future.
+// clockSetBack puts the times in the spec into the future.
 func clockSetBack(v *View) {
 	later := metav1.NewTime(noon.Add(time.Hour))
 	v.Boot.StartedAt, v.Boot.PoweredOffAt = later, &later
@@ -131,7 +131,7 @@ func commanded(c Command, ago time.Duration) func(*View) {
 	}
 }
 
-// nextCase is what is expected of Next.
+// nextCase is the expected result of Next.
 type nextCase struct {
 	view   View
 	state  State
@@ -167,7 +167,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestPartialInventory: an inventory for which time ran out is read again soon, and a whole one is not.
+// TestPartialInventory: an incomplete inventory is read again soon, a complete one is not.
 func TestPartialInventory(t *testing.T) {
 	s := Settings{InspectInterval: 24 * time.Hour}
 	for partial, want := range map[bool]time.Duration{true: partialInterval, false: s.InspectInterval} {

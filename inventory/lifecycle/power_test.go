@@ -9,8 +9,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestTransition: a server that powers on or off is neither on nor off. No command comes before the transition had the time to end, and one that hangs
-// is ended by a command.
+// TestTransition: a server that powers on or off is neither on nor off. It gets no command before the transition had time to end, and a command ends a
+// transition that hangs.
 func TestTransition(t *testing.T) {
 	powersOn := func(v *View) { v.BMC.Power, v.BMC.PowerSince = v1alpha1.PoweringOn, v.Now.Add(-2*time.Second) }
 	powersOff := func(v *View) { v.BMC.Power, v.BMC.PowerSince = v1alpha1.PoweringOff, v.Now.Add(-2*time.Second) }

@@ -31,7 +31,7 @@ func TestBootProgress(t *testing.T) {
 		view     View
 		complete bool
 		reason   string
-		message  string // a part of it
+		message  string // a part of the message
 	}{
 		"no boot yet":       {claimedView(func(v *View) { v.Consumer.BootstrapReady = false }), false, "", ""},
 		"free":              {freeView(), false, "", ""},
@@ -110,7 +110,7 @@ func TestBootProgress(t *testing.T) {
 	}
 }
 
-// TestBootProgressPage: the page for people shows the table, line by line.
+// TestBootProgressPage: docs/boot-progress.md has the table, row by row.
 func TestBootProgressPage(t *testing.T) {
 	content, err := os.ReadFile("../../docs/boot-progress.md")
 	g := NewWithT(t)

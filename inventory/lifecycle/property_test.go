@@ -28,7 +28,7 @@ func (d draw) moment(name string) *metav1.Time {
 	return &metav1.Time{Time: d.ago(name)}
 }
 
-// pick draws one of several values: the likelier ones stand there more than once.
+// pick draws one of several values. Values that appear more than once are more likely.
 func pick[T any](d draw, name string, of ...T) T { return rapid.SampledFrom(of).Draw(d.T, name) }
 
 // drawView draws any combination of facts, likely and unlikely.
@@ -86,7 +86,7 @@ func (d draw) bmc() BMC {
 	return b
 }
 
-// spec draws the host's spec, but for its consumer.
+// spec draws the host's spec, except for its consumer.
 func (d draw) spec() v1alpha1.BareMetalHostSpec {
 	s := v1alpha1.BareMetalHostSpec{
 		Power: pick(d, "want", "", v1alpha1.PowerOn, v1alpha1.PowerOff), ExternallyProvisioned: d.flag("external"),
@@ -104,7 +104,7 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 	return s
 }
 
-// boot draws the record of the host's last boot, and how many boots the host counts. Most records are those of the claim.
+// boot draws the record of the host's last boot, and spec.boots. Most records belong to the claim.
 func (d draw) boot(v *View) {
 	v.Spec.Boots = rapid.Int32Range(0, 3).Draw(d.T, "boots")
 	v.BootDeleting = d.flag("bootDeleting")
@@ -122,8 +122,8 @@ func (d draw) boot(v *View) {
 	}
 }
 
-// consumer draws the machine that has the host, nil for none. Of one that is not there nothing is known, and one that is not being deleted has no
-// time of that.
+// consumer draws the machine that has the host, nil for none. A machine that does not exist has no other facts, and one that is not being deleted has
+// no DeletingSince.
 func (d draw) consumer() *Consumer {
 	if d.flag("free") {
 		return nil
@@ -143,7 +143,7 @@ func (d draw) consumer() *Consumer {
 	return c
 }
 
-// requests draws what people want, by annotations.
+// requests draws requests of users by annotations.
 func (d draw) requests(v *View) {
 	v.RetryNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")
@@ -156,7 +156,7 @@ func (d draw) requests(v *View) {
 	v.PowerRequests.All = v.PowerRequests.Once()
 }
 
-// TestDraw: every fact that the lifecycle decides by is drawn.
+// TestDraw: every fact on which the lifecycle decides is drawn.
 func TestDraw(t *testing.T) {
 	drawn := map[string]bool{}
 	var look func(name string, v reflect.Value)
@@ -174,7 +174,7 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { look("View", reflect.ValueOf(drawView(t))) })
-	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError", "View.Node"} // nothing is decided by them
+	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError", "View.Node"} // no decision depends on them
 	for name, was := range drawn {
 		if was == slices.Contains(words, name) {
 			t.Errorf("%s: drawn %t", name, was)
@@ -182,7 +182,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestPropertyTheSameFactsGiveTheSameStep: and the facts stay as they are.
+// TestPropertyTheSameFactsGiveTheSameStep: Next is a function of its arguments, and does not change them.
 func TestPropertyTheSameFactsGiveTheSameStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -202,7 +202,7 @@ func TestPropertyTheSameFactsGiveTheSameStep(t *testing.T) {
 	})
 }
 
-// TestPropertyFactsThatAreMissingNeverCauseAnAction: without the machine, its Cluster or its bootstrap data nothing is done to a claimed host.
+// TestPropertyFactsThatAreMissingNeverCauseAnAction: nothing is done to a claimed host whose machine, Cluster or bootstrap data is missing.
 func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -210,7 +210,7 @@ func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 			t.Fatalf("%s: %+v", wrong, v)
 		}
 		if v.Consumer == nil || v.unfencedReleaseDue() {
-			return // letting go is what a person asked for
+			return // a user requested this release
 		}
 		unknown := !v.Consumer.Found || !v.Consumer.ClusterFound
 		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.CurrentBoot() == nil
@@ -221,8 +221,8 @@ func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 	})
 }
 
-// TestPropertyAnotherServerSaysNothing: a server that may be another host's, or another one than the inventory has, gets no command and is not offered, and whatever its
-// BMC reports changes nothing. Nor is any server commanded before its inventory was read.
+// TestPropertyAnotherServerSaysNothing: a server that may belong to another host, or differs from the recorded inventory, gets no command and is not
+// offered, and its BMC's readings change nothing. No server is commanded before its inventory was read.
 func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -247,14 +247,14 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 	})
 }
 
-// TestPropertyNoBootForTheLeaving: no boot begins for a machine that is about to go; one that is under way goes on as it would otherwise.
+// TestPropertyNoBootForTheLeaving: no boot begins for a machine whose owner is being deleted. A boot in flight goes on as usual.
 func TestPropertyNoBootForTheLeaving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		if v.Consumer == nil {
 			return
 		}
-		v.ReleaseUnfenced = "" // that counts from when the owner is being deleted, and is taken away before
+		v.ReleaseUnfenced = "" // this request is valid once the owner is being deleted, and is removed before
 		stays, leaves := *v.Consumer, *v.Consumer
 		stays.OwnerDeleting, leaves.OwnerDeleting = false, true
 		v.Consumer = &leaves
@@ -272,8 +272,8 @@ func TestPropertyNoBootForTheLeaving(t *testing.T) {
 	})
 }
 
-// TestPropertyRunningHostsAreLeftAlone: no facts lead to a command to a host that runs its machine, that something else runs, that a
-// person works on, or that is paused or being moved, but for the release that the machine's deletion started and for what power holds want.
+// TestPropertyRunningHostsAreLeftAlone: no facts lead to a command to a host that runs its machine, is externally provisioned, in maintenance, paused
+// or being moved. The exceptions are a release after the machine's deletion, and power holds.
 func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -295,8 +295,8 @@ func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestPropertyUnclaimedIsClean: a host is given back only after it was seen powered off, later than any power command, and after its BMC
-// was cleaned up, later than anything that was done with it.
+// TestPropertyUnclaimedIsClean: a host is released only after it reads as off, later than any power command, and after its BMC was cleaned up, later
+// than any other change to it.
 func TestPropertyUnclaimedIsClean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -313,7 +313,7 @@ func TestPropertyUnclaimedIsClean(t *testing.T) {
 	})
 }
 
-// TestPropertySeededOnce: no host that was given bootstrap data gets a network boot for the same machine again.
+// TestPropertySeededOnce: a host whose bootstrap data was served is never booted from the network again for the same machine.
 func TestPropertySeededOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -330,8 +330,8 @@ func TestPropertySeededOnce(t *testing.T) {
 	})
 }
 
-// TestPropertyLostNeedsProof: a machine counts as lost only when its server was powered off for long, or when firmware asked and its Node was lost
-// with it; never when it is installed; and whatever firmware asks leads to no command.
+// TestPropertyLostNeedsProof: a machine counts as lost only when its server was off for long, or when firmware requested a boot and the Node was lost
+// too. An installed machine is never lost. Requests of firmware never lead to a command.
 func TestPropertyLostNeedsProof(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -356,7 +356,7 @@ func TestPropertyLostNeedsProof(t *testing.T) {
 	})
 }
 
-// TestPropertyProgressIsSteady: what people are told of a boot does not change with the time, and says something wherever a boot began.
+// TestPropertyProgressIsSteady: the progress of a boot does not change with time alone, and is not empty once a boot began.
 func TestPropertyProgressIsSteady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -375,9 +375,9 @@ func TestPropertyProgressIsSteady(t *testing.T) {
 	})
 }
 
-// TestPropertyWaitsEnd: whoever waits has a moment to look again, or waits for a change that brings the host back by itself.
+// TestPropertyWaitsEnd: a step that waits has a RequeueAt, or waits for a change that enqueues the host.
 func TestPropertyWaitsEnd(t *testing.T) {
-	events := map[State]bool{ // a write to an object, which is watched
+	events := map[State]bool{ // waits for a write to a watched object
 		StatePaused: true, StateOrphaned: true, StateDetached: true, StateReportedIn: true, StateClaimed: true,
 	}
 	rapid.Check(t, func(t *rapid.T) {

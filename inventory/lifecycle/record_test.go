@@ -8,13 +8,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestBootUnknown: in which cases it is not known what a server was given for its claim. Nothing is done then, and nothing is served.
+// TestBootUnknown: when it is unknown what a server got for its claim, nothing is done and nothing is served.
 func TestBootUnknown(t *testing.T) {
 	stray := func(v *View) { recordOfOtherClaim(v); voided(v) }
 	claimedLate := func(v *View) { v.Spec.ConsumerRef.BootsBefore = v.Spec.Boots }
 	for name, test := range map[string]struct {
 		view   View
-		remedy string // empty where it is known
+		remedy string // empty if it is known
 	}{
 		"never booted":                            {claimedView(), ""},
 		"never booted, no record":                 {claimedView(noRecord), ""},
@@ -53,7 +53,8 @@ func TestBootUnknown(t *testing.T) {
 	}
 }
 
-// TestLeaveInABoot: a host that boots for nobody is let go when its server is off and its boot void, unless it must get no command.
+// TestDeleteDuringBoot: an unclaimed host with a boot in flight is removed once its server is off and its boot voided, unless the provider must not
+// command it.
 func TestLeaveInABoot(t *testing.T) {
 	leaving := []func(*View){unclaimed, beingDeleted, moveFree}
 	for name, test := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMain makes every run the same one, unless the command line says otherwise: what is counted must not depend on luck.
+// TestMain makes all runs the same, unless flags say otherwise, so that the counts of visits do not depend on chance.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := map[string]bool{}
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// sequences plays sequences of what can happen to a host, and judges every step by a promise. At the end of each it calls end.
+// sequences runs random sequences of events, and judges every step by a promise. At the end of each sequence it calls end.
 func sequences(t *testing.T, seen *tally, p promise, end func(t *rapid.T, w *world)) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
@@ -41,8 +41,8 @@ func sequences(t *testing.T, seen *tally, p promise, end func(t *rapid.T, w *wor
 	})
 }
 
-// TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason: whatever the facts are, each step either does something or waits as it
-// should; it comes to that after a bounded number of steps; and from there to a rest state once the BMC does what it is told.
+// TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason: whatever the facts are, each step acts or waits properly, and the steps come to
+// a wait after a bounded number. From there the host comes to rest once the BMC obeys.
 func TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := worldOf(t, drawView(t), newTally())
@@ -56,8 +56,8 @@ func TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason(t *test
 	})
 }
 
-// TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked: nor one that is externally provisioned, in
-// maintenance or detached.
+// TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked: the same holds for a host that is externally provisioned,
+// in maintenance or detached.
 func TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked(t *testing.T) {
 	sequences(t, newTally(), inUseUntouched, nil)
 }
@@ -78,8 +78,8 @@ func TestPropertyNoBootBeginsBeforeItsTurn(t *testing.T) {
 	sequences(t, newTally(), slotsRespected, nil)
 }
 
-// TestPropertyEverySequenceComesToRest: wherever a host came to, it comes to rest once its BMC obeys, stays there, and a release that nobody stands in the
-// way of ends with a host that is offered or in quarantine.
+// TestPropertyEverySequenceComesToRest: every host comes to rest once its BMC obeys, and stays at rest. A release that nothing blocks ends with a host
+// that is offered or in quarantine.
 func TestPropertyEverySequenceComesToRest(t *testing.T) {
 	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
 		w.bmcRecovers()
@@ -102,7 +102,7 @@ func TestPropertyEverySequenceComesToRest(t *testing.T) {
 	})
 }
 
-// leftUndone says what a host at rest still owes to somebody; "" if nothing.
+// leftUndone says what is still to be done for a host at rest; "" if nothing is.
 func (w *world) leftUndone() string {
 	v := w.view()
 	machine := []State{StateProvisioned, StatePowerHold, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateBooting}
@@ -120,7 +120,8 @@ func (w *world) leftUndone() string {
 	return ""
 }
 
-// TestPropertyWithStatusErasedTheSameRestStateIsReached: at rest, and on the way there. Nothing is commanded to a host at rest because of it.
+// TestPropertyWithStatusErasedTheSameRestStateIsReached: the status may be erased at rest or on the way there. A host at rest gets no command because
+// of that.
 func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
 		w.bmcRecovers()
@@ -152,8 +153,7 @@ func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 	})
 }
 
-// forgivable is true when all that matters can be found again: no deadline is near that it takes longer to come to, and no request of firmware is known
-// that was not acted on yet.
+// forgivable is true when all facts that matter can be read again: no deadline passes before that, and no request of firmware is still undecided.
 func (w *world) forgivable() bool {
 	near := func(deadline time.Time) bool {
 		return !deadline.Before(w.v.Now) && deadline.Sub(w.v.Now) < 10*time.Minute
@@ -167,7 +167,7 @@ func (w *world) forgivable() bool {
 	}
 }
 
-// forget erases the status, and what the provider has in memory.
+// forget erases the status and the provider's memory.
 func (w *world) forget() {
 	w.notef("- everything that can be found again is erased")
 	w.eraseStatus()
@@ -176,7 +176,7 @@ func (w *world) forget() {
 	w.visited = ""
 }
 
-// staysAtRest fails the test when anything but looking is done to a host at rest.
+// staysAtRest fails the test when anything except a read is done to a host at rest.
 func (w *world) staysAtRest(d time.Duration) {
 	before := w.v.Now
 	state := w.last.State

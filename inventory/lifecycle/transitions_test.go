@@ -10,30 +10,30 @@ import (
 	"testing"
 )
 
-// protected are the states that a claimed host comes to, wherever it stands, by what people and Cluster API do.
+// protected are the states that a claimed host can enter from any state, by an action of users or of Cluster API.
 var protected = []State{StateDeleting, StatePaused, StateDetached, StateMaintenance, StateExternallyProvisioned, StateOrphaned, StateReleasing}
 
-// aside are those of a host that nobody has.
+// aside are those states of an unclaimed host.
 var aside = []State{StateDeleting, StatePaused, StateDetached, StateMaintenance, StateExternallyProvisioned}
 
-// possible is every transition that there is, from one look at a host to the next, when one thing happens in between. In a cluster several
-// may, and then a host seems to leap.
+// possible lists every transition between two reconciles that one event can cause. In a cluster several events may happen between two reconciles, so a
+// host may seem to skip a state.
 var possible = map[State][]State{
-	StateDeleting: {StatePaused}, // a host whose server is powered off before it goes, since it boots
-	// Whatever stood above the state of a host in the table is gone: it stands anywhere.
+	StateDeleting: {StatePaused}, // a host whose server is powered off before the deletion, because a boot is in flight
+	// Once the protection ends, the host may be in any state below it in the table.
 	StatePaused:                others(StatePaused),
 	StateDetached:              others(StateDetached),
 	StateMaintenance:           others(StateMaintenance),
 	StateExternallyProvisioned: others(StateExternallyProvisioned, StateCleaning),
 	StateOrphaned:              others(StateOrphaned, StateQuarantined, StateFree),
-	// From the states of a release a host comes back to those of a running one by a move, which forgets that the machine was being deleted.
+	// A move forgets that the machine was being deleted. So a host that is being released returns to a state of a running one.
 	StateReleasing: others(StateReleasing, StateFree),
 	StateCleaning:  others(StateCleaning, StateExternallyProvisioned),
 
 	StateQuarantined: slices.Concat(aside, []State{StateFree}),
 	StateFree:        slices.Concat(aside, []State{StateQuarantined, StateClaimed}),
 
-	// Straight to the cleaning comes a host whose cleaning began before such a move.
+	// A host whose cleaning began before such a move enters Cleaning directly.
 	StateClaimed:     slices.Concat(protected, []State{StateCleaning, StateBooting, StateBootUnknown}),
 	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReportedIn, StateBootFailed, StateBootUnknown, StateFree, StateQuarantined}),
 	StateReportedIn:  slices.Concat(protected, []State{StateCleaning, StateProvisioned, StatePowerHold, StateLost, StateBootUnknown}),
@@ -41,11 +41,11 @@ var possible = map[State][]State{
 	StatePowerHold:   slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost, StateBootUnknown}),
 	StateBootFailed:  slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
 	StateLost:        slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
-	// A record that was lost is restored as it was.
+	// A lost record is restored unchanged.
 	StateBootUnknown: slices.Concat(protected, []State{StateCleaning}, running(StateBootUnknown)),
 }
 
-// impossible says why there are no others. Each pair of states is either possible or explained here.
+// impossible says why the other transitions cannot happen. Each pair of states is possible or explained here.
 var impossible = []struct {
 	from, to []State
 	why      string
@@ -66,7 +66,7 @@ var impossible = []struct {
 	{[]State{StateLost}, running(StateLost, StateBootUnknown), "a loss is final"},
 }
 
-// states are all states, in the order of the table.
+// states returns all states, in the order of the table.
 func states() []State {
 	var all []State
 	for _, line := range table {
@@ -81,7 +81,7 @@ func others(but ...State) []State {
 	return slices.DeleteFunc(states(), func(s State) bool { return slices.Contains(but, s) })
 }
 
-// running are the states of a host that a machine has and that is not released.
+// running returns the states of a claimed host that is not being released, except some.
 func running(but ...State) []State {
 	all := []State{StateClaimed, StateBooting, StateReportedIn, StateProvisioned, StatePowerHold, StateBootFailed, StateLost, StateBootUnknown}
 	switch {
@@ -92,7 +92,7 @@ func running(but ...State) []State {
 	}
 }
 
-// TestTransitionsAreExplained: each pair of states is possible or has a reason why it is not.
+// TestTransitionsAreExplained: each pair of states is possible, or impossible with a reason.
 func TestTransitionsAreExplained(t *testing.T) {
 	for _, from := range states() {
 		for _, to := range others(from) {
@@ -112,8 +112,8 @@ func TestTransitionsAreExplained(t *testing.T) {
 	}
 }
 
-// TestPropertyEveryStateAndEveryTransitionIsVisited: nothing that is said of sequences is said of states that they never come to. It prints how
-// often each was visited, and judges every step by all promises.
+// TestPropertyEveryStateAndEveryTransitionIsVisited: the sequences reach every state and every possible transition, so the other properties cover them.
+// It prints how often each was visited, and judges every step by all promises.
 func TestPropertyEveryStateAndEveryTransitionIsVisited(t *testing.T) {
 	seen := newTally()
 	checksTimes(t, 2, func() { sequences(t, seen, "", nil) })
@@ -135,7 +135,7 @@ func TestPropertyEveryStateAndEveryTransitionIsVisited(t *testing.T) {
 	t.Log("\n" + seen.report())
 }
 
-// goOn tries everything that can happen with some worlds of each kind, and goes on from the kinds that are new by that.
+// goOn tries every event with some worlds of each kind, and continues from the kinds that are new.
 func goOn(t *testing.T, seen *tally) {
 	t.Helper()
 	done, lot := map[kind]int{}, uint64(0)
@@ -153,7 +153,7 @@ func goOn(t *testing.T, seen *tally) {
 	}
 }
 
-// branch lets something happen to a copy of a world.
+// branch applies an event to a copy of a world.
 func (w *world) branch(t *testing.T, k kind, h event, p uint64) {
 	t.Helper()
 	other, past, story := *w, *w.log, []string{}
@@ -164,7 +164,7 @@ func (w *world) branch(t *testing.T, k kind, h event, p uint64) {
 	}
 }
 
-// checksTimes makes rapid check a multiple of what it does otherwise.
+// checksTimes multiplies rapid's number of checks.
 func checksTimes(t *testing.T, times int, do func()) {
 	t.Helper()
 	f := flag.Lookup("rapid.checks")
@@ -182,7 +182,7 @@ func checksTimes(t *testing.T, times int, do func()) {
 	}
 }
 
-// report tells what was visited.
+// report returns how often each state and transition was visited.
 func (t *tally) report() string {
 	var b strings.Builder
 	rarest, moves := -1, 0

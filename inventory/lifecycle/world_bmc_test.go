@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// switchTo makes the server go on, or off, after a while.
+// switchTo switches the server on or off after a while.
 func (w *world) switchTo(on bool, after time.Duration) {
 	w.target, w.switchesAt = on, w.v.Now.Add(after)
 	if after == 0 {
@@ -28,7 +28,7 @@ func (w *world) switchNow() {
 	}
 }
 
-// finish ends the job that is under way.
+// finish ends the job in progress.
 func (w *world) finish() {
 	j := w.job
 	w.job, w.v.BMC.Busy = nil, false
@@ -57,7 +57,7 @@ func (w *world) finish() {
 	}
 }
 
-// execute does to the server what the BMC makes of an action. It returns the reason for which the BMC did not do it, if it counts as broken then.
+// execute applies an action to the server as the BMC does in its mood. It returns the reason if the BMC counts as failed after that.
 func (w *world) execute(action Action) string {
 	problem := ""
 	switch {
@@ -128,14 +128,14 @@ func (w *world) executePower(action Action) string {
 			first()
 		}
 		if action == PowerOn {
-			b.LastPower, b.LastPowerAt = CommandPowerOn, now // it may have been heard
+			b.LastPower, b.LastPowerAt = CommandPowerOn, now // the command may have had an effect
 		}
 		return v1alpha1.ReasonBMCError
 	}
 	if w.mood == silent && action != PowerOn {
 		b.OffUnansweredAt = now
 	}
-	if w.mood != silent || action == PowerOn { // the controller notes that one may have been heard
+	if w.mood != silent || action == PowerOn { // the controller records a power-on that may have had an effect
 		b.LastPower, b.LastPowerAt = map[Action]Command{PowerOn: CommandPowerOn, ShutDown: CommandShutDown, ForceOff: CommandForceOff}[action], now
 	}
 	acts := w.mood != pretends

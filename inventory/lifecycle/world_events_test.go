@@ -17,7 +17,7 @@ type event struct {
 	weight int
 	when   func(*world) bool
 	do     func(w *world, p uint64)
-	// undo takes away what a toggle set, if it is set; nil for what is no toggle.
+	// undo ends what a toggle began, if it did; nil for an event that is no toggle.
 	undo func(*world)
 }
 
@@ -25,13 +25,13 @@ func always(*world) bool       { return true }
 func hasMachine(w *world) bool { return w.machine() != nil }
 func isFree(w *world) bool     { return !w.v.Claimed() }
 
-// claimContinues is true while a machine has the host that is not being deleted.
+// claimContinues is true while the host's machine is not being deleted.
 func claimContinues(w *world) bool { return hasMachine(w) && !w.machine().Deleting }
 
-// choose picks by a number.
+// choose picks a value by a number.
 func choose[T any](p uint64, from ...T) T { return from[p%uint64(len(from))] }
 
-// toggle is a happening that sets something, or takes it away again.
+// toggle is an event that sets something, or removes it again.
 func toggle(name string, weight int, isSet func(*world) bool, set func(w *world, p uint64), unset func(*world)) event {
 	undo := func(w *world) {
 		if isSet(w) {
@@ -47,14 +47,14 @@ func toggle(name string, weight int, isSet func(*world) bool, set func(w *world,
 	}, undo}
 }
 
-// protections are what people and Cluster API want left alone. All of it can be over at once.
+// protections are the events by which users and Cluster API protect a host. All of them can be undone at once.
 var protections = []event{
 	toggle("maintenance", 3, func(w *world) bool { return w.v.Spec.Maintenance != nil },
 		func(w *world, _ uint64) { w.v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} },
 		func(w *world) { w.v.Spec.Maintenance = nil }),
 	toggle("externally provisioned", 5, func(w *world) bool { return w.v.Spec.ExternallyProvisioned },
 		func(w *world, _ uint64) { w.v.Spec.ExternallyProvisioned = true },
-		func(w *world) { w.v.Spec.ExternallyProvisioned, w.dirty = false, false }), // whoever says that nothing else runs it looked
+		func(w *world) { w.v.Spec.ExternallyProvisioned, w.dirty = false, false }), // the user checked the server
 	toggle("detached", 3, func(w *world) bool { return w.v.Detached != "" },
 		func(w *world, _ uint64) { w.v.Detached = "anna: moves racks" },
 		func(w *world) { w.v.Detached = "" }),
@@ -68,7 +68,7 @@ var protections = []event{
 		func(w *world) { w.v.Paused = false }),
 	toggle("quarantine", 2, func(w *world) bool { return w.v.Spec.Quarantine != nil },
 		func(w *world, _ uint64) { w.v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} },
-		func(w *world) { w.v.Spec.Quarantine, w.dirty = nil, false }), // whoever removes it looked
+		func(w *world) { w.v.Spec.Quarantine, w.dirty = nil, false }), // the user checked the server
 	toggle("machine or Cluster paused", 3, func(w *world) bool { return hasMachine(w) && w.machine().Paused },
 		func(w *world, _ uint64) {
 			if hasMachine(w) {
@@ -112,7 +112,7 @@ var protections = []event{
 		func(w *world) { w.move() }),
 }
 
-// move is what `clusterctl move` leaves: the host and its machine made anew, without a status, and a provider that knows nothing.
+// move is the result of `clusterctl move`: the host and its machine are recreated without a status, and the provider has no readings.
 func (w *world) move() {
 	if w.v.MoveBlocked {
 		return
@@ -126,7 +126,7 @@ func (w *world) move() {
 	w.v.BMC.OverrideSet = false
 }
 
-// events is all that can happen, but for the protections.
+// events are all other events.
 var events = []event{
 	{name: "time passes", weight: 40, when: always, do: func(w *world, p uint64) {
 		w.pass(choose(p, time.Second, 3*time.Second, 8*time.Second, 8*time.Second, 30*time.Second, time.Minute, 3*time.Minute, 12*time.Minute))
@@ -193,7 +193,7 @@ var events = []event{
 	{name: "the host is moved", weight: 3, when: func(w *world) bool { return !w.v.MoveBlocked && !w.v.Deleting }, do: func(w *world, p uint64) {
 		w.move()
 		if hasMachine(w) && w.absent == nil && p%2 == 0 {
-			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{} // the machine comes later
+			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{} // the machine is moved later
 		}
 	}},
 	{name: "a move forgets that the machine is being deleted", weight: 8, when: func(w *world) bool { return hasMachine(w) && !claimContinues(w) && !w.v.MoveBlocked }, do: func(w *world, p uint64) {
@@ -295,13 +295,13 @@ var events = []event{
 	{name: "the BareMetalBoot is deleted", weight: 2, when: func(w *world) bool { return w.v.Boot != nil }, do: func(w *world, _ uint64) {
 		w.v.BootDeleting = true
 		if w.v.StrayBoot() != nil {
-			w.dirty = false // whoever deletes it looked
+			w.dirty = false // the user who deletes it checked the server
 		}
 	}},
 	{name: "somebody clears spec.consumerRef", weight: 1, when: func(w *world) bool { return w.visited == StateBooting && w.absent == nil }, do: func(w *world, _ uint64) {
 		w.v.BootMachinePending = w.seeded
 		w.v.Spec.ConsumerRef, w.v.Consumer, w.lostBoot, w.v.MoveBlocked = nil, nil, nil, false
-		w.dirty = w.dirty && !w.v.BootDeleting // who deleted the record, too, took the server away from the machine for good
+		w.dirty = w.dirty && !w.v.BootDeleting // the user who also deleted the record took the server from the machine permanently
 	}},
 	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.BootMachinePending }, do: func(w *world, _ uint64) { w.v.BootMachinePending = false }},
 	{name: "the provider halts after a write", weight: 5, when: always, do: func(w *world, p uint64) { w.halt = 1 + int(p%3) }},
@@ -309,7 +309,7 @@ var events = []event{
 	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideSet = false }},
 }
 
-// weightedEvents are the happenings, each as often as it weighs.
+// weightedEvents are all events, each as often as its weight.
 var weightedEvents = func() []event {
 	var all []event
 	for _, h := range slices.Concat(events, protections) {
@@ -320,7 +320,7 @@ var weightedEvents = func() []event {
 	return all
 }()
 
-// apply lets one thing happen, which a number picks.
+// apply applies one event, which a number picks.
 func (w *world) apply(lot uint64) {
 	lot = mix(lot)
 	h := weightedEvents[lot%uint64(len(weightedEvents))]
@@ -330,7 +330,7 @@ func (w *world) apply(lot uint64) {
 	w.applyEvent(h, lot>>16)
 }
 
-// applyEvent lets one thing happen, and brings the host as far as it comes at this moment.
+// applyEvent applies one event, and reconciles the host.
 func (w *world) applyEvent(h event, p uint64) {
 	w.notef("- %s", h.name)
 	h.do(w, p)
@@ -344,8 +344,8 @@ func (w *world) applyEvent(h event, p uint64) {
 	w.seen.keep(w)
 }
 
-// kind is what sort of world it is: the state, the one that it would be in if nothing protected the host and its machine were not being deleted, and
-// what else decides what comes next.
+// kind classifies worlds by what decides their next states: the state, the state that the host would have without protections and without the deletion
+// of its machine, and some facts.
 type kind struct {
 	state, beneath                                        State
 	memory, off, cleaning, external, blocked, quarantined bool
@@ -363,10 +363,10 @@ func (w *world) kind() kind {
 	return kind{w.visited, StateOf(v), memory, v.offLongEnough(), v.Spec.CleaningStartedAt != nil, w.v.Spec.ExternallyProvisioned, v.MoveBlocked, w.v.Spec.Quarantine != nil}
 }
 
-// perKind is how many worlds of each kind are gone on from.
+// perKind is how many worlds of each kind are continued.
 const perKind = 3
 
-// keep keeps a world if there are not yet many of its kind.
+// keep keeps a world if the pool has fewer than perKind of its kind.
 func (t *tally) keep(w *world) {
 	k := w.kind()
 	if pool := t.pool[k]; len(pool) < perKind {
@@ -374,7 +374,7 @@ func (t *tally) keep(w *world) {
 	}
 }
 
-// mix spreads what rapid draws, which is small mostly, over all numbers.
+// mix spreads the numbers that rapid draws, which are mostly small, over all numbers.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -382,7 +382,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// anew is what comes after an object that was let go: the same host in the cluster that it was moved to, or a new registration.
+// recreate continues after the object is gone, with the same host in the cluster that it was moved to, or with a new registration.
 func (w *world) anew() {
 	w.gone, w.visited = false, ""
 	if w.v.DeletedForMove {
@@ -404,7 +404,7 @@ func (w *world) request(key string, want func(*PowerRequests)) {
 	w.v.PowerRequests.All = append(slices.Clone(w.v.PowerRequests.All), key)
 }
 
-// endInterventions takes away what protects the host from the provider, and what keeps the machine from going on.
+// endInterventions ends everything that protects the host from the provider, or keeps the machine from continuing.
 func (w *world) endInterventions() {
 	for _, p := range protections {
 		p.undo(w)
@@ -415,7 +415,7 @@ func (w *world) endInterventions() {
 	w.v.QueuePosition = nil
 }
 
-// claimable is true when a machine may claim the host by what the provider tells of it.
+// claimable is true when the host's status and spec allow a claim.
 func (w *world) claimable() bool {
 	s := w.v.Spec
 	return w.last.Phase == v1alpha1.PhaseAvailable && w.last.State == StateFree && !w.v.Deleting && w.v.Detached == "" && !s.ExternallyProvisioned &&
@@ -432,7 +432,7 @@ func (w *world) claim(p uint64) {
 	w.seeded, w.runs, w.installed = false, false, false
 }
 
-// loseBoot takes the record of a boot away, as a backup does that is restored without it, that is older than the host, or that has another's.
+// loseBoot replaces the record of a boot, as a restore does from a backup that lacks it, is older than the host, or has another claim's record.
 func (w *world) loseBoot(p uint64) {
 	if w.v.Boot == nil || w.v.Spec.Boots == 0 || !w.v.Claimed() || w.v.Boot.Number != w.v.Spec.Boots || w.absent != nil {
 		return
@@ -442,7 +442,7 @@ func (w *world) loseBoot(p uint64) {
 		&v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number, ClaimID: "claim-0", MachineName: "m-0", PoweredOffAt: &metav1.Time{Time: w.v.Now}})
 }
 
-// restoreBoot restores the record of a boot whose claim still holds.
+// restoreBoot restores the record of a boot whose claim still exists.
 func (w *world) restoreBoot() {
 	lost := w.lostBoot
 	w.lostBoot = nil
@@ -451,7 +451,7 @@ func (w *world) restoreBoot() {
 	}
 }
 
-// bmcRecovers makes the BMC do what it is told from now on.
+// bmcRecovers makes the BMC obey from now on.
 func (w *world) bmcRecovers() {
 	w.mood, w.latency, w.ignoresShutDown, w.noShutDown, w.stuckMedia, w.noSecret, w.v.BMC.Missing = obeys, 3*time.Second, false, false, false, false, nil
 }

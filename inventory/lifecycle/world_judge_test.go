@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// promise is a sentence that the lifecycle is held to.
+// promise is a sentence that the lifecycle must keep.
 type promise string
 
 const (
@@ -19,7 +19,7 @@ const (
 	slotsRespected       promise = "no boot attempt begins before its turn"
 )
 
-// brokenf fails the test when that promise is what the world is judged by.
+// brokenf fails the test when the world is judged by that promise.
 func (w *world) brokenf(p promise, format string, args ...any) {
 	w.t.Helper()
 	if w.promise == "" || w.promise == p {
@@ -58,7 +58,7 @@ func (w *world) judgeStep(v View, step Step) {
 	}
 }
 
-// judgeBoot judges what is recorded of a boot attempt.
+// judgeBoot judges the record of a boot attempt.
 func (w *world) judgeBoot(v View, step Step) {
 	before, b := v.CurrentBoot(), step.Boot
 	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
@@ -86,8 +86,8 @@ func (w *world) judgeBoot(v View, step Step) {
 	}
 }
 
-// wrongWithWait says what is wrong with a step that waits: whoever waits tells why, and has a moment in the future at which it looks again, but for
-// those who rest until an object changes, which is watched, and for the BMC's answer. "" if nothing is wrong.
+// wrongWithWait says what is wrong with a step that waits; "" if nothing is. A step that waits has a reason and a RequeueAt in the future. The
+// exceptions are states that wait for a change of a watched object, and the wait for the BMC's answer.
 func wrongWithWait(v View, step Step) string {
 	resting := map[State]bool{StatePaused: true, StateOrphaned: true, StateDetached: true, StateReportedIn: true, StateClaimed: true}
 	well := step.State == StateFree && step.Phase == v1alpha1.PhaseAvailable || step.State == StateProvisioned
@@ -113,8 +113,8 @@ func wrongWithWait(v View, step Step) string {
 	return ""
 }
 
-// wrongWithAbsence says what is wrong with a step for a host of which something is missing that it depends on: nothing may follow from that but
-// what a person, or the end of the namespace, wants whatever is missing. "" if nothing is wrong.
+// wrongWithAbsence says what is wrong with a step for a host that lacks an object on which it depends; "" if nothing is. Only a request of a user, or
+// the end of the namespace, may lead to an action then.
 func wrongWithAbsence(v View, step Step) string {
 	noMachine := v.Claimed() && (v.Consumer == nil || !v.Consumer.Found || !v.Consumer.ClusterFound)
 	noSecret := v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing && v.BMC.Problem.RetryAt.IsZero()
@@ -129,13 +129,13 @@ func wrongWithAbsence(v View, step Step) string {
 		return "the machine, or its Cluster, is not there"
 	case step.Action == Nothing, step.Action == Forget && forgotten, step.Action == Release && v.ReleaseUnfenced != "" && step.Quarantine != nil,
 		step.Action == AllowMove, step.Action == RecordBoot && step.Boot.VoidedAt != nil && v.ReleaseUnfenced != "":
-		return "" // the move may be what brings the machine
+		return "" // the move may be what creates the machine
 	default:
 		return "something follows from what is not there"
 	}
 }
 
-// judgeOffer: a host is offered only when nothing of a former machine can be on it, and its power was read as what it should be.
+// judgeOffer: a host is offered only when nothing of an earlier machine can be on it, and its power reads as it should.
 func (w *world) judgeOffer(v View, step Step) {
 	want := v.Spec.Power
 	if want == "" {
@@ -155,7 +155,7 @@ func (w *world) judgeOffer(v View, step Step) {
 	}
 }
 
-// judgeRelease: a host is given back when its release was started, and without quarantine only after power-off and cleaning were confirmed.
+// judgeRelease: a host is released only after the release was started, and without quarantine only after confirmed power-off and cleaning.
 func (w *world) judgeRelease(v View, step Step) {
 	c := v.Consumer
 	started := c != nil && c.Found && c.Deleting && !c.DeletedForMove
@@ -173,13 +173,13 @@ func (w *world) judgeRelease(v View, step Step) {
 		w.judgeQuarantine(v, step.Quarantine.Reason)
 	case v.Spec.Quarantine != nil:
 	case v.Spec.ExternallyProvisioned:
-		w.dirty = false // it is not offered until a person says that nothing else runs it
+		w.dirty = false // the host is not offered until a user says that nothing else runs it
 	default:
 		w.judgeClean(v)
 	}
 }
 
-// judgeQuarantine: a release without its proofs needs a reason.
+// judgeQuarantine: a release without confirmed power-off and cleaning needs a reason.
 func (w *world) judgeQuarantine(v View, reason string) {
 	after := v.Spec.ReleaseUnfencedAfterSeconds
 	switch {
@@ -190,7 +190,7 @@ func (w *world) judgeQuarantine(v View, reason string) {
 	}
 }
 
-// judgeClean: what is released as clean is off, and was cleaned.
+// judgeClean: a host that is released as clean is off, and was cleaned.
 func (w *world) judgeClean(v View) {
 	switch {
 	case v.Spec.CleaningPolicy == v1alpha1.CleaningManual:
@@ -204,8 +204,8 @@ func (w *world) judgeClean(v View) {
 	}
 }
 
-// judgeCommand: no command reaches a server that runs a machine, or something else, or that a person works on, but for what a person asked for
-// and for the release that was started.
+// judgeCommand: a server that runs a machine, is externally provisioned, or is in maintenance gets only commands that a user requested, or that belong
+// to a started release.
 func (w *world) judgeCommand(v View, a Action) {
 	c := v.Consumer
 	released := v.Claimed() && c.Found && c.Deleting && !c.DeletedForMove
@@ -233,7 +233,7 @@ func (w *world) judgeCommand(v View, a Action) {
 	}
 }
 
-// judgeRest: a server that was switched off for those who hold it is on again when nobody does.
+// judgeRest: a server that was switched off for a power hold is on again after the hold.
 func (w *world) judgeRest() {
 	v := w.view()
 	if !w.gone && w.last.State == StateProvisioned && w.offForHold && !w.on && !w.uncertain && v.Consumer.Persistence == v1alpha1.PersistenceInstalled {
@@ -274,7 +274,7 @@ func (w *world) judgeFree(v View, a Action) {
 	}
 }
 
-// judgeRunning judges a command to a server that may run its machine: from when that got its bootstrap data.
+// judgeRunning judges a command to a server that got its bootstrap data and may run its machine.
 func (w *world) judgeRunning(v View, a Action, off, held bool) {
 	owed := v.Spec.PowerHoldSince != nil || len(v.PowerRequests.On) > 0
 	booting := !v.Provisioned() && v.InFlight()

@@ -19,30 +19,30 @@ type mood string
 
 const (
 	obeys    mood = "obeys"
-	pretends mood = "pretends" // says that it obeyed, and did nothing
+	pretends mood = "pretends" // says that it obeyed, and has no effect
 	refuses  mood = "refuses"  // answers every command with an error
 	away     mood = "away"     // does not answer
 	rejects  mood = "rejects"  // refuses the login
 	garbles  mood = "garbles"  // obeys, and every other reading of the power is wrong
-	silent   mood = "silent"   // obeys, and its answer is lost
+	silent   mood = "silent"   // obeys, but its answer is lost
 )
 
-// world is a host that is driven by Next as the host controller does it, with a server, a BMC, a machine, people and a clock of its own. What it
-// knows beyond the view is the truth, and what happened: by these its steps are judged. What its pointers point to is replaced, never
-// changed, so a copy of the struct is another world with the same past.
+// world is a host that Next drives as the host controller does, with its own server, BMC, machine, users and clock. Beyond the view it knows the truth
+// and the past, by which the steps are judged. Values behind its pointers are replaced, never changed, so a copy of the struct is another world with
+// the same past.
 type world struct {
 	t rapid.TB
 	s Settings
-	// promise is what the world is judged by; empty for all promises.
+	// promise is the promise by which the world is judged; empty for all.
 	promise promise
-	// v are the facts. The object that is read, its machine and the BMC's facts stand here, and look makes a view of them.
+	// v are the facts. They contain the host object, its machine and the BMC's readings. The method view makes a View of them.
 	v View
-	// absent is the machine while it is not there, as in a move: it may come back.
+	// absent is the machine while it does not exist, as in a move. It may come back.
 	absent   *Consumer
 	noSecret bool
 	// lostBoot is the record of the boot while it is lost.
 	lostBoot *v1alpha1.BareMetalBootSpec
-	// halt is after how many writes the provider halts; 0 for never.
+	// halt is after how many writes the provider restarts; 0 for never.
 	halt int
 
 	// The server.
@@ -50,40 +50,40 @@ type world struct {
 	switchesAt      time.Time // when on becomes target; zero if it stays
 	switchedAt      time.Time // when it was last switched
 	target          bool
-	overridden      bool // it will boot from the network
-	fromNetwork     bool // it did
-	runs            bool // the operating system of the machine that has the host runs
-	installed       bool // that machine is on the disk
+	overridden      bool // the next boot is from the network
+	fromNetwork     bool // this boot was from the network
+	runs            bool // the machine's operating system runs
+	installed       bool // the machine is on the disk
 	latency         time.Duration
-	ignoresShutDown bool // the operating system does not heed a shutdown
-	autoBoot        bool // whatever boots gets further with the time
+	ignoresShutDown bool // the operating system ignores a request to shut down
+	autoBoot        bool // the boot advances with time
 
 	// The BMC.
 	mood             mood
 	reads            int
 	noShutDown       bool
 	stuckMedia       bool
-	showsTransitions bool // that the server powers on or off, while it does
+	showsTransitions bool // readings say "powering on" or "powering off" during a transition
 	failures         int
 	job              *job
 	requeueAt        time.Time
 
 	// What happened.
 	machines     int
-	seeded       bool      // bootstrap data was given out to the machine that has the host
-	dirty        bool      // a machine was booted since the host was last clean, or since a person vouched for it
-	offForHold   bool      // the server is off, or about to be, by a command that was given for a hold
-	uncertain    bool      // a reading was wrong, or somebody pressed the button: what was read may not be true
-	trueReadings int       // readings in a row that were true
-	netAt        time.Time // when the network was last made the boot device, by whatever process
+	seeded       bool      // the machine got its bootstrap data
+	dirty        bool      // a machine was booted since the host was last clean, or since a user checked it
+	offForHold   bool      // a command for a power hold switched the server off, or will
+	uncertain    bool      // a reading was wrong, or somebody pressed the button, so the readings may be wrong
+	trueReadings int       // how many readings in a row were true
+	netAt        time.Time // when the network was last set as the boot device, by any process
 	last         Step      // the last step
-	gone         bool      // the object was let go
-	visited      State     // the state it was found in last
+	gone         bool      // the object was removed
+	visited      State     // the state of the last step
 	steps        int
 	commands     int
-	actedAt      time.Time // when something was last done but looking
+	actedAt      time.Time // when the last action happened that is not a read
 	seen         *tally
-	log          *[]string // for a failure: what happened
+	log          *[]string // the events so far, for a failure's message
 	phase        v1alpha1.HostPhase
 }
 
@@ -92,9 +92,9 @@ type job struct {
 	decided, end time.Time
 }
 
-// tally counts what was visited.
+// tally counts visits of states and transitions.
 type tally struct {
-	pool   map[kind][]world // some worlds of each kind, to go on from
+	pool   map[kind][]world // some worlds of each kind, to continue from
 	states map[State]int
 	moves  map[[2]State]int
 	worlds int
@@ -105,18 +105,18 @@ func newTally() *tally {
 	return &tally{pool: map[kind][]world{}, states: map[State]int{}, moves: map[[2]State]int{}}
 }
 
-// worldSettings are the default ones, but for what would only take longer.
+// worldSettings are the default settings, with shorter times.
 func worldSettings() Settings {
 	s := DefaultSettings()
 	s.BootTimeout, s.InspectInterval = 10*time.Minute, 2*time.Hour
 	return s
 }
 
-// starts are where a world begins that does not begin with a host that was just registered: what takes long to come to.
+// starts change a claimed host into the start of a world, for situations that take long to reach.
 var starts = []func(*View){
-	func(*View) {}, // waits to be booted
+	func(*View) {}, // claimed, and not booted yet
 	booting,
-	func(v *View) { booting(v); expired(v); v.MoveBlocked = false }, // nobody drove it, and its deadline let a move go on
+	func(v *View) { booting(v); expired(v); v.MoveBlocked = false }, // not driven until its deadline, which allowed a move
 	func(v *View) {
 		booting(v)
 		v.Boot.PoweredOffAt, v.Boot.PoweredOnAt, v.BMC.Power = nil, nil, v1alpha1.PowerOn
@@ -181,11 +181,11 @@ func newWorld(t *rapid.T, seen *tally) *world {
 	return w
 }
 
-// worldOf is a world that begins with any facts. What follows from nothing that is drawn is as harmless as it can be.
+// worldOf is a world that starts with any facts. Everything that does not follow from them is as harmless as possible.
 func worldOf(t rapid.TB, v View, seen *tally) *world {
 	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now}
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
-		w.noSecret, w.v.BMC.Problem = true, nil // what waits for a change waits for a Secret here
+		w.noSecret, w.v.BMC.Problem = true, nil // a problem that waits for a change of an object waits for the Secret in this world
 	}
 	w.on = v.notOff()
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
@@ -201,7 +201,7 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	return w
 }
 
-// fatalf fails the test with what happened.
+// fatalf fails the test with the facts and the events.
 func (w *world) fatalf(format string, args ...any) {
 	w.t.Helper()
 	story := *w.log
@@ -213,7 +213,7 @@ func (w *world) notef(format string, args ...any) {
 	*w.log = append(*w.log, w.v.Now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// view makes the view that the host controller would.
+// view makes the View that the host controller would make.
 func (w *world) view() View {
 	v := w.v
 	if w.noSecret {
@@ -222,7 +222,7 @@ func (w *world) view() View {
 	return v
 }
 
-// machine is the machine that has the host, wherever it is; nil without one.
+// machine is the machine that has the host, even if it is absent; nil without one.
 func (w *world) machine() *Consumer {
 	if w.absent != nil {
 		return w.absent
@@ -244,7 +244,7 @@ func (w *world) change(do func(*Consumer)) {
 	*to = &c
 }
 
-// reconcile brings the host further until it waits, as each write of the controller's own brings the host back to it.
+// reconcile performs steps until the host waits. In a cluster each write of the controller enqueues the host.
 func (w *world) reconcile() {
 	for range 30 {
 		if w.gone {
@@ -263,7 +263,7 @@ func (w *world) reconcile() {
 			w.phase = step.Phase
 		}
 		w.judgeStep(v, step)
-		w.v.BMC.PowerNew = false // it was looked at
+		w.v.BMC.PowerNew = false // this step decided with the reading
 		if w.perform(v, step) {
 			return
 		}
@@ -282,7 +282,7 @@ func (t *tally) visit(from, to State) {
 	}
 }
 
-// perform does a step as the host controller does it. It returns true when there is nothing more to do at this moment.
+// perform performs a step as the host controller does. It returns true when nothing more is to be done now.
 func (w *world) perform(v View, step Step) bool {
 	w.requeueAt = step.RequeueAt
 	for _, key := range step.Drop {
@@ -325,7 +325,7 @@ func (w *world) perform(v View, step Step) bool {
 	return false
 }
 
-// resetStages forgets what was seen of an attempt when another one began.
+// resetStages clears the observed stages when another attempt begins.
 func (w *world) resetStages(before *v1alpha1.BareMetalBootSpec) {
 	if before == nil || before.Number != w.v.Boot.Number {
 		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
@@ -369,7 +369,7 @@ func (w *world) submit(v View, action Action) {
 	w.v.BMC.Busy = true
 }
 
-// pass lets time pass. What is due meanwhile happens.
+// pass advances the clock, and runs what becomes due.
 func (w *world) pass(d time.Duration) {
 	hot := 0
 	for end := w.v.Now.Add(d); !w.gone; {
@@ -388,7 +388,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// due is when the next thing happens by itself, at the latest at end.
+// due is when the next thing becomes due, at the latest end.
 func (w *world) due(end time.Time) time.Time {
 	next := end
 	for _, due := range []time.Time{w.switchesAt, w.requeueAt} {
@@ -402,7 +402,7 @@ func (w *world) due(end time.Time) time.Time {
 	return next
 }
 
-// runDue lets happen what is due.
+// runDue runs what is due.
 func (w *world) runDue() {
 	now := w.v.Now
 	if !w.switchesAt.IsZero() && !w.switchesAt.After(now) {
@@ -420,7 +420,7 @@ func (w *world) runDue() {
 	}
 }
 
-// advanceBoot brings whatever boots one stage further, and the machine to its provider ID. It returns false if nothing went on.
+// advanceBoot advances the boot by one stage, or gives the machine its provider ID. It returns false if nothing advanced.
 func (w *world) advanceBoot() bool {
 	v, c := w.view(), w.machine()
 	b := v.CurrentBoot()
@@ -469,25 +469,25 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }
 
-// waitsForSlot is true for a server whose boot loader may ask for the script, and be told to wait. What it does before need not be seen.
+// waitsForSlot is true for a server whose boot loader may request the script and be told to wait. Earlier stages need not be observed.
 func (w *world) waitsForSlot() bool {
 	v := w.view()
 	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && BootFor(v, w.s) == BootNetwork &&
 		slices.Contains([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Furthest.Stage)
 }
 
-// restart is a provider that begins anew: all that is only in memory is gone. What its job did to the BMC, it did.
+// restart restarts the provider. Everything in its memory is lost, but the effect of its job on the BMC stays.
 func (w *world) restart() {
 	w.v.BMC = BMC{Missing: w.v.BMC.Missing, OverrideSet: !w.netAt.IsZero()}
 	w.job, w.failures = nil, 0
 }
 
-// eraseStatus takes away what stood in the status.
+// eraseStatus clears the facts from the status.
 func (w *world) eraseStatus() {
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
 }
 
-// runToRest lets time pass until the host rests.
+// runToRest advances the clock until the host is at rest.
 func (w *world) runToRest() {
 	w.reconcile()
 	for range 4 * 3600 / 20 {
@@ -500,19 +500,19 @@ func (w *world) runToRest() {
 	w.brokenf(comesToRest, "it did not come to rest in four hours: %s in %s: %s", w.last.Action, w.last.State, w.last.Message)
 }
 
-// atRest is true when the host waits for nothing that this world will do by itself.
+// atRest is true when the host waits for nothing that this world does without an event.
 func (w *world) atRest() bool {
 	if w.last.Action != Nothing || w.job != nil || !w.switchesAt.IsZero() {
 		return false
 	}
 	v := w.view()
-	foreign := v.NotPermitted != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // what its BMC reports counts for nothing
+	foreign := v.NotPermitted != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // the readings of its BMC are ignored
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.notOff() != w.on || v.powerChanging()) {
-		return false // it will be asked again, and there is news
+		return false // it will read the power again, and the reading is new
 	}
 	if v.MoveBlocked && v.InFlight() && !w.last.RequeueAt.IsZero() {
-		return false // it lets a move go on then
+		return false // it will allow the move then
 	}
 	switch w.last.State {
 	case StateDeleting, StateReleasing, StateCleaning:
@@ -534,7 +534,7 @@ func (w *world) atRest() bool {
 	}
 }
 
-// restDifference tells whether two worlds came to the same rest; "" if so.
+// restDifference says how the rest of two worlds differs; "" if it does not.
 func (w *world) restDifference(other *world) string {
 	switch {
 	case w.gone != other.gone:
