@@ -142,7 +142,7 @@ func beginFirstAttempt(v View, s Settings, step Step) Step {
 		return step
 	}
 	if len(v.BMC.Missing) > 0 {
-		step.Reason, step.Message, step.RequeueAt = v1alpha1.ReasonCapabilityMissing, Incapable(v), v.nextInspection(s)
+		step.Reason, step.Message, step.RequeueAt = v1alpha1.ReasonCapabilityMissing, MissingCapabilityMessage(v), v.nextInspection(s)
 		if v.inspectionDue(s) {
 			step.Action = Inspect
 		}

@@ -67,8 +67,8 @@ func TestCleaningTimeOut(t *testing.T) {
 	g.Expect(step.Quarantine.Message).To(ContainSubstring("locked"))
 }
 
-// TestMoveOfABootThatNobodyDrives: a boot that the provider does not drive blocks a move until its deadline, and no longer.
-func TestMoveOfABootThatNobodyDrives(t *testing.T) {
+// TestMoveWaitsForBootDeadline: a boot that the provider does not drive blocks a move until its deadline, and no longer.
+func TestMoveWaitsForBootDeadline(t *testing.T) {
 	s := DefaultSettings()
 	for name, stop := range map[string]func(*View){
 		"maintenance": maintenance,
@@ -95,7 +95,7 @@ func TestMoveOfABootThatNobodyDrives(t *testing.T) {
 }
 
 // TestUnrecordedConsumer: a host whose provider ID a machine has, although it is unclaimed, gets no command and is not offered, whatever spec.power is.
-func TestSaidToRun(t *testing.T) {
+func TestUnrecordedConsumer(t *testing.T) {
 	for _, power := range []v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff} {
 		for _, now := range []v1alpha1.PowerState{v1alpha1.PowerOn, v1alpha1.PowerOff} {
 			g := NewWithT(t)

@@ -42,17 +42,17 @@ func TestWaitingIsQuiet(t *testing.T) {
 }
 
 // minute simulates one minute of a host whose BMC takes a second for each job and has no effect. It returns the number of jobs.
-func minute(v View, tell func(Step)) (jobs int) {
+func minute(v View, observe func(Step)) (jobs int) {
 	for end := v.Now.Add(time.Minute); v.Now.Before(end); {
 		step := Next(v, DefaultSettings())
-		tell(step)
+		observe(step)
 		if step.Action == Nothing || step.Action == RecordBoot {
 			v.Now = step.RequeueAt
 			continue
 		}
 		jobs++
 		v.BMC.Busy = true
-		tell(Next(v, DefaultSettings()))
+		observe(Next(v, DefaultSettings()))
 		v.Now = v.Now.Add(time.Second)
 		v.BMC.Busy = false
 		command := map[Action]Command{PowerOn: CommandPowerOn, ShutDown: CommandShutDown, ForceOff: CommandForceOff}[step.Action]

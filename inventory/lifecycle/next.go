@@ -179,15 +179,15 @@ func (v View) releasing() bool {
 // abandoned is true when a host is deleted with its whole namespace, and an object that its release needs was deleted first: the machine, its
 // Cluster, or the Secret of its BMC. No object is left that says what to do, and no machine that could claim the server.
 func (v View) abandoned() bool {
-	return v.Deleting && v.NamespaceDeleting && (isOrphaned(v) || v.secretGone())
+	return v.Deleting && v.NamespaceDeleting && (isOrphaned(v) || v.secretMissing())
 }
 
-func (v View) secretGone() bool {
-	return v.BMC.Problem != nil && slices.Contains(secretProblems, v.BMC.Problem.Reason)
+func (v View) secretMissing() bool {
+	return v.BMC.Problem != nil && slices.Contains(secretProblemReasons, v.BMC.Problem.Reason)
 }
 
-// secretProblems are the reasons for which a BMC is not queried because of its Secret.
-var secretProblems = []string{v1alpha1.ReasonCredentialsMissing, v1alpha1.ReasonCredentialsNotLabeled, v1alpha1.ReasonCredentialsNotForBMC}
+// secretProblemReasons are the reasons for which a BMC is not queried because of its Secret.
+var secretProblemReasons = []string{v1alpha1.ReasonCredentialsMissing, v1alpha1.ReasonCredentialsNotLabeled, v1alpha1.ReasonCredentialsNotForBMC}
 
 func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.PhaseDeleting} }
 

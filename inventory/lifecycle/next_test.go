@@ -170,7 +170,7 @@ func TestNext(t *testing.T) {
 // TestPartialInventory: an incomplete inventory is read again soon, a complete one is not.
 func TestPartialInventory(t *testing.T) {
 	s := Settings{InspectInterval: 24 * time.Hour}
-	for partial, want := range map[bool]time.Duration{true: partialInterval, false: s.InspectInterval} {
+	for partial, want := range map[bool]time.Duration{true: partialInspectInterval, false: s.InspectInterval} {
 		v := View{BMC: BMC{Inspected: true, InspectedAt: noon, Partial: partial}}
 		if got := v.nextInspection(s).Sub(noon); got != want {
 			t.Errorf("partial %t: it is read again after %s", partial, got)

@@ -17,7 +17,7 @@ func offerHost(v View, s Settings) Step {
 	case v.hasConflict():
 		_, known.Message = Conflict(v)
 	case v.BMC.Inspected && len(v.BMC.Missing) > 0:
-		known.Message = Incapable(v)
+		known.Message = MissingCapabilityMessage(v)
 	case v.BMC.Problem != nil:
 		known.Message = waitingForBMC(v)
 	default:
@@ -77,8 +77,8 @@ func offerVerified(v View, s Settings) Step {
 	return step
 }
 
-// Incapable says which capabilities the BMC lacks.
-func Incapable(v View) string {
+// MissingCapabilityMessage says which capabilities the BMC lacks.
+func MissingCapabilityMessage(v View) string {
 	return fmt.Sprintf("The BMC does not support %s, which a network boot needs. Update the BMC's firmware, check whether it needs a licence, "+
 		"or use another protocol in spec.bmc.address", strings.Join(v.BMC.Missing, ", "))
 }

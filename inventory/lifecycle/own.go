@@ -6,8 +6,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// OwnServer says why the provider does not power off the server that it runs on.
-const OwnServer = "The provider runs on this server, so it does not power the server off. Move the provider's Pod to another node. " +
+// OwnServerMessage says why the provider does not power off the server that it runs on.
+const OwnServerMessage = "The provider runs on this server, so it does not power the server off. Move the provider's Pod to another node. " +
 	"To have the server powered off anyway, set the annotation " + v1alpha1.PowerOffProviderAnnotation + `="who and why" on the host`
 
 // protectOwnServer withholds the commands that would switch off the server on which the provider itself runs. Nothing would switch that server on
@@ -19,9 +19,9 @@ func (v View) protectOwnServer(step Step, s Settings) Step {
 	switch {
 	case step.Action == ForceOff, step.Action == ShutDown:
 		step.Action, step.RequeueAt = Nothing, v.Now.Add(s.PollInterval)
-		step.Message = OwnServer + v.machineDeletionNote(step.State)
+		step.Message = OwnServerMessage + v.machineDeletionNote(step.State)
 	case step.Phase == v1alpha1.PhaseAvailable:
-		step.Phase, step.Message = v1alpha1.PhaseUnavailable, OwnServer
+		step.Phase, step.Message = v1alpha1.PhaseUnavailable, OwnServerMessage
 	default:
 		return step
 	}
@@ -29,8 +29,8 @@ func (v View) protectOwnServer(step Step, s Settings) Step {
 	return step
 }
 
-// PowerOffAllowed says that a user allows the provider to power off the server that it runs on.
-func PowerOffAllowed(v View) string {
+// PowerOffAllowedMessage says that a user allows the provider to power off the server that it runs on.
+func PowerOffAllowedMessage(v View) string {
 	return fmt.Sprintf("The provider runs on this server, and may power it off, because the annotation %s allows that: %s",
 		v1alpha1.PowerOffProviderAnnotation, v.PowerOffProvider)
 }

@@ -45,12 +45,12 @@ func wrongWithHold(v View, step Step) string {
 
 // rig is a provisioned server whose host only Next drives, with its own clock.
 type rig struct {
-	v       View
-	s       Settings
-	on      bool      // whether the server is really on
-	changes time.Time // when on becomes target
-	target  bool
-	latency time.Duration
+	v          View
+	s          Settings
+	on         bool      // whether the server is really on
+	switchesAt time.Time // when on becomes target
+	target     bool
+	latency    time.Duration
 
 	pressed bool // somebody switched it on, and no reading shows that yet
 
@@ -60,7 +60,7 @@ type rig struct {
 // tick advances the clock by a second and performs the step of Next.
 func (r *rig) tick(t rapid.TB) {
 	r.v.Now = r.v.Now.Add(time.Second)
-	if !r.changes.IsZero() && !r.v.Now.Before(r.changes) {
+	if !r.switchesAt.IsZero() && !r.v.Now.Before(r.switchesAt) {
 		if r.on != r.target {
 			if r.on {
 				r.offs++
@@ -68,7 +68,7 @@ func (r *rig) tick(t rapid.TB) {
 				r.ons++
 			}
 		}
-		r.on, r.changes = r.target, time.Time{}
+		r.on, r.switchesAt = r.target, time.Time{}
 	}
 	if r.v.Spec.PowerHoldOffAt != nil && r.on && !r.pressed {
 		t.Fatal("it counts as off and is on")
@@ -77,9 +77,9 @@ func (r *rig) tick(t rapid.TB) {
 	switch step.Action {
 	case Inspect:
 		r.v.BMC.Inspected, r.v.BMC.InspectedAt = true, r.v.Now
-		r.look()
+		r.readPower()
 	case ReadPower:
-		r.look()
+		r.readPower()
 	case RecordPowerHold:
 		r.v.Spec.PowerHoldSince, r.v.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt
 	case ForceOff, ShutDown:
@@ -99,10 +99,10 @@ func (r *rig) tick(t rapid.TB) {
 
 func (r *rig) command(c Command, on bool) {
 	r.v.BMC.LastPower, r.v.BMC.LastPowerAt = c, r.v.Now
-	r.target, r.changes = on, r.v.Now.Add(r.latency)
+	r.target, r.switchesAt = on, r.v.Now.Add(r.latency)
 }
 
-func (r *rig) look() {
+func (r *rig) readPower() {
 	power := v1alpha1.PowerOff
 	if r.on {
 		power = v1alpha1.PowerOn
@@ -144,9 +144,9 @@ func TestPropertyHoldIsOnePowerCycle(t *testing.T) {
 	})
 }
 
-// TestHeldStaysOff: if somebody switches on a server that has a power hold, the record no longer says that it is off once that is read, and it is
+// TestPowerHoldKeepsServerOff: if somebody switches on a server that has a power hold, the record no longer says that it is off once that is read, and it is
 // switched off again.
-func TestHeldStaysOff(t *testing.T) {
+func TestPowerHoldKeepsServerOff(t *testing.T) {
 	r := &rig{v: claimedView(provisioned, poweredOn, forceHeld), s: DefaultSettings(), on: true}
 	until := func(what string, done func() bool) {
 		for range 600 {
@@ -192,7 +192,7 @@ func TestSlowShutDown(t *testing.T) {
 }
 
 // TestShutDownIgnored: the record of a power hold goes in the end although the operating system ignored the request to shut down.
-func TestDeafServer(t *testing.T) {
+func TestShutDownIgnored(t *testing.T) {
 	r := &rig{v: claimedView(provisioned, poweredOn), s: DefaultSettings(), on: true, latency: 24 * time.Hour}
 	r.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r"}}
 	for second := range 3600 {

@@ -247,8 +247,8 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 	})
 }
 
-// TestPropertyNoBootForTheLeaving: no boot begins for a machine whose owner is being deleted. A boot in flight goes on as usual.
-func TestPropertyNoBootForTheLeaving(t *testing.T) {
+// TestPropertyNoBootForADeletedOwner: no boot begins for a machine whose owner is being deleted. A boot in flight goes on as usual.
+func TestPropertyNoBootForADeletedOwner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		if v.Consumer == nil {

@@ -55,7 +55,7 @@ func TestBootUnknown(t *testing.T) {
 
 // TestDeleteDuringBoot: an unclaimed host with a boot in flight is removed once its server is off and its boot voided, unless the provider must not
 // command it.
-func TestLeaveInABoot(t *testing.T) {
+func TestDeleteDuringBoot(t *testing.T) {
 	leaving := []func(*View){unclaimed, beingDeleted, moveFree}
 	for name, test := range map[string]struct {
 		changes []func(*View)

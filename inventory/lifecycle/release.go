@@ -14,7 +14,7 @@ import (
 // command its power.
 func deleteUnclaimed(v View, s Settings) Step {
 	booting := v.StrayBoot() != nil && v.Boot.PoweredOffAt != nil
-	if !booting || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.NamespaceDeleting && v.secretGone() {
+	if !booting || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.NamespaceDeleting && v.secretMissing() {
 		return forget(v, s)
 	}
 	step := Step{Phase: v1alpha1.PhaseDeleting, Reason: v1alpha1.ReasonDeleting}

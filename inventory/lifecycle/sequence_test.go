@@ -32,7 +32,7 @@ func sequences(t *testing.T, seen *tally, p promise, end func(t *rapid.T, w *wor
 		w := newWorld(t, seen)
 		w.promise = p
 		w.reconcile()
-		for _, lot := range rapid.SliceOfN(rapid.Uint64(), 100, 200).Draw(t, "happenings") {
+		for _, lot := range rapid.SliceOfN(rapid.Uint64(), 100, 200).Draw(t, "events") {
 			w.apply(lot)
 		}
 		if end != nil {
@@ -74,7 +74,7 @@ func TestPropertyWhatIsRecordedOfAHoldIsTrue(t *testing.T) {
 	sequences(t, newTally(), recordsAreTrue, nil)
 }
 
-func TestPropertyNoBootBeginsBeforeItsTurn(t *testing.T) {
+func TestPropertyNoBootBeginsWithoutASlot(t *testing.T) {
 	sequences(t, newTally(), slotsRespected, nil)
 }
 
@@ -83,8 +83,8 @@ func TestPropertyNoBootBeginsBeforeItsTurn(t *testing.T) {
 func TestPropertyEverySequenceComesToRest(t *testing.T) {
 	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
 		w.bmcRecovers()
-		w.autoBoot = rapid.Bool().Draw(t, "what boots goes on")
-		done := rapid.Bool().Draw(t, "everybody is done")
+		w.autoBoot = rapid.Bool().Draw(t, "the boot advances")
+		done := rapid.Bool().Draw(t, "all interventions end")
 		if done {
 			w.endInterventions()
 		}
@@ -125,10 +125,10 @@ func (w *world) leftUndone() string {
 func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
 		w.bmcRecovers()
-		w.autoBoot = rapid.Bool().Draw(t, "what boots goes on")
+		w.autoBoot = rapid.Bool().Draw(t, "the boot advances")
 		w.reconcile()
 		other := *w
-		w.notef("- the BMC is well, for good")
+		w.notef("- the BMC recovers permanently")
 		w.runToRest()
 		if other.forgivable() {
 			other.forget()

@@ -221,20 +221,20 @@ func (v View) usable() bool {
 	return v.BMC.Problem == nil && v.BMC.Inspected && v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt)
 }
 
-// incapableInterval is the maximum age of the inventory while the BMC lacks a capability: a licence or new firmware may add it.
-const incapableInterval = 10 * time.Minute
+// incapableInspectInterval is the maximum age of the inventory while the BMC lacks a capability: a licence or new firmware may add it.
+const incapableInspectInterval = 10 * time.Minute
 
-// partialInterval is the maximum age of an incomplete inventory.
-const partialInterval = 10 * time.Minute
+// partialInspectInterval is the maximum age of an incomplete inventory.
+const partialInspectInterval = 10 * time.Minute
 
 // nextInspection is when the inventory of an idle host is to be read again.
 func (v View) nextInspection(s Settings) time.Time {
 	interval := s.InspectInterval
 	if len(v.BMC.Missing) > 0 {
-		interval = min(interval, incapableInterval)
+		interval = min(interval, incapableInspectInterval)
 	}
 	if v.BMC.Partial {
-		interval = min(interval, partialInterval)
+		interval = min(interval, partialInspectInterval)
 	}
 	return v.BMC.InspectedAt.Add(interval)
 }

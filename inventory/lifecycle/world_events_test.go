@@ -76,19 +76,19 @@ var protections = []event{
 			}
 		},
 		func(w *world) { w.change(func(c *Consumer) { c.Paused = false }) }),
-	toggle("the Cluster is not there", 2, func(w *world) bool { return hasMachine(w) && !w.machine().ClusterFound },
+	toggle("the Cluster is missing", 2, func(w *world) bool { return hasMachine(w) && !w.machine().ClusterFound },
 		func(w *world, _ uint64) {
 			if hasMachine(w) {
 				w.change(func(c *Consumer) { c.ClusterFound = false })
 			}
 		},
 		func(w *world) { w.change(func(c *Consumer) { c.ClusterFound = true }) }),
-	toggle("the machine is not there", 3, func(w *world) bool { return w.absent != nil }, func(w *world, _ uint64) {
+	toggle("the machine is missing", 3, func(w *world) bool { return w.absent != nil }, func(w *world, _ uint64) {
 		if hasMachine(w) {
 			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{}
 		}
 	}, func(w *world) { w.v.Consumer, w.absent = w.absent, nil }),
-	toggle("the machine is another one's", 1, func(w *world) bool { return hasMachine(w) && w.machine().ProviderID == "baremetal://dc/other/m" },
+	toggle("the machine has another claim", 1, func(w *world) bool { return hasMachine(w) && w.machine().ProviderID == "baremetal://dc/other/m" },
 		func(w *world, _ uint64) {
 			if claimContinues(w) {
 				w.change(func(c *Consumer) { c.ProviderID = "baremetal://dc/other/m" })
@@ -132,9 +132,9 @@ var events = []event{
 		w.pass(choose(p, time.Second, 3*time.Second, 8*time.Second, 8*time.Second, 30*time.Second, time.Minute, 3*time.Minute, 12*time.Minute))
 	}},
 	{name: "much time passes", weight: 1, when: always, do: func(w *world, _ uint64) { w.pass(40 * time.Minute) }},
-	{name: "everybody is done", weight: 14, when: always, do: func(w *world, _ uint64) { w.endInterventions() }},
-	{name: "the BMC is well", weight: 8, when: always, do: func(w *world, _ uint64) { w.bmcRecovers() }},
-	{name: "what boots goes on", weight: 24, when: always, do: func(w *world, p uint64) {
+	{name: "all interventions end", weight: 14, when: always, do: func(w *world, _ uint64) { w.endInterventions() }},
+	{name: "the BMC recovers", weight: 8, when: always, do: func(w *world, _ uint64) { w.bmcRecovers() }},
+	{name: "the boot advances", weight: 24, when: always, do: func(w *world, p uint64) {
 		for range 1 + p%7 {
 			if !w.advanceBoot() {
 				return
@@ -143,7 +143,7 @@ var events = []event{
 		}
 	}},
 
-	{name: "the boot goes through", weight: 12, when: claimContinues, do: func(w *world, p uint64) {
+	{name: "the boot completes", weight: 12, when: claimContinues, do: func(w *world, p uint64) {
 		w.bmcRecovers()
 		w.change(func(c *Consumer) { c.BootstrapReady = true })
 		for range 10 + p%20 {
@@ -183,13 +183,13 @@ var events = []event{
 		w.v.Paused = false
 	}},
 	{name: "a machine claims the host", weight: 30, when: func(w *world) bool { return isFree(w) && w.claimable() }, do: func(w *world, p uint64) { w.claim(p) }},
-	{name: "the bootstrap data is there", weight: 30, when: func(w *world) bool { return hasMachine(w) && !w.machine().BootstrapReady }, do: func(w *world, _ uint64) {
+	{name: "the bootstrap data is ready", weight: 30, when: func(w *world) bool { return hasMachine(w) && !w.machine().BootstrapReady }, do: func(w *world, _ uint64) {
 		w.change(func(c *Consumer) { c.BootstrapReady = true })
 	}},
 	{name: "the machine is deleted", weight: 5, when: claimContinues, do: func(w *world, _ uint64) {
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
 	}},
-	{name: "the Machine is about to go", weight: 1, when: claimContinues, do: func(w *world, _ uint64) { w.change(func(c *Consumer) { c.OwnerDeleting = true }) }},
+	{name: "the Machine is being deleted", weight: 1, when: claimContinues, do: func(w *world, _ uint64) { w.change(func(c *Consumer) { c.OwnerDeleting = true }) }},
 	{name: "the host is moved", weight: 3, when: func(w *world) bool { return !w.v.MoveBlocked && !w.v.Deleting }, do: func(w *world, p uint64) {
 		w.move()
 		if hasMachine(w) && w.absent == nil && p%2 == 0 {
@@ -215,7 +215,7 @@ var events = []event{
 		}
 	}},
 	{name: "the namespace is deleted", weight: 1, when: func(w *world) bool { return w.v.Deleting }, do: func(w *world, _ uint64) { w.v.NamespaceDeleting = true }},
-	{name: "let go", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.ReleaseUnfenced = "anna: burnt" }},
+	{name: "release-unfenced", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.ReleaseUnfenced = "anna: burnt" }},
 	{name: "releaseUnfencedAfterSeconds", weight: 1, when: always, do: func(w *world, p uint64) {
 		w.v.Spec.ReleaseUnfencedAfterSeconds = choose(p, nil, nil, new(int32(300)))
 	}},
@@ -225,13 +225,13 @@ var events = []event{
 	{name: "spec.power", weight: 4, when: always, do: func(w *world, p uint64) {
 		w.v.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
 	}},
-	{name: "askNow", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.RetryNow = true }},
-	toggle("a hold", 4, func(w *world) bool { return len(w.v.Spec.PowerHolds) > 0 },
+	{name: "retry-bmc", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.RetryNow = true }},
+	toggle("a power hold", 4, func(w *world) bool { return len(w.v.Spec.PowerHolds) > 0 },
 		func(w *world, p uint64) {
 			w.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "remediation", Reason: "r", Force: p%2 == 0}}
 		},
 		func(w *world) { w.v.Spec.PowerHolds = nil }),
-	toggle("a hold by annotation", 3, func(w *world) bool { return len(w.v.PowerRequests.Holds) > 0 }, func(w *world, p uint64) {
+	toggle("a power hold by annotation", 3, func(w *world) bool { return len(w.v.PowerRequests.Holds) > 0 }, func(w *world, p uint64) {
 		w.request("hold/anna", func(r *PowerRequests) { r.Holds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "r", Force: p%2 == 0}} })
 	}, func(w *world) { w.drop("hold/anna") }),
 	{name: "a power cycle", weight: 3, when: always, do: func(w *world, _ uint64) {
@@ -239,7 +239,7 @@ var events = []event{
 			w.request("cycle/anna", func(r *PowerRequests) { r.Cycles = []string{"cycle/anna"} })
 		}
 	}},
-	{name: "wanted on", weight: 3, when: always, do: func(w *world, _ uint64) {
+	{name: "a power-on request", weight: 3, when: always, do: func(w *world, _ uint64) {
 		if len(w.v.PowerRequests.On) == 0 {
 			w.request("on/anna", func(r *PowerRequests) { r.On = []string{"on/anna"} })
 		}
@@ -253,7 +253,7 @@ var events = []event{
 		w.v.RestartedAt = w.v.Now
 	}},
 	{name: "the Node is lost", weight: 3, when: func(w *world) bool { return !w.v.RestartedAt.IsZero() && !w.runs }, do: func(w *world, _ uint64) { w.v.NodeLostAt = w.v.Now }},
-	{name: "the server stands in line", weight: 6, when: (*world).waitsForSlot, do: func(w *world, p uint64) {
+	{name: "the server waits for a network slot", weight: 6, when: (*world).waitsForSlot, do: func(w *world, p uint64) {
 		for range 1 + p%20 {
 			if !w.waitsForSlot() {
 				return
@@ -273,7 +273,7 @@ var events = []event{
 		w.latency = time.Duration(p/8%16) * time.Second
 		w.ignoresShutDown, w.noShutDown, w.stuckMedia, w.showsTransitions = p/128%3 == 0, p/384%4 == 0, p/2048%3 == 0, p/8192%2 == 0
 	}},
-	toggle("the Secret is not there", 2, func(w *world) bool { return w.noSecret }, func(w *world, _ uint64) { w.noSecret = true }, func(w *world) { w.noSecret = false }),
+	toggle("the Secret is missing", 2, func(w *world) bool { return w.noSecret }, func(w *world, _ uint64) { w.noSecret = true }, func(w *world) { w.noSecret = false }),
 	toggle("the BMC cannot boot it", 1, func(w *world) bool { return len(w.v.BMC.Missing) > 0 },
 		func(w *world, _ uint64) { w.v.BMC.Missing = []string{"BootPXE"} }, func(w *world) { w.v.BMC.Missing = nil }),
 	toggle("a machine says that it runs there", 1, func(w *world) bool { return w.v.UnrecordedConsumer != "" },
@@ -290,7 +290,7 @@ var events = []event{
 		func(w *world, _ uint64) { w.v.Replaced = "another server" }, func(w *world) { w.v.Replaced = "" }),
 	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.SharesConsumerWith) > 0 },
 		func(w *world, _ uint64) { w.v.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.SharesConsumerWith = nil }),
-	toggle("as many boot as may", 3, func(w *world) bool { return w.v.QueuePosition != nil },
+	toggle("the boot queue is full", 3, func(w *world) bool { return w.v.QueuePosition != nil },
 		func(w *world, p uint64) { w.v.QueuePosition = &QueuePosition{Number: 1 + int(p%100), Booting: 250} }, func(w *world) { w.v.QueuePosition = nil }),
 	{name: "the BareMetalBoot is deleted", weight: 2, when: func(w *world) bool { return w.v.Boot != nil }, do: func(w *world, _ uint64) {
 		w.v.BootDeleting = true
@@ -339,7 +339,7 @@ func (w *world) applyEvent(h event, p uint64) {
 	}
 	w.reconcile()
 	if w.gone {
-		w.anew()
+		w.recreate()
 	}
 	w.seen.keep(w)
 }
@@ -383,13 +383,13 @@ func mix(x uint64) uint64 {
 }
 
 // recreate continues after the object is gone, with the same host in the cluster that it was moved to, or with a new registration.
-func (w *world) anew() {
+func (w *world) recreate() {
 	w.gone, w.visited = false, ""
 	if w.v.DeletedForMove {
 		w.move()
 		return
 	}
-	w.notef("the server is registered anew")
+	w.notef("the server is registered again")
 	w.v = View{
 		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress},
 		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, BootMachinePending: w.v.BootMachinePending, // the garbage collector deletes the boot

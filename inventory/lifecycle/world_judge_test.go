@@ -10,13 +10,13 @@ import (
 type promise string
 
 const (
-	waitsExplained       promise = "whoever waits has a deadline and a reason"
-	inUseUntouched       promise = "nothing is done to a host that runs something, or that a person works on, unless its release was started or a person asked"
-	absenceCausesNothing promise = "what is missing causes nothing"
+	waitsExplained       promise = "a wait has a deadline and a reason"
+	inUseUntouched       promise = "a host that is in use, or in maintenance, is untouched unless its release was started or a user requested an action"
+	absenceCausesNothing promise = "a missing object causes no action"
 	offeredClean         promise = "no host is offered before its power-off and its cleaning were confirmed"
 	comesToRest          promise = "everything comes to rest"
-	recordsAreTrue       promise = "what is recorded of a hold is true"
-	slotsRespected       promise = "no boot attempt begins before its turn"
+	recordsAreTrue       promise = "the record of a power hold is true"
+	slotsRespected       promise = "no boot attempt begins without a boot slot"
 )
 
 // brokenf fails the test when the world is judged by that promise.
@@ -44,17 +44,17 @@ func (w *world) judgeStep(v View, step Step) {
 	}
 	switch {
 	case v.BootMachinePending && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
-		w.brokenf(inUseUntouched, "the record goes that keeps a machine from getting its bootstrap data twice")
+		w.brokenf(inUseUntouched, "the record is removed that keeps a machine from getting its bootstrap data twice")
 	case (step.Action == ForceOff || step.Action == ShutDown) && v.RunsProvider && v.PowerOffProvider == "":
 		w.brokenf(inUseUntouched, "the server is powered off that the provider runs on")
 	case step.Action == Release:
 		w.judgeRelease(v, step)
 	case step.Action == Forget && (v.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.DeletedForMove && v.Detached == "":
-		w.brokenf(inUseUntouched, "the object is let go while it is paused")
+		w.brokenf(inUseUntouched, "the object is removed while it is paused")
 	case step.Action == Forget && (!v.Deleting || !v.DeletedForMove && v.Detached == "" && v.Claimed() && !v.NamespaceDeleting):
-		w.brokenf(inUseUntouched, "the object is let go while a machine has the host")
+		w.brokenf(inUseUntouched, "the object is removed while a machine has the host")
 	case step.Action == RecordPowerHold && step.PowerHold.OffAt != nil && v.Spec.PowerHoldOffAt == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
-		w.brokenf(recordsAreTrue, "recorded as held off, and it is on or about to be")
+		w.brokenf(recordsAreTrue, "recorded as kept off, but it is on or about to be")
 	}
 }
 
@@ -64,9 +64,9 @@ func (w *world) judgeBoot(v View, step Step) {
 	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
 	switch {
 	case begins && v.QueuePosition != nil:
-		w.brokenf(slotsRespected, "it is number %d of those that wait", v.QueuePosition.Number)
+		w.brokenf(slotsRespected, "its queue position is %d", v.QueuePosition.Number)
 	case (begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout:
-		w.brokenf(slotsRespected, "it is given up although it stood in line lately")
+		w.brokenf(slotsRespected, "it timed out although it waited for a slot lately")
 	case begins && w.seeded:
 		w.brokenf(inUseUntouched, "the machine is provisioned a second time")
 	case v.Boot != nil && b.Number < v.Boot.Number:
@@ -78,11 +78,11 @@ func (w *world) judgeBoot(v View, step Step) {
 	case begins && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
 		w.brokenf(inUseUntouched, "a server that was found running is booted")
 	case begins && before == nil && (v.Deleting || len(v.SharesConsumerWith) > 0):
-		w.brokenf(inUseUntouched, "a host that goes, or one of two of a machine, is booted")
+		w.brokenf(inUseUntouched, "a host is booted that is being deleted, or shares its machine")
 	case begins && b.Attempt > w.s.BootAttempts:
 		w.brokenf(comesToRest, "attempt %d", b.Attempt)
 	case b.PoweredOffAt != nil && (begins || before != nil && before.PoweredOffAt == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
-		w.brokenf(recordsAreTrue, "recorded as off without having been seen so")
+		w.brokenf(recordsAreTrue, "recorded as off, but it does not read as off")
 	}
 }
 
@@ -151,7 +151,7 @@ func (w *world) judgeOffer(v View, step Step) {
 	case w.dirty:
 		w.brokenf(offeredClean, "offered although a machine ran on it, and no power-off and cleaning was confirmed since")
 	case !v.usable() || v.BMC.Power != want || !v.Verified():
-		w.brokenf(offeredClean, "offered without a look at the server that says so")
+		w.brokenf(offeredClean, "offered although its readings do not allow that")
 	}
 }
 
@@ -164,7 +164,7 @@ func (w *world) judgeRelease(v View, step Step) {
 	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedAt == nil && !v.BootMachinePending:
 		w.brokenf(inUseUntouched, "released before its boot is void")
 	case v.Detached != "" || v.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
-		w.brokenf(inUseUntouched, "released although a person wants the hands off")
+		w.brokenf(inUseUntouched, "released although it is detached or in maintenance")
 	case !started && (!absent || v.ReleaseUnfenced == ""):
 		w.brokenf(inUseUntouched, "released without a release that was started")
 	case absent && v.ReleaseUnfenced == "":
@@ -184,7 +184,7 @@ func (w *world) judgeQuarantine(v View, reason string) {
 	after := v.Spec.ReleaseUnfencedAfterSeconds
 	switch {
 	case reason == v1alpha1.ReasonReleasedUnfenced && v.ReleaseUnfenced == "" && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))):
-		w.brokenf(offeredClean, "let go without a power-off before anybody wanted that")
+		w.brokenf(offeredClean, "released without a power-off before anybody requested that")
 	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Spec.CleaningStartedAt.Time):
 		w.brokenf(offeredClean, "the cleaning failed without a try")
 	}
@@ -194,7 +194,7 @@ func (w *world) judgeQuarantine(v View, reason string) {
 func (w *world) judgeClean(v View) {
 	switch {
 	case v.Spec.CleaningPolicy == v1alpha1.CleaningManual:
-		w.brokenf(offeredClean, "released as clean although a person is to clean it")
+		w.brokenf(offeredClean, "released as clean although its cleaning is manual")
 	case v.Spec.CleaningStartedAt == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
 		w.brokenf(offeredClean, "released without a confirmed power-off")
 	case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt) || !v.BMC.CleanedAt.After(w.netAt):
@@ -213,7 +213,7 @@ func (w *world) judgeCommand(v View, a Action) {
 	held := len(v.powerHolds()) > 0
 	switch {
 	case v.Detached != "" || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned:
-		w.brokenf(inUseUntouched, "%s to a host that is not ours to touch", a)
+		w.brokenf(inUseUntouched, "%s to a host that must not be touched", a)
 	case v.DeletedForMove || v.Claimed() && c.DeletedForMove:
 		w.brokenf(inUseUntouched, "%s to a host that is moved", a)
 	case (v.Paused || v.Claimed() && c.Paused) && (released || !v.InFlight()):
@@ -237,7 +237,7 @@ func (w *world) judgeCommand(v View, a Action) {
 func (w *world) judgeRest() {
 	v := w.view()
 	if !w.gone && w.last.State == StateProvisioned && w.offForHold && !w.on && !w.uncertain && v.Consumer.Persistence == v1alpha1.PersistenceInstalled {
-		w.brokenf(recordsAreTrue, "it was switched off for a hold that is over, and stays off")
+		w.brokenf(recordsAreTrue, "it was switched off for a power hold that is over, and stays off")
 	}
 }
 
@@ -270,7 +270,7 @@ func (w *world) judgeFree(v View, a Action) {
 		w.brokenf(inUseUntouched, "%s to a host in quarantine", a)
 	case a == PowerOn && v.Spec.Power == v1alpha1.PowerOn, (a == ShutDown || a == ForceOff) && v.Spec.Power == v1alpha1.PowerOff:
 	default:
-		w.brokenf(inUseUntouched, "%s to a free host, and nobody asked for it", a)
+		w.brokenf(inUseUntouched, "%s to an unclaimed host, and nobody requested it", a)
 	}
 }
 
@@ -280,7 +280,7 @@ func (w *world) judgeRunning(v View, a Action, off, held bool) {
 	booting := !v.Provisioned() && v.InFlight()
 	switch {
 	case off && (!held || v.Spec.PowerHoldSince == nil):
-		w.brokenf(inUseUntouched, "%s to a server that runs its machine, and nobody asked for it, or it is not recorded", a)
+		w.brokenf(inUseUntouched, "%s to a server that runs its machine, and nobody requested it, or it is not recorded", a)
 	case off && v.Spec.PowerHoldOffAt != nil:
 		w.brokenf(inUseUntouched, "%s to a server that counts as off", a)
 	case a == PowerOn && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
@@ -288,9 +288,9 @@ func (w *world) judgeRunning(v View, a Action, off, held bool) {
 	case a == PowerOn && v.Spec.PowerHoldOffAt != nil && v.Provisioned():
 		w.brokenf(inUseUntouched, "switched on while it counts as off")
 	case a == PowerOn && held && v.Provisioned():
-		w.brokenf(inUseUntouched, "switched on while it is held off")
+		w.brokenf(inUseUntouched, "switched on during a power hold")
 	case a == PowerOn && !owed && !booting:
-		w.brokenf(inUseUntouched, "switched on, and nobody asked for it")
+		w.brokenf(inUseUntouched, "switched on, and nobody requested it")
 	case a == SetNetworkBoot:
 		w.brokenf(inUseUntouched, "the server of a machine that got its bootstrap data is to boot from the network again")
 	case a == ClearBootOverride && v.Provisioned():
