@@ -126,7 +126,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		return view
 	}
 	view.Boot, view.BootDeleting, view.WaitedAt = &boot.Spec, !boot.DeletionTimestamp.IsZero(), WaitedAt(boot)
-	view.BootHeld = view.BootDeleting && !controllerutil.ContainsFinalizer(boot, v1alpha1.BootFinalizer)
+	view.BootHasForeignFinalizer = view.BootDeleting && !controllerutil.ContainsFinalizer(boot, v1alpha1.BootFinalizer)
 	for _, s := range boot.Status.Stages {
 		switch {
 		case s.Number != boot.Spec.Number || s.Stage == v1alpha1.StageStarted:

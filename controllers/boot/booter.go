@@ -97,7 +97,7 @@ func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, 
 	switch lifecycle.BootFor(a.view, b.Settings) {
 	case lifecycle.BootDisk:
 		answer.Boot = pxe.Disk
-	case lifecycle.BootSoon:
+	case lifecycle.BootAfterPowerOn:
 		answer.Boot = pxe.Soon
 	case lifecycle.BootNetwork:
 		answer.Boot, answer.Files, answer.Namespace = pxe.Network, files(a.consumer.BareMetalMachine.Spec.Boot), host.Namespace
@@ -183,7 +183,7 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	switch {
 	case a.host.Spec.BootMACAddress != mac.String():
 		return pxe.Script{}, refused("%s boots nothing now", mac)
-	case what == lifecycle.BootSoon:
+	case what == lifecycle.BootAfterPowerOn:
 		return pxe.Script{}, tooEarly("%s is not powered on yet", mac)
 	case what != lifecycle.BootNetwork && !given:
 		return pxe.Script{}, refused("%s boots nothing now", mac)

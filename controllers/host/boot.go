@@ -44,7 +44,7 @@ func own(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 
 // ensureOwner restores the owner and the finalizer of a boot where they are missing.
 func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
-	if boot == nil || step.State.Untouched() {
+	if boot == nil || step.State.ReadOnly() {
 		return nil
 	}
 	before := boot.DeepCopy()

@@ -111,7 +111,7 @@ func TestCleaningWaitsForTheBMC(t *testing.T) {
 	misbehave(t, server, bmctest.Down, -1)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(
-			HavePrefix("To be cleaned. Waiting for the BMC"), ContainSubstring(v1alpha1.ReleaseUnfencedAnnotation)))
+			HavePrefix("The server will be cleaned. Waiting for the BMC"), ContainSubstring(v1alpha1.ReleaseUnfencedAnnotation)))
 		g.Expect(h.Spec.ConsumerRef).NotTo(BeNil())
 	})
 	misbehave(t, server, bmctest.EjectFails, 0)

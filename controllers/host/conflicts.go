@@ -33,7 +33,7 @@ func saidHost(o client.Object) []string {
 func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	here := client.InNamespace(host.Namespace)
 	if lifecycle.IsOpen(view.Boot) {
-		if view.BootMachineWaits, err = r.waitsAfter(ctx, host.Namespace, view.Boot); err != nil {
+		if view.BootMachinePending, err = r.waitsAfter(ctx, host.Namespace, view.Boot); err != nil {
 			return err
 		}
 	}
@@ -48,7 +48,7 @@ func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetal
 			}
 		}
 		slices.Sort(view.SharesConsumerWith)
-		view.ServedBy, err = r.servedBy(ctx, host)
+		view.DataServedOn, err = r.servedBy(ctx, host)
 		return err
 	}
 	var machines v1alpha1.BareMetalMachineList
@@ -58,7 +58,7 @@ func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetal
 	for _, m := range machines.Items {
 		// One that is being deleted just gave the host back.
 		if m.DeletionTimestamp.IsZero() && m.Spec.ProviderID == inventory.ProviderID(host.Namespace, host.Name, m.Name) {
-			view.SaidToRun = max(view.SaidToRun, m.Name)
+			view.UnrecordedConsumer = max(view.UnrecordedConsumer, m.Name)
 		}
 	}
 	return nil

@@ -173,8 +173,8 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	if wait == 0 || untold > 0 && untold < wait {
 		wait = untold
 	}
-	if !step.Again.IsZero() && (wait == 0 || step.Again.Before(view.Now.Add(wait))) {
-		wait = max(step.Again.Sub(view.Now), 10*time.Millisecond)
+	if !step.RequeueAt.IsZero() && (wait == 0 || step.RequeueAt.Before(view.Now.Add(wait))) {
+		wait = max(step.RequeueAt.Sub(view.Now), 10*time.Millisecond)
 	}
 	return ctrl.Result{RequeueAfter: wait}, nil
 }

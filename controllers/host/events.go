@@ -49,7 +49,7 @@ func (r *Reconciler) tellStep(ctx context.Context, host *v1alpha1.BareMetalHost,
 	switch step.Action {
 	case lifecycle.RecordBoot:
 		r.tellBoot(host, view, step)
-	case lifecycle.RecordHold:
+	case lifecycle.RecordPowerHold:
 		r.tellHold(host, view, step)
 	case lifecycle.RecordCleaning:
 		ctrl.LoggerFrom(ctx).Info("Recording how the cleaning goes", "startedAt", step.CleaningStartedAt, "message", step.Message)
@@ -85,7 +85,7 @@ func (r *Reconciler) tellBoot(host *v1alpha1.BareMetalHost, view lifecycle.View,
 // tellHold tells how a server that is held off comes to be off, and on again.
 func (r *Reconciler) tellHold(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	var reason string
-	switch held := step.Held; {
+	switch held := step.PowerHold; {
 	case view.Spec.PowerHoldSince == nil && held.Since != nil:
 		reason = controllers.EventPowerHoldStarted
 	case view.Spec.PowerHoldOffAt == nil && held.OffAt != nil:

@@ -92,7 +92,7 @@ func TestPowerByAnnotation(t *testing.T) {
 	}
 	controllerstest.Modify(t, env, server.Host, annotate(anna))
 	wait(t, server, off)
-	g.Expect(conditions.GetMessage(server.Host, v1alpha1.ReadyCondition)).To(ContainSubstring("Held off by anna (anna: the rack burns)"))
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.ReadyCondition)).To(ContainSubstring("Kept powered off by anna (anna: the rack burns)"))
 	controllerstest.Modify(t, env, server.Host, annotate(otto))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(ContainSubstring("otto (anna: the rack burns)"))

@@ -77,9 +77,9 @@ func setRunsProvider(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 		conditions.Delete(host, v1alpha1.RunsProviderCondition)
 		return
 	}
-	reason, message := v1alpha1.ReasonRunsProvider, lifecycle.OwnServer
+	reason, message := v1alpha1.ReasonRunsProvider, lifecycle.OwnServerMessage
 	if view.PowerOffProvider != "" {
-		reason, message = v1alpha1.ReasonPowerOffAllowed, lifecycle.PowerOffAllowed(view)
+		reason, message = v1alpha1.ReasonPowerOffAllowed, lifecycle.PowerOffAllowedMessage(view)
 	}
 	conditions.Set(host, metav1.Condition{
 		Type: v1alpha1.RunsProviderCondition, Status: metav1.ConditionTrue, Reason: reason, Message: controllers.Clip(message, controllers.MaxMessage),

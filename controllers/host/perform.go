@@ -45,7 +45,7 @@ func (r *Reconciler) perform(
 		return 0, r.countBoot(ctx, boot, step, write)
 	case lifecycle.ForgetBoot:
 		return 0, r.forgetBoot(ctx, boot)
-	case lifecycle.RecordHold:
+	case lifecycle.RecordPowerHold:
 		return 0, r.recordHold(ctx, host, step, write)
 	case lifecycle.RecordCleaning:
 		r.facts.with(client.ObjectKeyFromObject(host), (*hostFacts).soil)
@@ -92,13 +92,13 @@ func (r *Reconciler) dropRetry(ctx context.Context, host *v1alpha1.BareMetalHost
 func (r *Reconciler) recordHold(
 	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
 ) error {
-	if err := write(func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt }); err != nil {
+	if err := write(func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt }); err != nil {
 		return err
 	}
-	if step.Held.Since == nil {
+	if step.PowerHold.Since == nil {
 		r.facts.with(client.ObjectKeyFromObject(host), (*hostFacts).nothingOwed)
 	}
-	ctrl.LoggerFrom(ctx).Info("Recorded that the server is held off, or not any more", "since", step.Held.Since, "offAt", step.Held.OffAt, "message", step.Message)
+	ctrl.LoggerFrom(ctx).Info("Recorded that the server is held off, or not any more", "since", step.PowerHold.Since, "offAt", step.PowerHold.OffAt, "message", step.Message)
 	return nil
 }
 

@@ -67,7 +67,7 @@ func TestProgress(t *testing.T) {
 
 	seen.Stage, seen.Time = v1alpha1.StageRestarted, metav1.NewTime(time.Now().Add(time.Minute))
 	apply(t, server, seen)
-	progress(v1alpha1.ReasonRestarted, "Firmware asked for a network boot at ")
+	progress(v1alpha1.ReasonRestarted, "Firmware requested a network boot at ")
 	g.Expect(server.Host.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
 	g.Expect(conditions.IsTrue(server.Host, v1alpha1.BootedCondition)).To(BeTrue())
 	seen.Stage = v1alpha1.StageNodeLost

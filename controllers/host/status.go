@@ -182,7 +182,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	case view.Replaced != "":
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonServerReplaced, view.Replaced)
 	case len(view.BMC.Missing) > 0:
-		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.Incapable(view))
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.MissingCapabilityMessage(view))
 	default:
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonInspecting, "The inventory has not been read yet")
 	}
@@ -245,7 +245,7 @@ func setReady(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.
 	switch {
 	case view.Claimed():
 		kinds = []string{v1alpha1.BMCReadyCondition, v1alpha1.BootedCondition, v1alpha1.VerifiedCondition}
-	case step.State != lifecycle.StateExternal:
+	case step.State != lifecycle.StateExternallyProvisioned:
 		kinds = append(kinds, v1alpha1.AvailableCondition)
 	}
 	for _, kind := range kinds {
@@ -280,7 +280,7 @@ func setDeletion(ready *metav1.Condition, view lifecycle.View, step lifecycle.St
 	switch {
 	case view.Claimed():
 		waits = fmt.Sprintf("The object goes when BareMetalMachine %q is deleted and has released the host", view.Spec.ConsumerRef.Name)
-	case step.State == lifecycle.StateLeaving:
+	case step.State == lifecycle.StateDeleting:
 		waits = "The object goes when the server is powered off"
 	}
 	ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonDeleting

@@ -276,7 +276,7 @@ func TestHostsOutOfService(t *testing.T) {
 	controllerstest.Modify(t, env, newHost(t, namespace, "detached", 11, nil), annotate(v1alpha1.DetachedAnnotation))
 	claim := env.NewClaim(t, namespace, "m")
 	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonNoHostFits))
-	g.Expect(conditions.GetMessage(claim.BareMetalMachine, v1alpha1.HostClaimedCondition)).To(ContainSubstring("None of 2 hosts fits: 1 detached, 1 held off"))
+	g.Expect(conditions.GetMessage(claim.BareMetalMachine, v1alpha1.HostClaimedCondition)).To(ContainSubstring("None of 2 hosts fits: 1 detached, 1 kept powered off"))
 	controllerstest.Modify(t, env, held, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(m.Status.HostRef).To(HaveValue(Equal(v1alpha1.HostReference{Name: "held"})))

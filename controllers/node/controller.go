@@ -173,7 +173,7 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 	}
 	view := controllers.View(host, boot, consumer, time.Now())
 	switch lifecycle.StateOf(view) {
-	case lifecycle.StateBooting, lifecycle.StateReported, lifecycle.StateProvisioned:
+	case lifecycle.StateBooting, lifecycle.StateReportedIn, lifecycle.StateProvisioned:
 		return &scope{host: host, boot: boot, cluster: client.ObjectKeyFromObject(consumer.Cluster), paused: view.Paused || view.Consumer.Paused}, nil
 	default:
 		return nil, nil //nolint:nilnil // nothing to do is a valid answer

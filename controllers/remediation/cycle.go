@@ -103,7 +103,7 @@ func (s *scope) leftAlone() bool {
 	switch s.state {
 	case lifecycle.StateMaintenance:
 		return idle(v1alpha1.ReasonMaintenance, "BareMetalHost %q is in maintenance (%s): it is left alone until that ends", s.host.Name, s.host.Spec.Maintenance.Reason)
-	case lifecycle.StateWaiting, lifecycle.StateBooting, lifecycle.StateReported:
+	case lifecycle.StateClaimed, lifecycle.StateBooting, lifecycle.StateReportedIn:
 		return idle(v1alpha1.ReasonHostNotReady, "BareMetalHost %q boots for the machine, which has a time-out and attempts of its own: they are waited for", s.host.Name)
 	case lifecycle.StateProvisioned, lifecycle.StatePowerHold:
 	default:

@@ -11,14 +11,14 @@ import (
 )
 
 // Choice is the version of a host that a machine claims. The machine records it in an annotation before the claim, and the claim succeeds for that
-// version only: a choice whose host has another version, or is claimed by another machine, can never become a claim.
+// version only. If the host has another version now, or another machine has it, the choice can never become a claim.
 type Choice struct {
 	Name            string
 	UID             types.UID
 	ResourceVersion string
 }
 
-// ChoiceOf returns the choice that a machine recorded last. ok is false without one.
+// ChoiceOf returns the choice that a machine recorded last. It returns false without one.
 func ChoiceOf(m *v1alpha1.BareMetalMachine) (choice Choice, ok bool) {
 	parts := strings.Split(m.Annotations[v1alpha1.ChosenHostAnnotation], "/")
 	if len(parts) != 3 {
@@ -27,14 +27,14 @@ func ChoiceOf(m *v1alpha1.BareMetalMachine) (choice Choice, ok bool) {
 	return Choice{parts[0], types.UID(parts[1]), parts[2]}, true
 }
 
-// Open is true while a claim of the choice can still succeed. host is the chosen host as the API server has it now. Its UID tells it from the copy that
-// `clusterctl move` makes, whose versions are counted by another API server.
+// Open is true while a claim of the choice can still succeed. host must be a current read of the chosen host from the API server. The UID distinguishes
+// it from a copy that `clusterctl move` made, since another API server counts the copy's versions.
 func (c Choice) Open(host *v1alpha1.BareMetalHost) bool {
 	return host.Name == c.Name && host.UID == c.UID && host.ResourceVersion == c.ResourceVersion && host.Spec.ConsumerRef == nil
 }
 
-// Choose records in a machine, by one optimistic-lock patch, that it claims a host as it was read. If anyone wrote to the machine since it was read, the
-// error is a conflict (apierrors.IsConflict) and nothing was changed. The machine is the API server's answer afterwards.
+// Choose records in a machine which version of a host it claims, with one optimistic-lock patch. If the machine changed since it was read, the error is a
+// conflict (apierrors.IsConflict) and nothing is written. On success m holds the patched machine.
 func Choose(ctx context.Context, c client.Client, m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) error {
 	before := m.DeepCopy()
 	if m.Annotations == nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// ConsumerField is the field of a host that names who has it. The API server selects hosts by it.
+// ConsumerField is the field of a host that names the machine that has it. It is a selectable field of the CRD.
 const ConsumerField = "spec.consumerRef.name"
 
-// HostsOf returns the hosts that a machine has. That it has none only a reader of the API server tells: a cache may be behind, and the machine would get
-// a second host.
+// HostsOf returns the hosts of a machine. Only a reader of the API server proves that a machine has no host: a cache may be stale, and the machine would
+// get a second host.
 func HostsOf(ctx context.Context, reader client.Reader, namespace, machine string) ([]v1alpha1.BareMetalHost, error) {
 	var hosts v1alpha1.BareMetalHostList
 	err := reader.List(ctx, &hosts, client.InNamespace(namespace), client.MatchingFields{ConsumerField: machine})
@@ -28,20 +28,20 @@ func HostsOf(ctx context.Context, reader client.Reader, namespace, machine strin
 	return hosts.Items, nil
 }
 
-// Claim gives a free host to a machine by one optimistic-lock patch. If anyone wrote to the host since it was read, the error
-// is a conflict (apierrors.IsConflict) and nothing was changed.
+// Claim assigns an unclaimed host to a machine with one optimistic-lock patch. If the host changed since it was read, the error is a conflict
+// (apierrors.IsConflict) and nothing is written.
 func Claim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, machine string) error {
 	if host.Spec.ConsumerRef != nil {
 		return fmt.Errorf("host %s/%s is claimed by %s", host.Namespace, host.Name, host.Spec.ConsumerRef.Name)
 	}
 	claimed := host.DeepCopy()
 	claimed.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: machine, ClaimID: string(uuid.NewUUID()), BootsBefore: host.Spec.Boots}
-	claimed.Spec.PowerHoldSince, claimed.Spec.PowerHoldOffAt = nil, nil // what stands there is of a machine before, whose server this was
+	claimed.Spec.PowerHoldSince, claimed.Spec.PowerHoldOffAt = nil, nil // left over from an earlier machine on this host
 	return c.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 }
 
-// Assumed remembers the hosts that were claimed in this process until the cache shows it, so that reconcilers that run at
-// once don't all pick the same host. It is a help, not a guarantee: that is the lock on the host. The zero value is ready.
+// Assumed remembers the hosts that this process claims until the cache shows the claims, so that concurrent reconcilers do not all pick the same host. It is
+// an optimization: the optimistic lock on the host guarantees one claim. The zero value is ready to use.
 type Assumed struct {
 	mu    sync.Mutex
 	hosts map[types.NamespacedName]assumption
@@ -49,38 +49,36 @@ type Assumed struct {
 
 type assumption struct{ machine, resourceVersion string }
 
-// Pick picks a host for a machine, as the function Pick does, and assumes in the same moment that the machine gets it. The host is
-// one of hosts.
+// Pick picks a host for a machine, as the function Pick does, and atomically assumes that the machine gets it. It returns a pointer from hosts.
 func (a *Assumed) Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, machine string) (*v1alpha1.BareMetalHost, *Diagnosis) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	host, tally := Pick(hosts, want, func(h *v1alpha1.BareMetalHost) bool { return a.isTaken(h, machine) })
+	host, diagnosis := Pick(hosts, want, func(h *v1alpha1.BareMetalHost) bool { return a.isTaken(h, machine) })
 	if host != nil {
 		if a.hosts == nil {
 			a.hosts = map[types.NamespacedName]assumption{}
 		}
 		a.hosts[client.ObjectKeyFromObject(host)] = assumption{machine, host.ResourceVersion}
 	}
-	return host, tally
+	return host, diagnosis
 }
 
-// isTaken is true for a host that another machine is assumed to get. That ends when the host is seen free in a newer version than the one
-// that was claimed: the claim failed then, or the host was released since. An older version, as of a list that was made before
-// the claim, tells nothing.
+// isTaken is true for a host that another machine is assumed to get. The assumption ends when the host appears unclaimed in a newer version than the claimed
+// one: then the claim failed, or the host was released since. An older version, as in a list from before the claim, proves nothing.
 func (a *Assumed) isTaken(host *v1alpha1.BareMetalHost, machine string) bool {
 	key := client.ObjectKeyFromObject(host)
-	held, ok := a.hosts[key]
-	if !ok || held.machine == machine {
+	assumed, ok := a.hosts[key]
+	if !ok || assumed.machine == machine {
 		return false
 	}
-	if order, err := resourceversion.CompareResourceVersion(host.ResourceVersion, held.resourceVersion); err != nil || order > 0 {
+	if order, err := resourceversion.CompareResourceVersion(host.ResourceVersion, assumed.resourceVersion); err != nil || order > 0 {
 		delete(a.hosts, key)
 		return false
 	}
 	return true
 }
 
-// Drop ends the assumption that a machine gets a host, whose claim failed. What was assumed of the host for another machine since stays.
+// Drop ends the assumption that a machine gets a host, after its claim failed. It keeps an assumption for another machine.
 func (a *Assumed) Drop(host *v1alpha1.BareMetalHost, machine string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

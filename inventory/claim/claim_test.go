@@ -52,7 +52,7 @@ func nobody(*v1alpha1.BareMetalHost) bool { return false }
 
 func anything() Want { return Want{Selector: labels.Everything()} }
 
-// TestClaimOnce: of many that claim one host, one gets it, and the others learn that they did not.
+// TestClaimOnce: of many concurrent claims of one host, one succeeds, and the others fail.
 func TestClaimOnce(t *testing.T) {
 	g := NewWithT(t)
 	scheme := runtime.NewScheme()
@@ -82,8 +82,8 @@ func TestClaimOnce(t *testing.T) {
 	g.Expect(seen.Spec.ConsumerRef).To(BeNil(), "what was read is not changed")
 }
 
-// TestClaimAnew: nothing that was recorded for a machine before is left on the host that another claims.
-func TestClaimAnew(t *testing.T) {
+// TestClaimClearsOldRecords: a claim clears the power hold record of an earlier machine.
+func TestClaimClearsOldRecords(t *testing.T) {
 	g := NewWithT(t)
 	scheme := runtime.NewScheme()
 	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
@@ -112,9 +112,9 @@ func TestAssumed(t *testing.T) {
 	g := NewWithT(t)
 	var assumed Assumed
 	gets := func(machine, at string) bool {
-		got, tally := assumed.Pick(Each(version(at)), anything(), machine)
+		got, diagnosis := assumed.Pick(Each(version(at)), anything(), machine)
 		if got == nil {
-			g.Expect(tally.String()).To(Equal("None of 1 hosts fits: 1 claimed by another machine"))
+			g.Expect(diagnosis.String()).To(Equal("None of 1 hosts fits: 1 claimed by another machine"))
 		}
 		return got != nil
 	}
@@ -130,7 +130,7 @@ func TestAssumed(t *testing.T) {
 	g.Expect(gets("m1", "11")).To(BeTrue())
 }
 
-// TestAssumedAtOnce: of many that pick from one list at the same time each gets a host of its own.
+// TestAssumedAtOnce: concurrent picks from one list all get different hosts.
 func TestAssumedAtOnce(t *testing.T) {
 	const n = 64
 	g := NewWithT(t)
@@ -178,7 +178,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestClaimOfAHostThatWasJustDetached: an annotation that the cache does not show yet keeps the host as well, for the lock covers it.
+// TestClaimOfAHostThatWasJustDetached: the optimistic lock also protects a host whose annotation the cache does not show yet.
 func TestClaimOfAHostThatWasJustDetached(t *testing.T) {
 	for _, annotation := range []string{v1alpha1.DetachedAnnotation, v1alpha1.PowerHoldPrefix + "anna", v1alpha1.ForcePowerHoldPrefix + "anna"} {
 		g := NewWithT(t)

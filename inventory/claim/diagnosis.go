@@ -12,15 +12,15 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// Diagnosis counts the hosts that were looked at and, for each reason, those that it excluded. A host is counted once, for the
-// first reason that excluded it.
+// Diagnosis counts the hosts that were considered, and the hosts that each reason excluded. A host is counted once, for the first reason that excluded
+// it.
 type Diagnosis struct {
-	// Total is how many hosts were looked at.
+	// Total is the number of hosts that were considered.
 	Total int
 
 	want     Want
 	excluded map[string]int
-	selected int            // hosts that the selector matches, whatever else is wrong with them
+	selected int            // hosts that the selector matches, even if another reason excludes them
 	domains  map[string]int // hosts in each failure domain
 }
 
@@ -28,61 +28,61 @@ func newDiagnosis(want Want) *Diagnosis {
 	return &Diagnosis{want: want, excluded: map[string]int{}, domains: map[string]int{}}
 }
 
-// count counts a host, with the reason that excluded it if one did.
-func (t *Diagnosis) count(host *v1alpha1.BareMetalHost, reason string) {
-	t.Total++
+// count counts a host. reason is why it is excluded, or empty.
+func (d *Diagnosis) count(host *v1alpha1.BareMetalHost, reason string) {
+	d.Total++
 	if reason != "" {
-		t.excluded[reason]++
+		d.excluded[reason]++
 	}
-	if t.want.Selector.Matches(labels.Set(host.Labels)) {
-		t.selected++
+	if d.want.Selector.Matches(labels.Set(host.Labels)) {
+		d.selected++
 	}
 	if host.Spec.FailureDomain != "" {
-		t.domains[host.Spec.FailureDomain]++
+		d.domains[host.Spec.FailureDomain]++
 	}
 }
 
-// String tells a person what excluded how many hosts. What no host can meet, and so no wait mends, stands first, with what to do.
-func (t *Diagnosis) String() string {
-	if t.Total == 0 {
+// String says how many hosts each reason excluded. Requirements that no host meets come first, each with a remedy, because waiting does not help.
+func (d *Diagnosis) String() string {
+	if d.Total == 0 {
 		return "There is no BareMetalHost in this namespace: register one, or create the Cluster in the namespace of the hosts"
 	}
 	var sentences []string
-	if t.selected == 0 {
-		sentences = append(sentences, fmt.Sprintf("hostSelector %q matches no host: correct it, or label the hosts that it is meant for", t.want.Selector))
+	if d.selected == 0 {
+		sentences = append(sentences, fmt.Sprintf("hostSelector %q matches no host: correct it, or label the hosts that it is meant for", d.want.Selector))
 	}
-	if d := t.want.FailureDomain; d != "" && t.domains[d] == 0 {
-		sentences = append(sentences, fmt.Sprintf("No host is in failure domain %q, which the Machine asks for: %s", d, t.existing()))
+	if domain := d.want.FailureDomain; domain != "" && d.domains[domain] == 0 {
+		sentences = append(sentences, fmt.Sprintf("No host is in failure domain %q, which the Machine asks for: %s", domain, d.describeDomains()))
 	}
-	return strings.Join(append(sentences, fmt.Sprintf("None of %d hosts fits: %s", t.Total, t.reasons())), ". ")
+	return strings.Join(append(sentences, fmt.Sprintf("None of %d hosts fits: %s", d.Total, d.reasons())), ". ")
 }
 
-// mostDomains is how many failure domains a message lists.
-const mostDomains = 10
+// maxDomains is the maximum number of failure domains in a message.
+const maxDomains = 10
 
-// existing tells which failure domains there are.
-func (t *Diagnosis) existing() string {
-	names := slices.Sorted(maps.Keys(t.domains))
+// describeDomains lists the failure domains of the hosts.
+func (d *Diagnosis) describeDomains() string {
+	names := slices.Sorted(maps.Keys(d.domains))
 	if len(names) == 0 {
 		return "no host has a spec.failureDomain. Set it on the hosts, or leave the failure domain out"
 	}
 	more := ""
-	if len(names) > mostDomains {
-		more = fmt.Sprintf(" and %d more", len(names)-mostDomains)
-		names = names[:mostDomains]
+	if len(names) > maxDomains {
+		more = fmt.Sprintf(" and %d more", len(names)-maxDomains)
+		names = names[:maxDomains]
 	}
 	return fmt.Sprintf("the hosts are in %s%s. Ask for one of these, or correct the spec.failureDomain of the hosts", strings.Join(names, ", "), more)
 }
 
-// reasons lists what excluded how many hosts, the commonest reason first.
-func (t *Diagnosis) reasons() string {
-	reasons := slices.SortedFunc(maps.Keys(t.excluded), func(a, b string) int {
-		return cmp.Or(cmp.Compare(t.excluded[b], t.excluded[a]), strings.Compare(a, b))
+// reasons lists how many hosts each reason excluded, the most frequent reason first.
+func (d *Diagnosis) reasons() string {
+	reasons := slices.SortedFunc(maps.Keys(d.excluded), func(a, b string) int {
+		return cmp.Or(cmp.Compare(d.excluded[b], d.excluded[a]), strings.Compare(a, b))
 	})
 	for i, reason := range reasons {
-		reasons[i] = fmt.Sprintf("%d %s", t.excluded[reason], reason)
+		reasons[i] = fmt.Sprintf("%d %s", d.excluded[reason], reason)
 		if reason == excludedBySelector {
-			reasons[i] += fmt.Sprintf(" %q", t.want.Selector)
+			reasons[i] += fmt.Sprintf(" %q", d.want.Selector)
 		}
 	}
 	return strings.Join(reasons, ", ")

@@ -1,5 +1,5 @@
-// Package claim gives hosts to machines. Pick chooses, without I/O; Claim writes the choice with one optimistic-lock patch,
-// which alone decides who has a host.
+// Package claim assigns hosts to machines. Pick chooses a host, without I/O. Claim writes the choice with one optimistic-lock patch, which alone decides
+// which machine has the host.
 package claim
 
 import (
@@ -13,56 +13,56 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// Want is what a machine needs of a host, and what it would rather have.
+// Want is what a machine requires of a host, and what it prefers.
 type Want struct {
 	// Selector picks hosts by their labels. It is never nil: labels.Everything() picks all.
 	Selector labels.Selector
-	// FailureDomain is the failure domain that the host must stand in; empty for any.
+	// FailureDomain is the required failure domain of the host; empty for any.
 	FailureDomain string
-	// Hardware is the least that the host must have. An empty architecture stands for amd64, as in the API.
+	// Hardware is the minimum that the host must have. An empty architecture means amd64, as in the API.
 	Hardware v1alpha1.HardwareRequirements
-	// Tolerations are the taints of hosts that the machine does not mind.
+	// Tolerations are the taints of hosts that the machine tolerates.
 	Tolerations []v1alpha1.HostToleration
-	// Preferences choose among the hosts that fit.
+	// Preferences rank the hosts that fit.
 	Preferences []Preference
-	// Reuse is the owner (Owner) whose former hosts come before all others; empty to make no difference.
+	// Reuse is the owner (see Owner) whose former hosts rank before all others; empty for no such preference.
 	Reuse string
 }
 
-// Preference makes the hosts that it picks better by its weight.
+// Preference adds its weight to the rank of the hosts that it selects.
 type Preference struct {
 	Weight   int32
 	Selector labels.Selector
 }
 
-// Pick returns the host that fits best, or nil and what excluded the hosts. No host is picked that breaks a hard rule (exclusion).
-// Among the others these decide, the first that makes a difference:
+// Pick returns the host that fits best, or nil, and a Diagnosis of the excluded hosts. It never picks a host that a hard rule excludes (exclusionReason).
+// Among the other hosts these criteria decide, in this order:
 //
 //   - a host that a machine of the same owner had last, where the machine asks for it;
 //   - the fewest taints PreferNoClaim that the machine does not tolerate;
 //   - the greatest sum of the weights of the preferences that the host meets;
-//   - the smallest, so that big hosts stay free for those who need them: memory, then CPUs, then the largest disk;
+//   - the smallest, so that big hosts stay free for machines that need them: memory, then CPUs, then the largest disk;
 //   - the failure domain with the most free hosts that fit;
 //   - the name.
 //
-// taken excludes hosts that were just claimed and that hosts do not show so yet.
+// taken excludes hosts that were just claimed, which hosts may not show yet.
 func Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, taken func(*v1alpha1.BareMetalHost) bool) (*v1alpha1.BareMetalHost, *Diagnosis) {
-	tally := newDiagnosis(want)
+	diagnosis := newDiagnosis(want)
 	var fits []candidate
 	inDomain := map[string]int{}
 	for host := range hosts {
-		reason := exclusion(host, want)
+		reason := exclusionReason(host, want)
 		if reason == "" && taken(host) {
 			reason = excludedClaimed
 		}
-		tally.count(host, reason)
+		diagnosis.count(host, reason)
 		if reason == "" {
 			fits = append(fits, rate(host, want))
 			inDomain[host.Spec.FailureDomain]++
 		}
 	}
 	if len(fits) == 0 {
-		return nil, tally
+		return nil, diagnosis
 	}
 	return slices.MinFunc(fits, func(a, b candidate) int {
 		return cmp.Or(
@@ -73,10 +73,10 @@ func Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, taken func(*v1alph
 			cmp.Compare(inDomain[b.host.Spec.FailureDomain], inDomain[a.host.Spec.FailureDomain]),
 			strings.Compare(a.host.Name, b.host.Name),
 		)
-	}).host, tally
+	}).host, diagnosis
 }
 
-// Each goes through a list of hosts.
+// Each iterates over a list of hosts.
 func Each(hosts []v1alpha1.BareMetalHost) iter.Seq[*v1alpha1.BareMetalHost] {
 	return func(yield func(*v1alpha1.BareMetalHost) bool) {
 		for i := range hosts {
@@ -87,21 +87,21 @@ func Each(hosts []v1alpha1.BareMetalHost) iter.Seq[*v1alpha1.BareMetalHost] {
 	}
 }
 
-// Match returns the hosts that a machine may have, whoever has them now (Suits), and what excluded the others.
+// Match returns the hosts that a machine could have, claimed or not (see Eligible), and a Diagnosis of the others.
 func Match(hosts []v1alpha1.BareMetalHost, want Want) ([]*v1alpha1.BareMetalHost, *Diagnosis) {
-	tally := newDiagnosis(want)
+	diagnosis := newDiagnosis(want)
 	var matching []*v1alpha1.BareMetalHost
 	for i := range hosts {
 		reason := Eligible(&hosts[i], want)
-		tally.count(&hosts[i], reason)
+		diagnosis.count(&hosts[i], reason)
 		if reason == "" {
 			matching = append(matching, &hosts[i])
 		}
 	}
-	return matching, tally
+	return matching, diagnosis
 }
 
-// candidate is a host that fits, with what speaks for it and against it.
+// candidate is a host that fits, with its ranks.
 type candidate struct {
 	host                  *v1alpha1.BareMetalHost
 	reuse, taints, weight int
@@ -125,7 +125,7 @@ func rate(host *v1alpha1.BareMetalHost, want Want) candidate {
 	return c
 }
 
-// LastOwnedBy is true for a host that a machine of the owner had last. Nobody has the empty owner.
+// LastOwnedBy is true for a host whose last machine belonged to the owner. It is false for an empty owner.
 func LastOwnedBy(host *v1alpha1.BareMetalHost, owner string) bool {
 	return owner != "" && host.Spec.LastConsumer != nil && host.Spec.LastConsumer.Owner == owner
 }

@@ -39,7 +39,7 @@ func prefer(key, value string, weight int32) Preference {
 	return Preference{Weight: weight, Selector: labels.SelectorFromSet(labels.Set{key: value})}
 }
 
-// TestPickOrder: each step of the soft order decides against all that come after it.
+// TestPickOrder: each criterion of the order of preference outranks all later ones.
 func TestPickOrder(t *testing.T) {
 	const big, small = 64 << 10, 32 << 10
 	reuse := func(w *Want) { w.Reuse = "MachineDeployment/md" }
@@ -88,11 +88,11 @@ func TestPickOrder(t *testing.T) {
 	}
 }
 
-// TestReasonWritesNoQuantity: a reason is made from objects of the cache, which nobody may write to.
-func TestReasonWritesNoQuantity(t *testing.T) {
+// TestReasonDoesNotWriteQuantity: the reasons are formatted from objects of the cache, which must not be written.
+func TestReasonDoesNotWriteQuantity(t *testing.T) {
 	g := NewWithT(t)
 	h, want := host("a", sized(1)), anything()
-	want.Hardware.Memory = quantity("65536Mi") // not in its canonical form: String would keep that
+	want.Hardware.Memory = quantity("65536Mi") // not canonical, so String would cache its result
 	before := *want.Hardware.Memory
 	g.Expect(Eligible(&h, want)).To(Equal("with less than 64Gi memory"))
 	g.Expect(*want.Hardware.Memory).To(Equal(before))
@@ -100,7 +100,7 @@ func TestReasonWritesNoQuantity(t *testing.T) {
 
 func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 
-// TestHardRules: what breaks one is never claimed, whatever speaks for it, and the machine says why.
+// TestHardRules: a host that breaks a hard rule is never picked, whatever its rank, and the Diagnosis says why.
 func TestHardRules(t *testing.T) {
 	now := metav1.Now()
 	condition := func(kind string) func(*v1alpha1.BareMetalHost) {
@@ -122,7 +122,7 @@ func TestHardRules(t *testing.T) {
 		"externally provisioned":     {change: func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }},
 		"in maintenance":             {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }},
 		"quarantined":                {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{} }},
-		"held off":                   {change: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna"}} }},
+		"kept powered off":           {change: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna"}} }},
 		"not available (their condition Available says why)": {change: condition(v1alpha1.AvailableCondition), suits: true},
 		"not verified (their condition Verified says why)":   {change: condition(v1alpha1.VerifiedCondition)},
 		"unhealthy (their BMC says Critical)":                {change: func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Health = "Critical" }},
@@ -154,14 +154,14 @@ func TestHardRules(t *testing.T) {
 			if test.want != nil {
 				test.want(&w)
 			}
-			got, tally := Pick(Each([]v1alpha1.BareMetalHost{h}), w, nobody)
+			got, diagnosis := Pick(Each([]v1alpha1.BareMetalHost{h}), w, nobody)
 			g.Expect(got).To(BeNil())
-			g.Expect(tally.String()).To(HaveSuffix("None of 1 hosts fits: 1 " + want))
+			g.Expect(diagnosis.String()).To(HaveSuffix("None of 1 hosts fits: 1 " + want))
 			if test.suits {
 				g.Expect(Eligible(&h, w)).To(BeEmpty())
 			} else {
 				g.Expect(Eligible(&h, w)).NotTo(BeEmpty())
-				g.Expect(want).To(HavePrefix(Eligible(&h, w)), "the tally adds the selector")
+				g.Expect(want).To(HavePrefix(Eligible(&h, w)), "the Diagnosis adds the selector")
 			}
 		})
 	}
@@ -190,8 +190,8 @@ func TestTolerations(t *testing.T) {
 	}
 }
 
-// TestPickTellsWhatNoWaitMends: what no host meets, whatever state it is in, stands first, with what to do.
-func TestPickTellsWhatNoWaitMends(t *testing.T) {
+// TestDiagnosisNamesUnmeetableRequirementsFirst: a requirement that no host meets comes first, with a remedy.
+func TestDiagnosisNamesUnmeetableRequirementsFirst(t *testing.T) {
 	claimed := func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} }
 	maintained := func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }
 	var many []v1alpha1.BareMetalHost
@@ -242,14 +242,14 @@ func TestPickTellsWhatNoWaitMends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := anything()
 			test.want(&w)
-			_, tally := Pick(Each(test.hosts), w, nobody)
-			NewWithT(t).Expect(tally.String()).To(Equal(test.says))
+			_, diagnosis := Pick(Each(test.hosts), w, nobody)
+			NewWithT(t).Expect(diagnosis.String()).To(Equal(test.says))
 		})
 	}
 }
 
-// TestHeldWithItsMachine: a host whose machine is held off suits another: the hold goes with the machine.
-func TestHeldWithItsMachine(t *testing.T) {
+// TestPowerHoldOfClaimedHost: a power hold of a claimed host does not exclude the host for another machine, because the release removes the hold.
+func TestPowerHoldOfClaimedHost(t *testing.T) {
 	h := host("a", func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ConsumerRef, h.Spec.PowerHolds = &v1alpha1.ConsumerReference{Name: "m"}, []v1alpha1.PowerHold{{Holder: "anna"}}
 	})
@@ -296,8 +296,8 @@ func drawWant(t *rapid.T) Want {
 	return w
 }
 
-// mayHave says again, in other words than the code, whether a machine may have a host.
-func mayHave(h v1alpha1.BareMetalHost, w Want) bool {
+// mayClaim is a second implementation of the hard rules.
+func mayClaim(h v1alpha1.BareMetalHost, w Want) bool {
 	ok := h.Spec.ConsumerRef == nil && h.Spec.Quarantine == nil && h.Spec.Maintenance == nil && len(h.Status.Conditions) == 2 &&
 		h.Status.Hardware.Health != "Critical" && h.Spec.Architecture == v1alpha1.ArchitectureAMD64 && w.Selector.Matches(labels.Set(h.Labels)) &&
 		(w.FailureDomain == "" || w.FailureDomain == h.Spec.FailureDomain) && h.Status.Hardware.Memory.Value() >= w.Hardware.Memory.Value()
@@ -314,8 +314,8 @@ func minds(key string, w Want) int {
 	return 1
 }
 
-// worth are the steps of the soft order, as numbers of which less is better.
-func worth(h v1alpha1.BareMetalHost, w Want, free map[string]int) []int {
+// rank is a second implementation of the order of preference, as numbers. Less is better.
+func rank(h v1alpha1.BareMetalHost, w Want, free map[string]int) []int {
 	out := []int{1, 0, 0, int(h.Status.Hardware.Memory.Value()), -free[h.Spec.FailureDomain]}
 	if w.Reuse != "" && h.Spec.LastConsumer.Owner == w.Reuse {
 		out[0] = 0
@@ -333,9 +333,9 @@ func worth(h v1alpha1.BareMetalHost, w Want, free map[string]int) []int {
 	return out
 }
 
-// better is true when the machine would rather have a than b.
+// better is true when the machine prefers a to b.
 func better(a, b v1alpha1.BareMetalHost, w Want, free map[string]int) bool {
-	return cmp.Or(slices.Compare(worth(a, w, free), worth(b, w, free)), cmp.Compare(a.Name, b.Name)) < 0
+	return cmp.Or(slices.Compare(rank(a, w, free), rank(b, w, free)), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 func sum(counts map[string]int) int {
@@ -346,8 +346,8 @@ func sum(counts map[string]int) int {
 	return all
 }
 
-// TestPickProperties: something is picked if and only if a machine may have any of the hosts; what is picked it may have, and no other of
-// these is better; the order of the list makes no difference; every host is counted once.
+// TestPickProperties: Pick returns a host if and only if the machine may claim one. The machine may claim that host, and no other one is better. The
+// order of the list does not matter, and every host is counted once.
 func TestPickProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hosts := make([]v1alpha1.BareMetalHost, rapid.IntRange(0, 8).Draw(t, "hosts"))
@@ -355,22 +355,22 @@ func TestPickProperties(t *testing.T) {
 			hosts[i] = drawHost(t, fmt.Sprintf("h%d", i))
 		}
 		w := drawWant(t)
-		got, tally := Pick(Each(hosts), w, nobody)
-		may := slices.DeleteFunc(slices.Clone(hosts), func(h v1alpha1.BareMetalHost) bool { return !mayHave(h, w) })
+		got, diagnosis := Pick(Each(hosts), w, nobody)
+		may := slices.DeleteFunc(slices.Clone(hosts), func(h v1alpha1.BareMetalHost) bool { return !mayClaim(h, w) })
 		free := map[string]int{}
 		for _, h := range may {
 			free[h.Spec.FailureDomain]++
 		}
-		if (got != nil) != (len(may) > 0) || got != nil && !mayHave(*got, w) {
-			t.Fatalf("%d hosts fit, picked %v (%s)", len(may), got, tally)
+		if (got != nil) != (len(may) > 0) || got != nil && !mayClaim(*got, w) {
+			t.Fatalf("%d hosts fit, picked %v (%s)", len(may), got, diagnosis)
 		}
 		for _, other := range may {
 			if better(other, *got, w, free) {
 				t.Fatalf("picked %s, and %s is better", got.Name, other.Name)
 			}
 		}
-		if tally.Total != len(hosts) || sum(tally.excluded)+len(may) != len(hosts) {
-			t.Fatalf("of %d hosts %d fit and %d are excluded", len(hosts), len(may), sum(tally.excluded))
+		if diagnosis.Total != len(hosts) || sum(diagnosis.excluded)+len(may) != len(hosts) {
+			t.Fatalf("of %d hosts %d fit and %d are excluded", len(hosts), len(may), sum(diagnosis.excluded))
 		}
 		if again, _ := Pick(Each(rapid.Permutation(hosts).Draw(t, "order")), w, nobody); got != nil && again.Name != got.Name {
 			t.Fatalf("picked %s, and %s from another order of the list", got.Name, again.Name)
@@ -408,7 +408,7 @@ func annotated(annotation string) func(*v1alpha1.BareMetalHost) {
 	return func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{annotation: "anna"} }
 }
 
-// TestAnnotationsKeepHosts: what people say by annotations keeps a host from being claimed, whatever its conditions still say, and is counted.
+// TestAnnotationsKeepHosts: annotations exclude a host at once, whatever its conditions still say, and the Diagnosis counts it.
 func TestAnnotationsKeepHosts(t *testing.T) {
 	g := NewWithT(t)
 	hosts := []v1alpha1.BareMetalHost{
@@ -416,9 +416,9 @@ func TestAnnotationsKeepHosts(t *testing.T) {
 		host("b", annotated(v1alpha1.PowerHoldPrefix+"anna")),
 		host("c", annotated(v1alpha1.ForcePowerHoldPrefix+"otto")),
 	}
-	got, tally := Pick(Each(hosts), anything(), nobody)
+	got, diagnosis := Pick(Each(hosts), anything(), nobody)
 	g.Expect(got).To(BeNil())
-	g.Expect(tally.String()).To(HaveSuffix("None of 3 hosts fits: 2 held off, 1 detached"))
+	g.Expect(diagnosis.String()).To(HaveSuffix("None of 3 hosts fits: 2 kept powered off, 1 detached"))
 	held := host("d", annotated(v1alpha1.PowerHoldPrefix+"anna"), func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} })
 	g.Expect(Eligible(&held, anything())).To(BeEmpty(), "the hold is the machine's, and goes with it")
 	cycled := host("e", annotated(v1alpha1.PowerCyclePrefix+"anna"))

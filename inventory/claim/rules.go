@@ -16,16 +16,16 @@ import (
 
 const (
 	excludedClaimed = "claimed by another machine"
-	// excludedBySelector is what a tally tells with the selector. In a pool that labels divide, it is the reason of most hosts of each claim: a text made
-	// for each would be two fifths of the time that the choice takes.
+	// excludedBySelector is a constant, to which the Diagnosis adds the selector. In a pool that labels divide, this reason excludes most hosts of each
+	// claim. A text formatted per host would take two fifths of the time of the choice.
 	excludedBySelector = "not matched by hostSelector"
 
-	// healthCritical is what a BMC says of a server with a fault that needs somebody at once.
+	// healthCritical is the health that a BMC reports for a server with a fault that needs immediate attention.
 	healthCritical = "Critical"
 )
 
-// exclusion returns why a machine must not claim a host now, for a sentence that begins with a number of hosts; empty if it may.
-func exclusion(host *v1alpha1.BareMetalHost, want Want) string {
+// exclusionReason returns why a machine must not claim a host now, or "". The text completes a sentence that begins with a number of hosts.
+func exclusionReason(host *v1alpha1.BareMetalHost, want Want) string {
 	if host.Spec.ConsumerRef != nil {
 		return excludedClaimed
 	}
@@ -35,16 +35,16 @@ func exclusion(host *v1alpha1.BareMetalHost, want Want) string {
 	if !meta.IsStatusConditionTrue(host.Status.Conditions, v1alpha1.AvailableCondition) {
 		return "not available (their condition Available says why)"
 	}
-	return cmp.Or(unfit(host), mismatch(host, want))
+	return cmp.Or(unfitReason(host), mismatchReason(host, want))
 }
 
-// Eligible returns why a host is none for the machine, whoever has it now: empty for a host that the machine may claim, if not now, then once
-// it is free. It is for what counts hosts, such as the capacity of a template, and for a machine that waits for one host.
+// Eligible returns why a host is not eligible for the machine, or "". It ignores whether another machine has the host now. It serves callers that count
+// hosts, such as the capacity of a template, and a machine that waits for one host.
 func Eligible(host *v1alpha1.BareMetalHost, want Want) (why string) {
-	return cmp.Or(OutOfService(host), unfit(host), mismatch(host, want))
+	return cmp.Or(OutOfService(host), unfitReason(host), mismatchReason(host, want))
 }
 
-// OutOfService is why nobody may claim a host, by what people and the provider wrote into its spec and annotations; empty if nothing speaks against it.
+// OutOfService returns why no machine may claim a host, according to its spec and annotations, or "".
 func OutOfService(host *v1alpha1.BareMetalHost) string {
 	switch {
 	case !host.DeletionTimestamp.IsZero():
@@ -57,8 +57,8 @@ func OutOfService(host *v1alpha1.BareMetalHost) string {
 		return "in maintenance"
 	case host.Spec.Quarantine != nil:
 		return "quarantined"
-	case host.Spec.ConsumerRef == nil && heldOff(host): // those of a machine go with it
-		return "held off"
+	case host.Spec.ConsumerRef == nil && hasPowerHold(host): // a release removes the power holds of a claimed host
+		return "kept powered off"
 	default:
 		return ""
 	}
@@ -69,8 +69,8 @@ func detached(host *v1alpha1.BareMetalHost) bool {
 	return ok
 }
 
-// heldOff is true when somebody holds the server off, in the spec or by an annotation.
-func heldOff(host *v1alpha1.BareMetalHost) bool {
+// hasPowerHold is true when a power hold, in the spec or by an annotation, keeps the server off.
+func hasPowerHold(host *v1alpha1.BareMetalHost) bool {
 	for annotation := range host.Annotations {
 		if strings.HasPrefix(annotation, v1alpha1.PowerHoldPrefix) || strings.HasPrefix(annotation, v1alpha1.ForcePowerHoldPrefix) {
 			return true
@@ -79,8 +79,8 @@ func heldOff(host *v1alpha1.BareMetalHost) bool {
 	return len(host.Spec.PowerHolds) > 0
 }
 
-// unfit is why nobody may claim a host, by what its BMC says.
-func unfit(host *v1alpha1.BareMetalHost) string {
+// unfitReasonReason returns why no machine may claim a host, according to its BMC, or "".
+func unfitReason(host *v1alpha1.BareMetalHost) string {
 	hardware := host.Status.Hardware
 	switch {
 	case !meta.IsStatusConditionTrue(host.Status.Conditions, v1alpha1.VerifiedCondition):
@@ -96,8 +96,8 @@ func unfit(host *v1alpha1.BareMetalHost) string {
 	}
 }
 
-// mismatch is why a host is none for this machine.
-func mismatch(host *v1alpha1.BareMetalHost, want Want) string {
+// mismatchReasonReason returns why a host does not meet the machine's requirements, or "".
+func mismatchReason(host *v1alpha1.BareMetalHost, want Want) string {
 	need := want.Hardware
 	switch wanted := Architecture(need.Architecture); {
 	case !want.Selector.Matches(labels.Set(host.Labels)):
@@ -121,7 +121,7 @@ func mismatch(host *v1alpha1.BareMetalHost, want Want) string {
 	return ""
 }
 
-// text writes a copy of a Quantity: String writes its result into the Quantity, which may be part of an object in the cache.
+// text formats a copy of a Quantity: Quantity.String caches its result in its receiver, which may be part of an object in the cache.
 func text(q resource.Quantity) string { return q.String() }
 
 func taintString(taint v1alpha1.HostTaint) string {
@@ -137,7 +137,7 @@ func tolerated(taint v1alpha1.HostTaint, tolerations []v1alpha1.HostToleration) 
 	})
 }
 
-// Architecture returns what an architecture that is left out stands for.
+// Architecture returns an architecture, or the default if it is empty.
 func Architecture(a v1alpha1.Architecture) v1alpha1.Architecture {
 	return cmp.Or(a, v1alpha1.ArchitectureAMD64)
 }
@@ -149,7 +149,7 @@ func threads(host *v1alpha1.BareMetalHost) int32 {
 	return host.Status.Hardware.CPU.Threads
 }
 
-// memory is in bytes.
+// memory returns the memory in bytes.
 func memory(host *v1alpha1.BareMetalHost) int64 {
 	if host.Status.Hardware == nil {
 		return 0
@@ -157,7 +157,7 @@ func memory(host *v1alpha1.BareMetalHost) int64 {
 	return host.Status.Hardware.Memory.Value()
 }
 
-// largestDisk is in bytes.
+// largestDisk returns the size of the largest disk in bytes.
 func largestDisk(host *v1alpha1.BareMetalHost) int64 {
 	var largest int64
 	if host.Status.Hardware != nil {

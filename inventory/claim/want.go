@@ -7,8 +7,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// WantOf returns what a machine with this spec needs of a host. What the Machine and its owner add, failure domain and reuse, is for the
-// caller to set. It fails for a selector that the API server would have refused.
+// WantOf returns what a machine with this spec requires of a host. The caller sets FailureDomain and Reuse, which come from the Machine and its owner. It
+// fails for a selector that the API server would have refused.
 func WantOf(spec *v1alpha1.BareMetalMachineSpec) (Want, error) {
 	want := Want{Selector: labels.Everything(), Hardware: spec.Hardware, Tolerations: spec.Tolerations}
 	var err error

@@ -2,7 +2,7 @@ package lifecycle
 
 import "testing"
 
-// BenchmarkNext decides the next step of a host at rest, of one that runs its machine, and of one that boots.
+// BenchmarkNext decides the next step of an available host, of a provisioned one, and of a booting one.
 func BenchmarkNext(b *testing.B) {
 	settings := DefaultSettings()
 	for name, view := range map[string]View{

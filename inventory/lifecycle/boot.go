@@ -10,12 +10,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// run leaves a provisioned host alone. One that should run from memory and is off is looked at more often.
-func run(v View, s Settings) Step {
+// stayProvisioned only polls a provisioned host. It polls more often while a machine that runs from memory reads as off.
+func stayProvisioned(v View, s Settings) Step {
 	if v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.BMC.Power == v1alpha1.PowerOff {
 		s.PollInterval = s.ActiveInterval
 	}
-	step := look(v, s)
+	step := pollBMC(v, s)
 	if v.MoveBlocked {
 		step = Step{Action: AllowMove}
 	}
@@ -23,48 +23,47 @@ func run(v View, s Settings) Step {
 	return step
 }
 
-// lostAfter is how long a server must be seen powered off before what it held in memory is taken as lost: BMCs answer
-// nonsense while they restart.
-const lostAfter = 30 * time.Second
+// minOffForStateLost is how long a server must read as powered off before the contents of its memory count as lost: BMCs answer nonsense while
+// they restart.
+const minOffForStateLost = 30 * time.Second
 
-// lost is true when a machine that ran from memory was powered off, or restarted. A request of firmware alone is no proof of the latter,
-// since anybody on the network can send it: the server's Node must have been lost with it.
-func (v View) lost() bool {
+// stateLost is true when a machine that ran from memory was powered off, or restarted. A request of firmware alone does not prove a restart, since
+// anybody on the network can send one: the server's Node must have been lost too.
+func (v View) stateLost() bool {
 	if b := v.CurrentBoot(); b != nil && b.Failure != nil {
 		return true
 	}
-	return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.longOff() || v.restarted() && !v.NodeLostAt.IsZero())
+	return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.offLongEnough() || v.restarted() && !v.NodeLostAt.IsZero())
 }
 
-// restartMargin is how much later than the report a request of firmware must be to mean that the server restarted: the two may be timed
-// by different clocks.
+// restartMargin is how much later than the report a request of firmware must be to count as a restart: different clocks may have timed the two.
 const restartMargin = 30 * time.Second
 
-// restarted is true when firmware asked for a network boot after the machine, which runs from memory, had reported in.
+// restarted is true when firmware requested a network boot after the machine, which runs from memory, had reported in.
 func (v View) restarted() bool {
 	b := v.CurrentBoot()
 	return b != nil && b.ReportedAt != nil && v.restartedAfter(b.ReportedAt.Time)
 }
 
-// restartedAfter is restarted for what happened at a time.
+// restartedAfter is true when firmware requested a network boot after a time, and the machine runs from memory.
 func (v View) restartedAfter(then time.Time) bool {
 	return v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.RestartedAt.After(then.Add(restartMargin))
 }
 
-// longOff is true when the server was read as powered off for so long that it is. Only readings count that are newer than the last command, and than the
-// bootstrap data that it fetched: it ran then, whatever the BMC said before.
-func (v View) longOff() bool {
-	since := latest(v.BMC.PowerSince, v.BMC.LastPowerAt)
-	if b := v.CurrentBoot(); b != nil && b.DataServedAt != nil && !v.recordedAhead(b.DataServedAt) {
+// offLongEnough is true when the server read as powered off for at least minOffForStateLost. Only readings after the last power command count, and
+// after the server fetched its bootstrap data: it was running then, whatever the BMC had reported before.
+func (v View) offLongEnough() bool {
+	since := v.BMC.LastPowerAt
+	if b := v.CurrentBoot(); b != nil && b.DataServedAt != nil && !v.recordedInFuture(b.DataServedAt) {
 		since = latest(since, b.DataServedAt.Time)
 	}
-	return v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOff && !v.BMC.PowerSince.IsZero() && v.BMC.PowerAt.Sub(since) >= lostAfter
+	return v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOff && !v.BMC.PowerSince.IsZero() && v.powerUnchangedFor(since) >= minOffForStateLost
 }
 
-// lose records that what the machine was is gone. It is recorded because the server may be switched on again.
-func lose(v View, s Settings) Step {
+// recordStateLoss records that the machine's state in memory is lost. It is recorded because somebody may switch the server on again.
+func recordStateLoss(v View, s Settings) Step {
 	how := "powered off"
-	if !v.longOff() && v.restarted() {
+	if !v.offLongEnough() && v.restarted() {
 		how = "restarted"
 	}
 	message := fmt.Sprintf("The machine ran from memory and its server was %s: delete the Machine to have it replaced", how)
@@ -72,12 +71,12 @@ func lose(v View, s Settings) Step {
 	if current != nil && current.Failure != nil {
 		message = current.Failure.Message
 	}
-	step := look(v, s)
+	step := pollBMC(v, s)
 	switch {
 	case current == nil:
-		step = fail(*v.newBoot(1), v1alpha1.ReasonStateLost, message)
+		step = failBoot(*v.newBoot(1), v1alpha1.ReasonStateLost, message)
 	case current.Failure == nil:
-		step = fail(*current, v1alpha1.ReasonStateLost, message)
+		step = failBoot(*current, v1alpha1.ReasonStateLost, message)
 	case v.MoveBlocked:
 		step = Step{Action: AllowMove}
 	}
@@ -85,8 +84,8 @@ func lose(v View, s Settings) Step {
 	return step
 }
 
-func stayFailed(v View, s Settings) Step {
-	step := look(v, s)
+func stayBootFailed(v View, s Settings) Step {
+	step := pollBMC(v, s)
 	if v.MoveBlocked {
 		step = Step{Action: AllowMove}
 	}
@@ -94,10 +93,9 @@ func stayFailed(v View, s Settings) Step {
 	return step
 }
 
-// awaitMachine waits for the machine to take its provider ID, from when on the server gets no command at all: a boot override that
-// still stands is taken back before, if the BMC can be asked. A move may go on meanwhile: that the host reported in is recorded in
-// the spec.
-func awaitMachine(v View, _ Settings) Step {
+// awaitProviderID waits for the machine to get its provider ID. From then on the server gets no command at all, so a remaining boot override is
+// cleared before, if the BMC can be reached. A move is allowed here: the spec records that the host reported in.
+func awaitProviderID(v View, _ Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonWaitingForMachine, Message: "Reported in"}
 	switch {
 	case v.BMC.OverrideSet && !v.BMC.Busy && !v.bmcBlocked():
@@ -105,21 +103,21 @@ func awaitMachine(v View, _ Settings) Step {
 	case v.MoveBlocked:
 		step.Action = AllowMove
 	case v.BMC.OverrideSet && v.bmcBlocked():
-		step.Again = v.BMC.Problem.RetryAt
+		step.RequeueAt = v.BMC.Problem.RetryAt
 	}
 	return step
 }
 
-// prepare begins the first boot attempt when everything that it needs is there. It begins none for a machine that is about to go: it would
-// join its cluster only to be drained again.
-func prepare(v View, s Settings) Step {
+// prepareBoot begins the first boot attempt when everything that it needs exists. It begins none if the machine's owner is being deleted: the machine
+// would join its cluster only to be drained again.
+func prepareBoot(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseClaimed}
 	if v.Deleting {
-		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The host is being deleted: it is not booted"
+		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The host is being deleted, so it is not booted"
 		return step
 	}
 	if v.Consumer.OwnerDeleting {
-		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The Machine or its Cluster is being deleted: the host is not booted for it"
+		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The Machine or its Cluster is being deleted, so the host is not booted for it"
 		return step
 	}
 	if !v.Consumer.BootstrapReady {
@@ -128,52 +126,54 @@ func prepare(v View, s Settings) Step {
 	}
 	unknown := step
 	unknown.Reason = v1alpha1.ReasonPreparing
-	known, maxAge := prepared(v, s, step), s.ActiveInterval
+	known, maxAge := beginFirstAttempt(v, s, step), s.ActiveInterval
 	if known.Reason == v1alpha1.ReasonWaitingForBootSlot {
-		maxAge = s.PollInterval // it is read again before anything begins
+		maxAge = s.PollInterval // the power is read again before the boot begins
 	}
-	return first(v, s, maxAge, unknown, known)
+	return onceBMCKnown(v, s, maxAge, unknown, known)
 }
 
-// prepared is prepare for a host whose power is known.
-func prepared(v View, s Settings, step Step) Step {
-	if v.doubled() {
+// beginFirstAttempt begins the first boot attempt of a host whose power is known, unless a conflict, a missing capability or a running server
+// prevents it.
+func beginFirstAttempt(v View, s Settings, step Step) Step {
+	if v.hasConflict() {
 		step.Reason, step.Message = Conflict(v)
-		step.Again = v.Now.Add(s.PollInterval) // as in Next
+		step.RequeueAt = v.Now.Add(s.PollInterval) // as in Next
 		return step
 	}
 	if len(v.BMC.Missing) > 0 {
-		step.Reason, step.Message, step.Again = v1alpha1.ReasonCapabilityMissing, Incapable(v), v.nextInspection(s)
+		step.Reason, step.Message, step.RequeueAt = v1alpha1.ReasonCapabilityMissing, MissingCapabilityMessage(v), v.nextInspection(s)
 		if v.inspectionDue(s) {
 			step.Action = Inspect
 		}
 		return step
 	}
 	if len(v.SharesConsumerWith) > 0 {
-		step.Reason, step.Again = v1alpha1.ReasonConsumerConflict, v.Now.Add(s.PollInterval)
-		step.Message = fmt.Sprintf("The machine has host %s too: neither is booted. Remove spec.consumerRef from one of them",
+		step.Reason, step.RequeueAt = v1alpha1.ReasonConsumerConflict, v.Now.Add(s.PollInterval)
+		step.Message = fmt.Sprintf("The machine has host %s too, so neither is booted. Remove spec.consumerRef from one of them",
 			strings.Join(v.SharesConsumerWith, ", "))
 		return step
 	}
-	if v.ServedBy != "" {
-		step.Reason, step.Again = v1alpha1.ReasonConsumerConflict, v.Now.Add(s.PollInterval)
-		step.Message = fmt.Sprintf("The server of host %s was given the bootstrap data of the machine: this one is not booted for it. Remove spec.consumerRef, or delete the Machine", v.ServedBy)
+	if v.DataServedOn != "" {
+		step.Reason, step.RequeueAt = v1alpha1.ReasonConsumerConflict, v.Now.Add(s.PollInterval)
+		step.Message = fmt.Sprintf("The server of host %s already got the bootstrap data of the machine, so this host is not booted for it. "+
+			"Remove spec.consumerRef, or delete the Machine", v.DataServedOn)
 		return step
 	}
 	if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {
 		step.Reason = v1alpha1.ReasonPoweredOn
-		step.Message = "The server runs although nobody started it, so it may be in use. Power it off to have it booted for its machine"
-		step.Again = v.BMC.PowerAt.Add(s.ActiveInterval)
+		step.Message = "The server is on although the provider did not start it, so it may be in use. Power it off to have it booted for its machine"
+		step.RequeueAt = v.BMC.PowerAt.Add(s.ActiveInterval)
 		return step
 	}
 	if v.QueuePosition != nil {
 		return v.QueuePosition.wait(v, step)
 	}
-	return begin(v, 1)
+	return beginAttempt(v, 1)
 }
 
-// begin starts a boot.
-func begin(v View, attempt int32) Step {
+// beginAttempt records a new boot attempt.
+func beginAttempt(v View, attempt int32) Step {
 	boot := v.newBoot(attempt)
 	if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {
 		boot.PoweredOffAt = &boot.StartedAt
@@ -184,7 +184,7 @@ func begin(v View, attempt int32) Step {
 	}
 }
 
-// newBoot returns the record of a boot that starts now, with a number that no boot of the host had.
+// newBoot returns the record of a boot that starts now. No earlier boot of the host has its number.
 func (v View) newBoot(attempt int32) *v1alpha1.BareMetalBootSpec {
 	number := v.Spec.Boots
 	if v.Boot != nil {
@@ -197,58 +197,59 @@ func (v View) newBoot(attempt int32) *v1alpha1.BareMetalBootSpec {
 	}
 }
 
-// fail ends a boot.
-func fail(attempt v1alpha1.BareMetalBootSpec, reason, message string) Step {
+// failBoot records that a boot failed.
+func failBoot(attempt v1alpha1.BareMetalBootSpec, reason, message string) Step {
 	attempt.Failure = &v1alpha1.BootFailure{Reason: reason, Message: message}
 	return Step{Action: RecordBoot, Boot: &attempt, Phase: v1alpha1.PhaseBootFailed, Reason: reason, Message: message}
 }
 
-// boot drives a boot: off, network boot, on, and wait for the stages. Before poweredOffAt only "off" is commanded and after it only "on", so no restart
-// of the provider power-cycles a server that is booting.
-func boot(v View, s Settings) Step {
+// bootHost drives a boot: power off, set network boot, power on, await the stages. Before poweredOffAt it commands only "off", and after that only
+// "on". So a restart of the provider never power-cycles a booting server.
+func bootHost(v View, s Settings) Step {
 	attempt := *v.Boot
-	if !v.counted() {
+	if !v.bootCounted() {
 		return Step{
 			Action: CountBoot, Boot: &attempt, Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPreparing,
 			Message: fmt.Sprintf("Boot attempt %d begins", attempt.Attempt),
 		}
 	}
 	if attempt.DataServedAt == nil && v.Problem != nil && IsPermanent(v.Problem.Reason) {
-		return fail(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would end the same way: correct the template or the bootstrap config that the Machine is made from, "+
-			"then delete the Machine to have it replaced")
+		return failBoot(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would fail the same way. "+
+			"Correct the template or the bootstrap config of the Machine, then delete the Machine to have it replaced")
 	}
 	deadline := v.Deadline(s)
 	if !v.Now.Before(deadline) {
-		return giveUp(v, s, attempt)
+		return endTimedOutAttempt(v, s, attempt)
 	}
-	step := bootStep(v, s, attempt)
+	step := driveAttempt(v, s, attempt)
 	if step.Phase == "" {
 		step.Phase = v1alpha1.PhaseBooting
 	}
 	if step.Reason == "" {
 		step.Reason = v1alpha1.ReasonPreparing
 	}
-	if step.Action == "" && (step.Again.IsZero() || step.Again.After(deadline)) {
-		step.Again = deadline
+	if step.Action == "" && (step.RequeueAt.IsZero() || step.RequeueAt.After(deadline)) {
+		step.RequeueAt = deadline
 	}
 	return step
 }
 
-func bootStep(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
+// driveAttempt returns the next step of an attempt that is not over.
+func driveAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 	maxAge := s.ActiveInterval
 	if attempt.PoweredOffAt != nil && v.BMC.Power == v1alpha1.PowerOn {
-		// The server is booting: its own requests tell how far it is, the power is read now and then.
+		// The server is booting. Its requests show the progress, so the power is read less often.
 		maxAge = 6 * s.ActiveInterval
 	}
-	return first(v, s, maxAge, Step{}, bootKnown(v, s, attempt, maxAge))
+	return onceBMCKnown(v, s, maxAge, Step{}, bootFromNetwork(v, s, attempt, maxAge))
 }
 
-// bootKnown is bootStep for a host whose power is known.
-func bootKnown(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, maxAge time.Duration) Step {
+// bootFromNetwork powers the server off, sets network boot, and powers the server on. The server's power is known.
+func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, maxAge time.Duration) Step {
 	off := v.BMC.Power == v1alpha1.PowerOff
 	switch {
 	case attempt.PoweredOffAt == nil && !off:
-		step := command(v, s, ForceOff, CommandForceOff)
+		step := issueCommand(v, s, ForceOff, CommandForceOff)
 		step.Message = "The server is being powered off"
 		return step
 	case attempt.PoweredOffAt == nil:
@@ -256,102 +257,104 @@ func bootKnown(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, maxAge ti
 		attempt.PoweredOffAt = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is off"}
 	case attempt.PoweredOnAt == nil && v.powerChanging():
-		return Step{Message: "The server is powering on or off, although the provider did not command it", Again: v.Now.Add(s.ActiveInterval)}
-	case !off && attempt.PoweredOnAt == nil: // a person powered it on
+		return Step{Message: "The server is powering on or off without a command from the provider", RequeueAt: v.Now.Add(s.ActiveInterval)}
+	case !off && attempt.PoweredOnAt == nil: // somebody else switched it on
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOnAt = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is on, although the provider did not power it on"}
 	case !off:
-		step := progress(v, attempt)
-		step.Again = v.BMC.PowerAt.Add(maxAge)
-		if v.BMC.OverrideSet && (bootedFromNetwork(v) || attempt.DataServedAt != nil) {
+		step := describeProgress(v, attempt)
+		step.RequeueAt = v.BMC.PowerAt.Add(maxAge)
+		if v.BMC.OverrideSet && (bootLoaderRuns(v) || attempt.DataServedAt != nil) {
 			step.Action = ClearBootOverride
 		}
 		return step
-	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.longOff():
-		return Step{Message: "The server reads as powered off, which is being confirmed", Again: v.Now.Add(s.ActiveInterval)}
+	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.offLongEnough():
+		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
-		return fail(attempt, v1alpha1.ReasonStateLost,
-			"The server was powered off after it got its bootstrap data and before it reported in: delete the Machine to have it replaced")
-	case attempt.DataServedAt == nil && !v.networkBootStands(attempt):
-		return Step{Action: SetNetworkBoot, Message: "The network is being made the next boot device"}
+		return failBoot(attempt, v1alpha1.ReasonStateLost,
+			"The server was powered off after it got its bootstrap data and before it reported in. Delete the Machine to have it replaced")
+	case attempt.DataServedAt == nil && !v.networkBootPending(attempt):
+		return Step{Action: SetNetworkBoot, Message: "The network is being set as the next boot device"}
 	case attempt.PoweredOnAt == nil:
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOnAt = &now
-		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is to be powered on"}
+		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server will be powered on"}
 	default:
-		step := command(v, s, PowerOn, CommandPowerOn)
+		step := issueCommand(v, s, PowerOn, CommandPowerOn)
 		step.Message = "The server is being powered on"
 		return step
 	}
 }
 
-// networkBootStands is true when the network was made the next boot device for the next power-on of an attempt. A server that came on
-// since, and went off by itself, used it up: it would boot its disk.
-func (v View) networkBootStands(attempt v1alpha1.BareMetalBootSpec) bool {
+// networkBootPending is true when the next power-on of the attempt will boot from the network. If the server went on and off again since the
+// override was set, the override is used up, and the server would boot its disk.
+func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 	set := v.BMC.NetworkBootSetAt
-	if set.IsZero() || v.BMC.CleanedAt.After(set) { // a release takes it back, maybe in the second in which the next boot starts
+	if set.IsZero() || v.BMC.CleanedAt.After(set) { // a release clears it, maybe in the second in which the next boot starts
 		return false
 	}
-	if set.Before(attempt.PoweredOffAt.Time) && !v.recordedAhead(attempt.PoweredOffAt) {
+	if set.Before(attempt.PoweredOffAt.Time) && !v.recordedInFuture(attempt.PoweredOffAt) {
 		return false
 	}
-	// It may have lost its power again before that was read; then the boot server saw it. A sighting has whole seconds, and must be older than the reading:
-	// a server that boots may read as off for a while.
+	// The server may have gone on and off between two readings of the power. Then the boot server observed a stage. The stage's time has whole
+	// seconds, and it must be older than the reading: a server that boots may still read as off for some seconds.
 	at := v.Furthest.Time.Time
 	seen := v.Furthest.Stage != "" && !at.Before(set.Truncate(time.Second)) && v.BMC.PowerAt.After(at.Add(time.Second)) && !at.After(v.Now)
 	usedUp := v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(set) && (seen || v.BMC.PowerSince.After(v.BMC.LastPowerAt))
 	return !usedUp
 }
 
-// recordedAhead is true for a time in the spec that is still to come: the clock was set back since. No fact would be later than that for as long
-// as it was set back by, so facts are not compared with it.
-func (v View) recordedAhead(t *metav1.Time) bool { return t != nil && t.After(v.Now.Add(time.Second)) }
+// recordedInFuture is true for a time in the spec that is in the future, because the clock was set back since. No observation would be later than
+// that time until the clock has caught up, so observations are not compared with it.
+func (v View) recordedInFuture(t *metav1.Time) bool {
+	return t != nil && t.After(v.Now.Add(time.Second))
+}
 
-// bootedFromNetwork is true when the boot loader runs: the override did what it was for.
-func bootedFromNetwork(v View) bool {
+// bootLoaderRuns is true when the boot loader runs, so the override took effect.
+func bootLoaderRuns(v View) bool {
 	return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageDHCP && v.Furthest.Stage != v1alpha1.StageLoader
 }
 
-// IsPermanent is true for the reason of a problem that follows from objects alone, from spec.boot of the machine and from its bootstrap data. Such a boot ends at once:
-// the server would ask in vain until the deadline, every attempt would end the same way, and the server is not to blame. What is fetched, allowed or leased may be there
-// the next time, so its problems are not among them.
+// IsPermanent is true for the reason of a problem that follows from objects alone: from the machine's spec.boot and its bootstrap data. Such a boot
+// fails at once. The server would otherwise retry until the deadline, every attempt would fail the same way, and the server has no fault. A problem
+// with an artifact, a permission or a lease may be over at the next request, so it is not permanent.
 func IsPermanent(reason string) bool {
 	return reason == v1alpha1.ReasonBootSourceInvalid || reason == v1alpha1.ReasonCommandLineTooLong || reason == v1alpha1.ReasonBootstrapDataInvalid
 }
 
-// giveUp ends an attempt that came to its deadline. Once bootstrap data was given out the boot is not tried again.
-func giveUp(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
+// endTimedOutAttempt ends an attempt that reached its deadline. Once the bootstrap data was served there is no further attempt.
+func endTimedOutAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 	since := fmt.Sprintf("boot attempt %d began", attempt.Attempt)
 	if v.WaitedAt.After(attempt.StartedAt.Time) {
-		since = fmt.Sprintf("the server last stood in the line of its network, in boot attempt %d", attempt.Attempt)
+		since = fmt.Sprintf("the server last waited for a boot slot of its network, in boot attempt %d", attempt.Attempt)
 	}
-	after := fmt.Sprintf("%s after %s: %s", s.BootTimeout, since, progress(v, attempt).Message)
+	after := fmt.Sprintf("%s after %s: %s", s.BootTimeout, since, describeProgress(v, attempt).Message)
 	if v.Problem == nil {
-		after += ". The likeliest cause: " + v.awaitingOf(attempt).cause
+		after += ". The likeliest cause: " + v.currentStage(attempt).cause
 	}
 	switch {
 	case attempt.DataServedAt != nil:
-		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+
-			". It got its bootstrap data, so it is not booted again: look at its console, then delete the Machine to have it replaced")
+		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+
+			". The server got its bootstrap data, so it is not booted again. Check its console, then delete the Machine to have it replaced")
 	case attempt.Attempt >= s.BootAttempts:
-		return fail(attempt, v1alpha1.ReasonBootTimedOut, after+". It was the last attempt: delete the Machine to have it replaced")
+		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+". This was the last attempt. Delete the Machine to have it replaced")
 	case v.Paused || v.Consumer.Paused:
 		return v.awaitUnpaused(s, after)
 	case v.QueuePosition != nil:
-		return v.awaitTurn(after)
+		return v.awaitBootSlot(after)
 	default:
-		step := begin(v, attempt.Attempt+1)
+		step := beginAttempt(v, attempt.Attempt+1)
 		step.Message += ". " + after
 		return step
 	}
 }
 
-// awaitUnpaused begins no attempt while the host, its machine or their Cluster is paused: only what was under way is brought to its end then.
+// awaitUnpaused waits until the host, its machine and their Cluster are not paused any more. While one is paused, only an attempt in flight goes on.
 func (v View) awaitUnpaused(s Settings, after string) Step {
 	step := Step{
-		Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPaused, Again: v.Now.Add(s.PollInterval),
-		Message: after + ". The next attempt begins when the host, its machine and their Cluster are not paused any more",
+		Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPaused, RequeueAt: v.Now.Add(s.PollInterval),
+		Message: after + ". The next attempt begins when the host, its machine and their Cluster are no longer paused",
 	}
 	if v.MoveBlocked {
 		step.Action = AllowMove
@@ -359,9 +362,9 @@ func (v View) awaitUnpaused(s Settings, after string) Step {
 	return step
 }
 
-// awaitTurn begins no attempt while others wait whose turn is before. An attempt that follows right after another has its place still; this is for one
-// that could not follow right away, as in maintenance.
-func (v View) awaitTurn(after string) Step {
+// awaitBootSlot waits in the boot queue for the next attempt. An attempt that follows at once keeps the slot of the one before. This is for an attempt
+// that could not follow at once, as in maintenance.
+func (v View) awaitBootSlot(after string) Step {
 	step := v.QueuePosition.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for a boot slot. "})
 	if v.MoveBlocked {
 		step.Action = AllowMove

@@ -7,18 +7,18 @@ type Boot string
 
 // The answers of BootFor.
 const (
-	// BootNothing leaves the server to itself: the boot server does not answer it.
+	// BootNothing boots nothing: the boot server does not answer.
 	BootNothing Boot = "Nothing"
 	// BootDisk boots what is installed on the disk.
 	BootDisk Boot = "Disk"
-	// BootSoon boots the machine's boot source once the server is powered on: a request that comes before is told to ask again.
-	BootSoon Boot = "Soon"
+	// BootAfterPowerOn boots the machine's boot source once the server is powered on. An earlier request is answered with "try again".
+	BootAfterPowerOn Boot = "AfterPowerOn"
 	// BootNetwork boots the machine's boot source with its bootstrap data.
 	BootNetwork Boot = "Network"
 )
 
-// BootFor returns what the host must boot now. The boot server asks it for what to serve. A host whose bootstrap data was
-// given out is never network-booted again for the same machine.
+// BootFor returns what the host must boot now. The boot server serves that. Once the bootstrap data was served, the host is never booted from the
+// network again for the same machine.
 func BootFor(v View, s Settings) Boot {
 	switch StateOf(v) {
 	case StateBooting:
@@ -26,11 +26,11 @@ func BootFor(v View, s Settings) Boot {
 		case !v.InFlight() || !v.Now.Before(v.Deadline(s)):
 			return BootNothing
 		case v.Boot.DataServedAt == nil && v.Boot.PoweredOnAt == nil:
-			return BootSoon
+			return BootAfterPowerOn
 		case v.Boot.DataServedAt == nil:
 			return BootNetwork
 		}
-	case StateReported, StateProvisioned, StatePowerHold:
+	case StateReportedIn, StateProvisioned, StatePowerHold:
 	default:
 		return BootNothing
 	}

@@ -24,7 +24,7 @@ func (p QueuePosition) wait(v View, step Step) Step {
 	if v.Spec.FailureDomain == "" {
 		of = "without a failure domain"
 	}
-	step.Reason, step.Again = v1alpha1.ReasonWaitingForBootSlot, v.Now.Add(QueuePositionInterval)
+	step.Reason, step.RequeueAt = v1alpha1.ReasonWaitingForBootSlot, v.Now.Add(QueuePositionInterval)
 	step.Message += fmt.Sprintf("Number %d in the boot queue: %d hosts %s boot (--boot-concurrency)", p.Number, p.Booting, of)
 	return step
 }
@@ -38,7 +38,7 @@ func StartsBoot(v View, step Step) bool {
 // WantsToBoot is true for a host that starts a boot attempt as soon as it has a slot and its power is read anew: it belongs in the boot queue. A host whose BMC
 // does not answer does not belong there: it would block the hosts behind it.
 func WantsToBoot(v View, s Settings) bool {
-	if StateOf(v) == StateWaiting && !v.usable() {
+	if StateOf(v) == StateClaimed && !v.usable() {
 		return false
 	}
 	v.QueuePosition, v.RetryNow, v.BMC.Busy = nil, false, false

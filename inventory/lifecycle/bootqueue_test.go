@@ -18,7 +18,7 @@ func TestQueuedMessage(t *testing.T) {
 	g := NewWithT(t)
 	step := Next(claimedView(queued, func(v *View) { v.Spec.FailureDomain = "rack-1" }), DefaultSettings())
 	g.Expect(step.Message).To(Equal(`Number 37 in the boot queue: 250 hosts of failure domain "rack-1" boot (--boot-concurrency)`))
-	g.Expect(step.Again).To(Equal(noon.Add(30 * time.Second)))
+	g.Expect(step.RequeueAt).To(Equal(noon.Add(30 * time.Second)))
 	step = Next(claimedView(queued), DefaultSettings())
 	g.Expect(step.Message).To(ContainSubstring("250 hosts without a failure domain boot ("))
 

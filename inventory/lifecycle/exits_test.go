@@ -14,7 +14,8 @@ func deletedAgo(ago time.Duration) func(*View) {
 	return func(v *View) { v.Consumer.Deleting, v.Consumer.DeletingSince = true, noon.Add(-ago) }
 }
 
-// TestReleaseNamesItsExit: a release names what ends it when its BMC cannot be used, and when it takes longer than one that goes well.
+// TestReleaseNamesItsExit: the message of a release names the annotation that ends it when the BMC cannot be used, or when the release takes longer
+// than usual.
 func TestReleaseNamesItsExit(t *testing.T) {
 	s := DefaultSettings()
 	slow := s.ShutDownTimeout + 3*s.PowerSettle
@@ -48,7 +49,7 @@ func TestReleaseNamesItsExit(t *testing.T) {
 	}
 }
 
-// TestCleaningTimeOut: only a refusal after the time of a cleaning ends it, however long the BMC was away.
+// TestCleaningTimeOut: only a refusal after CleaningTimeout ends a cleaning, however long the BMC was unreachable.
 func TestCleaningTimeOut(t *testing.T) {
 	g := NewWithT(t)
 	s := DefaultSettings()
@@ -66,8 +67,8 @@ func TestCleaningTimeOut(t *testing.T) {
 	g.Expect(step.Quarantine.Message).To(ContainSubstring("locked"))
 }
 
-// TestMoveOfABootThatNobodyDrives: a boot that stands still keeps a move waiting until its deadline, and no longer.
-func TestMoveOfABootThatNobodyDrives(t *testing.T) {
+// TestMoveWaitsForBootDeadline: a boot that the provider does not drive blocks a move until its deadline, and no longer.
+func TestMoveWaitsForBootDeadline(t *testing.T) {
 	s := DefaultSettings()
 	for name, stop := range map[string]func(*View){
 		"maintenance": maintenance,
@@ -83,8 +84,8 @@ func TestMoveOfABootThatNobodyDrives(t *testing.T) {
 			deadline := v.Boot.StartedAt.Add(s.BootTimeout)
 			step := Next(v, s)
 			g.Expect(step.Action).NotTo(Equal(AllowMove))
-			g.Expect(step.Again).NotTo(BeZero())
-			g.Expect(step.Again).NotTo(BeTemporally(">", deadline), "it looks again in time")
+			g.Expect(step.RequeueAt).NotTo(BeZero())
+			g.Expect(step.RequeueAt).NotTo(BeTemporally(">", deadline), "it looks again in time")
 			v.Now = deadline
 			g.Expect(Next(v, s).Action).To(Equal(AllowMove))
 			v.MoveBlocked = false
@@ -93,12 +94,12 @@ func TestMoveOfABootThatNobodyDrives(t *testing.T) {
 	}
 }
 
-// TestSaidToRun: a host that a machine says it runs on gets no command and is not offered, whatever its spec says of its power.
-func TestSaidToRun(t *testing.T) {
+// TestUnrecordedConsumer: a host whose provider ID a machine has, although it is unclaimed, gets no command and is not offered, whatever spec.power is.
+func TestUnrecordedConsumer(t *testing.T) {
 	for _, power := range []v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff} {
 		for _, now := range []v1alpha1.PowerState{v1alpha1.PowerOn, v1alpha1.PowerOff} {
 			g := NewWithT(t)
-			step := Next(freeView(func(v *View) { v.SaidToRun, v.Spec.Power, v.BMC.Power = "m", power, now }), DefaultSettings())
+			step := Next(freeView(func(v *View) { v.UnrecordedConsumer, v.Spec.Power, v.BMC.Power = "m", power, now }), DefaultSettings())
 			g.Expect(step.Action.Commands()).To(BeFalse())
 			g.Expect(step.Phase).To(Equal(v1alpha1.PhaseUnavailable))
 			g.Expect(step.Reason).To(Equal(v1alpha1.ReasonConsumerMissing))

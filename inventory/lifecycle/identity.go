@@ -6,41 +6,42 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// withoutForeign returns the view without what was read from another server. That server gets no command, and its power says nothing about the host's server. Its
-// inventory is read again every ten minutes: the BMC may have reported a wrong value once, or the server was put back.
-func (v View) withoutForeign() View {
+// withoutForeignServer returns the view without the facts that were read from another server. That server gets no command, and its power says
+// nothing about the host's server. Its inventory is read again every ten minutes: the BMC may have reported a wrong value once, or somebody may have
+// put the right server back.
+func (v View) withoutForeignServer() View {
 	var problem *BMCProblem
 	switch reason, message := Conflict(v); {
 	case v.NotPermitted != "" || v.BMCTakenBy != "":
 		problem = &BMCProblem{Reason: reason, Message: message} // a login with wrong credentials could lock the account of the BMC
 	case v.Replaced != "":
-		problem = &BMCProblem{Reason: v1alpha1.ReasonServerReplaced, Message: v.Replaced, RetryAt: v.BMC.InspectedAt.Add(incapableInterval)}
+		problem = &BMCProblem{Reason: v1alpha1.ReasonServerReplaced, Message: v.Replaced, RetryAt: v.BMC.InspectedAt.Add(incapableInspectInterval)}
 	case v.HardwareTakenBy != "":
-		problem = &BMCProblem{Reason: reason, Message: message, RetryAt: v.BMC.InspectedAt.Add(incapableInterval)}
+		problem = &BMCProblem{Reason: reason, Message: message, RetryAt: v.BMC.InspectedAt.Add(incapableInspectInterval)}
 	default:
 		return v
 	}
 	if v.BMC.Problem != nil && v.BMCTakenBy == "" && v.NotPermitted == "" {
-		problem = v.BMC.Problem // why it cannot be asked now
+		problem = v.BMC.Problem // why it cannot be queried now
 	}
 	v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideSet: v.BMC.OverrideSet, OverrideNote: v.BMC.OverrideNote}
 	return v
 }
 
-// BMCProblem returns why the BMC is not used: a request failed, or the BMC is not that of the host's server. It is nil for a BMC that is used.
-func (v View) BMCProblem() *BMCProblem { return v.withoutForeign().BMC.Problem }
+// BMCProblem returns why the BMC is not used: a request failed, or the BMC belongs to another server. It is nil for a BMC that is used.
+func (v View) BMCProblem() *BMCProblem { return v.withoutForeignServer().BMC.Problem }
 
-// Conflict returns the reason and the message of what keeps the host from using its MAC address, its BMC or its board: the configuration, or another host that keeps
-// them. Both are empty when there is none.
+// Conflict returns the reason and the message of the conflict that keeps the host from using its MAC address, its BMC or its hardware: the
+// configuration does not permit them, or another host already has them. Both are empty without a conflict.
 func Conflict(v View) (reason, message string) {
-	const taken = "%s %s is that of %s, which keeps it: correct it, or delete the host that is wrong"
+	const taken = "%s %s is already that of %s. Correct it, or delete the host that is wrong"
 	switch {
 	case v.NotPermitted != "":
 		return v1alpha1.ReasonNotPermitted, v.NotPermitted
 	case v.BMCTakenBy != "":
 		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Spec.BMC.Address, v.BMCTakenBy)
 	case v.HardwareTakenBy != "":
-		return v1alpha1.ReasonHardwareConflict, fmt.Sprintf("The BMC reports the system UUID and the serial number of %s: it may be the same server, so this one is not booted. "+
+		return v1alpha1.ReasonHardwareConflict, fmt.Sprintf("The BMC reports the system UUID and the serial number of %s. It may be the same server, so this host is not booted. "+
 			"Delete the host that is wrong. If the boards of two servers share both: kubectl annotate baremetalhost %s --namespace %s %s=\"who checked it\"",
 			v.HardwareTakenBy, v.Name, v.Namespace, v1alpha1.SharedHardwareAnnotation)
 	case v.MACTakenBy != "":

@@ -9,20 +9,20 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestWaitingIsQuiet: a host that waits tells the same for the whole minute, however often its BMC is asked meanwhile.
+// TestWaitingIsQuiet: the condition of a waiting host does not change for a minute, however often its BMC is read.
 func TestWaitingIsQuiet(t *testing.T) {
 	for name, test := range map[string]struct {
 		view View
-		most int // changes
+		most int
 	}{
 		"claimed, and runs although nobody started it":                 {claimedView(poweredOn), 0},
 		"released, and the BMC only says that it obeys":                {claimedView(provisioned, poweredOn, deleting), 0},
 		"booting, and the BMC only says that it obeys":                 {bootingView(netbootSet), 0},
 		"free, to be powered off, and the BMC only says that it obeys": {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), 0},
-		"held, and the BMC only says that it obeys":                    {claimedView(provisioned, poweredOn, heldHard, powerHoldSince), 0},
+		"held, and the BMC only says that it obeys":                    {claimedView(provisioned, poweredOn, forceHeld, powerHoldSince), 0},
 		"booting":                              {bootingView(poweredOn), 0},
 		"available":                            {freeView(), 0},
-		"claimed, and the BMC was never asked": {claimedView(poweredOn, func(v *View) { v.BMC = BMC{} }), 2}, // to the answer, and what it says
+		"claimed, and the BMC was never asked": {claimedView(poweredOn, func(v *View) { v.BMC = BMC{} }), 2}, // one change at the BMC's answer, and one for its contents
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told []string
@@ -41,18 +41,18 @@ func TestWaitingIsQuiet(t *testing.T) {
 	}
 }
 
-// minute plays a minute of a host whose BMC takes a second for each job and does nothing. It returns how many jobs there were.
-func minute(v View, tell func(Step)) (jobs int) {
+// minute simulates one minute of a host whose BMC takes a second for each job and has no effect. It returns the number of jobs.
+func minute(v View, observe func(Step)) (jobs int) {
 	for end := v.Now.Add(time.Minute); v.Now.Before(end); {
 		step := Next(v, DefaultSettings())
-		tell(step)
+		observe(step)
 		if step.Action == Nothing || step.Action == RecordBoot {
-			v.Now = step.Again
+			v.Now = step.RequeueAt
 			continue
 		}
 		jobs++
 		v.BMC.Busy = true
-		tell(Next(v, DefaultSettings()))
+		observe(Next(v, DefaultSettings()))
 		v.Now = v.Now.Add(time.Second)
 		v.BMC.Busy = false
 		command := map[Action]Command{PowerOn: CommandPowerOn, ShutDown: CommandShutDown, ForceOff: CommandForceOff}[step.Action]

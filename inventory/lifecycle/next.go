@@ -10,131 +10,133 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// State is where a host stands. It is never stored: it follows from the facts. Users see it as the host's phase, and it has the same words: a host that
-// nobody has is Registering, Available or Unavailable, one that reported in is Booting still, and a paused one keeps the phase that it had.
+// State is the state of a host in the lifecycle. It is never stored: it follows from the facts. Users see the host's phase, which has the same
+// words, with three exceptions. A Free host has the phase Registering, Available or Unavailable. A host in ReportedIn still has the phase Booting.
+// A Paused host keeps the phase that it had.
 type State string
 
 // The states of a host.
 const (
-	StateLeaving     State = "Deleting"
-	StatePaused      State = "Paused"
-	StateOrphaned    State = "Orphaned"
-	StateDetached    State = "Detached"
-	StateMaintenance State = "Maintenance"
-	StateExternal    State = "ExternallyProvisioned"
-	StateReleasing   State = "Releasing"
-	StateCleaning    State = "Cleaning"
-	StateQuarantined State = "Quarantined"
-	StateFree        State = "Free"
-	StateLost        State = "StateLost"
-	StatePowerHold        State = "PowerHold"
-	StateProvisioned State = "Provisioned"
-	StateBootFailed  State = "BootFailed"
-	StateReported    State = "Reported"
-	StateBooting     State = "Booting"
-	StateWaiting     State = "Claimed"
-	StateBootUnknown State = "BootUnknown"
+	StateDeleting              State = "Deleting"
+	StatePaused                State = "Paused"
+	StateOrphaned              State = "Orphaned"
+	StateDetached              State = "Detached"
+	StateMaintenance           State = "Maintenance"
+	StateExternallyProvisioned State = "ExternallyProvisioned"
+	StateReleasing             State = "Releasing"
+	StateCleaning              State = "Cleaning"
+	StateQuarantined           State = "Quarantined"
+	StateFree                  State = "Free"
+	StateLost                  State = "StateLost"
+	StatePowerHold             State = "PowerHold"
+	StateProvisioned           State = "Provisioned"
+	StateBootFailed            State = "BootFailed"
+	StateReportedIn            State = "ReportedIn"
+	StateBooting               State = "Booting"
+	StateClaimed               State = "Claimed"
+	StateBootUnknown           State = "BootUnknown"
 )
 
-// transition is a line of the lifecycle: in this state, when that holds, do this.
+// transition is a row of the lifecycle: when the condition is true, the host is in this state, and do returns its next step.
 type transition struct {
 	state State
 	when  func(View) bool
 	do    func(View, Settings) Step
 }
 
-// table is the whole lifecycle. The first line that holds decides, so the lines that protect a host stand above those that
-// do something with it.
+// table is the whole lifecycle. The first row whose condition is true decides, so the rows that protect a host precede those that act on it.
 var table = []transition{
-	{StateLeaving, func(v View) bool { return v.Deleting && v.DeletedForMove }, forget},
-	{StateLeaving, func(v View) bool { return v.Deleting && v.Detached != "" }, forget},
-	{StatePaused, paused, rest},
-	{StateLeaving, func(v View) bool { return v.Deleting && !v.Claimed() }, leave},
-	{StateLeaving, View.abandoned, forget},
-	{StateDetached, func(v View) bool { return v.Detached != "" }, detach},
-	{StateReleasing, View.letGo, releaseUnfenced},
-	{StateOrphaned, orphaned, orphan},
-	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, maintain},
-	{StateExternal, func(v View) bool { return v.Spec.ExternallyProvisioned && !v.releasing() }, watch},
+	{StateDeleting, func(v View) bool { return v.Deleting && v.DeletedForMove }, forget},
+	{StateDeleting, func(v View) bool { return v.Deleting && v.Detached != "" }, forget},
+	{StatePaused, isPaused, stayPaused},
+	{StateDeleting, func(v View) bool { return v.Deleting && !v.Claimed() }, deleteUnclaimed},
+	{StateDeleting, View.abandoned, forget},
+	{StateDetached, func(v View) bool { return v.Detached != "" }, stayDetached},
+	{StateReleasing, View.unfencedReleaseDue, releaseUnfenced},
+	{StateOrphaned, isOrphaned, stayOrphaned},
+	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, stayInMaintenance},
+	{StateExternallyProvisioned, func(v View) bool { return v.Spec.ExternallyProvisioned && !v.releasing() }, stayExternallyProvisioned},
 	{StateCleaning, func(v View) bool {
 		return v.releasing() && !v.Spec.ExternallyProvisioned && v.Spec.CleaningStartedAt != nil
-	}, clean},
-	{StateReleasing, View.releasing, release},
-	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, quarantine},
-	{StateFree, func(v View) bool { return !v.Claimed() }, offer},
-	{StateBootUnknown, View.bootUnknown, leaveUnknown},
-	{StateLost, func(v View) bool { return v.Provisioned() && v.lost() }, lose},
-	{StatePowerHold, View.held, hold},
-	{StateProvisioned, View.Provisioned, run},
-	{StateBootFailed, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.Failure != nil }, stayFailed},
-	{StateReported, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitMachine},
-	{StateBooting, View.booting, boot},
-	{StateWaiting, func(View) bool { return true }, prepare},
+	}, cleanHost},
+	{StateReleasing, View.releasing, releaseHost},
+	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, stayQuarantined},
+	{StateFree, func(v View) bool { return !v.Claimed() }, offerHost},
+	{StateBootUnknown, View.bootUnknown, stayBootUnknown},
+	{StateLost, func(v View) bool { return v.Provisioned() && v.stateLost() }, recordStateLoss},
+	{StatePowerHold, View.powerHoldActive, applyPowerHold},
+	{StateProvisioned, View.Provisioned, stayProvisioned},
+	{StateBootFailed, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.Failure != nil }, stayBootFailed},
+	{StateReportedIn, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitProviderID},
+	{StateBooting, View.booting, bootHost},
+	{StateClaimed, func(View) bool { return true }, prepareBoot},
 }
 
-// unblocked are the states in which a host that does not boot lets a move go on before anything else. The states of a claimed host choose the
-// moment by themselves. Paused is among them: a move that waits has paused the Cluster, so it would wait for ever.
-var unblocked = []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternal, StateQuarantined, StateFree}
+// moveAllowedStates are the states in which a host that does not boot allows a move before it does anything else. The states of a claimed host
+// choose that moment themselves. Paused is in the list because a waiting move has paused the Cluster, and would otherwise wait forever.
+var moveAllowedStates = []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateFree}
 
-// powerless are the states in which nobody can ask for a power cycle, nor for the power. Such a wish is dropped there: it must not take effect
-// weeks later, when nobody remembers that it was meant.
-var powerless = []State{
-	StateExternal, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateBooting, StateWaiting,
+// powerRequestsDroppedStates are the states in which a request for a power cycle or a power-on cannot be met. The request is dropped there, so that
+// it does not take effect weeks later, when nobody remembers it.
+var powerRequestsDroppedStates = []State{
+	StateExternallyProvisioned, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn,
+	StateBooting, StateClaimed,
 }
 
-// Untouched is true for a state in which nothing is written to the host's spec or to its boot, and not even an annotation is taken away.
-func (s State) Untouched() bool { return s == StateLeaving || s == StatePaused || s == StateDetached }
+// ReadOnly is true for a state in which the provider writes neither the host's spec nor its boot, and removes no annotation.
+func (s State) ReadOnly() bool { return s == StateDeleting || s == StatePaused || s == StateDetached }
 
-// StateOf returns where the host stands.
+// StateOf returns the state of the host.
 func StateOf(v View) State { return transitionFor(v).state }
 
 // Next returns what to do next with the host.
 func Next(v View, s Settings) Step {
-	v = v.withoutForeign()
-	line := transitionFor(v)
-	step := line.do(v, s)
-	step.State = line.state
-	step.Message += v.deletionWaits(line.state)
+	v = v.withoutForeignServer()
+	row := transitionFor(v)
+	step := row.do(v, s)
+	step.State = row.state
+	step.Message += v.machineDeletionNote(row.state)
 	switch once := v.PowerRequests.Once(); {
-	case v.MoveBlocked && slices.Contains(unblocked, line.state):
+	case v.MoveBlocked && slices.Contains(moveAllowedStates, row.state):
 		step = v.allowMove(step, s)
-	case v.unfencedEarly() && !line.state.Untouched():
+	case v.unfencedReleaseTooEarly() && !row.state.ReadOnly():
 		step.Action, step.Drop = DropRequests, []string{v1alpha1.ReleaseUnfencedAnnotation}
-	case line.state == StateLost && step.Action == RecordBoot: // what was read off may be forgotten
-	case len(once) > 0 && step.Action != Release && slices.Contains(powerless, line.state):
+	case row.state == StateLost && step.Action == RecordBoot: // the loss is recorded first: a restart forgets the readings that show it
+	case len(once) > 0 && step.Action != Release && slices.Contains(powerRequestsDroppedStates, row.state):
 		step.Action, step.Drop = DropRequests, once
 	}
 	step = v.inspectFirst(step)
-	if (v.BMCTakenBy != "" || v.NotPermitted != "") && step.Again.IsZero() {
-		step.Again = v.Now.Add(s.PollInterval) // what becomes of the other host is not always an event of this one
+	if (v.BMCTakenBy != "" || v.NotPermitted != "") && step.RequeueAt.IsZero() {
+		step.RequeueAt = v.Now.Add(s.PollInterval) // a change of the other host does not always enqueue this one
 	}
 	if step.Action == Release {
-		step = v.voidFirst(step)
+		step = v.voidBootFirst(step)
 	}
-	step = v.spareOwnServer(step, s)
+	step = v.protectOwnServer(step, s)
 	step.Action = cmp.Or(step.Action, Nothing)
 	return step
 }
 
-// inspectFirst lets a step command the BMC only after the inventory was read: the BMC's address may have been changed to that of another server.
+// inspectFirst replaces a command to the BMC by a read of the inventory if that was not read yet: somebody may have changed the BMC's address to
+// that of another server.
 func (v View) inspectFirst(step Step) Step {
 	switch {
 	case !step.Action.Commands() || v.BMC.Inspected:
 	case v.bmcBlocked():
-		step.Action, step.Reason, step.Message, step.Again = Nothing, v1alpha1.ReasonWaitingForBMC, waitingForBMC(v), v.BMC.Problem.RetryAt
+		step.Action, step.Reason, step.Message, step.RequeueAt = Nothing, v1alpha1.ReasonWaitingForBMC, waitingForBMC(v), v.BMC.Problem.RetryAt
 	default:
 		step.Action = Inspect
 	}
 	return step
 }
 
-// allowMove lets a move go on. A boot in flight that nobody drives now, as in maintenance, may still end well: it keeps the move waiting until its
-// deadline, and no longer.
+// allowMove allows a move. A boot in flight may still succeed even if the provider does not drive it now, as in maintenance. So it blocks the move
+// until its deadline, and no longer.
 func (v View) allowMove(step Step, s Settings) Step {
 	if v.InFlight() {
 		if deadline := v.Deadline(s); v.Now.Before(deadline) {
-			if step.Again.IsZero() || deadline.Before(step.Again) {
-				step.Again = deadline
+			if step.RequeueAt.IsZero() || deadline.Before(step.RequeueAt) {
+				step.RequeueAt = deadline
 			}
 			return step
 		}
@@ -144,25 +146,25 @@ func (v View) allowMove(step Step, s Settings) Step {
 }
 
 func transitionFor(v View) transition {
-	for _, line := range table {
-		if line.when(v) {
-			return line
+	for _, row := range table {
+		if row.when(v) {
+			return row
 		}
 	}
-	panic("lifecycle: the table's last line holds always")
+	panic("lifecycle: the condition of the table's last row is always true")
 }
 
-// paused is true when a person, or `clusterctl move`, wants the host left alone. A machine that a move deletes lives on
-// elsewhere, and so does its claim.
-func paused(v View) bool {
+// isPaused is true when a user, or `clusterctl move`, paused the host, its machine or their Cluster, and no boot is in flight. A machine that a move
+// deletes continues in the other cluster, and so does its claim.
+func isPaused(v View) bool {
 	if c := v.Consumer; v.InFlight() && c != nil && c.Found && c.ClusterFound && !c.Deleting {
 		return false
 	}
 	return v.Paused || v.Consumer != nil && (v.Consumer.Paused || v.Consumer.DeletedForMove)
 }
 
-// orphaned is true when it is not known what the machine that has the host wants of it.
-func orphaned(v View) bool {
+// isOrphaned is true when the machine that has the host, or its Cluster, does not exist, or the machine has the provider ID of another claim.
+func isOrphaned(v View) bool {
 	if !v.Claimed() {
 		return false
 	}
@@ -174,30 +176,31 @@ func (v View) releasing() bool {
 	return v.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.Deleting
 }
 
-// abandoned is true when a host goes with its whole namespace, and what its release needs went first: the machine, its Cluster, or the Secret of
-// its BMC. Nobody is left who could be asked, and nobody who could claim the server.
+// abandoned is true when a host is deleted with its whole namespace, and an object that its release needs was deleted first: the machine, its
+// Cluster, or the Secret of its BMC. No object is left that says what to do, and no machine that could claim the server.
 func (v View) abandoned() bool {
-	return v.Deleting && v.NamespaceDeleting && (orphaned(v) || v.secretGone())
+	return v.Deleting && v.NamespaceDeleting && (isOrphaned(v) || v.secretMissing())
 }
 
-func (v View) secretGone() bool {
-	return v.BMC.Problem != nil && slices.Contains(secretProblems, v.BMC.Problem.Reason)
+func (v View) secretMissing() bool {
+	return v.BMC.Problem != nil && slices.Contains(secretProblemReasons, v.BMC.Problem.Reason)
 }
 
-// secretProblems are why a BMC is not asked because of its Secret.
-var secretProblems = []string{v1alpha1.ReasonCredentialsMissing, v1alpha1.ReasonCredentialsNotLabeled, v1alpha1.ReasonCredentialsNotForBMC}
+// secretProblemReasons are the reasons for which a BMC is not queried because of its Secret.
+var secretProblemReasons = []string{v1alpha1.ReasonCredentialsMissing, v1alpha1.ReasonCredentialsNotLabeled, v1alpha1.ReasonCredentialsNotForBMC}
 
 func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.PhaseDeleting} }
 
-func detach(v View, _ Settings) Step {
+func stayDetached(v View, _ Settings) Step {
 	return Step{
 		Phase: v1alpha1.PhaseDetached, Reason: v1alpha1.ReasonDetached,
-		Message: fmt.Sprintf("Detached: %s. Nothing is done to the server, and its BMC is not asked, until the annotation %s is removed", v.Detached, v1alpha1.DetachedAnnotation),
+		Message: fmt.Sprintf("Detached: %s. The provider sends nothing to the server or its BMC until the annotation %s is removed",
+			v.Detached, v1alpha1.DetachedAnnotation),
 	}
 }
 
-// rest leaves a host alone that is paused, and says what ends that.
-func rest(v View, _ Settings) Step {
+// stayPaused does nothing with a paused host, and says how to resume it.
+func stayPaused(v View, _ Settings) Step {
 	step := Step{Reason: v1alpha1.ReasonPaused, Message: "The host is paused: nothing is done until its annotation cluster.x-k8s.io/paused is removed"}
 	switch {
 	case v.Paused:
@@ -210,66 +213,66 @@ func rest(v View, _ Settings) Step {
 	return step
 }
 
-func orphan(v View, s Settings) Step {
+func stayOrphaned(v View, s Settings) Step {
 	name := v.Spec.ConsumerRef.Name
 	step := Step{Phase: v1alpha1.PhaseOrphaned, Reason: v1alpha1.ReasonConsumerNotFound}
 	switch c := v.Consumer; {
 	case c == nil || !c.Found:
-		step.Message = fmt.Sprintf("BareMetalMachine %q, which spec.consumerRef names, is not there: nothing is done to the host", name)
+		step.Message = fmt.Sprintf("BareMetalMachine %q, which spec.consumerRef names, does not exist: nothing is done to the host", name)
 	case !c.ClusterFound:
 		step.Reason = v1alpha1.ReasonClusterNotFound
-		step.Message = fmt.Sprintf("The Cluster of BareMetalMachine %q is not there: nothing is done to the host", name)
+		step.Message = fmt.Sprintf("The Cluster of BareMetalMachine %q does not exist: nothing is done to the host", name)
 	default:
 		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID %q of another claim: nothing is done to the host", name, c.ProviderID)
 	}
 	if v.Deleting {
-		step.Again = v.Now.Add(s.PollInterval) // its namespace may be deleted too, which is not watched
+		step.RequeueAt = v.Now.Add(s.PollInterval) // the namespace may be deleted too, and namespaces are not watched
 	}
-	step.Message += fmt.Sprintf(". If the machine will not come back, the annotation %s=\"who and why\" lets the host go as it is, into quarantine",
+	step.Message += fmt.Sprintf(". If the machine will not come back, the annotation %s=\"who and why\" releases the host without a power-off, into quarantine",
 		v1alpha1.ReleaseUnfencedAnnotation)
 	return step
 }
 
-func maintain(v View, s Settings) Step {
-	step := look(v, s)
+func stayInMaintenance(v View, s Settings) Step {
+	step := pollBMC(v, s)
 	step.Phase, step.Reason = v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance
 	step.Message = "In maintenance: " + v.Spec.Maintenance.Reason
 	return step
 }
 
-func watch(v View, s Settings) Step {
-	step := look(v, s)
+func stayExternallyProvisioned(v View, s Settings) Step {
+	step := pollBMC(v, s)
 	step.Phase, step.Reason = v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned
-	step.Message = "Something else runs the server: it gets no power or boot command"
+	step.Message = "Something other than this provider runs the server: it gets no power or boot command"
 	return step
 }
 
-func quarantine(v View, s Settings) Step {
-	step := look(v, s)
+func stayQuarantined(v View, s Settings) Step {
+	step := pollBMC(v, s)
 	step.Phase, step.Reason = v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined
 	step.Message = strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Spec.Quarantine.Reason, v.Spec.Quarantine.Message), ": ") +
-		". Remove spec.quarantine when the server is well again"
+		". Remove spec.quarantine when the server works again"
 	return step
 }
 
-// look reads what the BMC tells, and does nothing else.
-func look(v View, s Settings) Step {
-	step, wait := ask(v, s, s.PollInterval)
+// pollBMC reads the power and the inventory when they are due, and does nothing else.
+func pollBMC(v View, s Settings) Step {
+	step, wait := refreshBMC(v, s, s.PollInterval)
 	switch {
 	case wait:
 	case v.inspectionDue(s):
 		step = Step{Action: Inspect}
 	default:
-		step.Again = v.BMC.PowerAt.Add(s.PollInterval)
+		step.RequeueAt = v.BMC.PowerAt.Add(s.PollInterval)
 	}
 	return step
 }
 
-// first returns the step that asks the BMC, or waits for it, where that must come first, and otherwise the one that follows from what is
-// known. That the BMC is asked is news only while nothing is known that would do: else a host that waits would tell of every
-// look at its power. unknown is what people are told then, with what ask says.
-func first(v View, s Settings, maxAge time.Duration, unknown, known Step) Step {
-	step, wait := ask(v, s, maxAge)
+// onceBMCKnown returns known, the step that follows from the facts, if the facts are fresh. Otherwise it returns the step that queries the BMC, or
+// waits for it. That step has the phase and the message of known while older readings are usable: the condition of a waiting host would otherwise
+// change with every read of the power. Without usable readings it has those of unknown, with the message of the query.
+func onceBMCKnown(v View, s Settings, maxAge time.Duration, unknown, known Step) Step {
+	step, wait := refreshBMC(v, s, maxAge)
 	switch {
 	case !wait:
 		return known
@@ -281,22 +284,22 @@ func first(v View, s Settings, maxAge time.Duration, unknown, known Step) Step {
 	return step
 }
 
-// ask returns the step that must come first because the BMC has to be asked or waited for, and whether there is one.
-func ask(v View, s Settings, maxAge time.Duration) (Step, bool) {
+// refreshBMC returns the step that queries the BMC or waits for it, and whether such a step must come first.
+func refreshBMC(v View, s Settings, maxAge time.Duration) (Step, bool) {
 	switch {
 	case v.BMC.Busy:
 		return Step{Message: "Waiting for the BMC's answer"}, true
 	case v.bmcBlocked():
-		return Step{Reason: v1alpha1.ReasonWaitingForBMC, Message: waitingForBMC(v), Again: v.BMC.Problem.RetryAt}, true
+		return Step{Reason: v1alpha1.ReasonWaitingForBMC, Message: waitingForBMC(v), RequeueAt: v.BMC.Problem.RetryAt}, true
 	case v.RetryNow:
-		// Whatever is wrong, the inventory, which ends with a look at the power, tells whether it is over.
-		return Step{Action: Inspect, Message: "Asking the BMC, as the annotation wants it"}, true
+		// A read of the inventory ends with a read of the power, so it shows whether any problem is over.
+		return Step{Action: Inspect, Message: "Querying the BMC, as the annotation " + v1alpha1.RetryBMCAnnotation + " requests"}, true
 	case !v.BMC.Inspected:
 		return Step{Action: Inspect, Message: "Reading the inventory"}, true
 	case !v.powerKnown(maxAge):
-		// Right after a command the power state is read slowly enough not to flood the BMC.
+		// Right after a command the power state is read at most this often, so that the BMC is not flooded.
 		if due := v.BMC.PowerAt.Add(s.ActiveInterval / 5); v.BMC.Power != "" && v.Now.Before(due) {
-			return Step{Message: "Reading the power state", Again: due}, true
+			return Step{Message: "Reading the power state", RequeueAt: due}, true
 		}
 		return Step{Action: ReadPower, Message: "Reading the power state"}, true
 	default:

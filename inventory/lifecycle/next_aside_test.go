@@ -6,10 +6,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// nextAside are hosts of which hands are kept off.
+// nextAside are hosts with which the provider does nothing.
 var nextAside = map[string]nextCase{
-	"a move takes the host away": {claimedView(func(v *View) { v.Deleting, v.DeletedForMove = true, true }), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
-	"a free host is deleted":     {freeView(func(v *View) { v.Deleting = true }), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
+	"a move takes the host away": {claimedView(func(v *View) { v.Deleting, v.DeletedForMove = true, true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
+	"a free host is deleted":     {freeView(func(v *View) { v.Deleting = true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"a paused host is not deleted": {
 		freeView(func(v *View) { v.Deleting, v.Paused = true, true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
 	},
@@ -48,28 +48,28 @@ var nextAside = map[string]nextCase{
 	"maintenance":                 {freeView(maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
 	"maintenance stops a boot":    {bootingView(maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
 	"maintenance stops a release": {claimedView(maintenance, deleting, poweredOn), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
-	"externally provisioned":      {freeView(external, poweredOn), StateExternal, Nothing, v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned},
+	"externally provisioned":      {freeView(external, poweredOn), StateExternallyProvisioned, Nothing, v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned},
 	"paused before the boot counts": {
 		bootingView(uncounted, moveFree, func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
 	},
-	"deleted while it boots, off":   {bootingView(nobodys, moveFree, beingDeleted), StateLeaving, RecordBoot, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
-	"deleted while it boots, on":    {bootingView(nobodys, moveFree, beingDeleted, poweredOn), StateLeaving, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
-	"deleted while it boots, void":  {bootingView(nobodys, moveFree, beingDeleted, poweredOn, voided), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
-	"detached while it boots":       {bootingView(nobodys, moveFree, beingDeleted, poweredOn, detached), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
-	"its namespace goes, no Secret": {bootingView(nobodys, namespaceGone, poweredOn, noSecret), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
-	"detached, let go":              {claimedView(provisioned, poweredOn, letGo, func(v *View) { v.Detached = "anna" }), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
+	"deleted while it boots, off":   {bootingView(unclaimed, moveFree, beingDeleted), StateDeleting, RecordBoot, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
+	"deleted while it boots, on":    {bootingView(unclaimed, moveFree, beingDeleted, poweredOn), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
+	"deleted while it boots, void":  {bootingView(unclaimed, moveFree, beingDeleted, poweredOn, voided), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
+	"detached while it boots":       {bootingView(unclaimed, moveFree, beingDeleted, poweredOn, detached), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
+	"its namespace goes, no Secret": {bootingView(unclaimed, namespaceGone, poweredOn, noSecret), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
+	"detached, let go":              {claimedView(provisioned, poweredOn, releaseUnfencedRequested, func(v *View) { v.Detached = "anna" }), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
 	"detached":                      {claimedView(provisioned, poweredOn, detached), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
 	"detached and released":         {claimedView(provisioned, poweredOn, detached, deleting), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
-	"detached and deleted":          {claimedView(provisioned, poweredOn, detached, func(v *View) { v.Deleting = true }), StateLeaving, Forget, v1alpha1.PhaseDeleting, ""},
+	"detached and deleted":          {claimedView(provisioned, poweredOn, detached, func(v *View) { v.Deleting = true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"goes with its namespace, its Secret went first": {
-		claimedView(provisioned, poweredOn, deleting, noSecret, namespaceGone), StateLeaving, Forget, v1alpha1.PhaseDeleting, "",
+		claimedView(provisioned, poweredOn, deleting, noSecret, namespaceGone), StateDeleting, Forget, v1alpha1.PhaseDeleting, "",
 	},
 	"goes with its namespace, its machine went first": {
-		claimedView(poweredOn, namespaceGone, func(v *View) { v.Consumer.Found = false }), StateLeaving, Forget, v1alpha1.PhaseDeleting, "",
+		claimedView(poweredOn, namespaceGone, func(v *View) { v.Consumer.Found = false }), StateDeleting, Forget, v1alpha1.PhaseDeleting, "",
 	},
 	"a power cycle in maintenance": {claimedView(provisioned, poweredOn, cycle, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
-	"held, and in maintenance":     {claimedView(provisioned, poweredOn, heldHard, powerHoldSince, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
-	"held, and paused":             {claimedView(provisioned, poweredOn, heldHard, func(v *View) { v.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
+	"held, and in maintenance":     {claimedView(provisioned, poweredOn, forceHeld, powerHoldSince, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
+	"held, and paused":             {claimedView(provisioned, poweredOn, forceHeld, func(v *View) { v.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
 	"release: paused in mid-boot": {
 		bootingView(deleting, poweredOn, func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
 	},

@@ -8,7 +8,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// nextBooting are hosts whose boot is under way, failed, or not known.
+// nextBooting are hosts whose boot is in flight, failed or unknown.
 var nextBooting = map[string]nextCase{
 	"a boot under way for a Machine that is about to go": {
 		bootingView(netbootSet, ownerDeleting), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
@@ -72,7 +72,7 @@ var nextBooting = map[string]nextCase{
 	"the record is missing":                {bootingView(noRecord), StateBootUnknown, AllowMove, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
 	"the record is missing, no move waits": {bootingView(noRecord, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
 	"the record is older than the host":    {bootingView(oldRecord, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
-	"the record is another claim's":        {bootingView(othersRecord, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
+	"the record is another claim's":        {bootingView(recordOfOtherClaim, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
 	"the record is void":                   {bootingView(voided, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
 	"the claim has no ID":                  {claimedView(noClaimID), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
 	"the record is missing, from memory":   {bootingView(noRecord, moveFree, provisioned, ephemeral), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
@@ -119,7 +119,7 @@ var nextBooting = map[string]nextCase{
 	"booting: an override that did its work, status lost": {
 		bootingView(poweredOn, overrideSet, seeded), StateBooting, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
 	},
-	"held, and booting":                      {bootingView(heldHard, netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"held, and booting":                      {bootingView(forceHeld, netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting, inspected yesterday":           {bootingView(inspected(24 * time.Hour)), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: off after the seed, read once": {bootingView(ephemeral, seeded, justOff), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: the next attempt waits for the end of a pause": {

@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// nextFree are hosts that nobody has.
+// nextFree are unclaimed hosts.
 var nextFree = map[string]nextCase{
 	"quarantined, and a move waits": {
 		freeView(func(v *View) { v.MoveBlocked, v.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"} }),
@@ -31,20 +31,20 @@ var nextFree = map[string]nextCase{
 	"free without a record":                   {freeView(noRecord), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free with an older record":               {freeView(func(v *View) { v.Spec.Boots = 2 }), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free, its record is deleted":             {freeView(bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"free, and something else keeps its boot": {freeView(bootDeleting, func(v *View) { v.BootHeld = true }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
+	"free, and something else keeps its boot": {freeView(bootDeleting, func(v *View) { v.BootHasForeignFinalizer = true }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
 	"free, and its boot is deleted while its machine waits": {
-		bootingView(nobodys, moveFree, bootMachineWaits, bootDeleting), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown,
+		bootingView(unclaimed, moveFree, bootMachinePending, bootDeleting), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown,
 	},
-	"free, and a boot is not void":    {bootingView(nobodys, moveFree), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
+	"free, and a boot is not void":    {bootingView(unclaimed, moveFree), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
 	"a power cycle of a free host":    {freeView(cycle), StateFree, DropRequests, v1alpha1.PhaseAvailable, ""},
-	"held, and free":                  {freeView(heldHard), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"held, and free":                  {freeView(forceHeld), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"free, inspected yesterday":       {freeView(inspected(24 * time.Hour)), StateFree, Inspect, v1alpha1.PhaseAvailable, ""},
-	"free, incapable ten minutes ago": {freeView(lacking, inspected(10*time.Minute)), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free, incapable ten minutes ago": {freeView(missingCapability, inspected(10*time.Minute)), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"the Secret is missing, and a person wants the BMC asked": {
-		freeView(noSecret, askNow), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+		freeView(noSecret, retryNow), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
 	},
-	"free, and the BMC cannot boot it": {freeView(lacking), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free, and the BMC cannot boot it": {freeView(missingCapability), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"the BMC is down, and a person wants it asked": {
-		freeView(bmcDown, askNow), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+		freeView(bmcDown, retryNow), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
 	},
 }

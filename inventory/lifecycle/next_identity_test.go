@@ -13,26 +13,26 @@ func replaced(v *View)      { v.Replaced, v.BMC.InspectedAt = "another server", 
 func bmcTaken(v *View)      { v.BMCTakenBy = "host h" }
 func hardwareTaken(v *View) { v.HardwareTakenBy, v.BMC.InspectedAt = "host h", v.Now.Add(-time.Minute) }
 
-// nextIdentity are hosts whose BMC may not be that of their server. What it reports is as if it were not known.
+// nextIdentity are hosts whose BMC may belong to another server. Its readings are ignored.
 var nextIdentity = map[string]nextCase{
 	"free, another server":                {freeView(replaced), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free, another server, to be off":     {freeView(replaced, poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free, another host's board":          {freeView(hardwareTaken), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"another server is looked at again":   {freeView(replaced, inspected(10*time.Minute)), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"another host's BMC is not looked at": {freeView(bmcTaken, inspected(10*time.Minute)), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"claimed, another server":             {claimedView(replaced), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
-	"claimed, another host's board":       {claimedView(hardwareTaken), StateWaiting, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
+	"claimed, another server":             {claimedView(replaced), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
+	"claimed, another host's board":       {claimedView(hardwareTaken), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForBMC},
 	"releasing, another server":           {claimedView(provisioned, deleting, replaced), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
 	"releasing, another host's BMC":       {claimedView(provisioned, deleting, bmcTaken), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
 	"releasing, another host's board":     {claimedView(provisioned, deleting, hardwareTaken), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
-	"reported, and never inspected":       {bootingView(poweredOn, reported, overrideSet, func(v *View) { v.BMC.Inspected = false }), StateReported, Inspect, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
-	"reported, from another server":       {bootingView(poweredOn, reported, overrideSet, replaced), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
-	"force-released, another server":      {bootingView(deleting, letGo, replaced), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+	"reported, and never inspected":       {bootingView(poweredOn, reported, overrideSet, func(v *View) { v.BMC.Inspected = false }), StateReportedIn, Inspect, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported, from another server":       {bootingView(poweredOn, reported, overrideSet, replaced), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"force-released, another server":      {bootingView(deleting, releaseUnfencedRequested, replaced), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"in memory, another server is off":    {claimedView(provisioned, ephemeral, replaced), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
-	"held, another server is off":         {claimedView(provisioned, heldHard, replaced), StatePowerHold, RecordHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
+	"held, another server is off":         {claimedView(provisioned, forceHeld, replaced), StatePowerHold, RecordPowerHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 }
 
-// TestConflictAndProblem: of several conflicts the condition of the BMC has the reason and the message of one.
+// TestConflictAndProblem: of several conflicts, the condition of the BMC has the reason and the message of one.
 func TestConflictAndProblem(t *testing.T) {
 	for name, c := range map[string]struct {
 		view            View
@@ -40,7 +40,7 @@ func TestConflictAndProblem(t *testing.T) {
 	}{
 		"MAC address alone":        {freeView(func(v *View) { v.MACTakenBy = "host m" }), "", ""},
 		"board and MAC address":    {freeView(hardwareTaken, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonHardwareConflict, "the serial number of host h"},
-		"BMC and MAC address":      {freeView(bmcTaken, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonBMCConflict, "is that of host h"},
+		"BMC and MAC address":      {freeView(bmcTaken, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonBMCConflict, "is already that of host h"},
 		"replaced and MAC address": {freeView(replaced, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonServerReplaced, "another server"},
 		"not permitted, and all":   {freeView(replaced, bmcTaken, func(v *View) { v.NotPermitted = "not permitted" }), v1alpha1.ReasonNotPermitted, "not permitted"},
 	} {

@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// nextReleasing are hosts that are given back.
+// nextReleasing are hosts that are being released.
 var nextReleasing = map[string]nextCase{
 	"externally provisioned is released running": {
 		claimedView(external, poweredOn, deleting), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
@@ -14,14 +14,14 @@ var nextReleasing = map[string]nextCase{
 	"the record is missing, released": {bootingView(noRecord, deleting), StateReleasing, RecordCleaning, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"clean, and the boot is not void": {bootingView(deleting, cleaning, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
 	"clean, and the boot is that of a machine that waits": {
-		bootingView(deleting, cleaning, cleaned, othersRecord, bootMachineWaits), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+		bootingView(deleting, cleaning, cleaned, recordOfOtherClaim, bootMachinePending), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},
 	"force-released, and the machine waits without its Cluster": {
-		bootingView(letGo, seeded, bootMachineWaits, func(v *View) { v.Consumer.ClusterFound = false }), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+		bootingView(releaseUnfencedRequested, seeded, bootMachinePending, func(v *View) { v.Consumer.ClusterFound = false }), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
 	},
 	"clean, and the boot is void": {bootingView(deleting, cleaning, cleaned, voided), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
 	"force-released, the boot is not void": {
-		bootingView(deleting, letGo), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+		bootingView(deleting, releaseUnfencedRequested), StateReleasing, RecordBoot, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
 	},
 	"release: shut down":                {claimedView(provisioned, poweredOn, deleting), StateReleasing, ShutDown, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"release: shutting down":            {claimedView(provisioned, poweredOn, deleting, commanded(CommandShutDown, 10*time.Second)), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
@@ -57,15 +57,15 @@ var nextReleasing = map[string]nextCase{
 		claimedView(provisioned, deleting, cleaning, poweredOn), StateCleaning, RecordCleaning, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},
 	"release: cleaning, BMC down": {claimedView(provisioned, deleting, cleaning, bmcDown), StateCleaning, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonWaitingForBMC},
-	"release: let go":             {claimedView(provisioned, deleting, poweredOn, bmcDown, letGo), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-	"orphaned: let go":            {claimedView(poweredOn, letGo, func(v *View) { v.Consumer.Found = false }), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-	"release: overdue":            {claimedView(provisioned, deleting, poweredOn, bmcDown, waitsAnHour), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+	"release: let go":             {claimedView(provisioned, deleting, poweredOn, bmcDown, releaseUnfencedRequested), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+	"orphaned: let go":            {claimedView(poweredOn, releaseUnfencedRequested, func(v *View) { v.Consumer.Found = false }), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+	"release: overdue":            {claimedView(provisioned, deleting, poweredOn, bmcDown, releaseDeadlinePassed), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"release: not overdue": {
-		claimedView(provisioned, deleting, poweredOn, bmcDown, waitsAnHour, func(v *View) { v.Consumer.DeletingSince = noon }), StateReleasing, Nothing,
+		claimedView(provisioned, deleting, poweredOn, bmcDown, releaseDeadlinePassed, func(v *View) { v.Consumer.DeletingSince = noon }), StateReleasing, Nothing,
 		v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC,
 	},
 	"goes with its namespace":        {claimedView(provisioned, poweredOn, deleting, namespaceGone), StateReleasing, ShutDown, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-	"held, and released":             {claimedView(provisioned, deleting, heldHard, heldOff, cleaning, cleaned), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+	"held, and released":             {claimedView(provisioned, deleting, forceHeld, powerHeldOff, cleaning, cleaned), StateCleaning, Release, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
 	"releasing, inspected yesterday": {claimedView(deleting, inspected(24*time.Hour)), StateReleasing, RecordCleaning, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"release: BMC down":              {claimedView(provisioned, deleting, bmcDown), StateReleasing, Nothing, v1alpha1.PhaseReleasing, v1alpha1.ReasonWaitingForBMC},
 }

@@ -12,8 +12,8 @@ import (
 var nextRunning = map[string]nextCase{
 	"quarantined and claimed runs":     {claimedView(quarantined, provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"the record is missing, installed": {bootingView(noRecord, moveFree, provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
-	"reported in lets a move go on":    {bootingView(poweredOn, func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} }), StateReported, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
-	"reported in":                      {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported in lets a move go on":    {bootingView(poweredOn, func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} }), StateReportedIn, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported in":                      {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
 	"provisioned":                      {claimedView(provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"provisioned lets a move go on":    {bootingView(provisioned, poweredOn), StateProvisioned, AllowMove, v1alpha1.PhaseProvisioned, ""},
 	"provisioned, everything unknown":  {claimedView(provisioned, func(v *View) { v.BMC = BMC{} }), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
@@ -40,20 +40,20 @@ var nextRunning = map[string]nextCase{
 	"the Node is lost, and firmware did not ask": {
 		bootingView(provisioned, ephemeral, poweredOn, reported, nodeLost), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
 	},
-	"not released, let go":        {claimedView(provisioned, poweredOn, letGo), StateProvisioned, DropRequests, v1alpha1.PhaseProvisioned, ""},
-	"about to be deleted, let go": {claimedView(provisioned, poweredOn, letGo, func(v *View) { v.Consumer.OwnerDeleting = true }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"not released, let go":        {claimedView(provisioned, poweredOn, releaseUnfencedRequested), StateProvisioned, DropRequests, v1alpha1.PhaseProvisioned, ""},
+	"about to be deleted, let go": {claimedView(provisioned, poweredOn, releaseUnfencedRequested, func(v *View) { v.Consumer.OwnerDeleting = true }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"reported in, an override stands": {
-		bootingView(poweredOn, overrideSet, reported), StateReported, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
+		bootingView(poweredOn, overrideSet, reported), StateReportedIn, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
 	},
 	"reported in, an override stands, and a move waits meanwhile": {
-		bootingView(poweredOn, overrideSet, reported, func(v *View) { v.MoveBlocked, v.BMC.Busy = true, true }), StateReported, AllowMove,
+		bootingView(poweredOn, overrideSet, reported, func(v *View) { v.MoveBlocked, v.BMC.Busy = true, true }), StateReportedIn, AllowMove,
 		v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
 	},
 	"reported in, an override stands, BMC down": {
-		bootingView(poweredOn, overrideSet, reported, bmcDown), StateReported, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
+		bootingView(poweredOn, overrideSet, reported, bmcDown), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
 	},
 	"provisioned, an override stands":                {claimedView(provisioned, poweredOn, overrideSet), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
-	"held, and from memory":                          {claimedView(provisioned, ephemeral, heldBy, heldOff), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
+	"held, and from memory":                          {claimedView(provisioned, ephemeral, powerHeld, powerHeldOff), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
 	"provisioned, inspected yesterday":               {claimedView(provisioned, poweredOn, inspected(24*time.Hour)), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
-	"a person wants the BMC of a running host asked": {claimedView(provisioned, poweredOn, askNow), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
+	"a person wants the BMC of a running host asked": {claimedView(provisioned, poweredOn, retryNow), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
 }

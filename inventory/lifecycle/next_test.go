@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// freeView is a verified, powered-off host that nobody has. The tests change what they are about.
+// freeView is a verified, powered-off, unclaimed host. Each test changes the facts that it is about.
 func freeView(changes ...func(*View)) View {
 	v := View{
 		Now: noon, Namespace: "dc", Name: "host-1",
@@ -27,7 +27,7 @@ func freeView(changes ...func(*View)) View {
 	return v
 }
 
-// claimedView is a host that a machine has, whose bootstrap data is there.
+// claimedView is a claimed host whose machine has bootstrap data.
 func claimedView(changes ...func(*View)) View {
 	v := freeView()
 	v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}
@@ -38,7 +38,7 @@ func claimedView(changes ...func(*View)) View {
 	return v
 }
 
-// clockSetBack puts what the spec records into the future.
+// clockSetBack puts the times in the spec into the future.
 func clockSetBack(v *View) {
 	later := metav1.NewTime(noon.Add(time.Hour))
 	v.Boot.StartedAt, v.Boot.PoweredOffAt = later, &later
@@ -54,58 +54,62 @@ func bootingView(changes ...func(*View)) View {
 	}}, changes...)...)
 }
 
-func poweredOn(v *View)        { v.BMC.Power = v1alpha1.PowerOn }
-func ephemeral(v *View)        { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
-func seeded(v *View)           { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
-func seededLongAgo(v *View)    { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
-func deleting(v *View)         { v.Consumer.Deleting = true }
-func ownerDeleting(v *View)    { v.Consumer.OwnerDeleting = true }
-func provisioned(v *View)      { v.Consumer.ProviderID = "baremetal://dc/host-1/m" }
-func netbootSet(v *View)       { v.BMC.NetworkBootSetAt = noon.Add(-10 * time.Second) }
-func maintenance(v *View)      { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }
-func external(v *View)         { v.Spec.ExternallyProvisioned = true }
-func quarantined(v *View)      { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} }
-func expired(v *View)          { v.Boot.StartedAt = metav1.NewTime(noon.Add(-31 * time.Minute)) }
-func notPoweredOff(v *View)    { v.Boot.PoweredOffAt = nil }
-func notPoweredOn(v *View)     { v.Boot.PoweredOnAt = nil }
-func uncounted(v *View)        { v.Spec.Boots, v.Boot.PoweredOnAt = 0, nil }
-func noRecord(v *View)         { v.Boot = nil }
-func oldRecord(v *View)        { v.Boot = &v1alpha1.BareMetalBootSpec{} }
-func othersRecord(v *View)     { v.Boot.ClaimID, v.Boot.MachineName = "claim-0", "m-0" }
-func voided(v *View)           { v.Boot.VoidedAt = &metav1.Time{Time: noon} }
-func nobodys(v *View)          { v.Spec.ConsumerRef, v.Consumer = nil, nil }
-func bootMachineWaits(v *View) { v.BootMachineWaits = true }
-func moveFree(v *View)         { v.MoveBlocked = false }
-func beingDeleted(v *View)     { v.Deleting = true }
-func bootDeleting(v *View)     { v.BootDeleting = true }
-func noClaimID(v *View)        { v.Spec.ConsumerRef.ClaimID = "" }
-func stale(v *View)            { v.BMC.PowerAt = noon.Add(-time.Hour) }
-func justOff(v *View)          { v.BMC.PowerSince = v.BMC.PowerAt }
-func cleaning(v *View)         { v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-5 * time.Second)} }
-func cleaned(v *View)          { v.BMC.CleanedAt = noon.Add(-time.Second) }
-func overrideSet(v *View)      { v.BMC.OverrideSet = true }
-func lacking(v *View)          { v.BMC.Missing, v.BMC.InspectedAt = []string{"BootPXE"}, noon.Add(-time.Minute) }
-func askNow(v *View)           { v.RetryNow = true }
-func reported(v *View)         { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }
-func scriptSeen(v *View)       { v.Furthest.Stage = v1alpha1.StageScript }
-func restarted(v *View)        { v.RestartedAt = noon.Add(time.Minute) }
-func nodeLost(v *View)         { v.NodeLostAt = noon.Add(2 * time.Minute) }
-func heldBy(v *View)           { v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}} }
-func heldHard(v *View)         { heldBy(v); v.Spec.PowerHolds[0].Force = true }
-func powerHoldSince(v *View)        { v.Spec.PowerHoldSince = &metav1.Time{Time: noon.Add(-time.Minute)} }
-func heldOff(v *View) {
+func poweredOn(v *View)          { v.BMC.Power = v1alpha1.PowerOn }
+func ephemeral(v *View)          { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
+func seeded(v *View)             { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
+func seededLongAgo(v *View)      { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
+func deleting(v *View)           { v.Consumer.Deleting = true }
+func ownerDeleting(v *View)      { v.Consumer.OwnerDeleting = true }
+func provisioned(v *View)        { v.Consumer.ProviderID = "baremetal://dc/host-1/m" }
+func netbootSet(v *View)         { v.BMC.NetworkBootSetAt = noon.Add(-10 * time.Second) }
+func maintenance(v *View)        { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }
+func external(v *View)           { v.Spec.ExternallyProvisioned = true }
+func quarantined(v *View)        { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} }
+func expired(v *View)            { v.Boot.StartedAt = metav1.NewTime(noon.Add(-31 * time.Minute)) }
+func notPoweredOff(v *View)      { v.Boot.PoweredOffAt = nil }
+func notPoweredOn(v *View)       { v.Boot.PoweredOnAt = nil }
+func uncounted(v *View)          { v.Spec.Boots, v.Boot.PoweredOnAt = 0, nil }
+func noRecord(v *View)           { v.Boot = nil }
+func oldRecord(v *View)          { v.Boot = &v1alpha1.BareMetalBootSpec{} }
+func recordOfOtherClaim(v *View) { v.Boot.ClaimID, v.Boot.MachineName = "claim-0", "m-0" }
+func voided(v *View)             { v.Boot.VoidedAt = &metav1.Time{Time: noon} }
+func unclaimed(v *View)          { v.Spec.ConsumerRef, v.Consumer = nil, nil }
+func bootMachinePending(v *View) { v.BootMachinePending = true }
+func moveFree(v *View)           { v.MoveBlocked = false }
+func beingDeleted(v *View)       { v.Deleting = true }
+func bootDeleting(v *View)       { v.BootDeleting = true }
+func noClaimID(v *View)          { v.Spec.ConsumerRef.ClaimID = "" }
+func stale(v *View)              { v.BMC.PowerAt = noon.Add(-time.Hour) }
+func justOff(v *View)            { v.BMC.PowerSince = v.BMC.PowerAt }
+func cleaning(v *View)           { v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-5 * time.Second)} }
+func cleaned(v *View)            { v.BMC.CleanedAt = noon.Add(-time.Second) }
+func overrideSet(v *View)        { v.BMC.OverrideSet = true }
+func missingCapability(v *View) {
+	v.BMC.Missing, v.BMC.InspectedAt = []string{"BootPXE"}, noon.Add(-time.Minute)
+}
+func retryNow(v *View)   { v.RetryNow = true }
+func reported(v *View)   { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }
+func scriptSeen(v *View) { v.Furthest.Stage = v1alpha1.StageScript }
+func restarted(v *View)  { v.RestartedAt = noon.Add(time.Minute) }
+func nodeLost(v *View)   { v.NodeLostAt = noon.Add(2 * time.Minute) }
+func powerHeld(v *View) {
+	v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}}
+}
+func forceHeld(v *View)      { powerHeld(v); v.Spec.PowerHolds[0].Force = true }
+func powerHoldSince(v *View) { v.Spec.PowerHoldSince = &metav1.Time{Time: noon.Add(-time.Minute)} }
+func powerHeldOff(v *View) {
 	powerHoldSince(v)
 	v.Spec.PowerHoldOffAt = &metav1.Time{Time: noon.Add(-30 * time.Second)}
 }
-func letGo(v *View)    { v.ReleaseUnfenced = "anna: burnt" }
-func detached(v *View) { v.Detached = "anna: moves racks" }
+func releaseUnfencedRequested(v *View) { v.ReleaseUnfenced = "anna: burnt" }
+func detached(v *View)                 { v.Detached = "anna: moves racks" }
 func cycle(v *View) {
 	v.PowerRequests = PowerRequests{Cycles: []string{"cycle/anna"}, All: []string{"cycle/anna"}}
 }
-func wantedOn(v *View) {
+func powerOnRequested(v *View) {
 	v.PowerRequests = PowerRequests{On: []string{"on/anna"}, All: []string{"on/anna"}}
 }
-func waitsAnHour(v *View) {
+func releaseDeadlinePassed(v *View) {
 	v.Spec.ReleaseUnfencedAfterSeconds, v.Consumer.DeletingSince = new(int32(3600)), noon.Add(-time.Hour)
 }
 func namespaceGone(v *View) { v.Deleting, v.NamespaceDeleting = true, true }
@@ -127,7 +131,7 @@ func commanded(c Command, ago time.Duration) func(*View) {
 	}
 }
 
-// nextCase is what is expected of Next.
+// nextCase is the expected result of Next.
 type nextCase struct {
 	view   View
 	state  State
@@ -139,7 +143,7 @@ type nextCase struct {
 func TestNext(t *testing.T) {
 	visited := map[State]bool{}
 	names := map[string]bool{}
-	for _, cases := range []map[string]nextCase{nextFree, nextAside, nextWaiting, nextBooting, nextRunning, nextHeld, nextReleasing, nextIdentity} {
+	for _, cases := range []map[string]nextCase{nextFree, nextAside, nextClaimed, nextBooting, nextRunning, nextPowerHold, nextReleasing, nextIdentity} {
 		for name, test := range cases {
 			if names[name] {
 				t.Errorf("two cases have the name %q", name)
@@ -163,10 +167,10 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestPartialInventory: an inventory for which time ran out is read again soon, and a whole one is not.
+// TestPartialInventory: an incomplete inventory is read again soon, a complete one is not.
 func TestPartialInventory(t *testing.T) {
 	s := Settings{InspectInterval: 24 * time.Hour}
-	for partial, want := range map[bool]time.Duration{true: partialInterval, false: s.InspectInterval} {
+	for partial, want := range map[bool]time.Duration{true: partialInspectInterval, false: s.InspectInterval} {
 		v := View{BMC: BMC{Inspected: true, InspectedAt: noon, Partial: partial}}
 		if got := v.nextInspection(s).Sub(noon); got != want {
 			t.Errorf("partial %t: it is read again after %s", partial, got)

@@ -26,7 +26,7 @@ var outOfService = map[string]func(*View){
 	"externallyProvisioned": external,
 }
 
-// isClaimed says whether a machine may claim a free host. The host controller sets Available as here.
+// isClaimed says whether a machine may claim an unclaimed host. It sets the condition Available as the host controller does.
 func isClaimed(v View) string {
 	host := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: v.Spec}
 	if v.Detached != "" {
@@ -45,12 +45,12 @@ func isClaimed(v View) string {
 	return "no"
 }
 
-// isPowered says whether the server gets a power command where somebody wants one: a free host by spec.power, and one that a machine has by a hold.
+// isPowered says whether the server gets a requested power command: by spec.power for an unclaimed host, by a power hold for a claimed one.
 func isPowered(way func(*View)) string {
 	commanded := func(v View) bool { return Next(v, DefaultSettings()).Action.Commands() }
 	free := commanded(freeView(func(v *View) { v.Spec.Power = v1alpha1.PowerOn }, way)) ||
 		commanded(freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }, way))
-	switch held := commanded(claimedView(provisioned, poweredOn, heldHard, powerHoldSince, way)); {
+	switch held := commanded(claimedView(provisioned, poweredOn, forceHeld, powerHoldSince, way)); {
 	case free && held:
 		return "yes"
 	case held:
@@ -60,7 +60,7 @@ func isPowered(way func(*View)) string {
 	}
 }
 
-// isReleased says what the deletion of the machine that has the host does to it.
+// isReleased says what the deletion of the machine does to its host.
 func isReleased(way func(*View)) string {
 	running := Next(claimedView(provisioned, poweredOn, deleting, way), DefaultSettings()).Action
 	clean := Next(claimedView(provisioned, deleting, cleaning, cleaned, way), DefaultSettings()).Action
@@ -74,7 +74,7 @@ func isReleased(way func(*View)) string {
 	}
 }
 
-// isDeleted says when the host object goes.
+// isDeleted says when the host object is removed.
 func isDeleted(way func(*View)) string {
 	goes := func(v View) bool {
 		v.Deleting = true
@@ -90,7 +90,7 @@ func isDeleted(way func(*View)) string {
 	}
 }
 
-// rows returns the rows of the table with the ways to take a host out of service, by the first cell.
+// rows returns the rows of the table with the ways to take a host out of service, by their first cell.
 func rows(text string) map[string][]string {
 	table := regexp.MustCompile(`(?m)^\| set on the host .*\n(\|.*(\n|$))+`).FindString(text)
 	found := map[string][]string{}
@@ -106,7 +106,7 @@ func rows(text string) map[string][]string {
 	return found
 }
 
-// TestOutOfService: the tables in the documentation of the CRD, which kubectl explain shows, and in docs/operations.md say what the lifecycle does.
+// TestOutOfService: the tables in the documentation of the CRD, which kubectl explain shows, and in docs/operations.md agree with the lifecycle.
 func TestOutOfService(t *testing.T) {
 	g := NewWithT(t)
 	nothing := func(*View) {}

@@ -11,13 +11,13 @@ import (
 
 func runsProvider(v *View) { v.RunsProvider = true }
 
-// TestOwnServer: whatever wants the server off on which the provider runs, it is left on, and people are told; unless a person wants it all the same.
+// TestOwnServer: the server that runs the provider is not switched off, and its condition says so, unless a user allows it.
 func TestOwnServer(t *testing.T) {
 	g := NewWithT(t)
 	s := DefaultSettings()
 	for name, v := range map[string]View{
 		"a free host with spec.power Off": freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }),
-		"a power hold":                    claimedView(provisioned, poweredOn, heldHard, powerHoldSince),
+		"a power hold":                    claimedView(provisioned, poweredOn, forceHeld, powerHoldSince),
 		"the release":                     claimedView(provisioned, poweredOn, deleting),
 	} {
 		off := Next(v, s)
@@ -27,7 +27,7 @@ func TestOwnServer(t *testing.T) {
 		g.Expect(step.Action).To(Equal(Nothing), name)
 		g.Expect(step.Reason).To(Equal(v1alpha1.ReasonRunsProvider), name)
 		g.Expect(step.Message).To(ContainSubstring(v1alpha1.PowerOffProviderAnnotation), name)
-		g.Expect(step.Again).NotTo(BeZero(), name)
+		g.Expect(step.RequeueAt).NotTo(BeZero(), name)
 		v.PowerOffProvider = "anna: the rack moves"
 		g.Expect(Next(v, s)).To(Equal(off), name)
 	}
@@ -39,8 +39,8 @@ func TestOwnServer(t *testing.T) {
 	g.Expect(Next(free, s).Reason).To(Equal(v1alpha1.ReasonRunsProvider))
 }
 
-// TestPropertyOwnServerStaysOn: no facts lead to a command that switches the server off on which the provider runs, but for a person's word. Nothing else
-// is withheld from it.
+// TestPropertyOwnServerStaysOn: no facts lead to a command that switches off the server that runs the provider, unless a user allows it. No other
+// command is withheld.
 func TestPropertyOwnServerStaysOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)

@@ -1,43 +1,80 @@
 package lifecycle
 
-import "github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+import (
+	"time"
 
-// notOff is true when the server was read last as anything but off: a server that powers on or off may run.
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// notOff is true when the last reading of the power is anything except off: a server that powers on or off may run.
 func (v View) notOff() bool { return v.BMC.Power != "" && v.BMC.Power != v1alpha1.PowerOff }
 
-// powerChanging is true when the server was read last as powering on or off, which is neither on nor off.
+// powerChanging is true when the last reading of the power is powering on or powering off.
 func (v View) powerChanging() bool { return v.notOff() && v.BMC.Power != v1alpha1.PowerOn }
 
-// awaitsPower is true while a transition of the power may end without a command. BMCs refuse, or acknowledge and drop, a command that comes meanwhile. A
-// transition that takes longer than a power command does is ended by one: an operating system may hang while it shuts down.
-func (v View) awaitsPower(s Settings) bool {
+// powerTransitionPending is true while a transition of the power may still end without a command. During a transition, BMCs refuse a command, or
+// acknowledge it and drop it. A transition that takes longer than PowerSettle is ended by a command: an operating system may hang while it shuts down.
+func (v View) powerTransitionPending(s Settings) bool {
 	return v.powerChanging() && v.Now.Before(v.BMC.PowerSince.Add(s.PowerSettle))
 }
 
-// bringPower brings a server, whose power is known and different, to the power state wanted.
-func bringPower(v View, s Settings, want v1alpha1.PowerState) Step {
-	if want == v1alpha1.PowerOn {
-		return command(v, s, PowerOn, CommandPowerOn)
+// powerUnchangedFor returns for how long all readings of the power after a time were the same.
+func (v View) powerUnchangedFor(since time.Time) time.Duration {
+	return v.BMC.PowerAt.Sub(latest(v.BMC.PowerSince, since))
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	first := v.BMC.FirstShutDownAt
+	return a
+}
+
+// changePower returns the step that changes the server's power to the wanted state. The power is known and different.
+func changePower(v View, s Settings, want v1alpha1.PowerState) Step {
+	if want == v1alpha1.PowerOn {
+		return issueCommand(v, s, PowerOn, CommandPowerOn)
+	}
+	asked := v.BMC.FirstShutDownAt
 	switch {
-	case v.awaitsPower(s):
-		return Step{Again: v.Now.Add(s.ActiveInterval)}
+	case v.powerTransitionPending(s):
+		return Step{RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case v.BMC.ShutDownUnsupported:
-		return command(v, s, ForceOff, CommandForceOff)
-	case first.IsZero():
+		return issueCommand(v, s, ForceOff, CommandForceOff)
+	case asked.IsZero():
 		return Step{Action: ShutDown}
-	case v.Now.Before(first.Add(s.ShutDownTimeout)):
-		return Step{Again: v.Now.Add(s.ActiveInterval)}
+	case v.Now.Before(asked.Add(s.ShutDownTimeout)):
+		return Step{RequeueAt: v.Now.Add(s.ActiveInterval)}
 	default:
-		return command(v, s, ForceOff, CommandForceOff)
+		return issueCommand(v, s, ForceOff, CommandForceOff)
 	}
 }
 
-// command gives a power command, or waits while the same one may still take effect, or while a transition of the power may end.
-func command(v View, s Settings, action Action, c Command) Step {
-	if v.BMC.LastPower == c && v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) || v.awaitsPower(s) {
-		return Step{Again: v.Now.Add(s.ActiveInterval)}
+// issueCommand gives a power command. It waits while the same command may still take effect, or while a transition of the power is pending.
+func issueCommand(v View, s Settings, action Action, c Command) Step {
+	if v.BMC.LastPower == c && v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) || v.powerTransitionPending(s) {
+		return Step{RequeueAt: v.Now.Add(s.ActiveInterval)}
 	}
 	return Step{Action: action}
+}
+
+// unconfirmedOff is the message while one reading says that the server is off, and another one must confirm it.
+const unconfirmedOff = "The BMC reports that the server is off. Another reading must confirm that"
+
+// confirmedOff is true when the server, which reads as off, is off: after a command to switch it off, or after two readings some time apart. One
+// reading is not enough: BMCs answer nonsense while they restart, and "off" for some seconds after "on". If this process gave no command yet, the
+// process before it may have switched the server on, which becomes visible only after PowerSettle.
+func (v View) confirmedOff(s Settings) bool {
+	apart := s.ActiveInterval
+	switch v.BMC.LastPower {
+	case CommandForceOff, CommandShutDown:
+		return true
+	case CommandPowerOn:
+		if v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle)) {
+			return false
+		}
+	default:
+		apart = max(apart, s.PowerSettle)
+	}
+	return v.powerUnchangedFor(time.Time{}) >= apart
 }

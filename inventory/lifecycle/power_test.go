@@ -9,8 +9,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestTransition: a server that powers on or off is neither on nor off. No command comes before the transition had the time to end, and one that hangs
-// is ended by a command.
+// TestTransition: a server that powers on or off is neither on nor off. It gets no command before the transition had time to end, and a command ends a
+// transition that hangs.
 func TestTransition(t *testing.T) {
 	powersOn := func(v *View) { v.BMC.Power, v.BMC.PowerSince = v1alpha1.PoweringOn, v.Now.Add(-2*time.Second) }
 	powersOff := func(v *View) { v.BMC.Power, v.BMC.PowerSince = v1alpha1.PoweringOff, v.Now.Add(-2*time.Second) }
@@ -41,11 +41,11 @@ func TestTransition(t *testing.T) {
 		"is released, powers off":                       {claimedView(provisioned, deleting, powersOff), Nothing},
 		"is released, powers on":                        {claimedView(provisioned, deleting, powersOn), Nothing},
 		"is released, hangs, was asked":                 {claimedView(provisioned, deleting, powersOff, hangs, asked), ForceOff},
-		"is held, powers off":                           {claimedView(provisioned, heldBy, powerHoldSince, powersOff), Nothing},
+		"is held, powers off":                           {claimedView(provisioned, powerHeld, powerHoldSince, powersOff), Nothing},
 		"was held, powers on":                           {claimedView(provisioned, powerHoldSince, powersOn, hangs), Nothing},
 		"was held, powers off":                          {claimedView(provisioned, powerHoldSince, powersOff, hangs), Nothing},
-		"is held off, somebody switched it on":          {claimedView(provisioned, heldBy, heldOff, powersOn), RecordHold},
-		"is held off, somebody switched it on and off":  {claimedView(provisioned, heldBy, heldOff, powersOff), RecordHold},
+		"is held off, somebody switched it on":          {claimedView(provisioned, powerHeld, powerHeldOff, powersOn), RecordPowerHold},
+		"is held off, somebody switched it on and off":  {claimedView(provisioned, powerHeld, powerHeldOff, powersOff), RecordPowerHold},
 		"ran from memory, powers off, and is not off":   {claimedView(provisioned, ephemeral, powersOff, hangs), Nothing},
 		"is cleaned, powers on, so it is not off again": {claimedView(deleting, cleaning, powersOn), RecordCleaning},
 	} {
@@ -58,7 +58,7 @@ func TestTransition(t *testing.T) {
 				g.Expect(step.Reason).To(Equal(v1alpha1.ReasonPowerChanging))
 			}
 			if step.Action == Nothing && step.State != StateProvisioned {
-				g.Expect(step.Again).To(BeTemporally("<=", c.view.Now.Add(time.Minute)), "it is read again soon")
+				g.Expect(step.RequeueAt).To(BeTemporally("<=", c.view.Now.Add(time.Minute)), "it is read again soon")
 			}
 		})
 	}

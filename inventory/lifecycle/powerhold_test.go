@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestPropertyHolds: with a hold a server is never switched on, without one never off, and what is recorded of it is true.
+// TestPropertyHolds: with a power hold a server is never switched on, without one it is never switched off, and the record of the hold is true.
 func TestPropertyHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -21,7 +21,7 @@ func TestPropertyHolds(t *testing.T) {
 	})
 }
 
-// wrongWithHold says what is wrong with a step for a host that is held, or was; "" if nothing is.
+// wrongWithHold says what is wrong with a step for a host that has, or had, a power hold; "" if nothing is.
 func wrongWithHold(v View, step Step) string {
 	held, off := len(v.Spec.PowerHolds) > 0, v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt)
 	switch action := step.Action; {
@@ -33,9 +33,9 @@ func wrongWithHold(v View, step Step) string {
 		if held || v.Spec.PowerHoldOffAt != nil {
 			return "while it is held, or counts as off"
 		}
-	case action == RecordHold && step.Held.OffAt != nil && (!held || !off):
+	case action == RecordPowerHold && step.PowerHold.OffAt != nil && (!held || !off):
 		return "recorded as off without having been seen so"
-	case action == RecordHold && step.Held.Since == nil && (held || v.BMC.Power != v1alpha1.PowerOn):
+	case action == RecordPowerHold && step.PowerHold.Since == nil && (held || v.BMC.Power != v1alpha1.PowerOn):
 		return "the record of what is owed to the server is lost"
 	case action.Commands():
 		return "a command that no hold wants"
@@ -43,24 +43,24 @@ func wrongWithHold(v View, step Step) string {
 	return ""
 }
 
-// rig is a provisioned server whose host is driven by Next alone, with a clock of its own.
+// rig is a provisioned server whose host only Next drives, with its own clock.
 type rig struct {
-	v       View
-	s       Settings
-	on      bool      // the truth
-	changes time.Time // when on becomes target
-	target  bool
-	latency time.Duration
+	v          View
+	s          Settings
+	on         bool      // whether the server is really on
+	switchesAt time.Time // when on becomes target
+	target     bool
+	latency    time.Duration
 
-	pressed bool // somebody switched it on, which was not seen yet
+	pressed bool // somebody switched it on, and no reading shows that yet
 
 	offCommands, ons, offs int
 }
 
-// tick lets a second pass, and does what Next wants.
+// tick advances the clock by a second and performs the step of Next.
 func (r *rig) tick(t rapid.TB) {
 	r.v.Now = r.v.Now.Add(time.Second)
-	if !r.changes.IsZero() && !r.v.Now.Before(r.changes) {
+	if !r.switchesAt.IsZero() && !r.v.Now.Before(r.switchesAt) {
 		if r.on != r.target {
 			if r.on {
 				r.offs++
@@ -68,7 +68,7 @@ func (r *rig) tick(t rapid.TB) {
 				r.ons++
 			}
 		}
-		r.on, r.changes = r.target, time.Time{}
+		r.on, r.switchesAt = r.target, time.Time{}
 	}
 	if r.v.Spec.PowerHoldOffAt != nil && r.on && !r.pressed {
 		t.Fatal("it counts as off and is on")
@@ -77,11 +77,11 @@ func (r *rig) tick(t rapid.TB) {
 	switch step.Action {
 	case Inspect:
 		r.v.BMC.Inspected, r.v.BMC.InspectedAt = true, r.v.Now
-		r.look()
+		r.readPower()
 	case ReadPower:
-		r.look()
-	case RecordHold:
-		r.v.Spec.PowerHoldSince, r.v.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt
+		r.readPower()
+	case RecordPowerHold:
+		r.v.Spec.PowerHoldSince, r.v.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt
 	case ForceOff, ShutDown:
 		r.offCommands++
 		r.command(map[Action]Command{ForceOff: CommandForceOff, ShutDown: CommandShutDown}[step.Action], false)
@@ -99,10 +99,10 @@ func (r *rig) tick(t rapid.TB) {
 
 func (r *rig) command(c Command, on bool) {
 	r.v.BMC.LastPower, r.v.BMC.LastPowerAt = c, r.v.Now
-	r.target, r.changes = on, r.v.Now.Add(r.latency)
+	r.target, r.switchesAt = on, r.v.Now.Add(r.latency)
 }
 
-func (r *rig) look() {
+func (r *rig) readPower() {
 	power := v1alpha1.PowerOff
 	if r.on {
 		power = v1alpha1.PowerOn
@@ -115,8 +115,8 @@ func (r *rig) look() {
 	r.v.BMC.PowerAt = r.v.Now
 }
 
-// TestPropertyHoldIsOnePowerCycle: whenever the hold is taken back, and whenever the provider restarts and forgets what it knows, the server goes off
-// and on once at most, and ends switched on with nothing owed.
+// TestPropertyHoldIsOnePowerCycle: whenever the hold is removed, and whenever the provider restarts and loses its readings, the server goes off and on
+// at most once. In the end it is on, and no record is left.
 func TestPropertyHoldIsOnePowerCycle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &rig{v: claimedView(provisioned, poweredOn), s: DefaultSettings(), on: true, latency: time.Duration(rapid.IntRange(0, 15).Draw(t, "latency")) * time.Second}
@@ -144,10 +144,10 @@ func TestPropertyHoldIsOnePowerCycle(t *testing.T) {
 	})
 }
 
-// TestHeldStaysOff: a server that is held and that somebody switches on does not count as off any more once that is seen, and is switched off
-// again.
-func TestHeldStaysOff(t *testing.T) {
-	r := &rig{v: claimedView(provisioned, poweredOn, heldHard), s: DefaultSettings(), on: true}
+// TestPowerHoldKeepsServerOff: if somebody switches on a server that has a power hold, the record no longer says that it is off once that is read, and it is
+// switched off again.
+func TestPowerHoldKeepsServerOff(t *testing.T) {
+	r := &rig{v: claimedView(provisioned, poweredOn, forceHeld), s: DefaultSettings(), on: true}
 	until := func(what string, done func() bool) {
 		for range 600 {
 			if done() {
@@ -160,7 +160,7 @@ func TestHeldStaysOff(t *testing.T) {
 	off := func() bool { return !r.on && r.v.Spec.PowerHoldOffAt != nil }
 	until("off", off)
 	for range 300 {
-		r.tick(t) // it rests
+		r.tick(t) // nothing happens
 	}
 	r.on, r.pressed = true, true
 	pressed := r.v.Now
@@ -175,7 +175,7 @@ func TestHeldStaysOff(t *testing.T) {
 	}
 }
 
-// TestSlowShutDown: a server whose operating system takes long to shut down gets its power, though the hold was taken back meanwhile.
+// TestSlowShutDown: a server whose operating system takes long to shut down is switched on again, although its power hold was removed meanwhile.
 func TestSlowShutDown(t *testing.T) {
 	s := DefaultSettings()
 	r := &rig{v: claimedView(provisioned, poweredOn), s: s, on: true, latency: s.ShutDownTimeout + 10*time.Minute}
@@ -191,8 +191,8 @@ func TestSlowShutDown(t *testing.T) {
 	}
 }
 
-// TestDeafServer: a server that does not heed the request to shut down is not owed its power for ever.
-func TestDeafServer(t *testing.T) {
+// TestShutDownIgnored: the record of a power hold goes in the end although the operating system ignored the request to shut down.
+func TestShutDownIgnored(t *testing.T) {
 	r := &rig{v: claimedView(provisioned, poweredOn), s: DefaultSettings(), on: true, latency: 24 * time.Hour}
 	r.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r"}}
 	for second := range 3600 {
@@ -206,7 +206,7 @@ func TestDeafServer(t *testing.T) {
 	}
 }
 
-// TestShutDownAfterPowerOn: that a server was switched on tells nothing once it was asked to shut down again.
+// TestShutDownAfterPowerOn: a power-on does not prove that the server stays on once a later request to shut down was sent.
 func TestShutDownAfterPowerOn(t *testing.T) {
 	v := claimedView(provisioned, poweredOn)
 	since := metav1.NewTime(v.Now.Add(-time.Hour))
@@ -214,7 +214,7 @@ func TestShutDownAfterPowerOn(t *testing.T) {
 	v.BMC.LastPower, v.BMC.LastPowerAt = CommandPowerOn, v.Now.Add(-10*time.Minute)
 	v.BMC.FirstShutDownAt = v.Now.Add(-time.Minute) // its answer was an error
 	v.BMC.PowerAt = v.Now
-	if step := Next(v, DefaultSettings()); step.State != StatePowerHold || step.Action == RecordHold {
+	if step := Next(v, DefaultSettings()); step.State != StatePowerHold || step.Action == RecordPowerHold {
 		t.Fatalf("%s in %s: %s", step.Action, step.State, step.Message)
 	}
 }

@@ -8,34 +8,34 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// awaiting is a line of the table of a boot: what was seen last, what comes next, and why it mostly does not come.
-type awaiting struct {
-	seen    v1alpha1.BootStage
-	reason  string // of the conditions Booted and BootProgress
-	last    string // what was seen last, as the beginning of a sentence
-	awaited string
-	cause   string
-	short   string // awaited, in one word: it is a column of `kubectl get baremetalboots`, which fits into 100 columns
+// stageInfo is a row of the table of boot stages: the last observed stage, what is awaited next, and the likeliest cause if it does not come.
+type stageInfo struct {
+	stage    v1alpha1.BootStage
+	reason   string // of the conditions Booted and BootProgress
+	observed string // what was observed last, as the start of a sentence
+	awaited  string
+	cause    string
+	short    string // awaited, in one word: it is a column of `kubectl get baremetalboots`, which fits into 100 columns
 }
 
-// preparing is the line before a server was seen powered on.
-var preparing = awaiting{
-	reason: v1alpha1.ReasonPreparing, last: "It is being prepared: power off, boot override, power on", awaited: "the request for a boot file (DHCP)",
-	cause: "the BMC does not do what it is told: see the condition BMCReady and status.lastOperation",
+// preparingInfo is the row before the server reads as powered on.
+var preparingInfo = stageInfo{
+	reason: v1alpha1.ReasonPreparing, observed: "The server is being prepared: power off, boot override, power on", awaited: "the request for a boot file (DHCP)",
+	cause: "the BMC does not carry out its commands: see the condition BMCReady and status.lastOperation",
 }
 
-// stages is the table. docs/boot-progress.md shows it to people.
-var stages = []awaiting{
+// stages is the table. docs/boot-progress.md shows it to users.
+var stages = []stageInfo{
 	{
 		"", v1alpha1.ReasonWaitingForDHCP,
 		"The server was powered on", "the request for a boot file (DHCP)",
-		"the firmware passes over the boot override, spec.bootMACAddress is that of another interface, or DHCP does not reach the boot server " +
+		"the firmware ignores the boot override, spec.bootMACAddress is that of another interface, or DHCP does not reach the boot server " +
 			"(VLAN, relay agent)",
 		"DHCP",
 	},
 	{
 		v1alpha1.StageDHCP, v1alpha1.ReasonWaitingForLoader,
-		"The server asked for its boot file", "the fetch of the boot loader (TFTP, or HTTP for UEFI HTTP boot)",
+		"The server requested its boot file", "the fetch of the boot loader (TFTP, or HTTP for UEFI HTTP boot)",
 		"TFTP (UDP port 69), or HTTP, is blocked between the server and the boot server, or another DHCP server names another boot file",
 		"loader",
 	},
@@ -48,33 +48,33 @@ var stages = []awaiting{
 	},
 	{
 		v1alpha1.StageWaiting, v1alpha1.ReasonWaitingForNetworkSlot,
-		"The boot loader asked for the script and was told to wait for a boot slot of its network", "its next request for the script (HTTP)",
-		"the server was switched off or hangs: one that waits asks every few seconds, and says its place on its console",
+		"The boot loader requested the script and was queued for a boot slot of its network", "its next request for the script (HTTP)",
+		"the server was switched off or hangs: a server that waits asks every few seconds, and shows its position on its console",
 		"slot",
 	},
 	{
 		v1alpha1.StageScript, v1alpha1.ReasonWaitingForKernel,
 		"The boot loader fetched the script", "the fetch of the kernel (HTTP)",
-		"the script does not come to its end: the loader's messages are on the server's console",
+		"the script does not finish: the loader's messages are on the server's console",
 		"kernel",
 	},
 	{
 		v1alpha1.StageKernel, v1alpha1.ReasonWaitingForSeed,
 		"The boot loader fetched the kernel", "the request for the bootstrap data (HTTP)",
 		"the kernel or the initrd does not start on this hardware, has no driver for the network interface, or holds nothing that reads the " +
-			"bootstrap data (cloud-init, Ignition): look at the server's console",
+			"bootstrap data (cloud-init, Ignition): check the server's console",
 		"data",
 	},
 	{
 		v1alpha1.StageData, v1alpha1.ReasonWaitingForReport,
 		"The operating system fetched its bootstrap data", "its report, or its Node",
-		"the bootstrap still runs or hangs (/var/log/cloud-init-output.log on the server's console), or the server does not reach the boot " +
-			"server or the cluster's control plane any more",
+		"the bootstrap still runs or hangs (see /var/log/cloud-init-output.log on the server's console), or the server no longer reaches the " +
+			"boot server or the cluster's control plane",
 		"report",
 	},
 }
 
-// AwaitedStage is what is awaited after a stage of a boot, in two words; or that it is done, or failed.
+// AwaitedStage returns what is awaited after a stage of a boot, in two words, or "done" or "failed".
 func AwaitedStage(stage v1alpha1.BootStage) string {
 	switch stage {
 	case v1alpha1.StageStarted:
@@ -83,46 +83,46 @@ func AwaitedStage(stage v1alpha1.BootStage) string {
 		return "failed"
 	default:
 	}
-	for _, line := range stages {
-		if line.seen == stage {
-			return "awaits " + line.short
+	for _, info := range stages {
+		if info.stage == stage {
+			return "awaits " + info.short
 		}
 	}
 	return "done"
 }
 
-// awaitingOf returns the line of the table that an attempt is in. That the bootstrap data was given out stands in the spec, so it counts
-// even when no status tells of it.
-func (v View) awaitingOf(attempt v1alpha1.BareMetalBootSpec) awaiting {
+// currentStage returns the row of the table for an attempt. The spec records that the bootstrap data was served, so that counts even if the status
+// was lost.
+func (v View) currentStage(attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	last := stages[len(stages)-1]
 	switch {
 	case attempt.DataServedAt != nil:
 		return last
 	case v.Furthest.Stage == "" && (attempt.PoweredOffAt == nil || v.BMC.Power != v1alpha1.PowerOn):
-		return preparing
+		return preparingInfo
 	}
-	for _, line := range stages {
-		if line.seen == v.Furthest.Stage {
-			return line
+	for _, info := range stages {
+		if info.stage == v.Furthest.Stage {
+			return info
 		}
 	}
 	return last
 }
 
-// progress says what a booting server was last seen to do, and so what it is waited for.
-func progress(v View, attempt v1alpha1.BareMetalBootSpec) Step {
+// describeProgress says what a booting server did last, and what is awaited.
+func describeProgress(v View, attempt v1alpha1.BareMetalBootSpec) Step {
 	if v.Problem != nil {
 		return Step{Reason: v.Problem.Reason, Message: v.Problem.Message}
 	}
-	line := v.awaitingOf(attempt)
-	message := line.last + ". Awaited: " + line.awaited
-	if line.reason == v1alpha1.ReasonWaitingForDHCP {
+	info := v.currentStage(attempt)
+	message := info.observed + ". Awaited: " + info.awaited
+	if info.reason == v1alpha1.ReasonWaitingForDHCP {
 		message += v.BMC.OverrideNote
 	}
-	return Step{Reason: line.reason, Message: message}
+	return Step{Reason: info.reason, Message: message}
 }
 
-// Progress is what people are told of a boot. It changes with what is seen, not with the time.
+// Progress is the progress of a boot for users. It changes with observations, not with time.
 type Progress struct {
 	// Complete is true when the host runs its machine.
 	Complete bool
@@ -130,11 +130,11 @@ type Progress struct {
 	Reason, Message string
 }
 
-// BootProgress says how far the boot of a host is after a step. It returns nil before a boot began.
+// BootProgress returns the progress of a host's boot after a step; nil before a boot began.
 func BootProgress(v View, s Settings, step Step) *Progress {
 	if step.Action == RecordBoot {
 		if old := v.Boot; old != nil && old.Number != step.Boot.Number {
-			v.Furthest, v.Problem, v.WaitedAt = v1alpha1.ObservedStage{}, nil, time.Time{} // they are of the attempt before
+			v.Furthest, v.Problem, v.WaitedAt = v1alpha1.ObservedStage{}, nil, time.Time{} // these belong to the attempt before
 		}
 		v.Boot = step.Boot
 	}
@@ -147,54 +147,55 @@ func BootProgress(v View, s Settings, step Step) *Progress {
 	case attempt.Failure != nil:
 		return &Progress{Reason: attempt.Failure.Reason, Message: attempt.Failure.Message}
 	case v.Furthest.Stage == v1alpha1.StageBootstrapFailed:
-		return &Progress{Reason: v1alpha1.ReasonBootstrapFailed, Message: fmt.Sprintf("%s: the operating system told at %s that its bootstrap data could "+
-			"not be carried out. Look at /var/log/cloud-init-output.log on the server's console, then delete the Machine to have it replaced",
+		return &Progress{Reason: v1alpha1.ReasonBootstrapFailed, Message: fmt.Sprintf("%s: the operating system reported at %s that it could not apply its "+
+			"bootstrap data. Check /var/log/cloud-init-output.log on the server's console, then delete the Machine to have it replaced",
 			number, timestamp(v.Furthest.Time.Time))}
 	case v.restarted():
-		return &Progress{Reason: v1alpha1.ReasonRestarted, Message: fmt.Sprintf("Firmware asked for a network boot at %s with the server's MAC address, "+
-			"and the machine runs from memory. If its Node is not Ready the server restarted, and the machine is lost; if it is Ready, somebody else "+
-			"asked", timestamp(v.RestartedAt))}
+		return &Progress{Reason: v1alpha1.ReasonRestarted, Message: fmt.Sprintf("Firmware requested a network boot at %s with the server's MAC address, "+
+			"and the machine runs from memory. If its Node is not Ready, the server restarted and the machine is lost. If it is Ready, something else "+
+			"sent the request", timestamp(v.RestartedAt))}
 	case attempt.ReportedAt != nil || v.Provisioned():
 		return &Progress{Complete: true, Reason: v1alpha1.ReasonBooted, Message: number + " is complete"}
-	case step.State != StateBooting && step.State != StateWaiting, step.Reason == v1alpha1.ReasonWaitingForBootSlot:
+	case step.State != StateBooting && step.State != StateClaimed, step.Reason == v1alpha1.ReasonWaitingForBootSlot:
 		return &Progress{Reason: step.Reason, Message: number + ": " + step.Message}
 	}
-	reason, message := v.awaited(attempt, s)
+	reason, message := v.describeAwaited(attempt, s)
 	return &Progress{Reason: reason, Message: number + ". " + message}
 }
 
-// awaited says what was last seen of an attempt in flight, what is awaited until when, and why it mostly does not come.
-func (v View) awaited(attempt v1alpha1.BareMetalBootSpec, s Settings) (reason, message string) {
+// describeAwaited says what was observed last of an attempt in flight, what is awaited until when, and the likeliest cause if it does not come.
+func (v View) describeAwaited(attempt v1alpha1.BareMetalBootSpec, s Settings) (reason, message string) {
 	deadline := timestamp(v.Deadline(s))
 	if v.Problem != nil {
-		return v.Problem.Reason, fmt.Sprintf("It cannot be served: %s. It goes on when that is mended before %s", v.Problem.Message, deadline)
+		return v.Problem.Reason, fmt.Sprintf("It cannot be served: %s. It continues if that is fixed before %s", v.Problem.Message, deadline)
 	}
-	line := v.awaitingOf(attempt)
-	cause := line.cause
+	info := v.currentStage(attempt)
+	cause := info.cause
 	if attempt.DataServedAt != nil && v.restartedAfter(attempt.DataServedAt.Time) {
-		cause = fmt.Sprintf("the server restarted, since firmware asked for a network boot again at %s: what it held in memory is gone",
+		cause = fmt.Sprintf("the server restarted, since firmware requested a network boot again at %s: the contents of its memory are lost",
 			timestamp(v.RestartedAt))
 	}
-	message = fmt.Sprintf("%s%s. Awaited until %s: %s. The likeliest cause if it does not come: %s", line.last, v.when(attempt, line.seen), deadline, line.awaited, cause)
-	if line.reason == v1alpha1.ReasonWaitingForDHCP {
+	message = fmt.Sprintf("%s%s. Awaited until %s: %s. The likeliest cause if it does not come: %s",
+		info.observed, v.describeObservation(attempt, info.stage), deadline, info.awaited, cause)
+	if info.reason == v1alpha1.ReasonWaitingForDHCP {
 		message += v.BMC.OverrideNote
 	}
-	return line.reason, message
+	return info.reason, message
 }
 
-// when says when, from where and by what a stage was seen, as far as that is known.
-func (v View) when(attempt v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) string {
-	seen := v.Furthest
+// describeObservation says when a stage was observed, and from which address and client, as far as known.
+func (v View) describeObservation(attempt v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) string {
+	observed := v.Furthest
 	switch {
 	case stage == "":
 		return ""
-	case seen.Stage != stage && attempt.DataServedAt != nil:
-		seen = v1alpha1.ObservedStage{Time: *attempt.DataServedAt, Address: attempt.DataAddress}
-	case seen.Stage != stage:
+	case observed.Stage != stage && attempt.DataServedAt != nil:
+		observed = v1alpha1.ObservedStage{Time: *attempt.DataServedAt, Address: attempt.DataAddress}
+	case observed.Stage != stage:
 		return ""
 	}
-	text := " at " + timestamp(seen.Time.Time)
-	if by := strings.Trim(seen.Address+", "+seen.Client, ", "); by != "" {
+	text := " at " + timestamp(observed.Time.Time)
+	if by := strings.Trim(observed.Address+", "+observed.Client, ", "); by != "" {
 		text += " (" + by + ")"
 	}
 	return text

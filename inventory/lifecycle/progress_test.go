@@ -31,19 +31,19 @@ func TestBootProgress(t *testing.T) {
 		view     View
 		complete bool
 		reason   string
-		message  string // a part of it
+		message  string // a part of the message
 	}{
 		"no boot yet":       {claimedView(func(v *View) { v.Consumer.BootstrapReady = false }), false, "", ""},
 		"free":              {freeView(), false, "", ""},
-		"a boot begins":     {claimedView(), false, v1alpha1.ReasonPreparing, "Boot attempt 1. It is being prepared: power off, boot override, power on. Awaited until 2026-01-01T12:30:00Z"},
+		"a boot begins":     {claimedView(), false, v1alpha1.ReasonPreparing, "Boot attempt 1. The server is being prepared: power off, boot override, power on. Awaited until 2026-01-01T12:30:00Z"},
 		"prepared":          {bootingView(), false, v1alpha1.ReasonPreparing, "see the condition BMCReady"},
 		"powered on":        {bootingView(poweredOn), false, v1alpha1.ReasonWaitingForDHCP, "The server was powered on. Awaited until 2026-01-01T12:29:00Z: the request for a boot file"},
-		"DHCP":              {bootingView(poweredOn, seen(v1alpha1.StageDHCP)), false, v1alpha1.ReasonWaitingForLoader, "asked for its boot file" + by},
-		"DHCP, seen as off": {bootingView(seen(v1alpha1.StageDHCP)), false, v1alpha1.ReasonWaitingForLoader, "asked for its boot file" + by},
+		"DHCP":              {bootingView(poweredOn, seen(v1alpha1.StageDHCP)), false, v1alpha1.ReasonWaitingForLoader, "requested its boot file" + by},
+		"DHCP, seen as off": {bootingView(seen(v1alpha1.StageDHCP)), false, v1alpha1.ReasonWaitingForLoader, "requested its boot file" + by},
 		"loader":            {bootingView(poweredOn, seen(v1alpha1.StageLoader)), false, v1alpha1.ReasonWaitingForScript, "fetched the boot loader" + by},
 		"in line": {
 			bootingView(poweredOn, seen(v1alpha1.StageWaiting), func(v *View) { v.WaitedAt = noon.Add(-20 * time.Second) }), false, v1alpha1.ReasonWaitingForNetworkSlot,
-			"was told to wait for a boot slot of its network at 2026-01-01T11:59:40Z (192.0.2.7, PXE, EFI x86-64). Awaited until 2026-01-01T12:29:40Z: its next request",
+			"was queued for a boot slot of its network at 2026-01-01T11:59:40Z (192.0.2.7, PXE, EFI x86-64). Awaited until 2026-01-01T12:29:40Z: its next request",
 		},
 		"in line until lately": {
 			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.WaitedAt = noon.Add(-time.Minute) }), false, v1alpha1.ReasonWaitingForSeed,
@@ -51,7 +51,7 @@ func TestBootProgress(t *testing.T) {
 		},
 		"late after it stood in line": {
 			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.Boot.Attempt, v.WaitedAt = 3, noon.Add(-30*time.Minute) }), false,
-			v1alpha1.ReasonBootTimedOut, "30m0s after the server last stood in the line of its network, in boot attempt 3: The boot loader fetched the kernel",
+			v1alpha1.ReasonBootTimedOut, "30m0s after the server last waited for a boot slot of its network, in boot attempt 3: The boot loader fetched the kernel",
 		},
 		"script":                {bootingView(poweredOn, seen(v1alpha1.StageScript)), false, v1alpha1.ReasonWaitingForKernel, "fetched the script" + by},
 		"kernel":                {bootingView(poweredOn, seen(v1alpha1.StageKernel)), false, v1alpha1.ReasonWaitingForSeed, "fetched the kernel" + by},
@@ -63,7 +63,7 @@ func TestBootProgress(t *testing.T) {
 		},
 		"seed, and firmware asks": {
 			bootingView(poweredOn, ephemeral, seeded, restarted), false, v1alpha1.ReasonWaitingForReport,
-			"the server restarted, since firmware asked for a network boot again at 2026-01-01T12:01:00Z",
+			"the server restarted, since firmware requested a network boot again at 2026-01-01T12:01:00Z",
 		},
 		"a doubtful override": {
 			bootingView(poweredOn, func(v *View) { v.BMC.OverrideNote = ". It was told to boot from PXE" }), false, v1alpha1.ReasonWaitingForDHCP,
@@ -72,17 +72,17 @@ func TestBootProgress(t *testing.T) {
 		"a wrong kernel": {
 			bootingView(poweredOn, func(v *View) {
 				v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonChecksumMismatch, Message: "the kernel is another"}
-			}), false, v1alpha1.ReasonChecksumMismatch, "the kernel is another. It goes on when that is mended before 2026-01-01T12:29:00Z",
+			}), false, v1alpha1.ReasonChecksumMismatch, "the kernel is another. It continues if that is fixed before 2026-01-01T12:29:00Z",
 		},
 		"the last attempt is late": {
 			bootingView(poweredOn, expired, seen(v1alpha1.StageLoader), func(v *View) { v.Boot.Attempt = 3 }), false, v1alpha1.ReasonBootTimedOut,
 			"30m0s after boot attempt 3 began: The server fetched the boot loader. Awaited: the request for the script (HTTP). The likeliest cause: HTTP is blocked",
 		},
 		"the first attempt is late": {
-			bootingView(poweredOn, expired, seen(v1alpha1.StageLoader)), false, v1alpha1.ReasonPreparing, "Boot attempt 2. It is being prepared",
+			bootingView(poweredOn, expired, seen(v1alpha1.StageLoader)), false, v1alpha1.ReasonPreparing, "Boot attempt 2. The server is being prepared",
 		},
 		"late, and never powered on": {
-			bootingView(expired, func(v *View) { v.Boot.Attempt = 3 }), false, v1alpha1.ReasonBootTimedOut, "the BMC does not do what it is told",
+			bootingView(expired, func(v *View) { v.Boot.Attempt = 3 }), false, v1alpha1.ReasonBootTimedOut, "the BMC does not carry out its commands",
 		},
 		"failed":                      {bootingView(failed), false, v1alpha1.ReasonBootTimedOut, "30m0s after"},
 		"paused after the seed":       {bootingView(poweredOn, seeded, func(v *View) { v.Consumer.Paused = true }), false, v1alpha1.ReasonWaitingForReport, "Awaited"},
@@ -110,14 +110,14 @@ func TestBootProgress(t *testing.T) {
 	}
 }
 
-// TestBootProgressPage: the page for people shows the table, line by line.
+// TestBootProgressPage: docs/boot-progress.md has the table, row by row.
 func TestBootProgressPage(t *testing.T) {
 	content, err := os.ReadFile("../../docs/boot-progress.md")
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	var want []string
-	for _, line := range append([]awaiting{preparing}, stages...) {
-		want = append(want, fmt.Sprintf("| `%s` | %s | %s | %s |", line.reason, line.last, line.awaited, line.cause))
+	for _, line := range append([]stageInfo{preparingInfo}, stages...) {
+		want = append(want, fmt.Sprintf("| `%s` | %s | %s | %s |", line.reason, line.observed, line.awaited, line.cause))
 	}
 	g.Expect(string(content)).To(ContainSubstring(strings.Join(want, "\n")))
 }

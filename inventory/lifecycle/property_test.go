@@ -28,7 +28,7 @@ func (d draw) moment(name string) *metav1.Time {
 	return &metav1.Time{Time: d.ago(name)}
 }
 
-// pick draws one of several values: the likelier ones stand there more than once.
+// pick draws one of several values. Values that appear more than once are more likely.
 func pick[T any](d draw, name string, of ...T) T { return rapid.SampledFrom(of).Draw(d.T, name) }
 
 // drawView draws any combination of facts, likely and unlikely.
@@ -45,24 +45,24 @@ func drawView(t *rapid.T) View {
 		Identity:           pick(d, "identity", v1alpha1.HostIdentity{}, v1alpha1.HostIdentity{BMC: "192.0.2.1"}),
 		HardwareTakenBy:    pick(d, "hardwareTaken", "", "", "", "host-6"),
 		SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}),
-		ServedBy:           pick(d, "servedBy", "", "", "", "host-5"),
-		SaidToRun:          pick(d, "saidToRun", "", "", "m-0"),
-		BootMachineWaits:   d.flag("bootMachineWaits"),
+		DataServedOn:       pick(d, "servedBy", "", "", "", "host-5"),
+		UnrecordedConsumer: pick(d, "saidToRun", "", "", "m-0"),
+		BootMachinePending: d.flag("bootMachineWaits"),
 		BMC:                d.bmc(), Spec: d.spec(), Consumer: d.consumer(),
 		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
 			"", v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
-		Problem:     pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}),
-		WaitedAt:    pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
-		RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
-		NodeLostAt:  pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
-		QueuePosition:        pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
+		Problem:       pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}),
+		WaitedAt:      pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
+		RestartedAt:   pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
+		NodeLostAt:    pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
+		QueuePosition: pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
 		v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: pick(d, "claimID", "claim-1", "claim-1", "claim-1", "")}
 		v.Spec.ConsumerRef.BootsBefore = rapid.Int32Range(0, 3).Draw(t, "bootsBefore")
 	}
 	d.boot(&v)
-	d.wishes(&v)
+	d.requests(&v)
 	return v
 }
 
@@ -74,7 +74,7 @@ func (d draw) bmc() BMC {
 		PowerAt: d.ago("powerAt"), PowerSince: d.ago("powerSince"), PowerNew: d.flag("powerNew"),
 		LastPower: pick(d, "command", "", CommandPowerOn, CommandShutDown, CommandForceOff), LastPowerAt: d.ago("commandAt"),
 		FirstShutDownAt:     pick(d, "shutDown", time.Time{}, d.ago("shutDownAt")),
-		OffUnansweredAt:        pick(d, "offUnheard", time.Time{}, d.ago("offUnheardAt")),
+		OffUnansweredAt:     pick(d, "offUnheard", time.Time{}, d.ago("offUnheardAt")),
 		ShutDownUnsupported: d.flag("shutDownUnsupported"),
 		NetworkBootSetAt:    d.ago("netboot"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
@@ -86,13 +86,13 @@ func (d draw) bmc() BMC {
 	return b
 }
 
-// spec draws the host's spec, but for its consumer.
+// spec draws the host's spec, except for its consumer.
 func (d draw) spec() v1alpha1.BareMetalHostSpec {
 	s := v1alpha1.BareMetalHostSpec{
 		Power: pick(d, "want", "", v1alpha1.PowerOn, v1alpha1.PowerOff), ExternallyProvisioned: d.flag("external"),
-		Maintenance: pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
-		Quarantine:  pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
-		PowerHoldSince:   d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
+		Maintenance:    pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
+		Quarantine:     pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
+		PowerHoldSince: d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
 		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningManual),
 	}
 	if d.flag("unfencedAfter") {
@@ -104,11 +104,11 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 	return s
 }
 
-// boot draws the record of the host's last boot, and how many boots the host counts. Most records are those of the claim.
+// boot draws the record of the host's last boot, and spec.boots. Most records belong to the claim.
 func (d draw) boot(v *View) {
 	v.Spec.Boots = rapid.Int32Range(0, 3).Draw(d.T, "boots")
 	v.BootDeleting = d.flag("bootDeleting")
-	v.BootHeld = v.BootDeleting && d.flag("bootHeld")
+	v.BootHasForeignFinalizer = v.BootDeleting && d.flag("bootHeld")
 	if !d.flag("record") {
 		return
 	}
@@ -122,8 +122,8 @@ func (d draw) boot(v *View) {
 	}
 }
 
-// consumer draws the machine that has the host, nil for none. Of one that is not there nothing is known, and one that is not being deleted has no
-// time of that.
+// consumer draws the machine that has the host, nil for none. A machine that does not exist has no other facts, and one that is not being deleted has
+// no DeletingSince.
 func (d draw) consumer() *Consumer {
 	if d.flag("free") {
 		return nil
@@ -143,8 +143,8 @@ func (d draw) consumer() *Consumer {
 	return c
 }
 
-// wishes draws what people want, by annotations.
-func (d draw) wishes(v *View) {
+// requests draws requests of users by annotations.
+func (d draw) requests(v *View) {
 	v.RetryNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")
 	v.RunsProvider, v.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")
@@ -156,7 +156,7 @@ func (d draw) wishes(v *View) {
 	v.PowerRequests.All = v.PowerRequests.Once()
 }
 
-// TestDraw: every fact that the lifecycle decides by is drawn.
+// TestDraw: every fact on which the lifecycle decides is drawn.
 func TestDraw(t *testing.T) {
 	drawn := map[string]bool{}
 	var look func(name string, v reflect.Value)
@@ -174,7 +174,7 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { look("View", reflect.ValueOf(drawView(t))) })
-	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError", "View.Node"} // nothing is decided by them
+	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError", "View.Node"} // no decision depends on them
 	for name, was := range drawn {
 		if was == slices.Contains(words, name) {
 			t.Errorf("%s: drawn %t", name, was)
@@ -182,7 +182,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestPropertyTheSameFactsGiveTheSameStep: and the facts stay as they are.
+// TestPropertyTheSameFactsGiveTheSameStep: Next is a function of its arguments, and does not change them.
 func TestPropertyTheSameFactsGiveTheSameStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -202,27 +202,27 @@ func TestPropertyTheSameFactsGiveTheSameStep(t *testing.T) {
 	})
 }
 
-// TestPropertyFactsThatAreMissingNeverCauseAnAction: without the machine, its Cluster or its bootstrap data nothing is done to a claimed host.
+// TestPropertyFactsThatAreMissingNeverCauseAnAction: nothing is done to a claimed host whose machine, Cluster or bootstrap data is missing.
 func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		if wrong := wrongWithAbsence(v, Next(v, DefaultSettings())); wrong != "" {
 			t.Fatalf("%s: %+v", wrong, v)
 		}
-		if v.Consumer == nil || v.letGo() {
-			return // letting go is what a person asked for
+		if v.Consumer == nil || v.unfencedReleaseDue() {
+			return // a user requested this release
 		}
 		unknown := !v.Consumer.Found || !v.Consumer.ClusterFound
 		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.CurrentBoot() == nil
 		step := Next(v, DefaultSettings())
-		if (unknown || unready) && (step.Action.Commands() || step.Action == Release || step.Action == RecordBoot && step.State == StateWaiting) {
+		if (unknown || unready) && (step.Action.Commands() || step.Action == Release || step.Action == RecordBoot && step.State == StateClaimed) {
 			t.Fatalf("%s although something is missing: %+v", step.Action, v)
 		}
 	})
 }
 
-// TestPropertyAnotherServerSaysNothing: a server that may be another host's, or another one than the inventory has, gets no command and is not offered, and whatever its
-// BMC reports changes nothing. Nor is any server commanded before its inventory was read.
+// TestPropertyAnotherServerSaysNothing: a server that may belong to another host, or differs from the recorded inventory, gets no command and is not
+// offered, and its BMC's readings change nothing. No server is commanded before its inventory was read.
 func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -233,7 +233,7 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 			t.Fatalf("%s to a server that may be another one: %+v", step.Action, v)
 		case (other || v.MACTakenBy != "") && step.Phase == v1alpha1.PhaseAvailable:
 			t.Fatalf("a server that may be another one is offered: %+v", v)
-		case v.MACTakenBy != "" && step.State == StateWaiting && StartsBoot(v, step):
+		case v.MACTakenBy != "" && step.State == StateClaimed && StartsBoot(v, step):
 			t.Fatalf("a boot begins on a server whose MAC address is another host's: %+v", v)
 		case !other:
 			return
@@ -247,19 +247,19 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 	})
 }
 
-// TestPropertyNoBootForTheLeaving: no boot begins for a machine that is about to go; one that is under way goes on as it would otherwise.
-func TestPropertyNoBootForTheLeaving(t *testing.T) {
+// TestPropertyNoBootForADeletedOwner: no boot begins for a machine whose owner is being deleted. A boot in flight goes on as usual.
+func TestPropertyNoBootForADeletedOwner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		if v.Consumer == nil {
 			return
 		}
-		v.ReleaseUnfenced = "" // that counts from when the owner is being deleted, and is taken away before
+		v.ReleaseUnfenced = "" // this request is valid once the owner is being deleted, and is removed before
 		stays, leaves := *v.Consumer, *v.Consumer
 		stays.OwnerDeleting, leaves.OwnerDeleting = false, true
 		v.Consumer = &leaves
 		step := Next(v, DefaultSettings())
-		if step.State == StateWaiting {
+		if step.State == StateClaimed {
 			if step.Action == RecordBoot || step.Action.Commands() {
 				t.Fatalf("%s for a machine that is about to go: %+v", step.Action, v)
 			}
@@ -272,8 +272,8 @@ func TestPropertyNoBootForTheLeaving(t *testing.T) {
 	})
 }
 
-// TestPropertyRunningHostsAreLeftAlone: no facts lead to a command to a host that runs its machine, that something else runs, that a
-// person works on, or that is paused or being moved, but for the release that the machine's deletion started and for what power holds want.
+// TestPropertyRunningHostsAreLeftAlone: no facts lead to a command to a host that runs its machine, is externally provisioned, in maintenance, paused
+// or being moved. The exceptions are a release after the machine's deletion, and power holds.
 func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -285,8 +285,8 @@ func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 		switch {
 		case v.Detached != "", v.Spec.Maintenance != nil, v.Spec.ExternallyProvisioned, v.DeletedForMove && v.Deleting:
 			t.Fatalf("%s to a host that is not ours to touch: %+v", step.Action, v)
-		case v.Provisioned() && !released && len(v.holds()) > 0 && (step.Action == ShutDown || step.Action == ForceOff):
-		case v.Provisioned() && !released && len(v.holds()) == 0 && v.Spec.PowerHoldSince != nil && step.Action == PowerOn:
+		case v.Provisioned() && !released && len(v.powerHolds()) > 0 && (step.Action == ShutDown || step.Action == ForceOff):
+		case v.Provisioned() && !released && len(v.powerHolds()) == 0 && v.Spec.PowerHoldSince != nil && step.Action == PowerOn:
 		case v.Provisioned() && !released:
 			t.Fatalf("%s to a running host: %+v", step.Action, v)
 		case v.Paused && !v.InFlight():
@@ -295,8 +295,8 @@ func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestPropertyUnclaimedIsClean: a host is given back only after it was seen powered off, later than any power command, and after its BMC
-// was cleaned up, later than anything that was done with it.
+// TestPropertyUnclaimedIsClean: a host is released only after it reads as off, later than any power command, and after its BMC was cleaned up, later
+// than any other change to it.
 func TestPropertyUnclaimedIsClean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -313,7 +313,7 @@ func TestPropertyUnclaimedIsClean(t *testing.T) {
 	})
 }
 
-// TestPropertySeededOnce: no host that was given bootstrap data gets a network boot for the same machine again.
+// TestPropertySeededOnce: a host whose bootstrap data was served is never booted from the network again for the same machine.
 func TestPropertySeededOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
@@ -330,14 +330,14 @@ func TestPropertySeededOnce(t *testing.T) {
 	})
 }
 
-// TestPropertyLostNeedsProof: a machine counts as lost only when its server was powered off for long, or when firmware asked and its Node was lost
-// with it; never when it is installed; and whatever firmware asks leads to no command.
+// TestPropertyLostNeedsProof: a machine counts as lost only when its server was off for long, or when firmware requested a boot and the Node was lost
+// too. An installed machine is never lost. Requests of firmware never lead to a command.
 func TestPropertyLostNeedsProof(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
 		if b := step.Boot; b != nil && b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonStateLost && b.DataServedAt != nil && b.ReportedAt == nil &&
-			v.BMC.PowerAt.Sub(latest(b.DataServedAt.Time, v.BMC.LastPowerAt)) < lostAfter {
+			v.BMC.PowerAt.Sub(latest(b.DataServedAt.Time, v.BMC.LastPowerAt)) < minOffForStateLost {
 			t.Fatalf("lost in mid-boot by readings from before it got its bootstrap data, or was switched on: %+v", v)
 		}
 		boot := v.CurrentBoot()
@@ -356,14 +356,14 @@ func TestPropertyLostNeedsProof(t *testing.T) {
 	})
 }
 
-// TestPropertyProgressIsSteady: what people are told of a boot does not change with the time, and says something wherever a boot began.
+// TestPropertyProgressIsSteady: the progress of a boot does not change with time alone, and is not empty once a boot began.
 func TestPropertyProgressIsSteady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
 		progress := BootProgress(v, DefaultSettings(), step)
 		ends := step.Action == RecordBoot && step.Boot.VoidedAt != nil
-		if v.CurrentBoot() != nil && !ends && step.State != StateLeaving && (progress == nil || progress.Reason == "" || progress.Message == "") {
+		if v.CurrentBoot() != nil && !ends && step.State != StateDeleting && (progress == nil || progress.Reason == "" || progress.Message == "") {
 			t.Fatalf("nothing is told in %s of %+v: %+v", step.State, v, progress)
 		}
 		later := v
@@ -375,16 +375,16 @@ func TestPropertyProgressIsSteady(t *testing.T) {
 	})
 }
 
-// TestPropertyWaitsEnd: whoever waits has a moment to look again, or waits for a change that brings the host back by itself.
+// TestPropertyWaitsEnd: a step that waits has a RequeueAt, or waits for a change that enqueues the host.
 func TestPropertyWaitsEnd(t *testing.T) {
-	events := map[State]bool{ // a write to an object, which is watched
-		StatePaused: true, StateOrphaned: true, StateDetached: true, StateReported: true, StateWaiting: true,
+	events := map[State]bool{ // waits for a write to a watched object
+		StatePaused: true, StateOrphaned: true, StateDetached: true, StateReportedIn: true, StateClaimed: true,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
 		switch {
-		case step.Action != Nothing || !step.Again.IsZero() || v.BMC.Busy || events[step.State]:
+		case step.Action != Nothing || !step.RequeueAt.IsZero() || v.BMC.Busy || events[step.State]:
 		case v.BMC.Problem != nil && v.BMC.Problem.RetryAt.IsZero():
 		default:
 			t.Fatalf("waits for ever in %s: %+v", step.State, v)

@@ -8,16 +8,16 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// The record of a boot is two writes: first the boot object gets its number, then the host's spec.boots is raised to it, in the patch that blocks a
-// move. The boot counts from then on. So the number of an intact record is never below spec.boots: one that is below comes from a backup that is older
-// than the host, and does not tell what the server was given since.
+// A boot is recorded with two writes. First the BareMetalBoot gets the boot's number. Then the host's spec.boots is raised to that number, in the patch
+// that also blocks a move. The boot counts from then on. So the number of an intact record is never less than spec.boots. A smaller number comes from
+// a backup that is older than the host, and does not show what the server got since.
 
 // IsOpen is true for the record of a boot whose claim has not ended.
 func IsOpen(b *v1alpha1.BareMetalBootSpec) bool {
 	return b != nil && b.ClaimID != "" && b.VoidedAt == nil
 }
 
-// CurrentBoot is the record of the last boot of the claim; nil when there is none.
+// CurrentBoot returns the record of the claim's last boot; nil without one.
 func (v View) CurrentBoot() *v1alpha1.BareMetalBootSpec {
 	ref, b := v.Spec.ConsumerRef, v.Boot
 	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedAt != nil || b.Number < v.Spec.Boots {
@@ -26,20 +26,19 @@ func (v View) CurrentBoot() *v1alpha1.BareMetalBootSpec {
 	return b
 }
 
-// counted is true if the host counts its boot: before that nothing was done for it.
-func (v View) counted() bool { return v.Boot.Number == v.Spec.Boots }
+// bootCounted is true when the host's spec.boots counts the boot. Before that the provider does nothing for the boot.
+func (v View) bootCounted() bool { return v.Boot.Number == v.Spec.Boots }
 
-// booting is true from when a boot is recorded until it ends.
+// booting is true from the record of a boot until its end.
 func (v View) booting() bool {
 	b := v.CurrentBoot()
 	return b != nil && b.ReportedAt == nil && b.Failure == nil && !v.Provisioned()
 }
 
 // InFlight is true while a boot is under way. A boot in flight is finished even while its Cluster is paused.
-func (v View) InFlight() bool { return v.booting() && v.counted() }
+func (v View) InFlight() bool { return v.booting() && v.bootCounted() }
 
-// StrayBoot is the record of a boot of a host that nobody has, which is open: somebody else cleared spec.consumerRef. It is nil where
-// there is none.
+// StrayBoot returns the open boot of an unclaimed host: something other than the provider cleared spec.consumerRef. It is nil without one.
 func (v View) StrayBoot() *v1alpha1.BareMetalBootSpec {
 	if v.Claimed() || !IsOpen(v.Boot) {
 		return nil
@@ -47,20 +46,20 @@ func (v View) StrayBoot() *v1alpha1.BareMetalBootSpec {
 	return v.Boot
 }
 
-// bootUnknown is true where it is not known what the server was given for its claim, and that matters: a boot could give it the same again, or a machine
-// that runs from memory could count as running although its loss was recorded.
+// bootUnknown is true when it is unknown what the server got for its claim, and that matters. Another boot could serve the same bootstrap data again, or
+// a machine that runs from memory could count as running although its loss was recorded.
 func (v View) bootUnknown() bool {
 	if !v.Claimed() || v.CurrentBoot() != nil || v.Provisioned() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral {
 		return false
 	}
-	return v.bootDoubt() != ""
+	return v.bootUnknownCause() != ""
 }
 
-// bootedSinceClaim is true where a boot was counted since the machine claimed the host.
+// bootedSinceClaim is true when a boot was counted since the machine claimed the host.
 func (v View) bootedSinceClaim() bool { return v.Spec.Boots > v.Spec.ConsumerRef.BootsBefore }
 
-// bootDoubt is why it is not known what the server was given for its claim; empty where nothing was.
-func (v View) bootDoubt() string {
+// bootUnknownCause returns why it is unknown what the server got for its claim; empty if that is known.
+func (v View) bootUnknownCause() string {
 	switch ref, b := v.Spec.ConsumerRef, v.Boot; {
 	case ref.ClaimID == "":
 		return "spec.consumerRef has no claimID"
@@ -79,19 +78,21 @@ func (v View) bootDoubt() string {
 	}
 }
 
-// leaveUnknown does nothing with a host of which it is not known what its server was given, and says what ends that.
-func leaveUnknown(v View, s Settings) Step {
-	step := look(v, s)
+// stayBootUnknown only polls a host whose boot is unknown, and says how to end that.
+func stayBootUnknown(v View, s Settings) Step {
+	step := pollBMC(v, s)
 	if v.MoveBlocked {
 		step = Step{Action: AllowMove}
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown
-	step.Message = fmt.Sprintf("%s. It is not known what the server was given, so nothing is done. %s, or delete the Machine to have it replaced", v.bootDoubt(), v.bootRemedy())
+	step.Message = fmt.Sprintf("%s. It is unknown which bootstrap data the server got, so nothing is done. %s, or delete the Machine to have it replaced",
+		v.bootUnknownCause(), v.bootUnknownRemedy())
 	return step
 }
 
-// bootRemedy is what ends the doubt of bootDoubt, besides the end of the claim. The API server lets nobody replace a void record, nor that of another claim.
-func (v View) bootRemedy() string {
+// bootUnknownRemedy returns the remedy for bootUnknownCause, besides the deletion of the Machine. The API server refuses to replace a voided record or
+// that of another claim.
+func (v View) bootUnknownRemedy() string {
 	switch b := v.Boot; {
 	case v.Spec.ConsumerRef.ClaimID == "":
 		return "Restore spec.consumerRef.claimID: the BareMetalBoot of the claim has it too"
@@ -102,15 +103,15 @@ func (v View) bootRemedy() string {
 	}
 }
 
-// keepRecord returns the step that restores the record of a host that nobody has, and whether one is needed. What was given for an earlier claim does
-// not matter then, but its number does.
-func (v View) keepRecord() (Step, bool) {
+// restoreBootRecord returns the step that restores the record of an unclaimed host, and whether one is needed. Only the number of the last boot matters
+// then, not what the server got for an earlier claim.
+func (v View) restoreBootRecord() (Step, bool) {
 	step := Step{Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonNotVerified}
 	switch b := v.Boot; {
 	case b == nil, b.Number < v.Spec.Boots:
 		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Spec.Boots}
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Name)
-	case v.BootDeleting && !v.BootHeld && !v.BootMachineWaits:
+	case v.BootDeleting && !v.BootHasForeignFinalizer && !v.BootMachinePending:
 		step.Action, step.Message = ForgetBoot, fmt.Sprintf("BareMetalBoot %q is being recreated", v.Name)
 	default:
 		return Step{}, false
@@ -118,45 +119,20 @@ func (v View) keepRecord() (Step, bool) {
 	return step, true
 }
 
-// void ends a boot together with its claim: its tokens open nothing from then on.
-func (v View) void() Step {
+// voidBoot returns the step that ends a boot together with its claim. The boot's tokens are invalid from then on.
+func (v View) voidBoot() Step {
 	boot, now := *v.Boot, metav1.NewTime(v.Now)
 	boot.VoidedAt = &now
 	return Step{Action: RecordBoot, Boot: &boot}
 }
 
-// voidFirst puts off a release until the boot is void, so that at no time a host is free whose boot is not. The boot of a machine that waits stays: it may be
-// another one than the host is released from, or one that does not know that its host is let go.
-func (v View) voidFirst(step Step) Step {
-	if !IsOpen(v.Boot) || v.BootMachineWaits {
+// voidBootFirst delays a release until the boot is voided, so that an unclaimed host never has an open boot. The boot of a pending machine stays open. That
+// machine may be another one than the host's consumer, or one that does not know that its host is released.
+func (v View) voidBootFirst(step Step) Step {
+	if !IsOpen(v.Boot) || v.BootMachinePending {
 		return step
 	}
-	first := v.void()
+	first := v.voidBoot()
 	first.State, first.Phase, first.Reason, first.Message = step.State, step.Phase, step.Reason, step.Message
 	return first
-}
-
-// leave lets a host go that nobody has. Where a boot of it is under way, the server is powered off first, unless it must get no power command.
-func leave(v View, s Settings) Step {
-	booting := v.StrayBoot() != nil && v.Boot.PoweredOffAt != nil
-	if !booting || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.NamespaceDeleting && v.secretGone() {
-		return forget(v, s)
-	}
-	step := Step{Phase: v1alpha1.PhaseDeleting, Reason: v1alpha1.ReasonDeleting}
-	unknown := step
-	unknown.Message = "To be powered off, since a boot is under way. "
-	known := step
-	switch {
-	case v.BMC.Power != v1alpha1.PowerOff:
-		change := command(v, s, ForceOff, CommandForceOff)
-		known.Action, known.Again, known.Message = change.Action, change.Again, "A boot is under way: the server is being powered off"
-	case !v.confirmedOff(s):
-		known.Again, known.Message = v.Now.Add(s.ActiveInterval), "The server is off, which is being confirmed"
-	case v.BootMachineWaits: // its boot is kept until that machine is gone: so the machine claims no other host
-		known.Action, known.Message = Forget, "The server is off"
-	default:
-		end := v.void()
-		known.Action, known.Boot, known.Message = end.Action, end.Boot, "The server is off: its boot is over"
-	}
-	return first(v, s, s.ActiveInterval, unknown, known)
 }

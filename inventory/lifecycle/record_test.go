@@ -8,26 +8,26 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestBootUnknown: in which cases it is not known what a server was given for its claim. Nothing is done then, and nothing is served.
+// TestBootUnknown: when it is unknown what a server got for its claim, nothing is done and nothing is served.
 func TestBootUnknown(t *testing.T) {
-	stray := func(v *View) { othersRecord(v); voided(v) }
+	stray := func(v *View) { recordOfOtherClaim(v); voided(v) }
 	claimedLate := func(v *View) { v.Spec.ConsumerRef.BootsBefore = v.Spec.Boots }
 	for name, test := range map[string]struct {
 		view   View
-		remedy string // empty where it is known
+		remedy string // empty if it is known
 	}{
 		"never booted":                            {claimedView(), ""},
 		"never booted, no record":                 {claimedView(noRecord), ""},
 		"booting":                                 {bootingView(), ""},
 		"the former claim ended":                  {bootingView(stray), ""},
-		"of another claim, from before the claim": {bootingView(othersRecord, claimedLate, func(v *View) { v.Boot.Number = 0 }), ""},
+		"of another claim, from before the claim": {bootingView(recordOfOtherClaim, claimedLate, func(v *View) { v.Boot.Number = 0 }), ""},
 		"missing, not booted since the claim":     {bootingView(noRecord, claimedLate), ""},
 		"from before the host, and the claim":     {bootingView(stray, claimedLate, func(v *View) { v.Boot.Number = 0 }), ""},
 		"this claim's, from before the host, as the host says before the claim": {bootingView(claimedLate, func(v *View) { v.Boot.Number = 0 }), "Restore the BareMetalBoot from a backup"},
 		"missing":                           {bootingView(noRecord), "Restore the BareMetalBoot from a backup"},
 		"from before the host, this claim":  {bootingView(func(v *View) { v.Spec.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
 		"from before the host, void":        {bootingView(stray, func(v *View) { v.Spec.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
-		"of another claim":                  {bootingView(othersRecord), "Correct spec.consumerRef"},
+		"of another claim":                  {bootingView(recordOfOtherClaim), "Correct spec.consumerRef"},
 		"of this claim, which ended":        {bootingView(voided), "Correct spec.consumerRef"},
 		"no claimID, never booted":          {claimedView(noClaimID), "Restore spec.consumerRef.claimID"},
 		"no claimID, no record":             {claimedView(noClaimID, noRecord), "Restore spec.consumerRef.claimID"},
@@ -53,9 +53,10 @@ func TestBootUnknown(t *testing.T) {
 	}
 }
 
-// TestLeaveInABoot: a host that boots for nobody is let go when its server is off and its boot void, unless it must get no command.
-func TestLeaveInABoot(t *testing.T) {
-	leaving := []func(*View){nobodys, beingDeleted, moveFree}
+// TestDeleteDuringBoot: an unclaimed host with a boot in flight is removed once its server is off and its boot voided, unless the provider must not
+// command it.
+func TestDeleteDuringBoot(t *testing.T) {
+	leaving := []func(*View){unclaimed, beingDeleted, moveFree}
 	for name, test := range map[string]struct {
 		changes []func(*View)
 		action  Action
@@ -63,24 +64,24 @@ func TestLeaveInABoot(t *testing.T) {
 		"on":                                 {[]func(*View){poweredOn}, ForceOff},
 		"off, read once":                     {[]func(*View){justOff}, Nothing},
 		"off":                                {nil, RecordBoot},
-		"its machine waits, read long ago":   {[]func(*View){bootMachineWaits, stale}, ReadPower},
-		"its machine waits, the BMC is away": {[]func(*View){bootMachineWaits, bmcDown}, Nothing},
-		"its machine waits, read before a command": {[]func(*View){bootMachineWaits, commanded(CommandForceOff, 0)}, ReadPower},
-		"its machine waits, the BMC is busy":       {[]func(*View){bootMachineWaits, stale, func(v *View) { v.BMC.Busy = true }}, Nothing},
-		"off, and its machine waits":               {[]func(*View){bootMachineWaits}, Forget},
-		"on, and its machine waits":                {[]func(*View){poweredOn, bootMachineWaits}, ForceOff},
+		"its machine waits, read long ago":   {[]func(*View){bootMachinePending, stale}, ReadPower},
+		"its machine waits, the BMC is away": {[]func(*View){bootMachinePending, bmcDown}, Nothing},
+		"its machine waits, read before a command": {[]func(*View){bootMachinePending, commanded(CommandForceOff, 0)}, ReadPower},
+		"its machine waits, the BMC is busy":       {[]func(*View){bootMachinePending, stale, func(v *View) { v.BMC.Busy = true }}, Nothing},
+		"off, and its machine waits":               {[]func(*View){bootMachinePending}, Forget},
+		"on, and its machine waits":                {[]func(*View){poweredOn, bootMachinePending}, ForceOff},
 		"off, void":                                {[]func(*View){voided}, Forget},
 		"never powered off":                        {[]func(*View){poweredOn, notPoweredOff}, Forget},
 		"maintenance":                              {[]func(*View){poweredOn, maintenance}, Forget},
 		"externally provisioned":                   {[]func(*View){poweredOn, external}, Forget},
-		"another claim's":                          {[]func(*View){poweredOn, othersRecord}, ForceOff},
+		"another claim's":                          {[]func(*View){poweredOn, recordOfOtherClaim}, ForceOff},
 		"no boot yet":                              {[]func(*View){poweredOn, oldRecord}, Forget},
 		"no record":                                {[]func(*View){poweredOn, noRecord}, Forget},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			step := Next(bootingView(append(leaving, test.changes...)...), DefaultSettings())
-			g.Expect(step.State).To(Equal(StateLeaving))
+			g.Expect(step.State).To(Equal(StateDeleting))
 			g.Expect(step.Action).To(Equal(test.action))
 			if test.action == RecordBoot {
 				g.Expect(step.Boot.VoidedAt).NotTo(BeNil())

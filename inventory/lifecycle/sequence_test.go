@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMain makes every run the same one, unless the command line says otherwise: what is counted must not depend on luck.
+// TestMain makes all runs the same, unless flags say otherwise, so that the counts of visits do not depend on chance.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := map[string]bool{}
@@ -25,15 +25,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// sequences plays sequences of what can happen to a host, and judges every step by a promise. At the end of each it calls end.
+// sequences runs random sequences of events, and judges every step by a promise. At the end of each sequence it calls end.
 func sequences(t *testing.T, seen *tally, p promise, end func(t *rapid.T, w *world)) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, seen, mix(rapid.Uint64().Draw(t, "start")))
+		w := newWorld(t, seen)
 		w.promise = p
 		w.reconcile()
-		for _, lot := range rapid.SliceOfN(rapid.Uint64(), 100, 200).Draw(t, "happenings") {
-			w.happen(lot)
+		for _, lot := range rapid.SliceOfN(rapid.Uint64(), 100, 200).Draw(t, "events") {
+			w.apply(lot)
 		}
 		if end != nil {
 			end(t, w)
@@ -41,29 +41,29 @@ func sequences(t *testing.T, seen *tally, p promise, end func(t *rapid.T, w *wor
 	})
 }
 
-// TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason: whatever the facts are, each step either does something or waits as it
-// should; it comes to that after a bounded number of steps; and from there to a rest state once the BMC does what it is told.
+// TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason: whatever the facts are, each step acts or waits properly, and the steps come to
+// a wait after a bounded number. From there the host comes to rest once the BMC obeys.
 func TestPropertyAnyFactsEndInARestStateOrInAWaitWithADeadlineAndAReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := worldOf(t, drawView(t), newTally())
 		w.mood = rapid.SampledFrom([]mood{obeys, pretends, refuses, away, rejects, garbles, silent}).Draw(t, "mood")
-		w.promise = waitsTell
+		w.promise = waitsExplained
 		w.reconcile()
 		w.pass(5 * time.Minute)
 		w.promise = comesToRest
-		w.bmcIsWell()
-		w.toRest()
+		w.bmcRecovers()
+		w.runToRest()
 	})
 }
 
-// TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked: nor one that is externally provisioned, in
-// maintenance or detached.
+// TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked: the same holds for a host that is externally provisioned,
+// in maintenance or detached.
 func TestPropertyNoSequenceOfFactsTouchesAHostThatRunsUnlessItsReleaseWasStartedOrAPersonAsked(t *testing.T) {
-	sequences(t, newTally(), handsOff, nil)
+	sequences(t, newTally(), inUseUntouched, nil)
 }
 
 func TestPropertyAMissingConsumerClusterOrSecretNeverCausesAnAction(t *testing.T) {
-	sequences(t, newTally(), absenceRests, nil)
+	sequences(t, newTally(), absenceCausesNothing, nil)
 }
 
 func TestPropertyAHostIsNeverOfferedUnlessPowerOffAndCleaningWereConfirmed(t *testing.T) {
@@ -74,21 +74,21 @@ func TestPropertyWhatIsRecordedOfAHoldIsTrue(t *testing.T) {
 	sequences(t, newTally(), recordsAreTrue, nil)
 }
 
-func TestPropertyNoBootBeginsBeforeItsTurn(t *testing.T) {
-	sequences(t, newTally(), inTurn, nil)
+func TestPropertyNoBootBeginsWithoutASlot(t *testing.T) {
+	sequences(t, newTally(), slotsRespected, nil)
 }
 
-// TestPropertyEverySequenceComesToRest: wherever a host came to, it comes to rest once its BMC obeys, stays there, and a release that nobody stands in the
-// way of ends with a host that is offered or in quarantine.
+// TestPropertyEverySequenceComesToRest: every host comes to rest once its BMC obeys, and stays at rest. A release that nothing blocks ends with a host
+// that is offered or in quarantine.
 func TestPropertyEverySequenceComesToRest(t *testing.T) {
 	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
-		w.bmcIsWell()
-		w.autoBoot = rapid.Bool().Draw(t, "what boots goes on")
-		done := rapid.Bool().Draw(t, "everybody is done")
+		w.bmcRecovers()
+		w.autoBoot = rapid.Bool().Draw(t, "the boot advances")
+		done := rapid.Bool().Draw(t, "all interventions end")
 		if done {
-			w.everybodyIsDone()
+			w.endInterventions()
 		}
-		w.toRest()
+		w.runToRest()
 		if w.gone {
 			return
 		}
@@ -102,37 +102,38 @@ func TestPropertyEverySequenceComesToRest(t *testing.T) {
 	})
 }
 
-// leftUndone says what a host at rest still owes to somebody; "" if nothing.
+// leftUndone says what is still to be done for a host at rest; "" if nothing is.
 func (w *world) leftUndone() string {
-	v := w.look()
-	machine := []State{StateProvisioned, StatePowerHold, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateWaiting, StateBooting}
-	outside := []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternal, StateQuarantined, StateFree}
+	v := w.view()
+	machine := []State{StateProvisioned, StatePowerHold, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateBooting}
+	outside := []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateFree}
 	switch {
 	case v.MoveBlocked && !v.InFlight() && slices.Contains(slices.Concat(machine, outside), w.last.State):
 		return "a move waits"
-	case w.last.State == StateExternal && v.releasing():
+	case w.last.State == StateExternallyProvisioned && v.releasing():
 		return "the release of an externally provisioned host does not end"
 	case w.last.State == StateProvisioned && v.Spec.PowerHoldSince != nil:
 		return "the record of a hold is left"
-	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternal, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReported, StateWaiting, StateProvisioned}, w.last.State):
+	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternallyProvisioned, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateProvisioned}, w.last.State):
 		return "a power cycle that nobody remembers may come weeks later"
 	}
 	return ""
 }
 
-// TestPropertyWithStatusErasedTheSameRestStateIsReached: at rest, and on the way there. Nothing is commanded to a host at rest because of it.
+// TestPropertyWithStatusErasedTheSameRestStateIsReached: the status may be erased at rest or on the way there. A host at rest gets no command because
+// of that.
 func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 	sequences(t, newTally(), comesToRest, func(t *rapid.T, w *world) {
-		w.bmcIsWell()
-		w.autoBoot = rapid.Bool().Draw(t, "what boots goes on")
+		w.bmcRecovers()
+		w.autoBoot = rapid.Bool().Draw(t, "the boot advances")
 		w.reconcile()
 		other := *w
-		w.notef("- the BMC is well, for good")
-		w.toRest()
+		w.notef("- the BMC recovers permanently")
+		w.runToRest()
 		if other.forgivable() {
 			other.forget()
-			other.toRest()
-			if differs := w.same(&other); differs != "" {
+			other.runToRest()
+			if differs := w.restDifference(&other); differs != "" {
 				other.fatalf("with the status erased on the way it comes to another rest: %s", differs)
 			}
 		}
@@ -142,8 +143,8 @@ func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 		}
 		again.forget()
 		again.commands = 0
-		again.toRest()
-		switch differs := w.same(&again); {
+		again.runToRest()
+		switch differs := w.restDifference(&again); {
 		case differs != "":
 			again.fatalf("with the status erased at rest it comes to another rest: %s", differs)
 		case again.commands > 0:
@@ -152,8 +153,7 @@ func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 	})
 }
 
-// forgivable is true when all that matters can be found again: no deadline is near that it takes longer to come to, and no request of firmware is known
-// that was not acted on yet.
+// forgivable is true when all facts that matter can be read again: no deadline passes before that, and no request of firmware is still undecided.
 func (w *world) forgivable() bool {
 	near := func(deadline time.Time) bool {
 		return !deadline.Before(w.v.Now) && deadline.Sub(w.v.Now) < 10*time.Minute
@@ -167,7 +167,7 @@ func (w *world) forgivable() bool {
 	}
 }
 
-// forget erases the status, and what the provider has in memory.
+// forget erases the status and the provider's memory.
 func (w *world) forget() {
 	w.notef("- everything that can be found again is erased")
 	w.eraseStatus()
@@ -176,12 +176,12 @@ func (w *world) forget() {
 	w.visited = ""
 }
 
-// staysAtRest fails the test when anything but looking is done to a host at rest.
+// staysAtRest fails the test when anything except a read is done to a host at rest.
 func (w *world) staysAtRest(d time.Duration) {
 	before := w.v.Now
 	state := w.last.State
 	w.pass(d)
-	if w.acted.After(before) || w.last.State != state {
+	if w.actedAt.After(before) || w.last.State != state {
 		w.fatalf("it does not stay at rest: %s in %s after %s", w.last.Action, w.last.State, state)
 	}
 }

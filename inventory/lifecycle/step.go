@@ -13,7 +13,7 @@ type Action string
 
 // The actions.
 const (
-	// Nothing waits: for Step.Again, or for a fact to change.
+	// Nothing waits until Step.RequeueAt, or until a fact changes.
 	Nothing Action = "Nothing"
 	// Inspect reads the inventory and the power state through the BMC.
 	Inspect Action = "Inspect"
@@ -21,9 +21,9 @@ const (
 	ReadPower Action = "ReadPower"
 	// SetNetworkBoot makes the network the next boot device.
 	SetNetworkBoot Action = "SetNetworkBoot"
-	// ClearBootOverride takes back a boot override that did its work, where the BMC did not do so itself.
+	// ClearBootOverride clears a boot override that took effect, if the BMC did not clear it.
 	ClearBootOverride Action = "ClearBootOverride"
-	// CleanUp takes back a boot override and ejects virtual media, before the host is given back.
+	// CleanUp clears the boot override and ejects virtual media, before the host is released.
 	CleanUp Action = "CleanUp"
 	// PowerOn switches the server on.
 	PowerOn Action = "PowerOn"
@@ -35,19 +35,20 @@ const (
 	RecordBoot Action = "RecordBoot"
 	// CountBoot raises the host's spec.boots to Step.Boot's number, and blocks `clusterctl move` while the boot is in flight.
 	CountBoot Action = "CountBoot"
-	// ForgetBoot lets a BareMetalBoot go that is being deleted: nobody has its host.
+	// ForgetBoot removes the provider's finalizer from a BareMetalBoot that is being deleted, and whose host is unclaimed.
 	ForgetBoot Action = "ForgetBoot"
-	// RecordHold writes Step.Held to spec.powerHoldSince and spec.powerHoldOffAt.
-	RecordHold Action = "RecordHold"
+	// RecordPowerHold writes Step.Held to spec.powerHoldSince and spec.powerHoldOffAt.
+	RecordPowerHold Action = "RecordHold"
 	// RecordCleaning writes Step.CleaningStartedAt to spec.cleaningStartedAt.
 	RecordCleaning Action = "RecordCleaning"
-	// DropRequests removes the annotations in Step.Drop, which ask for what cannot be done, or is so already.
+	// DropRequests removes the annotations in Step.Drop: what they request is impossible, or is already the case.
 	DropRequests Action = "DropRequests"
-	// AllowMove lets `clusterctl move` go on.
+	// AllowMove unblocks `clusterctl move`.
 	AllowMove Action = "AllowMove"
-	// Release clears spec.consumerRef: the host is powered off and clean, or Step.Quarantine says what is wrong with it.
+	// Release clears spec.consumerRef: the host is powered off and clean, or Step.Quarantine says what is wrong with it. A host that something else
+	// runs is released as it is.
 	Release Action = "Release"
-	// Forget lets the host object go, without one request to the BMC.
+	// Forget removes the finalizer of the host object, without a request to the BMC.
 	Forget Action = "Forget"
 )
 
@@ -56,54 +57,54 @@ func (a Action) Commands() bool {
 	return a == SetNetworkBoot || a == ClearBootOverride || a == CleanUp || a == PowerOn || a == ShutDown || a == ForceOff
 }
 
-// Step is what to do next with a host, and what to tell people of it.
+// Step is what to do next with a host, and what to report about it.
 type Step struct {
-	// State is the state that the host was found in.
+	// State is the state of the host.
 	State State
 	// Action is what to do.
 	Action Action
-	// Phase summarises where the host stands. Empty leaves the phase as it is.
+	// Phase is the host's new phase. Empty keeps the phase.
 	Phase v1alpha1.HostPhase
-	// Reason and Message say why the host is not further. They are those of the condition Booted for a claimed host and of
-	// Available for a free one. Both are empty when there is nothing to wait for.
+	// Reason and Message say what the host waits for. They are those of the condition Booted for a claimed host and of Available for an unclaimed
+	// one. Both are empty when the host waits for nothing.
 	Reason, Message string
 	// Boot is what RecordBoot writes, and what CountBoot counts.
 	Boot *v1alpha1.BareMetalBootSpec
-	// Held is what RecordHold writes.
-	Held *PowerHoldTimes
+	// PowerHold is what RecordHold writes.
+	PowerHold *PowerHoldTimes
 	// CleaningStartedAt is what RecordCleaning writes.
 	CleaningStartedAt *metav1.Time
-	// Quarantine is what Release puts the host into, which tells of the one that it was in already; nil for none.
+	// Quarantine is the quarantine that Release puts the host into, unless the host has one already; nil for none.
 	Quarantine *v1alpha1.Quarantine
-	// Drop are the annotations that the action removes with what else it writes.
+	// Drop are the annotations that the action removes in the same write.
 	Drop []string
-	// Again is when to look again even if nothing happens. The zero time rests until a fact changes.
-	Again time.Time
+	// RequeueAt is when to reconcile again even if nothing happens. The zero time waits until a fact changes.
+	RequeueAt time.Time
 }
 
 // Settings are the times and limits that the lifecycle keeps.
 type Settings struct {
-	// PollInterval is how old the power state of a host at rest may be.
+	// PollInterval is the maximum age of the power state of an idle host.
 	PollInterval time.Duration
-	// ActiveInterval is how old the power state may be while something is done with the host.
+	// ActiveInterval is the maximum age of the power state while the provider works on the host.
 	ActiveInterval time.Duration
-	// InspectInterval is how old the inventory of a host at rest may be.
+	// InspectInterval is the maximum age of the inventory of an idle host.
 	InspectInterval time.Duration
-	// PowerSettle is how long a server may take to obey a power command before it is repeated.
+	// PowerSettle is how long a power command may take to have an effect before it is repeated.
 	PowerSettle time.Duration
 	// ShutDownTimeout is how long an operating system may take to shut down before the server is switched off.
 	ShutDownTimeout time.Duration
-	// CleaningTimeout is how long a cleaning may take whose BMC answers.
+	// CleaningTimeout is how long a cleaning may take while the BMC answers.
 	CleaningTimeout time.Duration
 	// BootTimeout is how long a boot attempt may take.
 	BootTimeout time.Duration
-	// BootAttempts is how often a boot is tried, as long as no bootstrap data was given out.
+	// BootAttempts is the maximum number of attempts of a boot. There is no further attempt once the bootstrap data was served.
 	BootAttempts int32
-	// BootConcurrency is how many hosts of one failure domain may boot at once; 0 is no limit. The lifecycle is told by View.Line.
+	// BootConcurrency is the maximum number of hosts of one failure domain that boot at once; 0 is no limit. View.QueuePosition applies it.
 	BootConcurrency int
 }
 
-// DefaultSettings suit servers that take some minutes to boot.
+// DefaultSettings returns settings for servers that take some minutes to boot.
 func DefaultSettings() Settings {
 	return Settings{
 		PollInterval:    5 * time.Minute,

@@ -10,63 +10,63 @@ import (
 	"testing"
 )
 
-// protected are the states that a claimed host comes to, wherever it stands, by what people and Cluster API do.
-var protected = []State{StateLeaving, StatePaused, StateDetached, StateMaintenance, StateExternal, StateOrphaned, StateReleasing}
+// protected are the states that a claimed host can enter from any state, by an action of users or of Cluster API.
+var protected = []State{StateDeleting, StatePaused, StateDetached, StateMaintenance, StateExternallyProvisioned, StateOrphaned, StateReleasing}
 
-// aside are those of a host that nobody has.
-var aside = []State{StateLeaving, StatePaused, StateDetached, StateMaintenance, StateExternal}
+// aside are those states of an unclaimed host.
+var aside = []State{StateDeleting, StatePaused, StateDetached, StateMaintenance, StateExternallyProvisioned}
 
-// possible is every transition that there is, from one look at a host to the next, when one thing happens in between. In a cluster several
-// may, and then a host seems to leap.
+// possible lists every transition between two reconciles that one event can cause. In a cluster several events may happen between two reconciles, so a
+// host may seem to skip a state.
 var possible = map[State][]State{
-	StateLeaving: {StatePaused}, // a host whose server is powered off before it goes, since it boots
-	// Whatever stood above the state of a host in the table is gone: it stands anywhere.
-	StatePaused:      others(StatePaused),
-	StateDetached:    others(StateDetached),
-	StateMaintenance: others(StateMaintenance),
-	StateExternal:    others(StateExternal, StateCleaning),
-	StateOrphaned:    others(StateOrphaned, StateQuarantined, StateFree),
-	// From the states of a release a host comes back to those of a running one by a move, which forgets that the machine was being deleted.
+	StateDeleting: {StatePaused}, // a host whose server is powered off before the deletion, because a boot is in flight
+	// Once the protection ends, the host may be in any state below it in the table.
+	StatePaused:                others(StatePaused),
+	StateDetached:              others(StateDetached),
+	StateMaintenance:           others(StateMaintenance),
+	StateExternallyProvisioned: others(StateExternallyProvisioned, StateCleaning),
+	StateOrphaned:              others(StateOrphaned, StateQuarantined, StateFree),
+	// A move forgets that the machine was being deleted. So a host that is being released returns to a state of a running one.
 	StateReleasing: others(StateReleasing, StateFree),
-	StateCleaning:  others(StateCleaning, StateExternal),
+	StateCleaning:  others(StateCleaning, StateExternallyProvisioned),
 
 	StateQuarantined: slices.Concat(aside, []State{StateFree}),
-	StateFree:        slices.Concat(aside, []State{StateQuarantined, StateWaiting}),
+	StateFree:        slices.Concat(aside, []State{StateQuarantined, StateClaimed}),
 
-	// Straight to the cleaning comes a host whose cleaning began before such a move.
-	StateWaiting:     slices.Concat(protected, []State{StateCleaning, StateBooting, StateBootUnknown}),
-	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReported, StateBootFailed, StateBootUnknown, StateFree, StateQuarantined}),
-	StateReported:    slices.Concat(protected, []State{StateCleaning, StateProvisioned, StatePowerHold, StateLost, StateBootUnknown}),
+	// A host whose cleaning began before such a move enters Cleaning directly.
+	StateClaimed:     slices.Concat(protected, []State{StateCleaning, StateBooting, StateBootUnknown}),
+	StateBooting:     slices.Concat(protected, []State{StateCleaning, StateReportedIn, StateBootFailed, StateBootUnknown, StateFree, StateQuarantined}),
+	StateReportedIn:  slices.Concat(protected, []State{StateCleaning, StateProvisioned, StatePowerHold, StateLost, StateBootUnknown}),
 	StateProvisioned: slices.Concat(protected, []State{StateCleaning, StatePowerHold, StateLost, StateBootUnknown}),
-	StatePowerHold:        slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost, StateBootUnknown}),
+	StatePowerHold:   slices.Concat(protected, []State{StateCleaning, StateProvisioned, StateLost, StateBootUnknown}),
 	StateBootFailed:  slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
 	StateLost:        slices.Concat(protected, []State{StateCleaning, StateBootUnknown}),
-	// A record that was lost is restored as it was.
+	// A lost record is restored unchanged.
 	StateBootUnknown: slices.Concat(protected, []State{StateCleaning}, running(StateBootUnknown)),
 }
 
-// impossible says why there are no others. Each pair of states is either possible or explained here.
+// impossible says why the other transitions cannot happen. Each pair of states is possible or explained here.
 var impossible = []struct {
 	from, to []State
 	why      string
 }{
-	{[]State{StateLeaving}, others(StatePaused), "the object is gone, and what is registered anew is another one"},
-	{[]State{StateQuarantined, StateFree}, append(running(StateWaiting), StateOrphaned, StateReleasing, StateCleaning), "nobody has the host, and a claim begins with waiting for the bootstrap data, or for a look at the power"},
-	{[]State{StateQuarantined}, []State{StateWaiting}, "nobody claims a host in quarantine"},
+	{[]State{StateDeleting}, others(StatePaused), "the object is gone, and what is registered anew is another one"},
+	{[]State{StateQuarantined, StateFree}, append(running(StateClaimed), StateOrphaned, StateReleasing, StateCleaning), "nobody has the host, and a claim begins with waiting for the bootstrap data, or for a look at the power"},
+	{[]State{StateQuarantined}, []State{StateClaimed}, "nobody claims a host in quarantine"},
 	{running(StateBooting), []State{StateQuarantined, StateFree}, "a machine gives its host up through a release"},
 	{[]State{StateOrphaned}, []State{StateQuarantined, StateFree}, "only a person lets such a host go, which is a release"},
 	{[]State{StateReleasing}, []State{StateFree}, "what is released without a cleaning goes into quarantine, or stays externally provisioned"},
-	{[]State{StateCleaning}, []State{StateExternal}, "an externally provisioned host is not cleaned, so this is two changes at once"},
-	{[]State{StateExternal}, []State{StateCleaning}, "the release of an externally provisioned host is Releasing, so this is two changes at once"},
-	{[]State{StateWaiting}, running(StateWaiting, StateBooting, StateBootUnknown), "what comes next is a boot attempt"},
-	{[]State{StateBooting}, running(StateBooting, StateReported, StateBootFailed, StateBootUnknown), "the machine takes its provider ID after the report; an attempt follows an attempt in the same state"},
-	{[]State{StateReported}, []State{StateWaiting, StateBooting, StateBootFailed}, "a machine that reported in is never booted again"},
-	{[]State{StateProvisioned, StatePowerHold}, []State{StateWaiting, StateBooting, StateBootFailed, StateReported}, "a machine keeps its provider ID, and is never booted again"},
+	{[]State{StateCleaning}, []State{StateExternallyProvisioned}, "an externally provisioned host is not cleaned, so this is two changes at once"},
+	{[]State{StateExternallyProvisioned}, []State{StateCleaning}, "the release of an externally provisioned host is Releasing, so this is two changes at once"},
+	{[]State{StateClaimed}, running(StateClaimed, StateBooting, StateBootUnknown), "what comes next is a boot attempt"},
+	{[]State{StateBooting}, running(StateBooting, StateReportedIn, StateBootFailed, StateBootUnknown), "the machine takes its provider ID after the report; an attempt follows an attempt in the same state"},
+	{[]State{StateReportedIn}, []State{StateClaimed, StateBooting, StateBootFailed}, "a machine that reported in is never booted again"},
+	{[]State{StateProvisioned, StatePowerHold}, []State{StateClaimed, StateBooting, StateBootFailed, StateReportedIn}, "a machine keeps its provider ID, and is never booted again"},
 	{[]State{StateBootFailed}, running(StateBootFailed, StateBootUnknown), "a failure is final"},
 	{[]State{StateLost}, running(StateLost, StateBootUnknown), "a loss is final"},
 }
 
-// states are all states, in the order of the table.
+// states returns all states, in the order of the table.
 func states() []State {
 	var all []State
 	for _, line := range table {
@@ -81,9 +81,9 @@ func others(but ...State) []State {
 	return slices.DeleteFunc(states(), func(s State) bool { return slices.Contains(but, s) })
 }
 
-// running are the states of a host that a machine has and that is not released.
+// running returns the states of a claimed host that is not being released, except some.
 func running(but ...State) []State {
-	all := []State{StateWaiting, StateBooting, StateReported, StateProvisioned, StatePowerHold, StateBootFailed, StateLost, StateBootUnknown}
+	all := []State{StateClaimed, StateBooting, StateReportedIn, StateProvisioned, StatePowerHold, StateBootFailed, StateLost, StateBootUnknown}
 	switch {
 	case len(but) > 0:
 		return slices.DeleteFunc(all, func(s State) bool { return slices.Contains(but, s) })
@@ -92,7 +92,7 @@ func running(but ...State) []State {
 	}
 }
 
-// TestTransitionsAreExplained: each pair of states is possible or has a reason why it is not.
+// TestTransitionsAreExplained: each pair of states is possible, or impossible with a reason.
 func TestTransitionsAreExplained(t *testing.T) {
 	for _, from := range states() {
 		for _, to := range others(from) {
@@ -112,8 +112,8 @@ func TestTransitionsAreExplained(t *testing.T) {
 	}
 }
 
-// TestPropertyEveryStateAndEveryTransitionIsVisited: nothing that is said of sequences is said of states that they never come to. It prints how
-// often each was visited, and judges every step by all promises.
+// TestPropertyEveryStateAndEveryTransitionIsVisited: the sequences reach every state and every possible transition, so the other properties cover them.
+// It prints how often each was visited, and judges every step by all promises.
 func TestPropertyEveryStateAndEveryTransitionIsVisited(t *testing.T) {
 	seen := newTally()
 	checksTimes(t, 2, func() { sequences(t, seen, "", nil) })
@@ -135,7 +135,7 @@ func TestPropertyEveryStateAndEveryTransitionIsVisited(t *testing.T) {
 	t.Log("\n" + seen.report())
 }
 
-// goOn tries everything that can happen with some worlds of each kind, and goes on from the kinds that are new by that.
+// goOn tries every event with some worlds of each kind, and continues from the kinds that are new.
 func goOn(t *testing.T, seen *tally) {
 	t.Helper()
 	done, lot := map[kind]int{}, uint64(0)
@@ -143,7 +143,7 @@ func goOn(t *testing.T, seen *tally) {
 		pools := maps.Clone(seen.pool)
 		for _, k := range slices.SortedFunc(maps.Keys(pools), func(a, b kind) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
 			for _, from := range pools[k][done[k]:] {
-				for _, h := range slices.Concat(happenings, protections) {
+				for _, h := range slices.Concat(events, protections) {
 					lot++
 					from.branch(t, k, h, mix(lot))
 				}
@@ -153,18 +153,18 @@ func goOn(t *testing.T, seen *tally) {
 	}
 }
 
-// branch lets something happen to a copy of a world.
-func (w *world) branch(t *testing.T, k kind, h happening, p uint64) {
+// branch applies an event to a copy of a world.
+func (w *world) branch(t *testing.T, k kind, h event, p uint64) {
 	t.Helper()
-	other, past, story := *w, *w.story, []string{}
-	other.t, other.story = t, &story
+	other, past, story := *w, *w.log, []string{}
+	other.t, other.log = t, &story
 	other.notef("it is %v, by: %s", k, strings.Join(past[max(0, len(past)-20):], "; "))
 	if h.when(&other) {
-		other.play(h, p)
+		other.applyEvent(h, p)
 	}
 }
 
-// checksTimes makes rapid check a multiple of what it does otherwise.
+// checksTimes multiplies rapid's number of checks.
 func checksTimes(t *testing.T, times int, do func()) {
 	t.Helper()
 	f := flag.Lookup("rapid.checks")
@@ -182,7 +182,7 @@ func checksTimes(t *testing.T, times int, do func()) {
 	}
 }
 
-// report tells what was visited.
+// report returns how often each state and transition was visited.
 func (t *tally) report() string {
 	var b strings.Builder
 	rarest, moves := -1, 0

@@ -16,97 +16,97 @@ type View struct {
 	Now time.Time
 	// Namespace and Name are the host's.
 	Namespace, Name string
-	// Spec is the host's spec: who has it, and what people want of it.
+	// Spec is the host's spec: its consumer, and what users want of it.
 	Spec v1alpha1.BareMetalHostSpec
 	// Boot is the record of the host's last boot; nil when there is none.
 	Boot *v1alpha1.BareMetalBootSpec
-	// BootDeleting is true when the object that holds the record is being deleted. The record holds as long as the object is there.
+	// BootDeleting is true when the BareMetalBoot that holds the record is being deleted. The record is valid until the object is gone.
 	BootDeleting bool
-	// BootHeld is true when that object is kept by a finalizer of something else, and no more by the provider's.
-	BootHeld bool
+	// BootHasForeignFinalizer is true when that object no longer has the provider's finalizer, and the finalizer of another controller keeps it.
+	BootHasForeignFinalizer bool
 	// Deleting is true when the host object is being deleted.
 	Deleting bool
 	// DeletedForMove is true when `clusterctl move` deletes the host object: the host lives on in another cluster.
 	DeletedForMove bool
-	// NamespaceDeleting is true when the host's namespace is being deleted with all that is in it. It is looked up only for a host that is
-	// being deleted while a machine has it, or while it boots.
+	// NamespaceDeleting is true when the host's namespace is being deleted with all its objects. It is read only for a host that is being
+	// deleted while a machine has it, or while it boots.
 	NamespaceDeleting bool
-	// Detached says who wants the hands off the host, and why; empty when nobody does.
+	// Detached is the value of the annotation that detaches the host: who wants that, and why. It is empty without one.
 	Detached string
-	// ReleaseUnfenced says who wants the host let go without a power-off, and why; empty when nobody does.
+	// ReleaseUnfenced is the value of the annotation that releases the host without a power-off: who wants that, and why. It is empty without one.
 	ReleaseUnfenced string
-	// PowerRequests are what people want of the server's power, by annotations.
+	// PowerRequests are the annotations by which users control the server's power.
 	PowerRequests PowerRequests
-	// RunsProvider is true when the provider runs on the host's server: the process that asks.
+	// RunsProvider is true when this process of the provider runs on the host's server.
 	RunsProvider bool
-	// PowerOffProvider says who wants that server powered off all the same where that is to be done, and why; empty when nobody does.
+	// PowerOffProvider is the value of the annotation that allows the provider to power off that server: who allows it, and why. It is empty without one.
 	PowerOffProvider string
 	// Paused is true when the host itself is paused.
 	Paused bool
-	// RetryNow is true when a person wants the BMC to be asked now, whatever happened before.
+	// RetryNow is true when a user wants the BMC to be queried now, whatever happened before.
 	RetryNow bool
-	// MoveBlocked is true when the host keeps `clusterctl move` waiting.
+	// MoveBlocked is true while the host blocks `clusterctl move`.
 	MoveBlocked bool
-	// NotPermitted says why the configuration of the provider does not permit the host its MAC address or its BMC; empty where it does.
+	// NotPermitted says why the provider's configuration does not permit the host's MAC address or its BMC. It is empty if both are permitted.
 	NotPermitted string
-	// Identity is what identifies the server, which a boot records.
+	// Identity is what identifies the server. A boot records it.
 	Identity v1alpha1.HostIdentity
-	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that keep the host's boot MAC address, its BMC, or the system UUID and serial number
-	// that its BMC reports. Each is empty for a host that has its own.
+	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that already have this host's boot MAC address, its BMC, or the system UUID
+	// and serial number that its BMC reports. Each is empty without such a conflict.
 	MACTakenBy, BMCTakenBy, HardwareTakenBy string
-	// Replaced says that the BMC reports another server than the inventory has, and how a person confirms that; empty when it does not.
+	// Replaced says that the BMC reports another server than the recorded inventory, and how a user confirms that. It is empty otherwise.
 	Replaced string
-	// SharesConsumerWith names the other hosts that the same machine has. There are none, unless someone wrote it by hand.
+	// SharesConsumerWith names the other hosts of the same machine. There are some only if somebody edited spec.consumerRef by hand.
 	SharesConsumerWith []string
-	// SaidToRun names the machine whose provider ID says that it runs on this host, although nobody has the host; empty without one.
-	SaidToRun string
-	// BootMachineWaits is true when the machine that the last boot was for, in which the bootstrap data was served, is there, was not provisioned, and is not
-	// being deleted: with another host it would be given the same bootstrap data again. So that boot is kept, and is not declared void.
-	BootMachineWaits bool
-	// ServedBy names another host in whose boot the bootstrap data of this one's machine was served; empty without one.
-	ServedBy string
+	// UnrecordedConsumer names the machine whose provider ID is that of this host, although the host has no spec.consumerRef. It is empty without one.
+	UnrecordedConsumer string
+	// BootMachinePending is true when the last boot served its machine's bootstrap data, and that machine exists, is not provisioned and is not being
+	// deleted. With another host the machine would get the same bootstrap data again. So the boot is kept, and is not voided.
+	BootMachinePending bool
+	// DataServedOn names another host whose boot served the bootstrap data of this host's machine. It is empty without one.
+	DataServedOn string
 	// Consumer is the machine that spec.consumerRef names; nil without one.
 	Consumer *Consumer
 	// BMC is what is known through the BMC.
 	BMC BMC
-	// Furthest is the last stage that was observed of the boot. Its stage is empty when none was.
+	// Furthest is the furthest boot stage that was observed. Its Stage is empty when none was observed.
 	Furthest v1alpha1.ObservedStage
-	// WaitedAt is when the server last waited in the queue of its network, in this boot and before it had its script; zero if it did not.
+	// WaitedAt is when the server last waited for a boot slot of its network, in this boot and before it fetched its script. It is zero if it did not wait.
 	WaitedAt time.Time
-	// RestartedAt is when firmware last asked for a network boot although the attempt's bootstrap data had been given out and the
-	// machine runs from memory; zero if it did not.
+	// RestartedAt is when firmware last requested a network boot although the attempt's bootstrap data had been served and the machine runs
+	// from memory. It is zero if that did not happen.
 	RestartedAt time.Time
-	// NodeLostAt is when the server's Node was seen to be lost with that; zero if it was not.
+	// NodeLostAt is when the server's Node was seen to be lost after that restart. It is zero if it was not.
 	NodeLostAt time.Time
-	// Node is the Node that the server runs, as it was observed in the boot; nil without one. Nothing is decided by it.
+	// Node is the Node that was observed in the boot; nil without one. No decision depends on it.
 	Node *v1alpha1.ObservedNode
-	// Problem is what keeps the boot server from serving the boot.
+	// Problem is why the boot server cannot serve the boot; nil if it can.
 	Problem *v1alpha1.BootFailure
-	// QueuePosition is where the host stands among those that wait to boot; nil when it may begin a boot attempt.
+	// QueuePosition is the host's position in the boot queue; nil when it may begin a boot attempt.
 	QueuePosition *QueuePosition
 }
 
 // Consumer is what is known of the machine that has a host.
 type Consumer struct {
-	// Found is false when the BareMetalMachine is not there. Nothing else is known then.
+	// Found is false when the BareMetalMachine does not exist. Then all other fields are empty.
 	Found bool
-	// Deleting is true when the machine is being deleted: the host shall be released.
+	// Deleting is true when the machine is being deleted, so the host is to be released.
 	Deleting bool
-	// DeletingSince is when it began to be deleted; zero if it is not.
+	// DeletingSince is the machine's deletion timestamp; zero if it is not being deleted.
 	DeletingSince time.Time
 	// DeletedForMove is true when `clusterctl move` deletes the machine: it lives on in another cluster.
 	DeletedForMove bool
 	// OwnerDeleting is true when the Machine that owns it, or its Cluster, is being deleted: the machine's own deletion follows.
 	OwnerDeleting bool
-	// ClusterFound is false when the machine's Cluster is not there.
+	// ClusterFound is false when the machine's Cluster does not exist.
 	ClusterFound bool
 	// Paused is true when the machine or its Cluster is paused.
 	Paused bool
 	// ProviderID is the machine's provider ID; empty before it was provisioned.
 	ProviderID string
-	// BootstrapReady is true when the machine's bootstrap data can be had.
+	// BootstrapReady is true when the machine's bootstrap data exists.
 	BootstrapReady bool
-	// Persistence says what a reboot of the machine means.
+	// Persistence says whether the machine survives a reboot.
 	Persistence v1alpha1.BootPersistence
 }
 
@@ -120,47 +120,59 @@ const (
 	CommandForceOff Command = "ForceOff"
 )
 
-// BMC is what is known through a host's BMC, each fact with the time it was observed. All of it is lost when the provider
-// restarts, and found again by looking.
+// BMC is what is known through a host's BMC, each fact with the time of its observation. All of it is lost when the provider restarts, and
+// read again then.
 type BMC struct {
 	// Problem is why the BMC cannot be used; nil when it answered the last request.
 	Problem *BMCProblem
-	// Busy is true while a request to the BMC is under way. Its end brings the host back to Next.
+	// Busy is true while a request to the BMC is under way. Its end enqueues the host.
 	Busy bool
 	// Inspected is true when the inventory was read, the last time at InspectedAt.
 	Inspected   bool
 	InspectedAt time.Time
-	// Partial is true when time ran out before all of the inventory was read.
+	// Partial is true when the read of the inventory timed out before it was complete.
 	Partial bool
-	// Power is the power state that was read last, at PowerAt; it has been the same since PowerSince.
-	Power               v1alpha1.PowerState
-	PowerAt             time.Time
-	PowerSince          time.Time
-	PowerNew            bool      // PowerNew is true when nothing was decided with that reading yet.
-	LastPower           Command   // LastPower is the last power command that the BMC accepted. "On" counts too when its answer was lost, or an error.
-	LastPowerAt         time.Time // LastPowerAt is when it did.
-	NetworkBootSetAt    time.Time // NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
-	FirstShutDownAt     time.Time // FirstShutDownAt is when the server was first asked to shut down since it was last off, or last owed its power.
-	OffUnansweredAt        time.Time // OffUnheardAt is when a command to switch it off was last given whose answer was lost, since the same.
-	ShutDownUnsupported bool      // ShutDownUnsupported is true when the BMC cannot shut down gracefully.
-	OverrideSet      bool      // OverrideStands is true from when a boot override was set until it was seen, or made, to be gone.
-	OverrideNote        string    // OverrideNote says how the override was set, and what is doubtful about it.
-	CleanedAt           time.Time // CleanedAt is when the BMC was brought back to what a free host's is, in the cleaning that RecordCleaning began last.
-	CleanUpFailures     int       // CleanUpFailures is how often in a row the BMC answered that it cannot be cleaned.
-	CleanUpTriedAt      time.Time // CleanUpTriedAt is when it last did.
-	CleanUpError        string    // CleanUpError is what it answered.
-	Missing               []string  // Lacks are the capabilities that a network boot needs and the BMC does not have.
+	// Power is the last power state that was read, at PowerAt. All readings since PowerSince were the same.
+	Power      v1alpha1.PowerState
+	PowerAt    time.Time
+	PowerSince time.Time
+	// PowerNew is true when nothing was decided with that reading yet.
+	PowerNew bool
+	// LastPower is the last power command that the BMC accepted, at LastPowerAt. CommandPowerOn counts even if its answer was an error, or was lost.
+	LastPower   Command
+	LastPowerAt time.Time
+	// NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
+	NetworkBootSetAt time.Time
+	// FirstShutDownAt is when the operating system was first asked to shut down. It is zero again once the server reads as off, is switched on, or
+	// its power hold has ended.
+	FirstShutDownAt time.Time
+	// OffUnansweredAt is when the last command to shut down or switch off was sent whose answer was lost. It becomes zero as FirstShutDownAt does.
+	OffUnansweredAt time.Time
+	// ShutDownUnsupported is true when the BMC cannot shut down gracefully.
+	ShutDownUnsupported bool
+	// OverrideSet is true from when a boot override was set until it was read, or made, to be gone.
+	OverrideSet bool
+	// OverrideNote says how the override was set, and why it may not work.
+	OverrideNote string
+	// CleanedAt is when the last clean-up succeeded, in the cleaning that RecordCleaning began last.
+	CleanedAt time.Time
+	// CleanUpFailures is how often in a row the BMC answered that it cannot do the clean-up, the last time at CleanUpTriedAt with CleanUpError.
+	CleanUpFailures int
+	CleanUpTriedAt  time.Time
+	CleanUpError    string
+	// Missing are the capabilities that a network boot needs and the BMC does not have.
+	Missing []string
 }
 
 // BMCProblem is why a BMC cannot be used.
 type BMCProblem struct {
 	// Reason and Message are those of the condition BMCReady.
 	Reason, Message string
-	// RetryAt is when it is worth another try. The zero time waits for a change, such as of a Secret.
+	// RetryAt is when the BMC may be tried again. The zero time waits for a change of an object, such as the Secret.
 	RetryAt time.Time
 }
 
-// providerID returns the provider ID that the consumer has once this host runs it.
+// providerID returns the provider ID that the consumer gets from this host.
 func (v View) providerID() string {
 	return inventory.ProviderID(v.Namespace, v.Name, v.Spec.ConsumerRef.Name)
 }
@@ -168,66 +180,66 @@ func (v View) providerID() string {
 // Claimed is true when a machine has the host.
 func (v View) Claimed() bool { return v.Spec.ConsumerRef != nil }
 
-// Provisioned is true when the host runs its machine. It follows from the machine's provider ID alone, which no move and no
-// lost status takes away.
+// Provisioned is true when the host runs its machine. It follows from the machine's provider ID alone, which survives a move and the loss of
+// the status.
 func (v View) Provisioned() bool {
 	return v.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.ProviderID == v.providerID()
 }
 
-// Verified is true when the host can be booted: its inventory was read and is that of the same server as before, its BMC can do what that needs, and its MAC
-// address and its BMC are its own.
+// Verified is true when the host can be booted: its inventory was read and describes the same server as before, its BMC has the capabilities
+// for a network boot, and no conflict concerns its MAC address, BMC or hardware.
 func (v View) Verified() bool {
-	return v.BMC.Inspected && len(v.BMC.Missing) == 0 && v.Replaced == "" && !v.doubled()
+	return v.BMC.Inspected && len(v.BMC.Missing) == 0 && v.Replaced == "" && !v.hasConflict()
 }
 
-// doubled is true when another host keeps what identifies the server of this one.
-func (v View) doubled() bool {
+// hasConflict is true when the configuration, or another host, keeps this host from using its MAC address, BMC or hardware.
+func (v View) hasConflict() bool {
 	return v.NotPermitted != "" || v.MACTakenBy != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != ""
 }
 
-// bmcBlocked is true while it is no use to ask the BMC. A person may want it asked before its time, but what waits for a change, such as
-// of a Secret, nobody can ask.
+// bmcBlocked is true while the BMC must not be queried. A user may request a retry before RetryAt. A problem without RetryAt waits for a
+// change of an object, such as the Secret, and no retry helps.
 func (v View) bmcBlocked() bool {
 	p := v.BMC.Problem
 	return p != nil && (p.RetryAt.IsZero() || !v.RetryNow && v.Now.Before(p.RetryAt))
 }
 
-// newsLast is how old a reading of the power may be that nobody looked at yet.
-const newsLast = time.Minute
+// maxNewReadingAge is the maximum age of a power reading with which nothing was decided yet.
+const maxNewReadingAge = time.Minute
 
-// powerKnown is true when the power was read after the last power command and no longer than maxAge ago. A reading that nobody looked at yet may be
-// older: else a provider that has much to do, and looks late, would read again and again and come to nothing.
+// powerKnown is true when the power was read after the last power command and at most maxAge ago. A reading with which nothing was decided
+// yet may be older. Otherwise an overloaded provider, which reconciles late, would read the power again and again and decide nothing.
 func (v View) powerKnown(maxAge time.Duration) bool {
 	if v.BMC.PowerNew {
-		maxAge = max(maxAge, newsLast)
+		maxAge = max(maxAge, maxNewReadingAge)
 	}
 	return v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt) && v.Now.Sub(v.BMC.PowerAt) < maxAge
 }
 
-// usable is true when what was read last still tells where the host stands, even if it is old.
+// usable is true when the last readings still describe the host, even if they are old.
 func (v View) usable() bool {
 	return v.BMC.Problem == nil && v.BMC.Inspected && v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt)
 }
 
-// incapableInterval is how old the inventory of a host may be whose BMC cannot boot it: a licence or new firmware may mend that.
-const incapableInterval = 10 * time.Minute
+// incapableInspectInterval is the maximum age of the inventory while the BMC lacks a capability: a licence or new firmware may add it.
+const incapableInspectInterval = 10 * time.Minute
 
-// partialInterval is how old an inventory may be for which time ran out.
-const partialInterval = 10 * time.Minute
+// partialInspectInterval is the maximum age of an incomplete inventory.
+const partialInspectInterval = 10 * time.Minute
 
-// nextInspection is when the inventory of a host at rest is to be read again.
+// nextInspection is when the inventory of an idle host is to be read again.
 func (v View) nextInspection(s Settings) time.Time {
-	every := s.InspectInterval
+	interval := s.InspectInterval
 	if len(v.BMC.Missing) > 0 {
-		every = min(every, incapableInterval)
+		interval = min(interval, incapableInspectInterval)
 	}
 	if v.BMC.Partial {
-		every = min(every, partialInterval)
+		interval = min(interval, partialInspectInterval)
 	}
-	return v.BMC.InspectedAt.Add(every)
+	return v.BMC.InspectedAt.Add(interval)
 }
 
-// inspectionDue is true when the inventory of a host at rest is old.
+// inspectionDue is true when the inventory of an idle host is too old.
 func (v View) inspectionDue(s Settings) bool {
 	return v.BMC.Inspected && !v.Now.Before(v.nextInspection(s))
 }

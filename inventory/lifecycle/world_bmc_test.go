@@ -6,20 +6,20 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// switchTo makes the server go on, or off, after a while.
+// switchTo switches the server on or off after a while.
 func (w *world) switchTo(on bool, after time.Duration) {
-	w.target, w.changes = on, w.v.Now.Add(after)
+	w.target, w.switchesAt = on, w.v.Now.Add(after)
 	if after == 0 {
-		w.flip()
+		w.switchNow()
 	}
 }
 
-func (w *world) flip() {
-	w.changes = time.Time{}
+func (w *world) switchNow() {
+	w.switchesAt = time.Time{}
 	if w.on == w.target {
 		return
 	}
-	w.on, w.changed = w.target, w.v.Now
+	w.on, w.switchedAt = w.target, w.v.Now
 	w.notef("the server goes on: %v", w.on)
 	w.fromNetwork, w.runs = false, false
 	if w.on {
@@ -28,22 +28,22 @@ func (w *world) flip() {
 	}
 }
 
-// finish ends the job that is under way.
+// finish ends the job in progress.
 func (w *world) finish() {
 	j := w.job
 	w.job, w.v.BMC.Busy = nil, false
 	if j.action.Commands() {
-		v := w.look()
+		v := w.view()
 		v.Now, v.BMC.Busy = j.decided, false
 		if Next(v, w.s).Action != j.action {
 			w.notef("%s is not wanted any more", j.action)
 			return
 		}
-		w.acted = w.v.Now
+		w.actedAt = w.v.Now
 		w.commands++
 		w.judgeCommand(v, j.action)
 	}
-	if problem := w.speak(j.action); problem != "" {
+	if problem := w.execute(j.action); problem != "" {
 		w.failures++
 		w.v.BMC.Problem = &BMCProblem{Reason: problem, Message: "it " + string(w.mood), RetryAt: w.v.Now.Add(min(5*time.Second<<min(w.failures, 6), 5*time.Minute))}
 		if j.action == Inspect {
@@ -57,8 +57,8 @@ func (w *world) finish() {
 	}
 }
 
-// speak does to the server what the BMC makes of an action. It returns the reason for which the BMC did not do it, if it counts as broken then.
-func (w *world) speak(action Action) string {
+// execute applies an action to the server as the BMC does in its mood. It returns the reason if the BMC counts as failed after that.
+func (w *world) execute(action Action) string {
 	problem := ""
 	switch {
 	case w.mood == away:
@@ -66,11 +66,11 @@ func (w *world) speak(action Action) string {
 	case w.mood == rejects:
 		return v1alpha1.ReasonCredentialsRefused
 	case action == SetNetworkBoot:
-		problem = w.speakBoot()
+		problem = w.executeNetworkBoot()
 	case action == PowerOn || action == ShutDown || action == ForceOff:
-		problem = w.speakPower(action)
+		problem = w.executePower(action)
 	case action == CleanUp:
-		w.speakCleanUp()
+		w.executeCleanUp()
 	case action == ClearBootOverride:
 		w.overridden = w.overridden && (w.mood == refuses || w.mood == pretends)
 		w.v.BMC.OverrideSet = w.v.BMC.OverrideSet && w.mood == silent
@@ -83,7 +83,7 @@ func (w *world) speak(action Action) string {
 	return problem
 }
 
-func (w *world) speakBoot() string {
+func (w *world) executeNetworkBoot() string {
 	b, now := &w.v.BMC, w.v.Now
 	if w.mood == silent {
 		w.overridden, w.netAt = true, now
@@ -97,7 +97,7 @@ func (w *world) speakBoot() string {
 	return ""
 }
 
-func (w *world) speakCleanUp() {
+func (w *world) executeCleanUp() {
 	b, now := &w.v.BMC, w.v.Now
 	w.overridden = w.overridden && (w.mood == refuses || w.mood == pretends)
 	if w.mood == silent {
@@ -112,7 +112,7 @@ func (w *world) speakCleanUp() {
 	b.CleanedAt, b.CleanUpFailures, b.CleanUpError = now, 0, ""
 }
 
-func (w *world) speakPower(action Action) string {
+func (w *world) executePower(action Action) string {
 	b, now := &w.v.BMC, w.v.Now
 	first := func() {
 		if b.FirstShutDownAt.IsZero() {
@@ -128,29 +128,29 @@ func (w *world) speakPower(action Action) string {
 			first()
 		}
 		if action == PowerOn {
-			b.LastPower, b.LastPowerAt = CommandPowerOn, now // it may have been heard
+			b.LastPower, b.LastPowerAt = CommandPowerOn, now // the command may have had an effect
 		}
 		return v1alpha1.ReasonBMCError
 	}
 	if w.mood == silent && action != PowerOn {
 		b.OffUnansweredAt = now
 	}
-	if w.mood != silent || action == PowerOn { // the controller notes that one may have been heard
+	if w.mood != silent || action == PowerOn { // the controller records a power-on that may have had an effect
 		b.LastPower, b.LastPowerAt = map[Action]Command{PowerOn: CommandPowerOn, ShutDown: CommandShutDown, ForceOff: CommandForceOff}[action], now
 	}
 	acts := w.mood != pretends
-	w.heldDown = action != PowerOn && w.v.Spec.PowerHoldSince != nil && (w.heldDown || acts && w.on)
+	w.offForHold = action != PowerOn && w.v.Spec.PowerHoldSince != nil && (w.offForHold || acts && w.on)
 	switch action {
 	case PowerOn:
 		b.FirstShutDownAt, b.OffUnansweredAt = time.Time{}, time.Time{}
-		if acts && !w.on && w.changes.IsZero() {
+		if acts && !w.on && w.switchesAt.IsZero() {
 			w.switchTo(true, w.latency)
 		}
 	case ShutDown:
 		if w.mood != silent {
 			first()
 		}
-		if acts && w.on && w.changes.IsZero() && !w.deaf {
+		if acts && w.on && w.switchesAt.IsZero() && !w.ignoresShutDown {
 			w.switchTo(false, 30*time.Second+w.latency)
 		}
 	default:
@@ -165,15 +165,15 @@ func (w *world) readPower() {
 	b, now := &w.v.BMC, w.v.Now
 	power := map[bool]v1alpha1.PowerState{true: v1alpha1.PowerOn, false: v1alpha1.PowerOff}
 	shown := power[w.on]
-	if w.shows && !w.changes.IsZero() && w.target != w.on {
+	if w.showsTransitions && !w.switchesAt.IsZero() && w.target != w.on {
 		shown = map[bool]v1alpha1.PowerState{true: v1alpha1.PoweringOn, false: v1alpha1.PoweringOff}[w.target]
 	}
 	w.reads++
-	w.honest++
+	w.trueReadings++
 	if w.mood == garbles && w.reads%2 == 0 {
-		shown, w.unsure, w.honest = power[!w.on], true, 0
+		shown, w.uncertain, w.trueReadings = power[!w.on], true, 0
 	}
-	w.unsure = w.unsure && w.honest < 3
+	w.uncertain = w.uncertain && w.trueReadings < 3
 	if b.Power != shown {
 		b.Power, b.PowerSince = shown, now
 	}

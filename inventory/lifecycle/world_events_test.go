@@ -11,13 +11,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// happening is something that happens to a world.
-type happening struct {
+// event is something that happens to a world.
+type event struct {
 	name   string
 	weight int
 	when   func(*world) bool
 	do     func(w *world, p uint64)
-	// undo takes away what a toggle set, if it is set; nil for what is no toggle.
+	// undo ends what a toggle began, if it did; nil for an event that is no toggle.
 	undo func(*world)
 }
 
@@ -25,20 +25,20 @@ func always(*world) bool       { return true }
 func hasMachine(w *world) bool { return w.machine() != nil }
 func isFree(w *world) bool     { return !w.v.Claimed() }
 
-// stays is true while a machine has the host that is not being deleted.
-func stays(w *world) bool { return hasMachine(w) && !w.machine().Deleting }
+// claimContinues is true while the host's machine is not being deleted.
+func claimContinues(w *world) bool { return hasMachine(w) && !w.machine().Deleting }
 
-// choose picks by a number.
+// choose picks a value by a number.
 func choose[T any](p uint64, from ...T) T { return from[p%uint64(len(from))] }
 
-// toggle is a happening that sets something, or takes it away again.
-func toggle(name string, weight int, isSet func(*world) bool, set func(w *world, p uint64), unset func(*world)) happening {
+// toggle is an event that sets something, or removes it again.
+func toggle(name string, weight int, isSet func(*world) bool, set func(w *world, p uint64), unset func(*world)) event {
 	undo := func(w *world) {
 		if isSet(w) {
 			unset(w)
 		}
 	}
-	return happening{name, weight, always, func(w *world, p uint64) {
+	return event{name, weight, always, func(w *world, p uint64) {
 		if isSet(w) {
 			unset(w)
 		} else {
@@ -47,14 +47,14 @@ func toggle(name string, weight int, isSet func(*world) bool, set func(w *world,
 	}, undo}
 }
 
-// protections are what people and Cluster API want left alone. All of it can be over at once.
-var protections = []happening{
+// protections are the events by which users and Cluster API protect a host. All of them can be undone at once.
+var protections = []event{
 	toggle("maintenance", 3, func(w *world) bool { return w.v.Spec.Maintenance != nil },
 		func(w *world, _ uint64) { w.v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} },
 		func(w *world) { w.v.Spec.Maintenance = nil }),
 	toggle("externally provisioned", 5, func(w *world) bool { return w.v.Spec.ExternallyProvisioned },
 		func(w *world, _ uint64) { w.v.Spec.ExternallyProvisioned = true },
-		func(w *world) { w.v.Spec.ExternallyProvisioned, w.dirty = false, false }), // whoever says that nothing else runs it looked
+		func(w *world) { w.v.Spec.ExternallyProvisioned, w.dirty = false, false }), // the user checked the server
 	toggle("detached", 3, func(w *world) bool { return w.v.Detached != "" },
 		func(w *world, _ uint64) { w.v.Detached = "anna: moves racks" },
 		func(w *world) { w.v.Detached = "" }),
@@ -68,7 +68,7 @@ var protections = []happening{
 		func(w *world) { w.v.Paused = false }),
 	toggle("quarantine", 2, func(w *world) bool { return w.v.Spec.Quarantine != nil },
 		func(w *world, _ uint64) { w.v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} },
-		func(w *world) { w.v.Spec.Quarantine, w.dirty = nil, false }), // whoever removes it looked
+		func(w *world) { w.v.Spec.Quarantine, w.dirty = nil, false }), // the user checked the server
 	toggle("machine or Cluster paused", 3, func(w *world) bool { return hasMachine(w) && w.machine().Paused },
 		func(w *world, _ uint64) {
 			if hasMachine(w) {
@@ -76,21 +76,21 @@ var protections = []happening{
 			}
 		},
 		func(w *world) { w.change(func(c *Consumer) { c.Paused = false }) }),
-	toggle("the Cluster is not there", 2, func(w *world) bool { return hasMachine(w) && !w.machine().ClusterFound },
+	toggle("the Cluster is missing", 2, func(w *world) bool { return hasMachine(w) && !w.machine().ClusterFound },
 		func(w *world, _ uint64) {
 			if hasMachine(w) {
 				w.change(func(c *Consumer) { c.ClusterFound = false })
 			}
 		},
 		func(w *world) { w.change(func(c *Consumer) { c.ClusterFound = true }) }),
-	toggle("the machine is not there", 3, func(w *world) bool { return w.absent != nil }, func(w *world, _ uint64) {
+	toggle("the machine is missing", 3, func(w *world) bool { return w.absent != nil }, func(w *world, _ uint64) {
 		if hasMachine(w) {
 			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{}
 		}
 	}, func(w *world) { w.v.Consumer, w.absent = w.absent, nil }),
-	toggle("the machine is another one's", 1, func(w *world) bool { return hasMachine(w) && w.machine().ProviderID == "baremetal://dc/other/m" },
+	toggle("the machine has another claim", 1, func(w *world) bool { return hasMachine(w) && w.machine().ProviderID == "baremetal://dc/other/m" },
 		func(w *world, _ uint64) {
-			if stays(w) {
+			if claimContinues(w) {
 				w.change(func(c *Consumer) { c.ProviderID = "baremetal://dc/other/m" })
 			}
 		},
@@ -105,14 +105,14 @@ var protections = []happening{
 	toggle("the record of the boot is lost", 2, func(w *world) bool { return w.lostBoot != nil }, (*world).loseBoot, (*world).restoreBoot),
 	toggle("a move deletes the machine", 1, func(w *world) bool { return hasMachine(w) && w.machine().DeletedForMove },
 		func(w *world, _ uint64) {
-			if stays(w) && !w.v.MoveBlocked {
+			if claimContinues(w) && !w.v.MoveBlocked {
 				w.change(func(c *Consumer) { c.Deleting, c.DeletedForMove, c.DeletingSince = true, true, w.v.Now })
 			}
 		},
 		func(w *world) { w.move() }),
 }
 
-// move is what `clusterctl move` leaves: the host and its machine made anew, without a status, and a provider that knows nothing.
+// move is the result of `clusterctl move`: the host and its machine are recreated without a status, and the provider has no readings.
 func (w *world) move() {
 	if w.v.MoveBlocked {
 		return
@@ -120,40 +120,40 @@ func (w *world) move() {
 	if hasMachine(w) && w.machine().DeletedForMove {
 		w.change(func(c *Consumer) { c.Deleting, c.DeletedForMove, c.DeletingSince = false, false, time.Time{} })
 	}
-	w.v.Deleting, w.v.DeletedForMove, w.v.NamespaceDeleting, w.told = false, false, false, ""
+	w.v.Deleting, w.v.DeletedForMove, w.v.NamespaceDeleting, w.phase = false, false, false, ""
 	w.eraseStatus()
 	w.restart()
 	w.v.BMC.OverrideSet = false
 }
 
-// happenings is all that can happen, but for the protections.
-var happenings = []happening{
+// events are all other events.
+var events = []event{
 	{name: "time passes", weight: 40, when: always, do: func(w *world, p uint64) {
 		w.pass(choose(p, time.Second, 3*time.Second, 8*time.Second, 8*time.Second, 30*time.Second, time.Minute, 3*time.Minute, 12*time.Minute))
 	}},
 	{name: "much time passes", weight: 1, when: always, do: func(w *world, _ uint64) { w.pass(40 * time.Minute) }},
-	{name: "everybody is done", weight: 14, when: always, do: func(w *world, _ uint64) { w.everybodyIsDone() }},
-	{name: "the BMC is well", weight: 8, when: always, do: func(w *world, _ uint64) { w.bmcIsWell() }},
-	{name: "what boots goes on", weight: 24, when: always, do: func(w *world, p uint64) {
+	{name: "all interventions end", weight: 14, when: always, do: func(w *world, _ uint64) { w.endInterventions() }},
+	{name: "the BMC recovers", weight: 8, when: always, do: func(w *world, _ uint64) { w.bmcRecovers() }},
+	{name: "the boot advances", weight: 24, when: always, do: func(w *world, p uint64) {
 		for range 1 + p%7 {
-			if !w.bootGoesOn() {
+			if !w.advanceBoot() {
 				return
 			}
 			w.pass(time.Second)
 		}
 	}},
 
-	{name: "the boot goes through", weight: 12, when: stays, do: func(w *world, p uint64) {
-		w.bmcIsWell()
+	{name: "the boot completes", weight: 12, when: claimContinues, do: func(w *world, p uint64) {
+		w.bmcRecovers()
 		w.change(func(c *Consumer) { c.BootstrapReady = true })
 		for range 10 + p%20 {
 			w.reconcile()
 			w.pass(2 * time.Second)
-			w.bootGoesOn()
+			w.advanceBoot()
 		}
 	}},
-	{name: "the server is being cleaned", weight: 5, when: func(w *world) bool { return hasMachine(w) && !stays(w) }, do: func(w *world, _ uint64) {
-		w.bmcIsWell()
+	{name: "the server is being cleaned", weight: 5, when: func(w *world) bool { return hasMachine(w) && !claimContinues(w) }, do: func(w *world, _ uint64) {
+		w.bmcRecovers()
 		w.stuckMedia = true
 		for range 60 {
 			if w.reconcile(); w.visited == StateCleaning {
@@ -164,39 +164,39 @@ var happenings = []happening{
 	}},
 
 	{name: "a server that reported in goes off in maintenance", weight: 2, when: func(w *world) bool {
-		return stays(w) && w.v.CurrentBoot() != nil && w.v.Boot.ReportedAt != nil && w.machine().ProviderID == ""
+		return claimContinues(w) && w.v.CurrentBoot() != nil && w.v.Boot.ReportedAt != nil && w.machine().ProviderID == ""
 	}, do: func(w *world, _ uint64) {
-		w.bmcIsWell()
-		w.everybodyIsDone()
+		w.bmcRecovers()
+		w.endInterventions()
 		w.v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"}
 		w.switchTo(false, 0)
 		w.reconcile()
 		w.pass(12 * time.Minute)
 		w.v.Spec.Maintenance = nil
 		w.reconcile()
-		w.bootGoesOn()
+		w.advanceBoot()
 	}},
 	{name: "a free host in quarantine is paused for a moment", weight: 1, when: isFree, do: func(w *world, _ uint64) {
-		w.everybodyIsDone()
+		w.endInterventions()
 		w.v.Paused, w.v.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"}
 		w.reconcile()
 		w.v.Paused = false
 	}},
 	{name: "a machine claims the host", weight: 30, when: func(w *world) bool { return isFree(w) && w.claimable() }, do: func(w *world, p uint64) { w.claim(p) }},
-	{name: "the bootstrap data is there", weight: 30, when: func(w *world) bool { return hasMachine(w) && !w.machine().BootstrapReady }, do: func(w *world, _ uint64) {
+	{name: "the bootstrap data is ready", weight: 30, when: func(w *world) bool { return hasMachine(w) && !w.machine().BootstrapReady }, do: func(w *world, _ uint64) {
 		w.change(func(c *Consumer) { c.BootstrapReady = true })
 	}},
-	{name: "the machine is deleted", weight: 5, when: stays, do: func(w *world, _ uint64) {
+	{name: "the machine is deleted", weight: 5, when: claimContinues, do: func(w *world, _ uint64) {
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
 	}},
-	{name: "the Machine is about to go", weight: 1, when: stays, do: func(w *world, _ uint64) { w.change(func(c *Consumer) { c.OwnerDeleting = true }) }},
+	{name: "the Machine is being deleted", weight: 1, when: claimContinues, do: func(w *world, _ uint64) { w.change(func(c *Consumer) { c.OwnerDeleting = true }) }},
 	{name: "the host is moved", weight: 3, when: func(w *world) bool { return !w.v.MoveBlocked && !w.v.Deleting }, do: func(w *world, p uint64) {
 		w.move()
 		if hasMachine(w) && w.absent == nil && p%2 == 0 {
-			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{} // the machine comes later
+			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{} // the machine is moved later
 		}
 	}},
-	{name: "a move forgets that the machine is being deleted", weight: 8, when: func(w *world) bool { return hasMachine(w) && !stays(w) && !w.v.MoveBlocked }, do: func(w *world, p uint64) {
+	{name: "a move forgets that the machine is being deleted", weight: 8, when: func(w *world) bool { return hasMachine(w) && !claimContinues(w) && !w.v.MoveBlocked }, do: func(w *world, p uint64) {
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = false, time.Time{} })
 		w.move()
 		w.reconcile()
@@ -215,7 +215,7 @@ var happenings = []happening{
 		}
 	}},
 	{name: "the namespace is deleted", weight: 1, when: func(w *world) bool { return w.v.Deleting }, do: func(w *world, _ uint64) { w.v.NamespaceDeleting = true }},
-	{name: "let go", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.ReleaseUnfenced = "anna: burnt" }},
+	{name: "release-unfenced", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.ReleaseUnfenced = "anna: burnt" }},
 	{name: "releaseUnfencedAfterSeconds", weight: 1, when: always, do: func(w *world, p uint64) {
 		w.v.Spec.ReleaseUnfencedAfterSeconds = choose(p, nil, nil, new(int32(300)))
 	}},
@@ -225,27 +225,27 @@ var happenings = []happening{
 	{name: "spec.power", weight: 4, when: always, do: func(w *world, p uint64) {
 		w.v.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
 	}},
-	{name: "askNow", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.RetryNow = true }},
-	toggle("a hold", 4, func(w *world) bool { return len(w.v.Spec.PowerHolds) > 0 },
+	{name: "retry-bmc", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.RetryNow = true }},
+	toggle("a power hold", 4, func(w *world) bool { return len(w.v.Spec.PowerHolds) > 0 },
 		func(w *world, p uint64) {
 			w.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "remediation", Reason: "r", Force: p%2 == 0}}
 		},
 		func(w *world) { w.v.Spec.PowerHolds = nil }),
-	toggle("a hold by annotation", 3, func(w *world) bool { return len(w.v.PowerRequests.Holds) > 0 }, func(w *world, p uint64) {
-		w.ask("hold/anna", func(r *PowerRequests) { r.Holds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "r", Force: p%2 == 0}} })
+	toggle("a power hold by annotation", 3, func(w *world) bool { return len(w.v.PowerRequests.Holds) > 0 }, func(w *world, p uint64) {
+		w.request("hold/anna", func(r *PowerRequests) { r.Holds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "r", Force: p%2 == 0}} })
 	}, func(w *world) { w.drop("hold/anna") }),
 	{name: "a power cycle", weight: 3, when: always, do: func(w *world, _ uint64) {
 		if len(w.v.PowerRequests.Cycles) == 0 {
-			w.ask("cycle/anna", func(r *PowerRequests) { r.Cycles = []string{"cycle/anna"} })
+			w.request("cycle/anna", func(r *PowerRequests) { r.Cycles = []string{"cycle/anna"} })
 		}
 	}},
-	{name: "wanted on", weight: 3, when: always, do: func(w *world, _ uint64) {
+	{name: "a power-on request", weight: 3, when: always, do: func(w *world, _ uint64) {
 		if len(w.v.PowerRequests.On) == 0 {
-			w.ask("on/anna", func(r *PowerRequests) { r.On = []string{"on/anna"} })
+			w.request("on/anna", func(r *PowerRequests) { r.On = []string{"on/anna"} })
 		}
 	}},
 
-	{name: "somebody presses the button", weight: 3, when: always, do: func(w *world, _ uint64) { w.unsure, w.honest = true, 0; w.switchTo(!w.on, 0) }},
+	{name: "somebody presses the button", weight: 3, when: always, do: func(w *world, _ uint64) { w.uncertain, w.trueReadings = true, 0; w.switchTo(!w.on, 0) }},
 	{name: "the power fails", weight: 2, when: func(w *world) bool { return w.on }, do: func(w *world, _ uint64) { w.switchTo(false, 0) }},
 	{name: "the server restarts", weight: 3, when: func(w *world) bool { return w.on }, do: func(w *world, _ uint64) {
 		w.switchTo(false, 0)
@@ -253,9 +253,9 @@ var happenings = []happening{
 		w.v.RestartedAt = w.v.Now
 	}},
 	{name: "the Node is lost", weight: 3, when: func(w *world) bool { return !w.v.RestartedAt.IsZero() && !w.runs }, do: func(w *world, _ uint64) { w.v.NodeLostAt = w.v.Now }},
-	{name: "the server stands in line", weight: 6, when: (*world).standsInLine, do: func(w *world, p uint64) {
+	{name: "the server waits for a network slot", weight: 6, when: (*world).waitsForSlot, do: func(w *world, p uint64) {
 		for range 1 + p%20 {
-			if !w.standsInLine() {
+			if !w.waitsForSlot() {
 				return
 			}
 			w.v.WaitedAt = w.v.Now
@@ -271,13 +271,13 @@ var happenings = []happening{
 	{name: "the BMC's mood", weight: 8, when: always, do: func(w *world, p uint64) {
 		w.mood = choose(p, obeys, obeys, pretends, refuses, away, rejects, garbles, silent)
 		w.latency = time.Duration(p/8%16) * time.Second
-		w.deaf, w.noShutDown, w.stuckMedia, w.shows = p/128%3 == 0, p/384%4 == 0, p/2048%3 == 0, p/8192%2 == 0
+		w.ignoresShutDown, w.noShutDown, w.stuckMedia, w.showsTransitions = p/128%3 == 0, p/384%4 == 0, p/2048%3 == 0, p/8192%2 == 0
 	}},
-	toggle("the Secret is not there", 2, func(w *world) bool { return w.noSecret }, func(w *world, _ uint64) { w.noSecret = true }, func(w *world) { w.noSecret = false }),
+	toggle("the Secret is missing", 2, func(w *world) bool { return w.noSecret }, func(w *world, _ uint64) { w.noSecret = true }, func(w *world) { w.noSecret = false }),
 	toggle("the BMC cannot boot it", 1, func(w *world) bool { return len(w.v.BMC.Missing) > 0 },
 		func(w *world, _ uint64) { w.v.BMC.Missing = []string{"BootPXE"} }, func(w *world) { w.v.BMC.Missing = nil }),
-	toggle("a machine says that it runs there", 1, func(w *world) bool { return w.v.SaidToRun != "" },
-		func(w *world, _ uint64) { w.v.SaidToRun = "m-0" }, func(w *world) { w.v.SaidToRun = "" }),
+	toggle("a machine says that it runs there", 1, func(w *world) bool { return w.v.UnrecordedConsumer != "" },
+		func(w *world, _ uint64) { w.v.UnrecordedConsumer = "m-0" }, func(w *world) { w.v.UnrecordedConsumer = "" }),
 	toggle("another host has the MAC address", 1, func(w *world) bool { return w.v.MACTakenBy != "" },
 		func(w *world, _ uint64) { w.v.MACTakenBy = "host-2" }, func(w *world) { w.v.MACTakenBy = "" }),
 	toggle("another host has the BMC", 1, func(w *world) bool { return w.v.BMCTakenBy != "" },
@@ -290,29 +290,29 @@ var happenings = []happening{
 		func(w *world, _ uint64) { w.v.Replaced = "another server" }, func(w *world) { w.v.Replaced = "" }),
 	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.SharesConsumerWith) > 0 },
 		func(w *world, _ uint64) { w.v.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.SharesConsumerWith = nil }),
-	toggle("as many boot as may", 3, func(w *world) bool { return w.v.QueuePosition != nil },
+	toggle("the boot queue is full", 3, func(w *world) bool { return w.v.QueuePosition != nil },
 		func(w *world, p uint64) { w.v.QueuePosition = &QueuePosition{Number: 1 + int(p%100), Booting: 250} }, func(w *world) { w.v.QueuePosition = nil }),
 	{name: "the BareMetalBoot is deleted", weight: 2, when: func(w *world) bool { return w.v.Boot != nil }, do: func(w *world, _ uint64) {
 		w.v.BootDeleting = true
 		if w.v.StrayBoot() != nil {
-			w.dirty = false // whoever deletes it looked
+			w.dirty = false // the user who deletes it checked the server
 		}
 	}},
 	{name: "somebody clears spec.consumerRef", weight: 1, when: func(w *world) bool { return w.visited == StateBooting && w.absent == nil }, do: func(w *world, _ uint64) {
-		w.v.BootMachineWaits = w.seeded
+		w.v.BootMachinePending = w.seeded
 		w.v.Spec.ConsumerRef, w.v.Consumer, w.lostBoot, w.v.MoveBlocked = nil, nil, nil, false
-		w.dirty = w.dirty && !w.v.BootDeleting // who deleted the record, too, took the server away from the machine for good
+		w.dirty = w.dirty && !w.v.BootDeleting // the user who also deleted the record took the server from the machine permanently
 	}},
-	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.BootMachineWaits }, do: func(w *world, _ uint64) { w.v.BootMachineWaits = false }},
+	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.BootMachinePending }, do: func(w *world, _ uint64) { w.v.BootMachinePending = false }},
 	{name: "the provider halts after a write", weight: 5, when: always, do: func(w *world, p uint64) { w.halt = 1 + int(p%3) }},
 	{name: "the provider restarts", weight: 5, when: always, do: func(w *world, _ uint64) { w.restart() }},
 	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideSet = false }},
 }
 
-// lots are the happenings, each as often as it weighs.
-var lots = func() []happening {
-	var all []happening
-	for _, h := range slices.Concat(happenings, protections) {
+// weightedEvents are all events, each as often as its weight.
+var weightedEvents = func() []event {
+	var all []event
+	for _, h := range slices.Concat(events, protections) {
 		for range h.weight {
 			all = append(all, h)
 		}
@@ -320,18 +320,18 @@ var lots = func() []happening {
 	return all
 }()
 
-// happen lets one thing happen, which a number picks.
-func (w *world) happen(lot uint64) {
+// apply applies one event, which a number picks.
+func (w *world) apply(lot uint64) {
 	lot = mix(lot)
-	h := lots[lot%uint64(len(lots))]
+	h := weightedEvents[lot%uint64(len(weightedEvents))]
 	if !h.when(w) {
-		h = happenings[0]
+		h = events[0]
 	}
-	w.play(h, lot>>16)
+	w.applyEvent(h, lot>>16)
 }
 
-// play lets one thing happen, and brings the host as far as it comes at this moment.
-func (w *world) play(h happening, p uint64) {
+// applyEvent applies one event, and reconciles the host.
+func (w *world) applyEvent(h event, p uint64) {
 	w.notef("- %s", h.name)
 	h.do(w, p)
 	if w.v.NamespaceDeleting && w.v.Claimed() && w.absent == nil && w.v.Consumer.Found && !w.v.Consumer.Deleting {
@@ -339,13 +339,13 @@ func (w *world) play(h happening, p uint64) {
 	}
 	w.reconcile()
 	if w.gone {
-		w.anew()
+		w.recreate()
 	}
 	w.seen.keep(w)
 }
 
-// kind is what sort of world it is: the state, the one that it would be in if nothing protected the host and its machine were not being deleted, and
-// what else decides what comes next.
+// kind classifies worlds by what decides their next states: the state, the state that the host would have without protections and without the deletion
+// of its machine, and some facts.
 type kind struct {
 	state, beneath                                        State
 	memory, off, cleaning, external, blocked, quarantined bool
@@ -353,20 +353,20 @@ type kind struct {
 
 func (w *world) kind() kind {
 	bare := *w
-	bare.everybodyIsDone()
+	bare.endInterventions()
 	bare.v.Spec.Quarantine = w.v.Spec.Quarantine
 	if c := bare.machine(); c != nil {
 		bare.change(func(c *Consumer) { c.Deleting = false })
 	}
-	v := bare.look()
+	v := bare.view()
 	memory := v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
-	return kind{w.visited, StateOf(v), memory, v.longOff(), v.Spec.CleaningStartedAt != nil, w.v.Spec.ExternallyProvisioned, v.MoveBlocked, w.v.Spec.Quarantine != nil}
+	return kind{w.visited, StateOf(v), memory, v.offLongEnough(), v.Spec.CleaningStartedAt != nil, w.v.Spec.ExternallyProvisioned, v.MoveBlocked, w.v.Spec.Quarantine != nil}
 }
 
-// perKind is how many worlds of each kind are gone on from.
+// perKind is how many worlds of each kind are continued.
 const perKind = 3
 
-// keep keeps a world if there are not yet many of its kind.
+// keep keeps a world if the pool has fewer than perKind of its kind.
 func (t *tally) keep(w *world) {
 	k := w.kind()
 	if pool := t.pool[k]; len(pool) < perKind {
@@ -374,7 +374,7 @@ func (t *tally) keep(w *world) {
 	}
 }
 
-// mix spreads what rapid draws, which is small mostly, over all numbers.
+// mix spreads the numbers that rapid draws, which are mostly small, over all numbers.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -382,40 +382,40 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// anew is what comes after an object that was let go: the same host in the cluster that it was moved to, or a new registration.
-func (w *world) anew() {
+// recreate continues after the object is gone, with the same host in the cluster that it was moved to, or with a new registration.
+func (w *world) recreate() {
 	w.gone, w.visited = false, ""
 	if w.v.DeletedForMove {
 		w.move()
 		return
 	}
-	w.notef("the server is registered anew")
+	w.notef("the server is registered again")
 	w.v = View{
 		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress},
-		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, BootMachineWaits: w.v.BootMachineWaits, // the garbage collector deletes the boot
+		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, BootMachinePending: w.v.BootMachinePending, // the garbage collector deletes the boot
 	}
 	w.lostBoot = nil
-	w.absent, w.job, w.again, w.dirty, w.seeded, w.runs, w.installed, w.told, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
+	w.absent, w.job, w.requeueAt, w.dirty, w.seeded, w.runs, w.installed, w.phase, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
 	w.reconcile()
 }
 
-func (w *world) ask(key string, want func(*PowerRequests)) {
+func (w *world) request(key string, want func(*PowerRequests)) {
 	want(&w.v.PowerRequests)
 	w.v.PowerRequests.All = append(slices.Clone(w.v.PowerRequests.All), key)
 }
 
-// everybodyIsDone takes away what protects the host from the provider, and what keeps the machine from going on.
-func (w *world) everybodyIsDone() {
+// endInterventions ends everything that protects the host from the provider, or keeps the machine from continuing.
+func (w *world) endInterventions() {
 	for _, p := range protections {
 		p.undo(w)
 	}
 	w.v.NotPermitted = ""
-	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.SaidToRun, w.noSecret = "", "", "", "", nil, "", false
-	w.v.BootMachineWaits, w.v.BootHeld = false, false
+	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
+	w.v.BootMachinePending, w.v.BootHasForeignFinalizer = false, false
 	w.v.QueuePosition = nil
 }
 
-// claimable is true when a machine may claim the host by what the provider tells of it.
+// claimable is true when the host's status and spec allow a claim.
 func (w *world) claimable() bool {
 	s := w.v.Spec
 	return w.last.Phase == v1alpha1.PhaseAvailable && w.last.State == StateFree && !w.v.Deleting && w.v.Detached == "" && !s.ExternallyProvisioned &&
@@ -432,7 +432,7 @@ func (w *world) claim(p uint64) {
 	w.seeded, w.runs, w.installed = false, false, false
 }
 
-// loseBoot takes the record of a boot away, as a backup does that is restored without it, that is older than the host, or that has another's.
+// loseBoot replaces the record of a boot, as a restore does from a backup that lacks it, is older than the host, or has another claim's record.
 func (w *world) loseBoot(p uint64) {
 	if w.v.Boot == nil || w.v.Spec.Boots == 0 || !w.v.Claimed() || w.v.Boot.Number != w.v.Spec.Boots || w.absent != nil {
 		return
@@ -442,7 +442,7 @@ func (w *world) loseBoot(p uint64) {
 		&v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number, ClaimID: "claim-0", MachineName: "m-0", PoweredOffAt: &metav1.Time{Time: w.v.Now}})
 }
 
-// restoreBoot restores the record of a boot whose claim still holds.
+// restoreBoot restores the record of a boot whose claim still exists.
 func (w *world) restoreBoot() {
 	lost := w.lostBoot
 	w.lostBoot = nil
@@ -451,7 +451,7 @@ func (w *world) restoreBoot() {
 	}
 }
 
-// bmcIsWell makes the BMC do what it is told from now on.
-func (w *world) bmcIsWell() {
-	w.mood, w.latency, w.deaf, w.noShutDown, w.stuckMedia, w.noSecret, w.v.BMC.Missing = obeys, 3*time.Second, false, false, false, false, nil
+// bmcRecovers makes the BMC obey from now on.
+func (w *world) bmcRecovers() {
+	w.mood, w.latency, w.ignoresShutDown, w.noShutDown, w.stuckMedia, w.noSecret, w.v.BMC.Missing = obeys, 3*time.Second, false, false, false, false, nil
 }

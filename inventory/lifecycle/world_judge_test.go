@@ -6,21 +6,21 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// promise is a sentence that the lifecycle is held to.
+// promise is a sentence that the lifecycle must keep.
 type promise string
 
 const (
-	waitsTell      promise = "whoever waits has a deadline and a reason"
-	handsOff       promise = "nothing is done to a host that runs something, or that a person works on, unless its release was started or a person asked"
-	absenceRests   promise = "what is missing causes nothing"
-	offeredClean   promise = "no host is offered before its power-off and its cleaning were confirmed"
-	comesToRest    promise = "everything comes to rest"
-	recordsAreTrue promise = "what is recorded of a hold is true"
-	inTurn         promise = "no boot attempt begins before its turn"
+	waitsExplained       promise = "a wait has a deadline and a reason"
+	inUseUntouched       promise = "a host that is in use, or in maintenance, is untouched unless its release was started or a user requested an action"
+	absenceCausesNothing promise = "a missing object causes no action"
+	offeredClean         promise = "no host is offered before its power-off and its cleaning were confirmed"
+	comesToRest          promise = "everything comes to rest"
+	recordsAreTrue       promise = "the record of a power hold is true"
+	slotsRespected       promise = "no boot attempt begins without a boot slot"
 )
 
-// breaksf fails the test when that promise is what the world is judged by.
-func (w *world) breaksf(p promise, format string, args ...any) {
+// brokenf fails the test when the world is judged by that promise.
+func (w *world) brokenf(p promise, format string, args ...any) {
 	w.t.Helper()
 	if w.promise == "" || w.promise == p {
 		w.fatalf(string(p)+": "+format, args...)
@@ -31,10 +31,10 @@ func (w *world) breaksf(p promise, format string, args ...any) {
 func (w *world) judgeStep(v View, step Step) {
 	w.t.Helper()
 	if wrong := wrongWithWait(v, step); wrong != "" {
-		w.breaksf(waitsTell, "%s in %s: %s", step.Action, step.State, wrong)
+		w.brokenf(waitsExplained, "%s in %s: %s", step.Action, step.State, wrong)
 	}
 	if wrong := wrongWithAbsence(v, step); wrong != "" {
-		w.breaksf(absenceRests, "%s in %s: %s", step.Action, step.State, wrong)
+		w.brokenf(absenceCausesNothing, "%s in %s: %s", step.Action, step.State, wrong)
 	}
 	if step.Phase == v1alpha1.PhaseAvailable {
 		w.judgeOffer(v, step)
@@ -43,65 +43,65 @@ func (w *world) judgeStep(v View, step Step) {
 		w.judgeBoot(v, step)
 	}
 	switch {
-	case v.BootMachineWaits && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
-		w.breaksf(handsOff, "the record goes that keeps a machine from getting its bootstrap data twice")
+	case v.BootMachinePending && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
+		w.brokenf(inUseUntouched, "the record is removed that keeps a machine from getting its bootstrap data twice")
 	case (step.Action == ForceOff || step.Action == ShutDown) && v.RunsProvider && v.PowerOffProvider == "":
-		w.breaksf(handsOff, "the server is powered off that the provider runs on")
+		w.brokenf(inUseUntouched, "the server is powered off that the provider runs on")
 	case step.Action == Release:
 		w.judgeRelease(v, step)
 	case step.Action == Forget && (v.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.DeletedForMove && v.Detached == "":
-		w.breaksf(handsOff, "the object is let go while it is paused")
+		w.brokenf(inUseUntouched, "the object is removed while it is paused")
 	case step.Action == Forget && (!v.Deleting || !v.DeletedForMove && v.Detached == "" && v.Claimed() && !v.NamespaceDeleting):
-		w.breaksf(handsOff, "the object is let go while a machine has the host")
-	case step.Action == RecordHold && step.Held.OffAt != nil && v.Spec.PowerHoldOffAt == nil && !w.unsure && (w.on || !w.changes.IsZero() && w.target):
-		w.breaksf(recordsAreTrue, "recorded as held off, and it is on or about to be")
+		w.brokenf(inUseUntouched, "the object is removed while a machine has the host")
+	case step.Action == RecordPowerHold && step.PowerHold.OffAt != nil && v.Spec.PowerHoldOffAt == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
+		w.brokenf(recordsAreTrue, "recorded as kept off, but it is on or about to be")
 	}
 }
 
-// judgeBoot judges what is recorded of a boot attempt.
+// judgeBoot judges the record of a boot attempt.
 func (w *world) judgeBoot(v View, step Step) {
 	before, b := v.CurrentBoot(), step.Boot
 	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
 	switch {
 	case begins && v.QueuePosition != nil:
-		w.breaksf(inTurn, "it is number %d of those that wait", v.QueuePosition.Number)
+		w.brokenf(slotsRespected, "its queue position is %d", v.QueuePosition.Number)
 	case (begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout:
-		w.breaksf(inTurn, "it is given up although it stood in line lately")
+		w.brokenf(slotsRespected, "it timed out although it waited for a slot lately")
 	case begins && w.seeded:
-		w.breaksf(handsOff, "the machine is provisioned a second time")
+		w.brokenf(inUseUntouched, "the machine is provisioned a second time")
 	case v.Boot != nil && b.Number < v.Boot.Number:
-		w.breaksf(handsOff, "the number falls")
+		w.brokenf(inUseUntouched, "the number falls")
 	case begins && (v.Boot != nil && b.Number == v.Boot.Number || b.Number <= v.Spec.Boots):
-		w.breaksf(handsOff, "the number is that of another boot")
+		w.brokenf(inUseUntouched, "the number is that of another boot")
 	case before != nil && before.Number == b.Number && before.DataServedAt != nil && b.DataServedAt == nil:
-		w.breaksf(handsOff, "it is forgotten that the bootstrap data was given out")
+		w.brokenf(inUseUntouched, "it is forgotten that the bootstrap data was given out")
 	case begins && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
-		w.breaksf(handsOff, "a server that was found running is booted")
+		w.brokenf(inUseUntouched, "a server that was found running is booted")
 	case begins && before == nil && (v.Deleting || len(v.SharesConsumerWith) > 0):
-		w.breaksf(handsOff, "a host that goes, or one of two of a machine, is booted")
+		w.brokenf(inUseUntouched, "a host is booted that is being deleted, or shares its machine")
 	case begins && b.Attempt > w.s.BootAttempts:
-		w.breaksf(comesToRest, "attempt %d", b.Attempt)
+		w.brokenf(comesToRest, "attempt %d", b.Attempt)
 	case b.PoweredOffAt != nil && (begins || before != nil && before.PoweredOffAt == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
-		w.breaksf(recordsAreTrue, "recorded as off without having been seen so")
+		w.brokenf(recordsAreTrue, "recorded as off, but it does not read as off")
 	}
 }
 
-// wrongWithWait says what is wrong with a step that waits: whoever waits tells why, and has a moment in the future at which it looks again, but for
-// those who rest until an object changes, which is watched, and for the BMC's answer. "" if nothing is wrong.
+// wrongWithWait says what is wrong with a step that waits; "" if nothing is. A step that waits has a reason and a RequeueAt in the future. The
+// exceptions are states that wait for a change of a watched object, and the wait for the BMC's answer.
 func wrongWithWait(v View, step Step) string {
-	resting := map[State]bool{StatePaused: true, StateOrphaned: true, StateDetached: true, StateReported: true, StateWaiting: true}
+	resting := map[State]bool{StatePaused: true, StateOrphaned: true, StateDetached: true, StateReportedIn: true, StateClaimed: true}
 	well := step.State == StateFree && step.Phase == v1alpha1.PhaseAvailable || step.State == StateProvisioned
 	switch {
 	case step.Action != Nothing:
 		return ""
-	case step.State == StateBooting && step.Again.IsZero():
+	case step.State == StateBooting && step.RequeueAt.IsZero():
 		return "a boot waits without a deadline"
-	case v.BMC.Busy && step.Again.IsZero():
-	case !step.Again.IsZero() && !step.Again.After(v.Now):
+	case v.BMC.Busy && step.RequeueAt.IsZero():
+	case !step.RequeueAt.IsZero() && !step.RequeueAt.After(v.Now):
 		return "its deadline is over: it would look again without end"
-	case step.Again.IsZero() && !resting[step.State] && (v.BMC.Problem == nil || !v.BMC.Problem.RetryAt.IsZero()):
+	case step.RequeueAt.IsZero() && !resting[step.State] && (v.BMC.Problem == nil || !v.BMC.Problem.RetryAt.IsZero()):
 		return "it waits without a deadline"
-	case step.Again.Sub(v.Now) > 24*time.Hour:
+	case step.RequeueAt.Sub(v.Now) > 24*time.Hour:
 		return "its deadline is too far away"
 	}
 	if (step.Reason == "" || step.Message == "") && !well {
@@ -113,8 +113,8 @@ func wrongWithWait(v View, step Step) string {
 	return ""
 }
 
-// wrongWithAbsence says what is wrong with a step for a host of which something is missing that it depends on: nothing may follow from that but
-// what a person, or the end of the namespace, wants whatever is missing. "" if nothing is wrong.
+// wrongWithAbsence says what is wrong with a step for a host that lacks an object on which it depends; "" if nothing is. Only a request of a user, or
+// the end of the namespace, may lead to an action then.
 func wrongWithAbsence(v View, step Step) string {
 	noMachine := v.Claimed() && (v.Consumer == nil || !v.Consumer.Found || !v.Consumer.ClusterFound)
 	noSecret := v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing && v.BMC.Problem.RetryAt.IsZero()
@@ -129,13 +129,13 @@ func wrongWithAbsence(v View, step Step) string {
 		return "the machine, or its Cluster, is not there"
 	case step.Action == Nothing, step.Action == Forget && forgotten, step.Action == Release && v.ReleaseUnfenced != "" && step.Quarantine != nil,
 		step.Action == AllowMove, step.Action == RecordBoot && step.Boot.VoidedAt != nil && v.ReleaseUnfenced != "":
-		return "" // the move may be what brings the machine
+		return "" // the move may be what creates the machine
 	default:
 		return "something follows from what is not there"
 	}
 }
 
-// judgeOffer: a host is offered only when nothing of a former machine can be on it, and its power was read as what it should be.
+// judgeOffer: a host is offered only when nothing of an earlier machine can be on it, and its power reads as it should.
 func (w *world) judgeOffer(v View, step Step) {
 	want := v.Spec.Power
 	if want == "" {
@@ -143,89 +143,89 @@ func (w *world) judgeOffer(v View, step Step) {
 	}
 	switch {
 	case step.State != StateFree || v.Claimed() || v.Spec.Quarantine != nil || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.Detached != "":
-		w.breaksf(offeredClean, "offered although it is in use, or out of service")
+		w.brokenf(offeredClean, "offered although it is in use, or out of service")
 	case v.StrayBoot() != nil || v.Boot == nil || v.BootDeleting:
-		w.breaksf(offeredClean, "offered although its boot is not void, or the record is missing")
-	case v.SaidToRun != "":
-		w.breaksf(offeredClean, "offered although a machine says that it runs there")
+		w.brokenf(offeredClean, "offered although its boot is not void, or the record is missing")
+	case v.UnrecordedConsumer != "":
+		w.brokenf(offeredClean, "offered although a machine says that it runs there")
 	case w.dirty:
-		w.breaksf(offeredClean, "offered although a machine ran on it, and no power-off and cleaning was confirmed since")
+		w.brokenf(offeredClean, "offered although a machine ran on it, and no power-off and cleaning was confirmed since")
 	case !v.usable() || v.BMC.Power != want || !v.Verified():
-		w.breaksf(offeredClean, "offered without a look at the server that says so")
+		w.brokenf(offeredClean, "offered although its readings do not allow that")
 	}
 }
 
-// judgeRelease: a host is given back when its release was started, and without quarantine only after power-off and cleaning were confirmed.
+// judgeRelease: a host is released only after the release was started, and without quarantine only after confirmed power-off and cleaning.
 func (w *world) judgeRelease(v View, step Step) {
 	c := v.Consumer
 	started := c != nil && c.Found && c.Deleting && !c.DeletedForMove
 	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
 	switch {
-	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedAt == nil && !v.BootMachineWaits:
-		w.breaksf(handsOff, "released before its boot is void")
+	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedAt == nil && !v.BootMachinePending:
+		w.brokenf(inUseUntouched, "released before its boot is void")
 	case v.Detached != "" || v.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
-		w.breaksf(handsOff, "released although a person wants the hands off")
+		w.brokenf(inUseUntouched, "released although it is detached or in maintenance")
 	case !started && (!absent || v.ReleaseUnfenced == ""):
-		w.breaksf(handsOff, "released without a release that was started")
+		w.brokenf(inUseUntouched, "released without a release that was started")
 	case absent && v.ReleaseUnfenced == "":
-		w.breaksf(absenceRests, "released because something is missing")
+		w.brokenf(absenceCausesNothing, "released because something is missing")
 	case step.Quarantine != nil:
 		w.judgeQuarantine(v, step.Quarantine.Reason)
 	case v.Spec.Quarantine != nil:
 	case v.Spec.ExternallyProvisioned:
-		w.dirty = false // it is not offered until a person says that nothing else runs it
+		w.dirty = false // the host is not offered until a user says that nothing else runs it
 	default:
 		w.judgeClean(v)
 	}
 }
 
-// judgeQuarantine: a release without its proofs needs a reason.
+// judgeQuarantine: a release without confirmed power-off and cleaning needs a reason.
 func (w *world) judgeQuarantine(v View, reason string) {
 	after := v.Spec.ReleaseUnfencedAfterSeconds
 	switch {
 	case reason == v1alpha1.ReasonReleasedUnfenced && v.ReleaseUnfenced == "" && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))):
-		w.breaksf(offeredClean, "let go without a power-off before anybody wanted that")
+		w.brokenf(offeredClean, "released without a power-off before anybody requested that")
 	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Spec.CleaningStartedAt.Time):
-		w.breaksf(offeredClean, "the cleaning failed without a try")
+		w.brokenf(offeredClean, "the cleaning failed without a try")
 	}
 }
 
-// judgeClean: what is released as clean is off, and was cleaned.
+// judgeClean: a host that is released as clean is off, and was cleaned.
 func (w *world) judgeClean(v View) {
 	switch {
 	case v.Spec.CleaningPolicy == v1alpha1.CleaningManual:
-		w.breaksf(offeredClean, "released as clean although a person is to clean it")
+		w.brokenf(offeredClean, "released as clean although its cleaning is manual")
 	case v.Spec.CleaningStartedAt == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
-		w.breaksf(offeredClean, "released without a confirmed power-off")
+		w.brokenf(offeredClean, "released without a confirmed power-off")
 	case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt) || !v.BMC.CleanedAt.After(w.netAt):
-		w.breaksf(offeredClean, "released with a boot override, or an image in a virtual drive")
-	case !w.unsure && (w.on || !w.changes.IsZero() && w.target):
-		w.breaksf(offeredClean, "released as off, and it is on or about to be")
+		w.brokenf(offeredClean, "released with a boot override, or an image in a virtual drive")
+	case !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
+		w.brokenf(offeredClean, "released as off, and it is on or about to be")
 	}
 }
 
-// judgeCommand: no command reaches a server that runs a machine, or something else, or that a person works on, but for what a person asked for
-// and for the release that was started.
+// judgeCommand: a server that runs a machine, is externally provisioned, or is in maintenance gets only commands that a user requested, or that belong
+// to a started release.
 func (w *world) judgeCommand(v View, a Action) {
 	c := v.Consumer
 	released := v.Claimed() && c.Found && c.Deleting && !c.DeletedForMove
 	off := a == ShutDown || a == ForceOff
-	held := len(v.holds()) > 0
+	held := len(v.powerHolds()) > 0
 	switch {
 	case v.Detached != "" || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned:
-		w.breaksf(handsOff, "%s to a host that is not ours to touch", a)
+		w.brokenf(inUseUntouched, "%s to a host that must not be touched", a)
 	case v.DeletedForMove || v.Claimed() && c.DeletedForMove:
-		w.breaksf(handsOff, "%s to a host that is moved", a)
+		w.brokenf(inUseUntouched, "%s to a host that is moved", a)
 	case (v.Paused || v.Claimed() && c.Paused) && (released || !v.InFlight()):
-		w.breaksf(handsOff, "%s to a host that is paused", a)
+		w.brokenf(inUseUntouched, "%s to a host that is paused", a)
 	case v.Claimed() && (!c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()), w.noSecret:
-		w.breaksf(absenceRests, "%s although something is missing", a)
+		w.brokenf(absenceCausesNothing, "%s although something is missing", a)
 	case !v.Claimed():
 		w.judgeFree(v, a)
 	case released:
 		w.judgeReleased(v, a)
 	case a == CleanUp:
-		w.breaksf(handsOff, "cleaned although it is not released")
+		w.brokenf(inUseUntouched, "cleaned although it is not released")
 	case w.seeded:
 		w.judgeRunning(v, a, off, held)
 	default:
@@ -233,33 +233,33 @@ func (w *world) judgeCommand(v View, a Action) {
 	}
 }
 
-// judgeRest: a server that was switched off for those who hold it is on again when nobody does.
+// judgeRest: a server that was switched off for a power hold is on again after the hold.
 func (w *world) judgeRest() {
-	v := w.look()
-	if !w.gone && w.last.State == StateProvisioned && w.heldDown && !w.on && !w.unsure && v.Consumer.Persistence == v1alpha1.PersistenceInstalled {
-		w.breaksf(recordsAreTrue, "it was switched off for a hold that is over, and stays off")
+	v := w.view()
+	if !w.gone && w.last.State == StateProvisioned && w.offForHold && !w.on && !w.uncertain && v.Consumer.Persistence == v1alpha1.PersistenceInstalled {
+		w.brokenf(recordsAreTrue, "it was switched off for a power hold that is over, and stays off")
 	}
 }
 
 func (w *world) judgeReleased(v View, a Action) {
 	if a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride {
-		w.breaksf(handsOff, "%s to a server that is released", a)
+		w.brokenf(inUseUntouched, "%s to a server that is released", a)
 	}
 	if a == CleanUp && v.BMC.Power != v1alpha1.PowerOff {
-		w.breaksf(handsOff, "cleaned while it is on")
+		w.brokenf(inUseUntouched, "cleaned while it is on")
 	}
 }
 
 func (w *world) judgeBooting(v View, a Action, off bool) {
 	switch {
 	case v.CurrentBoot() == nil || v.Boot.Failure != nil || v.Boot.Number != v.Spec.Boots:
-		w.breaksf(handsOff, "%s without a boot that is recorded", a)
+		w.brokenf(inUseUntouched, "%s without a boot that is recorded", a)
 	case off && v.Boot.PoweredOffAt != nil:
-		w.breaksf(handsOff, "%s to a server that is booting: it would be power-cycled twice", a)
+		w.brokenf(inUseUntouched, "%s to a server that is booting: it would be power-cycled twice", a)
 	case a == PowerOn && v.Boot.PoweredOnAt == nil:
-		w.breaksf(recordsAreTrue, "%s that is not recorded", a)
+		w.brokenf(recordsAreTrue, "%s that is not recorded", a)
 	case (a == PowerOn || a == SetNetworkBoot) && v.Boot.PoweredOffAt == nil:
-		w.breaksf(handsOff, "%s to a server that was not seen off", a)
+		w.brokenf(inUseUntouched, "%s to a server that was not seen off", a)
 	}
 }
 
@@ -267,33 +267,33 @@ func (w *world) judgeFree(v View, a Action) {
 	switch {
 	case v.Deleting && v.StrayBoot() != nil && a == ForceOff:
 	case v.Spec.Quarantine != nil:
-		w.breaksf(handsOff, "%s to a host in quarantine", a)
+		w.brokenf(inUseUntouched, "%s to a host in quarantine", a)
 	case a == PowerOn && v.Spec.Power == v1alpha1.PowerOn, (a == ShutDown || a == ForceOff) && v.Spec.Power == v1alpha1.PowerOff:
 	default:
-		w.breaksf(handsOff, "%s to a free host, and nobody asked for it", a)
+		w.brokenf(inUseUntouched, "%s to an unclaimed host, and nobody requested it", a)
 	}
 }
 
-// judgeRunning judges a command to a server that may run its machine: from when that got its bootstrap data.
+// judgeRunning judges a command to a server that got its bootstrap data and may run its machine.
 func (w *world) judgeRunning(v View, a Action, off, held bool) {
 	owed := v.Spec.PowerHoldSince != nil || len(v.PowerRequests.On) > 0
 	booting := !v.Provisioned() && v.InFlight()
 	switch {
 	case off && (!held || v.Spec.PowerHoldSince == nil):
-		w.breaksf(handsOff, "%s to a server that runs its machine, and nobody asked for it, or it is not recorded", a)
+		w.brokenf(inUseUntouched, "%s to a server that runs its machine, and nobody requested it, or it is not recorded", a)
 	case off && v.Spec.PowerHoldOffAt != nil:
-		w.breaksf(handsOff, "%s to a server that counts as off", a)
+		w.brokenf(inUseUntouched, "%s to a server that counts as off", a)
 	case a == PowerOn && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
-		w.breaksf(handsOff, "switched on although the machine ran from memory, and is lost")
+		w.brokenf(inUseUntouched, "switched on although the machine ran from memory, and is lost")
 	case a == PowerOn && v.Spec.PowerHoldOffAt != nil && v.Provisioned():
-		w.breaksf(handsOff, "switched on while it counts as off")
+		w.brokenf(inUseUntouched, "switched on while it counts as off")
 	case a == PowerOn && held && v.Provisioned():
-		w.breaksf(handsOff, "switched on while it is held off")
+		w.brokenf(inUseUntouched, "switched on during a power hold")
 	case a == PowerOn && !owed && !booting:
-		w.breaksf(handsOff, "switched on, and nobody asked for it")
+		w.brokenf(inUseUntouched, "switched on, and nobody requested it")
 	case a == SetNetworkBoot:
-		w.breaksf(handsOff, "the server of a machine that got its bootstrap data is to boot from the network again")
+		w.brokenf(inUseUntouched, "the server of a machine that got its bootstrap data is to boot from the network again")
 	case a == ClearBootOverride && v.Provisioned():
-		w.breaksf(handsOff, "%s to a server that runs its machine", a)
+		w.brokenf(inUseUntouched, "%s to a server that runs its machine", a)
 	}
 }

@@ -19,72 +19,72 @@ type mood string
 
 const (
 	obeys    mood = "obeys"
-	pretends mood = "pretends" // says that it obeyed, and did nothing
+	pretends mood = "pretends" // says that it obeyed, and has no effect
 	refuses  mood = "refuses"  // answers every command with an error
 	away     mood = "away"     // does not answer
 	rejects  mood = "rejects"  // refuses the login
 	garbles  mood = "garbles"  // obeys, and every other reading of the power is wrong
-	silent   mood = "silent"   // obeys, and its answer is lost
+	silent   mood = "silent"   // obeys, but its answer is lost
 )
 
-// world is a host that is driven by Next as the host controller does it, with a server, a BMC, a machine, people and a clock of its own. What it
-// knows beyond the view is the truth, and what happened: by these its steps are judged. What its pointers point to is replaced, never
-// changed, so a copy of the struct is another world with the same past.
+// world is a host that Next drives as the host controller does, with its own server, BMC, machine, users and clock. Beyond the view it knows the truth
+// and the past, by which the steps are judged. Values behind its pointers are replaced, never changed, so a copy of the struct is another world with
+// the same past.
 type world struct {
 	t rapid.TB
 	s Settings
-	// promise is what the world is judged by; empty for all promises.
+	// promise is the promise by which the world is judged; empty for all.
 	promise promise
-	// v are the facts. The object that is read, its machine and the BMC's facts stand here, and look makes a view of them.
+	// v are the facts. They contain the host object, its machine and the BMC's readings. The method view makes a View of them.
 	v View
-	// absent is the machine while it is not there, as in a move: it may come back.
+	// absent is the machine while it does not exist, as in a move. It may come back.
 	absent   *Consumer
 	noSecret bool
 	// lostBoot is the record of the boot while it is lost.
 	lostBoot *v1alpha1.BareMetalBootSpec
-	// halt is after how many writes the provider halts; 0 for never.
+	// halt is after how many writes the provider restarts; 0 for never.
 	halt int
 
 	// The server.
-	on          bool
-	changes     time.Time // when on becomes target; zero if it stays
-	changed     time.Time // when it was last switched
-	target      bool
-	overridden  bool // it will boot from the network
-	fromNetwork bool // it did
-	runs        bool // the operating system of the machine that has the host runs
-	installed   bool // that machine is on the disk
-	latency     time.Duration
-	deaf        bool // the operating system does not heed a shutdown
-	autoBoot    bool // whatever boots gets further with the time
+	on              bool
+	switchesAt      time.Time // when on becomes target; zero if it stays
+	switchedAt      time.Time // when it was last switched
+	target          bool
+	overridden      bool // the next boot is from the network
+	fromNetwork     bool // this boot was from the network
+	runs            bool // the machine's operating system runs
+	installed       bool // the machine is on the disk
+	latency         time.Duration
+	ignoresShutDown bool // the operating system ignores a request to shut down
+	autoBoot        bool // the boot advances with time
 
 	// The BMC.
-	mood       mood
-	reads      int
-	noShutDown bool
-	stuckMedia bool
-	shows      bool // that the server powers on or off, while it does
-	failures   int
-	job        *job
-	again      time.Time
+	mood             mood
+	reads            int
+	noShutDown       bool
+	stuckMedia       bool
+	showsTransitions bool // readings say "powering on" or "powering off" during a transition
+	failures         int
+	job              *job
+	requeueAt        time.Time
 
 	// What happened.
-	machines int
-	seeded   bool      // bootstrap data was given out to the machine that has the host
-	dirty    bool      // a machine was booted since the host was last clean, or since a person vouched for it
-	heldDown bool      // the server is off, or about to be, by a command that was given for a hold
-	unsure   bool      // a reading was wrong, or somebody pressed the button: what was read may not be true
-	honest   int       // readings in a row that were true
-	netAt    time.Time // when the network was last made the boot device, by whatever process
-	last     Step      // the last step
-	gone     bool      // the object was let go
-	visited  State     // the state it was found in last
-	steps    int
-	commands int
-	acted    time.Time // when something was last done but looking
-	seen     *tally
-	story    *[]string // for a failure: what happened
-	told     v1alpha1.HostPhase
+	machines     int
+	seeded       bool      // the machine got its bootstrap data
+	dirty        bool      // a machine was booted since the host was last clean, or since a user checked it
+	offForHold   bool      // a command for a power hold switched the server off, or will
+	uncertain    bool      // a reading was wrong, or somebody pressed the button, so the readings may be wrong
+	trueReadings int       // how many readings in a row were true
+	netAt        time.Time // when the network was last set as the boot device, by any process
+	last         Step      // the last step
+	gone         bool      // the object was removed
+	visited      State     // the state of the last step
+	steps        int
+	commands     int
+	actedAt      time.Time // when the last action happened that is not a read
+	seen         *tally
+	log          *[]string // the events so far, for a failure's message
+	phase        v1alpha1.HostPhase
 }
 
 type job struct {
@@ -92,9 +92,9 @@ type job struct {
 	decided, end time.Time
 }
 
-// tally counts what was visited.
+// tally counts visits of states and transitions.
 type tally struct {
-	pool   map[kind][]world // some worlds of each kind, to go on from
+	pool   map[kind][]world // some worlds of each kind, to continue from
 	states map[State]int
 	moves  map[[2]State]int
 	worlds int
@@ -105,18 +105,18 @@ func newTally() *tally {
 	return &tally{pool: map[kind][]world{}, states: map[State]int{}, moves: map[[2]State]int{}}
 }
 
-// worldSettings are the default ones, but for what would only take longer.
+// worldSettings are the default settings, with shorter times.
 func worldSettings() Settings {
 	s := DefaultSettings()
 	s.BootTimeout, s.InspectInterval = 10*time.Minute, 2*time.Hour
 	return s
 }
 
-// starts are where a world begins that does not begin with a host that was just registered: what takes long to come to.
+// starts change a claimed host into the start of a world, for situations that take long to reach.
 var starts = []func(*View){
-	func(*View) {}, // waits to be booted
+	func(*View) {}, // claimed, and not booted yet
 	booting,
-	func(v *View) { booting(v); expired(v); v.MoveBlocked = false }, // nobody drove it, and its deadline let a move go on
+	func(v *View) { booting(v); expired(v); v.MoveBlocked = false }, // not driven until its deadline, which allowed a move
 	func(v *View) {
 		booting(v)
 		v.Boot.PoweredOffAt, v.Boot.PoweredOnAt, v.BMC.Power = nil, nil, v1alpha1.PowerOn
@@ -129,8 +129,8 @@ var starts = []func(*View){
 	},
 	ran,
 	func(v *View) { ran(v); provisioned(v) },
-	func(v *View) { ran(v); provisioned(v); heldHard(v); powerHoldSince(v) },
-	func(v *View) { ran(v); provisioned(v); heldBy(v); heldOff(v); v.BMC.Power = v1alpha1.PowerOff },
+	func(v *View) { ran(v); provisioned(v); forceHeld(v); powerHoldSince(v) },
+	func(v *View) { ran(v); provisioned(v); powerHeld(v); powerHeldOff(v); v.BMC.Power = v1alpha1.PowerOff },
 	func(v *View) {
 		ran(v)
 		provisioned(v)
@@ -149,42 +149,43 @@ func ran(v *View) {
 	v.BMC.Power = v1alpha1.PowerOn
 }
 
-// newWorld is a host that was just registered, with its server off; or one that a machine has, which may be being released, and whose server is
-// being cleaned.
-func newWorld(t rapid.TB, seen *tally, p uint64) *world {
-	v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{}}
-	if p%4 == 0 {
-		if p/4%3 == 0 {
+// newWorld draws the start of a world. The host was just registered and its server is off, or a machine has it. A claimed host may be released, and its
+// server may be being cleaned.
+func newWorld(t *rapid.T, seen *tally) *world {
+	if rapid.SampledFrom([]string{"claimed", "claimed", "claimed", "registered"}).Draw(t, "start") == "registered" {
+		v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{}}
+		if rapid.IntRange(0, 2).Draw(t, "quarantined") == 0 {
 			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
 		}
 		w := worldOf(t, v, seen)
-		w.unsure = false
+		w.uncertain = false
 		return w
 	}
-	v = claimedView(starts[p/4%uint64(len(starts))])
-	v.Consumer.Persistence = choose(p/64, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral)
+	v := claimedView(rapid.SampledFrom(starts).Draw(t, "claimed"))
+	v.Consumer.Persistence = rapid.SampledFrom([]v1alpha1.BootPersistence{v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral}).Draw(t, "persistence")
 	if v.Provisioned() && v.Boot.Failure != nil {
-		v.Consumer.Persistence = v1alpha1.PersistenceEphemeral // no other is lost
+		v.Consumer.Persistence = v1alpha1.PersistenceEphemeral // only such a machine can be lost
 	}
-	cleaning := p / 128 % 8
-	if cleaning < 3 {
+	const running, releasing, cleaning, moved = "running", "releasing", "cleaning", "cleaning, and a move forgot the machine's deletion"
+	release := rapid.SampledFrom([]string{running, running, running, running, releasing, cleaning, cleaning, moved}).Draw(t, "release")
+	if release == cleaning || release == moved {
 		v.BMC.Power, v.Spec.CleaningStartedAt = v1alpha1.PowerOff, &metav1.Time{Time: noon}
 	}
-	if cleaning < 2 || cleaning == 3 { // where it is cleaned and not released a move forgot that the machine was being deleted
+	if release == cleaning || release == releasing {
 		v.Consumer.Deleting, v.Consumer.DeletingSince = true, noon.Add(-time.Minute)
 	}
 	w := worldOf(t, v, seen)
-	if p/1024%3 == 0 {
-		protections[p/4096%uint64(len(protections))].do(w, 0)
+	if rapid.IntRange(0, 2).Draw(t, "protected") == 0 {
+		protections[rapid.IntRange(0, len(protections)-1).Draw(t, "protection")].do(w, 0)
 	}
 	return w
 }
 
-// worldOf is a world that begins with any facts. What follows from nothing that is drawn is as harmless as it can be.
+// worldOf is a world that starts with any facts. Everything that does not follow from them is as harmless as possible.
 func worldOf(t rapid.TB, v View, seen *tally) *world {
-	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, story: &[]string{}, acted: v.Now}
+	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now}
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
-		w.noSecret, w.v.BMC.Problem = true, nil // what waits for a change waits for a Secret here
+		w.noSecret, w.v.BMC.Problem = true, nil // a problem that waits for a change of an object waits for the Secret in this world
 	}
 	w.on = v.notOff()
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
@@ -192,7 +193,7 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 		w.seeded, w.runs = true, w.on
 		w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 	}
-	w.dirty, w.unsure, w.netAt = v.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
+	w.dirty, w.uncertain, w.netAt = v.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
 	if v.BMC.Busy {
 		w.job = &job{ReadPower, v.Now, v.Now.Add(time.Second)}
 	}
@@ -200,20 +201,20 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	return w
 }
 
-// fatalf fails the test with what happened.
+// fatalf fails the test with the facts and the events.
 func (w *world) fatalf(format string, args ...any) {
 	w.t.Helper()
-	story := *w.story
+	story := *w.log
 	w.t.Fatalf("%s\nfacts: %+v\nspec: %+v\nconsumer: %+v\nboot: %+v\nthe server is on: %v, its BMC %s\nwhat happened last:\n  %s", fmt.Sprintf(format, args...),
 		w.v, w.v.Spec, w.v.Consumer, w.v.Boot, w.on, w.mood, strings.Join(story[max(0, len(story)-40):], "\n  "))
 }
 
 func (w *world) notef(format string, args ...any) {
-	*w.story = append(*w.story, w.v.Now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
+	*w.log = append(*w.log, w.v.Now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// look makes the view that the host controller would.
-func (w *world) look() View {
+// view makes the View that the host controller would make.
+func (w *world) view() View {
 	v := w.v
 	if w.noSecret {
 		v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "there is no Secret"}
@@ -221,7 +222,7 @@ func (w *world) look() View {
 	return v
 }
 
-// machine is the machine that has the host, wherever it is; nil without one.
+// machine is the machine that has the host, even if it is absent; nil without one.
 func (w *world) machine() *Consumer {
 	if w.absent != nil {
 		return w.absent
@@ -243,13 +244,13 @@ func (w *world) change(do func(*Consumer)) {
 	*to = &c
 }
 
-// reconcile brings the host further until it waits, as each write of the controller's own brings the host back to it.
+// reconcile performs steps until the host waits. In a cluster each write of the controller enqueues the host.
 func (w *world) reconcile() {
 	for range 30 {
 		if w.gone {
 			return
 		}
-		v := w.look()
+		v := w.view()
 		step := Next(v, w.s)
 		w.steps++
 		w.seen.steps++
@@ -259,10 +260,10 @@ func (w *world) reconcile() {
 		}
 		w.visited, w.last = step.State, step
 		if step.Phase != "" {
-			w.told = step.Phase
+			w.phase = step.Phase
 		}
 		w.judgeStep(v, step)
-		w.v.BMC.PowerNew = false // it was looked at
+		w.v.BMC.PowerNew = false // this step decided with the reading
 		if w.perform(v, step) {
 			return
 		}
@@ -271,7 +272,7 @@ func (w *world) reconcile() {
 		}
 		w.halt = max(w.halt, 0)
 	}
-	w.breaksf(comesToRest, "it comes to no end: the last of 30 steps in a moment is %s in %s", w.last.Action, w.last.State)
+	w.brokenf(comesToRest, "it comes to no end: the last of 30 steps in a moment is %s in %s", w.last.Action, w.last.State)
 }
 
 func (t *tally) visit(from, to State) {
@@ -281,9 +282,9 @@ func (t *tally) visit(from, to State) {
 	}
 }
 
-// perform does a step as the host controller does it. It returns true when there is nothing more to do at this moment.
+// perform performs a step as the host controller does. It returns true when nothing more is to be done now.
 func (w *world) perform(v View, step Step) bool {
-	w.again = step.Again
+	w.requeueAt = step.RequeueAt
 	for _, key := range step.Drop {
 		w.drop(key)
 	}
@@ -296,14 +297,14 @@ func (w *world) perform(v View, step Step) bool {
 		return true
 	case RecordBoot:
 		w.v.Boot = step.Boot
-		w.sightingsOf(v.Boot)
+		w.resetStages(v.Boot)
 	case CountBoot:
 		w.v.Spec.Boots, w.v.MoveBlocked, w.dirty = step.Boot.Number, true, true
 	case ForgetBoot:
 		w.v.Boot, w.v.BootDeleting = nil, false
-	case RecordHold:
-		w.v.Spec.PowerHoldSince, w.v.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt
-		if step.Held.Since == nil {
+	case RecordPowerHold:
+		w.v.Spec.PowerHoldSince, w.v.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt
+		if step.PowerHold.Since == nil {
 			w.v.BMC.FirstShutDownAt, w.v.BMC.OffUnansweredAt = time.Time{}, time.Time{}
 		}
 	case RecordCleaning:
@@ -320,12 +321,12 @@ func (w *world) perform(v View, step Step) bool {
 		w.submit(v, step.Action)
 		return true
 	}
-	w.acted = w.v.Now
+	w.actedAt = w.v.Now
 	return false
 }
 
-// sightingsOf forgets what was seen of an attempt when another one began.
-func (w *world) sightingsOf(before *v1alpha1.BareMetalBootSpec) {
+// resetStages clears the observed stages when another attempt begins.
+func (w *world) resetStages(before *v1alpha1.BareMetalBootSpec) {
 	if before == nil || before.Number != w.v.Boot.Number {
 		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	}
@@ -357,7 +358,7 @@ func (w *world) release(step Step) {
 
 func (w *world) submit(v View, action Action) {
 	if w.job != nil {
-		w.breaksf(handsOff, "%s while the BMC is busy with %s", action, w.job.action)
+		w.brokenf(inUseUntouched, "%s while the BMC is busy with %s", action, w.job.action)
 	}
 	w.v.RetryNow = false
 	took := time.Second
@@ -368,7 +369,7 @@ func (w *world) submit(v View, action Action) {
 	w.v.BMC.Busy = true
 }
 
-// pass lets time pass. What is due meanwhile happens.
+// pass advances the clock, and runs what becomes due.
 func (w *world) pass(d time.Duration) {
 	hot := 0
 	for end := w.v.Now.Add(d); !w.gone; {
@@ -380,17 +381,17 @@ func (w *world) pass(d time.Duration) {
 			next = w.v.Now.Add(10 * time.Millisecond)
 		}
 		w.v.Now = next
-		w.happenNow()
+		w.runDue()
 		if !next.Before(end) {
 			return
 		}
 	}
 }
 
-// due is when the next thing happens by itself, at the latest at end.
+// due is when the next thing becomes due, at the latest end.
 func (w *world) due(end time.Time) time.Time {
 	next := end
-	for _, due := range []time.Time{w.changes, w.again} {
+	for _, due := range []time.Time{w.switchesAt, w.requeueAt} {
 		if !due.IsZero() && due.Before(next) {
 			next = due
 		}
@@ -401,27 +402,27 @@ func (w *world) due(end time.Time) time.Time {
 	return next
 }
 
-// happenNow lets happen what is due.
-func (w *world) happenNow() {
+// runDue runs what is due.
+func (w *world) runDue() {
 	now := w.v.Now
-	if !w.changes.IsZero() && !w.changes.After(now) {
-		w.flip()
+	if !w.switchesAt.IsZero() && !w.switchesAt.After(now) {
+		w.switchNow()
 	}
 	if w.autoBoot {
-		w.bootGoesOn()
+		w.advanceBoot()
 	}
 	switch {
 	case w.job != nil && !w.job.end.After(now):
 		w.finish()
 		w.reconcile()
-	case !w.again.IsZero() && !w.again.After(now):
+	case !w.requeueAt.IsZero() && !w.requeueAt.After(now):
 		w.reconcile()
 	}
 }
 
-// bootGoesOn brings whatever boots one stage further, and the machine to its provider ID. It returns false if nothing went on.
-func (w *world) bootGoesOn() bool {
-	v, c := w.look(), w.machine()
+// advanceBoot advances the boot by one stage, or gives the machine its provider ID. It returns false if nothing advanced.
+func (w *world) advanceBoot() bool {
+	v, c := w.view(), w.machine()
 	b := v.CurrentBoot()
 	switch {
 	case c == nil || w.absent != nil || b == nil:
@@ -460,7 +461,7 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 		return
 	}
 	if w.seeded {
-		w.breaksf(handsOff, "the machine got its bootstrap data twice")
+		w.brokenf(inUseUntouched, "the machine got its bootstrap data twice")
 	}
 	w.notef("the bootstrap data is given out")
 	b.DataServedAt = &metav1.Time{Time: v.Now}
@@ -468,80 +469,80 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }
 
-// standsInLine is true for a server whose boot loader may ask for the script, and be told to wait. What it does before need not be seen.
-func (w *world) standsInLine() bool {
-	v := w.look()
+// waitsForSlot is true for a server whose boot loader may request the script and be told to wait. Earlier stages need not be observed.
+func (w *world) waitsForSlot() bool {
+	v := w.view()
 	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && BootFor(v, w.s) == BootNetwork &&
 		slices.Contains([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Furthest.Stage)
 }
 
-// restart is a provider that begins anew: all that is only in memory is gone. What its job did to the BMC, it did.
+// restart restarts the provider. Everything in its memory is lost, but the effect of its job on the BMC stays.
 func (w *world) restart() {
 	w.v.BMC = BMC{Missing: w.v.BMC.Missing, OverrideSet: !w.netAt.IsZero()}
 	w.job, w.failures = nil, 0
 }
 
-// eraseStatus takes away what stood in the status.
+// eraseStatus clears the facts from the status.
 func (w *world) eraseStatus() {
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
 }
 
-// toRest lets time pass until the host rests.
-func (w *world) toRest() {
+// runToRest advances the clock until the host is at rest.
+func (w *world) runToRest() {
 	w.reconcile()
 	for range 4 * 3600 / 20 {
-		if w.gone || w.rests() {
+		if w.gone || w.atRest() {
 			w.judgeRest()
 			return
 		}
 		w.pass(20 * time.Second)
 	}
-	w.breaksf(comesToRest, "it did not come to rest in four hours: %s in %s: %s", w.last.Action, w.last.State, w.last.Message)
+	w.brokenf(comesToRest, "it did not come to rest in four hours: %s in %s: %s", w.last.Action, w.last.State, w.last.Message)
 }
 
-// rests is true when the host waits for nothing that this world will do by itself.
-func (w *world) rests() bool {
-	if w.last.Action != Nothing || w.job != nil || !w.changes.IsZero() {
+// atRest is true when the host waits for nothing that this world does without an event.
+func (w *world) atRest() bool {
+	if w.last.Action != Nothing || w.job != nil || !w.switchesAt.IsZero() {
 		return false
 	}
-	v := w.look()
-	foreign := v.NotPermitted != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // what its BMC reports counts for nothing
+	v := w.view()
+	foreign := v.NotPermitted != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // the readings of its BMC are ignored
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
-	if !w.last.Again.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.changed) || v.notOff() != w.on || v.powerChanging()) {
-		return false // it will be asked again, and there is news
+	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.notOff() != w.on || v.powerChanging()) {
+		return false // it will read the power again, and the reading is new
 	}
-	if v.MoveBlocked && v.InFlight() && !w.last.Again.IsZero() {
-		return false // it lets a move go on then
+	if v.MoveBlocked && v.InFlight() && !w.last.RequeueAt.IsZero() {
+		return false // it will allow the move then
 	}
 	switch w.last.State {
-	case StateLeaving, StateReleasing, StateCleaning:
+	case StateDeleting, StateReleasing, StateCleaning:
 		return foreign
 	case StateBooting:
 		return unasked
 	case StatePowerHold:
-		return len(v.holds()) > 0 && v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
-	case StateReported:
+		return len(v.powerHolds()) > 0 && v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
+	case StateReportedIn:
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:
 		return v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
 	case StateFree:
-		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.doubled()))
-	case StateWaiting:
+		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.hasConflict()))
+	case StateClaimed:
 		return w.last.Reason != v1alpha1.ReasonPreparing
 	default:
 		return true
 	}
 }
 
-// same tells whether two worlds came to the same rest; "" if so.
-func (w *world) same(other *world) string {
+// restDifference says how the rest of two worlds differs; "" if it does not.
+func (w *world) restDifference(other *world) string {
 	switch {
 	case w.gone != other.gone:
 		return fmt.Sprintf("gone %v and %v", w.gone, other.gone)
 	case w.gone:
 		return ""
-	case w.last.State != other.last.State || w.told != other.told || w.last.Reason != other.last.Reason:
-		return fmt.Sprintf("%s %s %s and %s %s %s", w.last.State, w.told, w.last.Reason, other.last.State, other.told, other.last.Reason)
+	case w.last.State != other.last.State || w.phase != other.phase || w.last.Reason != other.last.Reason:
+		return fmt.Sprintf("%s %s %s and %s %s %s", w.last.State, w.phase, w.last.Reason, other.last.State, other.phase, other.last.Reason)
 	case !reflect.DeepEqual(w.v.Spec.ConsumerRef, other.v.Spec.ConsumerRef) || (w.v.Spec.Quarantine == nil) != (other.v.Spec.Quarantine == nil):
 		return "another claim, or another quarantine"
 	}

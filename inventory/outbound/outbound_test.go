@@ -19,7 +19,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return out
 }
 
-// at is a policy of a machine with the address 192.0.2.5 and 2001:db8::5.
+// at is a policy of a machine with the addresses 192.0.2.5 and 2001:db8::5.
 func at(p Policy) Policy {
 	p.interfaceAddresses = func() ([]net.Addr, error) {
 		return []net.Addr{
@@ -90,7 +90,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestOwnAddressesUnknown: an address that may be one of this machine is not connected to.
+// TestOwnAddressesUnknown: without the addresses of this machine, no connection is made.
 func TestOwnAddressesUnknown(t *testing.T) {
 	g := NewWithT(t)
 	p := Policy{interfaceAddresses: func() ([]net.Addr, error) { return nil, errors.New("no netlink") }}
@@ -103,7 +103,7 @@ func TestOwnAddressesUnknown(t *testing.T) {
 	}
 }
 
-// TestDial: the address that is connected to is the one that is checked, for the host as it was asked for.
+// TestDial: Dial checks the address to which it connects, with the host that the caller asked for.
 func TestDial(t *testing.T) {
 	g := NewWithT(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
