@@ -19,8 +19,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// asksOf tells what people asked for by annotations, with what they wrote into them.
-func asksOf(host *v1alpha1.BareMetalHost, annotations ...string) string {
+// formatRequests tells what people asked for by annotations, with what they wrote into them.
+func formatRequests(host *v1alpha1.BareMetalHost, annotations ...string) string {
 	asks := make([]string, 0, len(annotations))
 	for _, annotation := range annotations {
 		asks = append(asks, fmt.Sprintf("%s=%q", annotation, host.Annotations[annotation]))
@@ -38,23 +38,23 @@ func (r *Reconciler) dropRequests(
 			return err // its news brings the host back
 		}
 	}
-	asked := asksOf(host, step.Drop...)
+	asked := formatRequests(host, step.Drop...)
 	ctrl.LoggerFrom(ctx).Info("What annotations want is not done", "annotations", asked, "state", step.State)
 	if err := write(func(*v1alpha1.BareMetalHost) {}); err != nil {
 		return err
 	}
 	if step.State != lifecycle.StatePowerHold {
-		r.tell(host, corev1.EventTypeWarning, controllers.EventPowerRequestDropped, "Power", "What the annotations %s want is not done: the host is %s",
-			strings.Join(step.Drop, ", "), phaseOf(host, step))
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventPowerRequestDropped, "Power", "What the annotations %s want is not done: the host is %s",
+			strings.Join(step.Drop, ", "), phaseAfter(host, step))
 	}
 	if step.State != lifecycle.StatePowerHold || slices.Contains(step.Drop, v1alpha1.ReleaseUnfencedAnnotation) {
-		r.notDone(host, view, step, string(step.Action), asked)
+		r.noteDroppedRequest(host, view, step, string(step.Action), asked)
 	}
 	return nil
 }
 
-// phaseOf is the phase that users see of a host after a step.
-func phaseOf(host *v1alpha1.BareMetalHost, step lifecycle.Step) v1alpha1.HostPhase {
+// phaseAfter is the phase that users see of a host after a step.
+func phaseAfter(host *v1alpha1.BareMetalHost, step lifecycle.Step) v1alpha1.HostPhase {
 	return cmp.Or(step.Phase, host.Status.Phase)
 }
 
@@ -82,23 +82,23 @@ func (r *Reconciler) machineDeleted(ctx context.Context, host *v1alpha1.BareMeta
 	return len(machines.Items) == 0 || !machines.Items[0].DeletionTimestamp.IsZero(), nil
 }
 
-// notDone notes in the last operation that what people asked for was not done, and why: the annotation, which they would look at, is gone.
-func (r *Reconciler) notDone(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, name, asked string) {
-	why := fmt.Sprintf("The annotation was removed, and nothing was done, since the host is %s", phaseOf(host, step))
+// noteDroppedRequest notes in the last operation that what people asked for was not done, and why: the annotation, which they would look at, is gone.
+func (r *Reconciler) noteDroppedRequest(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, name, asked string) {
+	why := fmt.Sprintf("The annotation was removed, and nothing was done, since the host is %s", phaseAfter(host, step))
 	switch {
 	case slices.Contains(step.Drop, v1alpha1.ReleaseUnfencedAnnotation):
 		why += fmt.Sprintf(" and BareMetalMachine %q is not being deleted: delete its Machine first, then annotate the host again", view.Spec.ConsumerRef.Name)
 	case step.Message != "":
 		why += ": " + step.Message
 	}
-	r.facts.with(client.ObjectKeyFromObject(host), func(h *hostFacts) {
-		h.operated(name, view.Now, view.Now, errors.New(asked+". "+why))
+	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
+		h.noteOperation(name, view.Now, view.Now, errors.New(asked+". "+why))
 	})
 }
 
-// takeRetry removes the annotation that wants the BMC asked. It fails when the host is another by now, for one annotation is one
+// removeRetryAnnotation removes the annotation that wants the BMC asked. It fails when the host is another by now, for one annotation is one
 // login: many would lock the account.
-func (r *Reconciler) takeRetry(ctx context.Context, host *v1alpha1.BareMetalHost) error {
+func (r *Reconciler) removeRetryAnnotation(ctx context.Context, host *v1alpha1.BareMetalHost) error {
 	changed := host.DeepCopy()
 	delete(changed.Annotations, v1alpha1.RetryBMCAnnotation)
 	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{})); err != nil {

@@ -23,13 +23,13 @@ import (
 // newBoot returns a BareMetalBoot for a host.
 func newBoot(host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootSpec) *v1alpha1.BareMetalBoot {
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}, Spec: spec}
-	own(boot, host)
+	setOwner(boot, host)
 	return boot
 }
 
-// own makes a host the owner of its boot, and the finalizer keep it. It returns true if that changed anything. The reference is by name: backup tools
+// setOwner makes a host the owner of its boot, and the finalizer keep it. It returns true if that changed anything. The reference is by name: backup tools
 // remove it, and a restored host has another UID. It does not block the deletion of the host, which the boot outlives.
-func own(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
+func setOwner(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 	owner := metav1.OwnerReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: host.Name, UID: host.UID, BlockOwnerDeletion: new(false),
 	}
@@ -48,7 +48,7 @@ func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHo
 		return nil
 	}
 	before := boot.DeepCopy()
-	if !own(boot, host) {
+	if !setOwner(boot, host) {
 		return nil
 	}
 	return r.boots.Patch(ctx, r.Client, before, boot)
@@ -67,7 +67,7 @@ func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHos
 		r.line.notRecorded(key, refused(err), view.Now)
 	}
 	if err == nil && step.Boot.Failure != nil {
-		r.showBoot(ctx, controllers.ApplyFailure(ctx, r.Client, client.ObjectKeyFromObject(host), step.Boot.Failure.Reason))
+		r.logStatusError(ctx, controllers.ApplyFailure(ctx, r.Client, client.ObjectKeyFromObject(host), step.Boot.Failure.Reason))
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func (r *Reconciler) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost
 	}
 	changed := boot.DeepCopy()
 	changed.Spec = spec
-	own(changed, host)
+	setOwner(changed, host)
 	return r.boots.Patch(ctx, r.Client, boot, changed)
 }
 
@@ -92,13 +92,13 @@ func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot
 		h.Annotations[v1alpha1.BlockMoveAnnotation] = "capbm: a boot is under way"
 	})
 	if err == nil {
-		r.showBoot(ctx, controllers.ApplyStages(ctx, r.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.Clock.Now())))
+		r.logStatusError(ctx, controllers.ApplyStages(ctx, r.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.Clock.Now())))
 	}
 	return err
 }
 
-// showBoot logs that the status of a boot could not be written. Nothing depends on it, and the next stage is written again.
-func (r *Reconciler) showBoot(ctx context.Context, err error) {
+// logStatusError logs that the status of a boot could not be written. Nothing depends on it, and the next stage is written again.
+func (r *Reconciler) logStatusError(ctx context.Context, err error) {
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the status of the boot")
 	}
@@ -113,16 +113,16 @@ func (r *Reconciler) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoo
 	return client.IgnoreNotFound(r.boots.Patch(ctx, r.Client, before, boot))
 }
 
-// forgetBootOf lets the boot of a host go that is gone, once the garbage collector, or the end of the namespace, deletes it. A boot that nobody deletes
+// forgetBootOfDeletedHost lets the boot of a host go that is gone, once the garbage collector, or the end of the namespace, deletes it. A boot that nobody deletes
 // stays: its host may be about to be restored. So does one in which a machine was given its bootstrap data that would be given it again with another host.
-func (r *Reconciler) forgetBootOf(ctx context.Context, host types.NamespacedName) error {
+func (r *Reconciler) forgetBootOfDeletedHost(ctx context.Context, host types.NamespacedName) error {
 	boot, err := controllers.GetBoot(ctx, r.Client, host)
 	if err != nil || boot == nil || boot.DeletionTimestamp.IsZero() {
 		return err
 	}
 	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be behind
 	if apierrors.IsNotFound(err) && lifecycle.IsOpen(&boot.Spec) {
-		if waits, readErr := r.waitsAfter(ctx, host.Namespace, &boot.Spec); readErr != nil || waits {
+		if waits, readErr := r.bootMachineWaits(ctx, host.Namespace, &boot.Spec); readErr != nil || waits {
 			return readErr
 		}
 	}

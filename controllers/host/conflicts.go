@@ -13,10 +13,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// saidHostIndex finds the machines whose provider ID names a host, by the host's name.
-const saidHostIndex = "spec.providerID.host"
+// providerIDHostIndex finds the machines whose provider ID names a host, by the host's name.
+const providerIDHostIndex = "spec.providerID.host"
 
-func saidHost(o client.Object) []string {
+func hostOfProviderID(o client.Object) []string {
 	m, ok := o.(*v1alpha1.BareMetalMachine)
 	if !ok || m.Spec.ProviderID == "" {
 		return nil
@@ -27,13 +27,13 @@ func saidHost(o client.Object) []string {
 	return nil
 }
 
-// observeClaims gathers who else has a part in the host: the other hosts of the machine that has this one, or, where nobody has it, the machine whose provider ID
+// observeConflicts gathers who else has a part in the host: the other hosts of the machine that has this one, or, where nobody has it, the machine whose provider ID
 // says that it runs here. The latter is so where a host object was recreated without its spec.consumerRef. And whether the machine of the last boot waits,
 // also if another machine has the host now.
-func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
+func (r *Reconciler) observeConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	here := client.InNamespace(host.Namespace)
 	if lifecycle.IsOpen(view.Boot) {
-		if view.BootMachineWaits, err = r.waitsAfter(ctx, host.Namespace, view.Boot); err != nil {
+		if view.BootMachineWaits, err = r.bootMachineWaits(ctx, host.Namespace, view.Boot); err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetal
 		return err
 	}
 	var machines v1alpha1.BareMetalMachineList
-	if err := r.Client.List(ctx, &machines, here, client.MatchingFields{saidHostIndex: host.Name}); err != nil {
+	if err := r.Client.List(ctx, &machines, here, client.MatchingFields{providerIDHostIndex: host.Name}); err != nil {
 		return fmt.Errorf("look for a machine that says that it runs on the host: %w", err)
 	}
 	for _, m := range machines.Items {
@@ -80,9 +80,9 @@ func (r *Reconciler) servedBy(ctx context.Context, host *v1alpha1.BareMetalHost)
 	return name, nil
 }
 
-// waitsAfter is true for a boot in which the bootstrap data was served to a machine that would be given it again with another host: it is there, it was
+// bootMachineWaits is true for a boot in which the bootstrap data was served to a machine that would be given it again with another host: it is there, it was
 // not provisioned, and it is not being deleted.
-func (r *Reconciler) waitsAfter(ctx context.Context, namespace string, boot *v1alpha1.BareMetalBootSpec) (bool, error) {
+func (r *Reconciler) bootMachineWaits(ctx context.Context, namespace string, boot *v1alpha1.BareMetalBootSpec) (bool, error) {
 	if boot.DataServedAt == nil {
 		return false, nil
 	}

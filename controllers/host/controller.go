@@ -63,13 +63,13 @@ type Reconciler struct {
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
 	WatchFilter string
 
-	facts    *facts
+	observations    *observations
 	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
 	line     *line
-	newest   controllers.WriteCache[*v1alpha1.BareMetalHost]
+	writeCache   controllers.WriteCache[*v1alpha1.BareMetalHost]
 	boots    controllers.Boots
-	pace     *controllers.Throttle
-	results  chan event.TypedGenericEvent[types.NamespacedName]
+	throttle     *controllers.Throttle
+	genericEvents  chan event.TypedGenericEvent[types.NamespacedName]
 	stopped  <-chan struct{}
 }
 
@@ -78,14 +78,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, saidHostIndex, saidHost); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, providerIDHostIndex, hostOfProviderID); err != nil {
 		return fmt.Errorf("index machines by the host of their provider ID: %w", err)
 	}
-	r.facts, r.metadata, r.stopped = newFacts(), mgr.GetCache(), ctx.Done()
-	r.line = newLine(r.Settings.BootConcurrency, r.bringBack)
-	r.pace = controllers.NewThrottle()
-	r.results = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
-	results := source.TypedChannel(r.results, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
+	r.observations, r.metadata, r.stopped = newObservations(), mgr.GetCache(), ctx.Done()
+	r.line = newLine(r.Settings.BootConcurrency, r.enqueue)
+	r.throttle = controllers.NewThrottle()
+	r.genericEvents = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
+	results := source.TypedChannel(r.genericEvents, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
 			q.Add(reconcile.Request{NamespacedName: e.Object})
 		},
@@ -97,19 +97,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost).
 		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfMachine)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwner)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwnerMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfCluster),
 			builder.WithPredicates(predicates.Any(mgr.GetScheme(), ctrl.LoggerFrom(ctx),
 				predicates.ClusterCreateNotPaused(mgr.GetScheme(), ctrl.LoggerFrom(ctx)),
-				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deletions))).
+				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deleteEvents))).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfSecret)).
 		WatchesRawSource(results).
 		WithOptions(options).
 		Complete(r)
 }
 
-// deletions are the events of objects that are gone.
-var deletions = predicate.Funcs{
+// deleteEvents are the events of objects that are gone.
+var deleteEvents = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
@@ -121,9 +121,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	host := &v1alpha1.BareMetalHost{}
 	if err := r.Client.Get(ctx, request.NamespacedName, host); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.facts.forget(request.NamespacedName)
+			r.observations.forget(request.NamespacedName)
 			r.forget(request.NamespacedName)
-			return controllers.Result(r.forgetBootOf(ctx, request.NamespacedName))
+			return controllers.Result(r.forgetBootOfDeletedHost(ctx, request.NamespacedName))
 		}
 		return ctrl.Result{}, err
 	}
@@ -131,7 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	host = r.newest.Read(host)
+	host = r.writeCache.Read(host)
 	if added, err := r.ensureFinalizer(ctx, host); err != nil || added {
 		return ctrl.Result{}, err
 	}
@@ -152,9 +152,9 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	if err := r.ensureOwner(ctx, host, boot, step); err != nil {
 		return controllers.Result(err)
 	}
-	r.facts.with(key, func(h *hostFacts) { h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(view.BMC.PowerAt) })
+	r.observations.update(key, func(h *hostObservation) { h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
-	r.tellRelease(host, view, step)
+	r.recordReleaseStarted(host, view, step)
 	wait, err := r.perform(ctx, host, boot, view, step)
 	if err != nil {
 		if !apierrors.IsConflict(err) { // which is over with the next look
@@ -162,8 +162,8 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 		}
 		return controllers.Result(err)
 	}
-	r.tellStep(ctx, host, view, step)
-	if recorded(step.Action) {
+	r.recordStepEvents(ctx, host, view, step)
+	if writesSpec(step.Action) {
 		return ctrl.Result{}, nil // the event of what was written enqueues the host, and its status is written once
 	}
 	untold, err := r.writeStatus(ctx, host, view, step)
@@ -182,8 +182,8 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 // forget drops what is kept of a host that is not ours: but what is known of its server, which may become ours again.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.line.forget(key)
-	r.pace.Done(key)
-	r.newest.Forget(key)
+	r.throttle.Done(key)
+	r.writeCache.Forget(key)
 	r.boots.Forget(key)
 }
 
@@ -198,13 +198,13 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 	}
 	added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer)
 	if added {
-		r.newest.Record(host)
+		r.writeCache.Record(host)
 	}
 	return added, err
 }
 
-// recorded is true for steps that write to the spec or metadata of the host or of its boot, as they always do when they are taken: the step was chosen since it differs.
-func recorded(action lifecycle.Action) bool {
+// writesSpec is true for steps that write to the spec or metadata of the host or of its boot, as they always do when they are taken: the step was chosen since it differs.
+func writesSpec(action lifecycle.Action) bool {
 	switch action {
 	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Forget:
 		return true
@@ -220,30 +220,30 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		return lifecycle.View{}, fmt.Errorf("read the machine that has the host: %w", err)
 	}
 	key := client.ObjectKeyFromObject(host)
-	r.facts.with(key, func(h *hostFacts) {
-		h.seed(host, boot, r.Clock.Now())
-		h.confirm(host)
+	r.observations.update(key, func(h *hostObservation) {
+		h.initFromStatus(host, boot, r.Clock.Now())
+		h.confirmReplacement(host)
 	})
 	problem, err := r.reconcileEndpoint(ctx, host)
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
 	}
 	view := controllers.View(host, boot, consumer, r.Clock.Now())
-	view.RunsProvider = runsOn(r.Node, host, r.hardwareOf(host))
+	view.RunsProvider = runsOn(r.Node, host, r.knownHardware(host))
 	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil) {
 		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
 			return lifecycle.View{}, err
 		}
 	}
-	if err := r.observeIdentity(ctx, host, &view); err != nil {
+	if err := r.observeIdentityConflicts(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
-	if err := r.observeClaims(ctx, host, &view); err != nil {
+	if err := r.observeConflicts(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
-	r.facts.with(key, func(h *hostFacts) {
-		h.sawStages(view)
-		view.BMC, view.Replaced = h.view(host.Spec.BootMode), h.replacedMessage(host)
+	r.observations.update(key, func(h *hostObservation) {
+		h.noteOverrideWorked(view)
+		view.BMC, view.Replaced = h.bmcView(host.Spec.BootMode), h.replacementMessage(host)
 	})
 	if problem != nil {
 		view.BMC.Problem = problem
@@ -251,9 +251,9 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	return view, nil
 }
 
-// observeIdentity finds out which other hosts keep what identifies this one's server.
-func (r *Reconciler) observeIdentity(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
-	hardware := r.facts.get(client.ObjectKeyFromObject(host)).hardware
+// observeIdentityConflicts finds out which other hosts keep what identifies this one's server.
+func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+	hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware
 	view.Identity = controllers.IdentityOf(host, hardware)
 	if err := controllers.Permitted(r.Tenants, host); err != nil {
 		view.NotPermitted = err.Error()
@@ -272,7 +272,7 @@ func (r *Reconciler) observeIdentity(ctx context.Context, host *v1alpha1.BareMet
 	return nil
 }
 
-func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+func (r *Reconciler) requestsForHosts(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	var hosts v1alpha1.BareMetalHostList
 	if err := r.Client.List(ctx, &hosts, append(opts, client.UnsafeDisableDeepCopy)...); err != nil { // nothing is written to them
 		// The cache cannot fail to list but before it is synced, and then every host is reconciled anyway.
@@ -293,10 +293,10 @@ func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) [
 	if !ok {
 		return nil
 	}
-	same := append(r.requests(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
-		r.requests(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})...)
+	same := append(r.requestsForHosts(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
+		r.requestsForHosts(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})...)
 	if h := host.Status.Hardware; h != nil && inventory.HardwareID(h.SystemUUID) != "" {
-		same = append(same, r.requests(ctx, client.MatchingFields{controllers.HardwareIndex: inventory.HardwareID(h.SystemUUID)})...)
+		same = append(same, r.requestsForHosts(ctx, client.MatchingFields{controllers.HardwareIndex: inventory.HardwareID(h.SystemUUID)})...)
 	}
 	own := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(host)}
 	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
@@ -305,9 +305,9 @@ func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) [
 // hostsOfMachine returns the hosts that a machine has, the one that its provider ID names, and those that were booted for it: their boots may be kept
 // until it is gone.
 func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
-	requests := r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
-	booted := r.bootedFor(ctx, o)
-	for _, host := range append(saidHost(o), booted...) {
+	requests := r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
+	booted := r.hostsBootedFor(ctx, o)
+	for _, host := range append(hostOfProviderID(o), booted...) {
 		if request := (reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: host}}); !slices.Contains(requests, request) {
 			requests = append(requests, request)
 		}
@@ -315,8 +315,8 @@ func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reco
 	return requests
 }
 
-// bootedFor returns the names of the hosts whose boots are a machine's, and open.
-func (r *Reconciler) bootedFor(ctx context.Context, machine client.Object) []string {
+// hostsBootedFor returns the names of the hosts whose boots are a machine's, and open.
+func (r *Reconciler) hostsBootedFor(ctx context.Context, machine client.Object) []string {
 	var boots v1alpha1.BareMetalBootList
 	err := r.Client.List(ctx, &boots, client.InNamespace(machine.GetNamespace()), client.MatchingFields{controllers.MachineIndex: machine.GetName()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -329,12 +329,12 @@ func (r *Reconciler) bootedFor(ctx context.Context, machine client.Object) []str
 	return names
 }
 
-func (r *Reconciler) hostsOfOwner(ctx context.Context, o client.Object) []reconcile.Request {
+func (r *Reconciler) hostsOfOwnerMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	machine, ok := o.(*clusterv1.Machine)
 	if !ok || machine.Spec.InfrastructureRef.Name == "" {
 		return nil
 	}
-	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: machine.Spec.InfrastructureRef.Name})
+	return r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: machine.Spec.InfrastructureRef.Name})
 }
 
 func (r *Reconciler) hostsOfCluster(ctx context.Context, o client.Object) []reconcile.Request {
@@ -352,5 +352,5 @@ func (r *Reconciler) hostsOfCluster(ctx context.Context, o client.Object) []reco
 }
 
 func (r *Reconciler) hostsOfSecret(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.SecretIndex: o.GetName()})
+	return r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.SecretIndex: o.GetName()})
 }

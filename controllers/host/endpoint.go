@@ -34,7 +34,7 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 		err := r.metadata.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, secret)
 		if apierrors.IsNotFound(err) {
-			return missing("Secret %q is not there", name), nil
+			return credentialsProblem("Secret %q is not there", name), nil
 		}
 		if err != nil {
 			return nil, err
@@ -48,14 +48,14 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 		versions = append(versions, string(secret.UID)+"/"+secret.ResourceVersion)
 	}
 	key, version := client.ObjectKeyFromObject(host), strings.Join(versions, " ")
-	if r.facts.get(key).secrets == version {
+	if r.observations.get(key).secretVersions == version {
 		return nil, nil //nolint:nilnil // nothing has changed, nothing is wrong
 	}
 	endpoint, problem, err := r.readEndpoint(ctx, host)
 	if problem != nil || err != nil {
 		return problem, err
 	}
-	r.facts.with(key, func(h *hostFacts) { h.reach(endpoint, version) })
+	r.observations.update(key, func(h *hostObservation) { h.setEndpoint(endpoint, version) })
 	return nil, nil //nolint:nilnil // nothing is wrong
 }
 
@@ -73,7 +73,7 @@ func checkSecret(host *v1alpha1.BareMetalHost, secret client.Object) *lifecycle.
 	}
 	address, err := url.Parse(host.Spec.BMC.Address)
 	if err != nil {
-		return missing("spec.bmc.address is no URL: %v", err)
+		return credentialsProblem("spec.bmc.address is no URL: %v", err)
 	}
 	for name := range strings.SplitSeq(listed, ",") {
 		if strings.EqualFold(strings.TrimSpace(name), address.Hostname()) {
@@ -89,7 +89,7 @@ func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalH
 	spec := host.Spec.BMC
 	address, err := url.Parse(spec.Address)
 	if err != nil {
-		return nil, missing("spec.bmc.address is no URL: %v", err), nil
+		return nil, credentialsProblem("spec.bmc.address is no URL: %v", err), nil
 	}
 	endpoint := &bmc.Endpoint{URL: address, InsecureSkipVerify: spec.InsecureSkipTLSVerify}
 	secrets := map[string]*corev1.Secret{} // each is read once
@@ -98,7 +98,7 @@ func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalH
 			var secret corev1.Secret
 			err := r.APIReader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &secret)
 			if apierrors.IsNotFound(err) {
-				return nil, missing("Secret %q is not there", name), nil
+				return nil, credentialsProblem("Secret %q is not there", name), nil
 			}
 			if err != nil {
 				return nil, nil, err
@@ -109,7 +109,7 @@ func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalH
 			secrets[name] = &secret
 		}
 		if len(secrets[name].Data[key]) == 0 {
-			return nil, missing("Secret %q has no key %q", name, key), nil
+			return nil, credentialsProblem("Secret %q has no key %q", name, key), nil
 		}
 		return secrets[name].Data[key], nil, nil
 	}
@@ -139,7 +139,7 @@ func sameEndpoint(a, b *bmc.Endpoint) bool {
 		a.InsecureSkipVerify == b.InsecureSkipVerify
 }
 
-// missing is a problem that a change of an object ends, which brings the host back.
-func missing(format string, args ...any) *lifecycle.BMCProblem {
+// credentialsProblem is a problem that a change of an object ends, which brings the host back.
+func credentialsProblem(format string, args ...any) *lifecycle.BMCProblem {
 	return &lifecycle.BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: fmt.Sprintf(format, args...)}
 }

@@ -71,7 +71,7 @@ func TestHappened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			before, after := test.before.DeepCopy(), test.after.DeepCopy()
-			g.Expect(happened(test.before, test.after)).To(Equal(test.want))
+			g.Expect(isSignificantChange(test.before, test.after)).To(Equal(test.want))
 			g.Expect(test.before).To(Equal(*before), "it only looks")
 			g.Expect(test.after).To(Equal(*after), "it only looks")
 		})

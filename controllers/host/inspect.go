@@ -18,7 +18,7 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	if err != nil {
 		return err
 	}
-	inspecting, cancel := withoutLast(ctx, powerReserve)
+	inspecting, cancel := withReserve(ctx, powerReadReserve)
 	defer cancel()
 	inventory, err := c.Inspect(inspecting)
 	if err != nil {
@@ -30,15 +30,15 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}
-	r.learn(j, func(h *hostFacts) { h.inspected(inventory, status, kept(r.Clock.Now())) })
+	r.updateObservation(j, func(h *hostObservation) { h.noteInventory(inventory, status, truncateToSecond(r.Clock.Now())) })
 	return nil
 }
 
-// powerReserve is what an inspection leaves of the time of its job, for the power state that is read after it.
-const powerReserve = 20 * time.Second
+// powerReadReserve is what an inspection leaves of the time of its job, for the power state that is read after it.
+const powerReadReserve = 20 * time.Second
 
-// withoutLast returns a context that ends so long before ctx does.
-func withoutLast(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
+// withReserve returns a context that ends so long before ctx does.
+func withReserve(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
@@ -71,20 +71,20 @@ const (
 	gibibyte = int64(1) << 30
 )
 
-// whole returns a number of units, as many of them as an int64 of bytes holds: a BMC may report any number.
-func whole(number, unit int64) resource.Quantity {
+// quantityOf returns a number of units, as many of them as an int64 of bytes holds: a BMC may report any number.
+func quantityOf(number, unit int64) resource.Quantity {
 	return *resource.NewQuantity(min(number, math.MaxInt64/unit)*unit, resource.BinarySI)
 }
 
-// hardwareOf tells what the BMC says of its server, within the bounds of the status: a BMC may say anything.
-func hardwareOf(i bmc.Inventory) *v1alpha1.Hardware {
+// hardwareStatus tells what the BMC says of its server, within the bounds of the status: a BMC may say anything.
+func hardwareStatus(i bmc.Inventory) *v1alpha1.Hardware {
 	text := func(s string) string { return controllers.Clip(s, controllers.MaxText) }
 	hardware := &v1alpha1.Hardware{
 		Manufacturer: text(i.Manufacturer), Model: text(i.Model), SerialNumber: text(i.SerialNumber), SystemUUID: text(i.SystemUUID),
 		FirmwareVersion: text(i.FirmwareVersion), BMCFirmwareVersion: text(i.BMCFirmwareVersion), Architecture: text(i.Architecture),
 		Health: text(string(i.Health)),
 		CPU:    v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers bound them
-		Memory: whole(i.MemoryMiB, mebibyte),
+		Memory: quantityOf(i.MemoryMiB, mebibyte),
 	}
 	for _, f := range i.Facts {
 		hardware.Facts = append(hardware.Facts, v1alpha1.Fact{
@@ -94,12 +94,12 @@ func hardwareOf(i bmc.Inventory) *v1alpha1.Hardware {
 	for _, d := range i.DIMMs[:min(len(i.DIMMs), controllers.MaxItems)] {
 		hardware.DIMMs = append(hardware.DIMMs, v1alpha1.DIMM{
 			Name: text(d.Name), Manufacturer: text(d.Manufacturer), PartNumber: text(d.PartNumber), SerialNumber: text(d.SerialNumber),
-			Size: whole(d.SizeMiB, mebibyte), Health: text(string(d.Health)),
+			Size: quantityOf(d.SizeMiB, mebibyte), Health: text(string(d.Health)),
 		})
 	}
 	for _, d := range i.Disks[:min(len(i.Disks), controllers.MaxItems)] {
 		hardware.Disks = append(hardware.Disks, v1alpha1.Disk{
-			Name: text(d.Name), Model: text(d.Model), SerialNumber: text(d.SerialNumber), WWN: text(d.WWN), Size: whole(d.SizeBytes/gibibyte, gibibyte),
+			Name: text(d.Name), Model: text(d.Model), SerialNumber: text(d.SerialNumber), WWN: text(d.WWN), Size: quantityOf(d.SizeBytes/gibibyte, gibibyte),
 			Rotational: d.Rotational, Health: text(string(d.Health)),
 		})
 	}

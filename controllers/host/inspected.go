@@ -13,14 +13,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// inspected takes over what was read of a server. That of another server is kept aside until a person confirms it, and the host counts as not inspected: a process that
+// noteInventory takes over what was read of a server. That of another server is kept aside until a person confirms it, and the host counts as not inspected: a process that
 // starts then reads it again. What time ran out for is kept as it was known before, and the inventory counts as due again: the time of the last whole one stays in
 // the status.
-func (h *hostFacts) inspected(read bmc.Inventory, status *v1alpha1.BMCStatus, now metav1.Time) {
-	hardware := hardwareOf(read)
+func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMCStatus, now metav1.Time) {
+	hardware := hardwareStatus(read)
 	h.bmc.Inspected, h.bmc.Partial = true, read.Partial()
-	if h.another(hardware) {
-		h.replaced, h.description = hardware, status
+	if h.isOtherServer(hardware) {
+		h.replacement, h.description = hardware, status
 		return
 	}
 	status.InspectedAt = &now
@@ -30,12 +30,12 @@ func (h *hostFacts) inspected(read bmc.Inventory, status *v1alpha1.BMCStatus, no
 			status.InspectedAt = h.description.InspectedAt
 		}
 	}
-	keepKnown(hardware, h.hardware, read.Facts)
-	h.hardware, h.replaced, h.description = hardware, nil, status
+	keepEarlierFacts(hardware, h.hardware, read.Facts)
+	h.hardware, h.replacement, h.description = hardware, nil, status
 }
 
-// keepKnown keeps the facts for which time ran out as they were known before, and what identifies the server also where the BMC once does not report it.
-func keepKnown(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
+// keepEarlierFacts keeps the facts for which time ran out as they were known before, and what identifies the server also where the BMC once does not report it.
+func keepEarlierFacts(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 	if before == nil {
 		return
 	}
@@ -73,27 +73,27 @@ func keepKnown(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 	}
 }
 
-// another is true for the inventory of another server than the known one.
-func (h *hostFacts) another(hardware *v1alpha1.Hardware) bool {
+// isOtherServer is true for the inventory of another server than the known one.
+func (h *hostObservation) isOtherServer(hardware *v1alpha1.Hardware) bool {
 	if h.hardware != nil {
 		return !inventory.SameHardware(h.hardware.SystemUUID, h.hardware.SerialNumber, hardware.SystemUUID, hardware.SerialNumber)
 	}
 	reported := controllers.HardwareIdentity(hardware)
-	return h.booted != "" && reported != "" && reported != h.booted
+	return h.bootedHardware != "" && reported != "" && reported != h.bootedHardware
 }
 
-// confirm takes the inventory of another server, if that is the one that a person confirmed.
-func (h *hostFacts) confirm(host *v1alpha1.BareMetalHost) {
-	if r := h.replaced; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
-		h.hardware, h.replaced = r, nil
+// confirmReplacement takes the inventory of another server, if that is the one that a person confirmed.
+func (h *hostObservation) confirmReplacement(host *v1alpha1.BareMetalHost) {
+	if r := h.replacement; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
+		h.hardware, h.replacement = r, nil
 		h.bmc.InspectedAt = time.Time{} // it is read once more, and then it counts for the next process too
 	}
 }
 
-// replacedMessage says which other server answers, and how a person confirms that it is the host's; empty if none does. What a BMC reports is quoted, and no
+// replacementMessage says which other server answers, and how a person confirms that it is the host's; empty if none does. What a BMC reports is quoted, and no
 // part of the command.
-func (h *hostFacts) replacedMessage(host *v1alpha1.BareMetalHost) string {
-	if h.replaced == nil {
+func (h *hostObservation) replacementMessage(host *v1alpha1.BareMetalHost) string {
+	if h.replacement == nil {
 		return ""
 	}
 	known := "the machine was booted on a server with others"
@@ -102,6 +102,6 @@ func (h *hostFacts) replacedMessage(host *v1alpha1.BareMetalHost) string {
 	}
 	return fmt.Sprintf("The BMC reports the system UUID %q and the serial number %q, and %s: it may be another server, so it gets no command. "+
 		"If the server or its board was replaced: kubectl annotate baremetalhost %s --namespace %s --overwrite %s=%s",
-		h.replaced.SystemUUID, h.replaced.SerialNumber, known, host.Name, host.Namespace,
-		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replaced.SystemUUID, h.replaced.SerialNumber))
+		h.replacement.SystemUUID, h.replacement.SerialNumber, known, host.Name, host.Namespace,
+		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replacement.SystemUUID, h.replacement.SerialNumber))
 }

@@ -31,7 +31,7 @@ type scripted struct {
 	set    func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error)
 	eject  error
 
-	asked []choice
+	asked []overrideChoice
 	media int
 }
 
@@ -40,7 +40,7 @@ func (s *scripted) BootMethods() []bmc.BootMethod { return []bmc.BootMethod{"Pla
 func (s *scripted) BootOverride(context.Context) (bmc.BootOverride, error) { return s.read, s.cannot }
 
 func (s *scripted) SetBootOverride(_ context.Context, o bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
-	s.asked = append(s.asked, choice{o.Target, way})
+	s.asked = append(s.asked, overrideChoice{o.Target, way})
 	if s.set == nil {
 		return bmc.BootResult{Method: way}, nil
 	}
@@ -56,10 +56,10 @@ func failed(kind bmc.Kind, what string) error {
 // bench is a reconciler that knows one host and has no API server.
 func bench(t *testing.T) (*Reconciler, job) {
 	t.Helper()
-	r := &Reconciler{Client: present{}, Clock: clock.RealClock{}, facts: newFacts(), results: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{})}
+	r := &Reconciler{Client: present{}, Clock: clock.RealClock{}, observations: newObservations(), genericEvents: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{})}
 	endpoint := &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: "a"}, Username: "u", Password: "p"}
-	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, boot: 1, capabilities: []string{"BootHTTP", "BootPXE"}}
-	r.facts.with(j.key, func(h *hostFacts) { h.reach(endpoint, "1") })
+	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, bootNumber: 1, capabilities: []string{"BootHTTP", "BootPXE"}}
+	r.observations.update(j.key, func(h *hostObservation) { h.setEndpoint(endpoint, "1") })
 	return r, j
 }
 
@@ -74,8 +74,8 @@ func TestRefusedOverride(t *testing.T) {
 		return bmc.BootResult{}, failed(bmc.Failed, "no PXE today")
 	}}
 	g.Expect(r.setNetworkBoot(t.Context(), j, c)).To(Succeed())
-	g.Expect(c.asked).To(Equal([]choice{{bmc.BootPXE, "Plain"}, {bmc.BootPXE, "NoMode"}, {bmc.BootHTTP, "Plain"}}))
-	got := r.facts.get(j.key)
+	g.Expect(c.asked).To(Equal([]overrideChoice{{bmc.BootPXE, "Plain"}, {bmc.BootPXE, "NoMode"}, {bmc.BootHTTP, "Plain"}}))
+	got := r.observations.get(j.key)
 	g.Expect(got.override).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "HTTP", Method: "NoMode"}))
 	g.Expect(got.bmc.OverrideSet).To(BeTrue())
 	g.Expect(got.bmc.NetworkBootSetAt).NotTo(BeZero())
@@ -86,7 +86,7 @@ func TestRefusedOverride(t *testing.T) {
 	}}
 	g.Expect(bmc.KindOf(r.setNetworkBoot(t.Context(), j, c))).To(Equal(bmc.Unsupported))
 	g.Expect(c.asked).To(HaveLen(3))
-	got = r.facts.get(j.key)
+	got = r.observations.get(j.key)
 	g.Expect(got.override.Doubt).To(And(HavePrefix("Try: no"), HaveLen(256)))
 	g.Expect(got.bmc.NetworkBootSetAt).To(BeZero())
 
@@ -146,23 +146,23 @@ func TestTakeBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			r, j := bench(t)
-			j.action, j.override = lifecycle.ClearBootOverride, test.known
+			j.action, j.lastOverride = lifecycle.ClearBootOverride, test.known
 			if test.clean {
 				j.action = lifecycle.CleanUp
 			}
-			r.facts.with(j.key, func(h *hostFacts) { h.override, h.bmc.OverrideSet = test.known, true })
-			err := r.do(t.Context(), j, test.bmc)
-			r.done(t.Context(), j, time.Now(), err)
-			got := r.facts.get(j.key)
+			r.observations.update(j.key, func(h *hostObservation) { h.override, h.bmc.OverrideSet = test.known, true })
+			err := r.execute(t.Context(), j, test.bmc)
+			r.finish(t.Context(), j, time.Now(), err)
+			got := r.observations.get(j.key)
 			g.Expect(test.bmc.asked).To(HaveLen(test.writes))
 			g.Expect(test.bmc.media).To(Equal(map[bool]int{true: 1}[test.clean]), "both are tried")
 			if test.fails == "" {
 				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(got.operation.Outcome).To(Equal(v1alpha1.OperationSucceeded))
+				g.Expect(got.endedOperation.Outcome).To(Equal(v1alpha1.OperationSucceeded))
 				g.Expect(got.override == nil || !got.override.Lasts && got.override.Worked == test.known.Worked).To(BeTrue())
 			} else {
-				g.Expect(got.operation.Outcome).To(Equal(v1alpha1.OperationFailed))
-				g.Expect(got.operation.Message).To(ContainSubstring(test.fails))
+				g.Expect(got.endedOperation.Outcome).To(Equal(v1alpha1.OperationFailed))
+				g.Expect(got.endedOperation.Message).To(ContainSubstring(test.fails))
 			}
 			g.Expect(got.bmc.OverrideSet).To(Equal(test.again))
 			kept := test.clean && test.bmc.eject != nil && bmc.KindOf(test.bmc.eject) == bmc.NotFound
@@ -192,13 +192,13 @@ func TestBusyUntilNoted(t *testing.T) {
 		return wait
 	}
 	g.Expect(submit()).To(BeZero())
-	r.facts.with(j.key, func(h *hostFacts) {
+	r.observations.update(j.key, func(h *hostObservation) {
 		// While the facts are held nothing can be noted, and the pool lets go of the key.
 		g.Eventually(func() bool { return r.Pool.Busy(j.key.String()) }).Should(BeFalse())
 		g.Expect(h.bmc.Busy || h.bmc.Problem != nil).To(BeTrue(), "the job is over and its result is not known")
 	})
-	g.Eventually(r.results).Should(Receive())
-	got := r.facts.get(j.key)
+	g.Eventually(r.genericEvents).Should(Receive())
+	got := r.observations.get(j.key)
 	g.Expect(got.bmc.Busy).To(BeFalse())
 	g.Expect(got.bmc.Problem).NotTo(BeNil())
 
@@ -210,11 +210,11 @@ func TestBusyUntilNoted(t *testing.T) {
 			Run: func(context.Context, bmc.Client) error { <-release; return nil },
 		})
 	}).Should(BeTrue())
-	g.Expect(submit()).To(Equal(soon))
-	g.Expect(r.facts.get(j.key).bmc.Busy).To(BeFalse())
+	g.Expect(submit()).To(Equal(resubmitDelay))
+	g.Expect(r.observations.get(j.key).bmc.Busy).To(BeFalse())
 	close(release)
 	g.Eventually(submit).Should(BeZero())
-	g.Eventually(r.results).Should(Receive())
+	g.Eventually(r.genericEvents).Should(Receive())
 }
 
 // down is an API server that does not answer.
@@ -243,16 +243,16 @@ func TestAPIServerDown(t *testing.T) {
 		wait, err := r.submit(t.Context(), host, lifecycle.View{Now: time.Now()}, lifecycle.PowerOn)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(wait).To(BeZero())
-		g.Eventually(r.results).Should(Receive())
+		g.Eventually(r.genericEvents).Should(Receive())
 		g.Eventually(r.Pool.Busy).WithArguments(j.key.String()).Should(BeFalse())
 		wait, err = r.submit(t.Context(), host, lifecycle.View{Now: time.Now()}, lifecycle.PowerOn)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(wait).To(BeNumerically(">", last+500*time.Millisecond), "not at once, and later each time")
 		last = wait
-		r.facts.with(j.key, func(h *hostFacts) { h.held = time.Time{} }) // the time is over
+		r.observations.update(j.key, func(h *hostObservation) { h.commandsDeferredUntil = time.Time{} }) // the time is over
 	}
 	g.Expect(api.asked).To(Equal(3))
-	g.Expect(r.facts.get(j.key).bmc.Problem).To(BeNil())
+	g.Expect(r.observations.get(j.key).bmc.Problem).To(BeNil())
 	g.Expect(fake.Calls()).NotTo(ContainElement("PowerOn"))
 }
 

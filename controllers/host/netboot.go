@@ -14,10 +14,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// choice is one way to make a server boot from the network.
-type choice struct {
+// overrideChoice is one way to make a server boot from the network.
+type overrideChoice struct {
 	target bmc.BootTarget
-	way    bmc.BootMethod
+	method    bmc.BootMethod
 }
 
 // firmwareInterface is what a BMC is asked for. BMCs know no boot mode with Secure Boot: it is a setting of UEFI firmware.
@@ -28,39 +28,39 @@ func firmwareInterface(mode v1alpha1.BootMode) bmc.BootMode {
 	return bmc.BootUEFI
 }
 
-// choices lists what to try, the likeliest first: the ways that the driver knows, and as the third UEFI HTTP boot where it is
+// overrideChoices lists what to try, the likeliest first: the ways that the driver knows, and as the third UEFI HTTP boot where it is
 // offered, so that the usual three attempts come to it.
-func choices(ways []bmc.BootMethod, capabilities []string, mode bmc.BootMode) []choice {
-	var list []choice
+func overrideChoices(ways []bmc.BootMethod, capabilities []string, mode bmc.BootMode) []overrideChoice {
+	var list []overrideChoice
 	if slices.Contains(capabilities, string(bmc.CanBootPXE)) || len(capabilities) == 0 {
 		for _, way := range ways {
-			list = append(list, choice{bmc.BootPXE, way})
+			list = append(list, overrideChoice{bmc.BootPXE, way})
 		}
 	}
 	if mode != bmc.BootLegacy && slices.Contains(capabilities, string(bmc.CanBootHTTP)) && len(ways) > 0 {
-		list = slices.Insert(list, min(2, len(list)), choice{bmc.BootHTTP, ways[0]})
+		list = slices.Insert(list, min(2, len(list)), overrideChoice{bmc.BootHTTP, ways[0]})
 	}
 	return list
 }
 
-// choose orders the choices for this attempt: first what worked the last time, the same again for the same attempt, and otherwise what
+// orderChoices orders the choices for this attempt: first what worked the last time, the same again for the same attempt, and otherwise what
 // comes after it; then the others. HTTP boot is one choice, whatever way the driver came to.
-func choose(list []choice, last *v1alpha1.BootOverrideStatus, boot int32) []choice {
+func orderChoices(list []overrideChoice, last *v1alpha1.BootOverrideStatus, boot int32) []overrideChoice {
 	if len(list) == 0 {
-		return []choice{{target: bmc.BootPXE}}
+		return []overrideChoice{{target: bmc.BootPXE}}
 	}
 	if last == nil {
 		return list
 	}
-	before := choice{bmc.BootTarget(last.Target), bmc.BootMethod(last.Method)}
-	i := slices.IndexFunc(list, func(c choice) bool {
-		return c.target == before.target && (c.way == before.way || c.target == bmc.BootHTTP)
+	before := overrideChoice{bmc.BootTarget(last.Target), bmc.BootMethod(last.Method)}
+	i := slices.IndexFunc(list, func(c overrideChoice) bool {
+		return c.target == before.target && (c.method == before.method || c.target == bmc.BootHTTP)
 	})
 	switch {
 	case i < 0:
 		return list
 	case last.Worked || last.Boot == boot:
-		return slices.Concat([]choice{before}, list[i+1:], list[:i])
+		return slices.Concat([]overrideChoice{before}, list[i+1:], list[:i])
 	default:
 		return slices.Concat(list[i+1:], list[:i+1])
 	}
@@ -70,20 +70,20 @@ func choose(list []choice, last *v1alpha1.BootOverrideStatus, boot int32) []choi
 // was booted that could come to the network.
 func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
 	var refused error
-	for _, chosen := range choose(choices(c.BootMethods(), j.capabilities, j.mode), j.override, j.boot) {
-		result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.way)
-		if err != nil && !answered(err) {
+	for _, chosen := range orderChoices(overrideChoices(c.BootMethods(), j.capabilities, j.mode), j.lastOverride, j.bootNumber) {
+		result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.method)
+		if err != nil && !answeredByBMC(err) {
 			return err
 		}
 		tried := &v1alpha1.BootOverrideStatus{
-			Boot: j.boot, Target: string(chosen.target), Method: string(cmp.Or(result.Method, chosen.way)),
+			Boot: j.bootNumber, Target: string(chosen.target), Method: string(cmp.Or(result.Method, chosen.method)),
 			Doubt: controllers.Clip(result.Doubt, controllers.MaxText), Lasts: result.Lasts,
 		}
 		if err != nil {
 			tried.Doubt = controllers.Clip(err.Error(), controllers.MaxText)
 			refused = cmp.Or(refused, err)
 		}
-		r.learn(j, func(h *hostFacts) {
+		r.updateObservation(j, func(h *hostObservation) {
 			h.override, h.bmc.OverrideSet = tried, true // also an answer that is an error may have come after it was done
 			if err == nil {
 				h.bmc.NetworkBootSetAt = r.Clock.Now()
@@ -96,8 +96,8 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 	return refused
 }
 
-// noteOf says how the override was set, for a person who waits for the boot.
-func noteOf(o *v1alpha1.BootOverrideStatus) string {
+// overrideNote says how the override was set, for a person who waits for the boot.
+func overrideNote(o *v1alpha1.BootOverrideStatus) string {
 	note := fmt.Sprintf(". It was told to boot from %s by way %q", o.Target, o.Method)
 	if o.Doubt != "" {
 		note += ", which is doubtful: " + o.Doubt
@@ -105,9 +105,9 @@ func noteOf(o *v1alpha1.BootOverrideStatus) string {
 	return note
 }
 
-// takeBack takes a boot override back: one that shows, and one that may stand although it does not show. set is true when the provider
+// clearOverride takes a boot override back: one that shows, and one that may stand although it does not show. set is true when the provider
 // set one.
-func takeBack(ctx context.Context, c bmc.Client, way bmc.BootMethod, set, mayHide bool) error {
+func clearOverride(ctx context.Context, c bmc.Client, way bmc.BootMethod, set, mayHide bool) error {
 	const op = "Take the boot override back"
 	now, err := c.BootOverride(ctx)
 	switch {
@@ -126,20 +126,20 @@ func takeBack(ctx context.Context, c bmc.Client, way bmc.BootMethod, set, mayHid
 // clearBootOverride takes an override back that did its work, unless the BMC did so itself. What shows is believed, so that a BMC that
 // works is not written to while its server boots. It is not tried for ever: what a host boots is decided by the boot server as well.
 func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
-	o := ptr.Deref(j.override, v1alpha1.BootOverrideStatus{})
-	err := takeBack(ctx, c, bmc.BootMethod(o.Method), true, o.Doubt != "")
-	if err != nil && !answered(err) {
+	o := ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{})
+	err := clearOverride(ctx, c, bmc.BootMethod(o.Method), true, o.Doubt != "")
+	if err != nil && !answeredByBMC(err) {
 		return err
 	}
-	r.learn(j, func(h *hostFacts) { h.tookBack(err) })
-	return refuse(err)
+	r.updateObservation(j, func(h *hostObservation) { h.noteOverrideCleared(err) })
+	return asFinal(err)
 }
 
-// tookBack notes that an override is gone, or that the BMC will not have it so and is not asked again.
-func (h *hostFacts) tookBack(err error) {
+// noteOverrideCleared notes that an override is gone, or that the BMC will not have it so and is not asked again.
+func (h *hostObservation) noteOverrideCleared(err error) {
 	h.bmc.OverrideSet = false
 	if err == nil {
-		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Lasts = false })
+		h.updateOverride(func(o *v1alpha1.BootOverrideStatus) { o.Lasts = false })
 	}
 }
 
@@ -148,8 +148,8 @@ func (h *hostFacts) tookBack(err error) {
 // override back is not asked for ever, and the operation's outcome says so: what stands makes the server ask the boot server, which gives it nothing. An
 // image that stays in a drive is another matter: it may hold what the last machine knew. How often a BMC refuses to eject it is counted.
 func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
-	set := j.override != nil
-	back := takeBack(ctx, c, bmc.BootMethod(ptr.Deref(j.override, v1alpha1.BootOverrideStatus{}).Method), set, set)
+	set := j.lastOverride != nil
+	back := clearOverride(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
 	var eject error
 	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(back) != bmc.Unauthorized { // one refused login is enough
 		if eject = media.EjectMedia(ctx); bmc.KindOf(eject) == bmc.Unsupported {
@@ -157,13 +157,13 @@ func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 		}
 	}
 	switch { // the first error tells the kind
-	case back != nil && !answered(back):
+	case back != nil && !answeredByBMC(back):
 		return errors.Join(back, eject)
-	case eject != nil && !answered(eject):
+	case eject != nil && !answeredByBMC(eject):
 		return errors.Join(eject, back)
 	}
-	r.learn(j, func(h *hostFacts) {
-		h.tookBack(back)
+	r.updateObservation(j, func(h *hostObservation) {
+		h.noteOverrideCleared(back)
 		if eject == nil {
 			h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = r.Clock.Now(), 0, ""
 			return
@@ -173,13 +173,13 @@ func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 		h.bmc.CleanUpError = controllers.Clip(eject.Error(), controllers.MaxText)
 	})
 	if eject == nil {
-		r.tellJob(j, controllers.EventCleaned, "Release", "The boot override is taken back, and the virtual drives are empty")
+		r.recordJobEvent(j, controllers.EventCleaned, "Release", "The boot override is taken back, and the virtual drives are empty")
 	}
-	return refuse(errors.Join(back, eject))
+	return asFinal(errors.Join(back, eject))
 }
 
-// answered is true for an error that is the BMC's answer: asking again gets the same.
-func answered(err error) bool {
+// answeredByBMC is true for an error that is the BMC's answer: asking again gets the same.
+func answeredByBMC(err error) bool {
 	kind := bmc.KindOf(err)
 	return kind == bmc.Failed || kind == bmc.Unsupported || kind == bmc.NotFound
 }

@@ -22,45 +22,45 @@ func TestReach(t *testing.T) {
 	endpoint := func(host, password string) *bmc.Endpoint {
 		return &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: host}, Username: "u", Password: password, CA: []byte("ca")}
 	}
-	h := &hostFacts{}
+	h := &hostObservation{}
 	first := endpoint("a", "wrong")
-	h.reach(first, "1")
-	h.ended(failed(bmc.Unauthorized, "refused"), time.Now())
-	h.reach(endpoint("a", "wrong"), "2")
-	g.Expect(h.secrets).To(Equal("2"), "it is not read again")
+	h.setEndpoint(first, "1")
+	h.updateProblem(failed(bmc.Unauthorized, "refused"), time.Now())
+	h.setEndpoint(endpoint("a", "wrong"), "2")
+	g.Expect(h.secretVersions).To(Equal("2"), "it is not read again")
 	g.Expect(h.endpoint).To(BeIdenticalTo(first), "a job that runs is not lost")
 	g.Expect(h.bmc.Problem).NotTo(BeNil())
 	g.Expect(h.failures).To(Equal(1))
 
 	h.bmc.Inspected = true
-	h.reach(endpoint("a", "right"), "3")
+	h.setEndpoint(endpoint("a", "right"), "3")
 	g.Expect(h.bmc.Problem).To(BeNil())
 	g.Expect(h.bmc.Inspected).To(BeTrue())
 
-	h.bmc.Busy, h.since, h.override = true, time.Now(), &v1alpha1.BootOverrideStatus{}
-	h.reach(endpoint("b", "right"), "4")
+	h.bmc.Busy, h.initializedAt, h.override = true, time.Now(), &v1alpha1.BootOverrideStatus{}
+	h.setEndpoint(endpoint("b", "right"), "4")
 	g.Expect(h.bmc).To(Equal(lifecycle.BMC{Busy: true}), "another server, and the job at the old one is not over")
-	h.seed(withStatus(&v1alpha1.BMCStatus{Protocol: "that of the other server"}), nil, time.Now())
+	h.initFromStatus(withStatus(&v1alpha1.BMCStatus{Protocol: "that of the other server"}), nil, time.Now())
 	g.Expect(h.bmcStatus()).To(BeNil())
 }
 
 // TestOperations: an operation is the last one from when it begins. While it is tried again, what went wrong before stays readable.
 func TestOperations(t *testing.T) {
 	g := NewWithT(t)
-	h, noon := &hostFacts{}, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	h.began(lifecycle.ReadPower, noon)
+	h, noon := &hostObservation{}, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	h.noteJobSubmitted(lifecycle.ReadPower, noon)
 	g.Expect(h.bmc.Busy).To(BeTrue())
 	g.Expect(h.lastOperation()).To(BeNil(), "a look at the power is none")
-	h.began(lifecycle.PowerOn, noon)
-	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: kept(noon)}))
-	h.rests()
-	h.operated("PowerOn", noon, noon.Add(time.Second), errors.New("no answer"))
+	h.noteJobSubmitted(lifecycle.PowerOn, noon)
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: truncateToSecond(noon)}))
+	h.noteJobEnded()
+	h.noteOperation("PowerOn", noon, noon.Add(time.Second), errors.New("no answer"))
 	g.Expect(h.lastOperation().Outcome).To(Equal(v1alpha1.OperationFailed))
-	h.began(lifecycle.PowerOn, noon.Add(time.Minute))
-	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: kept(noon.Add(time.Minute)), Message: "no answer"}))
-	h.began(lifecycle.ForceOff, noon.Add(time.Minute))
+	h.noteJobSubmitted(lifecycle.PowerOn, noon.Add(time.Minute))
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: truncateToSecond(noon.Add(time.Minute)), Message: "no answer"}))
+	h.noteJobSubmitted(lifecycle.ForceOff, noon.Add(time.Minute))
 	g.Expect(h.lastOperation().Message).To(BeEmpty())
-	h.rests()
+	h.noteJobEnded()
 	g.Expect(h.bmc.Busy).To(BeFalse())
 	g.Expect(h.lastOperation().Name).To(Equal("PowerOn"))
 }
@@ -68,20 +68,20 @@ func TestOperations(t *testing.T) {
 // TestSeed: the status is taken over once, and from then on written from what is known.
 func TestSeed(t *testing.T) {
 	g := NewWithT(t)
-	h := &hostFacts{}
+	h := &hostObservation{}
 	status := &v1alpha1.BMCStatus{Protocol: "p", Capabilities: []string{"BootPXE"}, BootOverride: &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE"}}
-	h.seed(withStatus(status), nil, time.Now())
+	h.initFromStatus(withStatus(status), nil, time.Now())
 	g.Expect(h.bmcStatus()).To(Equal(status))
 	g.Expect(h.bmc.OverrideSet).To(BeTrue())
 	view := lifecycle.View{Furthest: v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP}}
 	view.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
 	view.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c"}
-	h.sawStages(view)
+	h.noteOverrideWorked(view)
 	g.Expect(h.override.Worked).To(BeFalse(), "it was for another attempt")
 	view.Boot.Number = 2
-	h.sawStages(view)
+	h.noteOverrideWorked(view)
 	g.Expect(h.override.Worked).To(BeTrue())
-	h.seed(withStatus(status), nil, time.Now())
+	h.initFromStatus(withStatus(status), nil, time.Now())
 	g.Expect(h.override.Worked).To(BeTrue())
 	g.Expect(status.BootOverride.Worked).To(BeFalse(), "it is the cache's")
 }
@@ -102,7 +102,7 @@ var verbose = strings.Repeat("\xff\u00e4", 2000)
 // TestClip: whatever a BMC says, the API server takes the status.
 func TestClip(t *testing.T) {
 	g := NewWithT(t)
-	h := hardwareOf(bmc.Inventory{
+	h := hardwareStatus(bmc.Inventory{
 		Model: verbose, Facts: []bmc.Fact{{Name: bmc.FactCPU, State: bmc.FactKnown, Source: verbose, Message: verbose}}, DIMMs: make([]bmc.DIMM, 1000),
 		Disks: slices.Repeat([]bmc.Disk{{Name: verbose, Health: bmc.Health(verbose)}}, 1000),
 		NICs:  make([]bmc.NIC, 1000), Devices: make([]bmc.Device, 1000), PowerSupplies: make([]bmc.PowerSupply, 1000),
@@ -113,10 +113,10 @@ func TestClip(t *testing.T) {
 	for _, text := range []string{h.Model, h.Facts[0].Source, h.Facts[0].Message, h.Disks[0].Name, h.Disks[0].Health} {
 		g.Expect(len(text)).To(And(BeNumerically("<=", 256), BeNumerically(">", 250)))
 	}
-	facts := &hostFacts{}
-	facts.operated("Inspect", time.Now(), time.Now(), failed(bmc.Failed, verbose))
-	g.Expect(len(facts.operation.Message)).To(BeNumerically("<=", 1024))
-	facts.ended(failed(bmc.Unauthorized, verbose), time.Now())
+	facts := &hostObservation{}
+	facts.noteOperation("Inspect", time.Now(), time.Now(), failed(bmc.Failed, verbose))
+	g.Expect(len(facts.endedOperation.Message)).To(BeNumerically("<=", 1024))
+	facts.updateProblem(failed(bmc.Unauthorized, verbose), time.Now())
 	g.Expect(facts.bmc.Problem.Message).To(And(ContainSubstring(v1alpha1.RetryBMCAnnotation), Satisfy(func(s string) bool { return len(s) <= 1024 })))
 
 	host := &v1alpha1.BareMetalHost{}
@@ -151,13 +151,13 @@ func TestCommandUnheard(t *testing.T) {
 			r, j := bench(t)
 			renewed := *j.endpoint
 			renewed.Password = "new" // it was rotated meanwhile: the server is the same
-			r.facts.with(j.key, func(h *hostFacts) { h.reach(&renewed, "2") })
-			g.Expect(errors.Is(r.command(j, test.command, test.err), test.err)).To(BeTrue())
-			learned := r.facts.get(j.key).bmc
+			r.observations.update(j.key, func(h *hostObservation) { h.setEndpoint(&renewed, "2") })
+			g.Expect(errors.Is(r.recordCommand(j, test.command, test.err), test.err)).To(BeTrue())
+			learned := r.observations.get(j.key).bmc
 			g.Expect(learned.LastPower).To(Equal(test.last))
 			g.Expect(!learned.OffUnansweredAt.IsZero()).To(Equal(test.unheard))
-			r.facts.with(j.key, func(h *hostFacts) { h.sawPower(bmc.PowerOff, r.Clock.Now()) })
-			g.Expect(r.facts.get(j.key).bmc.OffUnansweredAt).To(BeZero())
+			r.observations.update(j.key, func(h *hostObservation) { h.notePowerState(bmc.PowerOff, r.Clock.Now()) })
+			g.Expect(r.observations.get(j.key).bmc.OffUnansweredAt).To(BeZero())
 		})
 	}
 }
@@ -190,8 +190,8 @@ func TestSeedInventory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			h, host := &hostFacts{}, known(c.change)
-			h.seed(host, nil, now)
+			h, host := &hostObservation{}, known(c.change)
+			h.initFromStatus(host, nil, now)
 			g.Expect(h.bmc.Inspected).To(Equal(!c.want.IsZero()))
 			g.Expect(h.bmc.InspectedAt).To(BeTemporally("==", c.want))
 			g.Expect(h.hardware).To(Equal(host.Status.Hardware), "which server it was is known also where it is read anew")

@@ -60,9 +60,9 @@ func runsOn(node *corev1.Node, host *v1alpha1.BareMetalHost, hardware *v1alpha1.
 	return name != "" && namespace == host.Namespace && name == host.Name
 }
 
-// hardwareOf returns what this process knows of the hardware of a host, or what its status shows.
-func (r *Reconciler) hardwareOf(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
-	if hardware := r.facts.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
+// knownHardware returns what this process knows of the hardware of a host, or what its status shows.
+func (r *Reconciler) knownHardware(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
+	if hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
 		return hardware
 	}
 	return host.Status.Hardware

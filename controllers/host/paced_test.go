@@ -35,9 +35,9 @@ func TestOfferedNoMore(t *testing.T) {
 				{Type: v1alpha1.AvailableCondition, Status: test.available, Reason: "Before"},
 			}}
 			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build()
-			r, now := &Reconciler{Client: api, facts: newFacts(), pace: controllers.NewThrottle()}, time.Now()
+			r, now := &Reconciler{Client: api, observations: newObservations(), throttle: controllers.NewThrottle()}, time.Now()
 			for range 20 {
-				r.pace.Allow(now)
+				r.throttle.Allow(now)
 			}
 			step := lifecycle.Step{Action: lifecycle.Inspect, Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonInspecting}
 			g.Expect(r.writeStatus(t.Context(), host, lifecycle.View{Now: now}, step)).To(Equal(test.waits))

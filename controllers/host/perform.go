@@ -32,13 +32,13 @@ func (r *Reconciler) perform(
 		}
 		err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 		if err == nil {
-			r.newest.Record(changed)
+			r.writeCache.Record(changed)
 		}
 		return err
 	}
 	switch step.Action {
 	case lifecycle.Nothing:
-		return 0, r.dropRetry(ctx, host, view, step)
+		return 0, r.dropRetryRequest(ctx, host, view, step)
 	case lifecycle.RecordBoot:
 		return 0, r.recordBoot(ctx, host, boot, view, step)
 	case lifecycle.CountBoot:
@@ -48,7 +48,7 @@ func (r *Reconciler) perform(
 	case lifecycle.RecordHold:
 		return 0, r.recordHold(ctx, host, step, write)
 	case lifecycle.RecordCleaning:
-		r.facts.with(client.ObjectKeyFromObject(host), (*hostFacts).soil)
+		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
 		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = step.CleaningStartedAt })
 	case lifecycle.DropRequests:
 		return 0, r.dropRequests(ctx, host, view, step, write)
@@ -72,18 +72,18 @@ func (r *Reconciler) perform(
 	}
 }
 
-// dropRetry takes the annotation away that wants the BMC asked where it is not asked. It must not take effect weeks later, when nobody remembers that it
+// dropRetryRequest takes the annotation away that wants the BMC asked where it is not asked. It must not take effect weeks later, when nobody remembers that it
 // was meant.
-func (r *Reconciler) dropRetry(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
+func (r *Reconciler) dropRetryRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
 	if !view.RetryNow || view.BMC.Busy {
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("The BMC is not asked, although the annotation wants it", "annotation", v1alpha1.RetryBMCAnnotation,
 		"state", step.State, "reason", step.Reason, "message", step.Message)
-	asked := asksOf(host, v1alpha1.RetryBMCAnnotation)
-	err := r.takeRetry(ctx, host)
+	asked := formatRequests(host, v1alpha1.RetryBMCAnnotation)
+	err := r.removeRetryAnnotation(ctx, host)
 	if err == nil {
-		r.notDone(host, view, step, string(lifecycle.Inspect), asked)
+		r.noteDroppedRequest(host, view, step, string(lifecycle.Inspect), asked)
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func (r *Reconciler) recordHold(
 		return err
 	}
 	if step.Held.Since == nil {
-		r.facts.with(client.ObjectKeyFromObject(host), (*hostFacts).nothingOwed)
+		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).clearPendingPowerOff)
 	}
 	ctrl.LoggerFrom(ctx).Info("Recorded that the server is held off, or not any more", "since", step.Held.Since, "offAt", step.Held.OffAt, "message", step.Message)
 	return nil
@@ -106,22 +106,22 @@ func (r *Reconciler) recordHold(
 var (
 	// errOutdated means that the reason for the command is gone.
 	errOutdated = errors.New("the reason for the command is gone")
-	// errUnsure means that it could not be read whether the command is still wanted.
-	errUnsure = errors.New("it cannot be read whether the command is still wanted")
+	// errRecheckFailed means that it could not be read whether the command is still wanted.
+	errRecheckFailed = errors.New("it cannot be read whether the command is still wanted")
 )
 
-// refusal is an error that was the BMC's last word: the operation failed, is not tried again, and nothing waits for it.
-type refusal struct{ error }
+// finalError is an error that was the BMC's last word: the operation failed, is not tried again, and nothing waits for it.
+type finalError struct{ error }
 
-// refuse makes an error a refusal. It returns nil for nil.
-func refuse(err error) error {
+// asFinal makes an error a refusal. It returns nil for nil.
+func asFinal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &refusal{err}
+	return &finalError{err}
 }
 
-func (r *refusal) Unwrap() error { return r.error }
+func (r *finalError) Unwrap() error { return r.error }
 
 // job is something that is done to a host through its BMC.
 type job struct {
@@ -130,47 +130,47 @@ type job struct {
 	endpoint *bmc.Endpoint
 	action   lifecycle.Action
 	mode     bmc.BootMode
-	decided  time.Time
+	decidedAt  time.Time
 	powerNew bool // it was decided with a new reading of the power
 
 	// How the server was told to boot the last time, what its BMC can do, the number of the boot, and whether there is an inventory.
-	override     *v1alpha1.BootOverrideStatus
+	lastOverride     *v1alpha1.BootOverrideStatus
 	capabilities []string
-	boot         int32
-	inspected    bool
+	bootNumber         int32
+	hasInventory    bool
 }
 
-// soon is when a job is submitted again that the pool does not take yet.
-const soon = 100 * time.Millisecond
+// resubmitDelay is when a job is submitted again that the pool does not take yet.
+const resubmitDelay = 100 * time.Millisecond
 
 // submit hands a step to the pool, or returns when to try again.
 func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
 	// The job must not share the host with the reconcile, which goes on.
 	j := job{
-		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Spec.BootMode), decided: view.Now, powerNew: view.BMC.PowerNew,
+		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Spec.BootMode), decidedAt: view.Now, powerNew: view.BMC.PowerNew,
 	}
-	learned := r.facts.get(j.key)
-	if wait := learned.held.Sub(r.Clock.Now()); action.Commands() && wait > 0 {
+	learned := r.observations.get(j.key)
+	if wait := learned.commandsDeferredUntil.Sub(r.Clock.Now()); action.Commands() && wait > 0 {
 		return wait, nil
 	}
 	if learned.endpoint == nil || r.Pool.Busy(j.key.String()) {
-		return soon, nil // the last job, of which all is noted, has not left the pool yet
+		return resubmitDelay, nil // the last job, of which all is noted, has not left the pool yet
 	}
-	j.endpoint, j.override, j.inspected = learned.endpoint, learned.override, learned.bmc.Inspected
+	j.endpoint, j.lastOverride, j.hasInventory = learned.endpoint, learned.override, learned.bmc.Inspected
 	if learned.description != nil {
 		j.capabilities = learned.description.Capabilities
 	}
 	if view.Boot != nil {
-		j.boot = view.Boot.Number
+		j.bootNumber = view.Boot.Number
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if view.RetryNow {
 		who := host.Annotations[v1alpha1.RetryBMCAnnotation]
-		if err := r.takeRetry(ctx, host); err != nil {
+		if err := r.removeRetryAnnotation(ctx, host); err != nil {
 			return 0, err
 		}
 		log.Info("Asking the BMC because a person wants it", "annotation", v1alpha1.RetryBMCAnnotation, "value", who)
-		r.tell(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Ask", "The BMC is asked now, since the annotation %s wants it: %s", v1alpha1.RetryBMCAnnotation, who)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Ask", "The BMC is asked now, since the annotation %s wants it: %s", v1alpha1.RetryBMCAnnotation, who)
 	}
 	timeout := time.Duration(0) // the pool's
 	if action == lifecycle.Inspect {
@@ -180,13 +180,13 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 		start   time.Time
 		outcome error
 	)
-	r.facts.with(j.key, func(h *hostFacts) { h.began(action, view.Now) })
+	r.observations.update(j.key, func(h *hostObservation) { h.noteJobSubmitted(action, view.Now) })
 	if !r.Pool.Submit(bmc.Job{
 		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.RetryNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = r.Clock.Now()
 			outcome = r.run(ctrl.LoggerInto(ctx, log), j, c)
-			if errors.Is(outcome, errOutdated) || errors.Is(outcome, errUnsure) || errors.As(outcome, new(*refusal)) {
+			if errors.Is(outcome, errOutdated) || errors.Is(outcome, errRecheckFailed) || errors.As(outcome, new(*finalError)) {
 				return nil // the BMC is well
 			}
 			return outcome
@@ -195,11 +195,11 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 			if err == nil {
 				err = outcome
 			}
-			r.done(ctx, j, start, err)
+			r.finish(ctx, j, start, err)
 		},
 	}) {
-		r.facts.with(j.key, (*hostFacts).rests)
-		return soon, nil
+		r.observations.update(j.key, (*hostObservation).noteJobEnded)
+		return resubmitDelay, nil
 	}
 	return 0, nil
 }
@@ -207,62 +207,62 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 // inspectTimeout is how long an inventory may take: large servers have hundreds of resources, and slow BMCs a second for each.
 const inspectTimeout = 5 * time.Minute
 
-// learn notes what a job learned, unless the BMC is reached elsewhere or with other credentials by now.
-func (r *Reconciler) learn(j job, note func(*hostFacts)) {
-	r.facts.known(j.key, func(h *hostFacts) {
+// updateObservation notes what a job learned, unless the BMC is reached elsewhere or with other credentials by now.
+func (r *Reconciler) updateObservation(j job, note func(*hostObservation)) {
+	r.observations.updateExisting(j.key, func(h *hostObservation) {
 		if h.endpoint == j.endpoint {
 			note(h)
 		}
 	})
 }
 
-// learnOfServer notes what was done to the server, also when the BMC has other credentials by now. At another address it may be another server.
-func (r *Reconciler) learnOfServer(j job, note func(*hostFacts)) {
-	r.facts.known(j.key, func(h *hostFacts) {
+// updateServerObservation notes what was done to the server, also when the BMC has other credentials by now. At another address it may be another server.
+func (r *Reconciler) updateServerObservation(j job, note func(*hostObservation)) {
+	r.observations.updateExisting(j.key, func(h *hostObservation) {
 		if h.endpoint != nil && h.endpoint.URL.String() == j.endpoint.URL.String() {
 			note(h)
 		}
 	})
 }
 
-// done notes how a job ended, and brings the host back. Up to that moment the BMC counts as busy, so that nothing is decided without it.
-func (r *Reconciler) done(ctx context.Context, j job, start time.Time, err error) {
+// finish notes how a job ended, and brings the host back. Up to that moment the BMC counts as busy, so that nothing is decided without it.
+func (r *Reconciler) finish(ctx context.Context, j job, start time.Time, err error) {
 	now := r.Clock.Now()
-	r.facts.known(j.key, func(h *hostFacts) {
-		h.rests()
+	r.observations.updateExisting(j.key, func(h *hostObservation) {
+		h.noteJobEnded()
 		if h.endpoint == j.endpoint {
-			h.note(j, start, now, err)
+			h.noteJobResult(j, start, now, err)
 		}
 	})
 	if err != nil && !errors.Is(err, errOutdated) {
 		ctrl.LoggerFrom(ctx).Info("The BMC did not do it", "action", j.action, "error", err.Error())
 	}
-	r.bringBack(j.key)
+	r.enqueue(j.key)
 }
 
-// bringBack has a host reconciled.
-func (r *Reconciler) bringBack(key types.NamespacedName) {
+// enqueue has a host reconciled.
+func (r *Reconciler) enqueue(key types.NamespacedName) {
 	select {
-	case r.results <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
+	case r.genericEvents <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
 	case <-r.stopped:
 	}
 }
 
-// note notes how a job ended.
-func (h *hostFacts) note(j job, start, now time.Time, err error) {
+// noteJobResult notes how a job ended.
+func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) {
 	switch {
-	case errors.Is(err, errUnsure):
-		h.hold(now)
+	case errors.Is(err, errRecheckFailed):
+		h.deferCommands(now)
 		return
 	case errors.Is(err, errOutdated):
-		h.unsure = 0
+		h.recheckFailures = 0
 		return
-	case errors.As(err, new(*refusal)):
-		h.ended(nil, now)
+	case errors.As(err, new(*finalError)):
+		h.updateProblem(nil, now)
 	default:
-		h.ended(err, now)
+		h.updateProblem(err, now)
 	}
-	h.unsure = 0
+	h.recheckFailures = 0
 	if j.action == lifecycle.Inspect {
 		// One that failed is due: it is repeated when the BMC is asked again.
 		h.bmc.InspectedAt = time.Time{}
@@ -271,7 +271,7 @@ func (h *hostFacts) note(j job, start, now time.Time, err error) {
 		}
 	}
 	if !start.IsZero() && j.action != lifecycle.ReadPower {
-		h.operated(string(j.action), start, now, err)
+		h.noteOperation(string(j.action), start, now, err)
 	}
 }
 
@@ -279,15 +279,15 @@ func (h *hostFacts) note(j job, start, now time.Time, err error) {
 func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 	if j.action.Commands() {
 		// The job may have waited for its turn: someone may have taken the host, or paused it, since.
-		if err := r.stillWanted(ctx, j); err != nil {
+		if err := r.recheckCommand(ctx, j); err != nil {
 			return err
 		}
 		ctrl.LoggerFrom(ctx).Info("Commanding the BMC", "action", j.action)
-	} else if err := r.mayAsk(ctx, j); err != nil {
+	} else if err := r.recheckRead(ctx, j); err != nil {
 		return err
 	}
-	err := r.do(ctx, j, c)
-	if err != nil && !errors.As(err, new(*refusal)) || j.action == lifecycle.SetNetworkBoot || j.action == lifecycle.ClearBootOverride {
+	err := r.execute(ctx, j, c)
+	if err != nil && !errors.As(err, new(*finalError)) || j.action == lifecycle.SetNetworkBoot || j.action == lifecycle.ClearBootOverride {
 		return err
 	}
 	// Every power command is followed by a look at the power.
@@ -295,19 +295,19 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 	if lookErr != nil {
 		return lookErr
 	}
-	r.learn(j, func(h *hostFacts) { h.sawPower(state, r.Clock.Now()) })
+	r.updateObservation(j, func(h *hostObservation) { h.notePowerState(state, r.Clock.Now()) })
 	return err
 }
 
-// do speaks to the BMC.
-func (r *Reconciler) do(ctx context.Context, j job, c bmc.Client) error {
+// execute speaks to the BMC.
+func (r *Reconciler) execute(ctx context.Context, j job, c bmc.Client) error {
 	switch j.action {
 	case lifecycle.ReadPower:
 		return nil
 	case lifecycle.Inspect:
 		err := r.inspect(ctx, j, c)
-		if j.inspected && bmc.KindOf(err) != bmc.Unauthorized {
-			return refuse(err) // what was read before still holds, as long as the BMC can be asked for the power
+		if j.hasInventory && bmc.KindOf(err) != bmc.Unauthorized {
+			return asFinal(err) // what was read before still holds, as long as the BMC can be asked for the power
 		}
 		return err // also a refused login: the next request would be the next one
 	case lifecycle.SetNetworkBoot:
@@ -317,9 +317,9 @@ func (r *Reconciler) do(ctx context.Context, j job, c bmc.Client) error {
 	case lifecycle.CleanUp:
 		return r.cleanUp(ctx, j, c)
 	case lifecycle.PowerOn:
-		return r.command(j, lifecycle.CommandPowerOn, c.PowerOn(ctx))
+		return r.recordCommand(j, lifecycle.CommandPowerOn, c.PowerOn(ctx))
 	case lifecycle.ForceOff:
-		return r.command(j, lifecycle.CommandForceOff, c.ForceOff(ctx))
+		return r.recordCommand(j, lifecycle.CommandForceOff, c.ForceOff(ctx))
 	case lifecycle.ShutDown:
 		return r.shutDown(ctx, j, c)
 	default:
@@ -327,18 +327,18 @@ func (r *Reconciler) do(ctx context.Context, j job, c bmc.Client) error {
 	}
 }
 
-// command notes a command that the BMC accepted, or may have heard although its answer was lost or was an error: a server that was to be switched on
+// recordCommand notes a command that the BMC accepted, or may have heard although its answer was lost or was an error: a server that was to be switched on
 // must not count as off because it still reads so, nor one that was to be switched off as on.
-func (r *Reconciler) command(j job, command lifecycle.Command, err error) error {
+func (r *Reconciler) recordCommand(j job, command lifecycle.Command, err error) error {
 	kind := bmc.KindOf(err)
 	switch {
 	case err == nil:
-		r.learnOfServer(j, func(h *hostFacts) { h.commanded(command, r.Clock.Now()) })
-		r.tellJob(j, commands[command].reason, "Power", commands[command].note)
+		r.updateServerObservation(j, func(h *hostObservation) { h.notePowerCommand(command, r.Clock.Now()) })
+		r.recordJobEvent(j, powerCommandEvents[command].reason, "Power", powerCommandEvents[command].note)
 	case command == lifecycle.CommandPowerOn && (kind == bmc.Unreachable || kind == bmc.Failed || kind == bmc.Busy):
-		r.learnOfServer(j, func(h *hostFacts) { h.commanded(command, r.Clock.Now()) })
+		r.updateServerObservation(j, func(h *hostObservation) { h.notePowerCommand(command, r.Clock.Now()) })
 	case command != lifecycle.CommandPowerOn && kind == bmc.Unreachable:
-		r.learnOfServer(j, func(h *hostFacts) { h.bmc.OffUnansweredAt = r.Clock.Now() })
+		r.updateServerObservation(j, func(h *hostObservation) { h.bmc.OffUnansweredAt = r.Clock.Now() })
 	}
 	return err
 }
@@ -349,12 +349,12 @@ func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
 	err := c.ShutDown(ctx)
 	switch kind := bmc.KindOf(err); {
 	case err != nil && kind == bmc.Unsupported:
-		r.learn(j, func(h *hostFacts) { h.bmc.ShutDownUnsupported = true })
+		r.updateObservation(j, func(h *hostObservation) { h.bmc.ShutDownUnsupported = true })
 		return nil
 	case err != nil && (kind == bmc.Failed || kind == bmc.Busy):
-		r.learnOfServer(j, func(h *hostFacts) { h.shutDownTried(r.Clock.Now()) })
+		r.updateServerObservation(j, func(h *hostObservation) { h.noteShutDownRequest(r.Clock.Now()) })
 		return err
 	default:
-		return r.command(j, lifecycle.CommandShutDown, err)
+		return r.recordCommand(j, lifecycle.CommandShutDown, err)
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// quickly is how soon the BMC of a host that was just registered is expected to have answered everything: until then nobody needs to be told that it
+// firstStatusGrace is how soon the BMC of a host that was just registered is expected to have answered everything: until then nobody needs to be told that it
 // is asked, and a fleet is registered with one write for each host less.
-const quickly = 5 * time.Second
+const firstStatusGrace = 5 * time.Second
 
 // writeStatus tells people where the host stands, with one write if anything changed. While the BMC is asked for the first time in
 // this process's life the status stays as it is, so that a restart writes nothing.
@@ -32,12 +32,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 	unknown := !view.BMC.Inspected || view.BMC.PowerAt.IsZero()
 	asking := view.BMCProblem() == nil && unknown && (view.BMC.Busy || step.Action == lifecycle.Inspect || step.Action == lifecycle.ReadPower)
 	key := client.ObjectKeyFromObject(host)
-	learned := r.facts.get(key)
+	learned := r.observations.get(key)
 	switch {
 	case asking && host.Status.ObservedGeneration == host.Generation:
 		return 0, nil
-	case asking && host.Status.ObservedGeneration == 0 && view.Now.Sub(learned.since) < quickly:
-		return quickly, nil // if it takes longer, that it does is told
+	case asking && host.Status.ObservedGeneration == 0 && view.Now.Sub(learned.initializedAt) < firstStatusGrace:
+		return firstStatusGrace, nil // if it takes longer, that it does is told
 	}
 	before := host.DeepCopy()
 	r.fillStatus(host, view, step, learned)
@@ -47,21 +47,21 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 		return 0, err
 	}
 	if same {
-		r.pace.Done(key)
+		r.throttle.Done(key)
 		return 0, nil
 	}
 	// A host that is offered no more is told of at once whatever is asked: by its status it would be claimed.
-	if asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition) || !happened(before.Status, host.Status) {
-		if wait := r.pace.Delay(key, view.Now); wait > 0 {
+	if asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition) || !isSignificantChange(before.Status, host.Status) {
+		if wait := r.throttle.Delay(key, view.Now); wait > 0 {
 			return wait, nil
 		}
 	}
 	if err := r.Client.Status().Patch(ctx, host, patch); err != nil {
 		return 0, err
 	}
-	r.newest.Record(host)
-	r.pace.Done(key)
-	r.tellStatus(before, host, view.Now, step.Message)
+	r.writeCache.Record(host)
+	r.throttle.Done(key)
+	r.recordStatusEvents(before, host, view.Now, step.Message)
 	return 0, nil
 }
 
@@ -75,9 +75,9 @@ func sameStatus(before, host *v1alpha1.BareMetalHost, patch client.Patch) (bool,
 	return string(change) == "{}", err
 }
 
-// happened is true for statuses that tell of something that happened, and not only of how it goes on. When the inventory was read is left out, since it tells
+// isSignificantChange is true for statuses that tell of something that happened, and not only of how it goes on. When the inventory was read is left out, since it tells
 // nothing of what was read; so are the addresses of a machine that reported in and does not run yet: they follow from the spec.
-func happened(before, after v1alpha1.BareMetalHostStatus) bool {
+func isSignificantChange(before, after v1alpha1.BareMetalHostStatus) bool {
 	bare := func(s v1alpha1.BareMetalHostStatus) v1alpha1.BareMetalHostStatus {
 		s.ObservedGeneration, s.Conditions = 0, controllers.WithoutMessages(s.Conditions)
 		s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.BootProgressCondition })
@@ -96,7 +96,7 @@ func happened(before, after v1alpha1.BareMetalHostStatus) bool {
 }
 
 // fillStatus makes the status what is known of the host.
-func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, learned hostFacts) {
+func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, learned hostObservation) {
 	status := &host.Status
 	status.ObservedGeneration = host.Generation
 	if step.Phase != "" {
@@ -108,7 +108,7 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	if learned.hardware != nil {
 		status.Hardware = learned.hardware
 	}
-	status.Identity = accepted(status.Identity, view)
+	status.Identity = undisputedIdentity(status.Identity, view)
 	status.BMC = learned.bmcStatus()
 	switch operation := learned.lastOperation(); {
 	case operation != nil:
@@ -123,8 +123,8 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	setProgress(host, lifecycle.BootProgress(view, r.Settings, step))
 }
 
-// accepted returns what identifies the host's server and is the host's own. A part that is another host's, or is not permitted, stays as it was.
-func accepted(before *v1alpha1.HostIdentity, view lifecycle.View) *v1alpha1.HostIdentity {
+// undisputedIdentity returns what identifies the host's server and is the host's own. A part that is another host's, or is not permitted, stays as it was.
+func undisputedIdentity(before *v1alpha1.HostIdentity, view lifecycle.View) *v1alpha1.HostIdentity {
 	if view.NotPermitted != "" {
 		return before
 	}
@@ -190,7 +190,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	setRunsProvider(host, view)
 	controllers.SetNodeMatched(host, view.Node, "")
 	if view.Claimed() {
-		if view.Provisioned() && !slices.Contains(notBooted, step.State) {
+		if view.Provisioned() && !slices.Contains(notBootedStates, step.State) {
 			set(v1alpha1.BootedCondition, true, v1alpha1.ReasonBooted, "")
 		} else {
 			set(v1alpha1.BootedCondition, false, step.Reason, step.Message)
@@ -222,8 +222,8 @@ func setProgress(host *v1alpha1.BareMetalHost, progress *lifecycle.Progress) {
 	})
 }
 
-// notBooted are the states in which the server of a machine that booted once is, or will be, off, or in which nobody knows whether the machine still runs.
-var notBooted = []lifecycle.State{
+// notBootedStates are the states in which the server of a machine that booted once is, or will be, off, or in which nobody knows whether the machine still runs.
+var notBootedStates = []lifecycle.State{
 	lifecycle.StateLost, lifecycle.StatePowerHold, lifecycle.StateReleasing, lifecycle.StateCleaning, lifecycle.StateBootUnknown,
 }
 
