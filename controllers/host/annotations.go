@@ -107,3 +107,19 @@ func (r *Reconciler) removeRetryAnnotation(ctx context.Context, host *v1alpha1.B
 	host.ObjectMeta = changed.ObjectMeta
 	return nil
 }
+
+// dropRetryRequest takes the annotation away that wants the BMC asked where it is not asked. It must not take effect weeks later, when nobody remembers that it
+// was meant.
+func (r *Reconciler) dropRetryRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
+	if !view.RetryNow || view.BMC.Busy {
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("The BMC is not asked, although the annotation wants it", "annotation", v1alpha1.RetryBMCAnnotation,
+		"state", step.State, "reason", step.Reason, "message", step.Message)
+	asked := formatRequests(host, v1alpha1.RetryBMCAnnotation)
+	err := r.removeRetryAnnotation(ctx, host)
+	if err == nil {
+		r.noteDroppedRequest(host, view, step, string(lifecycle.Inspect), asked)
+	}
+	return err
+}

@@ -13,16 +13,23 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// providerIDHostIndex finds the machines whose provider ID names a host, by the host's name.
-const providerIDHostIndex = "spec.providerID.host"
-
-func hostOfProviderID(o client.Object) []string {
-	m, ok := o.(*v1alpha1.BareMetalMachine)
-	if !ok || m.Spec.ProviderID == "" {
-		return nil
+// observeIdentityConflicts finds out which other hosts keep what identifies this one's server.
+func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+	hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware
+	view.Identity = controllers.IdentityOf(host, hardware)
+	if err := controllers.Permitted(r.Tenants, host); err != nil {
+		view.NotPermitted = err.Error()
 	}
-	if namespace, host := inventory.HostOf(m.Spec.ProviderID); namespace == m.Namespace && host != "" {
-		return []string{host}
+	for taken, by := range map[*string]controllers.IdentityConflict{
+		&view.BMCTakenBy: controllers.BMCRivalry(host), &view.MACTakenBy: controllers.MACRivalry(host), &view.HardwareTakenBy: controllers.HardwareRivalry(host, hardware),
+	} {
+		keeper, err := by.Among(r.Tenants).Keeper(ctx, r.Client)
+		if err != nil {
+			return err
+		}
+		if keeper != nil {
+			*taken = controllers.NameFor(host.Namespace, client.ObjectKeyFromObject(keeper))
+		}
 	}
 	return nil
 }
@@ -60,6 +67,20 @@ func (r *Reconciler) observeConflicts(ctx context.Context, host *v1alpha1.BareMe
 		if m.DeletionTimestamp.IsZero() && m.Spec.ProviderID == inventory.ProviderID(host.Namespace, host.Name, m.Name) {
 			view.SaidToRun = max(view.SaidToRun, m.Name)
 		}
+	}
+	return nil
+}
+
+// providerIDHostIndex finds the machines whose provider ID names a host, by the host's name.
+const providerIDHostIndex = "spec.providerID.host"
+
+func hostOfProviderID(o client.Object) []string {
+	m, ok := o.(*v1alpha1.BareMetalMachine)
+	if !ok || m.Spec.ProviderID == "" {
+		return nil
+	}
+	if namespace, host := inventory.HostOf(m.Spec.ProviderID); namespace == m.Namespace && host != "" {
+		return []string{host}
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +29,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
@@ -63,14 +61,14 @@ type Reconciler struct {
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
 	WatchFilter string
 
-	observations    *observations
-	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
-	line     *line
-	writeCache   controllers.WriteCache[*v1alpha1.BareMetalHost]
-	boots    controllers.Boots
-	throttle     *controllers.Throttle
-	genericEvents  chan event.TypedGenericEvent[types.NamespacedName]
-	stopped  <-chan struct{}
+	observations  *observations
+	metadata      client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
+	line          *line
+	writeCache    controllers.WriteCache[*v1alpha1.BareMetalHost]
+	boots         controllers.Boots
+	throttle      *controllers.Throttle
+	genericEvents chan event.TypedGenericEvent[types.NamespacedName]
+	stopped       <-chan struct{}
 }
 
 // SetupWithManager adds the controller to the manager. ctx is the one that the manager runs with.
@@ -106,14 +104,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WatchesRawSource(results).
 		WithOptions(options).
 		Complete(r)
-}
-
-// deleteEvents are the events of objects that are gone.
-var deleteEvents = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
-	DeleteFunc:  func(event.DeleteEvent) bool { return true }, // CAPI's Any calls each
 }
 
 // Reconcile brings a host one step further.
@@ -211,146 +201,4 @@ func writesSpec(action lifecycle.Action) bool {
 	default:
 		return false
 	}
-}
-
-// observe gathers what is known of a host.
-func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (lifecycle.View, error) {
-	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
-	if err != nil {
-		return lifecycle.View{}, fmt.Errorf("read the machine that has the host: %w", err)
-	}
-	key := client.ObjectKeyFromObject(host)
-	r.observations.update(key, func(h *hostObservation) {
-		h.initFromStatus(host, boot, r.Clock.Now())
-		h.confirmReplacement(host)
-	})
-	problem, err := r.reconcileEndpoint(ctx, host)
-	if err != nil {
-		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
-	}
-	view := controllers.View(host, boot, consumer, r.Clock.Now())
-	view.RunsProvider = runsOn(r.Node, host, r.knownHardware(host))
-	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil) {
-		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
-			return lifecycle.View{}, err
-		}
-	}
-	if err := r.observeIdentityConflicts(ctx, host, &view); err != nil {
-		return lifecycle.View{}, err
-	}
-	if err := r.observeConflicts(ctx, host, &view); err != nil {
-		return lifecycle.View{}, err
-	}
-	r.observations.update(key, func(h *hostObservation) {
-		h.noteOverrideWorked(view)
-		view.BMC, view.Replaced = h.bmcView(host.Spec.BootMode), h.replacementMessage(host)
-	})
-	if problem != nil {
-		view.BMC.Problem = problem
-	}
-	return view, nil
-}
-
-// observeIdentityConflicts finds out which other hosts keep what identifies this one's server.
-func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
-	hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware
-	view.Identity = controllers.IdentityOf(host, hardware)
-	if err := controllers.Permitted(r.Tenants, host); err != nil {
-		view.NotPermitted = err.Error()
-	}
-	for taken, by := range map[*string]controllers.IdentityConflict{
-		&view.BMCTakenBy: controllers.BMCRivalry(host), &view.MACTakenBy: controllers.MACRivalry(host), &view.HardwareTakenBy: controllers.HardwareRivalry(host, hardware),
-	} {
-		keeper, err := by.Among(r.Tenants).Keeper(ctx, r.Client)
-		if err != nil {
-			return err
-		}
-		if keeper != nil {
-			*taken = controllers.NameFor(host.Namespace, client.ObjectKeyFromObject(keeper))
-		}
-	}
-	return nil
-}
-
-func (r *Reconciler) requestsForHosts(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, append(opts, client.UnsafeDisableDeepCopy)...); err != nil { // nothing is written to them
-		// The cache cannot fail to list but before it is synced, and then every host is reconciled anyway.
-		ctrl.LoggerFrom(ctx).Error(err, "List the hosts to reconcile")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(hosts.Items))
-	for i := range hosts.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
-	}
-	return requests
-}
-
-// hostsWithSameServer returns the other hosts that may be a host's server. The host itself comes by its own event: it would be looked at once more for each
-// change, and before the cache shows what the first look wrote.
-func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) []reconcile.Request {
-	host, ok := o.(*v1alpha1.BareMetalHost)
-	if !ok {
-		return nil
-	}
-	same := append(r.requestsForHosts(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
-		r.requestsForHosts(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})...)
-	if h := host.Status.Hardware; h != nil && inventory.HardwareID(h.SystemUUID) != "" {
-		same = append(same, r.requestsForHosts(ctx, client.MatchingFields{controllers.HardwareIndex: inventory.HardwareID(h.SystemUUID)})...)
-	}
-	own := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(host)}
-	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
-}
-
-// hostsOfMachine returns the hosts that a machine has, the one that its provider ID names, and those that were booted for it: their boots may be kept
-// until it is gone.
-func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
-	requests := r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
-	booted := r.hostsBootedFor(ctx, o)
-	for _, host := range append(hostOfProviderID(o), booted...) {
-		if request := (reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: host}}); !slices.Contains(requests, request) {
-			requests = append(requests, request)
-		}
-	}
-	return requests
-}
-
-// hostsBootedFor returns the names of the hosts whose boots are a machine's, and open.
-func (r *Reconciler) hostsBootedFor(ctx context.Context, machine client.Object) []string {
-	var boots v1alpha1.BareMetalBootList
-	err := r.Client.List(ctx, &boots, client.InNamespace(machine.GetNamespace()), client.MatchingFields{controllers.MachineIndex: machine.GetName()}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the boots of a machine")
-	}
-	names := make([]string, 0, len(boots.Items))
-	for i := range boots.Items {
-		names = append(names, boots.Items[i].Name)
-	}
-	return names
-}
-
-func (r *Reconciler) hostsOfOwnerMachine(ctx context.Context, o client.Object) []reconcile.Request {
-	machine, ok := o.(*clusterv1.Machine)
-	if !ok || machine.Spec.InfrastructureRef.Name == "" {
-		return nil
-	}
-	return r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: machine.Spec.InfrastructureRef.Name})
-}
-
-func (r *Reconciler) hostsOfCluster(ctx context.Context, o client.Object) []reconcile.Request {
-	var machines v1alpha1.BareMetalMachineList
-	err := r.Client.List(ctx, &machines, client.InNamespace(o.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: o.GetName()})
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the machines of the cluster")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range machines.Items {
-		requests = append(requests, r.hostsOfMachine(ctx, &machines.Items[i])...)
-	}
-	return requests
-}
-
-func (r *Reconciler) hostsOfSecret(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.SecretIndex: o.GetName()})
 }

@@ -153,10 +153,10 @@ func (r *Reconciler) recordJobEvent(j job, reason, action, note string) {
 
 // transitionEvent is an event of a host that comes to a phase, or leaves it.
 type transitionEvent struct {
-	phase       v1alpha1.HostPhase
-	enter, kind string
-	leave       string
-	reportedFrom      []v1alpha1.HostPhase // where from it is told otherwise
+	phase        v1alpha1.HostPhase
+	enter, kind  string
+	leave        string
+	reportedFrom []v1alpha1.HostPhase // where from it is told otherwise
 }
 
 var transitionEvents = []transitionEvent{

@@ -26,28 +26,30 @@ type hostObservation struct {
 	uid types.UID // of the object that the facts are about
 	// bmc is what the lifecycle goes by, but for what follows from the fields below. Busy is true from when a job is submitted until its
 	// result stands here: the pool's word for it would leave a moment in which neither holds.
-	bmc      lifecycle.BMC
-	endpoint *bmc.Endpoint
-	secretVersions  string // the versions of the Secrets that endpoint was read from
-	failures int    // in a row
-	hardware *v1alpha1.Hardware
-	bootedHardware   string             // the fingerprint of the server that the machine was booted on, where its inventory is not known
-	replacement *v1alpha1.Hardware // of another server than hardware is of, until a person confirms it; nil for none
+	bmc            lifecycle.BMC
+	endpoint       *bmc.Endpoint
+	secretVersions string // the versions of the Secrets that endpoint was read from
+	failures       int    // in a row
+	hardware       *v1alpha1.Hardware
+	bootedHardware string             // the fingerprint of the server that the machine was booted on, where its inventory is not known
+	replacement    *v1alpha1.Hardware // of another server than hardware is of, until a person confirms it; nil for none
 
-	initializedAt       time.Time                    // when the status was read, once; zero for not yet
-	description *v1alpha1.BMCStatus          // without the override
-	override    *v1alpha1.BootOverrideStatus // how the server was last told to boot from the network
+	initializedAt    time.Time                    // when the status was read, once; zero for not yet
+	description      *v1alpha1.BMCStatus          // without the override
+	override         *v1alpha1.BootOverrideStatus // how the server was last told to boot from the network
 	endedOperation   *v1alpha1.Operation          // the last one that ended
-	runningOperation     *v1alpha1.Operation          // the one in progress; nil for none
+	runningOperation *v1alpha1.Operation          // the one in progress; nil for none
 
-	reported        eventState  // what people were told of the status
-	releaseReportedFor time.Time // when the machine was deleted for which it was told that the release begins
+	reported           eventState // what people were told of the status
+	releaseReportedFor time.Time  // when the machine was deleted for which it was told that the release begins
 
-	recheckFailures int       // commands in a row of which it could not be read whether they are still wanted
-	commandsDeferredUntil   time.Time // until when none is tried because of that
+	recheckFailures       int       // commands in a row of which it could not be read whether they are still wanted
+	commandsDeferredUntil time.Time // until when none is tried because of that
 }
 
-func newObservations() *observations { return &observations{hosts: map[types.NamespacedName]*hostObservation{}} }
+func newObservations() *observations {
+	return &observations{hosts: map[types.NamespacedName]*hostObservation{}}
+}
 
 // update calls do with the facts of a host, which it may change. do must not block.
 func (f *observations) update(key types.NamespacedName, do func(*hostObservation)) {

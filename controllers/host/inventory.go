@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -104,4 +105,12 @@ func (h *hostObservation) replacementMessage(host *v1alpha1.BareMetalHost) strin
 		"If the server or its board was replaced: kubectl annotate baremetalhost %s --namespace %s --overwrite %s=%s",
 		h.replacement.SystemUUID, h.replacement.SerialNumber, known, host.Name, host.Namespace,
 		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replacement.SystemUUID, h.replacement.SerialNumber))
+}
+
+// knownHardware returns what this process knows of the hardware of a host, or what its status shows.
+func (r *Reconciler) knownHardware(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
+	if hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
+		return hardware
+	}
+	return host.Status.Hardware
 }

@@ -60,14 +60,6 @@ func runsOn(node *corev1.Node, host *v1alpha1.BareMetalHost, hardware *v1alpha1.
 	return name != "" && namespace == host.Namespace && name == host.Name
 }
 
-// knownHardware returns what this process knows of the hardware of a host, or what its status shows.
-func (r *Reconciler) knownHardware(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
-	if hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
-		return hardware
-	}
-	return host.Status.Hardware
-}
-
 // setRunsProvider sets the condition RunsProvider of the host that the provider runs on, and removes it from all others.
 func setRunsProvider(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 	if !view.RunsProvider {

@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -19,87 +17,21 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// perform does a step, and returns how long to wait before it is tried again where it cannot be done now. What it writes to the host's
-// spec and metadata is one optimistic-lock patch: the step was chosen for this version of the host and no other.
-func (r *Reconciler) perform(
-	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step,
-) (time.Duration, error) {
-	write := func(change func(*v1alpha1.BareMetalHost)) error {
-		changed := host.DeepCopy()
-		change(changed)
-		for _, annotation := range step.Drop {
-			delete(changed.Annotations, annotation)
-		}
-		err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
-		if err == nil {
-			r.writeCache.Record(changed)
-		}
-		return err
-	}
-	switch step.Action {
-	case lifecycle.Nothing:
-		return 0, r.dropRetryRequest(ctx, host, view, step)
-	case lifecycle.RecordBoot:
-		return 0, r.recordBoot(ctx, host, boot, view, step)
-	case lifecycle.CountBoot:
-		return 0, r.countBoot(ctx, boot, step, write)
-	case lifecycle.ForgetBoot:
-		return 0, r.forgetBoot(ctx, boot)
-	case lifecycle.RecordHold:
-		return 0, r.recordHold(ctx, host, step, write)
-	case lifecycle.RecordCleaning:
-		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
-		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = step.CleaningStartedAt })
-	case lifecycle.DropRequests:
-		return 0, r.dropRequests(ctx, host, view, step, write)
-	case lifecycle.AllowMove:
-		return 0, write(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.BlockMoveAnnotation) })
-	case lifecycle.Release:
-		last, err := r.lastConsumer(ctx, host, view.Now)
-		if err != nil {
-			return 0, err
-		}
-		return 0, write(func(h *v1alpha1.BareMetalHost) {
-			h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, last
-			h.Spec.PowerHolds, h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they were of this machine
-			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
-			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
-		})
-	case lifecycle.Forget:
-		return 0, write(func(h *v1alpha1.BareMetalHost) { controllerutil.RemoveFinalizer(h, v1alpha1.HostFinalizer) })
-	default:
-		return r.submit(ctx, host, view, step.Action)
-	}
-}
+// job is something that is done to a host through its BMC.
+type job struct {
+	key       types.NamespacedName
+	uid       types.UID
+	endpoint  *bmc.Endpoint
+	action    lifecycle.Action
+	mode      bmc.BootMode
+	decidedAt time.Time
+	powerNew  bool // it was decided with a new reading of the power
 
-// dropRetryRequest takes the annotation away that wants the BMC asked where it is not asked. It must not take effect weeks later, when nobody remembers that it
-// was meant.
-func (r *Reconciler) dropRetryRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
-	if !view.RetryNow || view.BMC.Busy {
-		return nil
-	}
-	ctrl.LoggerFrom(ctx).Info("The BMC is not asked, although the annotation wants it", "annotation", v1alpha1.RetryBMCAnnotation,
-		"state", step.State, "reason", step.Reason, "message", step.Message)
-	asked := formatRequests(host, v1alpha1.RetryBMCAnnotation)
-	err := r.removeRetryAnnotation(ctx, host)
-	if err == nil {
-		r.noteDroppedRequest(host, view, step, string(lifecycle.Inspect), asked)
-	}
-	return err
-}
-
-// recordHold records where a hold stands. When it is over no command that was given for it can take effect any more.
-func (r *Reconciler) recordHold(
-	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
-) error {
-	if err := write(func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt }); err != nil {
-		return err
-	}
-	if step.Held.Since == nil {
-		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).clearPendingPowerOff)
-	}
-	ctrl.LoggerFrom(ctx).Info("Recorded that the server is held off, or not any more", "since", step.Held.Since, "offAt", step.Held.OffAt, "message", step.Message)
-	return nil
+	// How the server was told to boot the last time, what its BMC can do, the number of the boot, and whether there is an inventory.
+	lastOverride *v1alpha1.BootOverrideStatus
+	capabilities []string
+	bootNumber   int32
+	hasInventory bool
 }
 
 // How a job ends for reasons that say nothing of the BMC.
@@ -123,25 +55,11 @@ func asFinal(err error) error {
 
 func (r *finalError) Unwrap() error { return r.error }
 
-// job is something that is done to a host through its BMC.
-type job struct {
-	key      types.NamespacedName
-	uid      types.UID
-	endpoint *bmc.Endpoint
-	action   lifecycle.Action
-	mode     bmc.BootMode
-	decidedAt  time.Time
-	powerNew bool // it was decided with a new reading of the power
-
-	// How the server was told to boot the last time, what its BMC can do, the number of the boot, and whether there is an inventory.
-	lastOverride     *v1alpha1.BootOverrideStatus
-	capabilities []string
-	bootNumber         int32
-	hasInventory    bool
-}
-
 // resubmitDelay is when a job is submitted again that the pool does not take yet.
 const resubmitDelay = 100 * time.Millisecond
+
+// inspectTimeout is how long an inventory may take: large servers have hundreds of resources, and slow BMCs a second for each.
+const inspectTimeout = 5 * time.Minute
 
 // submit hands a step to the pool, or returns when to try again.
 func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
@@ -202,77 +120,6 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 		return resubmitDelay, nil
 	}
 	return 0, nil
-}
-
-// inspectTimeout is how long an inventory may take: large servers have hundreds of resources, and slow BMCs a second for each.
-const inspectTimeout = 5 * time.Minute
-
-// updateObservation notes what a job learned, unless the BMC is reached elsewhere or with other credentials by now.
-func (r *Reconciler) updateObservation(j job, note func(*hostObservation)) {
-	r.observations.updateExisting(j.key, func(h *hostObservation) {
-		if h.endpoint == j.endpoint {
-			note(h)
-		}
-	})
-}
-
-// updateServerObservation notes what was done to the server, also when the BMC has other credentials by now. At another address it may be another server.
-func (r *Reconciler) updateServerObservation(j job, note func(*hostObservation)) {
-	r.observations.updateExisting(j.key, func(h *hostObservation) {
-		if h.endpoint != nil && h.endpoint.URL.String() == j.endpoint.URL.String() {
-			note(h)
-		}
-	})
-}
-
-// finish notes how a job ended, and brings the host back. Up to that moment the BMC counts as busy, so that nothing is decided without it.
-func (r *Reconciler) finish(ctx context.Context, j job, start time.Time, err error) {
-	now := r.Clock.Now()
-	r.observations.updateExisting(j.key, func(h *hostObservation) {
-		h.noteJobEnded()
-		if h.endpoint == j.endpoint {
-			h.noteJobResult(j, start, now, err)
-		}
-	})
-	if err != nil && !errors.Is(err, errOutdated) {
-		ctrl.LoggerFrom(ctx).Info("The BMC did not do it", "action", j.action, "error", err.Error())
-	}
-	r.enqueue(j.key)
-}
-
-// enqueue has a host reconciled.
-func (r *Reconciler) enqueue(key types.NamespacedName) {
-	select {
-	case r.genericEvents <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
-	case <-r.stopped:
-	}
-}
-
-// noteJobResult notes how a job ended.
-func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) {
-	switch {
-	case errors.Is(err, errRecheckFailed):
-		h.deferCommands(now)
-		return
-	case errors.Is(err, errOutdated):
-		h.recheckFailures = 0
-		return
-	case errors.As(err, new(*finalError)):
-		h.updateProblem(nil, now)
-	default:
-		h.updateProblem(err, now)
-	}
-	h.recheckFailures = 0
-	if j.action == lifecycle.Inspect {
-		// One that failed is due: it is repeated when the BMC is asked again.
-		h.bmc.InspectedAt = time.Time{}
-		if h.bmc.Problem == nil {
-			h.bmc.InspectedAt = now
-		}
-	}
-	if !start.IsZero() && j.action != lifecycle.ReadPower {
-		h.noteOperation(string(j.action), start, now, err)
-	}
 }
 
 // run does a job.
@@ -357,4 +204,64 @@ func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
 	default:
 		return r.recordCommand(j, lifecycle.CommandShutDown, err)
 	}
+}
+
+// finish notes how a job ended, and brings the host back. Up to that moment the BMC counts as busy, so that nothing is decided without it.
+func (r *Reconciler) finish(ctx context.Context, j job, start time.Time, err error) {
+	now := r.Clock.Now()
+	r.observations.updateExisting(j.key, func(h *hostObservation) {
+		h.noteJobEnded()
+		if h.endpoint == j.endpoint {
+			h.noteJobResult(j, start, now, err)
+		}
+	})
+	if err != nil && !errors.Is(err, errOutdated) {
+		ctrl.LoggerFrom(ctx).Info("The BMC did not do it", "action", j.action, "error", err.Error())
+	}
+	r.enqueue(j.key)
+}
+
+// noteJobResult notes how a job ended.
+func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) {
+	switch {
+	case errors.Is(err, errRecheckFailed):
+		h.deferCommands(now)
+		return
+	case errors.Is(err, errOutdated):
+		h.recheckFailures = 0
+		return
+	case errors.As(err, new(*finalError)):
+		h.updateProblem(nil, now)
+	default:
+		h.updateProblem(err, now)
+	}
+	h.recheckFailures = 0
+	if j.action == lifecycle.Inspect {
+		// One that failed is due: it is repeated when the BMC is asked again.
+		h.bmc.InspectedAt = time.Time{}
+		if h.bmc.Problem == nil {
+			h.bmc.InspectedAt = now
+		}
+	}
+	if !start.IsZero() && j.action != lifecycle.ReadPower {
+		h.noteOperation(string(j.action), start, now, err)
+	}
+}
+
+// updateObservation notes what a job learned, unless the BMC is reached elsewhere or with other credentials by now.
+func (r *Reconciler) updateObservation(j job, note func(*hostObservation)) {
+	r.observations.updateExisting(j.key, func(h *hostObservation) {
+		if h.endpoint == j.endpoint {
+			note(h)
+		}
+	})
+}
+
+// updateServerObservation notes what was done to the server, also when the BMC has other credentials by now. At another address it may be another server.
+func (r *Reconciler) updateServerObservation(j job, note func(*hostObservation)) {
+	r.observations.updateExisting(j.key, func(h *hostObservation) {
+		if h.endpoint != nil && h.endpoint.URL.String() == j.endpoint.URL.String() {
+			note(h)
+		}
+	})
 }

@@ -1,0 +1,107 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// perform does a step, and returns how long to wait before it is tried again where it cannot be done now. What it writes to the host's
+// spec and metadata is one optimistic-lock patch: the step was chosen for this version of the host and no other.
+func (r *Reconciler) perform(
+	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step,
+) (time.Duration, error) {
+	write := func(change func(*v1alpha1.BareMetalHost)) error {
+		changed := host.DeepCopy()
+		change(changed)
+		for _, annotation := range step.Drop {
+			delete(changed.Annotations, annotation)
+		}
+		err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
+		if err == nil {
+			r.writeCache.Record(changed)
+		}
+		return err
+	}
+	switch step.Action {
+	case lifecycle.Nothing:
+		return 0, r.dropRetryRequest(ctx, host, view, step)
+	case lifecycle.RecordBoot:
+		return 0, r.recordBoot(ctx, host, boot, view, step)
+	case lifecycle.CountBoot:
+		return 0, r.countBoot(ctx, boot, step, write)
+	case lifecycle.ForgetBoot:
+		return 0, r.forgetBoot(ctx, boot)
+	case lifecycle.RecordHold:
+		return 0, r.recordHold(ctx, host, step, write)
+	case lifecycle.RecordCleaning:
+		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
+		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = step.CleaningStartedAt })
+	case lifecycle.DropRequests:
+		return 0, r.dropRequests(ctx, host, view, step, write)
+	case lifecycle.AllowMove:
+		return 0, write(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.BlockMoveAnnotation) })
+	case lifecycle.Release:
+		last, err := r.lastConsumer(ctx, host, view.Now)
+		if err != nil {
+			return 0, err
+		}
+		return 0, write(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, last
+			h.Spec.PowerHolds, h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they were of this machine
+			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
+			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
+		})
+	case lifecycle.Forget:
+		return 0, write(func(h *v1alpha1.BareMetalHost) { controllerutil.RemoveFinalizer(h, v1alpha1.HostFinalizer) })
+	default:
+		return r.submit(ctx, host, view, step.Action)
+	}
+}
+
+// recordHold records where a hold stands. When it is over no command that was given for it can take effect any more.
+func (r *Reconciler) recordHold(
+	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
+) error {
+	if err := write(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = step.Held.Since, step.Held.OffAt
+	}); err != nil {
+		return err
+	}
+	if step.Held.Since == nil {
+		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).clearPendingPowerOff)
+	}
+	ctrl.LoggerFrom(ctx).Info("Recorded that the server is held off, or not any more", "since", step.Held.Since, "offAt", step.Held.OffAt, "message", step.Message)
+	return nil
+}
+
+// lastConsumer returns what a host that is released keeps of the machine that had it: whose it was, so that the next machine of the
+// same owner can have the host again.
+func (r *Reconciler) lastConsumer(ctx context.Context, host *v1alpha1.BareMetalHost, now time.Time) (*v1alpha1.LastConsumer, error) {
+	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
+	if err != nil {
+		return nil, fmt.Errorf("read whose machine had the host: %w", err)
+	}
+	return &v1alpha1.LastConsumer{Name: host.Spec.ConsumerRef.Name, Owner: claim.Owner(consumer.Objects()...), ReleasedAt: metav1.NewTime(now)}, nil
+}
+
+// joinQuarantines is the quarantine of a host that is released: the one that the release puts it into tells of the one that it was in already.
+func joinQuarantines(before, now *v1alpha1.Quarantine) *v1alpha1.Quarantine {
+	if before == nil || now == nil {
+		return cmp.Or(before, now)
+	}
+	both := *now
+	both.Message = controllers.Clip(fmt.Sprintf("%s. It was in quarantine before: %s: %s", now.Message, before.Reason, before.Message), controllers.MaxMessage)
+	return &both
+}
