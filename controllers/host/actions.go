@@ -17,8 +17,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// perform does a step, and returns how long to wait before it is tried again where it cannot be done now. What it writes to the host's
-// spec and metadata is one optimistic-lock patch: the step was chosen for this version of the host and no other.
+// perform performs a step. It returns how long to wait before a retry if the step cannot be performed now. It writes the host's spec and metadata in one
+// patch with an optimistic lock: the step was chosen for this version of the host only.
 func (r *Reconciler) perform(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step,
 ) (time.Duration, error) {
@@ -59,7 +59,7 @@ func (r *Reconciler) perform(
 		}
 		return 0, write(func(h *v1alpha1.BareMetalHost) {
 			h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, last
-			h.Spec.PowerHolds, h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they were of this machine
+			h.Spec.PowerHolds, h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they belonged to this claim
 			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
 			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
 		})
@@ -70,7 +70,7 @@ func (r *Reconciler) perform(
 	}
 }
 
-// recordHold records where a hold stands. When it is over no command that was given for it can take effect any more.
+// recordHold records the state of a power hold. After the hold ends, no command that was sent for it can still take effect.
 func (r *Reconciler) recordHold(
 	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
 ) error {
@@ -82,26 +82,26 @@ func (r *Reconciler) recordHold(
 	if step.Held.Since == nil {
 		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).clearPendingPowerOff)
 	}
-	ctrl.LoggerFrom(ctx).Info("Recorded that the server is held off, or not any more", "since", step.Held.Since, "offAt", step.Held.OffAt, "message", step.Message)
+	ctrl.LoggerFrom(ctx).Info("Recorded the power hold", "since", step.Held.Since, "offAt", step.Held.OffAt, "message", step.Message)
 	return nil
 }
 
-// lastConsumer returns what a host that is released keeps of the machine that had it: whose it was, so that the next machine of the
-// same owner can have the host again.
+// lastConsumer returns the record of the machine that a host is released from. It names the owner, so that the next machine of the same owner can claim
+// the host again.
 func (r *Reconciler) lastConsumer(ctx context.Context, host *v1alpha1.BareMetalHost, now time.Time) (*v1alpha1.LastConsumer, error) {
 	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
 	if err != nil {
-		return nil, fmt.Errorf("read whose machine had the host: %w", err)
+		return nil, fmt.Errorf("read the machine that the host is released from: %w", err)
 	}
 	return &v1alpha1.LastConsumer{Name: host.Spec.ConsumerRef.Name, Owner: claim.Owner(consumer.Objects()...), ReleasedAt: metav1.NewTime(now)}, nil
 }
 
-// joinQuarantines is the quarantine of a host that is released: the one that the release puts it into tells of the one that it was in already.
+// joinQuarantines returns the quarantine of a released host. The message of a new quarantine includes the earlier one.
 func joinQuarantines(before, now *v1alpha1.Quarantine) *v1alpha1.Quarantine {
 	if before == nil || now == nil {
 		return cmp.Or(before, now)
 	}
 	both := *now
-	both.Message = controllers.Clip(fmt.Sprintf("%s. It was in quarantine before: %s: %s", now.Message, before.Reason, before.Message), controllers.MaxMessage)
+	both.Message = controllers.Clip(fmt.Sprintf("%s. The host was already in quarantine: %s: %s", now.Message, before.Reason, before.Message), controllers.MaxMessage)
 	return &both
 }

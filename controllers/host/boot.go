@@ -20,15 +20,17 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots/status,verbs=patch
 
-// newBoot returns a BareMetalBoot for a host.
+// newBoot returns the BareMetalBoot of a host.
 func newBoot(host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootSpec) *v1alpha1.BareMetalBoot {
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}, Spec: spec}
 	setOwner(boot, host)
 	return boot
 }
 
-// setOwner makes a host the owner of its boot, and the finalizer keep it. It returns true if that changed anything. The reference is by name: backup tools
-// remove it, and a restored host has another UID. It does not block the deletion of the host, which the boot outlives.
+// setOwner makes a host the owner of its boot and adds the finalizer. It reports whether it changed the boot.
+//
+// An existing reference counts only with the host's UID: backup tools remove references, and a restored host has another UID. The reference does not
+// block the deletion of the host, because the boot outlives the host.
 func setOwner(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 	owner := metav1.OwnerReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: host.Name, UID: host.UID, BlockOwnerDeletion: new(false),
@@ -42,7 +44,7 @@ func setOwner(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 	return true
 }
 
-// ensureOwner restores the owner and the finalizer of a boot where they are missing.
+// ensureOwner restores a missing owner reference or finalizer of a boot.
 func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
 	if boot == nil || step.State.Untouched() {
 		return nil
@@ -54,7 +56,7 @@ func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHo
 	return r.boots.Patch(ctx, r.Client, before, boot)
 }
 
-// recordBoot writes the record of a boot, and creates it where it is missing.
+// recordBoot writes the record of a boot, and creates the BareMetalBoot if it is missing.
 func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step) error {
 	err := r.writeBoot(ctx, host, boot, *step.Boot)
 	switch key := client.ObjectKeyFromObject(host); {
@@ -82,7 +84,7 @@ func (r *Reconciler) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost
 	return r.boots.Patch(ctx, r.Client, boot, changed)
 }
 
-// countBoot raises the host's count to the number of the boot, from when on the boot is under way, and blocks a move until it ends.
+// countBoot sets the host's boot count to the number of the boot, which puts the boot under way, and blocks a move until the boot ends.
 func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error) error {
 	err := write(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Boots = step.Boot.Number
@@ -97,14 +99,14 @@ func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot
 	return err
 }
 
-// logStatusError logs that the status of a boot could not be written. Nothing depends on it, and the next stage is written again.
+// logStatusError logs a failed write of a boot's status. Nothing depends on that status, and the next stage writes it again.
 func (r *Reconciler) logStatusError(ctx context.Context, err error) {
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the status of the boot")
 	}
 }
 
-// forgetBoot lets a boot go that is being deleted.
+// forgetBoot removes the finalizer of a boot that is being deleted.
 func (r *Reconciler) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot) error {
 	before := boot.DeepCopy()
 	if !controllerutil.RemoveFinalizer(boot, v1alpha1.BootFinalizer) {
@@ -113,14 +115,15 @@ func (r *Reconciler) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoo
 	return client.IgnoreNotFound(r.boots.Patch(ctx, r.Client, before, boot))
 }
 
-// forgetBootOfDeletedHost lets the boot of a host go that is gone, once the garbage collector, or the end of the namespace, deletes it. A boot that nobody deletes
-// stays: its host may be about to be restored. So does one in which a machine was given its bootstrap data that would be given it again with another host.
+// forgetBootOfDeletedHost removes the finalizer of a boot whose host is gone, when the garbage collector or the namespace controller deletes the boot.
+// It keeps a boot that is not being deleted: its host may be about to be restored. It also keeps a boot that served bootstrap data to a machine which
+// would otherwise get the data again with another host.
 func (r *Reconciler) forgetBootOfDeletedHost(ctx context.Context, host types.NamespacedName) error {
 	boot, err := controllers.GetBoot(ctx, r.Client, host)
 	if err != nil || boot == nil || boot.DeletionTimestamp.IsZero() {
 		return err
 	}
-	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be behind
+	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be stale
 	if apierrors.IsNotFound(err) && lifecycle.IsOpen(&boot.Spec) {
 		if waits, readErr := r.bootMachineWaits(ctx, host.Namespace, &boot.Spec); readErr != nil || waits {
 			return readErr
@@ -130,7 +133,7 @@ func (r *Reconciler) forgetBootOfDeletedHost(ctx context.Context, host types.Nam
 	case apierrors.IsNotFound(err):
 		return r.forgetBoot(ctx, boot)
 	case err != nil:
-		return fmt.Errorf("read whether the host of a boot that is being deleted is gone: %w", err)
+		return fmt.Errorf("read the host of a boot that is being deleted: %w", err)
 	default:
 		return nil
 	}

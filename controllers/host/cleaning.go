@@ -11,37 +11,42 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// cleanUp brings a BMC back to what a free host's is: no override, nothing in the virtual drives. One that the provider set is taken
-// back even if it does not show: it would hold for the next machine. A BMC that does not take the
-// override back is not asked for ever, and the operation's outcome says so: what stands makes the server ask the boot server, which gives it nothing. An
-// image that stays in a drive is another matter: it may hold what the last machine knew. How often a BMC refuses to eject it is counted.
+// cleanUp resets a BMC to the state of a free host: no boot override, and no media in the virtual drives. An override that the provider set is cleared
+// even if the BMC does not report it: it could apply to the next machine.
+//
+// If the BMC refuses to clear the override, that is not retried, and the outcome of the operation says so. The override only makes the server contact
+// the boot server, which refuses it. Media that stay in a drive may hold data of the last machine, so failed ejections are counted.
 func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 	set := j.lastOverride != nil
-	back := clearOverride(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
-	var eject error
-	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(back) != bmc.Unauthorized { // one refused login is enough
-		if eject = media.EjectMedia(ctx); bmc.KindOf(eject) == bmc.Unsupported {
-			eject = nil // where there is no virtual drive nothing is in it
+	clearErr := clearOverride(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
+	var ejectErr error
+	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(clearErr) != bmc.Unauthorized { // one refused login is enough
+		if ejectErr = media.EjectMedia(ctx); bmc.KindOf(ejectErr) == bmc.Unsupported {
+			ejectErr = nil // a BMC without virtual drives has nothing to eject
 		}
 	}
-	switch { // the first error tells the kind
-	case back != nil && !answeredByBMC(back):
-		return errors.Join(back, eject)
-	case eject != nil && !answeredByBMC(eject):
-		return errors.Join(eject, back)
+	switch { // the first error of the join determines the kind
+	case clearErr != nil && !answeredByBMC(clearErr):
+		return errors.Join(clearErr, ejectErr)
+	case ejectErr != nil && !answeredByBMC(ejectErr):
+		return errors.Join(ejectErr, clearErr)
 	}
 	r.updateObservation(j, func(h *hostObservation) {
-		h.noteOverrideCleared(back)
-		if eject == nil {
+		h.noteOverrideCleared(clearErr)
+		if ejectErr == nil {
 			h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = r.Clock.Now(), 0, ""
 			return
 		}
 		h.bmc.CleanUpFailures++
 		h.bmc.CleanUpTriedAt = r.Clock.Now()
-		h.bmc.CleanUpError = controllers.Clip(eject.Error(), controllers.MaxText)
+		h.bmc.CleanUpError = controllers.Clip(ejectErr.Error(), controllers.MaxText)
 	})
-	if eject == nil {
-		r.recordJobEvent(j, controllers.EventCleaned, "Release", "The boot override is taken back, and the virtual drives are empty")
+	if ejectErr == nil {
+		note := "Cleared the boot override and ejected the virtual media"
+		if clearErr != nil {
+			note = "Ejected the virtual media, but the BMC did not clear the boot override"
+		}
+		r.recordJobEvent(j, controllers.EventCleaned, "Release", note)
 	}
-	return asFinal(errors.Join(back, eject))
+	return asFinal(errors.Join(clearErr, ejectErr))
 }

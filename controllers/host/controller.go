@@ -1,5 +1,5 @@
-// Package host reconciles BareMetalHosts: it observes a host, asks lifecycle.Next what to do, does it, and tells people. It
-// decides nothing by itself, and never waits for a BMC: BMC work is jobs of a pool, whose results bring the host back.
+// Package host reconciles BareMetalHosts. A reconcile gathers a view of the host, calls lifecycle.Next to decide, performs the step, and
+// writes the status. It makes no decisions of its own, and never waits for a BMC: BMC work runs as jobs of a pool, whose results enqueue the host.
 package host
 
 import (
@@ -44,25 +44,25 @@ import (
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
-	// APIReader reads Secrets from the API server: the cache holds none.
+	// APIReader reads Secrets from the API server: the cache contains no Secrets.
 	APIReader client.Reader
 	// Pool does the BMC work.
 	Pool *bmc.Pool
-	// Recorder takes the events of hosts. Nil takes none.
+	// Recorder records the events of hosts. Nil records no events.
 	Recorder events.EventRecorder
-	// Settings are the times that the lifecycle keeps.
+	// Settings are the timeouts and limits of the lifecycle.
 	Settings lifecycle.Settings
-	// Tenants confine the namespaces of hosts.
+	// Tenants restrict what the hosts of a namespace may use.
 	Tenants bootconfig.Tenants
-	// Clock tells the time. Defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
-	// Node is the Node that this process runs on (OwnNode): its server is not powered off. Nil where it is not known.
+	// Node is the Node that this process runs on (see OwnNode): its server is not powered off. Nil if it is unknown.
 	Node *corev1.Node
-	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
+	// WatchFilter, if not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
 	WatchFilter string
 
 	observations  *observations
-	metadata      client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
+	metadata      client.Reader // the cache: Client would read the metadata of Secrets from the API server
 	line          *line
 	writeCache    controllers.WriteCache[*v1alpha1.BareMetalHost]
 	boots         controllers.Boots
@@ -71,7 +71,7 @@ type Reconciler struct {
 	stopped       <-chan struct{}
 }
 
-// SetupWithManager adds the controller to the manager. ctx is the one that the manager runs with.
+// SetupWithManager adds the controller to the manager. ctx is the context that the manager runs with.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
@@ -106,7 +106,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Complete(r)
 }
 
-// Reconcile brings a host one step further.
+// Reconcile moves a host one step forward.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	host := &v1alpha1.BareMetalHost{}
 	if err := r.Client.Get(ctx, request.NamespacedName, host); err != nil {
@@ -128,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.advance(ctx, host)
 }
 
-// advance decides what to do with a host, does it, and writes the status.
+// advance decides the next step of a host, performs it, and writes the status.
 func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(host)
 	boot, err := r.boots.Get(ctx, r.Client, key)
@@ -147,21 +147,21 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	r.recordReleaseStarted(host, view, step)
 	wait, err := r.perform(ctx, host, boot, view, step)
 	if err != nil {
-		if !apierrors.IsConflict(err) { // which is over with the next look
-			r.line.leave(key) // others are not to wait for what keeps it
+		if !apierrors.IsConflict(err) { // the next reconcile resolves a conflict
+			r.line.leave(key) // other hosts must not wait for the cause of this error
 		}
 		return controllers.Result(err)
 	}
 	r.recordStepEvents(ctx, host, view, step)
 	if writesSpec(step.Action) {
-		return ctrl.Result{}, nil // the event of what was written enqueues the host, and its status is written once
+		return ctrl.Result{}, nil // the event of this write enqueues the host, and the status is written then
 	}
-	untold, err := r.writeStatus(ctx, host, view, step)
+	statusDelay, err := r.writeStatus(ctx, host, view, step)
 	if err != nil {
 		return controllers.Result(err)
 	}
-	if wait == 0 || untold > 0 && untold < wait {
-		wait = untold
+	if wait == 0 || statusDelay > 0 && statusDelay < wait {
+		wait = statusDelay
 	}
 	if !step.Again.IsZero() && (wait == 0 || step.Again.Before(view.Now.Add(wait))) {
 		wait = max(step.Again.Sub(view.Now), 10*time.Millisecond)
@@ -169,7 +169,7 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// forget drops what is kept of a host that is not ours: but what is known of its server, which may become ours again.
+// forget drops the state of a host that this controller does not reconcile. It keeps the observations of the server, because the host may come back.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.line.forget(key)
 	r.throttle.Done(key)
@@ -178,7 +178,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 }
 
 // ensureFinalizer creates the boot of a new host, and then adds the finalizer to the host. A host that was restored from a backup gets the boot of the
-// backup.
+// backup instead.
 func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMetalHost) (bool, error) {
 	if !controllerutil.ContainsFinalizer(host, v1alpha1.HostFinalizer) && host.DeletionTimestamp.IsZero() && host.Spec.Boots == 0 && host.Spec.ConsumerRef == nil {
 		err := r.Client.Create(ctx, newBoot(host, v1alpha1.BareMetalBootSpec{}))
@@ -193,7 +193,8 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 	return added, err
 }
 
-// writesSpec is true for steps that write to the spec or metadata of the host or of its boot, as they always do when they are taken: the step was chosen since it differs.
+// writesSpec is true for actions that write to the spec or metadata of the host or of its boot. They always write: the lifecycle chooses them only if
+// something differs.
 func writesSpec(action lifecycle.Action) bool {
 	switch action {
 	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Forget:

@@ -22,29 +22,28 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// The life of a host as events and metrics. Nothing here decides anything.
-
 func (r *Reconciler) recordEvent(host *v1alpha1.BareMetalHost, kind, reason, action, note string, args ...any) {
 	controllers.RecordEvent(r.Recorder, host, nil, kind, reason, action, note, args...)
 }
 
-// recordReleaseStarted tells that a release begins, before its first command. It is told once: the status shows that it was, and until then memory.
+// recordReleaseStarted records the start of a release, before its first command. It records it once: the status shows a release in progress, and memory
+// bridges the time until the status is written.
 func (r *Reconciler) recordReleaseStarted(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	if step.Phase != v1alpha1.PhaseReleasing && step.Phase != v1alpha1.PhaseCleaning || view.Consumer == nil ||
 		host.Status.Phase == v1alpha1.PhaseReleasing || host.Status.Phase == v1alpha1.PhaseCleaning {
 		return
 	}
-	told := false
+	recorded := false
 	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
-		told = h.releaseReportedFor.Equal(view.Consumer.DeletingSince) && !h.releaseReportedFor.IsZero()
+		recorded = h.releaseReportedFor.Equal(view.Consumer.DeletingSince) && !h.releaseReportedFor.IsZero()
 		h.releaseReportedFor = view.Consumer.DeletingSince
 	})
-	if !told {
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release", "The release from BareMetalMachine %s begins", view.Spec.ConsumerRef.Name)
+	if !recorded {
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release", "Started to release the host from BareMetalMachine %s", view.Spec.ConsumerRef.Name)
 	}
 }
 
-// recordStepEvents tells what a step wrote to the host's spec and metadata.
+// recordStepEvents records what a step wrote to the host's spec and metadata.
 func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	switch step.Action {
 	case lifecycle.RecordBoot:
@@ -52,11 +51,11 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 	case lifecycle.RecordHold:
 		r.recordPowerHoldEvent(host, view, step)
 	case lifecycle.RecordCleaning:
-		ctrl.LoggerFrom(ctx).Info("Recording how the cleaning goes", "startedAt", step.CleaningStartedAt, "message", step.Message)
+		ctrl.LoggerFrom(ctx).Info("Recorded the cleaning", "startedAt", step.CleaningStartedAt, "message", step.Message)
 		if step.CleaningStartedAt == nil {
 			r.recordEvent(host, corev1.EventTypeWarning, controllers.EventCleaningInterrupted, "Release", "%s", step.Message)
 		} else {
-			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: the cleaning begins", step.Message)
+			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: started the cleaning", step.Message)
 		}
 	case lifecycle.Release:
 		r.recordReleasedEvents(ctx, host, view, step)
@@ -64,7 +63,7 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 	}
 }
 
-// recordBootEvent tells of an attempt that begins or fails.
+// recordBootEvent records the start or the failure of a boot.
 func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	before, now := view.CurrentBoot(), step.Boot
 	switch {
@@ -82,7 +81,7 @@ func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycl
 	}
 }
 
-// recordPowerHoldEvent tells how a server that is held off comes to be off, and on again.
+// recordPowerHoldEvent records the progress of a power hold.
 func (r *Reconciler) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	var reason string
 	switch held := step.Held; {
@@ -102,10 +101,10 @@ func (r *Reconciler) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lif
 	r.recordEvent(host, corev1.EventTypeNormal, reason, "Power", "%s", step.Message)
 }
 
-// recordReleasedEvents tells what became of a host that was let go.
+// recordReleasedEvents records the result of a release.
 func (r *Reconciler) recordReleasedEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	machine, quarantine := view.Spec.ConsumerRef.Name, step.Quarantine
-	// The status may come here from any phase. Where it goes to is told here, and not by the status once more; but a maintenance goes on as it was.
+	// The event below reports the new phase, so the status must not report the transition again. A maintenance continues after a release, without an event.
 	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
 		if h.reported.uid != host.UID {
 			h.reported = eventStateOf(host)
@@ -121,10 +120,10 @@ func (r *Reconciler) recordReleasedEvents(ctx context.Context, host *v1alpha1.Ba
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventReleasedUnfenced, "Release", "%s", quarantine.Message)
 	case quarantine != nil:
 		result = metrics.ReleasedQuarantined
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleased, "Release", "BareMetalMachine %s has the host no more", machine)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleased, "Release", "Released the host from BareMetalMachine %s", machine)
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventQuarantined, "Quarantine", "%s: %s", quarantine.Reason, quarantine.Message)
 	default:
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleased, "Release", "BareMetalMachine %s has the host no more", machine)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleased, "Release", "Released the host from BareMetalMachine %s", machine)
 	}
 	if quarantine != nil && view.Spec.Quarantine == nil {
 		metrics.Quarantined(quarantine.Reason)
@@ -138,25 +137,25 @@ func (r *Reconciler) recordReleasedEvents(ctx context.Context, host *v1alpha1.Ba
 	}
 }
 
-// powerCommandEvents are the events of power commands.
+// powerCommandEvents are the events of accepted power commands.
 var powerCommandEvents = map[lifecycle.Command]struct{ reason, note string }{
-	lifecycle.CommandPowerOn:  {controllers.EventPowerOn, "The BMC was told to switch the server on"},
-	lifecycle.CommandShutDown: {controllers.EventShutDown, "The BMC was told to have the operating system shut down"},
-	lifecycle.CommandForceOff: {controllers.EventForceOff, "The BMC was told to switch the server off"},
+	lifecycle.CommandPowerOn:  {controllers.EventPowerOn, "The BMC accepted the command to power on the server"},
+	lifecycle.CommandShutDown: {controllers.EventShutDown, "The BMC accepted the request to shut down the operating system"},
+	lifecycle.CommandForceOff: {controllers.EventForceOff, "The BMC accepted the command to force the server off"},
 }
 
-// recordJobEvent tells what a BMC took, while the host itself is not at hand.
+// recordJobEvent records an event of a job, which has no host object.
 func (r *Reconciler) recordJobEvent(j job, reason, action, note string) {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name, UID: j.uid}}
 	r.recordEvent(host, corev1.EventTypeNormal, reason, action, "%s", note)
 }
 
-// transitionEvent is an event of a host that comes to a phase, or leaves it.
+// transitionEvent is the event of a host that enters or leaves a phase.
 type transitionEvent struct {
 	phase        v1alpha1.HostPhase
 	enter, kind  string
 	leave        string
-	reportedFrom []v1alpha1.HostPhase // where from it is told otherwise
+	reportedFrom []v1alpha1.HostPhase // previous phases from which another event reports the transition
 }
 
 var transitionEvents = []transitionEvent{
@@ -170,7 +169,7 @@ var transitionEvents = []transitionEvent{
 	},
 }
 
-// eventState is what people were last told of where a host stands.
+// eventState is the part of a host's status for which events were recorded last.
 type eventState struct {
 	uid        types.UID
 	registered bool
@@ -187,8 +186,8 @@ func eventStateOf(host *v1alpha1.BareMetalHost) eventState {
 	return s
 }
 
-// recordStatusEvents tells what changed in the status: what people did to the host, and how its BMC is. The cache may show the status as it was before
-// the last write: what was told is remembered, so that it is told once.
+// recordStatusEvents records changes of the status: user actions, and the state of the BMC. The cache may show the status from before the last write, so
+// memory keeps what was recorded: each change is recorded once.
 func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, now time.Time, message string) {
 	was, is := eventStateOf(before), eventStateOf(host)
 	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
@@ -201,7 +200,7 @@ func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, no
 		metrics.Registered(now.Sub(host.CreationTimestamp.Time))
 		hw := host.Status.Hardware
 		what := strings.TrimSpace(hw.Manufacturer + " " + hw.Model)
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRegistered, "Register", "The inventory was read: %s, power %s", cmp.Or(what, "a server"), host.Status.Power)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRegistered, "Register", "Read the inventory: %s, power %s", cmp.Or(what, "unknown model"), host.Status.Power)
 	}
 	for _, p := range transitionEvents {
 		switch {
@@ -209,13 +208,13 @@ func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, no
 		case is.phase == p.phase && !slices.Contains(p.reportedFrom, was.phase):
 			r.recordEvent(host, p.kind, p.enter, "Observe", "%s", message)
 		case was.phase == p.phase && p.leave != "" && is.phase != v1alpha1.PhaseDeleting:
-			r.recordEvent(host, corev1.EventTypeNormal, p.leave, "Observe", "The host is %s", is.phase)
+			r.recordEvent(host, corev1.EventTypeNormal, p.leave, "Observe", "The host left the phase %s and is now %s", p.phase, is.phase)
 		}
 	}
 	switch {
 	case is.bmc == metav1.ConditionFalse && (was.bmc != is.bmc || was.bmcReason != is.bmcReason):
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCNotReady, "Ask", "%s: %s", is.bmcReason, conditions.GetMessage(host, v1alpha1.BMCReadyCondition))
 	case is.bmc == metav1.ConditionTrue && was.bmc == metav1.ConditionFalse:
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Ask", "The BMC does again what it is asked for")
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Ask", "The BMC answers again without errors")
 	}
 }

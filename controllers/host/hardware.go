@@ -10,14 +10,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// hardwareStatus tells what the BMC says of its server, within the bounds of the status: a BMC may say anything.
+// hardwareStatus returns an inventory as the API's type, with texts and lists cut to the limits of the status: a BMC may report anything.
 func hardwareStatus(i bmc.Inventory) *v1alpha1.Hardware {
 	text := func(s string) string { return controllers.Clip(s, controllers.MaxText) }
 	hardware := &v1alpha1.Hardware{
 		Manufacturer: text(i.Manufacturer), Model: text(i.Model), SerialNumber: text(i.SerialNumber), SystemUUID: text(i.SystemUUID),
 		FirmwareVersion: text(i.FirmwareVersion), BMCFirmwareVersion: text(i.BMCFirmwareVersion), Architecture: text(i.Architecture),
 		Health: text(string(i.Health)),
-		CPU:    v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers bound them
+		CPU:    v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers limit them
 		Memory: quantityOf(i.MemoryMiB, mebibyte),
 	}
 	for _, f := range i.Facts {
@@ -39,7 +39,7 @@ func hardwareStatus(i bmc.Inventory) *v1alpha1.Hardware {
 	}
 	for _, n := range i.NICs[:min(len(i.NICs), controllers.MaxItems)] {
 		hardware.NICs = append(hardware.NICs, v1alpha1.NIC{
-			Name: text(n.Name), MACAddress: text(n.MACAddress), SpeedMbps: int32(n.SpeedMbps), LinkUp: n.LinkUp, //nolint:gosec // the drivers bound it
+			Name: text(n.Name), MACAddress: text(n.MACAddress), SpeedMbps: int32(n.SpeedMbps), LinkUp: n.LinkUp, //nolint:gosec // the drivers limit it
 		})
 	}
 	for _, d := range i.Devices[:min(len(i.Devices), controllers.MaxItems)] {
@@ -50,7 +50,7 @@ func hardwareStatus(i bmc.Inventory) *v1alpha1.Hardware {
 	}
 	for _, p := range i.PowerSupplies[:min(len(i.PowerSupplies), controllers.MaxItems)] {
 		hardware.PowerSupplies = append(hardware.PowerSupplies, v1alpha1.PowerSupply{
-			Name: text(p.Name), Model: text(p.Model), Watts: int32(p.Watts), Health: text(string(p.Health)), //nolint:gosec // the drivers bound it
+			Name: text(p.Name), Model: text(p.Model), Watts: int32(p.Watts), Health: text(string(p.Health)), //nolint:gosec // the drivers limit it
 		})
 	}
 	return hardware
@@ -61,7 +61,7 @@ const (
 	gibibyte = int64(1) << 30
 )
 
-// quantityOf returns a number of units, as many of them as an int64 of bytes holds: a BMC may report any number.
+// quantityOf returns a number of units as a quantity. It caps the number so that the bytes fit into an int64: a BMC may report any number.
 func quantityOf(number, unit int64) resource.Quantity {
 	return *resource.NewQuantity(min(number, math.MaxInt64/unit)*unit, resource.BinarySI)
 }

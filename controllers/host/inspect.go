@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// inspect reads what the BMC can do and what the server is made of.
+// inspect reads the capabilities of the BMC and the inventory of the server.
 func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	description, err := c.Describe(ctx)
 	if err != nil {
@@ -31,10 +31,10 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	return nil
 }
 
-// powerReadReserve is what an inspection leaves of the time of its job, for the power state that is read after it.
+// powerReadReserve is the part of an inspection job's time that is reserved for reading the power state at the end.
 const powerReadReserve = 20 * time.Second
 
-// withReserve returns a context that ends so long before ctx does.
+// withReserve returns a context whose deadline is earlier than that of ctx by the reserve.
 func withReserve(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -43,21 +43,16 @@ func withReserve(ctx context.Context, reserve time.Duration) (context.Context, c
 	return context.WithDeadline(ctx, deadline.Add(-reserve))
 }
 
-// lacking lists what a boot over the network in the host's mode needs and the BMC does not offer. Legacy firmware knows no HTTP boot.
-func lacking(capabilities []string, mode v1alpha1.BootMode) []string {
-	can := make([]bmc.Capability, 0, len(capabilities))
+// missingForNetworkBoot lists the capabilities that a network boot in the host's mode needs and the BMC lacks. Legacy firmware has no HTTP boot.
+func missingForNetworkBoot(capabilities []string, mode v1alpha1.BootMode) []string {
+	usable := make([]bmc.Capability, 0, len(capabilities))
 	for _, capability := range capabilities {
 		if mode != v1alpha1.BootModeLegacy || capability != string(bmc.CanBootHTTP) {
-			can = append(can, bmc.Capability(capability))
+			usable = append(usable, bmc.Capability(capability))
 		}
 	}
-	return lacks(can)
-}
-
-// lacks lists what a boot over the network needs and the BMC does not offer.
-func lacks(can []bmc.Capability) []string {
 	var names []string
-	for _, missing := range bmc.MissingForNetworkBoot(can) {
+	for _, missing := range bmc.MissingForNetworkBoot(usable) {
 		names = append(names, string(missing))
 	}
 	return names

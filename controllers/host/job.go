@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// job is something that is done to a host through its BMC.
+// job is BMC work for one host.
 type job struct {
 	key       types.NamespacedName
 	uid       types.UID
@@ -25,27 +25,25 @@ type job struct {
 	action    lifecycle.Action
 	mode      bmc.BootMode
 	decidedAt time.Time
-	powerNew  bool // it was decided with a new reading of the power
+	powerNew  bool // the decision used a new reading of the power state
 
-	// How the server was told to boot the last time, what its BMC can do, the number of the boot, and whether there is an inventory.
+	// What was known of the server when the job was submitted.
 	lastOverride *v1alpha1.BootOverrideStatus
 	capabilities []string
 	bootNumber   int32
 	hasInventory bool
 }
 
-// How a job ends for reasons that say nothing of the BMC.
+// Results of a job that are unrelated to the state of the BMC.
 var (
-	// errOutdated means that the reason for the command is gone.
-	errOutdated = errors.New("the reason for the command is gone")
-	// errRecheckFailed means that it could not be read whether the command is still wanted.
-	errRecheckFailed = errors.New("it cannot be read whether the command is still wanted")
+	errOutdated      = errors.New("the job is outdated")
+	errRecheckFailed = errors.New("cannot check whether the job is still wanted")
 )
 
-// finalError is an error that was the BMC's last word: the operation failed, is not tried again, and nothing waits for it.
+// finalError is a final answer of the BMC: the operation failed, is not retried, and nothing waits for it.
 type finalError struct{ error }
 
-// asFinal makes an error a refusal. It returns nil for nil.
+// asFinal marks an error as final. It returns nil for nil.
 func asFinal(err error) error {
 	if err == nil {
 		return nil
@@ -53,30 +51,30 @@ func asFinal(err error) error {
 	return &finalError{err}
 }
 
-func (r *finalError) Unwrap() error { return r.error }
+func (e *finalError) Unwrap() error { return e.error }
 
-// resubmitDelay is when a job is submitted again that the pool does not take yet.
+// resubmitDelay is the time until a job is submitted again that the pool did not accept.
 const resubmitDelay = 100 * time.Millisecond
 
-// inspectTimeout is how long an inventory may take: large servers have hundreds of resources, and slow BMCs a second for each.
+// inspectTimeout limits one inspection: large servers have hundreds of resources, and slow BMCs take a second for each.
 const inspectTimeout = 5 * time.Minute
 
-// submit hands a step to the pool, or returns when to try again.
+// submit hands an action to the pool. If the pool cannot take it now, submit returns when to retry.
 func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
-	// The job must not share the host with the reconcile, which goes on.
+	// The job outlives this reconcile, so it must not refer to the host object.
 	j := job{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Spec.BootMode), decidedAt: view.Now, powerNew: view.BMC.PowerNew,
 	}
-	learned := r.observations.get(j.key)
-	if wait := learned.commandsDeferredUntil.Sub(r.Clock.Now()); action.Commands() && wait > 0 {
+	observed := r.observations.get(j.key)
+	if wait := observed.commandsDeferredUntil.Sub(r.Clock.Now()); action.Commands() && wait > 0 {
 		return wait, nil
 	}
-	if learned.endpoint == nil || r.Pool.Busy(j.key.String()) {
-		return resubmitDelay, nil // the last job, of which all is noted, has not left the pool yet
+	if observed.endpoint == nil || r.Pool.Busy(j.key.String()) {
+		return resubmitDelay, nil // the result of the last job is recorded, but the pool has not removed the job yet
 	}
-	j.endpoint, j.lastOverride, j.hasInventory = learned.endpoint, learned.override, learned.bmc.Inspected
-	if learned.description != nil {
-		j.capabilities = learned.description.Capabilities
+	j.endpoint, j.lastOverride, j.hasInventory = observed.endpoint, observed.override, observed.bmc.Inspected
+	if observed.description != nil {
+		j.capabilities = observed.description.Capabilities
 	}
 	if view.Boot != nil {
 		j.bootNumber = view.Boot.Number
@@ -87,10 +85,10 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 		if err := r.removeRetryAnnotation(ctx, host); err != nil {
 			return 0, err
 		}
-		log.Info("Asking the BMC because a person wants it", "annotation", v1alpha1.RetryBMCAnnotation, "value", who)
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Ask", "The BMC is asked now, since the annotation %s wants it: %s", v1alpha1.RetryBMCAnnotation, who)
+		log.Info("Accepted the request to retry the BMC", "annotation", v1alpha1.RetryBMCAnnotation, "value", who)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Ask", "Accepted the request of the annotation %s to retry the BMC: %s", v1alpha1.RetryBMCAnnotation, who)
 	}
-	timeout := time.Duration(0) // the pool's
+	timeout := time.Duration(0) // the pool's default
 	if action == lifecycle.Inspect {
 		timeout = inspectTimeout
 	}
@@ -105,7 +103,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 			start = r.Clock.Now()
 			outcome = r.run(ctrl.LoggerInto(ctx, log), j, c)
 			if errors.Is(outcome, errOutdated) || errors.Is(outcome, errRecheckFailed) || errors.As(outcome, new(*finalError)) {
-				return nil // the BMC is well
+				return nil // the BMC is healthy
 			}
 			return outcome
 		},
@@ -122,14 +120,14 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	return 0, nil
 }
 
-// run does a job.
+// run rechecks a job, executes it and reads the resulting power state.
 func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 	if j.action.Commands() {
-		// The job may have waited for its turn: someone may have taken the host, or paused it, since.
+		// While the job was queued, the host may have been claimed or paused.
 		if err := r.recheckCommand(ctx, j); err != nil {
 			return err
 		}
-		ctrl.LoggerFrom(ctx).Info("Commanding the BMC", "action", j.action)
+		ctrl.LoggerFrom(ctx).Info("Started a BMC command", "action", j.action)
 	} else if err := r.recheckRead(ctx, j); err != nil {
 		return err
 	}
@@ -137,16 +135,16 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 	if err != nil && !errors.As(err, new(*finalError)) || j.action == lifecycle.SetNetworkBoot || j.action == lifecycle.ClearBootOverride {
 		return err
 	}
-	// Every power command is followed by a look at the power.
-	state, lookErr := c.PowerState(ctx)
-	if lookErr != nil {
-		return lookErr
+	// Every power command is followed by a read of the power state.
+	state, readErr := c.PowerState(ctx)
+	if readErr != nil {
+		return readErr
 	}
 	r.updateObservation(j, func(h *hostObservation) { h.notePowerState(state, r.Clock.Now()) })
 	return err
 }
 
-// execute speaks to the BMC.
+// execute sends the requests of a job to the BMC.
 func (r *Reconciler) execute(ctx context.Context, j job, c bmc.Client) error {
 	switch j.action {
 	case lifecycle.ReadPower:
@@ -154,9 +152,9 @@ func (r *Reconciler) execute(ctx context.Context, j job, c bmc.Client) error {
 	case lifecycle.Inspect:
 		err := r.inspect(ctx, j, c)
 		if j.hasInventory && bmc.KindOf(err) != bmc.Unauthorized {
-			return asFinal(err) // what was read before still holds, as long as the BMC can be asked for the power
+			return asFinal(err) // the earlier inventory stays valid while the power state can be read
 		}
-		return err // also a refused login: the next request would be the next one
+		return err // including a refused login: another request would be another refused login
 	case lifecycle.SetNetworkBoot:
 		return r.setNetworkBoot(ctx, j, c)
 	case lifecycle.ClearBootOverride:
@@ -170,12 +168,12 @@ func (r *Reconciler) execute(ctx context.Context, j job, c bmc.Client) error {
 	case lifecycle.ShutDown:
 		return r.shutDown(ctx, j, c)
 	default:
-		return fmt.Errorf("%s is nothing for a BMC", j.action)
+		return fmt.Errorf("%s is not a BMC action", j.action)
 	}
 }
 
-// recordCommand notes a command that the BMC accepted, or may have heard although its answer was lost or was an error: a server that was to be switched on
-// must not count as off because it still reads so, nor one that was to be switched off as on.
+// recordCommand records a power command that the BMC accepted, or may have received although its answer was lost or was an error. A server that was
+// powered on must not count as off because the BMC still reports off, nor the reverse.
 func (r *Reconciler) recordCommand(j job, command lifecycle.Command, err error) error {
 	kind := bmc.KindOf(err)
 	switch {
@@ -190,8 +188,8 @@ func (r *Reconciler) recordCommand(j job, command lifecycle.Command, err error) 
 	return err
 }
 
-// shutDown asks the operating system to shut down. Its time runs also when the BMC answers with an error, as many do while the
-// system hangs: at its end the server is switched off.
+// shutDown asks the operating system to shut down. The grace period also runs if the BMC answers with an error, as many do while the system hangs: at
+// its end the server is forced off.
 func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
 	err := c.ShutDown(ctx)
 	switch kind := bmc.KindOf(err); {
@@ -206,7 +204,7 @@ func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
 	}
 }
 
-// finish notes how a job ended, and brings the host back. Up to that moment the BMC counts as busy, so that nothing is decided without it.
+// finish records the result of a job and enqueues the host. Until then the BMC counts as busy, so that no decision is made without the result.
 func (r *Reconciler) finish(ctx context.Context, j job, start time.Time, err error) {
 	now := r.Clock.Now()
 	r.observations.updateExisting(j.key, func(h *hostObservation) {
@@ -216,12 +214,12 @@ func (r *Reconciler) finish(ctx context.Context, j job, start time.Time, err err
 		}
 	})
 	if err != nil && !errors.Is(err, errOutdated) {
-		ctrl.LoggerFrom(ctx).Info("The BMC did not do it", "action", j.action, "error", err.Error())
+		ctrl.LoggerFrom(ctx).Info("BMC job failed", "action", j.action, "error", err.Error())
 	}
 	r.enqueue(j.key)
 }
 
-// noteJobResult notes how a job ended.
+// noteJobResult records the result of a job.
 func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) {
 	switch {
 	case errors.Is(err, errRecheckFailed):
@@ -237,7 +235,7 @@ func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) 
 	}
 	h.recheckFailures = 0
 	if j.action == lifecycle.Inspect {
-		// One that failed is due: it is repeated when the BMC is asked again.
+		// A failed inspection stays due: it is repeated with the next request to the BMC.
 		h.bmc.InspectedAt = time.Time{}
 		if h.bmc.Problem == nil {
 			h.bmc.InspectedAt = now
@@ -248,7 +246,7 @@ func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) 
 	}
 }
 
-// updateObservation notes what a job learned, unless the BMC is reached elsewhere or with other credentials by now.
+// updateObservation records what a job observed, unless the endpoint or the credentials of the BMC have changed since the job was submitted.
 func (r *Reconciler) updateObservation(j job, note func(*hostObservation)) {
 	r.observations.updateExisting(j.key, func(h *hostObservation) {
 		if h.endpoint == j.endpoint {
@@ -257,7 +255,8 @@ func (r *Reconciler) updateObservation(j job, note func(*hostObservation)) {
 	})
 }
 
-// updateServerObservation notes what was done to the server, also when the BMC has other credentials by now. At another address it may be another server.
+// updateServerObservation records what was done to the server, even if the credentials have changed. A BMC at another address may belong to another
+// server.
 func (r *Reconciler) updateServerObservation(j job, note func(*hostObservation)) {
 	r.observations.updateExisting(j.key, func(h *hostObservation) {
 		if h.endpoint != nil && h.endpoint.URL.String() == j.endpoint.URL.String() {

@@ -134,7 +134,7 @@ func (h *hostObservation) setEndpoint(endpoint *bmc.Endpoint, secrets string) {
 func (h *hostObservation) bmcView(mode v1alpha1.BootMode) lifecycle.BMC {
 	view := h.bmc
 	if h.bmc.Inspected && h.description != nil {
-		view.Missing = lacking(h.description.Capabilities, mode)
+		view.Missing = missingForNetworkBoot(h.description.Capabilities, mode)
 	}
 	if h.override != nil {
 		view.OverrideNote = overrideNote(h.override)

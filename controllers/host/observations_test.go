@@ -90,10 +90,10 @@ func TestSeed(t *testing.T) {
 func TestLacking(t *testing.T) {
 	g := NewWithT(t)
 	can := []string{"PowerOn", "ForceOff", "BootHTTP"}
-	g.Expect(lacking(can, v1alpha1.BootModeUEFI)).To(BeEmpty())
-	g.Expect(lacking(can, v1alpha1.BootModeUEFISecureBoot)).To(BeEmpty())
-	g.Expect(lacking(can, v1alpha1.BootModeLegacy)).To(ConsistOf("BootPXE"))
-	g.Expect(lacking(append(can, "BootPXE"), v1alpha1.BootModeLegacy)).To(BeEmpty())
+	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeUEFI)).To(BeEmpty())
+	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeUEFISecureBoot)).To(BeEmpty())
+	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeLegacy)).To(ConsistOf("BootPXE"))
+	g.Expect(missingForNetworkBoot(append(can, "BootPXE"), v1alpha1.BootModeLegacy)).To(BeEmpty())
 }
 
 // verbose is what a BMC may say: more than anybody wants to read, and no text.

@@ -11,7 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// recheckRead returns errOutdated where the host was detached or deleted, or its BMC was found to be another host's, while the job waited for its turn.
+// recheckRead returns errOutdated if the host was detached or deleted, or lost its BMC to another host, while the job was queued.
 func (r *Reconciler) recheckRead(ctx context.Context, j job) error {
 	var host v1alpha1.BareMetalHost
 	err := r.Client.Get(ctx, j.key, &host)
@@ -31,7 +31,8 @@ func (r *Reconciler) recheckRead(ctx context.Context, j job) error {
 	return nil
 }
 
-// recheckCommand reads the host and its boot from the API server and asks the lifecycle once more, with the BMC facts of the decision.
+// recheckCommand reads the host and its boot from the API server and repeats the decision, with the BMC observations that the decision used. It returns
+// errOutdated if the decision is now another one.
 func (r *Reconciler) recheckCommand(ctx context.Context, j job) error {
 	var host v1alpha1.BareMetalHost
 	err := r.APIReader.Get(ctx, j.key, &host)

@@ -15,11 +15,16 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// observe gathers what is known of a host.
+// observe gathers the facts that the lifecycle decides by:
+//   - the API objects of the host: controllers.View
+//   - whether this process runs on the server: runsOn
+//   - conflicts with other hosts and machines: observeIdentityConflicts, observeClaimConflicts
+//   - what the BMC reported: hostObservation.bmcView
+//   - problems of the BMC's Secrets: reconcileEndpoint
 func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (lifecycle.View, error) {
 	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
 	if err != nil {
-		return lifecycle.View{}, fmt.Errorf("read the machine that has the host: %w", err)
+		return lifecycle.View{}, fmt.Errorf("read the consumer of the host: %w", err)
 	}
 	key := client.ObjectKeyFromObject(host)
 	r.observations.update(key, func(h *hostObservation) {
@@ -40,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	if err := r.observeIdentityConflicts(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
-	if err := r.observeConflicts(ctx, host, &view); err != nil {
+	if err := r.observeClaimConflicts(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
 	r.observations.update(key, func(h *hostObservation) {
@@ -53,7 +58,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	return view, nil
 }
 
-// namespaceDeleting is true when a namespace is being deleted with all that is in it, or is gone.
+// namespaceDeleting is true if a namespace is being deleted, or is gone.
 func (r *Reconciler) namespaceDeleting(ctx context.Context, name string) (bool, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

@@ -17,15 +17,15 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// deleteEvents are the events of objects that are gone.
+// deleteEvents selects delete events.
 var deleteEvents = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
-	DeleteFunc:  func(event.DeleteEvent) bool { return true }, // CAPI's Any calls each
+	DeleteFunc:  func(event.DeleteEvent) bool { return true }, // predicates.Any of Cluster API calls all four
 }
 
-// enqueue has a host reconciled.
+// enqueue adds a host to the work queue. It blocks while the channel to the queue is full.
 func (r *Reconciler) enqueue(key types.NamespacedName) {
 	select {
 	case r.genericEvents <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
@@ -35,9 +35,9 @@ func (r *Reconciler) enqueue(key types.NamespacedName) {
 
 func (r *Reconciler) requestsForHosts(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, append(opts, client.UnsafeDisableDeepCopy)...); err != nil { // nothing is written to them
-		// The cache cannot fail to list but before it is synced, and then every host is reconciled anyway.
-		ctrl.LoggerFrom(ctx).Error(err, "List the hosts to reconcile")
+	if err := r.Client.List(ctx, &hosts, append(opts, client.UnsafeDisableDeepCopy)...); err != nil { // read only
+		// The cache fails to list only before it is synced, and then every host is reconciled anyway.
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list hosts")
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(hosts.Items))
@@ -47,8 +47,8 @@ func (r *Reconciler) requestsForHosts(ctx context.Context, opts ...client.ListOp
 	return requests
 }
 
-// hostsWithSameServer returns the other hosts that may be a host's server. The host itself comes by its own event: it would be looked at once more for each
-// change, and before the cache shows what the first look wrote.
+// hostsWithSameServer returns the other hosts that may describe the same server. It leaves out the host itself, which its own event enqueues: a second
+// request would reconcile each change twice, the second time before the cache shows the first write.
 func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*v1alpha1.BareMetalHost)
 	if !ok {
@@ -63,8 +63,8 @@ func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) [
 	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
 }
 
-// hostsOfMachine returns the hosts that a machine has, the one that its provider ID names, and those that were booted for it: their boots may be kept
-// until it is gone.
+// hostsOfMachine returns the hosts that a machine has, the host that its provider ID names, and the hosts that were booted for it: their boots may be
+// kept until the machine is gone.
 func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	requests := r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
 	booted := r.hostsBootedFor(ctx, o)
@@ -76,12 +76,12 @@ func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reco
 	return requests
 }
 
-// hostsBootedFor returns the names of the hosts whose boots are a machine's, and open.
+// hostsBootedFor returns the names of the hosts whose last boot was for a machine and is not void.
 func (r *Reconciler) hostsBootedFor(ctx context.Context, machine client.Object) []string {
 	var boots v1alpha1.BareMetalBootList
 	err := r.Client.List(ctx, &boots, client.InNamespace(machine.GetNamespace()), client.MatchingFields{controllers.MachineIndex: machine.GetName()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the boots of a machine")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the boots of a machine")
 	}
 	names := make([]string, 0, len(boots.Items))
 	for i := range boots.Items {
@@ -102,7 +102,7 @@ func (r *Reconciler) hostsOfCluster(ctx context.Context, o client.Object) []reco
 	var machines v1alpha1.BareMetalMachineList
 	err := r.Client.List(ctx, &machines, client.InNamespace(o.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: o.GetName()})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the machines of the cluster")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the machines of the cluster")
 		return nil
 	}
 	var requests []reconcile.Request
