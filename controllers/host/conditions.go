@@ -15,7 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// setConditions sets every condition of the host.
+// setConditions sets all conditions of the host.
 func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	set := func(kind string, ok bool, reason, message string) {
 		status := metav1.ConditionFalse
@@ -39,7 +39,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	doubt, whose := lifecycle.Conflict(view)
 	switch {
 	case !view.BMC.Inspected && doubt == "" && conditions.IsTrue(host, v1alpha1.VerifiedCondition):
-		// It was verified before this process started, and is not asked in this state.
+		// The host was verified before this process started, and its BMC gets no requests in this state.
 	case view.Verified():
 		set(v1alpha1.VerifiedCondition, true, v1alpha1.ReasonVerified, "")
 	case doubt != "":
@@ -71,7 +71,8 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	setReady(host, view, step)
 }
 
-// notBootedStates are the states in which the server of a machine that booted once is, or will be, off, or in which nobody knows whether the machine still runs.
+// notBootedStates are the states in which a server that booted once is off or is being powered off, or in which it is unknown whether its machine still
+// runs.
 var notBootedStates = []lifecycle.State{
 	lifecycle.StateLost, lifecycle.StatePowerHold, lifecycle.StateReleasing, lifecycle.StateCleaning, lifecycle.StateBootUnknown,
 }
@@ -79,7 +80,7 @@ var notBootedStates = []lifecycle.State{
 func setAvailable(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {
 	switch {
 	case view.Claimed():
-		set(v1alpha1.AvailableCondition, false, v1alpha1.ReasonClaimed, fmt.Sprintf("BareMetalMachine %q has the host", view.Spec.ConsumerRef.Name))
+		set(v1alpha1.AvailableCondition, false, v1alpha1.ReasonClaimed, fmt.Sprintf("BareMetalMachine %q has claimed the host", view.Spec.ConsumerRef.Name))
 	case step.Phase == v1alpha1.PhaseAvailable:
 		set(v1alpha1.AvailableCondition, true, v1alpha1.ReasonAvailable, "")
 	default:
@@ -87,7 +88,7 @@ func setAvailable(set func(kind string, ok bool, reason, message string), view l
 	}
 }
 
-// setProgress sets the condition BootProgress. It is no part of Ready: Booted is, and what Booted says too would stand there twice.
+// setProgress sets the condition BootProgress. It is not part of Ready: Booted is, and would repeat its message.
 func setProgress(host *v1alpha1.BareMetalHost, progress *lifecycle.Progress) {
 	if progress == nil {
 		conditions.Delete(host, v1alpha1.BootProgressCondition)
@@ -103,7 +104,7 @@ func setProgress(host *v1alpha1.BareMetalHost, progress *lifecycle.Progress) {
 	})
 }
 
-// setReady summarises: the first condition that is False speaks for all, else the first that is Unknown.
+// setReady sets the summary Ready. It copies the first condition that is False, or otherwise the first that is Unknown.
 func setReady(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	ready := metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyCondition, ObservedGeneration: host.Generation}
 	kinds := []string{v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition}
@@ -121,8 +122,8 @@ func setReady(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.
 		}
 	}
 	switch {
-	case step.State == lifecycle.StateDetached, // what is known of its BMC is old
-		step.State == lifecycle.StateOrphaned, // a server that runs is booted, whatever became of its machine
+	case step.State == lifecycle.StateDetached, // the observations of its BMC are old
+		step.State == lifecycle.StateOrphaned, // its server is booted, although its machine is missing
 		step.State == lifecycle.StateMaintenance && ready.Status != metav1.ConditionFalse:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, step.Reason, controllers.Clip(step.Message, controllers.MaxMessage)
 	}
@@ -130,7 +131,7 @@ func setReady(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.
 	conditions.Set(host, ready)
 }
 
-// setDeletion says in Ready what the deletion of the host's machine, or of the host itself, waits for, and what ends that.
+// setDeletion reports in Ready what the deletion of the host or of its machine waits for, and how a user can end the wait.
 func setDeletion(ready *metav1.Condition, view lifecycle.View, step lifecycle.Step) {
 	if c := view.Consumer; c != nil && c.Deleting {
 		if ready.Status != metav1.ConditionFalse {
@@ -141,14 +142,14 @@ func setDeletion(ready *metav1.Condition, view lifecycle.View, step lifecycle.St
 	if !view.Deleting {
 		return
 	}
-	waits := "The object goes when the host is not paused any more"
+	waits := "The object is removed when the host is no longer paused"
 	switch {
 	case view.Claimed():
-		waits = fmt.Sprintf("The object goes when BareMetalMachine %q is deleted and has released the host", view.Spec.ConsumerRef.Name)
+		waits = fmt.Sprintf("The object is removed when BareMetalMachine %q is deleted and has released the host", view.Spec.ConsumerRef.Name)
 	case step.State == lifecycle.StateLeaving:
-		waits = "The object goes when the server is powered off"
+		waits = "The object is removed when the server is powered off"
 	}
 	ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonDeleting
-	ready.Message = controllers.Clip(strings.TrimSuffix(fmt.Sprintf("%s. The annotation %s=\"who and why\" lets it go at once, without a touch of the server. %s",
+	ready.Message = controllers.Clip(strings.TrimSuffix(fmt.Sprintf("%s. The annotation %s=\"who and why\" removes it immediately and leaves the server as it is. %s",
 		waits, v1alpha1.DetachedAnnotation, step.Message), " "), controllers.MaxMessage)
 }

@@ -14,9 +14,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// noteInventory takes over what was read of a server. That of another server is kept aside until a person confirms it, and the host counts as not inspected: a process that
-// starts then reads it again. What time ran out for is kept as it was known before, and the inventory counts as due again: the time of the last whole one stays in
-// the status.
+// noteInventory records the inventory of a server. It keeps the inventory of another server aside until a user confirms it. The host then counts as not
+// inspected, so a new process reads the inventory again.
+//
+// For facts that timed out, the earlier values stay, and the next inspection is due immediately. The status keeps the time of the last complete
+// inspection.
 func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMCStatus, now metav1.Time) {
 	hardware := hardwareStatus(read)
 	h.bmc.Inspected, h.bmc.Partial = true, read.Partial()
@@ -35,7 +37,8 @@ func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMC
 	h.hardware, h.replacement, h.description = hardware, nil, status
 }
 
-// keepEarlierFacts keeps the facts for which time ran out as they were known before, and what identifies the server also where the BMC once does not report it.
+// keepEarlierFacts copies earlier values for facts that timed out. It does the same for facts that identify the server, if the BMC does not report them
+// once.
 func keepEarlierFacts(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 	if before == nil {
 		return
@@ -48,7 +51,7 @@ func keepEarlierFacts(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 			continue
 		}
 		read.Facts[at] = before.Facts[i]
-		read.Facts[at].Message = "from an earlier inspection: the last one did not read it"
+		read.Facts[at].Message = "from an earlier inspection: the last inspection could not read it"
 		switch fact.Name {
 		case bmc.FactCPU:
 			read.CPU, read.Architecture = before.CPU, before.Architecture
@@ -74,7 +77,7 @@ func keepEarlierFacts(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 	}
 }
 
-// isOtherServer is true for the inventory of another server than the known one.
+// isOtherServer is true if an inventory belongs to another server than the known one.
 func (h *hostObservation) isOtherServer(hardware *v1alpha1.Hardware) bool {
 	if h.hardware != nil {
 		return !inventory.SameHardware(h.hardware.SystemUUID, h.hardware.SerialNumber, hardware.SystemUUID, hardware.SerialNumber)
@@ -83,31 +86,31 @@ func (h *hostObservation) isOtherServer(hardware *v1alpha1.Hardware) bool {
 	return h.bootedHardware != "" && reported != "" && reported != h.bootedHardware
 }
 
-// confirmReplacement takes the inventory of another server, if that is the one that a person confirmed.
+// confirmReplacement accepts the inventory of another server if a user confirmed that server.
 func (h *hostObservation) confirmReplacement(host *v1alpha1.BareMetalHost) {
 	if r := h.replacement; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
 		h.hardware, h.replacement = r, nil
-		h.bmc.InspectedAt = time.Time{} // it is read once more, and then it counts for the next process too
+		h.bmc.InspectedAt = time.Time{} // the next inspection records it in the status
 	}
 }
 
-// replacementMessage says which other server answers, and how a person confirms that it is the host's; empty if none does. What a BMC reports is quoted, and no
-// part of the command.
+// replacementMessage describes the other server that answers and how a user confirms it. It is empty if no other server answers. What the BMC reports is
+// quoted, and never part of the command.
 func (h *hostObservation) replacementMessage(host *v1alpha1.BareMetalHost) string {
 	if h.replacement == nil {
 		return ""
 	}
-	known := "the machine was booted on a server with others"
+	known := "the machine was booted on a server with other values"
 	if h.hardware != nil {
 		known = fmt.Sprintf("the inventory has %q and %q", h.hardware.SystemUUID, h.hardware.SerialNumber)
 	}
-	return fmt.Sprintf("The BMC reports the system UUID %q and the serial number %q, and %s: it may be another server, so it gets no command. "+
+	return fmt.Sprintf("The BMC reports system UUID %q and serial number %q, but %s: it may be another server, so it gets no commands. "+
 		"If the server or its board was replaced: kubectl annotate baremetalhost %s --namespace %s --overwrite %s=%s",
 		h.replacement.SystemUUID, h.replacement.SerialNumber, known, host.Name, host.Namespace,
 		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replacement.SystemUUID, h.replacement.SerialNumber))
 }
 
-// knownHardware returns what this process knows of the hardware of a host, or what its status shows.
+// knownHardware returns the hardware of a host as this process observed it, or otherwise as the status shows it.
 func (r *Reconciler) knownHardware(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
 	if hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
 		return hardware

@@ -14,13 +14,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// overrideChoice is one way to make a server boot from the network.
+// overrideChoice is one combination of boot target and method to make a server boot from the network.
 type overrideChoice struct {
 	target bmc.BootTarget
 	method bmc.BootMethod
 }
 
-// firmwareInterface is what a BMC is asked for. BMCs know no boot mode with Secure Boot: it is a setting of UEFI firmware.
+// firmwareInterface returns the boot mode for requests to the BMC. BMCs have no boot mode for Secure Boot: it is a setting of the UEFI firmware.
 func firmwareInterface(mode v1alpha1.BootMode) bmc.BootMode {
 	if mode == v1alpha1.BootModeLegacy {
 		return bmc.BootLegacy
@@ -28,24 +28,24 @@ func firmwareInterface(mode v1alpha1.BootMode) bmc.BootMode {
 	return bmc.BootUEFI
 }
 
-// overrideChoices lists what to try, the likeliest first: the ways that the driver knows, and as the third UEFI HTTP boot where it is
-// offered, so that the usual three attempts come to it.
-func overrideChoices(ways []bmc.BootMethod, capabilities []string, mode bmc.BootMode) []overrideChoice {
+// overrideChoices lists the combinations to try, the most likely first: PXE with each method of the driver. UEFI HTTP boot, if the BMC offers it, is the
+// third, so that the usual three attempts include it.
+func overrideChoices(methods []bmc.BootMethod, capabilities []string, mode bmc.BootMode) []overrideChoice {
 	var list []overrideChoice
 	if slices.Contains(capabilities, string(bmc.CanBootPXE)) || len(capabilities) == 0 {
-		for _, way := range ways {
-			list = append(list, overrideChoice{bmc.BootPXE, way})
+		for _, method := range methods {
+			list = append(list, overrideChoice{bmc.BootPXE, method})
 		}
 	}
-	if mode != bmc.BootLegacy && slices.Contains(capabilities, string(bmc.CanBootHTTP)) && len(ways) > 0 {
-		list = slices.Insert(list, min(2, len(list)), overrideChoice{bmc.BootHTTP, ways[0]})
+	if mode != bmc.BootLegacy && slices.Contains(capabilities, string(bmc.CanBootHTTP)) && len(methods) > 0 {
+		list = slices.Insert(list, min(2, len(list)), overrideChoice{bmc.BootHTTP, methods[0]})
 	}
 	return list
 }
 
-// orderChoices orders the choices for this attempt: first what worked the last time, the same again for the same attempt, and otherwise what
-// comes after it; then the others. HTTP boot is one choice, whatever way the driver came to.
-func orderChoices(list []overrideChoice, last *v1alpha1.BootOverrideStatus, boot int32) []overrideChoice {
+// orderChoices orders the choices for a boot attempt. If the last choice worked, or was made for the same boot, it comes first; otherwise it comes last,
+// and the attempt starts with the choice after it. HTTP boot is one choice, whatever method the driver used.
+func orderChoices(list []overrideChoice, last *v1alpha1.BootOverrideStatus, bootNumber int32) []overrideChoice {
 	if len(list) == 0 {
 		return []overrideChoice{{target: bmc.BootPXE}}
 	}
@@ -59,15 +59,15 @@ func orderChoices(list []overrideChoice, last *v1alpha1.BootOverrideStatus, boot
 	switch {
 	case i < 0:
 		return list
-	case last.Worked || last.Boot == boot:
+	case last.Worked || last.Boot == bootNumber:
 		return slices.Concat([]overrideChoice{before}, list[i+1:], list[:i])
 	default:
 		return slices.Concat(list[i+1:], list[:i+1])
 	}
 }
 
-// setNetworkBoot makes the network the next boot device. A BMC that answers with an error is told in the next way at once, for nothing
-// was booted that could come to the network.
+// setNetworkBoot makes the network the next boot device. If the BMC answers a choice with an error, the next choice is tried immediately: the server has
+// not booted, so no attempt is lost.
 func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
 	var refused error
 	for _, chosen := range orderChoices(overrideChoices(c.BootMethods(), j.capabilities, j.mode), j.lastOverride, j.bootNumber) {
@@ -84,7 +84,7 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 			refused = cmp.Or(refused, err)
 		}
 		r.updateObservation(j, func(h *hostObservation) {
-			h.override, h.bmc.OverrideSet = tried, true // also an answer that is an error may have come after it was done
+			h.override, h.bmc.OverrideSet = tried, true // the BMC may have set it although it answered with an error
 			if err == nil {
 				h.bmc.NetworkBootSetAt = r.Clock.Now()
 			}
@@ -96,38 +96,37 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 	return refused
 }
 
-// overrideNote says how the override was set, for a person who waits for the boot.
+// overrideNote describes how the override was set. It is appended to the message of a boot that is awaited.
 func overrideNote(o *v1alpha1.BootOverrideStatus) string {
-	note := fmt.Sprintf(". It was told to boot from %s by way %q", o.Target, o.Method)
+	note := fmt.Sprintf(". Its boot override is %s, set with method %q", o.Target, o.Method)
 	if o.Doubt != "" {
-		note += ", which is doubtful: " + o.Doubt
+		note += ", and may not have taken effect: " + o.Doubt
 	}
 	return note
 }
 
-// clearOverride takes a boot override back: one that shows, and one that may stand although it does not show. set is true when the provider
-// set one.
-func clearOverride(ctx context.Context, c bmc.Client, way bmc.BootMethod, set, mayHide bool) error {
-	const op = "Take the boot override back"
-	now, err := c.BootOverride(ctx)
+// clearOverride clears the boot override. set is true if the provider set one. With mayHide it clears an override even if the BMC reports none.
+func clearOverride(ctx context.Context, c bmc.Client, method bmc.BootMethod, set, mayHide bool) error {
+	const op = "Clear the boot override"
+	current, err := c.BootOverride(ctx)
 	switch {
-	case err == nil && now.Target == bmc.BootNone && !mayHide, bmc.KindOf(err) == bmc.Unsupported && err != nil && !set:
+	case err == nil && current.Target == bmc.BootNone && !mayHide, bmc.KindOf(err) == bmc.Unsupported && err != nil && !set:
 		return nil
 	case err != nil && bmc.KindOf(err) != bmc.Unsupported:
 		return err
 	}
-	result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, way)
+	result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, method)
 	if err == nil && result.Doubt != "" {
 		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New(result.Doubt)}
 	}
 	return err
 }
 
-// clearBootOverride takes an override back that did its work, unless the BMC did so itself. What shows is believed, so that a BMC that
-// works is not written to while its server boots. It is not tried for ever: what a host boots is decided by the boot server as well.
+// clearBootOverride clears an override that has done its work, unless the BMC cleared it. It trusts a BMC that reports no override and set it without
+// doubt, so that it does not write to a working BMC while the server boots. A refusal is not retried: the boot server also decides what a host boots.
 func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
-	o := ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{})
-	err := clearOverride(ctx, c, bmc.BootMethod(o.Method), true, o.Doubt != "")
+	override := ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{})
+	err := clearOverride(ctx, c, bmc.BootMethod(override.Method), true, override.Doubt != "")
 	if err != nil && !answeredByBMC(err) {
 		return err
 	}
@@ -135,7 +134,7 @@ func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client)
 	return asFinal(err)
 }
 
-// noteOverrideCleared notes that an override is gone, or that the BMC will not have it so and is not asked again.
+// noteOverrideCleared records that an override is gone, or that the BMC refuses to clear it and is not asked again.
 func (h *hostObservation) noteOverrideCleared(err error) {
 	h.bmc.OverrideSet = false
 	if err == nil {
@@ -143,7 +142,7 @@ func (h *hostObservation) noteOverrideCleared(err error) {
 	}
 }
 
-// answeredByBMC is true for an error that is the BMC's answer: asking again gets the same.
+// answeredByBMC is true for an error that is the BMC's answer: a retry would get the same answer.
 func answeredByBMC(err error) bool {
 	kind := bmc.KindOf(err)
 	return kind == bmc.Failed || kind == bmc.Unsupported || kind == bmc.NotFound

@@ -14,90 +14,90 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// observations is what was learned of hosts through their BMCs since this process started, and what their statuses told it then. Nothing
-// of it needs to survive.
+// observations is what this process learned about hosts: from their BMCs, and once from their statuses. None of it has to survive a restart.
 type observations struct {
 	mu    sync.Mutex
 	hosts map[types.NamespacedName]*hostObservation
 }
 
-// hostObservation are copied to be read: what its pointers point to is replaced, never changed.
+// hostObservation is copied for reading. The values behind its pointers are replaced, never changed.
 type hostObservation struct {
-	uid types.UID // of the object that the facts are about
-	// bmc is what the lifecycle goes by, but for what follows from the fields below. Busy is true from when a job is submitted until its
-	// result stands here: the pool's word for it would leave a moment in which neither holds.
+	uid types.UID // of the BareMetalHost
+	// bmc is the BMC part of the view; bmcView adds what follows from the fields below. Busy is true from the submission of a job until its
+	// result is recorded here. The state of the pool would leave a gap between the two.
 	bmc            lifecycle.BMC
 	endpoint       *bmc.Endpoint
-	secretVersions string // the versions of the Secrets that endpoint was read from
-	failures       int    // in a row
+	secretVersions string // versions of the Secrets that endpoint was read from
+	failures       int    // consecutive jobs that failed
 	hardware       *v1alpha1.Hardware
-	bootedHardware string             // the fingerprint of the server that the machine was booted on, where its inventory is not known
-	replacement    *v1alpha1.Hardware // of another server than hardware is of, until a person confirms it; nil for none
+	bootedHardware string             // fingerprint of the server that the machine was booted on; used while hardware is nil
+	replacement    *v1alpha1.Hardware // inventory of another server than that of hardware, until a user confirms it
 
-	initializedAt    time.Time                    // when the status was read, once; zero for not yet
-	description      *v1alpha1.BMCStatus          // without the override
-	override         *v1alpha1.BootOverrideStatus // how the server was last told to boot from the network
-	endedOperation   *v1alpha1.Operation          // the last one that ended
-	runningOperation *v1alpha1.Operation          // the one in progress; nil for none
+	initializedAt    time.Time                    // when initFromStatus read the status
+	description      *v1alpha1.BMCStatus          // without BootOverride
+	override         *v1alpha1.BootOverrideStatus // last network boot override
+	endedOperation   *v1alpha1.Operation          // last operation that ended
+	runningOperation *v1alpha1.Operation          // operation in progress
 
-	reported           eventState // what people were told of the status
-	releaseReportedFor time.Time  // when the machine was deleted for which it was told that the release begins
+	reported           eventState // last recorded by events
+	releaseReportedFor time.Time  // deletion time of the machine whose release has a ReleaseStarted event
 
-	recheckFailures       int       // commands in a row of which it could not be read whether they are still wanted
-	commandsDeferredUntil time.Time // until when none is tried because of that
+	recheckFailures       int       // consecutive commands that could not be rechecked
+	commandsDeferredUntil time.Time // no command is tried before, because of recheckFailures
 }
 
 func newObservations() *observations {
 	return &observations{hosts: map[types.NamespacedName]*hostObservation{}}
 }
 
-// update calls do with the facts of a host, which it may change. do must not block.
-func (f *observations) update(key types.NamespacedName, do func(*hostObservation)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.hosts[key]
+// update calls change with the observation of a host, and creates it if it is missing. change must not block.
+func (o *observations) update(key types.NamespacedName, change func(*hostObservation)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h := o.hosts[key]
 	if h == nil {
 		h = &hostObservation{}
-		f.hosts[key] = h
+		o.hosts[key] = h
 	}
-	do(h)
+	change(h)
 }
 
-// updateExisting is with for a host that is not forgotten.
-func (f *observations) updateExisting(key types.NamespacedName, do func(*hostObservation)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if h := f.hosts[key]; h != nil {
-		do(h)
+// updateExisting is update for a host that has an observation. It does nothing for other hosts.
+func (o *observations) updateExisting(key types.NamespacedName, change func(*hostObservation)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if h := o.hosts[key]; h != nil {
+		change(h)
 	}
 }
 
-// get returns a copy of the facts of a host.
-func (f *observations) get(key types.NamespacedName) hostObservation {
+// get returns a copy of the observation of a host.
+func (o *observations) get(key types.NamespacedName) hostObservation {
 	var got hostObservation
-	f.update(key, func(h *hostObservation) { got = *h })
+	o.update(key, func(h *hostObservation) { got = *h })
 	return got
 }
 
-func (f *observations) forget(key types.NamespacedName) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.hosts, key)
+func (o *observations) forget(key types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.hosts, key)
 }
 
-// initFromStatus takes over what the status says of the BMC, once: from then on this is what the status is written from. Whether the override
-// still stands is not in the status, so it may. The inventory is taken for as old as it is, so that a restart does not read those of a whole fleet;
-// but not when the host's spec was changed since: it may be another server's. What it says of the server's identity is kept in any case, and
-// where the status was lost, what the boot says.
+// initFromStatus takes over, once, what the status and the boot show; from then on the status is written from this observation. The status does not show
+// whether the override is still set, so the observation assumes that it is.
+//
+// The age of the inventory is taken over, so that a restart does not inspect a whole fleet. It is not if the spec changed since then: the inventory may
+// be that of another server. The identity of the server is always kept. If the status was lost, the identity comes from the boot.
 func (h *hostObservation) initFromStatus(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, now time.Time) {
 	if h.uid != host.UID {
-		*h = hostObservation{uid: host.UID, bmc: lifecycle.BMC{Busy: h.bmc.Busy}} // another object of the name
+		*h = hostObservation{uid: host.UID, bmc: lifecycle.BMC{Busy: h.bmc.Busy}} // another object with the same name
 	}
 	if !h.initializedAt.IsZero() {
 		return
 	}
 	h.initializedAt = now
-	h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is written anew
+	h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is restored from it
 	if ref := host.Spec.ConsumerRef; ref != nil && boot != nil && lifecycle.IsOpen(&boot.Spec) && boot.Spec.ClaimID == ref.ClaimID && boot.Spec.Identity != nil {
 		h.bootedHardware = boot.Spec.Identity.Hardware
 	}
@@ -110,14 +110,14 @@ func (h *hostObservation) initFromStatus(host *v1alpha1.BareMetalHost, boot *v1a
 	h.bmc.OverrideSet = h.override != nil
 	at := status.InspectedAt
 	if at == nil || at.After(now) || host.Status.Hardware == nil || host.Status.ObservedGeneration != host.Generation {
-		h.description.InspectedAt = nil // it is read anew, also by the next process if this one does not come to it
+		h.description.InspectedAt = nil // so that the next process inspects the server if this process does not
 		return
 	}
 	h.bmc.Inspected, h.bmc.InspectedAt = true, at.Time
 }
 
-// setEndpoint takes the endpoint that the BMC is reached at from now on. New credentials are tried at once, and the same ones in a Secret that
-// was touched change nothing. What was learned at another address is forgotten, for it may have been another server. The inventory stays: it shows whether it was.
+// setEndpoint sets the endpoint of the BMC. New credentials are tried immediately. Equal credentials in a changed Secret change nothing. A new address
+// may be that of another server: setEndpoint then drops what was observed, except for the inventory, which shows whether it is.
 func (h *hostObservation) setEndpoint(endpoint *bmc.Endpoint, secrets string) {
 	h.secretVersions = secrets
 	if h.endpoint != nil && sameEndpoint(h.endpoint, endpoint) {
@@ -130,7 +130,7 @@ func (h *hostObservation) setEndpoint(endpoint *bmc.Endpoint, secrets string) {
 	h.endpoint = endpoint
 }
 
-// bmcView returns what the lifecycle goes by.
+// bmcView returns the BMC part of the view.
 func (h *hostObservation) bmcView(mode v1alpha1.BootMode) lifecycle.BMC {
 	view := h.bmc
 	if h.bmc.Inspected && h.description != nil {
@@ -142,7 +142,7 @@ func (h *hostObservation) bmcView(mode v1alpha1.BootMode) lifecycle.BMC {
 	return view
 }
 
-// bmcStatus tells what is known of the BMC.
+// bmcStatus returns the BMC part of the status.
 func (h *hostObservation) bmcStatus() *v1alpha1.BMCStatus {
 	if h.description == nil && h.override == nil {
 		return nil
@@ -155,7 +155,7 @@ func (h *hostObservation) bmcStatus() *v1alpha1.BMCStatus {
 	return status
 }
 
-// updateOverride changes what is known of the override, if there was one.
+// updateOverride changes a copy of the last override. It does nothing if there was none.
 func (h *hostObservation) updateOverride(change func(*v1alpha1.BootOverrideStatus)) {
 	if h.override != nil {
 		h.override = h.override.DeepCopy()
@@ -163,14 +163,14 @@ func (h *hostObservation) updateOverride(change func(*v1alpha1.BootOverrideStatu
 	}
 }
 
-// noteOverrideWorked notes that the override did its work when the server was observed on the network in the boot that it was for.
+// noteOverrideWorked records that the override worked, if the server was observed on the network in the boot that the override was set for.
 func (h *hostObservation) noteOverrideWorked(view lifecycle.View) {
 	if boot := view.CurrentBoot(); boot != nil && view.Furthest.Stage != "" && h.override != nil && h.override.Boot == boot.Number {
 		h.updateOverride(func(o *v1alpha1.BootOverrideStatus) { o.Worked = true })
 	}
 }
 
-// notePowerState notes a power state that was read.
+// notePowerState records a reading of the power state.
 func (h *hostObservation) notePowerState(state bmc.PowerState, now time.Time) {
 	power := v1alpha1.PowerState(state)
 	if h.bmc.Power != power {
@@ -182,12 +182,12 @@ func (h *hostObservation) notePowerState(state bmc.PowerState, now time.Time) {
 	}
 }
 
-// clearPendingPowerOff notes that no command to switch the server off can take effect any more.
+// clearPendingPowerOff records that no command to power off the server can take effect any more.
 func (h *hostObservation) clearPendingPowerOff() {
 	h.bmc.FirstShutDownAt, h.bmc.OffUnansweredAt = time.Time{}, time.Time{}
 }
 
-// notePowerCommand notes a power command that the BMC accepted.
+// notePowerCommand records a power command that the BMC accepted or may have received.
 func (h *hostObservation) notePowerCommand(command lifecycle.Command, now time.Time) {
 	h.bmc.LastPower, h.bmc.LastPowerAt = command, now
 	switch command {
@@ -199,14 +199,14 @@ func (h *hostObservation) notePowerCommand(command lifecycle.Command, now time.T
 	}
 }
 
-// noteShutDownRequest notes when the operating system was first asked to shut down.
+// noteShutDownRequest records when the operating system was first asked to shut down.
 func (h *hostObservation) noteShutDownRequest(now time.Time) {
 	if h.bmc.FirstShutDownAt.IsZero() {
 		h.bmc.FirstShutDownAt = now
 	}
 }
 
-// updateProblem notes how a job ended.
+// updateProblem sets or clears the problem of the BMC after a job.
 func (h *hostObservation) updateProblem(err error, now time.Time) {
 	if err == nil {
 		h.bmc.Problem, h.failures = nil, 0
@@ -217,12 +217,13 @@ func (h *hostObservation) updateProblem(err error, now time.Time) {
 	h.bmc.Problem = &problem
 }
 
-// resetCleaning notes that a cleaning begins: none before it counts for it.
+// resetCleaning records the start of a cleaning: results of earlier cleanings do not count for it.
 func (h *hostObservation) resetCleaning() {
 	h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = time.Time{}, 0, ""
 }
 
-// noteJobSubmitted notes that a job is submitted. What it does is an operation, which keeps what went wrong the last time that it was tried; a look at the power is none.
+// noteJobSubmitted records a submitted job. Every job except a read of the power state is an operation. While an operation is repeated, it shows the
+// last error.
 func (h *hostObservation) noteJobSubmitted(action lifecycle.Action, now time.Time) {
 	h.bmc.Busy = true
 	if action == lifecycle.ReadPower {
@@ -234,15 +235,15 @@ func (h *hostObservation) noteJobSubmitted(action lifecycle.Action, now time.Tim
 	}
 }
 
-// noteJobEnded notes that no job is submitted any more.
+// noteJobEnded records that no job is submitted.
 func (h *hostObservation) noteJobEnded() { h.bmc.Busy, h.runningOperation = false, nil }
 
-// lastOperation is what is being done to the server, or what was done last.
+// lastOperation returns the operation in progress, or otherwise the last operation that ended.
 func (h *hostObservation) lastOperation() *v1alpha1.Operation {
 	return cmp.Or(h.runningOperation, h.endedOperation)
 }
 
-// noteOperation notes what was done to the server.
+// noteOperation records an operation that ended.
 func (h *hostObservation) noteOperation(name string, start, end time.Time, err error) {
 	ended := truncateToSecond(end)
 	h.endedOperation = &v1alpha1.Operation{Name: name, StartedAt: truncateToSecond(start), EndedAt: &ended, Outcome: v1alpha1.OperationSucceeded}
@@ -251,13 +252,13 @@ func (h *hostObservation) noteOperation(name string, start, end time.Time, err e
 	}
 }
 
-// deferCommands puts commands off, ever longer, while the API server does not tell whether they are still wanted.
+// deferCommands defers commands while the API server cannot be asked whether they are still wanted. The delay doubles from one second to one minute.
 func (h *hostObservation) deferCommands(now time.Time) {
 	h.commandsDeferredUntil = now.Add(min(time.Second<<min(h.recheckFailures, 10), time.Minute))
 	h.recheckFailures++
 }
 
-// truncateToSecond returns a time as the API server keeps it: to the second. What is written is then what is read again, and needs no second write.
+// truncateToSecond returns a time as the API server stores it, so that the next read shows the written value and causes no second write.
 func truncateToSecond(t time.Time) metav1.Time {
 	fine := metav1.NewTime(t)
 	return fine.Rfc3339Copy()

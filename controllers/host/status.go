@@ -18,27 +18,27 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// firstStatusGrace is how soon the BMC of a host that was just registered is expected to have answered everything: until then nobody needs to be told that it
-// is asked, and a fleet is registered with one write for each host less.
+// firstStatusGrace is the time in which the BMC of a new host is expected to answer all requests. Until then the status is not written: that saves one
+// write for each host when a fleet is registered.
 const firstStatusGrace = 5 * time.Second
 
-// writeStatus tells people where the host stands, with one write if anything changed. While the BMC is asked for the first time in
-// this process's life the status stays as it is, so that a restart writes nothing.
+// writeStatus writes the status with one patch if anything changed. It leaves the status as it is during the first requests of this process to the BMC,
+// so that a restart writes nothing.
 //
-// It returns how long to wait until it is written what is not written now.
+// It returns how long to wait if a write is deferred.
 func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) (time.Duration, error) {
 	unknown := !view.BMC.Inspected || view.BMC.PowerAt.IsZero()
 	asking := view.BMCProblem() == nil && unknown && (view.BMC.Busy || step.Action == lifecycle.Inspect || step.Action == lifecycle.ReadPower)
 	key := client.ObjectKeyFromObject(host)
-	learned := r.observations.get(key)
+	observed := r.observations.get(key)
 	switch {
 	case asking && host.Status.ObservedGeneration == host.Generation:
 		return 0, nil
-	case asking && host.Status.ObservedGeneration == 0 && view.Now.Sub(learned.initializedAt) < firstStatusGrace:
-		return firstStatusGrace, nil // if it takes longer, that it does is told
+	case asking && host.Status.ObservedGeneration == 0 && view.Now.Sub(observed.initializedAt) < firstStatusGrace:
+		return firstStatusGrace, nil // a BMC that takes longer is reported
 	}
 	before := host.DeepCopy()
-	r.fillStatus(host, view, step, learned)
+	r.fillStatus(host, view, step, observed)
 	patch := client.MergeFrom(before)
 	same, err := sameStatus(before, host, patch)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 		r.throttle.Done(key)
 		return 0, nil
 	}
-	// A host that is offered no more is told of at once whatever is asked: by its status it would be claimed.
+	// A host that is no longer available is always written immediately: machines claim hosts by their status.
 	if asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition) || !isSignificantChange(before.Status, host.Status) {
 		if wait := r.throttle.Delay(key, view.Now); wait > 0 {
 			return wait, nil
@@ -63,8 +63,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 	return 0, nil
 }
 
-// sameStatus is true where nothing would be sent. What would be is looked at only where the statuses differ, as by what JSON cannot say: it was a quarter of
-// what the hosts at rest allocated.
+// sameStatus is true if the patch is empty. It computes the patch only if the statuses differ in Go, which they may do in ways that JSON does not show:
+// computing it always took a quarter of the allocations of hosts at rest.
 func sameStatus(before, host *v1alpha1.BareMetalHost, patch client.Patch) (bool, error) {
 	if equality.Semantic.DeepEqual(before.Status, host.Status) {
 		return true, nil
@@ -73,10 +73,10 @@ func sameStatus(before, host *v1alpha1.BareMetalHost, patch client.Patch) (bool,
 	return string(change) == "{}", err
 }
 
-// isSignificantChange is true for statuses that tell of something that happened, and not only of how it goes on. When the inventory was read is left out, since it tells
-// nothing of what was read; so are the addresses of a machine that reported in and does not run yet: they follow from the spec.
+// isSignificantChange is true if statuses differ in more than progress. It ignores the time of the inspection, which says nothing about the result. It
+// also ignores the addresses of a machine that has reported in and is not running yet: they follow from the spec.
 func isSignificantChange(before, after v1alpha1.BareMetalHostStatus) bool {
-	bare := func(s v1alpha1.BareMetalHostStatus) v1alpha1.BareMetalHostStatus {
+	significant := func(s v1alpha1.BareMetalHostStatus) v1alpha1.BareMetalHostStatus {
 		s.ObservedGeneration, s.Conditions = 0, controllers.WithoutMessages(s.Conditions)
 		s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.BootProgressCondition })
 		if s.Phase == v1alpha1.PhaseBooting {
@@ -84,17 +84,17 @@ func isSignificantChange(before, after v1alpha1.BareMetalHostStatus) bool {
 		}
 		s.LastOperation = controllers.BareOperation(s.LastOperation)
 		if s.BMC != nil {
-			said := *s.BMC
-			said.BootOverride, said.InspectedAt = nil, nil
-			s.BMC = &said
+			bmcStatus := *s.BMC
+			bmcStatus.BootOverride, bmcStatus.InspectedAt = nil, nil
+			s.BMC = &bmcStatus
 		}
 		return s
 	}
-	return !equality.Semantic.DeepEqual(bare(before), bare(after))
+	return !equality.Semantic.DeepEqual(significant(before), significant(after))
 }
 
-// fillStatus makes the status what is known of the host.
-func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, learned hostObservation) {
+// fillStatus sets the whole status of the host.
+func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, observed hostObservation) {
 	status := &host.Status
 	status.ObservedGeneration = host.Generation
 	if step.Phase != "" {
@@ -103,25 +103,25 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	if view.BMC.Power != "" {
 		status.Power = view.BMC.Power
 	}
-	if learned.hardware != nil {
-		status.Hardware = learned.hardware
+	if observed.hardware != nil {
+		status.Hardware = observed.hardware
 	}
 	status.Identity = undisputedIdentity(status.Identity, view)
-	status.BMC = learned.bmcStatus()
-	switch operation := learned.lastOperation(); {
+	status.BMC = observed.bmcStatus()
+	switch operation := observed.lastOperation(); {
 	case operation != nil:
 		status.LastOperation = operation
 	case status.LastOperation != nil && status.LastOperation.EndedAt == nil:
-		status.LastOperation = nil // the process that was at it ended
+		status.LastOperation = nil // the process that performed it has ended
 	}
-	if view.CurrentBoot() != nil || !view.Provisioned() { // the record of a machine that runs may be lost
+	if view.CurrentBoot() != nil || !view.Provisioned() { // a running machine keeps its addresses if its boot record is lost
 		status.Addresses = addressesOf(view)
 	}
 	setConditions(host, view, step)
 	setProgress(host, lifecycle.BootProgress(view, r.Settings, step))
 }
 
-// undisputedIdentity returns what identifies the host's server and is the host's own. A part that is another host's, or is not permitted, stays as it was.
+// undisputedIdentity returns the identity of the host's server. A part that belongs to another host, or is not permitted, keeps its earlier value.
 func undisputedIdentity(before *v1alpha1.HostIdentity, view lifecycle.View) *v1alpha1.HostIdentity {
 	if view.NotPermitted != "" {
 		return before
@@ -139,7 +139,7 @@ func undisputedIdentity(before *v1alpha1.HostIdentity, view lifecycle.View) *v1a
 	return &identity
 }
 
-// addressesOf returns the addresses that the running server was seen with.
+// addressesOf returns the address from which the running server reported in.
 func addressesOf(view lifecycle.View) clusterv1.MachineAddresses {
 	b := view.CurrentBoot()
 	if b == nil || b.ReportedAt == nil {
