@@ -152,7 +152,7 @@ func onStates() map[string]onState {
 		},
 		"BMC dead": {make: faulty(bmctest.Down), waits: []string{"Waiting for the BMC", unfence}, exit: letGo, unfenced: true},
 		"credentials missing": {
-			make: remove(func(s *stuck) client.Object { return s.Secret }), waits: []string{"is not there", unfence}, exit: letGo, unfenced: true,
+			make: remove(func(s *stuck) client.Object { return s.Secret }), waits: []string{"does not exist", unfence}, exit: letGo, unfenced: true,
 		},
 		"credentials refused": {
 			make:  func(_ *testing.T, s *stuck) { s.SetPassword("changed at the BMC alone") },

@@ -38,7 +38,7 @@ func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMC
 }
 
 // keepEarlierFacts copies earlier values for facts that timed out. It does the same for facts that identify the server, if the BMC does not report them
-// once.
+// this time.
 func keepEarlierFacts(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 	if before == nil {
 		return
