@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// TestHardwareAsRead: sizes that were computed equal those that were read back from the API server, so nothing is written for them.
+// TestHardwareAsRead: computed sizes equal the sizes read back from the API server, so they cause no write.
 func TestHardwareAsRead(t *testing.T) {
 	g := NewWithT(t)
 	computed := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Hardware: hardwareStatus(bmc.Inventory{
@@ -36,8 +36,8 @@ func TestHardwareAsRead(t *testing.T) {
 	g.Expect(same).To(BeFalse())
 }
 
-// TestWhole: no number that a BMC reports becomes a negative size.
-func TestWhole(t *testing.T) {
+// TestQuantityOf: no number that a BMC reports becomes a negative size.
+func TestQuantityOf(t *testing.T) {
 	g := NewWithT(t)
 	large := quantityOf(math.MaxInt64, mebibyte)
 	g.Expect(large.Value()).To(BeNumerically(">", int64(math.MaxInt64)-mebibyte))

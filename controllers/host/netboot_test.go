@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// TestChoose: a boot that did not come escalates step by step, and what worked is used again.
+// TestChoose: a boot that failed escalates to the next choice, and a choice that worked is used again.
 func TestChoose(t *testing.T) {
 	ways := []bmc.BootMethod{"Plain", "NoMode", "Settings"}
 	both := []string{"BootHTTP", "BootPXE"}
@@ -48,7 +48,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestFirmwareInterface: a BMC is asked for UEFI whether Secure Boot is on or not.
+// TestFirmwareInterface: the BMC gets a request for UEFI with and without Secure Boot.
 func TestFirmwareInterface(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(firmwareInterface(v1alpha1.BootModeUEFI)).To(Equal(bmc.BootUEFI))

@@ -16,8 +16,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// TestReach: a Secret that was touched is no new Secret.
-func TestReach(t *testing.T) {
+// TestSetEndpoint: a new version of a Secret with the same content is not a new endpoint.
+func TestSetEndpoint(t *testing.T) {
 	g := NewWithT(t)
 	endpoint := func(host, password string) *bmc.Endpoint {
 		return &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: host}, Username: "u", Password: password, CA: []byte("ca")}
@@ -44,8 +44,8 @@ func TestReach(t *testing.T) {
 	g.Expect(h.bmcStatus()).To(BeNil())
 }
 
-// TestOperations: an operation is the last one from when it begins. While it is tried again, what went wrong before stays readable.
-func TestOperations(t *testing.T) {
+// TestLastOperation: an operation is the last operation from its start on. While it is retried, the last error stays visible.
+func TestLastOperation(t *testing.T) {
 	g := NewWithT(t)
 	h, noon := &hostObservation{}, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	h.noteJobSubmitted(lifecycle.ReadPower, noon)
@@ -65,8 +65,8 @@ func TestOperations(t *testing.T) {
 	g.Expect(h.lastOperation().Name).To(Equal("PowerOn"))
 }
 
-// TestSeed: the status is taken over once, and from then on written from what is known.
-func TestSeed(t *testing.T) {
+// TestInitFromStatus: the status is read once, and then written from the observation.
+func TestInitFromStatus(t *testing.T) {
 	g := NewWithT(t)
 	h := &hostObservation{}
 	status := &v1alpha1.BMCStatus{Protocol: "p", Capabilities: []string{"BootPXE"}, BootOverride: &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE"}}
@@ -86,8 +86,8 @@ func TestSeed(t *testing.T) {
 	g.Expect(status.BootOverride.Worked).To(BeFalse(), "it is the cache's")
 }
 
-// TestLacking: legacy firmware knows no HTTP boot.
-func TestLacking(t *testing.T) {
+// TestMissingForNetworkBoot: legacy firmware has no HTTP boot.
+func TestMissingForNetworkBoot(t *testing.T) {
 	g := NewWithT(t)
 	can := []string{"PowerOn", "ForceOff", "BootHTTP"}
 	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeUEFI)).To(BeEmpty())
@@ -96,10 +96,10 @@ func TestLacking(t *testing.T) {
 	g.Expect(missingForNetworkBoot(append(can, "BootPXE"), v1alpha1.BootModeLegacy)).To(BeEmpty())
 }
 
-// verbose is what a BMC may say: more than anybody wants to read, and no text.
+// verbose is an example of a BMC's text: too long, and not valid UTF-8.
 var verbose = strings.Repeat("\xff\u00e4", 2000)
 
-// TestClip: whatever a BMC says, the API server takes the status.
+// TestClip: the API server accepts the status, whatever a BMC reports.
 func TestClip(t *testing.T) {
 	g := NewWithT(t)
 	h := hardwareStatus(bmc.Inventory{
@@ -127,9 +127,9 @@ func TestClip(t *testing.T) {
 	g.Expect(host.Status.Conditions).To(HaveEach(Satisfy(func(c metav1.Condition) bool { return len(c.Message) <= 1024 })))
 }
 
-// TestCommandUnheard: a command counts, whose answer was lost or an error, for as much as it may have done: a server that was to be switched on is no
-// server that is off, and one that was to be switched off is owed its power until it was seen off, or long enough on.
-func TestCommandUnheard(t *testing.T) {
+// TestUnansweredCommand: a command without an answer, or with an error, counts for what it may have caused. A server that was to be powered on does not
+// count as off. A server that was to be powered off gets its power-on until it was observed off, or was on for long enough.
+func TestUnansweredCommand(t *testing.T) {
 	lost, refused := failed(bmc.Unreachable, "no answer"), failed(bmc.Failed, "no")
 	for name, test := range map[string]struct {
 		command lifecycle.Command
@@ -148,9 +148,9 @@ func TestCommandUnheard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			r, j := bench(t)
+			r, j := newTestReconciler(t)
 			renewed := *j.endpoint
-			renewed.Password = "new" // it was rotated meanwhile: the server is the same
+			renewed.Password = "new" // rotated in the meantime: the server is the same
 			r.observations.update(j.key, func(h *hostObservation) { h.setEndpoint(&renewed, "2") })
 			g.Expect(errors.Is(r.recordCommand(j, test.command, test.err), test.err)).To(BeTrue())
 			learned := r.observations.get(j.key).bmc
@@ -166,8 +166,8 @@ func withStatus(status *v1alpha1.BMCStatus) *v1alpha1.BareMetalHost {
 	return &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{BMC: status}}
 }
 
-// TestSeedInventory: an inventory that was read before the process started is not read again, unless it may be another server's.
-func TestSeedInventory(t *testing.T) {
+// TestInitInventoryFromStatus: an inventory from before the start of the process is not read again, unless it may be that of another server.
+func TestInitInventoryFromStatus(t *testing.T) {
 	now := time.Now()
 	read := metav1.NewTime(now.Add(-time.Hour).Truncate(time.Second))
 	known := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {

@@ -16,8 +16,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// TestOfferedNoMore: when many boot, a host whose BMC is asked anew waits to be told of; but not while it is offered, for it would be claimed.
-func TestOfferedNoMore(t *testing.T) {
+// TestUnavailableIsWrittenImmediately: while many hosts boot, a status write during requests to the BMC may wait. It does not wait if the host is
+// available and no longer should be: a machine could claim it.
+func TestUnavailableIsWrittenImmediately(t *testing.T) {
 	for name, test := range map[string]struct {
 		available metav1.ConditionStatus
 		waits     time.Duration

@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// inventoryOf returns an inventory with some facts, and with those for which time ran out.
+// inventoryOf returns an inventory with some known facts and some that timed out.
 func inventoryOf(i bmc.Inventory, known []bmc.FactName, late ...bmc.FactName) bmc.Inventory {
 	for _, name := range known {
 		i.SetFact(bmc.Fact{Name: name, State: bmc.FactKnown, Source: "/new"})
@@ -23,7 +23,7 @@ func inventoryOf(i bmc.Inventory, known []bmc.FactName, late ...bmc.FactName) bm
 	return i
 }
 
-// TestPartialInventory: what time ran out for is kept as it was known before, and is read again before the day is over.
+// TestPartialInventory: facts that timed out keep their earlier values, and are read again within the day.
 func TestPartialInventory(t *testing.T) {
 	g := NewWithT(t)
 	before, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(9000, 0))
@@ -57,8 +57,8 @@ func TestPartialInventory(t *testing.T) {
 	g.Expect(h.description.InspectedAt).To(BeNil(), "a restart reads it again")
 }
 
-// TestPowerReserve: an inspection ends before its job does, so that there is time to read the power.
-func TestPowerReserve(t *testing.T) {
+// TestPowerReadReserve: an inspection ends before its job does, so that time remains to read the power state.
+func TestPowerReadReserve(t *testing.T) {
 	g := NewWithT(t)
 	job, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
