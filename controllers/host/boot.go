@@ -27,10 +27,10 @@ func newBoot(host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootSpec) *v1a
 	return boot
 }
 
-// setOwner makes a host the owner of its boot and adds the finalizer. It reports whether it changed the boot.
+// setOwner makes a host the owner of its boot, and adds the finalizer. It reports whether it changed the boot.
 //
-// An existing reference counts only with the host's UID: backup tools remove references, and a restored host has another UID. The reference does not
-// block the deletion of the host, because the boot outlives the host.
+// It restores a missing reference, because backup tools remove references, and replaces one with another UID, because a restored host has a new UID. The
+// reference does not block the deletion of the host: the boot outlives the host.
 func setOwner(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 	owner := metav1.OwnerReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: host.Name, UID: host.UID, BlockOwnerDeletion: new(false),

@@ -1,5 +1,8 @@
 // Package host reconciles BareMetalHosts. A reconcile gathers a view of the host, calls lifecycle.Next to decide, performs the step, and
 // writes the status. It makes no decisions of its own, and never waits for a BMC: BMC work runs as jobs of a pool, whose results enqueue the host.
+//
+// view.go gathers the view, actions.go performs steps, job.go runs the commands to a BMC, status.go and conditions.go write the status, and
+// events.go records events.
 package host
 
 import (
@@ -83,7 +86,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	r.line = newLine(r.Settings.BootConcurrency, r.enqueue)
 	r.throttle = controllers.NewThrottle()
 	r.genericEvents = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
-	results := source.TypedChannel(r.genericEvents, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
+	enqueued := source.TypedChannel(r.genericEvents, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
 			q.Add(reconcile.Request{NamespacedName: e.Object})
 		},
@@ -101,7 +104,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 				predicates.ClusterCreateNotPaused(mgr.GetScheme(), ctrl.LoggerFrom(ctx)),
 				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deleteEvents))).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfSecret)).
-		WatchesRawSource(results).
+		WatchesRawSource(enqueued).
 		WithOptions(options).
 		Complete(r)
 }
@@ -142,7 +145,7 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	if err := r.ensureOwner(ctx, host, boot, step); err != nil {
 		return controllers.Result(err)
 	}
-	r.observations.update(key, func(h *hostObservation) { h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(view.BMC.PowerAt) })
+	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
 	r.recordReleaseStarted(host, view, step)
 	wait, err := r.perform(ctx, host, boot, view, step)

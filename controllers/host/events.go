@@ -169,7 +169,7 @@ var transitionEvents = []transitionEvent{
 	},
 }
 
-// eventState is the part of a host's status for which events were recorded last.
+// eventState is the part of a host's status that events report.
 type eventState struct {
 	uid        types.UID
 	registered bool
@@ -213,8 +213,8 @@ func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, no
 	}
 	switch {
 	case is.bmc == metav1.ConditionFalse && (was.bmc != is.bmc || was.bmcReason != is.bmcReason):
-		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCNotReady, "Ask", "%s: %s", is.bmcReason, conditions.GetMessage(host, v1alpha1.BMCReadyCondition))
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCNotReady, "Contact", "%s: %s", is.bmcReason, conditions.GetMessage(host, v1alpha1.BMCReadyCondition))
 	case is.bmc == metav1.ConditionTrue && was.bmc == metav1.ConditionFalse:
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Ask", "The BMC answers again without errors")
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Contact", "The BMC answers again without errors")
 	}
 }

@@ -81,12 +81,12 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if view.RetryNow {
-		who := host.Annotations[v1alpha1.RetryBMCAnnotation]
+		requester := host.Annotations[v1alpha1.RetryBMCAnnotation]
 		if err := r.removeRetryAnnotation(ctx, host); err != nil {
 			return 0, err
 		}
-		log.Info("Accepted the request to retry the BMC", "annotation", v1alpha1.RetryBMCAnnotation, "value", who)
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Ask", "Accepted the request of the annotation %s to retry the BMC: %s", v1alpha1.RetryBMCAnnotation, who)
+		log.Info("Accepted the request to retry the BMC", "annotation", v1alpha1.RetryBMCAnnotation, "value", requester)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Contact", "Accepted the request of the annotation %s to retry the BMC: %s", v1alpha1.RetryBMCAnnotation, requester)
 	}
 	timeout := time.Duration(0) // the pool's default
 	if action == lifecycle.Inspect {

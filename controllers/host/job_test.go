@@ -107,8 +107,8 @@ func (emptyCache) Get(context.Context, client.ObjectKey, client.Object, ...clien
 	return nil
 }
 
-// TestClearOverride: an override is cleared unless there is none, and the result is recorded.
-func TestClearOverride(t *testing.T) {
+// TestClearOverrideIfNeeded: an override is cleared unless there is none, and the result is recorded.
+func TestClearOverrideIfNeeded(t *testing.T) {
 	pxe, none := bmc.BootOverride{Target: bmc.BootPXE}, bmc.BootOverride{Target: bmc.BootNone}
 	set := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Lasts: true, Worked: true}
 	doubtful := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Doubt: "it does not show"}

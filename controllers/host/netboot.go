@@ -98,15 +98,16 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 
 // overrideNote describes how the override was set. It is appended to the message of a boot that is awaited.
 func overrideNote(o *v1alpha1.BootOverrideStatus) string {
-	note := fmt.Sprintf(". Its boot override is %s, set with method %q", o.Target, o.Method)
+	note := fmt.Sprintf(". The boot override is %s, set with method %q", o.Target, o.Method)
 	if o.Doubt != "" {
 		note += ", and may not have taken effect: " + o.Doubt
 	}
 	return note
 }
 
-// clearOverride clears the boot override. set is true if the provider set one. With mayHide it clears an override even if the BMC reports none.
-func clearOverride(ctx context.Context, c bmc.Client, method bmc.BootMethod, set, mayHide bool) error {
+// clearOverrideIfNeeded reads the boot override and clears it. It does nothing if the BMC reports no override, unless mayHide is true: the override may
+// be set without being reported. set is true if the provider set an override.
+func clearOverrideIfNeeded(ctx context.Context, c bmc.Client, method bmc.BootMethod, set, mayHide bool) error {
 	const op = "Clear the boot override"
 	current, err := c.BootOverride(ctx)
 	switch {
@@ -126,7 +127,7 @@ func clearOverride(ctx context.Context, c bmc.Client, method bmc.BootMethod, set
 // doubt, so that it does not write to a working BMC while the server boots. A refusal is not retried: the boot server also decides what a host boots.
 func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
 	override := ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{})
-	err := clearOverride(ctx, c, bmc.BootMethod(override.Method), true, override.Doubt != "")
+	err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(override.Method), true, override.Doubt != "")
 	if err != nil && !answeredByBMC(err) {
 		return err
 	}

@@ -182,6 +182,11 @@ func (h *hostObservation) notePowerState(state bmc.PowerState, now time.Time) {
 	}
 }
 
+// notePowerReadingUsed records that a decision used the power state that was read at a time.
+func (h *hostObservation) notePowerReadingUsed(at time.Time) {
+	h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(at)
+}
+
 // clearPendingPowerOff records that no command to power off the server can take effect any more.
 func (h *hostObservation) clearPendingPowerOff() {
 	h.bmc.FirstShutDownAt, h.bmc.OffUnansweredAt = time.Time{}, time.Time{}
