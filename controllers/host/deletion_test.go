@@ -75,8 +75,8 @@ type deletionState struct {
 }
 
 const (
-	unfence = v1alpha1.ReleaseUnfencedAnnotation + `="who and why"`
-	handoff = v1alpha1.DetachedAnnotation + `="who and why"`
+	forceRelease = v1alpha1.ReleaseUnfencedAnnotation + `="who and why"`
+	detach       = v1alpha1.DetachedAnnotation + `="who and why"`
 )
 
 func changeHost(change func(*v1alpha1.BareMetalHost)) func(*testing.T, *deletionCase) {
@@ -130,17 +130,17 @@ func deletionStates() map[string]deletionState {
 		"cluster paused": {make: pause(true), waits: []string{"paused", clusterv1.PausedAnnotation, "spec.paused"}, exit: pause(false)},
 		"maintenance": {
 			make:  changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }),
-			waits: []string{"new fan", "spec.maintenance", unfence}, exit: changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }),
+			waits: []string{"new fan", "spec.maintenance", forceRelease}, exit: changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }),
 		},
 		"maintenance, let go": {
 			make:  changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }),
-			waits: []string{"new fan", "spec.maintenance", unfence}, exit: letGo, unfenced: true,
+			waits: []string{"new fan", "spec.maintenance", forceRelease}, exit: letGo, unfenced: true,
 		},
 		"detached": {
 			make:  changeHost(annotate(v1alpha1.DetachedAnnotation)),
 			waits: []string{"anna: the rack burns", v1alpha1.DetachedAnnotation}, exit: changeHost(unannotate(v1alpha1.DetachedAnnotation)),
 		},
-		"cluster gone": {make: remove(func(s *deletionCase) client.Object { return s.claim.Cluster }), waits: []string{"Cluster", "is not there", unfence}, exit: letGo, unfenced: true},
+		"cluster gone": {make: remove(func(s *deletionCase) client.Object { return s.claim.Cluster }), waits: []string{"Cluster", "is not there", forceRelease}, exit: letGo, unfenced: true},
 		"another claim's machine": {
 			noProviderID: true, make: func(t *testing.T, s *deletionCase) {
 				t.Helper()
@@ -148,24 +148,24 @@ func deletionStates() map[string]deletionState {
 					m.Spec.ProviderID = inventory.ProviderID(m.Namespace, "another", m.Name)
 				})
 			},
-			waits: []string{"of another claim", unfence}, exit: letGo, unfenced: true,
+			waits: []string{"of another claim", forceRelease}, exit: letGo, unfenced: true,
 		},
-		"BMC dead": {make: faulty(bmctest.Down), waits: []string{"Waiting for the BMC", unfence}, exit: letGo, unfenced: true},
+		"BMC dead": {make: faulty(bmctest.Down), waits: []string{"Waiting for the BMC", forceRelease}, exit: letGo, unfenced: true},
 		"credentials missing": {
-			make: remove(func(s *deletionCase) client.Object { return s.Secret }), waits: []string{"does not exist", unfence}, exit: letGo, unfenced: true,
+			make: remove(func(s *deletionCase) client.Object { return s.Secret }), waits: []string{"does not exist", forceRelease}, exit: letGo, unfenced: true,
 		},
 		"credentials refused": {
 			make:  func(_ *testing.T, s *deletionCase) { s.SetPassword("changed at the BMC alone") },
-			waits: []string{"Correct username and password", unfence}, exit: letGo, unfenced: true,
+			waits: []string{"Correct username and password", forceRelease}, exit: letGo, unfenced: true,
 		},
-		"BMC does nothing": {make: faulty(bmctest.PowerIgnored), waits: []string{"being powered off", unfence}, exit: letGo, unfenced: true},
+		"BMC does nothing": {make: faulty(bmctest.PowerIgnored), waits: []string{"being powered off", forceRelease}, exit: letGo, unfenced: true},
 		"Machine gone, BMC dead": {
 			make: func(t *testing.T, s *deletionCase) {
 				t.Helper()
 				faulty(bmctest.Down)(t, s)
 				remove(func(s *deletionCase) client.Object { return s.claim.Machine })(t, s)
 			},
-			waits: []string{"Waiting for the BMC", unfence}, exit: letGo, unfenced: true,
+			waits: []string{"Waiting for the BMC", forceRelease}, exit: letGo, unfenced: true,
 		},
 		"cleaning fails": {make: func(t *testing.T, s *deletionCase) {
 			t.Helper()
@@ -243,17 +243,17 @@ func TestMachineDeletionHasAnExit(t *testing.T) {
 			m := s.claim.BareMetalMachine
 			g.Expect(env.Client.Delete(t.Context(), m)).To(Succeed())
 			if state.waits != nil {
-				told := []gomegatypes.GomegaMatcher{}
+				messages := []gomegatypes.GomegaMatcher{}
 				for _, word := range state.waits {
-					told = append(told, ContainSubstring(word))
+					messages = append(messages, ContainSubstring(word))
 				}
 				wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 					g.Expect(conditions.IsFalse(h, v1alpha1.ReadyCondition)).To(BeTrue())
-					g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(told...))
+					g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(messages...))
 				})
 				controllerstest.Wait(t, env, m, func(g Gomega, m *v1alpha1.BareMetalMachine) {
-					g.Expect(conditions.GetMessage(m, v1alpha1.DeletingCondition)).To(And(told...))
-					g.Expect(conditions.GetMessage(m, v1alpha1.ReadyCondition)).To(And(told...))
+					g.Expect(conditions.GetMessage(m, v1alpha1.DeletingCondition)).To(And(messages...))
+					g.Expect(conditions.GetMessage(m, v1alpha1.ReadyCondition)).To(And(messages...))
 				})
 				g.Expect(s.Host.Spec.ConsumerRef).NotTo(BeNil())
 				state.exit(t, s)
@@ -286,7 +286,7 @@ func TestHostDeletionHasAnExit(t *testing.T) {
 				g.Expect(env.Client.Delete(t.Context(), s.Host)).To(Succeed())
 				wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 					g.Expect(conditions.GetReason(h, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonDeleting))
-					g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring(`BareMetalMachine "m"`), ContainSubstring(handoff)))
+					g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring(`BareMetalMachine "m"`), ContainSubstring(detach)))
 				})
 				changeHost(annotate(v1alpha1.DetachedAnnotation))(t, s)
 			} else {
@@ -317,7 +317,7 @@ func TestPausedFreeHostSaysSo(t *testing.T) {
 	controllerstest.Modify(t, env, server.Host, annotate(clusterv1.PausedAnnotation))
 	g.Expect(env.Client.Delete(t.Context(), server.Host)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring(clusterv1.PausedAnnotation), ContainSubstring(handoff)))
+		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring(clusterv1.PausedAnnotation), ContainSubstring(detach)))
 	})
 	controllerstest.Modify(t, env, server.Host, unannotate(clusterv1.PausedAnnotation))
 	env.Gone(t, server.Host)
@@ -334,16 +334,16 @@ func TestReleaseUnfencedAfter(t *testing.T) {
 	})(t, s)
 	g.Expect(env.Client.Delete(t.Context(), s.claim.BareMetalMachine)).To(Succeed())
 	wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring("Waiting for the BMC"), ContainSubstring(unfence)))
+		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring("Waiting for the BMC"), ContainSubstring(forceRelease)))
 	})
 	clock.forward(5 * time.Minute)
-	changeHost(func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"looked": "at"} })(t, s)
+	changeHost(func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"reconcile": "1"} })(t, s)
 	g.Consistently(func() *v1alpha1.ConsumerReference {
 		g.Expect(env.Client.Get(t.Context(), keyOf(s.Host), s.Host)).To(Succeed())
 		return s.Host.Spec.ConsumerRef
 	}, time.Second).ShouldNot(BeNil())
 	clock.forward(5 * time.Minute)
-	changeHost(func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"looked": "again"} })(t, s)
+	changeHost(func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"reconcile": "2"} })(t, s)
 	env.Gone(t, s.claim.BareMetalMachine)
 	wait(t, s.Server, phase(v1alpha1.PhaseQuarantined))
 	g.Expect(s.Host.Spec.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonReleasedUnfenced),

@@ -81,7 +81,7 @@ func TestServerReplaced(t *testing.T) {
 	before := other.Requests()
 	stop = start(t)
 	defer func() { stop() }()
-	g.Eventually(other.Requests).Should(BeNumerically(">", before), "the next process reads the inventory anew")
+	g.Eventually(other.Requests).Should(BeNumerically(">", before), "the next process reads the inventory again")
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "moved" })
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))

@@ -39,7 +39,8 @@ func (r *Reconciler) recordReleaseStarted(host *v1alpha1.BareMetalHost, view lif
 		h.releaseReportedFor = view.Consumer.DeletingSince
 	})
 	if !recorded {
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release", "Started to release the host from BareMetalMachine %s", view.Spec.ConsumerRef.Name)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release",
+			"Started to release the host from BareMetalMachine %s", view.Spec.ConsumerRef.Name)
 	}
 }
 
@@ -84,16 +85,16 @@ func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycl
 // recordPowerHoldEvent records the progress of a power hold.
 func (r *Reconciler) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	var reason string
-	switch held := step.Held; {
-	case view.Spec.PowerHoldSince == nil && held.Since != nil:
+	switch hold := step.Held; {
+	case view.Spec.PowerHoldSince == nil && hold.Since != nil:
 		reason = controllers.EventPowerHoldStarted
-	case view.Spec.PowerHoldOffAt == nil && held.OffAt != nil:
+	case view.Spec.PowerHoldOffAt == nil && hold.OffAt != nil:
 		reason = controllers.EventPowerHoldOff
-	case view.Spec.PowerHoldOffAt != nil && held.OffAt == nil && len(view.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
+	case view.Spec.PowerHoldOffAt != nil && hold.OffAt == nil && len(view.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
 		reason = controllers.EventPowerHoldBroken
-	case view.Spec.PowerHoldOffAt != nil && held.OffAt == nil:
+	case view.Spec.PowerHoldOffAt != nil && hold.OffAt == nil:
 		reason = controllers.EventPowerHoldEnded
-	case held.Since == nil:
+	case hold.Since == nil:
 		reason = controllers.EventPowerRestored
 	default:
 		return
@@ -200,7 +201,8 @@ func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, no
 		metrics.Registered(now.Sub(host.CreationTimestamp.Time))
 		hw := host.Status.Hardware
 		what := strings.TrimSpace(hw.Manufacturer + " " + hw.Model)
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRegistered, "Register", "Read the inventory: %s, power %s", cmp.Or(what, "unknown model"), host.Status.Power)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRegistered, "Register",
+			"Read the inventory: %s, power %s", cmp.Or(what, "unknown model"), host.Status.Power)
 	}
 	for _, p := range transitionEvents {
 		switch {
@@ -213,7 +215,8 @@ func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, no
 	}
 	switch {
 	case is.bmc == metav1.ConditionFalse && (was.bmc != is.bmc || was.bmcReason != is.bmcReason):
-		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCNotReady, "Contact", "%s: %s", is.bmcReason, conditions.GetMessage(host, v1alpha1.BMCReadyCondition))
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCNotReady, "Contact",
+			"%s: %s", is.bmcReason, conditions.GetMessage(host, v1alpha1.BMCReadyCondition))
 	case is.bmc == metav1.ConditionTrue && was.bmc == metav1.ConditionFalse:
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Contact", "The BMC answers again without errors")
 	}

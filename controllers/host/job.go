@@ -63,7 +63,8 @@ const inspectTimeout = 5 * time.Minute
 func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
 	// The job outlives this reconcile, so it must not refer to the host object.
 	j := job{
-		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Spec.BootMode), decidedAt: view.Now, powerNew: view.BMC.PowerNew,
+		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Spec.BootMode),
+		decidedAt: view.Now, powerNew: view.BMC.PowerNew,
 	}
 	observed := r.observations.get(j.key)
 	if wait := observed.commandsDeferredUntil.Sub(r.Clock.Now()); action.Commands() && wait > 0 {
@@ -86,7 +87,8 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 			return 0, err
 		}
 		log.Info("Accepted the request to retry the BMC", "annotation", v1alpha1.RetryBMCAnnotation, "value", requester)
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Contact", "Accepted the request of the annotation %s to retry the BMC: %s", v1alpha1.RetryBMCAnnotation, requester)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Contact",
+			"Accepted the request of the annotation %s to retry the BMC: %s", v1alpha1.RetryBMCAnnotation, requester)
 	}
 	timeout := time.Duration(0) // the pool's default
 	if action == lifecycle.Inspect {

@@ -58,7 +58,10 @@ func failed(kind bmc.Kind, what string) error {
 // newTestReconciler returns a reconciler that has observed one host and has no API server, and a job for that host.
 func newTestReconciler(t *testing.T) (*Reconciler, job) {
 	t.Helper()
-	r := &Reconciler{Client: emptyCache{}, Clock: clock.RealClock{}, observations: newObservations(), genericEvents: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{})}
+	r := &Reconciler{
+		Client: emptyCache{}, Clock: clock.RealClock{}, observations: newObservations(),
+		genericEvents: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{}),
+	}
 	endpoint := &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: "a"}, Username: "u", Password: "p"}
 	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, bootNumber: 1, capabilities: []string{"BootHTTP", "BootPXE"}}
 	r.observations.update(j.key, func(h *hostObservation) { h.setEndpoint(endpoint, "1") })

@@ -124,7 +124,10 @@ func (h *hostObservation) setEndpoint(endpoint *bmc.Endpoint, secrets string) {
 		return
 	}
 	if h.endpoint != nil && h.endpoint.URL.String() != endpoint.URL.String() {
-		*h = hostObservation{uid: h.uid, secretVersions: secrets, initializedAt: h.initializedAt, hardware: h.hardware, bootedHardware: h.bootedHardware, bmc: lifecycle.BMC{Busy: h.bmc.Busy}}
+		*h = hostObservation{
+			uid: h.uid, secretVersions: secrets, initializedAt: h.initializedAt, hardware: h.hardware, bootedHardware: h.bootedHardware,
+			bmc: lifecycle.BMC{Busy: h.bmc.Busy},
+		}
 	}
 	h.bmc.Problem, h.failures = nil, 0
 	h.endpoint = endpoint

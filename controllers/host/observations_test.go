@@ -50,7 +50,7 @@ func TestLastOperation(t *testing.T) {
 	h, noon := &hostObservation{}, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	h.noteJobSubmitted(lifecycle.ReadPower, noon)
 	g.Expect(h.bmc.Busy).To(BeTrue())
-	g.Expect(h.lastOperation()).To(BeNil(), "a look at the power is none")
+	g.Expect(h.lastOperation()).To(BeNil(), "a read of the power state is not an operation")
 	h.noteJobSubmitted(lifecycle.PowerOn, noon)
 	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: truncateToSecond(noon)}))
 	h.noteJobEnded()
@@ -194,9 +194,9 @@ func TestInitInventoryFromStatus(t *testing.T) {
 			h.initFromStatus(host, nil, now)
 			g.Expect(h.bmc.Inspected).To(Equal(!c.want.IsZero()))
 			g.Expect(h.bmc.InspectedAt).To(BeTemporally("==", c.want))
-			g.Expect(h.hardware).To(Equal(host.Status.Hardware), "which server it was is known also where it is read anew")
+			g.Expect(h.hardware).To(Equal(host.Status.Hardware), "the identity of the server is kept even if the inventory is read again")
 			if h.description != nil {
-				g.Expect(h.description.InspectedAt != nil).To(Equal(h.bmc.Inspected), "the next process reads it anew too if this one does not come to it")
+				g.Expect(h.description.InspectedAt != nil).To(Equal(h.bmc.Inspected), "the next process reads it again if this process does not")
 			}
 		})
 	}

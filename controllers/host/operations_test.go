@@ -69,7 +69,7 @@ func TestMaintenanceInMidBoot(t *testing.T) {
 			g.Expect(server.Host.Annotations).To(HaveKey(v1alpha1.BlockMoveAnnotation))
 			commands := server.CommandNames()
 			clock.forward(controllerstest.Settings().BootTimeout)
-			controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"looked": "at"} })
+			controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"reconcile": "1"} })
 			wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 				g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation))
 			})
@@ -408,7 +408,7 @@ func TestBMCAddressChanges(t *testing.T) {
 			phase(v1alpha1.PhaseProvisioned)(g, h)
 			g.Expect(conditions.IsTrue(h, v1alpha1.ReadyCondition)).To(BeTrue())
 		})
-		g.Expect(server.Requests()).To(BeNumerically(">", asked+5), "it is inspected anew")
+		g.Expect(server.Requests()).To(BeNumerically(">", asked+5), "the server is inspected again")
 		g.Expect(server.CommandNames()).To(BeEmpty())
 	})
 	t.Run("in mid-boot", func(t *testing.T) {

@@ -199,8 +199,8 @@ func insertMedia(t *testing.T, server *controllerstest.Server) {
 	g := NewWithT(t)
 	address, err := url.Parse(server.Host.Spec.BMC.Address)
 	g.Expect(err).NotTo(HaveOccurred())
-	person, err := (&redfish.Driver{Permit: bmctest.Loopback}).Open(t.Context(),
+	user, err := (&redfish.Driver{Permit: bmctest.Loopback}).Open(t.Context(),
 		bmc.Endpoint{URL: address, Username: controllerstest.Username, Password: controllerstest.Password})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(person.(bmc.VirtualMedia).InsertMedia(t.Context(), "http://192.0.2.1/image.iso")).To(Succeed())
+	g.Expect(user.(bmc.VirtualMedia).InsertMedia(t.Context(), "http://192.0.2.1/image.iso")).To(Succeed())
 }
