@@ -96,6 +96,18 @@ func (r *Reconciler) noteDroppedRequest(host *v1alpha1.BareMetalHost, view lifec
 	})
 }
 
+// acceptRetry removes the retry annotation, and records who requested the retry.
+func (r *Reconciler) acceptRetry(ctx context.Context, host *v1alpha1.BareMetalHost) error {
+	requester := host.Annotations[v1alpha1.RetryBMCAnnotation]
+	if err := r.removeRetryAnnotation(ctx, host); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Accepted the request to retry the BMC", "annotation", v1alpha1.RetryBMCAnnotation, "value", requester)
+	r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Contact",
+		"Accepted the request of the annotation %s to retry the BMC: %s", v1alpha1.RetryBMCAnnotation, requester)
+	return nil
+}
+
 // removeRetryAnnotation removes the annotation that requests a retry of the BMC. It fails if the host has changed: one annotation is one login, and
 // several logins could lock the account.
 func (r *Reconciler) removeRetryAnnotation(ctx context.Context, host *v1alpha1.BareMetalHost) error {

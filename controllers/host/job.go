@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -82,13 +80,9 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if view.RetryNow {
-		requester := host.Annotations[v1alpha1.RetryBMCAnnotation]
-		if err := r.removeRetryAnnotation(ctx, host); err != nil {
+		if err := r.acceptRetry(ctx, host); err != nil {
 			return 0, err
 		}
-		log.Info("Accepted the request to retry the BMC", "annotation", v1alpha1.RetryBMCAnnotation, "value", requester)
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Contact",
-			"Accepted the request of the annotation %s to retry the BMC: %s", v1alpha1.RetryBMCAnnotation, requester)
 	}
 	timeout := time.Duration(0) // the pool's default
 	if action == lifecycle.Inspect {
