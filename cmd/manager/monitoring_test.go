@@ -445,8 +445,8 @@ func checkLogs(t *testing.T, l *life) {
 		}
 	}
 	for _, once := range []string{
-		"Claimed a host", "Commanding the BMC SetNetworkBoot", "Commanding the BMC PowerOn", "Commanding the BMC ShutDown", "Commanding the BMC CleanUp",
-		"Recording how the cleaning goes", "Released the host",
+		"Claimed a host", "Started a BMC command SetNetworkBoot", "Started a BMC command PowerOn", "Started a BMC command ShutDown", "Started a BMC command CleanUp",
+		"Recorded the cleaning", "Released the host",
 	} {
 		g.Expect(seen).To(HaveKeyWithValue(once, 1), "%v", seen)
 	}

@@ -19,54 +19,54 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// asksOf tells what people asked for by annotations, with what they wrote into them.
-func asksOf(host *v1alpha1.BareMetalHost, annotations ...string) string {
-	asks := make([]string, 0, len(annotations))
+// formatRequests formats annotations with their values, for logs and messages.
+func formatRequests(host *v1alpha1.BareMetalHost, annotations ...string) string {
+	requests := make([]string, 0, len(annotations))
 	for _, annotation := range annotations {
-		asks = append(asks, fmt.Sprintf("%s=%q", annotation, host.Annotations[annotation]))
+		requests = append(requests, fmt.Sprintf("%s=%q", annotation, host.Annotations[annotation]))
 	}
-	return strings.Join(asks, ", ")
+	return strings.Join(requests, ", ")
 }
 
-// dropRequests removes annotations that want what is so already, or cannot be done. Where the server runs a machine it is on, as somebody wanted it;
-// elsewhere it is told that nothing was done.
+// dropRequests removes annotations whose request is fulfilled already or cannot be fulfilled. In the state PowerHold it records no warning: the request
+// is fulfilled, because the server runs a machine and is on. In other states an event reports that nothing was done.
 func (r *Reconciler) dropRequests(
 	ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
 ) error {
 	if slices.Contains(step.Drop, v1alpha1.ReleaseUnfencedAnnotation) {
 		if deleted, err := r.machineDeleted(ctx, host); deleted || err != nil {
-			return err // its news brings the host back
+			return err // the event of the machine enqueues the host
 		}
 	}
-	asked := asksOf(host, step.Drop...)
-	ctrl.LoggerFrom(ctx).Info("What annotations want is not done", "annotations", asked, "state", step.State)
+	requests := formatRequests(host, step.Drop...)
 	if err := write(func(*v1alpha1.BareMetalHost) {}); err != nil {
 		return err
 	}
+	ctrl.LoggerFrom(ctx).Info("Removed annotations without acting on them", "annotations", requests, "state", step.State)
 	if step.State != lifecycle.StatePowerHold {
-		r.tell(host, corev1.EventTypeWarning, controllers.EventPowerRequestDropped, "Power", "What the annotations %s want is not done: the host is %s",
-			strings.Join(step.Drop, ", "), phaseOf(host, step))
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventPowerRequestDropped, "Power", "Removed the annotations %s without acting on them: the host is %s",
+			strings.Join(step.Drop, ", "), phaseAfter(host, step))
 	}
 	if step.State != lifecycle.StatePowerHold || slices.Contains(step.Drop, v1alpha1.ReleaseUnfencedAnnotation) {
-		r.notDone(host, view, step, string(step.Action), asked)
+		r.noteDroppedRequest(host, view, step, string(step.Action), requests)
 	}
 	return nil
 }
 
-// phaseOf is the phase that users see of a host after a step.
-func phaseOf(host *v1alpha1.BareMetalHost, step lifecycle.Step) v1alpha1.HostPhase {
+// phaseAfter returns the phase of a host after a step.
+func phaseAfter(host *v1alpha1.BareMetalHost, step lifecycle.Step) v1alpha1.HostPhase {
 	return cmp.Or(step.Phase, host.Status.Phase)
 }
 
-// machineDeleted asks the API server whether the machine that has a host, or its owner, is being deleted or gone: who deletes it and annotates the host
-// right after that is not to be told, by a cache that is behind, that it is not.
+// machineDeleted reads from the API server whether the machine of a host, or its owner, is being deleted or gone. A user may delete the machine and
+// annotate the host right after that: a stale cache must not reject the annotation.
 func (r *Reconciler) machineDeleted(ctx context.Context, host *v1alpha1.BareMetalHost) (bool, error) {
-	only := func(name string) []client.ListOption { // one object as a list: the right to list is there already
+	byName := func(name string) []client.ListOption { // a list of one object, because the role grants list and not get
 		return []client.ListOption{client.InNamespace(host.Namespace), client.MatchingFields{metav1.ObjectNameField: name}}
 	}
 	var infra v1alpha1.BareMetalMachineList
-	if err := r.APIReader.List(ctx, &infra, only(host.Spec.ConsumerRef.Name)...); err != nil {
-		return false, fmt.Errorf("read the machine that has the host: %w", err)
+	if err := r.APIReader.List(ctx, &infra, byName(host.Spec.ConsumerRef.Name)...); err != nil {
+		return false, fmt.Errorf("read the BareMetalMachine of the host: %w", err)
 	}
 	if len(infra.Items) == 0 || !infra.Items[0].DeletionTimestamp.IsZero() {
 		return true, nil
@@ -76,29 +76,41 @@ func (r *Reconciler) machineDeleted(ctx context.Context, host *v1alpha1.BareMeta
 		return false, nil
 	}
 	var machines clusterv1.MachineList
-	if err := r.APIReader.List(ctx, &machines, only(infra.Items[0].OwnerReferences[owner].Name)...); err != nil {
-		return false, fmt.Errorf("read the Machine of the machine that has the host: %w", err)
+	if err := r.APIReader.List(ctx, &machines, byName(infra.Items[0].OwnerReferences[owner].Name)...); err != nil {
+		return false, fmt.Errorf("read the Machine of the host: %w", err)
 	}
 	return len(machines.Items) == 0 || !machines.Items[0].DeletionTimestamp.IsZero(), nil
 }
 
-// notDone notes in the last operation that what people asked for was not done, and why: the annotation, which they would look at, is gone.
-func (r *Reconciler) notDone(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, name, asked string) {
-	why := fmt.Sprintf("The annotation was removed, and nothing was done, since the host is %s", phaseOf(host, step))
+// noteDroppedRequest records in the last operation that a request was dropped, and why. The annotation itself is gone.
+func (r *Reconciler) noteDroppedRequest(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, name, requests string) {
+	why := fmt.Sprintf("The annotation was removed and not acted on, because the host is %s", phaseAfter(host, step))
 	switch {
 	case slices.Contains(step.Drop, v1alpha1.ReleaseUnfencedAnnotation):
 		why += fmt.Sprintf(" and BareMetalMachine %q is not being deleted: delete its Machine first, then annotate the host again", view.Spec.ConsumerRef.Name)
 	case step.Message != "":
 		why += ": " + step.Message
 	}
-	r.facts.with(client.ObjectKeyFromObject(host), func(h *hostFacts) {
-		h.operated(name, view.Now, view.Now, errors.New(asked+". "+why))
+	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
+		h.noteOperation(name, view.Now, view.Now, errors.New(requests+". "+why))
 	})
 }
 
-// takeRetry removes the annotation that wants the BMC asked. It fails when the host is another by now, for one annotation is one
-// login: many would lock the account.
-func (r *Reconciler) takeRetry(ctx context.Context, host *v1alpha1.BareMetalHost) error {
+// acceptRetry removes the retry annotation, and records who requested the retry.
+func (r *Reconciler) acceptRetry(ctx context.Context, host *v1alpha1.BareMetalHost) error {
+	requester := host.Annotations[v1alpha1.RetryBMCAnnotation]
+	if err := r.removeRetryAnnotation(ctx, host); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Accepted the request to retry the BMC", "annotation", v1alpha1.RetryBMCAnnotation, "value", requester)
+	r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCAsked, "Contact",
+		"Accepted the request of the annotation %s to retry the BMC: %s", v1alpha1.RetryBMCAnnotation, requester)
+	return nil
+}
+
+// removeRetryAnnotation removes the annotation that requests a retry of the BMC. It fails if the host has changed: one annotation is one login, and
+// several logins could lock the account.
+func (r *Reconciler) removeRetryAnnotation(ctx context.Context, host *v1alpha1.BareMetalHost) error {
 	changed := host.DeepCopy()
 	delete(changed.Annotations, v1alpha1.RetryBMCAnnotation)
 	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -106,4 +118,20 @@ func (r *Reconciler) takeRetry(ctx context.Context, host *v1alpha1.BareMetalHost
 	}
 	host.ObjectMeta = changed.ObjectMeta
 	return nil
+}
+
+// dropRetryRequest removes the retry annotation in a state that sends no requests to the BMC. Otherwise it could take effect weeks later, when no one
+// expects it.
+func (r *Reconciler) dropRetryRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
+	if !view.RetryNow || view.BMC.Busy {
+		return nil
+	}
+	requests := formatRequests(host, v1alpha1.RetryBMCAnnotation)
+	err := r.removeRetryAnnotation(ctx, host)
+	if err == nil {
+		ctrl.LoggerFrom(ctx).Info("Removed the retry annotation without a request to the BMC", "annotation", v1alpha1.RetryBMCAnnotation,
+			"state", step.State, "reason", step.Reason, "message", step.Message)
+		r.noteDroppedRequest(host, view, step, string(lifecycle.Inspect), requests)
+	}
+	return err
 }

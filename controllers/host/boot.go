@@ -20,16 +20,18 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots/status,verbs=patch
 
-// newBoot returns a BareMetalBoot for a host.
+// newBoot returns the BareMetalBoot of a host.
 func newBoot(host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootSpec) *v1alpha1.BareMetalBoot {
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}, Spec: spec}
-	own(boot, host)
+	setOwner(boot, host)
 	return boot
 }
 
-// own makes a host the owner of its boot, and the finalizer keep it. It returns true if that changed anything. The reference is by name: backup tools
-// remove it, and a restored host has another UID. It does not block the deletion of the host, which the boot outlives.
-func own(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
+// setOwner makes a host the owner of its boot, and adds the finalizer. It reports whether it changed the boot.
+//
+// It restores a missing reference, because backup tools remove references, and replaces one with another UID, because a restored host has a new UID. The
+// reference does not block the deletion of the host: the boot outlives the host.
+func setOwner(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 	owner := metav1.OwnerReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: host.Name, UID: host.UID, BlockOwnerDeletion: new(false),
 	}
@@ -42,27 +44,26 @@ func own(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 	return true
 }
 
-// ensureOwner restores the owner and the finalizer of a boot where they are missing.
+// ensureOwner restores a missing owner reference or finalizer of a boot.
 func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
 	if boot == nil || step.State.ReadOnly() {
 		return nil
 	}
 	before := boot.DeepCopy()
-	if !own(boot, host) {
+	if !setOwner(boot, host) {
 		return nil
 	}
 	return r.boots.Patch(ctx, r.Client, before, boot)
 }
 
-// recordBoot writes the record of a boot, and creates it where it is missing.
+// recordBoot writes the record of a boot, and creates the BareMetalBoot if it is missing.
 func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
-	err := r.writeBoot(ctx, host, boot, *step.Boot)
-	if err != nil {
+	if err := r.writeBoot(ctx, host, boot, *step.Boot); err != nil {
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Recorded the boot", "number", step.Boot.Number, "attempt", step.Boot.Attempt, "reason", step.Reason, "message", step.Message)
 	if step.Boot.Failure != nil {
-		r.showBoot(ctx, controllers.ApplyFailure(ctx, r.Client, client.ObjectKeyFromObject(host), step.Boot.Failure.Reason))
+		r.logStatusError(ctx, controllers.ApplyFailure(ctx, r.Client, client.ObjectKeyFromObject(host), step.Boot.Failure.Reason))
 	}
 	return nil
 }
@@ -73,11 +74,11 @@ func (r *Reconciler) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost
 	}
 	changed := boot.DeepCopy()
 	changed.Spec = spec
-	own(changed, host)
+	setOwner(changed, host)
 	return r.boots.Patch(ctx, r.Client, boot, changed)
 }
 
-// countBoot raises the host's count to the number of the boot, from when on the boot is under way, and blocks a move until it ends.
+// countBoot sets the host's boot count to the number of the boot, which puts the boot under way, and blocks a move until the boot ends.
 func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error) error {
 	err := write(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Boots = step.Boot.Number
@@ -87,19 +88,19 @@ func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot
 		h.Annotations[v1alpha1.BlockMoveAnnotation] = "capbm: a boot is under way"
 	})
 	if err == nil {
-		r.showBoot(ctx, controllers.ApplyStages(ctx, r.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.Clock.Now())))
+		r.logStatusError(ctx, controllers.ApplyStages(ctx, r.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.Clock.Now())))
 	}
 	return err
 }
 
-// showBoot logs that the status of a boot could not be written. Nothing depends on it, and the next stage is written again.
-func (r *Reconciler) showBoot(ctx context.Context, err error) {
+// logStatusError logs a failed write of a boot's status. Nothing depends on that status, and the next stage writes it again.
+func (r *Reconciler) logStatusError(ctx context.Context, err error) {
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the status of the boot")
 	}
 }
 
-// forgetBoot lets a boot go that is being deleted.
+// forgetBoot removes the finalizer of a boot that is being deleted.
 func (r *Reconciler) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot) error {
 	before := boot.DeepCopy()
 	if !controllerutil.RemoveFinalizer(boot, v1alpha1.BootFinalizer) {
@@ -108,16 +109,17 @@ func (r *Reconciler) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoo
 	return client.IgnoreNotFound(r.boots.Patch(ctx, r.Client, before, boot))
 }
 
-// forgetBootOf lets the boot of a host go that is gone, once the garbage collector, or the end of the namespace, deletes it. A boot that nobody deletes
-// stays: its host may be about to be restored. So does one in which a machine was given its bootstrap data that would be given it again with another host.
-func (r *Reconciler) forgetBootOf(ctx context.Context, host types.NamespacedName) error {
+// forgetBootOfDeletedHost removes the finalizer of a boot whose host is gone, when the garbage collector or the namespace controller deletes the boot.
+// It keeps a boot that is not being deleted: its host may be about to be restored. It also keeps a boot that served bootstrap data to a machine which
+// would otherwise get the data again with another host.
+func (r *Reconciler) forgetBootOfDeletedHost(ctx context.Context, host types.NamespacedName) error {
 	boot, err := controllers.GetBoot(ctx, r.Client, host)
 	if err != nil || boot == nil || boot.DeletionTimestamp.IsZero() {
 		return err
 	}
-	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be behind
+	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be stale
 	if apierrors.IsNotFound(err) && lifecycle.IsOpen(&boot.Spec) {
-		if waits, readErr := r.waitsAfter(ctx, host.Namespace, &boot.Spec); readErr != nil || waits {
+		if waits, readErr := r.bootMachineWaits(ctx, host.Namespace, &boot.Spec); readErr != nil || waits {
 			return readErr
 		}
 	}
@@ -125,7 +127,7 @@ func (r *Reconciler) forgetBootOf(ctx context.Context, host types.NamespacedName
 	case apierrors.IsNotFound(err):
 		return r.forgetBoot(ctx, boot)
 	case err != nil:
-		return fmt.Errorf("read whether the host of a boot that is being deleted is gone: %w", err)
+		return fmt.Errorf("read the host of a boot that is being deleted: %w", err)
 	default:
 		return nil
 	}

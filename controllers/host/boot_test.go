@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// waitBoot waits until the record of the server's boot is as it shall be.
+// waitBoot waits until the record of the server's boot satisfies a function.
 func waitBoot(t *testing.T, server *controllerstest.Server, until func(Gomega, *v1alpha1.BareMetalBoot)) *v1alpha1.BareMetalBoot {
 	t.Helper()
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: server.Host.Namespace, Name: server.Host.Name}}
@@ -21,8 +21,8 @@ func waitBoot(t *testing.T, server *controllerstest.Server, until func(Gomega, *
 	return boot
 }
 
-// owned expects that a boot has its finalizer, and its host as an owner whose deletion it does not block.
-func owned(server *controllerstest.Server) func(Gomega, *v1alpha1.BareMetalBoot) {
+// expectOwner expects that a boot has its finalizer, and a reference to its host that does not block the host's deletion.
+func expectOwner(server *controllerstest.Server) func(Gomega, *v1alpha1.BareMetalBoot) {
 	return func(g Gomega, b *v1alpha1.BareMetalBoot) {
 		g.Expect(b.Finalizers).To(ConsistOf(v1alpha1.BootFinalizer))
 		g.Expect(b.OwnerReferences).To(HaveLen(1))
@@ -33,35 +33,34 @@ func owned(server *controllerstest.Server) func(Gomega, *v1alpha1.BareMetalBoot)
 	}
 }
 
-// discard deletes a boot at once, as nobody should.
-func discard(t *testing.T, server *controllerstest.Server) {
+// deleteBootNow removes the finalizer of a boot and deletes it.
+func deleteBootNow(t *testing.T, server *controllerstest.Server) {
 	t.Helper()
 	boot := bootOf(t, server)
 	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.Finalizers = nil })
 	NewWithT(t).Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), boot))).To(Succeed())
 }
 
-// TestBootOfAFreeHost: a host that is registered has a boot, whose owner and finalizer are restored; one that is deleted, or lost, is recreated with
-// the host's count.
+// TestBootOfAFreeHost: a registered host has a boot. Its owner and finalizer are restored. A deleted or lost boot is recreated with the host's count.
 func TestBootOfAFreeHost(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)
-	boot := waitBoot(t, server, owned(server))
+	boot := waitBoot(t, server, expectOwner(server))
 	g.Expect(boot.Spec).To(Equal(v1alpha1.BareMetalBootSpec{}))
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 
 	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.OwnerReferences, b.Finalizers = nil, nil })
-	waitBoot(t, server, owned(server))
+	waitBoot(t, server, expectOwner(server))
 	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.OwnerReferences[0].UID = "of-before" })
-	waitBoot(t, server, owned(server))
+	waitBoot(t, server, expectOwner(server))
 
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 7 })
 	waitBoot(t, server, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.Spec.Number).To(Equal(int32(7))) })
 	for _, remove := range []func(){
 		func() { g.Expect(env.Client.Delete(t.Context(), bootOf(t, server))).To(Succeed()) },
-		func() { discard(t, server) },
+		func() { deleteBootNow(t, server) },
 	} {
 		before := bootOf(t, server).UID
 		remove()
@@ -69,14 +68,14 @@ func TestBootOfAFreeHost(t *testing.T) {
 			g.Expect(b.UID).NotTo(Equal(before))
 			g.Expect(b.DeletionTimestamp).To(BeNil())
 			g.Expect(b.Spec.Number).To(Equal(int32(7)))
-			owned(server)(g, b)
+			expectOwner(server)(g, b)
 		})
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 	}
 	g.Expect(server.CommandNames()).To(BeEmpty())
 }
 
-// TestBootIsDeletedInMidBoot: a boot that is deleted while a machine has its host goes on and stays until the host is released.
+// TestBootIsDeletedInMidBoot: a boot that is deleted while its host is claimed continues, and stays until the host is released.
 func TestBootIsDeletedInMidBoot(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -85,7 +84,7 @@ func TestBootIsDeletedInMidBoot(t *testing.T) {
 	claim := claimed(t, server, "m")
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
 	g.Expect(env.Client.DeleteAllOf(t.Context(), &v1alpha1.BareMetalBoot{}, client.InNamespace(server.Host.Namespace))).To(Succeed())
-	saw(t, server, v1alpha1.StageScript)
+	observeStage(t, server, v1alpha1.StageScript)
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForKernel))
 	g.Expect(bootOf(t, server).DeletionTimestamp).NotTo(BeNil())
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
@@ -95,8 +94,8 @@ func TestBootIsDeletedInMidBoot(t *testing.T) {
 	g.Expect(boot.Spec.Number).To(Equal(int32(1)))
 }
 
-// TestBootUnknown: a host whose machine does not run yet, and whose record is lost or another's, gets no command until it is restored, or its machine
-// is deleted.
+// TestBootUnknown: the machine of a host is not running yet, and the host's boot record is lost or belongs to another claim. The host gets no command
+// until the record is restored or the machine is deleted.
 func TestBootUnknown(t *testing.T) {
 	defer start(t)()
 	const restore = "Restore the BareMetalBoot from a backup, or delete the Machine"
@@ -104,17 +103,17 @@ func TestBootUnknown(t *testing.T) {
 		remedy string
 		lose   func(*testing.T, *controllerstest.Server)
 	}{
-		"it is gone": {restore, discard},
+		"it is gone": {restore, deleteBootNow},
 		"it is another claim's": {"Correct spec.consumerRef", func(t *testing.T, s *controllerstest.Server) {
 			t.Helper()
-			discard(t, s)
+			deleteBootNow(t, s)
 			other := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: s.Host.Namespace, Name: s.Host.Name}}
 			other.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "another", MachineName: "n", StartedAt: metav1.Now()}
 			env.Create(t, other)
 		}},
 		"it is older than the host": {restore, func(t *testing.T, s *controllerstest.Server) {
 			t.Helper()
-			discard(t, s)
+			deleteBootNow(t, s)
 			env.Create(t, &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: s.Host.Namespace, Name: s.Host.Name}})
 		}},
 	} {
@@ -133,12 +132,12 @@ func TestBootUnknown(t *testing.T) {
 			g.Expect(server.CommandNames()).To(Equal(commands))
 
 			if controllerstest.BootOf(t, env, server.Host) != nil {
-				discard(t, server)
+				deleteBootNow(t, server)
 			}
 			env.Create(t, &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: record.Namespace, Name: record.Name}, Spec: record.Spec})
 			wait(t, server, phase(v1alpha1.PhaseBooting))
 			g.Expect(server.CommandNames()).To(Equal(commands), "it goes on where it was")
-			waitBoot(t, server, owned(server))
+			waitBoot(t, server, expectOwner(server))
 
 			test.lose(t, server)
 			wait(t, server, phase(v1alpha1.PhaseBootUnknown))
@@ -150,7 +149,7 @@ func TestBootUnknown(t *testing.T) {
 	}
 }
 
-// TestStrayBoot: a host whose consumerRef somebody clears while it boots is not offered, and gets no command, until a person says what is to be; when it
+// TestStrayBoot: a user clears the consumerRef of a booting host. The host is not available, and gets no command, until a user resolves it. If the host
 // is deleted, its server is powered off first.
 func TestStrayBoot(t *testing.T) {
 	defer start(t)()
@@ -190,7 +189,7 @@ func TestStrayBoot(t *testing.T) {
 	})
 }
 
-// TestBootOutlivesItsHost: the boot of a host that is gone stays until something deletes it, for a backup may bring the host; then it goes.
+// TestBootOutlivesItsHost: the boot of a deleted host stays until something deletes it, because a backup may restore the host.
 func TestBootOutlivesItsHost(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -205,8 +204,8 @@ func TestBootOutlivesItsHost(t *testing.T) {
 	env.Gone(t, boot)
 }
 
-// TestServedBootIsKept: the boot of a machine that was given its bootstrap data, and that would be given it again with another host, stays when its host goes,
-// or when somebody deletes it; until the machine goes.
+// TestServedBootIsKept: a boot served bootstrap data to a machine that would get the data again with another host. The boot stays until the machine is
+// gone, even if its host is deleted or a user deletes the boot.
 func TestServedBootIsKept(t *testing.T) {
 	defer start(t)()
 	served := func(t *testing.T) (*controllerstest.Server, *controllerstest.Claim, *v1alpha1.BareMetalBoot) {

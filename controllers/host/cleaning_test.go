@@ -13,12 +13,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// beingCleaned is a server whose machine was deleted, and whose cleaning goes on for as long as its virtual drive is locked.
-func beingCleaned(t *testing.T) *controllerstest.Server {
+// serverInCleaning returns a server whose machine was deleted. Its cleaning continues while its virtual drive is locked.
+func serverInCleaning(t *testing.T) *controllerstest.Server {
 	t.Helper()
-	server, claim := running(t)
+	server, claim := runningServer(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
-	insert(t, server)
+	insertMedia(t, server)
 	misbehave(t, server, bmctest.EjectFails, -1)
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
@@ -32,8 +32,8 @@ func beingCleaned(t *testing.T) *controllerstest.Server {
 	return server
 }
 
-// clean is a host that was released clean.
-func clean(g Gomega, h *v1alpha1.BareMetalHost) {
+// expectReleasedClean expects that a host was released and cleaned.
+func expectReleasedClean(g Gomega, h *v1alpha1.BareMetalHost) {
 	g.Expect(h.Spec.ConsumerRef).To(BeNil())
 	g.Expect(h.Spec.CleaningStartedAt).To(BeNil())
 	g.Expect(h.Spec.Quarantine).To(BeNil())
@@ -41,33 +41,33 @@ func clean(g Gomega, h *v1alpha1.BareMetalHost) {
 	g.Expect(h.Spec.LastConsumer).To(HaveValue(HaveField("Name", "m")))
 }
 
-// patient are times with which a cleaning outlives what the tests do meanwhile.
-func patient() lifecycle.Settings {
+// longCleaning returns settings with which a cleaning does not time out during a test.
+func longCleaning() lifecycle.Settings {
 	settings := controllerstest.Settings()
 	settings.PowerSettle = 3 * time.Second
 	return settings
 }
 
-// TestCleaning: a release goes through the cleaning, which the API tells, and ends when the server is off and its drive empty; it goes on in a
-// manager that starts in its midst, without a second power command.
+// TestCleaning: a release includes the cleaning, which the API shows. The cleaning ends when the server is off and its virtual drive is empty. A manager
+// that starts during the cleaning continues it without a second power command.
 func TestCleaning(t *testing.T) {
 	g := NewWithT(t)
-	stop := startWith(t, patient())
-	server := beingCleaned(t)
+	stop := startWith(t, longCleaning())
+	server := serverInCleaning(t)
 	commands := server.CommandNames()
 	stop()
 	misbehave(t, server, bmctest.EjectFails, 0)
 	defer start(t)()
-	wait(t, server, clean)
+	wait(t, server, expectReleasedClean)
 	g.Expect(server.Image()).To(BeEmpty())
 	g.Expect(server.CommandNames()).To(Equal(append(commands, "Media=")))
 }
 
-// TestCleaningByHand: with the policy Manual a person says when the disks are wiped.
+// TestCleaningByHand: with the policy Manual a user confirms that the disks are wiped.
 func TestCleaningByHand(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server, claim := running(t)
+	server, claim := runningServer(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual })
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
@@ -77,14 +77,14 @@ func TestCleaningByHand(t *testing.T) {
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(And(ContainSubstring("Wipe them"), ContainSubstring("Remove spec.quarantine")))
 	g.Expect(server.On()).To(BeFalse())
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
-	wait(t, server, clean)
+	wait(t, server, expectReleasedClean)
 }
 
-// TestCleaningFails: an image that cannot be ejected, and may hold what the machine knew, is given to nobody.
+// TestCleaningFails: a host is quarantined if its virtual media cannot be ejected: they may hold data of the machine.
 func TestCleaningFails(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := beingCleaned(t)
+	server := serverInCleaning(t)
 	wait(t, server, phase(v1alpha1.PhaseQuarantined))
 	g.Expect(server.Host.Spec.ConsumerRef).To(BeNil())
 	g.Expect(server.Host.Spec.CleaningStartedAt).To(BeNil())
@@ -93,21 +93,21 @@ func TestCleaningFails(t *testing.T) {
 	g.Expect(server.Image()).NotTo(BeEmpty())
 }
 
-// TestCleaningWithoutDrive: where there is no virtual drive nothing is in it.
+// TestCleaningWithoutDrive: a BMC without virtual drives has nothing to eject.
 func TestCleaningWithoutDrive(t *testing.T) {
 	defer start(t)()
-	server, claim := running(t)
+	server, claim := runningServer(t)
 	misbehave(t, server, bmctest.NoMedia, -1)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
-	wait(t, server, clean)
+	wait(t, server, expectReleasedClean)
 }
 
-// TestCleaningWaitsForTheBMC: a BMC that goes away in the midst of a cleaning is waited for, which the host says with what ends it.
+// TestCleaningWaitsForTheBMC: a cleaning waits for a BMC that becomes unreachable, and the host says how a user can end the wait.
 func TestCleaningWaitsForTheBMC(t *testing.T) {
 	g := NewWithT(t)
-	defer startWith(t, patient())()
-	server := beingCleaned(t)
+	defer startWith(t, longCleaning())()
+	server := serverInCleaning(t)
 	misbehave(t, server, bmctest.Down, -1)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(
@@ -116,15 +116,15 @@ func TestCleaningWaitsForTheBMC(t *testing.T) {
 	})
 	misbehave(t, server, bmctest.EjectFails, 0)
 	misbehave(t, server, bmctest.Down, 0)
-	wait(t, server, clean)
+	wait(t, server, expectReleasedClean)
 	g.Expect(server.Image()).To(BeEmpty())
 }
 
-// TestSwitchedOnInTheCleaning: who switches a server on while it is cleaned does not get it cleaned while it runs: it is powered off again.
+// TestSwitchedOnInTheCleaning: a server that is powered on during the cleaning is powered off again before the cleaning continues.
 func TestSwitchedOnInTheCleaning(t *testing.T) {
 	g := NewWithT(t)
-	defer startWith(t, patient())()
-	server := beingCleaned(t)
+	defer startWith(t, longCleaning())()
+	server := serverInCleaning(t)
 	commands := len(server.CommandNames())
 	server.SetPower(true)
 	wait(t, server, func(g Gomega, _ *v1alpha1.BareMetalHost) {
@@ -132,7 +132,7 @@ func TestSwitchedOnInTheCleaning(t *testing.T) {
 		g.Expect(server.On()).To(BeFalse())
 	})
 	misbehave(t, server, bmctest.EjectFails, 0)
-	wait(t, server, clean)
+	wait(t, server, expectReleasedClean)
 	g.Expect(server.On()).To(BeFalse())
 	g.Expect(server.Image()).To(BeEmpty())
 }

@@ -13,10 +13,70 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// saidHostIndex finds the machines whose provider ID names a host, by the host's name.
-const saidHostIndex = "spec.providerID.host"
+// observeIdentityConflicts finds the other hosts that own the BMC, the MAC address or the hardware of a host.
+func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+	hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware
+	view.Identity = controllers.IdentityOf(host, hardware)
+	if err := controllers.Permitted(r.Tenants, host); err != nil {
+		view.NotPermitted = err.Error()
+	}
+	for taken, by := range map[*string]controllers.IdentityConflict{
+		&view.BMCTakenBy: controllers.BMCRivalry(host), &view.MACTakenBy: controllers.MACRivalry(host), &view.HardwareTakenBy: controllers.HardwareRivalry(host, hardware),
+	} {
+		keeper, err := by.Among(r.Tenants).Keeper(ctx, r.Client)
+		if err != nil {
+			return err
+		}
+		if keeper != nil {
+			*taken = controllers.NameFor(host.Namespace, client.ObjectKeyFromObject(keeper))
+		}
+	}
+	return nil
+}
 
-func saidHost(o client.Object) []string {
+// observeClaimConflicts finds conflicting claims on a host and its machine:
+//   - for a claimed host, other hosts that the same machine has or was served by
+//   - for a host without a consumer, a machine whose provider ID names the host. This happens when a host object is recreated without its
+//     spec.consumerRef.
+//   - for an open boot, whether its machine still waits for a host. The host may have another machine by now.
+func (r *Reconciler) observeClaimConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
+	here := client.InNamespace(host.Namespace)
+	if lifecycle.IsOpen(view.Boot) {
+		if view.BootMachinePending, err = r.bootMachineWaits(ctx, host.Namespace, view.Boot); err != nil {
+			return err
+		}
+	}
+	if ref := host.Spec.ConsumerRef; ref != nil {
+		var hosts v1alpha1.BareMetalHostList
+		if err := r.Client.List(ctx, &hosts, here, client.MatchingFields{controllers.ConsumerIndex: ref.Name}); err != nil {
+			return fmt.Errorf("list the other hosts of the machine: %w", err)
+		}
+		for _, other := range hosts.Items {
+			if other.UID != host.UID {
+				view.SharesConsumerWith = append(view.SharesConsumerWith, other.Name)
+			}
+		}
+		slices.Sort(view.SharesConsumerWith)
+		view.DataServedOn, err = r.servedBy(ctx, host)
+		return err
+	}
+	var machines v1alpha1.BareMetalMachineList
+	if err := r.Client.List(ctx, &machines, here, client.MatchingFields{providerIDHostIndex: host.Name}); err != nil {
+		return fmt.Errorf("list the machines whose provider ID names the host: %w", err)
+	}
+	for _, m := range machines.Items {
+		// A machine that is being deleted has just released the host.
+		if m.DeletionTimestamp.IsZero() && m.Spec.ProviderID == inventory.ProviderID(host.Namespace, host.Name, m.Name) {
+			view.UnrecordedConsumer = max(view.UnrecordedConsumer, m.Name)
+		}
+	}
+	return nil
+}
+
+// providerIDHostIndex indexes machines by the host that their provider ID names.
+const providerIDHostIndex = "spec.providerID.host"
+
+func hostOfProviderID(o client.Object) []string {
 	m, ok := o.(*v1alpha1.BareMetalMachine)
 	if !ok || m.Spec.ProviderID == "" {
 		return nil
@@ -27,49 +87,12 @@ func saidHost(o client.Object) []string {
 	return nil
 }
 
-// observeClaims gathers who else has a part in the host: the other hosts of the machine that has this one, or, where nobody has it, the machine whose provider ID
-// says that it runs here. The latter is so where a host object was recreated without its spec.consumerRef. And whether the machine of the last boot waits,
-// also if another machine has the host now.
-func (r *Reconciler) observeClaims(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
-	here := client.InNamespace(host.Namespace)
-	if lifecycle.IsOpen(view.Boot) {
-		if view.BootMachinePending, err = r.waitsAfter(ctx, host.Namespace, view.Boot); err != nil {
-			return err
-		}
-	}
-	if ref := host.Spec.ConsumerRef; ref != nil {
-		var held v1alpha1.BareMetalHostList
-		if err := r.Client.List(ctx, &held, here, client.MatchingFields{controllers.ConsumerIndex: ref.Name}); err != nil {
-			return fmt.Errorf("look for other hosts of the same machine: %w", err)
-		}
-		for _, other := range held.Items {
-			if other.UID != host.UID {
-				view.SharesConsumerWith = append(view.SharesConsumerWith, other.Name)
-			}
-		}
-		slices.Sort(view.SharesConsumerWith)
-		view.DataServedOn, err = r.servedBy(ctx, host)
-		return err
-	}
-	var machines v1alpha1.BareMetalMachineList
-	if err := r.Client.List(ctx, &machines, here, client.MatchingFields{saidHostIndex: host.Name}); err != nil {
-		return fmt.Errorf("look for a machine that says that it runs on the host: %w", err)
-	}
-	for _, m := range machines.Items {
-		// One that is being deleted just gave the host back.
-		if m.DeletionTimestamp.IsZero() && m.Spec.ProviderID == inventory.ProviderID(host.Namespace, host.Name, m.Name) {
-			view.UnrecordedConsumer = max(view.UnrecordedConsumer, m.Name)
-		}
-	}
-	return nil
-}
-
-// servedBy returns the name of another host in whose boot the bootstrap data of the machine was served that has this one; empty if there is none.
+// servedBy returns the name of another host whose boot served the bootstrap data of this host's machine, or an empty string.
 func (r *Reconciler) servedBy(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
 	var boots v1alpha1.BareMetalBootList
 	err := r.Client.List(ctx, &boots, client.InNamespace(host.Namespace), client.MatchingFields{controllers.MachineIndex: host.Spec.ConsumerRef.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return "", fmt.Errorf("look for boots of the machine that has the host: %w", err)
+		return "", fmt.Errorf("list the boots of the machine: %w", err)
 	}
 	name := ""
 	for i := range boots.Items {
@@ -80,9 +103,9 @@ func (r *Reconciler) servedBy(ctx context.Context, host *v1alpha1.BareMetalHost)
 	return name, nil
 }
 
-// waitsAfter is true for a boot in which the bootstrap data was served to a machine that would be given it again with another host: it is there, it was
-// not provisioned, and it is not being deleted.
-func (r *Reconciler) waitsAfter(ctx context.Context, namespace string, boot *v1alpha1.BareMetalBootSpec) (bool, error) {
+// bootMachineWaits is true if a boot served bootstrap data to a machine that would get the data again with another host: the machine exists, was not
+// provisioned, and is not being deleted.
+func (r *Reconciler) bootMachineWaits(ctx context.Context, namespace string, boot *v1alpha1.BareMetalBootSpec) (bool, error) {
 	if boot.DataServedAt == nil {
 		return false, nil
 	}

@@ -1,11 +1,13 @@
-// Package host reconciles BareMetalHosts: it observes a host, asks lifecycle.Next what to do, does it, and tells people. It
-// decides nothing by itself, and never waits for a BMC: BMC work is jobs of a pool, whose results bring the host back.
+// Package host reconciles BareMetalHosts. A reconcile gathers a view of the host, calls lifecycle.Next to decide, performs the step, and
+// writes the status. It makes no decisions of its own, and never waits for a BMC: BMC work runs as jobs of a pool, whose results enqueue the host.
+//
+// view.go gathers the view, actions.go performs steps, job.go runs the commands to a BMC, status.go and conditions.go write the status, and
+// events.go records events.
 package host
 
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +32,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
@@ -46,46 +47,46 @@ import (
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
-	// APIReader reads Secrets from the API server: the cache holds none.
+	// APIReader reads Secrets from the API server: the cache contains no Secrets.
 	APIReader client.Reader
 	// Pool does the BMC work.
 	Pool *bmc.Pool
-	// Recorder takes the events of hosts. Nil takes none.
+	// Recorder records the events of hosts. Nil records no events.
 	Recorder events.EventRecorder
-	// Settings are the times that the lifecycle keeps.
+	// Settings are the timeouts and limits of the lifecycle.
 	Settings lifecycle.Settings
-	// Tenants confine the namespaces of hosts.
+	// Tenants restrict what the hosts of a namespace may use.
 	Tenants bootconfig.Tenants
-	// Clock tells the time. Defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
-	// Node is the Node that this process runs on (OwnNode): its server is not powered off. Nil where it is not known.
+	// Node is the Node that this process runs on (see OwnNode): its server is not powered off. Nil if it is unknown.
 	Node *corev1.Node
-	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
+	// WatchFilter, if not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
 	WatchFilter string
 
-	facts    *facts
-	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
-	queue    *bootQueue
-	newest   controllers.WriteCache[*v1alpha1.BareMetalHost]
-	boots    controllers.Boots
-	pace     *controllers.Throttle
-	results  chan event.TypedGenericEvent[types.NamespacedName]
-	stopped  <-chan struct{}
+	observations  *observations
+	metadata      client.Reader // the cache: Client would read the metadata of Secrets from the API server
+	queue         *bootQueue
+	writeCache    controllers.WriteCache[*v1alpha1.BareMetalHost]
+	boots         controllers.Boots
+	throttle      *controllers.Throttle
+	genericEvents chan event.TypedGenericEvent[types.NamespacedName]
+	stopped       <-chan struct{}
 }
 
-// SetupWithManager adds the controller to the manager. ctx is the one that the manager runs with.
+// SetupWithManager adds the controller to the manager. ctx is the context that the manager runs with.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, saidHostIndex, saidHost); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, providerIDHostIndex, hostOfProviderID); err != nil {
 		return fmt.Errorf("index machines by the host of their provider ID: %w", err)
 	}
-	r.facts, r.metadata, r.stopped = newFacts(), mgr.GetCache(), ctx.Done()
-	r.queue = newBootQueue(r.Settings.BootConcurrency, r.bringBack)
-	r.pace = controllers.NewThrottle()
-	r.results = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
-	results := source.TypedChannel(r.results, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
+	r.observations, r.metadata, r.stopped = newObservations(), mgr.GetCache(), ctx.Done()
+	r.queue = newBootQueue(r.Settings.BootConcurrency, r.enqueue)
+	r.throttle = controllers.NewThrottle()
+	r.genericEvents = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
+	enqueued := source.TypedChannel(r.genericEvents, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
 			q.Add(reconcile.Request{NamespacedName: e.Object})
 		},
@@ -97,33 +98,25 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost).
 		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfMachine)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwner)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwnerMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfCluster),
 			builder.WithPredicates(predicates.Any(mgr.GetScheme(), ctrl.LoggerFrom(ctx),
 				predicates.ClusterCreateNotPaused(mgr.GetScheme(), ctrl.LoggerFrom(ctx)),
-				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deletions))).
+				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deleteEvents))).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfSecret)).
-		WatchesRawSource(results).
+		WatchesRawSource(enqueued).
 		WithOptions(options).
 		Complete(r)
 }
 
-// deletions are the events of objects that are gone.
-var deletions = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
-	DeleteFunc:  func(event.DeleteEvent) bool { return true }, // CAPI's Any calls each
-}
-
-// Reconcile brings a host one step further.
+// Reconcile moves a host one step forward.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	host := &v1alpha1.BareMetalHost{}
 	if err := r.Client.Get(ctx, request.NamespacedName, host); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.facts.forget(request.NamespacedName)
+			r.observations.forget(request.NamespacedName)
 			r.forget(request.NamespacedName)
-			return controllers.Result(r.forgetBootOf(ctx, request.NamespacedName))
+			return controllers.Result(r.forgetBootOfDeletedHost(ctx, request.NamespacedName))
 		}
 		return ctrl.Result{}, err
 	}
@@ -131,14 +124,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	host = r.newest.Read(host)
+	host = r.writeCache.Read(host)
 	if added, err := r.ensureFinalizer(ctx, host); err != nil || added {
 		return ctrl.Result{}, err
 	}
 	return r.advance(ctx, host)
 }
 
-// advance decides what to do with a host, does it, and writes the status.
+// advance decides the next step of a host, performs it, and writes the status.
 func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(host)
 	boot, err := r.boots.Get(ctx, r.Client, key)
@@ -152,26 +145,26 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	if err := r.ensureOwner(ctx, host, boot, step); err != nil {
 		return controllers.Result(err)
 	}
-	r.facts.with(key, func(h *hostFacts) { h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(view.BMC.PowerAt) })
+	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
-	r.tellRelease(host, view, step)
+	r.recordReleaseStarted(host, view, step)
 	wait, err := r.perform(ctx, host, boot, view, step)
 	if err != nil {
-		if !apierrors.IsConflict(err) { // a conflict is over at the next reconcile
-			r.queue.Leave(key, view.Now)
+		if !apierrors.IsConflict(err) { // the next reconcile resolves a conflict
+			r.queue.Leave(key, view.Now) // other hosts must not wait for the cause of this error
 		}
 		return controllers.Result(err)
 	}
-	r.tellStep(ctx, host, view, step)
-	if recorded(step.Action) {
-		return ctrl.Result{}, nil // the event of what was written enqueues the host, and its status is written once
+	r.recordStepEvents(ctx, host, view, step)
+	if writesSpec(step.Action) {
+		return ctrl.Result{}, nil // the event of this write enqueues the host, and the status is written then
 	}
-	untold, err := r.writeStatus(ctx, host, view, step)
+	statusDelay, err := r.writeStatus(ctx, host, view, step)
 	if err != nil {
 		return controllers.Result(err)
 	}
-	if wait == 0 || untold > 0 && untold < wait {
-		wait = untold
+	if wait == 0 || statusDelay > 0 && statusDelay < wait {
+		wait = statusDelay
 	}
 	if !step.RequeueAt.IsZero() && (wait == 0 || step.RequeueAt.Before(view.Now.Add(wait))) {
 		wait = max(step.RequeueAt.Sub(view.Now), 10*time.Millisecond)
@@ -185,22 +178,22 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, b
 		err = r.acquireBootSlot(ctx, host, &view)
 	}
 	if err != nil {
-		r.queue.Leave(client.ObjectKeyFromObject(host), r.Clock.Now()) // no other host waits for this one
+		r.queue.Leave(client.ObjectKeyFromObject(host), r.Clock.Now()) // other hosts must not wait for this one
 		return view, step, err
 	}
 	return view, lifecycle.Next(view, r.Settings), nil
 }
 
-// forget drops what is kept of a host that is not ours: but what is known of its server, which may become ours again.
+// forget drops the state of a host that this controller does not reconcile. It keeps the observations of the server, because the host may come back.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.queue.Release(key, r.Clock.Now())
-	r.pace.Done(key)
-	r.newest.Forget(key)
+	r.throttle.Done(key)
+	r.writeCache.Forget(key)
 	r.boots.Forget(key)
 }
 
 // ensureFinalizer creates the boot of a new host, and then adds the finalizer to the host. A host that was restored from a backup gets the boot of the
-// backup.
+// backup instead.
 func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMetalHost) (bool, error) {
 	if !controllerutil.ContainsFinalizer(host, v1alpha1.HostFinalizer) && host.DeletionTimestamp.IsZero() && host.Spec.Boots == 0 && host.Spec.ConsumerRef == nil {
 		err := r.Client.Create(ctx, newBoot(host, v1alpha1.BareMetalBootSpec{}))
@@ -210,159 +203,18 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 	}
 	added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, v1alpha1.HostFinalizer)
 	if added {
-		r.newest.Record(host)
+		r.writeCache.Record(host)
 	}
 	return added, err
 }
 
-// recorded is true for steps that write to the spec or metadata of the host or of its boot, as they always do when they are taken: the step was chosen since it differs.
-func recorded(action lifecycle.Action) bool {
+// writesSpec is true for actions that write to the spec or metadata of the host or of its boot. They always write: the lifecycle chooses them only if
+// something differs.
+func writesSpec(action lifecycle.Action) bool {
 	switch action {
 	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Forget:
 		return true
 	default:
 		return false
 	}
-}
-
-// observe gathers what is known of a host.
-func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (lifecycle.View, error) {
-	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
-	if err != nil {
-		return lifecycle.View{}, fmt.Errorf("read the machine that has the host: %w", err)
-	}
-	key := client.ObjectKeyFromObject(host)
-	r.facts.with(key, func(h *hostFacts) {
-		h.seed(host, boot, r.Clock.Now())
-		h.confirm(host)
-	})
-	problem, err := r.reconcileEndpoint(ctx, host)
-	if err != nil {
-		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
-	}
-	view := controllers.View(host, boot, consumer, r.Clock.Now())
-	view.RunsProvider = runsOn(r.Node, host, r.hardwareOf(host))
-	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil) {
-		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
-			return lifecycle.View{}, err
-		}
-	}
-	if err := r.observeIdentity(ctx, host, &view); err != nil {
-		return lifecycle.View{}, err
-	}
-	if err := r.observeClaims(ctx, host, &view); err != nil {
-		return lifecycle.View{}, err
-	}
-	r.facts.with(key, func(h *hostFacts) {
-		h.sawStages(view)
-		view.BMC, view.Replaced = h.view(host.Spec.BootMode), h.replacedMessage(host)
-	})
-	if problem != nil {
-		view.BMC.Problem = problem
-	}
-	return view, nil
-}
-
-// observeIdentity finds out which other hosts keep what identifies this one's server.
-func (r *Reconciler) observeIdentity(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
-	hardware := r.facts.get(client.ObjectKeyFromObject(host)).hardware
-	view.Identity = controllers.IdentityOf(host, hardware)
-	if err := controllers.Permitted(r.Tenants, host); err != nil {
-		view.NotPermitted = err.Error()
-	}
-	for taken, by := range map[*string]controllers.IdentityConflict{
-		&view.BMCTakenBy: controllers.BMCRivalry(host), &view.MACTakenBy: controllers.MACRivalry(host), &view.HardwareTakenBy: controllers.HardwareRivalry(host, hardware),
-	} {
-		keeper, err := by.Among(r.Tenants).Keeper(ctx, r.Client)
-		if err != nil {
-			return err
-		}
-		if keeper != nil {
-			*taken = controllers.NameFor(host.Namespace, client.ObjectKeyFromObject(keeper))
-		}
-	}
-	return nil
-}
-
-func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, append(opts, client.UnsafeDisableDeepCopy)...); err != nil { // nothing is written to them
-		// The cache cannot fail to list but before it is synced, and then every host is reconciled anyway.
-		ctrl.LoggerFrom(ctx).Error(err, "List the hosts to reconcile")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(hosts.Items))
-	for i := range hosts.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
-	}
-	return requests
-}
-
-// hostsWithSameServer returns the other hosts that may be a host's server. The host itself comes by its own event: it would be looked at once more for each
-// change, and before the cache shows what the first look wrote.
-func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) []reconcile.Request {
-	host, ok := o.(*v1alpha1.BareMetalHost)
-	if !ok {
-		return nil
-	}
-	same := append(r.requests(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
-		r.requests(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})...)
-	if h := host.Status.Hardware; h != nil && inventory.HardwareID(h.SystemUUID) != "" {
-		same = append(same, r.requests(ctx, client.MatchingFields{controllers.HardwareIndex: inventory.HardwareID(h.SystemUUID)})...)
-	}
-	own := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(host)}
-	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
-}
-
-// hostsOfMachine returns the hosts that a machine has, the one that its provider ID names, and those that were booted for it: their boots may be kept
-// until it is gone.
-func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
-	requests := r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
-	booted := r.bootedFor(ctx, o)
-	for _, host := range append(saidHost(o), booted...) {
-		if request := (reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: host}}); !slices.Contains(requests, request) {
-			requests = append(requests, request)
-		}
-	}
-	return requests
-}
-
-// bootedFor returns the names of the hosts whose boots are a machine's, and open.
-func (r *Reconciler) bootedFor(ctx context.Context, machine client.Object) []string {
-	var boots v1alpha1.BareMetalBootList
-	err := r.Client.List(ctx, &boots, client.InNamespace(machine.GetNamespace()), client.MatchingFields{controllers.MachineIndex: machine.GetName()}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the boots of a machine")
-	}
-	names := make([]string, 0, len(boots.Items))
-	for i := range boots.Items {
-		names = append(names, boots.Items[i].Name)
-	}
-	return names
-}
-
-func (r *Reconciler) hostsOfOwner(ctx context.Context, o client.Object) []reconcile.Request {
-	machine, ok := o.(*clusterv1.Machine)
-	if !ok || machine.Spec.InfrastructureRef.Name == "" {
-		return nil
-	}
-	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: machine.Spec.InfrastructureRef.Name})
-}
-
-func (r *Reconciler) hostsOfCluster(ctx context.Context, o client.Object) []reconcile.Request {
-	var machines v1alpha1.BareMetalMachineList
-	err := r.Client.List(ctx, &machines, client.InNamespace(o.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: o.GetName()})
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the machines of the cluster")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range machines.Items {
-		requests = append(requests, r.hostsOfMachine(ctx, &machines.Items[i])...)
-	}
-	return requests
-}
-
-func (r *Reconciler) hostsOfSecret(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.SecretIndex: o.GetName()})
 }

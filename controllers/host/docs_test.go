@@ -16,7 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestOperationsDocs: every recipe has the test that it names, and every annotation its recipe.
+// TestOperationsDocs: every test that docs/operations.md names exists, and every annotation has a recipe.
 func TestOperationsDocs(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile("../../docs/operations.md")
@@ -46,8 +46,8 @@ func TestOperationsDocs(t *testing.T) {
 	}
 }
 
-// othersReasons is how the comments begin of reasons that no condition of a host or of a remediation has.
-var othersReasons = regexp.MustCompile(`^Reasons of (HostClaimed|Ready of a BareMetalMachineTemplate|FailureDomainsReady|ControlPlaneEndpointSet|KubeconfigAccepted|events)\b`)
+// otherReasons matches the comments of reasons that no condition of a host or remediation has.
+var otherReasons = regexp.MustCompile(`^Reasons of (HostClaimed|Ready of a BareMetalMachineTemplate|FailureDomainsReady|ControlPlaneEndpointSet|KubeconfigAccepted|events)\b`)
 
 // words returns the phases and reasons among the constants of a file of the API.
 func words(g Gomega, name string) []string {
@@ -56,7 +56,7 @@ func words(g Gomega, name string) []string {
 	var found []string
 	for _, decl := range file.Decls {
 		group, ok := decl.(*ast.GenDecl)
-		if !ok || group.Tok != token.CONST || othersReasons.MatchString(group.Doc.Text()) {
+		if !ok || group.Tok != token.CONST || otherReasons.MatchString(group.Doc.Text()) {
 			continue
 		}
 		for _, spec := range group.Specs {
@@ -71,7 +71,7 @@ func words(g Gomega, name string) []string {
 	return found
 }
 
-// TestWordsDocs: every phase and reason that a host or a remediation can have stands in a table that says what to do about it.
+// TestWordsDocs: a table in the docs says what to do about every phase and reason of a host or remediation.
 func TestWordsDocs(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob("../../api/v1alpha1/*.go")
@@ -90,15 +90,15 @@ func TestWordsDocs(t *testing.T) {
 	inTable(g, "remediation.md", `(?s)\n## What happens\n.*?\n## `, `(?m)^\|([^|]*\|[^|]*)\|`, remediations)
 }
 
-// inTable expects each of the words in those cells of the tables in a part of a page of the docs.
+// inTable expects each of the words in the given cells of the tables in a part of a docs page.
 func inTable(g Gomega, page, part, cells string, words []string) {
 	content, err := os.ReadFile(filepath.Join("../../docs", page))
 	g.Expect(err).NotTo(HaveOccurred())
-	var told strings.Builder
+	var table strings.Builder
 	for _, row := range regexp.MustCompile(cells).FindAllStringSubmatch(regexp.MustCompile(part).FindString(string(content)), -1) {
-		told.WriteString(row[1])
+		table.WriteString(row[1])
 	}
 	for _, word := range words {
-		g.Expect(told.String()).To(ContainSubstring("`"+word+"`"), "docs/%s does not say what to do about it", page)
+		g.Expect(table.String()).To(ContainSubstring("`"+word+"`"), "docs/%s does not say what to do about it", page)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// reconcileEndpoint learns how to reach the host's BMC. The Secrets are read only when they changed: the cache holds no
-// Secret, just the metadata of all. It returns what the user has to mend.
+// reconcileEndpoint updates the endpoint of the host's BMC. It reads the Secrets only after they changed: the cache contains only their metadata. It
+// returns a problem that the user has to fix.
 func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareMetalHost) (*lifecycle.BMCProblem, error) {
 	spec := host.Spec.BMC
 	versions := []string{spec.Address, strconv.FormatBool(spec.InsecureSkipTLSVerify)}
@@ -34,7 +34,7 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 		err := r.metadata.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, secret)
 		if apierrors.IsNotFound(err) {
-			return missing("Secret %q is not there", name), nil
+			return credentialsProblem("Secret %q does not exist", name), nil
 		}
 		if err != nil {
 			return nil, err
@@ -48,23 +48,23 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 		versions = append(versions, string(secret.UID)+"/"+secret.ResourceVersion)
 	}
 	key, version := client.ObjectKeyFromObject(host), strings.Join(versions, " ")
-	if r.facts.get(key).secrets == version {
-		return nil, nil //nolint:nilnil // nothing has changed, nothing is wrong
+	if r.observations.get(key).secretVersions == version {
+		return nil, nil //nolint:nilnil // unchanged, and no problem
 	}
 	endpoint, problem, err := r.readEndpoint(ctx, host)
 	if problem != nil || err != nil {
 		return problem, err
 	}
-	r.facts.with(key, func(h *hostFacts) { h.reach(endpoint, version) })
-	return nil, nil //nolint:nilnil // nothing is wrong
+	r.observations.update(key, func(h *hostObservation) { h.setEndpoint(endpoint, version) })
+	return nil, nil //nolint:nilnil // no problem
 }
 
-// checkSecret returns why a Secret must not be read for a host; nil if it may be read. A user who may write hosts may not be allowed to read the Secrets of the namespace,
+// checkSecret returns why a Secret must not be read for a host, or nil. A user who may write hosts may lack the right to read the namespace's Secrets,
 // and the provider sends the credentials to the address that the host names.
 func checkSecret(host *v1alpha1.BareMetalHost, secret client.Object) *lifecycle.BMCProblem {
 	if _, ok := secret.GetLabels()[v1alpha1.BMCSecretLabel]; !ok {
 		return &lifecycle.BMCProblem{Reason: v1alpha1.ReasonCredentialsNotLabeled, Message: fmt.Sprintf(
-			"Secret %[1]q is not labeled as a Secret of a BMC, so it is not read. If it is one: kubectl label secret %[1]s --namespace %[2]s %[3]s=",
+			"Secret %[1]q is not labeled as a BMC Secret, so it is not read. If it belongs to a BMC: kubectl label secret %[1]s --namespace %[2]s %[3]s=",
 			secret.GetName(), secret.GetNamespace(), v1alpha1.BMCSecretLabel)}
 	}
 	listed := secret.GetAnnotations()[v1alpha1.BMCHostsAnnotation]
@@ -73,7 +73,7 @@ func checkSecret(host *v1alpha1.BareMetalHost, secret client.Object) *lifecycle.
 	}
 	address, err := url.Parse(host.Spec.BMC.Address)
 	if err != nil {
-		return missing("spec.bmc.address is no URL: %v", err)
+		return credentialsProblem("spec.bmc.address is not a URL: %v", err)
 	}
 	for name := range strings.SplitSeq(listed, ",") {
 		if strings.EqualFold(strings.TrimSpace(name), address.Hostname()) {
@@ -81,7 +81,7 @@ func checkSecret(host *v1alpha1.BareMetalHost, secret client.Object) *lifecycle.
 		}
 	}
 	return &lifecycle.BMCProblem{Reason: v1alpha1.ReasonCredentialsNotForBMC, Message: fmt.Sprintf(
-		"The annotation %s of Secret %q does not list %s, so the credentials are not sent there: correct spec.bmc.address, or add it to the annotation",
+		"The annotation %s of Secret %q does not list %s, so the credentials are not sent to that address: correct spec.bmc.address, or add the address to the annotation",
 		v1alpha1.BMCHostsAnnotation, secret.GetName(), address.Hostname())}
 }
 
@@ -89,27 +89,27 @@ func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalH
 	spec := host.Spec.BMC
 	address, err := url.Parse(spec.Address)
 	if err != nil {
-		return nil, missing("spec.bmc.address is no URL: %v", err), nil
+		return nil, credentialsProblem("spec.bmc.address is not a URL: %v", err), nil
 	}
 	endpoint := &bmc.Endpoint{URL: address, InsecureSkipVerify: spec.InsecureSkipTLSVerify}
-	secrets := map[string]*corev1.Secret{} // each is read once
+	secrets := map[string]*corev1.Secret{} // by name: each is read once
 	read := func(name, key string) ([]byte, *lifecycle.BMCProblem, error) {
 		if secrets[name] == nil {
 			var secret corev1.Secret
 			err := r.APIReader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &secret)
 			if apierrors.IsNotFound(err) {
-				return nil, missing("Secret %q is not there", name), nil
+				return nil, credentialsProblem("Secret %q does not exist", name), nil
 			}
 			if err != nil {
 				return nil, nil, err
 			}
 			if problem := checkSecret(host, &secret); problem != nil {
-				return nil, problem, nil // the cache is behind
+				return nil, problem, nil // the cache was stale
 			}
 			secrets[name] = &secret
 		}
 		if len(secrets[name].Data[key]) == 0 {
-			return nil, missing("Secret %q has no key %q", name, key), nil
+			return nil, credentialsProblem("Secret %q has no key %q", name, key), nil
 		}
 		return secrets[name].Data[key], nil, nil
 	}
@@ -133,13 +133,13 @@ func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalH
 	return endpoint, nil, nil
 }
 
-// sameEndpoint is true when both endpoints reach the same BMC with the same credentials.
+// sameEndpoint is true if both endpoints have the same address, credentials and TLS settings.
 func sameEndpoint(a, b *bmc.Endpoint) bool {
 	return a.URL.String() == b.URL.String() && a.Username == b.Username && a.Password == b.Password && bytes.Equal(a.CA, b.CA) &&
 		a.InsecureSkipVerify == b.InsecureSkipVerify
 }
 
-// missing is a problem that a change of an object ends, which brings the host back.
-func missing(format string, args ...any) *lifecycle.BMCProblem {
+// credentialsProblem returns a problem without a retry time: the change that fixes it enqueues the host.
+func credentialsProblem(format string, args ...any) *lifecycle.BMCProblem {
 	return &lifecycle.BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: fmt.Sprintf(format, args...)}
 }

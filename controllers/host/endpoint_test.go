@@ -18,8 +18,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestSecretsOfOthers: a host makes the provider send no Secret to an address that is not labeled as one of a BMC, nor one of a BMC to an address that it is not
-// for. Nothing is written to such a Secret either.
+// TestSecretsOfOthers: the provider does not send a Secret to a BMC address if the Secret is not labeled as a BMC Secret, or does not list that address.
+// It does not write to such a Secret either.
 func TestSecretsOfOthers(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -56,7 +56,7 @@ func TestSecretsOfOthers(t *testing.T) {
 	g.Expect(got.Load()).To(BeNil(), "the stranger was sent credentials")
 }
 
-// TestServerReplaced: a BMC that reports another server than the inventory has gets no power command, also after a restart, until a person confirms that the
+// TestServerReplaced: a BMC that reports another server than the inventory gets no power command, also after a restart, until a user confirms that the
 // server was replaced.
 func TestServerReplaced(t *testing.T) {
 	g := NewWithT(t)
@@ -81,7 +81,7 @@ func TestServerReplaced(t *testing.T) {
 	before := other.Requests()
 	stop = start(t)
 	defer func() { stop() }()
-	g.Eventually(other.Requests).Should(BeNumerically(">", before), "the next process reads the inventory anew")
+	g.Eventually(other.Requests).Should(BeNumerically(">", before), "the next process reads the inventory again")
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "moved" })
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))

@@ -22,109 +22,109 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// The life of a host as events and metrics. Nothing here decides anything.
-
-func (r *Reconciler) tell(host *v1alpha1.BareMetalHost, kind, reason, action, note string, args ...any) {
+func (r *Reconciler) recordEvent(host *v1alpha1.BareMetalHost, kind, reason, action, note string, args ...any) {
 	controllers.RecordEvent(r.Recorder, host, nil, kind, reason, action, note, args...)
 }
 
-// tellRelease tells that a release begins, before its first command. It is told once: the status shows that it was, and until then memory.
-func (r *Reconciler) tellRelease(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+// recordReleaseStarted records the start of a release, before its first command. It records it once: the status shows a release in progress, and memory
+// bridges the time until the status is written.
+func (r *Reconciler) recordReleaseStarted(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	if step.Phase != v1alpha1.PhaseReleasing && step.Phase != v1alpha1.PhaseCleaning || view.Consumer == nil ||
 		host.Status.Phase == v1alpha1.PhaseReleasing || host.Status.Phase == v1alpha1.PhaseCleaning {
 		return
 	}
-	told := false
-	r.facts.with(client.ObjectKeyFromObject(host), func(h *hostFacts) {
-		told = h.releaseTold.Equal(view.Consumer.DeletingSince) && !h.releaseTold.IsZero()
-		h.releaseTold = view.Consumer.DeletingSince
+	recorded := false
+	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
+		recorded = h.releaseReportedFor.Equal(view.Consumer.DeletingSince) && !h.releaseReportedFor.IsZero()
+		h.releaseReportedFor = view.Consumer.DeletingSince
 	})
-	if !told {
-		r.tell(host, corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release", "The release from BareMetalMachine %s begins", view.Spec.ConsumerRef.Name)
+	if !recorded {
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release",
+			"Started to release the host from BareMetalMachine %s", view.Spec.ConsumerRef.Name)
 	}
 }
 
-// tellStep tells what a step wrote to the host's spec and metadata.
-func (r *Reconciler) tellStep(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+// recordStepEvents records what a step wrote to the host's spec and metadata.
+func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	switch step.Action {
 	case lifecycle.RecordBoot:
-		r.tellBoot(host, view, step)
+		r.recordBootEvent(host, view, step)
 	case lifecycle.RecordPowerHold:
-		r.tellHold(host, view, step)
+		r.recordPowerHoldEvent(host, view, step)
 	case lifecycle.RecordCleaning:
-		ctrl.LoggerFrom(ctx).Info("Recording how the cleaning goes", "startedAt", step.CleaningStartedAt, "message", step.Message)
+		ctrl.LoggerFrom(ctx).Info("Recorded the cleaning", "startedAt", step.CleaningStartedAt, "message", step.Message)
 		if step.CleaningStartedAt == nil {
-			r.tell(host, corev1.EventTypeWarning, controllers.EventCleaningInterrupted, "Release", "%s", step.Message)
+			r.recordEvent(host, corev1.EventTypeWarning, controllers.EventCleaningInterrupted, "Release", "%s", step.Message)
 		} else {
-			r.tell(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: the cleaning begins", step.Message)
+			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: started the cleaning", step.Message)
 		}
 	case lifecycle.Release:
-		r.tellReleased(ctx, host, view, step)
+		r.recordReleasedEvents(ctx, host, view, step)
 	default:
 	}
 }
 
-// tellBoot tells of an attempt that begins or fails.
-func (r *Reconciler) tellBoot(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+// recordBootEvent records the start or the failure of a boot.
+func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	before, now := view.CurrentBoot(), step.Boot
 	switch {
 	case now.VoidedAt != nil || now.ClaimID == "":
 	case now.Failure != nil:
 		metrics.BootFailed(now.Failure.Reason)
-		r.tell(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
 	case before == nil:
 		metrics.BootBegan()
-		r.tell(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Spec.ConsumerRef.Name)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Spec.ConsumerRef.Name)
 	case before.Number != now.Number:
 		metrics.BootFailed(v1alpha1.ReasonBootTimedOut)
 		metrics.BootBegan()
-		r.tell(host, corev1.EventTypeWarning, controllers.EventBootStarted, "Boot", "%s", step.Message)
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBootStarted, "Boot", "%s", step.Message)
 	}
 }
 
-// tellHold tells how a server that is held off comes to be off, and on again.
-func (r *Reconciler) tellHold(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+// recordPowerHoldEvent records the progress of a power hold.
+func (r *Reconciler) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	var reason string
-	switch held := step.PowerHold; {
-	case view.Spec.PowerHoldSince == nil && held.Since != nil:
+	switch hold := step.PowerHold; {
+	case view.Spec.PowerHoldSince == nil && hold.Since != nil:
 		reason = controllers.EventPowerHoldStarted
-	case view.Spec.PowerHoldOffAt == nil && held.OffAt != nil:
+	case view.Spec.PowerHoldOffAt == nil && hold.OffAt != nil:
 		reason = controllers.EventPowerHoldOff
-	case view.Spec.PowerHoldOffAt != nil && held.OffAt == nil && len(view.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
+	case view.Spec.PowerHoldOffAt != nil && hold.OffAt == nil && len(view.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
 		reason = controllers.EventPowerHoldBroken
-	case view.Spec.PowerHoldOffAt != nil && held.OffAt == nil:
+	case view.Spec.PowerHoldOffAt != nil && hold.OffAt == nil:
 		reason = controllers.EventPowerHoldEnded
-	case held.Since == nil:
+	case hold.Since == nil:
 		reason = controllers.EventPowerRestored
 	default:
 		return
 	}
-	r.tell(host, corev1.EventTypeNormal, reason, "Power", "%s", step.Message)
+	r.recordEvent(host, corev1.EventTypeNormal, reason, "Power", "%s", step.Message)
 }
 
-// tellReleased tells what became of a host that was let go.
-func (r *Reconciler) tellReleased(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+// recordReleasedEvents records the result of a release.
+func (r *Reconciler) recordReleasedEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	machine, quarantine := view.Spec.ConsumerRef.Name, step.Quarantine
-	// The status may come here from any phase. Where it goes to is told here, and not by the status once more; but a maintenance goes on as it was.
-	r.facts.with(client.ObjectKeyFromObject(host), func(h *hostFacts) {
-		if h.told.uid != host.UID {
-			h.told = standingOf(host)
+	// The event below reports the new phase, so the status must not report the transition again. A maintenance continues after a release, without an event.
+	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
+		if h.reported.uid != host.UID {
+			h.reported = eventStateOf(host)
 		}
 		if view.Spec.Maintenance == nil {
-			h.told.phase = v1alpha1.PhaseReleasing
+			h.reported.phase = v1alpha1.PhaseReleasing
 		}
 	})
 	result := metrics.ReleasedFree
 	switch {
 	case quarantine != nil && quarantine.Reason == v1alpha1.ReasonReleasedUnfenced:
 		result = metrics.ReleasedUnfenced
-		r.tell(host, corev1.EventTypeWarning, controllers.EventReleasedUnfenced, "Release", "%s", quarantine.Message)
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventReleasedUnfenced, "Release", "%s", quarantine.Message)
 	case quarantine != nil:
 		result = metrics.ReleasedQuarantined
-		r.tell(host, corev1.EventTypeNormal, controllers.EventReleased, "Release", "BareMetalMachine %s has the host no more", machine)
-		r.tell(host, corev1.EventTypeWarning, controllers.EventQuarantined, "Quarantine", "%s: %s", quarantine.Reason, quarantine.Message)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleased, "Release", "Released the host from BareMetalMachine %s", machine)
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventQuarantined, "Quarantine", "%s: %s", quarantine.Reason, quarantine.Message)
 	default:
-		r.tell(host, corev1.EventTypeNormal, controllers.EventReleased, "Release", "BareMetalMachine %s has the host no more", machine)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleased, "Release", "Released the host from BareMetalMachine %s", machine)
 	}
 	if quarantine != nil && view.Spec.Quarantine == nil {
 		metrics.Quarantined(quarantine.Reason)
@@ -138,40 +138,40 @@ func (r *Reconciler) tellReleased(ctx context.Context, host *v1alpha1.BareMetalH
 	}
 }
 
-// commands are the events of power commands.
-var commands = map[lifecycle.Command]struct{ reason, note string }{
-	lifecycle.CommandPowerOn:  {controllers.EventPowerOn, "The BMC was told to switch the server on"},
-	lifecycle.CommandShutDown: {controllers.EventShutDown, "The BMC was told to have the operating system shut down"},
-	lifecycle.CommandForceOff: {controllers.EventForceOff, "The BMC was told to switch the server off"},
+// powerCommandEvents are the events of accepted power commands.
+var powerCommandEvents = map[lifecycle.Command]struct{ reason, note string }{
+	lifecycle.CommandPowerOn:  {controllers.EventPowerOn, "The BMC accepted the command to power on the server"},
+	lifecycle.CommandShutDown: {controllers.EventShutDown, "The BMC accepted the request to shut down the operating system"},
+	lifecycle.CommandForceOff: {controllers.EventForceOff, "The BMC accepted the command to force the server off"},
 }
 
-// tellJob tells what a BMC took, while the host itself is not at hand.
-func (r *Reconciler) tellJob(j job, reason, action, note string) {
+// recordJobEvent records an event of a job, which has no host object.
+func (r *Reconciler) recordJobEvent(j job, reason, action, note string) {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name, UID: j.uid}}
-	r.tell(host, corev1.EventTypeNormal, reason, action, "%s", note)
+	r.recordEvent(host, corev1.EventTypeNormal, reason, action, "%s", note)
 }
 
-// passage is an event of a host that comes to a phase, or leaves it.
-type passage struct {
-	phase       v1alpha1.HostPhase
-	enter, kind string
-	leave       string
-	toldBy      []v1alpha1.HostPhase // where from it is told otherwise
+// transitionEvent is the event of a host that enters or leaves a phase.
+type transitionEvent struct {
+	phase        v1alpha1.HostPhase
+	enter, kind  string
+	leave        string
+	reportedFrom []v1alpha1.HostPhase // previous phases from which another event reports the transition
 }
 
-var passages = []passage{
+var transitionEvents = []transitionEvent{
 	{phase: v1alpha1.PhaseDetached, enter: controllers.EventDetached, kind: corev1.EventTypeWarning, leave: controllers.EventReattached},
 	{phase: v1alpha1.PhaseMaintenance, enter: controllers.EventMaintenanceStarted, kind: corev1.EventTypeNormal, leave: controllers.EventMaintenanceEnded},
 	{phase: v1alpha1.PhaseOrphaned, enter: controllers.EventOrphaned, kind: corev1.EventTypeWarning},
 	{phase: v1alpha1.PhaseBootUnknown, enter: controllers.EventBootUnknown, kind: corev1.EventTypeWarning},
 	{
 		phase: v1alpha1.PhaseQuarantined, enter: controllers.EventQuarantined, kind: corev1.EventTypeWarning, leave: controllers.EventQuarantineEnded,
-		toldBy: []v1alpha1.HostPhase{v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning},
+		reportedFrom: []v1alpha1.HostPhase{v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning},
 	},
 }
 
-// standing is what people were last told of where a host stands.
-type standing struct {
+// eventState is the part of a host's status that events report.
+type eventState struct {
 	uid        types.UID
 	registered bool
 	phase      v1alpha1.HostPhase
@@ -179,43 +179,45 @@ type standing struct {
 	bmcReason  string
 }
 
-func standingOf(host *v1alpha1.BareMetalHost) standing {
-	s := standing{uid: host.UID, registered: host.Status.Hardware != nil, phase: host.Status.Phase}
+func eventStateOf(host *v1alpha1.BareMetalHost) eventState {
+	s := eventState{uid: host.UID, registered: host.Status.Hardware != nil, phase: host.Status.Phase}
 	if c := conditions.Get(host, v1alpha1.BMCReadyCondition); c != nil {
 		s.bmc, s.bmcReason = c.Status, c.Reason
 	}
 	return s
 }
 
-// tellStatus tells what changed in the status: what people did to the host, and how its BMC is. The cache may show the status as it was before
-// the last write: what was told is remembered, so that it is told once.
-func (r *Reconciler) tellStatus(before, host *v1alpha1.BareMetalHost, now time.Time, message string) {
-	was, is := standingOf(before), standingOf(host)
-	r.facts.with(client.ObjectKeyFromObject(host), func(h *hostFacts) {
-		if h.told.uid == is.uid {
-			was = h.told
+// recordStatusEvents records changes of the status: user actions, and the state of the BMC. The cache may show the status from before the last write, so
+// memory keeps what was recorded: each change is recorded once.
+func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, now time.Time, message string) {
+	was, is := eventStateOf(before), eventStateOf(host)
+	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
+		if h.reported.uid == is.uid {
+			was = h.reported
 		}
-		h.told = is
+		h.reported = is
 	})
 	if !was.registered && is.registered {
 		metrics.Registered(now.Sub(host.CreationTimestamp.Time))
 		hw := host.Status.Hardware
 		what := strings.TrimSpace(hw.Manufacturer + " " + hw.Model)
-		r.tell(host, corev1.EventTypeNormal, controllers.EventRegistered, "Register", "The inventory was read: %s, power %s", cmp.Or(what, "a server"), host.Status.Power)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRegistered, "Register",
+			"Read the inventory: %s, power %s", cmp.Or(what, "unknown model"), host.Status.Power)
 	}
-	for _, p := range passages {
+	for _, p := range transitionEvents {
 		switch {
 		case was.phase == "" || was.phase == is.phase:
-		case is.phase == p.phase && !slices.Contains(p.toldBy, was.phase):
-			r.tell(host, p.kind, p.enter, "Observe", "%s", message)
+		case is.phase == p.phase && !slices.Contains(p.reportedFrom, was.phase):
+			r.recordEvent(host, p.kind, p.enter, "Observe", "%s", message)
 		case was.phase == p.phase && p.leave != "" && is.phase != v1alpha1.PhaseDeleting:
-			r.tell(host, corev1.EventTypeNormal, p.leave, "Observe", "The host is %s", is.phase)
+			r.recordEvent(host, corev1.EventTypeNormal, p.leave, "Observe", "The host left the phase %s and is now %s", p.phase, is.phase)
 		}
 	}
 	switch {
 	case is.bmc == metav1.ConditionFalse && (was.bmc != is.bmc || was.bmcReason != is.bmcReason):
-		r.tell(host, corev1.EventTypeWarning, controllers.EventBMCNotReady, "Ask", "%s: %s", is.bmcReason, conditions.GetMessage(host, v1alpha1.BMCReadyCondition))
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCNotReady, "Contact",
+			"%s: %s", is.bmcReason, conditions.GetMessage(host, v1alpha1.BMCReadyCondition))
 	case is.bmc == metav1.ConditionTrue && was.bmc == metav1.ConditionFalse:
-		r.tell(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Ask", "The BMC does again what it is asked for")
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Contact", "The BMC answers again without errors")
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 )
 
-// startTelling runs the host controller with events, and returns a function that stops it.
-func startTelling(t *testing.T) func() {
+// startWithEvents runs the host controller with an event recorder, and returns a function that stops it.
+func startWithEvents(t *testing.T) func() {
 	t.Helper()
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
@@ -36,8 +36,8 @@ func startTelling(t *testing.T) func() {
 	}
 }
 
-// toldAbout waits until the events of a namespace are these, in their order and each once.
-func toldAbout(t *testing.T, namespace string, want ...string) {
+// expectEvents waits until the events of a namespace have these reasons, in this order, each once.
+func expectEvents(t *testing.T, namespace string, want ...string) {
 	t.Helper()
 	NewWithT(t).Eventually(func(g Gomega) {
 		var all eventsv1.EventList
@@ -46,27 +46,27 @@ func toldAbout(t *testing.T, namespace string, want ...string) {
 		reasons := []string{}
 		for i := range all.Items {
 			reasons = append(reasons, all.Items[i].Reason)
-			g.Expect(all.Items[i].Series).To(BeNil(), "told twice: "+all.Items[i].Note)
+			g.Expect(all.Items[i].Series).To(BeNil(), "recorded twice: "+all.Items[i].Note)
 		}
 		g.Expect(reasons).To(Equal(want))
 	}, 30*time.Second, 100*time.Millisecond).Should(Succeed())
 }
 
-// TestStoryAcrossRestarts: a restart, and looks at a host at rest, tell nothing again; what people do to it, and what becomes of its BMC, is told once.
-func TestStoryAcrossRestarts(t *testing.T) {
-	stop := startTelling(t)
+// TestEventsAcrossRestarts: restarts and reconciles of a host at rest record no event again. User actions and changes of the BMC are recorded once.
+func TestEventsAcrossRestarts(t *testing.T) {
+	stop := startWithEvents(t)
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
-	toldAbout(t, namespace, "Registered")
+	expectEvents(t, namespace, "Registered")
 	stop()
-	stop = startTelling(t)
+	stop = startWithEvents(t)
 	misbehave(t, server, bmctest.Down, -1)
 	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonBMCUnreachable))
-	toldAbout(t, namespace, "Registered", "BMCNotReady")
+	expectEvents(t, namespace, "Registered", "BMCNotReady")
 	stop()
-	defer startTelling(t)()
+	defer startWithEvents(t)()
 	misbehave(t, server, bmctest.Down, 0)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
@@ -77,12 +77,12 @@ func TestStoryAcrossRestarts(t *testing.T) {
 		h.Spec.Maintenance, h.Spec.Quarantine = nil, &v1alpha1.Quarantine{Reason: "Smoke", Message: "bob saw smoke"}
 	})
 	wait(t, server, phase(v1alpha1.PhaseQuarantined))
-	toldAbout(t, namespace, "Registered", "BMCNotReady", "BMCReady", "MaintenanceStarted", "MaintenanceEnded", "Quarantined")
+	expectEvents(t, namespace, "Registered", "BMCNotReady", "BMCReady", "MaintenanceStarted", "MaintenanceEnded", "Quarantined")
 }
 
-// TestStoryOfAHold: who holds a running server off, and how it comes back, is told.
-func TestStoryOfAHold(t *testing.T) {
-	defer startTelling(t)()
+// TestEventsOfAPowerHold: events show who keeps a running server powered off, and how it is powered on again.
+func TestEventsOfAPowerHold(t *testing.T) {
+	defer startWithEvents(t)()
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
 	claim := env.NewClaim(t, namespace, "m")
@@ -90,12 +90,12 @@ func TestStoryOfAHold(t *testing.T) {
 	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
-	toldAbout(t, namespace, "Registered")
+	expectEvents(t, namespace, "Registered")
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Annotations = map[string]string{v1alpha1.ForcePowerHoldPrefix + "anna": "a new fan"}
 	})
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldSince).To(BeNil()) })
-	toldAbout(t, namespace, "Registered", "PowerHoldStarted", "ForceOff", "PowerHoldOff", "PowerHoldEnded", "PowerOn", "PowerRestored")
+	expectEvents(t, namespace, "Registered", "PowerHoldStarted", "ForceOff", "PowerHoldOff", "PowerHoldEnded", "PowerOn", "PowerRestored")
 }

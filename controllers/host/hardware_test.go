@@ -12,10 +12,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// TestHardwareAsRead: sizes that were computed equal those that were read back from the API server, so nothing is written for them.
+// TestHardwareAsRead: computed sizes equal the sizes read back from the API server, so they cause no write.
 func TestHardwareAsRead(t *testing.T) {
 	g := NewWithT(t)
-	computed := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Hardware: hardwareOf(bmc.Inventory{
+	computed := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Hardware: hardwareStatus(bmc.Inventory{
 		MemoryMiB: 65470, Disks: []bmc.Disk{{Name: "a", SizeBytes: 480e9}, {Name: "b"}},
 	})}}
 	text, err := json.Marshal(computed)
@@ -28,19 +28,19 @@ func TestHardwareAsRead(t *testing.T) {
 	same, err := sameStatus(read, computed, client.MergeFrom(read))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(same).To(BeTrue())
-	g.Expect(happened(read.Status, computed.Status)).To(BeFalse())
+	g.Expect(isSignificantChange(read.Status, computed.Status)).To(BeFalse())
 
-	computed.Status.Hardware.Memory.Add(whole(1, gibibyte))
+	computed.Status.Hardware.Memory.Add(quantityOf(1, gibibyte))
 	same, err = sameStatus(read, computed, client.MergeFrom(read))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(same).To(BeFalse())
 }
 
-// TestWhole: no number that a BMC reports becomes a negative size.
-func TestWhole(t *testing.T) {
+// TestQuantityOf: no number that a BMC reports becomes a negative size.
+func TestQuantityOf(t *testing.T) {
 	g := NewWithT(t)
-	large := whole(math.MaxInt64, mebibyte)
+	large := quantityOf(math.MaxInt64, mebibyte)
 	g.Expect(large.Value()).To(BeNumerically(">", int64(math.MaxInt64)-mebibyte))
-	none := whole(0, mebibyte)
+	none := quantityOf(0, mebibyte)
 	g.Expect(none.IsZero()).To(BeTrue())
 }

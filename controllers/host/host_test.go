@@ -35,16 +35,16 @@ func start(t *testing.T) func() {
 
 func startWith(t *testing.T, settings lifecycle.Settings) func() {
 	t.Helper()
-	return startAt(t, settings, &shifted{})
+	return startAt(t, settings, &shiftedClock{})
 }
 
-// startAt is startWith by a clock of the test's.
-func startAt(t *testing.T, settings lifecycle.Settings, clock *shifted) func() {
+// startAt is startWith with a clock of the test.
+func startAt(t *testing.T, settings lifecycle.Settings, clock *shiftedClock) func() {
 	t.Helper()
 	return startReconciler(t, &host.Reconciler{Settings: settings, Clock: clock})
 }
 
-// startReconciler starts a reconciler with what the test gave it.
+// startReconciler completes and starts a reconciler.
 func startReconciler(t *testing.T, r *host.Reconciler) func() {
 	t.Helper()
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
@@ -80,7 +80,7 @@ func reason(condition, want string) func(Gomega, *v1alpha1.BareMetalHost) {
 	}
 }
 
-// TestNoWritesAtRest: a host at rest is written by neither the manager that registered it nor the next one, which reads its status.
+// TestNoWritesAtRest: neither the manager that registered a host nor the next one writes to the host while it is at rest.
 func TestNoWritesAtRest(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
@@ -121,8 +121,8 @@ func TestRegister(t *testing.T) {
 	g.Expect(server.CommandNames()).To(BeEmpty())
 }
 
-// TestProblemsHeal: what is wrong has its reason, and goes when its cause goes.
-func TestProblemsHeal(t *testing.T) {
+// TestProblemsAreResolved: each problem has a reason, and disappears with its cause.
+func TestProblemsAreResolved(t *testing.T) {
 	defer start(t)()
 	namespace := env.Namespace(t)
 	t.Run("the password", func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestProblemsHeal(t *testing.T) {
 		one := controllerstest.NewServer(t, namespace, "bmc-1", bmctest.Options{})
 		two := controllerstest.NewServer(t, namespace, "bmc-2", bmctest.Options{})
 		own := two.Host.Spec.BMC.Address
-		two.Host.Spec.BMC.Address = one.Host.Spec.BMC.Address + "/?auth=session" // as somebody else would write it
+		two.Host.Spec.BMC.Address = one.Host.Spec.BMC.Address + "/?auth=session" // another spelling of the same address
 		register(t, one)
 		wait(t, one, phase(v1alpha1.PhaseAvailable))
 		register(t, two)
@@ -180,7 +180,7 @@ func TestProblemsHeal(t *testing.T) {
 	})
 }
 
-// TestRunningServerIsNotTouched: a server that is registered while it runs may be somebody's.
+// TestRunningServerIsNotTouched: a server that is on when it is registered gets no command: it may be in use.
 func TestRunningServerIsNotTouched(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -196,7 +196,8 @@ func TestRunningServerIsNotTouched(t *testing.T) {
 // TestBootAndRelease follows a host from its claim to its release, and restarts the provider on the way.
 func TestBootAndRelease(t *testing.T) { bootAndRelease(t) }
 
-// TestStrictBMC is the same with BMCs that are strict about power commands: they get the same commands, and none while the power is in transition.
+// TestStrictBMC repeats TestBootAndRelease with BMCs that are strict about power commands. They get the same commands, and none during a power
+// transition.
 func TestStrictBMC(t *testing.T) {
 	bootAndRelease(t, bmctest.Strict...)
 	for _, fault := range bmctest.Strict {
@@ -260,7 +261,8 @@ func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 	g.Expect(server.Commands()).NotTo(ContainElement(HaveField("InTransition", true)))
 }
 
-// TestSlowShutDown: people see that a server powers off. One that takes longer for it than it may is switched off, which its BMC refuses until it is off.
+// TestSlowShutDown: the status shows that a server is being powered off. A server that exceeds the grace period is forced off, which its BMC refuses
+// until the server is off.
 func TestSlowShutDown(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -282,7 +284,7 @@ func TestSlowShutDown(t *testing.T) {
 	g.Expect(server.CommandNames()).To(Equal([]string{"GracefulShutdown"}))
 }
 
-// TestShutDownRefused: a BMC that cannot shut the server down does not keep it from being switched off in the end.
+// TestShutDownRefused: a server whose BMC cannot shut it down is forced off in the end.
 func TestShutDownRefused(t *testing.T) {
 	defer start(t)()
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{On: true})
@@ -298,7 +300,7 @@ func misbehave(t *testing.T, server *controllerstest.Server, fault bmctest.Fault
 	NewWithT(t).Expect(server.Misbehave(fault, times)).To(Succeed())
 }
 
-// TestConsumerGone: a machine that vanished without its release leaves its server running.
+// TestConsumerGone: if a machine disappears without a release, its server keeps running.
 func TestConsumerGone(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()

@@ -2,23 +2,20 @@ package host
 
 import (
 	"context"
-	"math"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// inspect reads what the BMC can do and what the server is made of.
+// inspect reads the capabilities of the BMC and the inventory of the server.
 func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	description, err := c.Describe(ctx)
 	if err != nil {
 		return err
 	}
-	inspecting, cancel := withoutLast(ctx, powerReserve)
+	inspecting, cancel := withReserve(ctx, powerReadReserve)
 	defer cancel()
 	inventory, err := c.Inspect(inspecting)
 	if err != nil {
@@ -30,15 +27,15 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}
-	r.learn(j, func(h *hostFacts) { h.inspected(inventory, status, kept(r.Clock.Now())) })
+	r.updateObservation(j, func(h *hostObservation) { h.noteInventory(inventory, status, truncateToSecond(r.Clock.Now())) })
 	return nil
 }
 
-// powerReserve is what an inspection leaves of the time of its job, for the power state that is read after it.
-const powerReserve = 20 * time.Second
+// powerReadReserve is the part of an inspection job's time that is reserved for reading the power state at the end.
+const powerReadReserve = 20 * time.Second
 
-// withoutLast returns a context that ends so long before ctx does.
-func withoutLast(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
+// withReserve returns a context whose deadline is earlier than that of ctx by the reserve.
+func withReserve(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
@@ -46,78 +43,17 @@ func withoutLast(ctx context.Context, reserve time.Duration) (context.Context, c
 	return context.WithDeadline(ctx, deadline.Add(-reserve))
 }
 
-// lacking lists what a boot over the network in the host's mode needs and the BMC does not offer. Legacy firmware knows no HTTP boot.
-func lacking(capabilities []string, mode v1alpha1.BootMode) []string {
-	can := make([]bmc.Capability, 0, len(capabilities))
+// missingForNetworkBoot lists the capabilities that a network boot in the host's mode needs and the BMC lacks. Legacy firmware has no HTTP boot.
+func missingForNetworkBoot(capabilities []string, mode v1alpha1.BootMode) []string {
+	usable := make([]bmc.Capability, 0, len(capabilities))
 	for _, capability := range capabilities {
 		if mode != v1alpha1.BootModeLegacy || capability != string(bmc.CanBootHTTP) {
-			can = append(can, bmc.Capability(capability))
+			usable = append(usable, bmc.Capability(capability))
 		}
 	}
-	return lacks(can)
-}
-
-// lacks lists what a boot over the network needs and the BMC does not offer.
-func lacks(can []bmc.Capability) []string {
 	var names []string
-	for _, missing := range bmc.MissingForNetworkBoot(can) {
+	for _, missing := range bmc.MissingForNetworkBoot(usable) {
 		names = append(names, string(missing))
 	}
 	return names
-}
-
-const (
-	mebibyte = int64(1) << 20
-	gibibyte = int64(1) << 30
-)
-
-// whole returns a number of units, as many of them as an int64 of bytes holds: a BMC may report any number.
-func whole(number, unit int64) resource.Quantity {
-	return *resource.NewQuantity(min(number, math.MaxInt64/unit)*unit, resource.BinarySI)
-}
-
-// hardwareOf tells what the BMC says of its server, within the bounds of the status: a BMC may say anything.
-func hardwareOf(i bmc.Inventory) *v1alpha1.Hardware {
-	text := func(s string) string { return controllers.Clip(s, controllers.MaxText) }
-	hardware := &v1alpha1.Hardware{
-		Manufacturer: text(i.Manufacturer), Model: text(i.Model), SerialNumber: text(i.SerialNumber), SystemUUID: text(i.SystemUUID),
-		FirmwareVersion: text(i.FirmwareVersion), BMCFirmwareVersion: text(i.BMCFirmwareVersion), Architecture: text(i.Architecture),
-		Health: text(string(i.Health)),
-		CPU:    v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers bound them
-		Memory: whole(i.MemoryMiB, mebibyte),
-	}
-	for _, f := range i.Facts {
-		hardware.Facts = append(hardware.Facts, v1alpha1.Fact{
-			Name: string(f.Name), State: v1alpha1.FactState(f.State), Source: text(f.Source), Message: text(f.Message),
-		})
-	}
-	for _, d := range i.DIMMs[:min(len(i.DIMMs), controllers.MaxItems)] {
-		hardware.DIMMs = append(hardware.DIMMs, v1alpha1.DIMM{
-			Name: text(d.Name), Manufacturer: text(d.Manufacturer), PartNumber: text(d.PartNumber), SerialNumber: text(d.SerialNumber),
-			Size: whole(d.SizeMiB, mebibyte), Health: text(string(d.Health)),
-		})
-	}
-	for _, d := range i.Disks[:min(len(i.Disks), controllers.MaxItems)] {
-		hardware.Disks = append(hardware.Disks, v1alpha1.Disk{
-			Name: text(d.Name), Model: text(d.Model), SerialNumber: text(d.SerialNumber), WWN: text(d.WWN), Size: whole(d.SizeBytes/gibibyte, gibibyte),
-			Rotational: d.Rotational, Health: text(string(d.Health)),
-		})
-	}
-	for _, n := range i.NICs[:min(len(i.NICs), controllers.MaxItems)] {
-		hardware.NICs = append(hardware.NICs, v1alpha1.NIC{
-			Name: text(n.Name), MACAddress: text(n.MACAddress), SpeedMbps: int32(n.SpeedMbps), LinkUp: n.LinkUp, //nolint:gosec // the drivers bound it
-		})
-	}
-	for _, d := range i.Devices[:min(len(i.Devices), controllers.MaxItems)] {
-		hardware.Devices = append(hardware.Devices, v1alpha1.Device{
-			Class: text(d.Class), Name: text(d.Name), Manufacturer: text(d.Manufacturer), Model: text(d.Model), SerialNumber: text(d.Serial),
-			FirmwareVersion: text(d.Firmware), Health: text(string(d.Health)),
-		})
-	}
-	for _, p := range i.PowerSupplies[:min(len(i.PowerSupplies), controllers.MaxItems)] {
-		hardware.PowerSupplies = append(hardware.PowerSupplies, v1alpha1.PowerSupply{
-			Name: text(p.Name), Model: text(p.Model), Watts: int32(p.Watts), Health: text(string(p.Health)), //nolint:gosec // the drivers bound it
-		})
-	}
-	return hardware
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// choice is one way to make a server boot from the network.
-type choice struct {
+// overrideChoice is one combination of boot target and method to make a server boot from the network.
+type overrideChoice struct {
 	target bmc.BootTarget
-	way    bmc.BootMethod
+	method bmc.BootMethod
 }
 
-// firmwareInterface is what a BMC is asked for. BMCs know no boot mode with Secure Boot: it is a setting of UEFI firmware.
+// firmwareInterface returns the boot mode for requests to the BMC. BMCs have no boot mode for Secure Boot: it is a setting of the UEFI firmware.
 func firmwareInterface(mode v1alpha1.BootMode) bmc.BootMode {
 	if mode == v1alpha1.BootModeLegacy {
 		return bmc.BootLegacy
@@ -28,63 +28,63 @@ func firmwareInterface(mode v1alpha1.BootMode) bmc.BootMode {
 	return bmc.BootUEFI
 }
 
-// choices lists what to try, the likeliest first: the ways that the driver knows, and as the third UEFI HTTP boot where it is
-// offered, so that the usual three attempts come to it.
-func choices(ways []bmc.BootMethod, capabilities []string, mode bmc.BootMode) []choice {
-	var list []choice
+// overrideChoices lists the combinations to try, the most likely first: PXE with each method of the driver. UEFI HTTP boot, if the BMC offers it, is the
+// third, so that the usual three attempts include it.
+func overrideChoices(methods []bmc.BootMethod, capabilities []string, mode bmc.BootMode) []overrideChoice {
+	var list []overrideChoice
 	if slices.Contains(capabilities, string(bmc.CanBootPXE)) || len(capabilities) == 0 {
-		for _, way := range ways {
-			list = append(list, choice{bmc.BootPXE, way})
+		for _, method := range methods {
+			list = append(list, overrideChoice{bmc.BootPXE, method})
 		}
 	}
-	if mode != bmc.BootLegacy && slices.Contains(capabilities, string(bmc.CanBootHTTP)) && len(ways) > 0 {
-		list = slices.Insert(list, min(2, len(list)), choice{bmc.BootHTTP, ways[0]})
+	if mode != bmc.BootLegacy && slices.Contains(capabilities, string(bmc.CanBootHTTP)) && len(methods) > 0 {
+		list = slices.Insert(list, min(2, len(list)), overrideChoice{bmc.BootHTTP, methods[0]})
 	}
 	return list
 }
 
-// choose orders the choices for this attempt: first what worked the last time, the same again for the same attempt, and otherwise what
-// comes after it; then the others. HTTP boot is one choice, whatever way the driver came to.
-func choose(list []choice, last *v1alpha1.BootOverrideStatus, boot int32) []choice {
+// orderChoices orders the choices for a boot attempt. If the last choice worked, or was made for the same boot, it comes first; otherwise it comes last,
+// and the attempt starts with the choice after it. HTTP boot is one choice, whatever method the driver used.
+func orderChoices(list []overrideChoice, last *v1alpha1.BootOverrideStatus, bootNumber int32) []overrideChoice {
 	if len(list) == 0 {
-		return []choice{{target: bmc.BootPXE}}
+		return []overrideChoice{{target: bmc.BootPXE}}
 	}
 	if last == nil {
 		return list
 	}
-	before := choice{bmc.BootTarget(last.Target), bmc.BootMethod(last.Method)}
-	i := slices.IndexFunc(list, func(c choice) bool {
-		return c.target == before.target && (c.way == before.way || c.target == bmc.BootHTTP)
+	before := overrideChoice{bmc.BootTarget(last.Target), bmc.BootMethod(last.Method)}
+	i := slices.IndexFunc(list, func(c overrideChoice) bool {
+		return c.target == before.target && (c.method == before.method || c.target == bmc.BootHTTP)
 	})
 	switch {
 	case i < 0:
 		return list
-	case last.Worked || last.Boot == boot:
-		return slices.Concat([]choice{before}, list[i+1:], list[:i])
+	case last.Worked || last.Boot == bootNumber:
+		return slices.Concat([]overrideChoice{before}, list[i+1:], list[:i])
 	default:
 		return slices.Concat(list[i+1:], list[:i+1])
 	}
 }
 
-// setNetworkBoot makes the network the next boot device. A BMC that answers with an error is told in the next way at once, for nothing
-// was booted that could come to the network.
+// setNetworkBoot makes the network the next boot device. If the BMC answers a choice with an error, the next choice is tried immediately: the server has
+// not booted, so no attempt is lost.
 func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
 	var refused error
-	for _, chosen := range choose(choices(c.BootMethods(), j.capabilities, j.mode), j.override, j.boot) {
-		result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.way)
-		if err != nil && !answered(err) {
+	for _, chosen := range orderChoices(overrideChoices(c.BootMethods(), j.capabilities, j.mode), j.lastOverride, j.bootNumber) {
+		result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.method)
+		if err != nil && !answeredByBMC(err) {
 			return err
 		}
 		tried := &v1alpha1.BootOverrideStatus{
-			Boot: j.boot, Target: string(chosen.target), Method: string(cmp.Or(result.Method, chosen.way)),
+			Boot: j.bootNumber, Target: string(chosen.target), Method: string(cmp.Or(result.Method, chosen.method)),
 			Doubt: controllers.Clip(result.Doubt, controllers.MaxText), Lasts: result.Lasts,
 		}
 		if err != nil {
 			tried.Doubt = controllers.Clip(err.Error(), controllers.MaxText)
 			refused = cmp.Or(refused, err)
 		}
-		r.learn(j, func(h *hostFacts) {
-			h.override, h.bmc.OverrideSet = tried, true // also an answer that is an error may have come after it was done
+		r.updateObservation(j, func(h *hostObservation) {
+			h.override, h.bmc.OverrideSet = tried, true // the BMC may have set it although it answered with an error
 			if err == nil {
 				h.bmc.NetworkBootSetAt = r.Clock.Now()
 			}
@@ -96,90 +96,55 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 	return refused
 }
 
-// noteOf says how the override was set, for a person who waits for the boot.
-func noteOf(o *v1alpha1.BootOverrideStatus) string {
-	note := fmt.Sprintf(". It was told to boot from %s by way %q", o.Target, o.Method)
+// overrideNote describes how the override was set. It is appended to the message of a boot that is awaited.
+func overrideNote(o *v1alpha1.BootOverrideStatus) string {
+	note := fmt.Sprintf(". The boot override is %s, set with method %q", o.Target, o.Method)
 	if o.Doubt != "" {
-		note += ", which is doubtful: " + o.Doubt
+		note += ", and may not have taken effect: " + o.Doubt
 	}
 	return note
 }
 
-// takeBack takes a boot override back: one that shows, and one that may stand although it does not show. set is true when the provider
-// set one.
-func takeBack(ctx context.Context, c bmc.Client, way bmc.BootMethod, set, mayHide bool) error {
-	const op = "Take the boot override back"
-	now, err := c.BootOverride(ctx)
+// clearOverrideIfNeeded reads the boot override and clears it. It does nothing if the BMC reports no override, unless mayHide is true: the override may
+// be set without being reported. set is true if the provider set an override.
+func clearOverrideIfNeeded(ctx context.Context, c bmc.Client, method bmc.BootMethod, set, mayHide bool) error {
+	const op = "Clear the boot override"
+	current, err := c.BootOverride(ctx)
 	switch {
-	case err == nil && now.Target == bmc.BootNone && !mayHide, bmc.KindOf(err) == bmc.Unsupported && err != nil && !set:
+	case err == nil && current.Target == bmc.BootNone && !mayHide, bmc.KindOf(err) == bmc.Unsupported && err != nil && !set:
 		return nil
 	case err != nil && bmc.KindOf(err) != bmc.Unsupported:
 		return err
 	}
-	result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, way)
+	result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, method)
 	if err == nil && result.Doubt != "" {
 		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New(result.Doubt)}
 	}
 	return err
 }
 
-// clearBootOverride takes an override back that did its work, unless the BMC did so itself. What shows is believed, so that a BMC that
-// works is not written to while its server boots. It is not tried for ever: what a host boots is decided by the boot server as well.
+// clearBootOverride clears an override that has done its work, unless the BMC cleared it. It trusts a BMC that reports no override and set it without
+// doubt, so that it does not write to a working BMC while the server boots. A refusal is not retried: the boot server also decides what a host boots.
 func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
-	o := ptr.Deref(j.override, v1alpha1.BootOverrideStatus{})
-	err := takeBack(ctx, c, bmc.BootMethod(o.Method), true, o.Doubt != "")
-	if err != nil && !answered(err) {
+	override := ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{})
+	err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(override.Method), true, override.Doubt != "")
+	if err != nil && !answeredByBMC(err) {
 		return err
 	}
-	r.learn(j, func(h *hostFacts) { h.tookBack(err) })
-	return refuse(err)
+	r.updateObservation(j, func(h *hostObservation) { h.noteOverrideCleared(err) })
+	return asFinal(err)
 }
 
-// tookBack notes that an override is gone, or that the BMC will not have it so and is not asked again.
-func (h *hostFacts) tookBack(err error) {
+// noteOverrideCleared records that an override is gone, or that the BMC refuses to clear it and is not asked again.
+func (h *hostObservation) noteOverrideCleared(err error) {
 	h.bmc.OverrideSet = false
 	if err == nil {
-		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Lasts = false })
+		h.updateOverride(func(o *v1alpha1.BootOverrideStatus) { o.Lasts = false })
 	}
 }
 
-// cleanUp brings a BMC back to what a free host's is: no override, nothing in the virtual drives. One that the provider set is taken
-// back even if it does not show: it would hold for the next machine. A BMC that does not take the
-// override back is not asked for ever, and the operation's outcome says so: what stands makes the server ask the boot server, which gives it nothing. An
-// image that stays in a drive is another matter: it may hold what the last machine knew. How often a BMC refuses to eject it is counted.
-func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
-	set := j.override != nil
-	back := takeBack(ctx, c, bmc.BootMethod(ptr.Deref(j.override, v1alpha1.BootOverrideStatus{}).Method), set, set)
-	var eject error
-	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(back) != bmc.Unauthorized { // one refused login is enough
-		if eject = media.EjectMedia(ctx); bmc.KindOf(eject) == bmc.Unsupported {
-			eject = nil // where there is no virtual drive nothing is in it
-		}
-	}
-	switch { // the first error tells the kind
-	case back != nil && !answered(back):
-		return errors.Join(back, eject)
-	case eject != nil && !answered(eject):
-		return errors.Join(eject, back)
-	}
-	r.learn(j, func(h *hostFacts) {
-		h.tookBack(back)
-		if eject == nil {
-			h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = r.Clock.Now(), 0, ""
-			return
-		}
-		h.bmc.CleanUpFailures++
-		h.bmc.CleanUpTriedAt = r.Clock.Now()
-		h.bmc.CleanUpError = controllers.Clip(eject.Error(), controllers.MaxText)
-	})
-	if eject == nil {
-		r.tellJob(j, controllers.EventCleaned, "Release", "The boot override is taken back, and the virtual drives are empty")
-	}
-	return refuse(errors.Join(back, eject))
-}
-
-// answered is true for an error that is the BMC's answer: asking again gets the same.
-func answered(err error) bool {
+// answeredByBMC is true for an error that is the BMC's answer: a retry would get the same answer.
+func answeredByBMC(err error) bool {
 	kind := bmc.KindOf(err)
 	return kind == bmc.Failed || kind == bmc.Unsupported || kind == bmc.NotFound
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// TestNodeMatched: a host shows that it runs a Node which is not the machine's, and Ready does not depend on it.
+// TestNodeMatched: a host shows that it runs a Node which does not belong to its machine. Ready does not depend on that.
 func TestNodeMatched(t *testing.T) {
 	g := NewWithT(t)
 	h := &v1alpha1.BareMetalHost{}

@@ -14,90 +14,92 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// facts is what was learned of hosts through their BMCs since this process started, and what their statuses told it then. Nothing
-// of it needs to survive.
-type facts struct {
+// observations is what this process learned about hosts: from their BMCs, and once from their statuses. None of it has to survive a restart.
+type observations struct {
 	mu    sync.Mutex
-	hosts map[types.NamespacedName]*hostFacts
+	hosts map[types.NamespacedName]*hostObservation
 }
 
-// hostFacts are copied to be read: what its pointers point to is replaced, never changed.
-type hostFacts struct {
-	uid types.UID // of the object that the facts are about
-	// bmc is what the lifecycle goes by, but for what follows from the fields below. Busy is true from when a job is submitted until its
-	// result stands here: the pool's word for it would leave a moment in which neither holds.
-	bmc      lifecycle.BMC
-	endpoint *bmc.Endpoint
-	secrets  string // the versions of the Secrets that endpoint was read from
-	failures int    // in a row
-	hardware *v1alpha1.Hardware
-	booted   string             // the fingerprint of the server that the machine was booted on, where its inventory is not known
-	replaced *v1alpha1.Hardware // of another server than hardware is of, until a person confirms it; nil for none
+// hostObservation is copied for reading. The values behind its pointers are replaced, never changed.
+type hostObservation struct {
+	uid types.UID // of the BareMetalHost
+	// bmc is the BMC part of the view; bmcView adds what follows from the fields below. Busy is true from the submission of a job until its
+	// result is recorded here. The state of the pool would leave a gap between the two.
+	bmc            lifecycle.BMC
+	endpoint       *bmc.Endpoint
+	secretVersions string // versions of the Secrets that endpoint was read from
+	failures       int    // consecutive jobs that failed
+	hardware       *v1alpha1.Hardware
+	bootedHardware string             // fingerprint of the server that the machine was booted on; used while hardware is nil
+	replacement    *v1alpha1.Hardware // inventory of another server than that of hardware, until a user confirms it
 
-	since       time.Time                    // when the status was read, once; zero for not yet
-	description *v1alpha1.BMCStatus          // without the override
-	override    *v1alpha1.BootOverrideStatus // how the server was last told to boot from the network
-	operation   *v1alpha1.Operation          // the last one that ended
-	running     *v1alpha1.Operation          // the one in progress; nil for none
+	initializedAt    time.Time                    // when initFromStatus read the status
+	description      *v1alpha1.BMCStatus          // without BootOverride
+	override         *v1alpha1.BootOverrideStatus // last network boot override
+	endedOperation   *v1alpha1.Operation          // last operation that ended
+	runningOperation *v1alpha1.Operation          // operation in progress
 
-	told        standing  // what people were told of the status
-	releaseTold time.Time // when the machine was deleted for which it was told that the release begins
+	reported           eventState // last recorded by events
+	releaseReportedFor time.Time  // deletion time of the machine whose release has a ReleaseStarted event
 
-	unsure int       // commands in a row of which it could not be read whether they are still wanted
-	held   time.Time // until when none is tried because of that
+	recheckFailures       int       // consecutive commands that could not be rechecked
+	commandsDeferredUntil time.Time // no command is tried before, because of recheckFailures
 }
 
-func newFacts() *facts { return &facts{hosts: map[types.NamespacedName]*hostFacts{}} }
+func newObservations() *observations {
+	return &observations{hosts: map[types.NamespacedName]*hostObservation{}}
+}
 
-// with calls do with the facts of a host, which it may change. do must not block.
-func (f *facts) with(key types.NamespacedName, do func(*hostFacts)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.hosts[key]
+// update calls change with the observation of a host, and creates it if it is missing. change must not block.
+func (o *observations) update(key types.NamespacedName, change func(*hostObservation)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h := o.hosts[key]
 	if h == nil {
-		h = &hostFacts{}
-		f.hosts[key] = h
+		h = &hostObservation{}
+		o.hosts[key] = h
 	}
-	do(h)
+	change(h)
 }
 
-// known is with for a host that is not forgotten.
-func (f *facts) known(key types.NamespacedName, do func(*hostFacts)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if h := f.hosts[key]; h != nil {
-		do(h)
+// updateExisting is update for a host that has an observation. It does nothing for other hosts.
+func (o *observations) updateExisting(key types.NamespacedName, change func(*hostObservation)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if h := o.hosts[key]; h != nil {
+		change(h)
 	}
 }
 
-// get returns a copy of the facts of a host.
-func (f *facts) get(key types.NamespacedName) hostFacts {
-	var got hostFacts
-	f.with(key, func(h *hostFacts) { got = *h })
+// get returns a copy of the observation of a host.
+func (o *observations) get(key types.NamespacedName) hostObservation {
+	var got hostObservation
+	o.update(key, func(h *hostObservation) { got = *h })
 	return got
 }
 
-func (f *facts) forget(key types.NamespacedName) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.hosts, key)
+func (o *observations) forget(key types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.hosts, key)
 }
 
-// seed takes over what the status says of the BMC, once: from then on this is what the status is written from. Whether the override
-// still stands is not in the status, so it may. The inventory is taken for as old as it is, so that a restart does not read those of a whole fleet;
-// but not when the host's spec was changed since: it may be another server's. What it says of the server's identity is kept in any case, and
-// where the status was lost, what the boot says.
-func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, now time.Time) {
+// initFromStatus takes over, once, what the status and the boot show; from then on the status is written from this observation. The status does not show
+// whether the override is still set, so the observation assumes that it is.
+//
+// The age of the inventory is taken over, so that a restart does not inspect a whole fleet. It is not if the spec changed since then: the inventory may
+// be that of another server. The identity of the server is always kept. If the status was lost, the identity comes from the boot.
+func (h *hostObservation) initFromStatus(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, now time.Time) {
 	if h.uid != host.UID {
-		*h = hostFacts{uid: host.UID, bmc: lifecycle.BMC{Busy: h.bmc.Busy}} // another object of the name
+		*h = hostObservation{uid: host.UID, bmc: lifecycle.BMC{Busy: h.bmc.Busy}} // another object with the same name
 	}
-	if !h.since.IsZero() {
+	if !h.initializedAt.IsZero() {
 		return
 	}
-	h.since = now
-	h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is written anew
+	h.initializedAt = now
+	h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is restored from it
 	if ref := host.Spec.ConsumerRef; ref != nil && boot != nil && lifecycle.IsOpen(&boot.Spec) && boot.Spec.ClaimID == ref.ClaimID && boot.Spec.Identity != nil {
-		h.booted = boot.Spec.Identity.Hardware
+		h.bootedHardware = boot.Spec.Identity.Hardware
 	}
 	status := host.Status.BMC
 	if status == nil {
@@ -108,40 +110,43 @@ func (h *hostFacts) seed(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalB
 	h.bmc.OverrideSet = h.override != nil
 	at := status.InspectedAt
 	if at == nil || at.After(now) || host.Status.Hardware == nil || host.Status.ObservedGeneration != host.Generation {
-		h.description.InspectedAt = nil // it is read anew, also by the next process if this one does not come to it
+		h.description.InspectedAt = nil // so that the next process inspects the server if this process does not
 		return
 	}
 	h.bmc.Inspected, h.bmc.InspectedAt = true, at.Time
 }
 
-// reach takes the endpoint that the BMC is reached at from now on. New credentials are tried at once, and the same ones in a Secret that
-// was touched change nothing. What was learned at another address is forgotten, for it may have been another server. The inventory stays: it shows whether it was.
-func (h *hostFacts) reach(endpoint *bmc.Endpoint, secrets string) {
-	h.secrets = secrets
+// setEndpoint sets the endpoint of the BMC. New credentials are tried immediately. Equal credentials in a changed Secret change nothing. A new address
+// may be that of another server: setEndpoint then drops what was observed, except for the inventory, which shows whether it is.
+func (h *hostObservation) setEndpoint(endpoint *bmc.Endpoint, secrets string) {
+	h.secretVersions = secrets
 	if h.endpoint != nil && sameEndpoint(h.endpoint, endpoint) {
 		return
 	}
 	if h.endpoint != nil && h.endpoint.URL.String() != endpoint.URL.String() {
-		*h = hostFacts{uid: h.uid, secrets: secrets, since: h.since, hardware: h.hardware, booted: h.booted, bmc: lifecycle.BMC{Busy: h.bmc.Busy}}
+		*h = hostObservation{
+			uid: h.uid, secretVersions: secrets, initializedAt: h.initializedAt, hardware: h.hardware, bootedHardware: h.bootedHardware,
+			bmc: lifecycle.BMC{Busy: h.bmc.Busy},
+		}
 	}
 	h.bmc.Problem, h.failures = nil, 0
 	h.endpoint = endpoint
 }
 
-// view returns what the lifecycle goes by.
-func (h *hostFacts) view(mode v1alpha1.BootMode) lifecycle.BMC {
+// bmcView returns the BMC part of the view.
+func (h *hostObservation) bmcView(mode v1alpha1.BootMode) lifecycle.BMC {
 	view := h.bmc
 	if h.bmc.Inspected && h.description != nil {
-		view.Missing = lacking(h.description.Capabilities, mode)
+		view.Missing = missingForNetworkBoot(h.description.Capabilities, mode)
 	}
 	if h.override != nil {
-		view.OverrideNote = noteOf(h.override)
+		view.OverrideNote = overrideNote(h.override)
 	}
 	return view
 }
 
-// bmcStatus tells what is known of the BMC.
-func (h *hostFacts) bmcStatus() *v1alpha1.BMCStatus {
+// bmcStatus returns the BMC part of the status.
+func (h *hostObservation) bmcStatus() *v1alpha1.BMCStatus {
 	if h.description == nil && h.override == nil {
 		return nil
 	}
@@ -153,59 +158,64 @@ func (h *hostFacts) bmcStatus() *v1alpha1.BMCStatus {
 	return status
 }
 
-// changeOverride changes what is known of the override, if there was one.
-func (h *hostFacts) changeOverride(change func(*v1alpha1.BootOverrideStatus)) {
+// updateOverride changes a copy of the last override. It does nothing if there was none.
+func (h *hostObservation) updateOverride(change func(*v1alpha1.BootOverrideStatus)) {
 	if h.override != nil {
 		h.override = h.override.DeepCopy()
 		change(h.override)
 	}
 }
 
-// sawStages notes that the override did its work when the server was observed on the network in the boot that it was for.
-func (h *hostFacts) sawStages(view lifecycle.View) {
+// noteOverrideWorked records that the override worked, if the server was observed on the network in the boot that the override was set for.
+func (h *hostObservation) noteOverrideWorked(view lifecycle.View) {
 	if boot := view.CurrentBoot(); boot != nil && view.Furthest.Stage != "" && h.override != nil && h.override.Boot == boot.Number {
-		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Worked = true })
+		h.updateOverride(func(o *v1alpha1.BootOverrideStatus) { o.Worked = true })
 	}
 }
 
-// sawPower notes a power state that was read.
-func (h *hostFacts) sawPower(state bmc.PowerState, now time.Time) {
+// notePowerState records a reading of the power state.
+func (h *hostObservation) notePowerState(state bmc.PowerState, now time.Time) {
 	power := v1alpha1.PowerState(state)
 	if h.bmc.Power != power {
 		h.bmc.Power, h.bmc.PowerSince = power, now
 	}
 	h.bmc.PowerAt, h.bmc.PowerNew = now, true
 	if power == v1alpha1.PowerOff {
-		h.nothingOwed()
+		h.clearPendingPowerOff()
 	}
 }
 
-// nothingOwed notes that no command to switch the server off can take effect any more.
-func (h *hostFacts) nothingOwed() {
+// notePowerReadingUsed records that a decision used the power state that was read at a time.
+func (h *hostObservation) notePowerReadingUsed(at time.Time) {
+	h.bmc.PowerNew = h.bmc.PowerNew && !h.bmc.PowerAt.Equal(at)
+}
+
+// clearPendingPowerOff records that no command to power off the server can take effect any more.
+func (h *hostObservation) clearPendingPowerOff() {
 	h.bmc.FirstShutDownAt, h.bmc.OffUnansweredAt = time.Time{}, time.Time{}
 }
 
-// commanded notes a power command that the BMC accepted.
-func (h *hostFacts) commanded(command lifecycle.Command, now time.Time) {
+// notePowerCommand records a power command that the BMC accepted or may have received.
+func (h *hostObservation) notePowerCommand(command lifecycle.Command, now time.Time) {
 	h.bmc.LastPower, h.bmc.LastPowerAt = command, now
 	switch command {
 	case lifecycle.CommandPowerOn:
-		h.nothingOwed()
+		h.clearPendingPowerOff()
 	case lifecycle.CommandShutDown:
-		h.shutDownTried(now)
+		h.noteShutDownRequest(now)
 	case lifecycle.CommandForceOff:
 	}
 }
 
-// shutDownTried notes when the operating system was first asked to shut down.
-func (h *hostFacts) shutDownTried(now time.Time) {
+// noteShutDownRequest records when the operating system was first asked to shut down.
+func (h *hostObservation) noteShutDownRequest(now time.Time) {
 	if h.bmc.FirstShutDownAt.IsZero() {
 		h.bmc.FirstShutDownAt = now
 	}
 }
 
-// ended notes how a job ended.
-func (h *hostFacts) ended(err error, now time.Time) {
+// updateProblem sets or clears the problem of the BMC after a job.
+func (h *hostObservation) updateProblem(err error, now time.Time) {
 	if err == nil {
 		h.bmc.Problem, h.failures = nil, 0
 		return
@@ -215,48 +225,49 @@ func (h *hostFacts) ended(err error, now time.Time) {
 	h.bmc.Problem = &problem
 }
 
-// soil notes that a cleaning begins: none before it counts for it.
-func (h *hostFacts) soil() {
+// resetCleaning records the start of a cleaning: results of earlier cleanings do not count for it.
+func (h *hostObservation) resetCleaning() {
 	h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = time.Time{}, 0, ""
 }
 
-// began notes that a job is submitted. What it does is an operation, which keeps what went wrong the last time that it was tried; a look at the power is none.
-func (h *hostFacts) began(action lifecycle.Action, now time.Time) {
+// noteJobSubmitted records a submitted job. Every job except a read of the power state is an operation. While an operation is repeated, it shows the
+// last error.
+func (h *hostObservation) noteJobSubmitted(action lifecycle.Action, now time.Time) {
 	h.bmc.Busy = true
 	if action == lifecycle.ReadPower {
 		return
 	}
-	h.running = &v1alpha1.Operation{Name: string(action), StartedAt: kept(now)}
-	if h.operation != nil && h.operation.Name == h.running.Name {
-		h.running.Message = h.operation.Message
+	h.runningOperation = &v1alpha1.Operation{Name: string(action), StartedAt: truncateToSecond(now)}
+	if h.endedOperation != nil && h.endedOperation.Name == h.runningOperation.Name {
+		h.runningOperation.Message = h.endedOperation.Message
 	}
 }
 
-// rests notes that no job is submitted any more.
-func (h *hostFacts) rests() { h.bmc.Busy, h.running = false, nil }
+// noteJobEnded records that no job is submitted.
+func (h *hostObservation) noteJobEnded() { h.bmc.Busy, h.runningOperation = false, nil }
 
-// lastOperation is what is being done to the server, or what was done last.
-func (h *hostFacts) lastOperation() *v1alpha1.Operation {
-	return cmp.Or(h.running, h.operation)
+// lastOperation returns the operation in progress, or otherwise the last operation that ended.
+func (h *hostObservation) lastOperation() *v1alpha1.Operation {
+	return cmp.Or(h.runningOperation, h.endedOperation)
 }
 
-// operated notes what was done to the server.
-func (h *hostFacts) operated(name string, start, end time.Time, err error) {
-	ended := kept(end)
-	h.operation = &v1alpha1.Operation{Name: name, StartedAt: kept(start), EndedAt: &ended, Outcome: v1alpha1.OperationSucceeded}
+// noteOperation records an operation that ended.
+func (h *hostObservation) noteOperation(name string, start, end time.Time, err error) {
+	ended := truncateToSecond(end)
+	h.endedOperation = &v1alpha1.Operation{Name: name, StartedAt: truncateToSecond(start), EndedAt: &ended, Outcome: v1alpha1.OperationSucceeded}
 	if err != nil {
-		h.operation.Outcome, h.operation.Message = v1alpha1.OperationFailed, controllers.Clip(err.Error(), controllers.MaxMessage)
+		h.endedOperation.Outcome, h.endedOperation.Message = v1alpha1.OperationFailed, controllers.Clip(err.Error(), controllers.MaxMessage)
 	}
 }
 
-// hold puts commands off, ever longer, while the API server does not tell whether they are still wanted.
-func (h *hostFacts) hold(now time.Time) {
-	h.held = now.Add(min(time.Second<<min(h.unsure, 10), time.Minute))
-	h.unsure++
+// deferCommands defers commands while the API server cannot be asked whether they are still wanted. The delay doubles from one second to one minute.
+func (h *hostObservation) deferCommands(now time.Time) {
+	h.commandsDeferredUntil = now.Add(min(time.Second<<min(h.recheckFailures, 10), time.Minute))
+	h.recheckFailures++
 }
 
-// kept returns a time as the API server keeps it: to the second. What is written is then what is read again, and needs no second write.
-func kept(t time.Time) metav1.Time {
+// truncateToSecond returns a time as the API server stores it, so that the next read shows the written value and causes no second write.
+func truncateToSecond(t time.Time) metav1.Time {
 	fine := metav1.NewTime(t)
 	return fine.Rfc3339Copy()
 }

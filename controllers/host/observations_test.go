@@ -16,93 +16,93 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// TestReach: a Secret that was touched is no new Secret.
-func TestReach(t *testing.T) {
+// TestSetEndpoint: a new version of a Secret with the same content is not a new endpoint.
+func TestSetEndpoint(t *testing.T) {
 	g := NewWithT(t)
 	endpoint := func(host, password string) *bmc.Endpoint {
 		return &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: host}, Username: "u", Password: password, CA: []byte("ca")}
 	}
-	h := &hostFacts{}
+	h := &hostObservation{}
 	first := endpoint("a", "wrong")
-	h.reach(first, "1")
-	h.ended(failed(bmc.Unauthorized, "refused"), time.Now())
-	h.reach(endpoint("a", "wrong"), "2")
-	g.Expect(h.secrets).To(Equal("2"), "it is not read again")
+	h.setEndpoint(first, "1")
+	h.updateProblem(failed(bmc.Unauthorized, "refused"), time.Now())
+	h.setEndpoint(endpoint("a", "wrong"), "2")
+	g.Expect(h.secretVersions).To(Equal("2"), "it is not read again")
 	g.Expect(h.endpoint).To(BeIdenticalTo(first), "a job that runs is not lost")
 	g.Expect(h.bmc.Problem).NotTo(BeNil())
 	g.Expect(h.failures).To(Equal(1))
 
 	h.bmc.Inspected = true
-	h.reach(endpoint("a", "right"), "3")
+	h.setEndpoint(endpoint("a", "right"), "3")
 	g.Expect(h.bmc.Problem).To(BeNil())
 	g.Expect(h.bmc.Inspected).To(BeTrue())
 
-	h.bmc.Busy, h.since, h.override = true, time.Now(), &v1alpha1.BootOverrideStatus{}
-	h.reach(endpoint("b", "right"), "4")
+	h.bmc.Busy, h.initializedAt, h.override = true, time.Now(), &v1alpha1.BootOverrideStatus{}
+	h.setEndpoint(endpoint("b", "right"), "4")
 	g.Expect(h.bmc).To(Equal(lifecycle.BMC{Busy: true}), "another server, and the job at the old one is not over")
-	h.seed(withStatus(&v1alpha1.BMCStatus{Protocol: "that of the other server"}), nil, time.Now())
+	h.initFromStatus(withStatus(&v1alpha1.BMCStatus{Protocol: "that of the other server"}), nil, time.Now())
 	g.Expect(h.bmcStatus()).To(BeNil())
 }
 
-// TestOperations: an operation is the last one from when it begins. While it is tried again, what went wrong before stays readable.
-func TestOperations(t *testing.T) {
+// TestLastOperation: an operation is the last operation from its start on. While it is retried, the last error stays visible.
+func TestLastOperation(t *testing.T) {
 	g := NewWithT(t)
-	h, noon := &hostFacts{}, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	h.began(lifecycle.ReadPower, noon)
+	h, noon := &hostObservation{}, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	h.noteJobSubmitted(lifecycle.ReadPower, noon)
 	g.Expect(h.bmc.Busy).To(BeTrue())
-	g.Expect(h.lastOperation()).To(BeNil(), "a look at the power is none")
-	h.began(lifecycle.PowerOn, noon)
-	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: kept(noon)}))
-	h.rests()
-	h.operated("PowerOn", noon, noon.Add(time.Second), errors.New("no answer"))
+	g.Expect(h.lastOperation()).To(BeNil(), "a read of the power state is not an operation")
+	h.noteJobSubmitted(lifecycle.PowerOn, noon)
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: truncateToSecond(noon)}))
+	h.noteJobEnded()
+	h.noteOperation("PowerOn", noon, noon.Add(time.Second), errors.New("no answer"))
 	g.Expect(h.lastOperation().Outcome).To(Equal(v1alpha1.OperationFailed))
-	h.began(lifecycle.PowerOn, noon.Add(time.Minute))
-	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: kept(noon.Add(time.Minute)), Message: "no answer"}))
-	h.began(lifecycle.ForceOff, noon.Add(time.Minute))
+	h.noteJobSubmitted(lifecycle.PowerOn, noon.Add(time.Minute))
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: truncateToSecond(noon.Add(time.Minute)), Message: "no answer"}))
+	h.noteJobSubmitted(lifecycle.ForceOff, noon.Add(time.Minute))
 	g.Expect(h.lastOperation().Message).To(BeEmpty())
-	h.rests()
+	h.noteJobEnded()
 	g.Expect(h.bmc.Busy).To(BeFalse())
 	g.Expect(h.lastOperation().Name).To(Equal("PowerOn"))
 }
 
-// TestSeed: the status is taken over once, and from then on written from what is known.
-func TestSeed(t *testing.T) {
+// TestInitFromStatus: the status is read once, and then written from the observation.
+func TestInitFromStatus(t *testing.T) {
 	g := NewWithT(t)
-	h := &hostFacts{}
+	h := &hostObservation{}
 	status := &v1alpha1.BMCStatus{Protocol: "p", Capabilities: []string{"BootPXE"}, BootOverride: &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE"}}
-	h.seed(withStatus(status), nil, time.Now())
+	h.initFromStatus(withStatus(status), nil, time.Now())
 	g.Expect(h.bmcStatus()).To(Equal(status))
 	g.Expect(h.bmc.OverrideSet).To(BeTrue())
 	view := lifecycle.View{Furthest: v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP}}
 	view.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
 	view.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c"}
-	h.sawStages(view)
+	h.noteOverrideWorked(view)
 	g.Expect(h.override.Worked).To(BeFalse(), "it was for another attempt")
 	view.Boot.Number = 2
-	h.sawStages(view)
+	h.noteOverrideWorked(view)
 	g.Expect(h.override.Worked).To(BeTrue())
-	h.seed(withStatus(status), nil, time.Now())
+	h.initFromStatus(withStatus(status), nil, time.Now())
 	g.Expect(h.override.Worked).To(BeTrue())
 	g.Expect(status.BootOverride.Worked).To(BeFalse(), "it is the cache's")
 }
 
-// TestLacking: legacy firmware knows no HTTP boot.
-func TestLacking(t *testing.T) {
+// TestMissingForNetworkBoot: legacy firmware has no HTTP boot.
+func TestMissingForNetworkBoot(t *testing.T) {
 	g := NewWithT(t)
 	can := []string{"PowerOn", "ForceOff", "BootHTTP"}
-	g.Expect(lacking(can, v1alpha1.BootModeUEFI)).To(BeEmpty())
-	g.Expect(lacking(can, v1alpha1.BootModeUEFISecureBoot)).To(BeEmpty())
-	g.Expect(lacking(can, v1alpha1.BootModeLegacy)).To(ConsistOf("BootPXE"))
-	g.Expect(lacking(append(can, "BootPXE"), v1alpha1.BootModeLegacy)).To(BeEmpty())
+	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeUEFI)).To(BeEmpty())
+	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeUEFISecureBoot)).To(BeEmpty())
+	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeLegacy)).To(ConsistOf("BootPXE"))
+	g.Expect(missingForNetworkBoot(append(can, "BootPXE"), v1alpha1.BootModeLegacy)).To(BeEmpty())
 }
 
-// verbose is what a BMC may say: more than anybody wants to read, and no text.
+// verbose is an example of a BMC's text: too long, and not valid UTF-8.
 var verbose = strings.Repeat("\xff\u00e4", 2000)
 
-// TestClip: whatever a BMC says, the API server takes the status.
+// TestClip: the API server accepts the status, whatever a BMC reports.
 func TestClip(t *testing.T) {
 	g := NewWithT(t)
-	h := hardwareOf(bmc.Inventory{
+	h := hardwareStatus(bmc.Inventory{
 		Model: verbose, Facts: []bmc.Fact{{Name: bmc.FactCPU, State: bmc.FactKnown, Source: verbose, Message: verbose}}, DIMMs: make([]bmc.DIMM, 1000),
 		Disks: slices.Repeat([]bmc.Disk{{Name: verbose, Health: bmc.Health(verbose)}}, 1000),
 		NICs:  make([]bmc.NIC, 1000), Devices: make([]bmc.Device, 1000), PowerSupplies: make([]bmc.PowerSupply, 1000),
@@ -113,10 +113,10 @@ func TestClip(t *testing.T) {
 	for _, text := range []string{h.Model, h.Facts[0].Source, h.Facts[0].Message, h.Disks[0].Name, h.Disks[0].Health} {
 		g.Expect(len(text)).To(And(BeNumerically("<=", 256), BeNumerically(">", 250)))
 	}
-	facts := &hostFacts{}
-	facts.operated("Inspect", time.Now(), time.Now(), failed(bmc.Failed, verbose))
-	g.Expect(len(facts.operation.Message)).To(BeNumerically("<=", 1024))
-	facts.ended(failed(bmc.Unauthorized, verbose), time.Now())
+	facts := &hostObservation{}
+	facts.noteOperation("Inspect", time.Now(), time.Now(), failed(bmc.Failed, verbose))
+	g.Expect(len(facts.endedOperation.Message)).To(BeNumerically("<=", 1024))
+	facts.updateProblem(failed(bmc.Unauthorized, verbose), time.Now())
 	g.Expect(facts.bmc.Problem.Message).To(And(ContainSubstring(v1alpha1.RetryBMCAnnotation), Satisfy(func(s string) bool { return len(s) <= 1024 })))
 
 	host := &v1alpha1.BareMetalHost{}
@@ -127,9 +127,9 @@ func TestClip(t *testing.T) {
 	g.Expect(host.Status.Conditions).To(HaveEach(Satisfy(func(c metav1.Condition) bool { return len(c.Message) <= 1024 })))
 }
 
-// TestCommandUnheard: a command counts, whose answer was lost or an error, for as much as it may have done: a server that was to be switched on is no
-// server that is off, and one that was to be switched off is owed its power until it was seen off, or long enough on.
-func TestCommandUnheard(t *testing.T) {
+// TestUnansweredCommand: a command without an answer, or with an error, counts for what it may have caused. A server that was to be powered on does not
+// count as off. A server that was to be powered off gets its power-on until it was observed off, or was on for long enough.
+func TestUnansweredCommand(t *testing.T) {
 	lost, refused := failed(bmc.Unreachable, "no answer"), failed(bmc.Failed, "no")
 	for name, test := range map[string]struct {
 		command lifecycle.Command
@@ -148,16 +148,16 @@ func TestCommandUnheard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			r, j := bench(t)
+			r, j := newTestReconciler(t)
 			renewed := *j.endpoint
-			renewed.Password = "new" // it was rotated meanwhile: the server is the same
-			r.facts.with(j.key, func(h *hostFacts) { h.reach(&renewed, "2") })
-			g.Expect(errors.Is(r.command(j, test.command, test.err), test.err)).To(BeTrue())
-			learned := r.facts.get(j.key).bmc
+			renewed.Password = "new" // rotated in the meantime: the server is the same
+			r.observations.update(j.key, func(h *hostObservation) { h.setEndpoint(&renewed, "2") })
+			g.Expect(errors.Is(r.recordCommand(j, test.command, test.err), test.err)).To(BeTrue())
+			learned := r.observations.get(j.key).bmc
 			g.Expect(learned.LastPower).To(Equal(test.last))
 			g.Expect(!learned.OffUnansweredAt.IsZero()).To(Equal(test.unheard))
-			r.facts.with(j.key, func(h *hostFacts) { h.sawPower(bmc.PowerOff, r.Clock.Now()) })
-			g.Expect(r.facts.get(j.key).bmc.OffUnansweredAt).To(BeZero())
+			r.observations.update(j.key, func(h *hostObservation) { h.notePowerState(bmc.PowerOff, r.Clock.Now()) })
+			g.Expect(r.observations.get(j.key).bmc.OffUnansweredAt).To(BeZero())
 		})
 	}
 }
@@ -166,8 +166,8 @@ func withStatus(status *v1alpha1.BMCStatus) *v1alpha1.BareMetalHost {
 	return &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{BMC: status}}
 }
 
-// TestSeedInventory: an inventory that was read before the process started is not read again, unless it may be another server's.
-func TestSeedInventory(t *testing.T) {
+// TestInitInventoryFromStatus: an inventory from before the start of the process is not read again, unless it may be that of another server.
+func TestInitInventoryFromStatus(t *testing.T) {
 	now := time.Now()
 	read := metav1.NewTime(now.Add(-time.Hour).Truncate(time.Second))
 	known := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
@@ -190,13 +190,13 @@ func TestSeedInventory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			h, host := &hostFacts{}, known(c.change)
-			h.seed(host, nil, now)
+			h, host := &hostObservation{}, known(c.change)
+			h.initFromStatus(host, nil, now)
 			g.Expect(h.bmc.Inspected).To(Equal(!c.want.IsZero()))
 			g.Expect(h.bmc.InspectedAt).To(BeTemporally("==", c.want))
-			g.Expect(h.hardware).To(Equal(host.Status.Hardware), "which server it was is known also where it is read anew")
+			g.Expect(h.hardware).To(Equal(host.Status.Hardware), "the identity of the server is kept even if the inventory is read again")
 			if h.description != nil {
-				g.Expect(h.description.InspectedAt != nil).To(Equal(h.bmc.Inspected), "the next process reads it anew too if this one does not come to it")
+				g.Expect(h.description.InspectedAt != nil).To(Equal(h.bmc.Inspected), "the next process reads it again if this process does not")
 			}
 		})
 	}

@@ -17,20 +17,20 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// These are the recipes of docs/operations.md, in its order.
+// These tests are the recipes of docs/operations.md, in the same order.
 
-// lookedAt waits until the BMC was asked again a few times: whatever was to be done would have been done.
-func lookedAt(t *testing.T, server *controllerstest.Server) {
+// waitForPolls waits until the BMC was polled a few times: any pending command would have been sent by then.
+func waitForPolls(t *testing.T, server *controllerstest.Server) {
 	t.Helper()
 	from := server.Requests()
 	NewWithT(t).Eventually(server.Requests, 30*time.Second).Should(BeNumerically(">", from+2))
 }
 
-// TestMaintenance: a server that runs a machine is left alone in maintenance, whatever somebody does to its power, and takes up its life afterwards.
+// TestMaintenance: a server that runs a machine gets no command in maintenance, whatever users do to its power, and is managed again afterwards.
 func TestMaintenance(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server, _ := running(t)
+	server, _ := runningServer(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "anna: new fan"}
@@ -40,7 +40,7 @@ func TestMaintenance(t *testing.T) {
 	wait(t, server, phase(v1alpha1.PhaseMaintenance))
 	server.SetPower(false)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOff)) })
-	lookedAt(t, server)
+	waitForPolls(t, server)
 	g.Expect(server.CommandNames()).To(BeEmpty())
 	server.SetPower(true)
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance, h.Annotations = nil, nil })
@@ -48,7 +48,7 @@ func TestMaintenance(t *testing.T) {
 	g.Expect(server.CommandNames()).To(BeEmpty())
 }
 
-// TestMaintenanceInMidBoot: a boot that maintenance stops keeps a move waiting until its deadline, and no longer.
+// TestMaintenanceInMidBoot: a boot that is stopped by maintenance blocks a move until its deadline, and no longer.
 func TestMaintenanceInMidBoot(t *testing.T) {
 	for name, stop := range map[string]func(*v1alpha1.BareMetalHost){
 		"maintenance": func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "anna: new fan"} },
@@ -69,7 +69,7 @@ func TestMaintenanceInMidBoot(t *testing.T) {
 			g.Expect(server.Host.Annotations).To(HaveKey(v1alpha1.BlockMoveAnnotation))
 			commands := server.CommandNames()
 			clock.forward(controllerstest.Settings().BootTimeout)
-			controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"looked": "at"} })
+			controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"reconcile": "1"} })
 			wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 				g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation))
 			})
@@ -78,12 +78,12 @@ func TestMaintenanceInMidBoot(t *testing.T) {
 	}
 }
 
-// TestPowerByAnnotation: several hold a server off, each by a key of his own, and none undoes another's hold; one power cycle is one, also while
-// somebody holds it.
+// TestPowerByAnnotation: several users keep a server powered off, each with a separate key, and none removes another's hold. A requested power cycle
+// happens once, also during a hold.
 func TestPowerByAnnotation(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
-	server, _ := running(t)
+	server, _ := runningServer(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	anna, otto := v1alpha1.PowerHoldPrefix+"anna", v1alpha1.ForcePowerHoldPrefix+"otto"
 	off := func(g Gomega, h *v1alpha1.BareMetalHost) {
@@ -101,10 +101,10 @@ func TestPowerByAnnotation(t *testing.T) {
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).NotTo(ContainSubstring("anna ("))
 	})
-	lookedAt(t, server)
+	waitForPolls(t, server)
 	g.Expect(server.On()).To(BeFalse(), "otto still holds it")
 
-	// Who wants a power cycle of a server that is off has it, and who wants it on waits for otto.
+	// A power cycle of a server that is off is complete. A power-on waits for the end of the hold of otto.
 	stop()
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		annotate(v1alpha1.PowerCyclePrefix + "anna")(h)
@@ -125,13 +125,13 @@ func TestPowerByAnnotation(t *testing.T) {
 	wait(t, server, back)
 	g.Expect(server.CommandNames()).To(Equal([]string{"GracefulShutdown", "On"}))
 
-	// A power cycle of a server that runs, and the power for one that somebody switched off.
+	// A power cycle of a running server, and a power-on of a server that a user switched off.
 	controllerstest.Modify(t, env, server.Host, annotate(v1alpha1.PowerCyclePrefix+"otto"))
 	wait(t, server, func(g Gomega, _ *v1alpha1.BareMetalHost) {
 		g.Expect(len(server.CommandNames())).To(BeNumerically(">=", 4))
 	})
 	wait(t, server, back)
-	cycle := server.CommandNames()[2:] // the emulator's system comes up slowly, so it may be asked in vain to shut down
+	cycle := server.CommandNames()[2:] // the emulated system starts slowly, so a shutdown request may have no effect
 	g.Expect(slices.Index(cycle, "On")).To(Equal(len(cycle)-1), "%v", cycle)
 	server.SetPower(false)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOff)) })
@@ -143,7 +143,8 @@ func TestPowerByAnnotation(t *testing.T) {
 	g.Expect(server.CommandNames()[2+len(cycle):]).To(Equal([]string{"On"}))
 }
 
-// TestPowerRequestsAreDropped: a wish for the power of a server that runs no machine does not wait for one, and is told to be dropped.
+// TestPowerRequestsAreDropped: a power request for a server without a machine is not kept for the next machine, and an event reports that it was
+// dropped.
 func TestPowerRequestsAreDropped(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -161,7 +162,7 @@ func TestPowerRequestsAreDropped(t *testing.T) {
 	g.Expect(server.CommandNames()).To(BeEmpty())
 }
 
-// TestInspectAgain: who changed the hardware has the inventory read at once.
+// TestInspectAgain: after a hardware change a user can have the inventory read immediately.
 func TestInspectAgain(t *testing.T) {
 	defer start(t)()
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
@@ -179,7 +180,7 @@ func TestInspectAgain(t *testing.T) {
 	wait(t, server, withoutAnnotation)
 }
 
-// TestInspectAgainInVain: where the BMC is not asked, the last operation tells so.
+// TestInspectAgainInVain: in a state without requests to the BMC, the last operation says why the annotation had no effect.
 func TestInspectAgainInVain(t *testing.T) {
 	defer start(t)()
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
@@ -195,8 +196,8 @@ func TestInspectAgainInVain(t *testing.T) {
 	})
 }
 
-// anew deletes the object of a host and makes it again, as change leaves it.
-func anew(t *testing.T, server *controllerstest.Server, change func(*v1alpha1.BareMetalHost)) {
+// recreate deletes the object of a host and creates it again after a change.
+func recreate(t *testing.T, server *controllerstest.Server, change func(*v1alpha1.BareMetalHost)) {
 	t.Helper()
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), server.Host)).To(Succeed())
 	env.Gone(t, server.Host)
@@ -208,17 +209,17 @@ func anew(t *testing.T, server *controllerstest.Server, change func(*v1alpha1.Ba
 	env.Create(t, server.Host)
 }
 
-// TestDetach: nothing is asked of a server that is detached. Its object may go and come back, with the machine that it runs or without, and the server
-// runs on.
+// TestDetach: the BMC of a detached host gets no requests. The object may be deleted and created again, with or without its machine, and the server
+// keeps running.
 func TestDetach(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
-	server, _ := running(t)
+	server, _ := runningServer(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	controllerstest.Modify(t, env, server.Host, annotate(v1alpha1.DetachedAnnotation))
 	wait(t, server, phase(v1alpha1.PhaseDetached))
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.ReadyCondition)).To(ContainSubstring("anna: the rack burns"))
-	var asked int // once what was under way is over: between two looks there is time for two polls
+	var asked int // after requests in progress have ended: the interval allows two polls
 	g.Eventually(func() bool {
 		before := asked
 		asked = server.Requests()
@@ -230,30 +231,30 @@ func TestDetach(t *testing.T) {
 	defer start(t)()
 	g.Consistently(server.Requests, 2*time.Second).Should(Equal(asked), "nor by a manager that starts")
 
-	// With its consumerRef it is what it was.
-	anew(t, server, func(*v1alpha1.BareMetalHost) {})
+	// With its consumerRef the host is as before.
+	recreate(t, server, func(*v1alpha1.BareMetalHost) {})
 	wait(t, server, phase(v1alpha1.PhaseDetached))
 	g.Expect(server.Requests()).To(Equal(asked))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 
-	// Without it nobody may have it: neither is it powered off, although its spec says so, nor offered.
+	// Without it the host is not available, and is not powered off although its spec says so.
 	controllerstest.Modify(t, env, server.Host, annotate(v1alpha1.DetachedAnnotation))
 	wait(t, server, phase(v1alpha1.PhaseDetached))
-	anew(t, server, func(h *v1alpha1.BareMetalHost) {
+	recreate(t, server, func(h *v1alpha1.BareMetalHost) {
 		h.Annotations, h.Spec.ConsumerRef, h.Spec.Power = nil, nil, v1alpha1.PowerOff
 	})
 	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonConsumerMissing))
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.ReadyCondition)).To(ContainSubstring("spec.consumerRef.name: m"))
-	lookedAt(t, server)
+	waitForPolls(t, server)
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = controllerstest.Claimed("m") })
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	g.Expect(server.CommandNames()).To(BeEmpty())
 	g.Expect(server.On()).To(BeTrue())
 }
 
-// TestConsumerMissing: a host whose machine says that it runs there, and which names no machine, is nobody's until that is mended: the machine's
-// deletion makes it free.
+// TestConsumerMissing: a host without a consumer, whose machine names it in its provider ID, is not available until that is fixed. The deletion of the
+// machine frees the host.
 func TestConsumerMissing(t *testing.T) {
 	g := NewWithT(t)
 	startBoth(t, controllerstest.Settings())
@@ -265,7 +266,7 @@ func TestConsumerMissing(t *testing.T) {
 	})
 	register(t, server)
 	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonConsumerMissing))
-	lookedAt(t, server)
+	waitForPolls(t, server)
 	g.Expect(server.CommandNames()).To(BeEmpty())
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	env.Gone(t, claim.BareMetalMachine)
@@ -273,7 +274,7 @@ func TestConsumerMissing(t *testing.T) {
 	g.Expect(server.On()).To(BeFalse())
 }
 
-// TestAdoptExternallyProvisioned: a server that something else runs is watched, and gets no command.
+// TestAdoptExternallyProvisioned: an externally provisioned server is monitored, and gets no command.
 func TestAdoptExternallyProvisioned(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -282,12 +283,12 @@ func TestAdoptExternallyProvisioned(t *testing.T) {
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseExternallyProvisioned))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.Hardware).NotTo(BeNil()) })
-	lookedAt(t, server)
+	waitForPolls(t, server)
 	g.Expect(server.CommandNames()).To(BeEmpty())
 }
 
-// TestAdoptByProviderID: a running server, whose host waits for the machine that it names, is adopted by it when it has its provider ID, without a
-// command. One with another provider ID does nothing to it, and says what is wrong.
+// TestAdoptByProviderID: a running server is adopted without a command when the machine that its host names has the host's provider ID. A machine with
+// another provider ID has no effect on the server, and the host says what is wrong.
 func TestAdoptByProviderID(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
 	adopt := func(t *testing.T, host string) (*controllerstest.Server, *controllerstest.Claim) {
@@ -310,7 +311,7 @@ func TestAdoptByProviderID(t *testing.T) {
 			g.Expect(m.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 			g.Expect(conditions.IsTrue(m, v1alpha1.ReadyCondition)).To(BeTrue())
 		})
-		lookedAt(t, server)
+		waitForPolls(t, server)
 		g.Expect(server.CommandNames()).To(BeEmpty())
 	})
 	t.Run("another provider ID", func(t *testing.T) {
@@ -324,30 +325,30 @@ func TestAdoptByProviderID(t *testing.T) {
 	})
 }
 
-// moved is another address of a server's BMC, as after a change of the network.
-func moved(t *testing.T, server *controllerstest.Server) string {
+// changedAddress returns another address of a server's BMC, as after a change of the network.
+func changedAddress(t *testing.T, server *controllerstest.Server) string {
 	t.Helper()
 	second := httptest.NewServer(server.Machine)
 	t.Cleanup(second.Close)
 	return strings.Replace(second.URL, "http://", "redfish+http://", 1)
 }
 
-// TestReplaceFreeServer: another server takes the place of one under its name, and is inspected before it is offered.
+// TestReplaceFreeServer: a server is replaced under the same host name, and the new one is inspected before the host is available.
 func TestReplaceFreeServer(t *testing.T) {
 	defer start(t)()
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
-	replace(t, server, controllerstest.NewServer(t, namespace, "new", bmctest.Options{MemoryGiB: 32}))
+	replaceServer(t, server, controllerstest.NewServer(t, namespace, "new", bmctest.Options{MemoryGiB: 32}))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.Hardware.Memory.String()).To(Equal("32Gi"))
 		phase(v1alpha1.PhaseAvailable)(g, h)
 	})
 }
 
-// replace puts another server in the place of one, confirms that, and takes it out of quarantine.
-func replace(t *testing.T, server, by *controllerstest.Server) {
+// replaceServer replaces a server with another, confirms that, and ends the quarantine.
+func replaceServer(t *testing.T, server, by *controllerstest.Server) {
 	t.Helper()
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.BMC.Address, h.Spec.BootMACAddress = by.Host.Spec.BMC.Address, by.Host.Spec.BootMACAddress
@@ -356,17 +357,17 @@ func replace(t *testing.T, server, by *controllerstest.Server) {
 	})
 }
 
-// TestReplaceBrokenServer: the host of a server that broke with a machine on it is put into quarantine, the machine is deleted, and the host let go if
-// the BMC is dead; nobody gets it until another server took its place.
+// TestReplaceBrokenServer: a server with a machine breaks. Its host is quarantined, the machine is deleted, and the host is force-released if the BMC is
+// unreachable. No machine gets the host until the server is replaced.
 func TestReplaceBrokenServer(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
 	quarantined := changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} })
-	replaced := func(t *testing.T, s *stuck) {
+	replaced := func(t *testing.T, s *deletionCase) {
 		t.Helper()
 		env.Gone(t, s.claim.BareMetalMachine)
 		wait(t, s.Server, phase(v1alpha1.PhaseQuarantined))
 		spare := controllerstest.NewServer(t, s.Host.Namespace, "new", bmctest.Options{MemoryGiB: 32})
-		replace(t, s.Server, spare)
+		replaceServer(t, s.Server, spare)
 		wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Status.Hardware.Memory.String()).To(Equal("32Gi"))
 			phase(v1alpha1.PhaseAvailable)(g, h)
@@ -375,7 +376,7 @@ func TestReplaceBrokenServer(t *testing.T) {
 	}
 	t.Run("with its BMC", func(t *testing.T) {
 		g := NewWithT(t)
-		s := come(t, onState{make: faulty(bmctest.Down)})
+		s := reachState(t, deletionState{make: faulty(bmctest.Down)})
 		quarantined(t, s)
 		g.Expect(env.Client.Delete(t.Context(), s.claim.BareMetalMachine)).To(Succeed())
 		changeHost(annotate(v1alpha1.ReleaseUnfencedAnnotation))(t, s)
@@ -384,39 +385,39 @@ func TestReplaceBrokenServer(t *testing.T) {
 	})
 	t.Run("but for its BMC", func(t *testing.T) {
 		g := NewWithT(t)
-		s := come(t, onState{make: quarantined})
+		s := reachState(t, deletionState{make: quarantined})
 		g.Expect(env.Client.Delete(t.Context(), s.claim.BareMetalMachine)).To(Succeed())
 		replaced(t, s)
 		g.Expect(s.On()).To(BeFalse())
 	})
 }
 
-// TestBMCAddressChanges: a BMC that is reached elsewhere costs neither a running machine nor a boot that is under way anything; what was learned at the
-// old address is learned anew.
+// TestBMCAddressChanges: a new BMC address affects neither a running machine nor a boot under way. What was observed at the old address is observed
+// again.
 func TestBMCAddressChanges(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
 	t.Run("of a running machine", func(t *testing.T) {
-		server, _ := running(t)
+		server, _ := runningServer(t)
 		wait(t, server, phase(v1alpha1.PhaseProvisioned))
 		asked := server.Requests()
 		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "redfish+http://127.0.0.1:1" })
 		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonBMCUnreachable))
-		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = moved(t, server) })
+		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = changedAddress(t, server) })
 		wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 			phase(v1alpha1.PhaseProvisioned)(g, h)
 			g.Expect(conditions.IsTrue(h, v1alpha1.ReadyCondition)).To(BeTrue())
 		})
-		g.Expect(server.Requests()).To(BeNumerically(">", asked+5), "it is inspected anew")
+		g.Expect(server.Requests()).To(BeNumerically(">", asked+5), "the server is inspected again")
 		g.Expect(server.CommandNames()).To(BeEmpty())
 	})
 	t.Run("in mid-boot", func(t *testing.T) {
 		server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 		register(t, server)
 		claimed(t, server, "m")
-		told(t, server, 1)
-		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = moved(t, server) })
-		lookedAt(t, server)
+		waitForOverride(t, server, 1)
+		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = changedAddress(t, server) })
+		waitForPolls(t, server)
 		wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForDHCP))
 			g.Expect(h.Spec.Boots).To(Equal(int32(1)))

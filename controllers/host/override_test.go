@@ -27,8 +27,8 @@ func claimed(t *testing.T, server *controllerstest.Server, machine string) *cont
 	return claim
 }
 
-// saw lets the server come to a stage of its boot.
-func saw(t *testing.T, server *controllerstest.Server, stage v1alpha1.BootStage) {
+// observeStage records a boot stage of the server.
+func observeStage(t *testing.T, server *controllerstest.Server, stage v1alpha1.BootStage) {
 	t.Helper()
 	boot := bootOf(t, server)
 	NewWithT(t).Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStage(boot, stage))).To(Succeed())
@@ -42,8 +42,8 @@ func bootOf(t *testing.T, server *controllerstest.Server) *v1alpha1.BareMetalBoo
 	return boot
 }
 
-// told waits until the server is told to boot in this attempt.
-func told(t *testing.T, server *controllerstest.Server, attempt int32) *v1alpha1.BootOverrideStatus {
+// waitForOverride waits until the boot override of an attempt is set.
+func waitForOverride(t *testing.T, server *controllerstest.Server, attempt int32) *v1alpha1.BootOverrideStatus {
 	t.Helper()
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.Boots).To(Equal(attempt))
@@ -54,8 +54,8 @@ func told(t *testing.T, server *controllerstest.Server, attempt int32) *v1alpha1
 	return server.Host.Status.BMC.BootOverride
 }
 
-// TestOverrideThatLasts: a BMC that turns an override for one boot into one for all gets it taken back once it did its work; and
-// a release leaves neither an override nor an image behind.
+// TestOverrideThatLasts: a BMC makes an override for one boot permanent. The override is cleared after it did its work, and a release leaves neither an
+// override nor virtual media.
 func TestOverrideThatLasts(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -69,25 +69,28 @@ func TestOverrideThatLasts(t *testing.T) {
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Method: "Plain", Lasts: true}))
 	})
-	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootedCondition)).To(ContainSubstring(`by way "Plain"`))
-	saw(t, server, v1alpha1.StageScript)
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootedCondition)).To(ContainSubstring(`method "Plain"`))
+	observeStage(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Method: "Plain", Worked: true}))
 	})
 	g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 30*time.Second).Should(Equal(bmc.BootNone))
 
-	insert(t, server)
+	insertMedia(t, server)
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	g.Expect(server.Image()).To(BeEmpty())
 	g.Expect(server.Override().Target).To(Equal(bmc.BootNone))
 }
 
-// TestOverrideThatNeverGoes: a BMC that keeps an override for one boot, and says nothing of it, gets it taken back once it did its work: also
-// where the first that is heard of the boot is that the system reported in.
+// TestOverrideThatNeverGoes: a BMC keeps an override for one boot without reporting it. The override is cleared after it did its work, even if the first
+// observed stage of the boot is the report of the running system.
 func TestOverrideThatNeverGoes(t *testing.T) {
 	for name, then := range map[string]func(*testing.T, *controllerstest.Server){
-		"script": func(t *testing.T, server *controllerstest.Server) { t.Helper(); saw(t, server, v1alpha1.StageScript) },
+		"script": func(t *testing.T, server *controllerstest.Server) {
+			t.Helper()
+			observeStage(t, server, v1alpha1.StageScript)
+		},
 		"reported": func(t *testing.T, server *controllerstest.Server) {
 			t.Helper()
 			controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
@@ -102,7 +105,7 @@ func TestOverrideThatNeverGoes(t *testing.T) {
 			misbehave(t, server, bmctest.OverrideNeverResets, -1)
 			register(t, server)
 			claimed(t, server, "m")
-			told(t, server, 1)
+			waitForOverride(t, server, 1)
 			g.Expect(server.Override()).To(Equal(bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}))
 			then(t, server)
 			g.Eventually(func() bmc.BootTarget { return server.Override().Target }, 30*time.Second).Should(Equal(bmc.BootNone))
@@ -111,12 +114,12 @@ func TestOverrideThatNeverGoes(t *testing.T) {
 	}
 }
 
-// TestEscalation: a server that does not come to the network is told in the next way in the next attempt.
+// TestEscalation: if a server does not appear on the network, the next attempt uses the next method.
 func TestEscalation(t *testing.T) {
 	g := NewWithT(t)
 	settings := controllerstest.Settings()
 	settings.BootAttempts = 3
-	clock := &shifted{}
+	clock := &shiftedClock{}
 	defer startAt(t, settings, clock)()
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	misbehave(t, server, bmctest.OverrideReverts, -1)
@@ -124,28 +127,27 @@ func TestEscalation(t *testing.T) {
 	claimed(t, server, "m")
 	for i, want := range []v1alpha1.BootOverrideStatus{{Target: "PXE", Method: "Plain"}, {Target: "PXE", Method: "NoMode"}, {Target: "HTTP", Method: "Plain"}} {
 		want.Boot = int32(i) + 1
-		g.Expect(told(t, server, want.Boot)).To(Equal(&want))
+		g.Expect(waitForOverride(t, server, want.Boot)).To(Equal(&want))
 		clock.forward(settings.BootTimeout)
 	}
 }
 
-// TestWhatWorkedIsRemembered: the way that brought a server to the network is used in the next attempt, by the next machine, and
-// after a restart.
+// TestWhatWorkedIsRemembered: a method that worked is used by the next attempt, by the next machine, and after a restart.
 func TestWhatWorkedIsRemembered(t *testing.T) {
 	g := NewWithT(t)
 	settings := controllerstest.Settings()
-	clock := &shifted{}
+	clock := &shiftedClock{}
 	stop := startAt(t, settings, clock)
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	misbehave(t, server, bmctest.RefusesBootMode, -1)
 	register(t, server)
 	claim := claimed(t, server, "m1")
-	g.Expect(told(t, server, 1).Method).To(Equal("NoMode"))
-	saw(t, server, v1alpha1.StageDHCP)
+	g.Expect(waitForOverride(t, server, 1).Method).To(Equal("NoMode"))
+	observeStage(t, server, v1alpha1.StageDHCP)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
 	clock.forward(settings.BootTimeout)
-	g.Expect(told(t, server, 2).Method).To(Equal("NoMode"))
-	saw(t, server, v1alpha1.StageScript)
+	g.Expect(waitForOverride(t, server, 2).Method).To(Equal("NoMode"))
+	observeStage(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
 
 	worked := &v1alpha1.BootOverrideStatus{Boot: 2, Target: "PXE", Method: "NoMode", Worked: true}
@@ -155,18 +157,18 @@ func TestWhatWorkedIsRemembered(t *testing.T) {
 	g.Expect(server.Host.Status.BMC.BootOverride).To(Equal(worked))
 
 	claim = claimed(t, server, "m2")
-	g.Expect(told(t, server, 3).Method).To(Equal("NoMode"))
-	saw(t, server, v1alpha1.StageScript)
+	g.Expect(waitForOverride(t, server, 3).Method).To(Equal("NoMode"))
+	observeStage(t, server, v1alpha1.StageScript)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.BMC.BootOverride.Worked).To(BeTrue()) })
 	stop()
 	clock.forward(settings.BootTimeout)
 	defer startAt(t, settings, clock)()
-	g.Expect(told(t, server, 4).Method).To(Equal("NoMode"))
+	g.Expect(waitForOverride(t, server, 4).Method).To(Equal("NoMode"))
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 }
 
-// TestCleanUpRefused: a host whose BMC will not be cleaned up is given back all the same, and says so. The other half is done.
+// TestCleanUpRefused: a host is released even if its BMC refuses to clear the override, and says so. The media are still ejected.
 func TestCleanUpRefused(t *testing.T) {
 	for name, fault := range map[string]bmctest.Fault{"with an error": bmctest.ETagStorm, "by doing nothing": bmctest.IgnoresOverride} {
 		t.Run(name, func(t *testing.T) {
@@ -176,8 +178,8 @@ func TestCleanUpRefused(t *testing.T) {
 			misbehave(t, server, bmctest.OverrideNeverResets, -1)
 			register(t, server)
 			claim := claimed(t, server, "m")
-			told(t, server, 1)
-			insert(t, server)
+			waitForOverride(t, server, 1)
+			insertMedia(t, server)
 			misbehave(t, server, fault, -1)
 			g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 			wait(t, server, phase(v1alpha1.PhaseAvailable))
@@ -191,14 +193,14 @@ func TestCleanUpRefused(t *testing.T) {
 	}
 }
 
-// insert puts an image into the virtual drive, as a person would.
-func insert(t *testing.T, server *controllerstest.Server) {
+// insertMedia inserts virtual media, as a user would.
+func insertMedia(t *testing.T, server *controllerstest.Server) {
 	t.Helper()
 	g := NewWithT(t)
 	address, err := url.Parse(server.Host.Spec.BMC.Address)
 	g.Expect(err).NotTo(HaveOccurred())
-	person, err := (&redfish.Driver{Permit: bmctest.Loopback}).Open(t.Context(),
+	user, err := (&redfish.Driver{Permit: bmctest.Loopback}).Open(t.Context(),
 		bmc.Endpoint{URL: address, Username: controllerstest.Username, Password: controllerstest.Password})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(person.(bmc.VirtualMedia).InsertMedia(t.Context(), "http://192.0.2.1/image.iso")).To(Succeed())
+	g.Expect(user.(bmc.VirtualMedia).InsertMedia(t.Context(), "http://192.0.2.1/image.iso")).To(Succeed())
 }

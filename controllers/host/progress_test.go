@@ -14,14 +14,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// apply lets the boot server, or the node controller, see something.
-func apply(t *testing.T, server *controllerstest.Server, seen v1alpha1.ObservedStage) {
+// applyStage records a boot stage, as the boot server or the node controller does.
+func applyStage(t *testing.T, server *controllerstest.Server, seen v1alpha1.ObservedStage) {
 	t.Helper()
 	NewWithT(t).Expect(controllers.ApplyStages(t.Context(), env.Client, bootOf(t, server), seen)).To(Succeed())
 }
 
-// TestProgress follows the condition BootProgress from the begin of a boot to the release; and a machine that runs from memory, whose
-// firmware asks again, is lost when its Node is, and its server gets no command.
+// TestProgress follows the condition BootProgress from the start of a boot to the release. A machine that runs from memory, and whose firmware boots
+// from the network again, is lost with its Node, and its server gets no command.
 func TestProgress(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -44,14 +44,14 @@ func TestProgress(t *testing.T) {
 		bootOf(t, server).Spec.StartedAt.Add(controllerstest.Settings().BootTimeout).UTC().Format(time.RFC3339) + ": the request for a boot file (DHCP)"))
 	seen := controllers.NewStage(bootOf(t, server), v1alpha1.StageDHCP)
 	seen.Address, seen.Client = "192.0.2.7", "PXE, EFI x86-64"
-	apply(t, server, seen)
+	applyStage(t, server, seen)
 	progress(v1alpha1.ReasonWaitingForLoader, "(192.0.2.7, PXE, EFI x86-64). Awaited until ")
 	g.Expect(conditions.GetReason(server.Host, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForLoader))
 	other := controllers.NewStage(bootOf(t, server), v1alpha1.StageScript)
 	other.Number = 7
-	apply(t, server, other) // of another attempt: it says nothing of this one
+	applyStage(t, server, other) // of another attempt: it has no effect on this one
 	seen.Stage = v1alpha1.StageLoader
-	apply(t, server, seen)
+	applyStage(t, server, seen)
 	progress(v1alpha1.ReasonWaitingForScript, "The server fetched the boot loader at ")
 
 	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
@@ -66,12 +66,12 @@ func TestProgress(t *testing.T) {
 	commands := server.CommandNames()
 
 	seen.Stage, seen.Time = v1alpha1.StageRestarted, metav1.NewTime(time.Now().Add(time.Minute))
-	apply(t, server, seen)
+	applyStage(t, server, seen)
 	progress(v1alpha1.ReasonRestarted, "Firmware requested a network boot at ")
 	g.Expect(server.Host.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
 	g.Expect(conditions.IsTrue(server.Host, v1alpha1.BootedCondition)).To(BeTrue())
 	seen.Stage = v1alpha1.StageNodeLost
-	apply(t, server, seen)
+	applyStage(t, server, seen)
 	wait(t, server, phase(v1alpha1.PhaseStateLost))
 	progress(v1alpha1.ReasonStateLost, "its server was restarted: delete the Machine")
 	g.Expect(bootOf(t, server).Spec.Failure.Reason).To(Equal(v1alpha1.ReasonStateLost))

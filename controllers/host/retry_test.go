@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestRefusedLoginIsNotRepeated: an account is not locked by trying, and a person can have it tried now.
+// TestRefusedLoginIsNotRepeated: refused logins are not repeated, so that the account is not locked. A user can request an immediate retry.
 func TestRefusedLoginIsNotRepeated(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -22,7 +22,7 @@ func TestRefusedLoginIsNotRepeated(t *testing.T) {
 	register(t, server)
 	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsRefused))
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BMCReadyCondition)).To(ContainSubstring(v1alpha1.RetryBMCAnnotation))
-	// Whatever brings the host back, the BMC is not asked.
+	// Reconciles cause no request to the BMC.
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "rack-1" })
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.ObservedGeneration).To(Equal(h.Generation))
@@ -35,7 +35,7 @@ func TestRefusedLoginIsNotRepeated(t *testing.T) {
 	g.Expect(server.Refused()).To(Equal(1))
 }
 
-// TestRetryIsOneLogin: the annotation costs one login, however often the host is brought back before everybody knows that it is gone.
+// TestRetryIsOneLogin: the annotation causes one login, however often the host is reconciled before the cache shows that the annotation is gone.
 func TestRetryIsOneLogin(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -53,7 +53,7 @@ func TestRetryIsOneLogin(t *testing.T) {
 	}
 }
 
-// TestRetryWhereNothingIsAsked: the annotation does not wait for weeks until it takes effect.
+// TestRetryWhereNothingIsAsked: in a state without requests to the BMC the annotation is removed, so that it does not take effect weeks later.
 func TestRetryWhereNothingIsAsked(t *testing.T) {
 	defer start(t)()
 	namespace := env.Namespace(t)
@@ -90,7 +90,7 @@ func withoutAnnotation(g Gomega, h *v1alpha1.BareMetalHost) {
 	g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.RetryBMCAnnotation))
 }
 
-// TestIncapableBMC: a host whose BMC cannot boot it from the network is not offered, and says why, until it can.
+// TestIncapableBMC: a host whose BMC cannot boot it from the network is not available, and says why, until it can.
 func TestIncapableBMC(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -102,7 +102,7 @@ func TestIncapableBMC(t *testing.T) {
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.VerifiedCondition)).To(ContainSubstring("BootPXE"))
 	g.Expect(server.Host.Status.BMC.Capabilities).To(ContainElement("PowerOn"))
 
-	// With the licence that it lacked it is, and nothing is restarted.
+	// With the missing licence the host is available, without a restart.
 	misbehave(t, server, bmctest.NoNetworkBoot, 0)
 	controllerstest.Modify(t, env, server.Host, annotated)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))

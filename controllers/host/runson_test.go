@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestRunsOn: the UUID of the server decides, in either byte order, and without one the provider ID.
+// TestRunsOn: the system UUID decides, in either byte order. Without one the provider ID decides.
 func TestRunsOn(t *testing.T) {
 	const (
 		uuid    = "4c4c4544-0042-3510-8056-b7c04f4d3790"
@@ -28,7 +28,7 @@ func TestRunsOn(t *testing.T) {
 		{uuid, uuid, "", true},
 		{swapped, uuid, "", true},
 		{another, uuid, "", false},
-		{another, uuid, ours, false}, // the host of another management cluster
+		{another, uuid, ours, false}, // a host of another management cluster
 		{uuid, "", ours, true},
 		{"", uuid, ours, true},
 		{none, none, ours, true},

@@ -13,14 +13,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// TestTenants: a host with a MAC address or a BMC that the configuration does not permit its namespace is not asked for, is not offered, and keeps no other host from them,
-// also if it was there first.
+// TestTenants: the configuration does not permit a namespace the MAC address or BMC of a host. The BMC gets no requests, the host is not available, and
+// other hosts may use the MAC address and BMC, even if that host is older.
 func TestTenants(t *testing.T) {
 	g := NewWithT(t)
 	owner, other := env.Namespace(t), env.Namespace(t)
 	own := controllerstest.NewServer(t, owner, "own", bmctest.Options{})
 	taker := controllerstest.NewServer(t, other, "taker", bmctest.Options{})
-	defer startReconciler(t, &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shifted{}, Tenants: bootconfig.Tenants{
+	defer startReconciler(t, &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shiftedClock{}, Tenants: bootconfig.Tenants{
 		{Namespaces: []string{owner}, MACPrefixes: []string{"52:54:00"}, BMCNetworks: []netip.Prefix{netip.MustParsePrefix(own.BMCIP + "/32")}},
 		{Namespaces: []string{"*"}, MACPrefixes: []string{"02:00:00"}},
 	}})()

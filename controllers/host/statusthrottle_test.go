@@ -16,8 +16,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// TestOfferedNoMore: when many boot, a host whose BMC is asked anew waits to be told of; but not while it is offered, for it would be claimed.
-func TestOfferedNoMore(t *testing.T) {
+// TestUnavailableIsWrittenImmediately: while many hosts boot, a status write during requests to the BMC may wait. It does not wait if the host is
+// available and no longer should be: a machine could claim it.
+func TestUnavailableIsWrittenImmediately(t *testing.T) {
 	for name, test := range map[string]struct {
 		available metav1.ConditionStatus
 		waits     time.Duration
@@ -35,9 +36,9 @@ func TestOfferedNoMore(t *testing.T) {
 				{Type: v1alpha1.AvailableCondition, Status: test.available, Reason: "Before"},
 			}}
 			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build()
-			r, now := &Reconciler{Client: api, facts: newFacts(), pace: controllers.NewThrottle()}, time.Now()
+			r, now := &Reconciler{Client: api, observations: newObservations(), throttle: controllers.NewThrottle()}, time.Now()
 			for range 20 {
-				r.pace.Allow(now)
+				r.throttle.Allow(now)
 			}
 			step := lifecycle.Step{Action: lifecycle.Inspect, Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonInspecting}
 			g.Expect(r.writeStatus(t.Context(), host, lifecycle.View{Now: now}, step)).To(Equal(test.waits))

@@ -24,14 +24,14 @@ import (
 //
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 
-// ownNodeTimeout is how long the read of the process's own Node may take.
+// ownNodeTimeout limits the read of the process's own Node.
 const ownNodeTimeout = 30 * time.Second
 
-// OwnNode reads the Node of the management cluster that this process runs on, by its name. It returns nil for an empty name, for a Node that is not there,
-// and where the process may not read Nodes: then the provider's own server is not known, and is powered off like any other.
+// OwnNode reads the Node of the management cluster that this process runs on, by its name. It returns nil for an empty name, for a Node that does not
+// exist, and if the process may not read Nodes. Without a Node the provider's own server is unknown, and is powered off like any other.
 func OwnNode(ctx context.Context, reader client.Reader, name string) (*corev1.Node, error) {
 	if name == "" {
-		return nil, nil //nolint:nilnil // none is a valid answer
+		return nil, nil //nolint:nilnil // no Node is a valid answer
 	}
 	ctx, cancel := context.WithTimeout(ctx, ownNodeTimeout)
 	defer cancel()
@@ -39,16 +39,16 @@ func OwnNode(ctx context.Context, reader client.Reader, name string) (*corev1.No
 	err := reader.Get(ctx, types.NamespacedName{Name: name}, node)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		ctrl.LoggerFrom(ctx).Info("Cannot read the Node that the provider runs on: its server is not spared from a power-off", "Node", name, "error", err.Error())
-		return nil, nil //nolint:nilnil // none is a valid answer
+		ctrl.LoggerFrom(ctx).Info("Failed to read the Node that the provider runs on: its server is not protected from being powered off", "Node", name, "error", err.Error())
+		return nil, nil //nolint:nilnil // no Node is a valid answer
 	case err != nil:
 		return nil, fmt.Errorf("read the Node that the provider runs on: %w", err)
 	}
 	return node, nil
 }
 
-// runsOn is true for the host on whose server a Node runs. The UUID of the server decides where both know one. Otherwise the provider ID of the Node does,
-// which may name the host of another management cluster.
+// runsOn is true for the host on whose server a Node runs. If both report a system UUID, that decides. Otherwise the Node's provider ID decides, which
+// may name a host of another management cluster.
 func runsOn(node *corev1.Node, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) bool {
 	if node == nil {
 		return false
@@ -63,15 +63,7 @@ func runsOn(node *corev1.Node, host *v1alpha1.BareMetalHost, hardware *v1alpha1.
 	return name != "" && namespace == host.Namespace && name == host.Name
 }
 
-// hardwareOf returns what this process knows of the hardware of a host, or what its status shows.
-func (r *Reconciler) hardwareOf(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
-	if hardware := r.facts.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
-		return hardware
-	}
-	return host.Status.Hardware
-}
-
-// setRunsProvider sets the condition RunsProvider of the host that the provider runs on, and removes it from all others.
+// setRunsProvider sets the condition RunsProvider on the host that the provider runs on, and removes it from all other hosts.
 func setRunsProvider(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 	if !view.RunsProvider {
 		conditions.Delete(host, v1alpha1.RunsProviderCondition)

@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// inventoryOf returns an inventory with some facts, and with those for which time ran out.
+// inventoryOf returns an inventory with some known facts and some that timed out.
 func inventoryOf(i bmc.Inventory, known []bmc.FactName, late ...bmc.FactName) bmc.Inventory {
 	for _, name := range known {
 		i.SetFact(bmc.Fact{Name: name, State: bmc.FactKnown, Source: "/new"})
@@ -23,19 +23,19 @@ func inventoryOf(i bmc.Inventory, known []bmc.FactName, late ...bmc.FactName) bm
 	return i
 }
 
-// TestPartialInventory: what time ran out for is kept as it was known before, and is read again before the day is over.
+// TestPartialInventory: facts that timed out keep their earlier values, and are read again within the day.
 func TestPartialInventory(t *testing.T) {
 	g := NewWithT(t)
 	before, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(9000, 0))
 	const uuid = "8b7a1c2e-0d3f-4a5b-9c6d-000000000001"
-	h := &hostFacts{}
-	h.inspected(inventoryOf(bmc.Inventory{
+	h := &hostObservation{}
+	h.noteInventory(inventoryOf(bmc.Inventory{
 		SystemUUID: uuid, MemoryMiB: 1024, DIMMs: []bmc.DIMM{{Name: "A1", SizeMiB: 1024}}, Disks: []bmc.Disk{{Name: "old"}}, CPUSockets: 1,
 	}, []bmc.FactName{bmc.FactSystemUUID, bmc.FactCPU, bmc.FactMemory, bmc.FactDisks}), &v1alpha1.BMCStatus{}, before)
 	g.Expect(h.bmc.Partial).To(BeFalse())
 	g.Expect(h.description.InspectedAt).To(HaveValue(Equal(before)))
 
-	h.inspected(inventoryOf(bmc.Inventory{SystemUUID: uuid, CPUSockets: 2}, []bmc.FactName{bmc.FactSystemUUID, bmc.FactCPU}, bmc.FactMemory, bmc.FactDisks, bmc.FactNICs),
+	h.noteInventory(inventoryOf(bmc.Inventory{SystemUUID: uuid, CPUSockets: 2}, []bmc.FactName{bmc.FactSystemUUID, bmc.FactCPU}, bmc.FactMemory, bmc.FactDisks, bmc.FactNICs),
 		&v1alpha1.BMCStatus{}, now)
 	g.Expect(h.bmc.Partial).To(BeTrue(), "it is due again soon")
 	g.Expect(h.description.InspectedAt).To(HaveValue(Equal(before)), "a restart reads it again")
@@ -48,24 +48,24 @@ func TestPartialInventory(t *testing.T) {
 		And(HaveField("Name", "nics"), HaveField("State", v1alpha1.FactUnknown), HaveField("Message", "time ran out")),
 	))
 
-	h.inspected(inventoryOf(bmc.Inventory{}, nil, bmc.FactSystemUUID), &v1alpha1.BMCStatus{}, now)
+	h.noteInventory(inventoryOf(bmc.Inventory{}, nil, bmc.FactSystemUUID), &v1alpha1.BMCStatus{}, now)
 	g.Expect(h.hardware.SystemUUID).To(Equal(uuid), "which server it is stays known")
 
-	h.inspected(inventoryOf(bmc.Inventory{SystemUUID: "8b7a1c2e-0d3f-4a5b-9c6d-000000000002"}, nil, bmc.FactDisks), &v1alpha1.BMCStatus{}, now)
+	h.noteInventory(inventoryOf(bmc.Inventory{SystemUUID: "8b7a1c2e-0d3f-4a5b-9c6d-000000000002"}, nil, bmc.FactDisks), &v1alpha1.BMCStatus{}, now)
 	g.Expect(h.hardware.SystemUUID).To(Equal(uuid))
-	g.Expect(h.replaced.Disks).To(BeEmpty(), "another server's are not its own")
+	g.Expect(h.replacement.Disks).To(BeEmpty(), "another server's are not its own")
 	g.Expect(h.description.InspectedAt).To(BeNil(), "a restart reads it again")
 }
 
-// TestPowerReserve: an inspection ends before its job does, so that there is time to read the power.
-func TestPowerReserve(t *testing.T) {
+// TestPowerReadReserve: an inspection ends before its job does, so that time remains to read the power state.
+func TestPowerReadReserve(t *testing.T) {
 	g := NewWithT(t)
 	job, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	inspecting, end := withoutLast(job, powerReserve)
+	inspecting, end := withReserve(job, powerReadReserve)
 	defer end()
 	deadline, _ := job.Deadline()
 	earlier, ok := inspecting.Deadline()
 	g.Expect(ok).To(BeTrue())
-	g.Expect(deadline.Sub(earlier)).To(Equal(powerReserve))
+	g.Expect(deadline.Sub(earlier)).To(Equal(powerReadReserve))
 }

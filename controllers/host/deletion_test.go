@@ -27,17 +27,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// shifted is a clock that can be put forward.
-type shifted struct{ by atomic.Int64 }
+// shiftedClock is a clock that can be moved forward.
+type shiftedClock struct{ by atomic.Int64 }
 
-func (s *shifted) Now() time.Time                  { return time.Now().Add(time.Duration(s.by.Load())) }
-func (s *shifted) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
-func (s *shifted) forward(by time.Duration)        { s.by.Add(int64(by)) }
+func (s *shiftedClock) Now() time.Time                  { return time.Now().Add(time.Duration(s.by.Load())) }
+func (s *shiftedClock) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
+func (s *shiftedClock) forward(by time.Duration)        { s.by.Add(int64(by)) }
 
 // startBoth runs the controllers of hosts and of machines.
-func startBoth(t *testing.T, settings lifecycle.Settings) *shifted {
+func startBoth(t *testing.T, settings lifecycle.Settings) *shiftedClock {
 	t.Helper()
-	clock := &shifted{}
+	clock := &shiftedClock{}
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		if err := (&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
@@ -54,39 +54,39 @@ func startBoth(t *testing.T, settings lifecycle.Settings) *shifted {
 	return clock
 }
 
-// stuck is a claimed host, and what its state is called.
-type stuck struct {
+// deletionCase is a claimed host in a certain state.
+type deletionCase struct {
 	*controllerstest.Server
 	claim *controllerstest.Claim
 }
 
-// onState is a state that a claimed host can be in when it, or its machine, is deleted.
-type onState struct {
-	// make brings the host into the state. Without it the host runs its machine.
-	make func(*testing.T, *stuck)
-	// waits is what is told after the machine was deleted; empty where the host is released by itself.
+// deletionState is a state of a claimed host at the time when the host, or its machine, is deleted.
+type deletionState struct {
+	// make puts the host into the state. If nil, the host runs its machine.
+	make func(*testing.T, *deletionCase)
+	// waits are parts of the message after the machine was deleted. If empty, the host is released automatically.
 	waits []string
-	// exit is what ends it.
-	exit func(*testing.T, *stuck)
-	// unclaimed leaves it to make to give the machine its provider ID.
+	// exit ends the state.
+	exit func(*testing.T, *deletionCase)
+	// noProviderID is true if make sets the provider ID of the machine.
 	noProviderID bool
-	// unfenced is true when the exit leaves the host in quarantine.
+	// unfenced is true if the exit leaves the host in quarantine.
 	unfenced bool
 }
 
 const (
-	unfence = v1alpha1.ReleaseUnfencedAnnotation + `="who and why"`
-	handoff = v1alpha1.DetachedAnnotation + `="who and why"`
+	forceRelease = v1alpha1.ReleaseUnfencedAnnotation + `="who and why"`
+	detach       = v1alpha1.DetachedAnnotation + `="who and why"`
 )
 
-func changeHost(change func(*v1alpha1.BareMetalHost)) func(*testing.T, *stuck) {
-	return func(t *testing.T, s *stuck) {
+func changeHost(change func(*v1alpha1.BareMetalHost)) func(*testing.T, *deletionCase) {
+	return func(t *testing.T, s *deletionCase) {
 		t.Helper()
 		controllerstest.Modify(t, env, s.Host, change)
 	}
 }
 
-// annotate sets an annotation of a host, to say who wants it.
+// annotate sets an annotation of a host, with a reason.
 func annotate(annotation string) func(*v1alpha1.BareMetalHost) {
 	return func(h *v1alpha1.BareMetalHost) {
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, annotation, "anna: the rack burns")
@@ -97,32 +97,32 @@ func unannotate(annotation string) func(*v1alpha1.BareMetalHost) {
 	return func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, annotation) }
 }
 
-func faulty(fault bmctest.Fault) func(*testing.T, *stuck) {
-	return func(t *testing.T, s *stuck) {
+func faulty(fault bmctest.Fault) func(*testing.T, *deletionCase) {
+	return func(t *testing.T, s *deletionCase) {
 		t.Helper()
 		misbehave(t, s.Server, fault, -1)
 	}
 }
 
-func remove(of func(*stuck) client.Object) func(*testing.T, *stuck) {
-	return func(t *testing.T, s *stuck) {
+func remove(of func(*deletionCase) client.Object) func(*testing.T, *deletionCase) {
+	return func(t *testing.T, s *deletionCase) {
 		t.Helper()
 		NewWithT(t).Expect(env.Client.Delete(t.Context(), of(s))).To(Succeed())
 		env.Gone(t, of(s))
 	}
 }
 
-func pause(paused bool) func(*testing.T, *stuck) {
-	return func(t *testing.T, s *stuck) {
+func pause(paused bool) func(*testing.T, *deletionCase) {
+	return func(t *testing.T, s *deletionCase) {
 		t.Helper()
 		controllerstest.Modify(t, env, s.claim.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = &paused })
 	}
 }
 
-// onStates are all of them.
-func onStates() map[string]onState {
+// deletionStates returns all states.
+func deletionStates() map[string]deletionState {
 	letGo := changeHost(annotate(v1alpha1.ReleaseUnfencedAnnotation))
-	return map[string]onState{
+	return map[string]deletionState{
 		"host paused": {
 			make: changeHost(annotate(clusterv1.PausedAnnotation)), waits: []string{"The host is paused", clusterv1.PausedAnnotation},
 			exit: changeHost(unannotate(clusterv1.PausedAnnotation)),
@@ -130,53 +130,53 @@ func onStates() map[string]onState {
 		"cluster paused": {make: pause(true), waits: []string{"paused", clusterv1.PausedAnnotation, "spec.paused"}, exit: pause(false)},
 		"maintenance": {
 			make:  changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }),
-			waits: []string{"new fan", "spec.maintenance", unfence}, exit: changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }),
+			waits: []string{"new fan", "spec.maintenance", forceRelease}, exit: changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }),
 		},
 		"maintenance, let go": {
 			make:  changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }),
-			waits: []string{"new fan", "spec.maintenance", unfence}, exit: letGo, unfenced: true,
+			waits: []string{"new fan", "spec.maintenance", forceRelease}, exit: letGo, unfenced: true,
 		},
 		"detached": {
 			make:  changeHost(annotate(v1alpha1.DetachedAnnotation)),
 			waits: []string{"anna: the rack burns", v1alpha1.DetachedAnnotation}, exit: changeHost(unannotate(v1alpha1.DetachedAnnotation)),
 		},
-		"cluster gone": {make: remove(func(s *stuck) client.Object { return s.claim.Cluster }), waits: []string{"Cluster", "is not there", unfence}, exit: letGo, unfenced: true},
+		"cluster gone": {make: remove(func(s *deletionCase) client.Object { return s.claim.Cluster }), waits: []string{"Cluster", "is not there", forceRelease}, exit: letGo, unfenced: true},
 		"another claim's machine": {
-			noProviderID: true, make: func(t *testing.T, s *stuck) {
+			noProviderID: true, make: func(t *testing.T, s *deletionCase) {
 				t.Helper()
 				controllerstest.Modify(t, env, s.claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
 					m.Spec.ProviderID = inventory.ProviderID(m.Namespace, "another", m.Name)
 				})
 			},
-			waits: []string{"of another claim", unfence}, exit: letGo, unfenced: true,
+			waits: []string{"of another claim", forceRelease}, exit: letGo, unfenced: true,
 		},
-		"BMC dead": {make: faulty(bmctest.Down), waits: []string{"Waiting for the BMC", unfence}, exit: letGo, unfenced: true},
+		"BMC dead": {make: faulty(bmctest.Down), waits: []string{"Waiting for the BMC", forceRelease}, exit: letGo, unfenced: true},
 		"credentials missing": {
-			make: remove(func(s *stuck) client.Object { return s.Secret }), waits: []string{"is not there", unfence}, exit: letGo, unfenced: true,
+			make: remove(func(s *deletionCase) client.Object { return s.Secret }), waits: []string{"does not exist", forceRelease}, exit: letGo, unfenced: true,
 		},
 		"credentials refused": {
-			make:  func(_ *testing.T, s *stuck) { s.SetPassword("changed at the BMC alone") },
-			waits: []string{"Correct username and password", unfence}, exit: letGo, unfenced: true,
+			make:  func(_ *testing.T, s *deletionCase) { s.SetPassword("changed at the BMC alone") },
+			waits: []string{"Correct username and password", forceRelease}, exit: letGo, unfenced: true,
 		},
-		"BMC does nothing": {make: faulty(bmctest.PowerIgnored), waits: []string{"being powered off", unfence}, exit: letGo, unfenced: true},
+		"BMC does nothing": {make: faulty(bmctest.PowerIgnored), waits: []string{"being powered off", forceRelease}, exit: letGo, unfenced: true},
 		"Machine gone, BMC dead": {
-			make: func(t *testing.T, s *stuck) {
+			make: func(t *testing.T, s *deletionCase) {
 				t.Helper()
 				faulty(bmctest.Down)(t, s)
-				remove(func(s *stuck) client.Object { return s.claim.Machine })(t, s)
+				remove(func(s *deletionCase) client.Object { return s.claim.Machine })(t, s)
 			},
-			waits: []string{"Waiting for the BMC", unfence}, exit: letGo, unfenced: true,
+			waits: []string{"Waiting for the BMC", forceRelease}, exit: letGo, unfenced: true,
 		},
-		"cleaning fails": {make: func(t *testing.T, s *stuck) {
+		"cleaning fails": {make: func(t *testing.T, s *deletionCase) {
 			t.Helper()
-			insert(t, s.Server)
+			insertMedia(t, s.Server)
 			misbehave(t, s.Server, bmctest.EjectFails, -1)
 		}},
-		"waiting": {noProviderID: true, make: func(t *testing.T, s *stuck) {
+		"waiting": {noProviderID: true, make: func(t *testing.T, s *deletionCase) {
 			t.Helper()
 			wait(t, s.Server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonPoweredOn))
 		}},
-		"booting": {noProviderID: true, make: func(t *testing.T, s *stuck) {
+		"booting": {noProviderID: true, make: func(t *testing.T, s *deletionCase) {
 			t.Helper()
 			s.SetPower(false)
 			wait(t, s.Server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
@@ -184,19 +184,19 @@ func onStates() map[string]onState {
 		"provisioned": {},
 		"external":    {make: changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true })},
 		"quarantined": {make: changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} })},
-		"held": {make: func(t *testing.T, s *stuck) {
+		"held": {make: func(t *testing.T, s *deletionCase) {
 			t.Helper()
 			changeHost(annotate(v1alpha1.PowerHoldPrefix+"anna"))(t, s)
 			wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
 		}},
-		"lost": {make: func(t *testing.T, s *stuck) {
+		"lost": {make: func(t *testing.T, s *deletionCase) {
 			t.Helper()
 			controllerstest.ModifyBoot(t, env, s.Host, func(b *v1alpha1.BareMetalBootSpec) {
 				b.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost, Message: "gone"}
 			})
 			wait(t, s.Server, phase(v1alpha1.PhaseStateLost))
 		}},
-		"boot failed": {noProviderID: true, make: func(t *testing.T, s *stuck) {
+		"boot failed": {noProviderID: true, make: func(t *testing.T, s *deletionCase) {
 			t.Helper()
 			controllerstest.ModifyBoot(t, env, s.Host, func(b *v1alpha1.BareMetalBootSpec) {
 				b.Attempt, b.Failure = 2, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "late"}
@@ -206,8 +206,8 @@ func onStates() map[string]onState {
 	}
 }
 
-// come makes a host that is claimed, and brings it into a state.
-func come(t *testing.T, state onState) *stuck {
+// reachState creates a claimed host and puts it into a state.
+func reachState(t *testing.T, state deletionState) *deletionCase {
 	t.Helper()
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
@@ -218,7 +218,7 @@ func come(t *testing.T, state onState) *stuck {
 		}
 	})
 	register(t, server)
-	s := &stuck{server, claim}
+	s := &deletionCase{server, claim}
 	if !state.noProviderID {
 		wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	}
@@ -232,28 +232,28 @@ func come(t *testing.T, state onState) *stuck {
 	return s
 }
 
-// TestMachineDeletionHasAnExit: whatever state its host is in, a machine that is deleted goes by itself, or it and its host say what it waits for and
-// what ends that; which then ends it.
+// TestMachineDeletionHasAnExit: a deleted machine is removed automatically, whatever the state of its host. Otherwise the machine and the host say what
+// the deletion waits for and how to end the wait, and that ends it.
 func TestMachineDeletionHasAnExit(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
-	for name, state := range onStates() {
+	for name, state := range deletionStates() {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := come(t, state)
+			s := reachState(t, state)
 			m := s.claim.BareMetalMachine
 			g.Expect(env.Client.Delete(t.Context(), m)).To(Succeed())
 			if state.waits != nil {
-				told := []gomegatypes.GomegaMatcher{}
+				messages := []gomegatypes.GomegaMatcher{}
 				for _, word := range state.waits {
-					told = append(told, ContainSubstring(word))
+					messages = append(messages, ContainSubstring(word))
 				}
 				wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 					g.Expect(conditions.IsFalse(h, v1alpha1.ReadyCondition)).To(BeTrue())
-					g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(told...))
+					g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(messages...))
 				})
 				controllerstest.Wait(t, env, m, func(g Gomega, m *v1alpha1.BareMetalMachine) {
-					g.Expect(conditions.GetMessage(m, v1alpha1.DeletingCondition)).To(And(told...))
-					g.Expect(conditions.GetMessage(m, v1alpha1.ReadyCondition)).To(And(told...))
+					g.Expect(conditions.GetMessage(m, v1alpha1.DeletingCondition)).To(And(messages...))
+					g.Expect(conditions.GetMessage(m, v1alpha1.ReadyCondition)).To(And(messages...))
 				})
 				g.Expect(s.Host.Spec.ConsumerRef).NotTo(BeNil())
 				state.exit(t, s)
@@ -274,19 +274,19 @@ func TestMachineDeletionHasAnExit(t *testing.T) {
 	}
 }
 
-// TestHostDeletionHasAnExit: a host that is deleted while a machine has it says in every state that it waits for the machine, and goes at once when
-// it is detached, without a command to its server.
+// TestHostDeletionHasAnExit: a deleted host that a machine has says in every state that it waits for the machine. Once detached, it is removed
+// immediately, without a command to its server.
 func TestHostDeletionHasAnExit(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
-	for name, state := range onStates() {
+	for name, state := range deletionStates() {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := come(t, state)
+			s := reachState(t, state)
 			if name != "detached" {
 				g.Expect(env.Client.Delete(t.Context(), s.Host)).To(Succeed())
 				wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 					g.Expect(conditions.GetReason(h, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonDeleting))
-					g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring(`BareMetalMachine "m"`), ContainSubstring(handoff)))
+					g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring(`BareMetalMachine "m"`), ContainSubstring(detach)))
 				})
 				changeHost(annotate(v1alpha1.DetachedAnnotation))(t, s)
 			} else {
@@ -307,7 +307,7 @@ func TestHostDeletionHasAnExit(t *testing.T) {
 	}
 }
 
-// TestPausedFreeHostSaysSo: a free host goes when it is deleted; one that is paused tells that this is what it waits for.
+// TestPausedFreeHostSaysSo: a deleted free host that is paused says that it waits for the end of the pause.
 func TestPausedFreeHostSaysSo(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -317,47 +317,48 @@ func TestPausedFreeHostSaysSo(t *testing.T) {
 	controllerstest.Modify(t, env, server.Host, annotate(clusterv1.PausedAnnotation))
 	g.Expect(env.Client.Delete(t.Context(), server.Host)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring(clusterv1.PausedAnnotation), ContainSubstring(handoff)))
+		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring(clusterv1.PausedAnnotation), ContainSubstring(detach)))
 	})
 	controllerstest.Modify(t, env, server.Host, unannotate(clusterv1.PausedAnnotation))
 	env.Gone(t, server.Host)
 }
 
-// TestReleaseUnfencedAfter: who wants it has a host let go that could not be powered off in time, and no other.
+// TestReleaseUnfencedAfter: with releaseUnfencedAfter, a host that could not be powered off in time is force-released without fencing, and no other
+// host.
 func TestReleaseUnfencedAfter(t *testing.T) {
 	g := NewWithT(t)
 	clock := startBoth(t, controllerstest.Settings())
-	s := come(t, onState{make: faulty(bmctest.Down)})
+	s := reachState(t, deletionState{make: faulty(bmctest.Down)})
 	changeHost(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ReleaseUnfencedAfterSeconds = new(int32(600))
 	})(t, s)
 	g.Expect(env.Client.Delete(t.Context(), s.claim.BareMetalMachine)).To(Succeed())
 	wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring("Waiting for the BMC"), ContainSubstring(unfence)))
+		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(And(ContainSubstring("Waiting for the BMC"), ContainSubstring(forceRelease)))
 	})
 	clock.forward(5 * time.Minute)
-	changeHost(func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"looked": "at"} })(t, s)
+	changeHost(func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"reconcile": "1"} })(t, s)
 	g.Consistently(func() *v1alpha1.ConsumerReference {
 		g.Expect(env.Client.Get(t.Context(), keyOf(s.Host), s.Host)).To(Succeed())
 		return s.Host.Spec.ConsumerRef
 	}, time.Second).ShouldNot(BeNil())
 	clock.forward(5 * time.Minute)
-	changeHost(func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"looked": "again"} })(t, s)
+	changeHost(func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"reconcile": "2"} })(t, s)
 	env.Gone(t, s.claim.BareMetalMachine)
 	wait(t, s.Server, phase(v1alpha1.PhaseQuarantined))
 	g.Expect(s.Host.Spec.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonReleasedUnfenced),
 		HaveField("Message", And(ContainSubstring("spec.releaseUnfencedAfterSeconds is 600"), ContainSubstring(`BareMetalMachine "m"`))))))
 }
 
-// TestReleaseUnfencedOfARunningMachine: the annotation does nothing to a machine that nobody deletes, and does not wait until somebody does.
+// TestReleaseUnfencedOfARunningMachine: the annotation has no effect on a machine that is not being deleted, and is not kept until it is.
 func TestReleaseUnfencedOfARunningMachine(t *testing.T) {
 	g := NewWithT(t)
 	startBoth(t, controllerstest.Settings())
-	s := come(t, onState{})
+	s := reachState(t, deletionState{})
 	changeHost(annotate(v1alpha1.ReleaseUnfencedAnnotation))(t, s)
 	server := s.Server
 	misbehave(t, server, bmctest.Down, -1)
-	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonBMCUnreachable)) // it was looked at since
+	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonBMCUnreachable)) // the host was reconciled since
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.ReleaseUnfencedAnnotation))
 		g.Expect(h.Status.LastOperation).To(HaveValue(HaveField("Message", ContainSubstring("delete its Machine first"))))
@@ -367,11 +368,11 @@ func TestReleaseUnfencedOfARunningMachine(t *testing.T) {
 	g.Expect(server.CommandNames()).To(BeEmpty())
 }
 
-// TestReleaseUnfencedOfAQuarantinedHost: a host that was in quarantine already says of both.
+// TestReleaseUnfencedOfAQuarantinedHost: the quarantine message of a host that was already in quarantine includes both reasons.
 func TestReleaseUnfencedOfAQuarantinedHost(t *testing.T) {
 	g := NewWithT(t)
 	startBoth(t, controllerstest.Settings())
-	s := come(t, onState{make: faulty(bmctest.Down)})
+	s := reachState(t, deletionState{make: faulty(bmctest.Down)})
 	changeHost(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "RemediationFailed", Message: "it was power-cycled"}
 	})(t, s)
@@ -384,8 +385,8 @@ func TestReleaseUnfencedOfAQuarantinedHost(t *testing.T) {
 	})
 }
 
-// TestNamespaceGoes: a namespace that is deleted with hosts, machines, Clusters and Secrets goes, in whatever order they are deleted. The API server of
-// the tests has no namespace controller: the test deletes what that would.
+// TestNamespaceGoes: a deleted namespace with hosts, machines, Clusters and Secrets is removed, in whatever order the objects are deleted. The API
+// server of the tests has no namespace controller, so the test deletes the objects.
 func TestNamespaceGoes(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
 	kinds := map[string]client.Object{
@@ -419,7 +420,8 @@ func TestNamespaceGoes(t *testing.T) {
 	}
 }
 
-// populate makes a namespace with a host that is free, one that boots, one that runs its machine, one of which the BMC is dead, and one in maintenance.
+// populate creates a namespace with a free host, a booting host, a host that runs its machine, a host whose BMC is unreachable, and a host in
+// maintenance.
 func populate(t *testing.T) string {
 	t.Helper()
 	namespace := env.Namespace(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestOperationInProgress: the last operation is there while it is in progress, with what it is and since when.
+// TestOperationInProgress: the status shows an operation in progress with its name and start time.
 func TestOperationInProgress(t *testing.T) {
 	defer start(t)()
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})

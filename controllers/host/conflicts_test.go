@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// conflict expects that a host is refused for a reason, and that its message says which host keeps what it wants.
+// conflict expects that a host is refused for a reason, and that the message names the host that keeps the identity.
 func conflict(why, keeper string) func(Gomega, *v1alpha1.BareMetalHost) {
 	return func(g Gomega, h *v1alpha1.BareMetalHost) {
 		reason(v1alpha1.VerifiedCondition, why)(g, h)
@@ -23,7 +23,8 @@ func conflict(why, keeper string) func(Gomega, *v1alpha1.BareMetalHost) {
 	}
 }
 
-// TestManyWithOneMAC: of many hosts with one MAC address the first keeps it, and the others name it. When it goes, the next one has the address.
+// TestManyWithOneMAC: of several hosts with one MAC address the first keeps it, and the others name that host. When it is deleted, the next host gets
+// the address.
 func TestManyWithOneMAC(t *testing.T) {
 	defer start(t)()
 	namespace := env.Namespace(t)
@@ -60,9 +61,9 @@ func TestManyWithOneMAC(t *testing.T) {
 	}).Should(Succeed())
 }
 
-// TestTenantTakesNothing: a tenant that may write hosts in one namespace takes no server of another namespace out of service: neither with a new host, nor with changed
-// addresses of a booted host, nor with a consumerRef, nor with a recreated host. Requests with the tenant's credentials do not reach the BMC, and no message has the name of
-// the other host.
+// TestTenantTakesNothing: a tenant with write access to hosts in one namespace cannot take a server of another namespace out of service: not with a new
+// host, changed addresses of a booted host, a consumerRef, or a recreated host. Requests with the tenant's credentials do not reach the BMC, and no
+// message contains the name of the other host.
 func TestTenantTakesNothing(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
@@ -99,7 +100,7 @@ func TestTenantTakesNothing(t *testing.T) {
 	controllerstest.Modify(t, env, aside.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = victim.Host.Spec.BMC.Address })
 	wait(t, aside, conflict(v1alpha1.ReasonBMCConflict, "a host of another namespace"))
 
-	// The record of a boot outlives a detached host that is deleted, and then belongs to the host that is recreated with its name.
+	// The boot of a detached host outlives the host, and then belongs to a host that is recreated with the same name.
 	again := own.Host.DeepCopy()
 	controllerstest.Modify(t, env, own.Host, func(h *v1alpha1.BareMetalHost) {
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.DetachedAnnotation, "x")
@@ -114,13 +115,14 @@ func TestTenantTakesNothing(t *testing.T) {
 
 	for range 2 {
 		unaffected(t, victim)
-		stop() // another process finds the same out
+		stop() // another process comes to the same result
 		stop = start(t)
 	}
 	stop()
 }
 
-// TestMoveKeepsIdentity: a move leaves every status behind. The host whose machine was booted keeps its identity, also if another host with it is older.
+// TestMoveKeepsIdentity: a move loses every status. The host whose machine was booted keeps its identity, even if another host with the same identity is
+// older.
 func TestMoveKeepsIdentity(t *testing.T) {
 	g := NewWithT(t)
 	idle := controllerstest.NewServer(t, env.Namespace(t), "idle", bmctest.Options{})
@@ -145,8 +147,8 @@ func TestMoveKeepsIdentity(t *testing.T) {
 	g.Expect(idle.CommandNames()).To(BeEmpty())
 }
 
-// TestOneServerTwice: a server that is registered by two addresses of its BMC reports one system UUID and one serial number. The second host is reported, and
-// not booted or commanded, until a person says that they are two. The first one is not affected, not even when a machine has the second.
+// TestOneServerTwice: a server is registered with two addresses of its BMC, which report one system UUID and serial number. The second host is reported,
+// and not booted or commanded, until a user says that they are two servers. The first host is not affected, not even while a machine has the second.
 func TestOneServerTwice(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
@@ -169,7 +171,7 @@ func TestOneServerTwice(t *testing.T) {
 	unaffected(t, one)
 }
 
-// TestConfirmedBoard: a BMC that reports the system UUID and the serial number of another tenant's server does not get them by a confirmation.
+// TestConfirmedBoard: a user cannot take over another tenant's system UUID and serial number by confirming a replaced server.
 func TestConfirmedBoard(t *testing.T) {
 	defer start(t)()
 	const uuid = "8b7a1c2e-0d3f-4a5b-9c6d-00000000007d"
@@ -189,7 +191,7 @@ func TestConfirmedBoard(t *testing.T) {
 	unaffected(t, victim)
 }
 
-// unaffected expects that a free host stays available, also when it is looked at anew.
+// unaffected expects that a free host is still available after it was reconciled again.
 func unaffected(t *testing.T, server *controllerstest.Server) {
 	t.Helper()
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain += "x" })

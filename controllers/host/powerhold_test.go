@@ -12,8 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// running is a server that runs a machine.
-func running(t *testing.T) (*controllerstest.Server, *controllerstest.Claim) {
+// runningServer returns a server that runs a machine.
+func runningServer(t *testing.T) (*controllerstest.Server, *controllerstest.Claim) {
 	t.Helper()
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
@@ -26,19 +26,19 @@ func running(t *testing.T) (*controllerstest.Server, *controllerstest.Claim) {
 	return server, claim
 }
 
-func holds(holds ...v1alpha1.PowerHold) func(*v1alpha1.BareMetalHost) {
+func expectHolds(holds ...v1alpha1.PowerHold) func(*v1alpha1.BareMetalHost) {
 	return func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = holds }
 }
 
-// TestPowerHolds: a server is off while anybody holds it, says who does, and is switched on when nobody does, also by a manager that started
-// in between: one power cycle in all.
+// TestPowerHolds: a server is off while any hold exists, and its host lists the holders. It is powered on when the last hold is removed, even by a
+// manager that started in between: that is one power cycle.
 func TestPowerHolds(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
-	server, _ := running(t)
+	server, _ := runningServer(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	anna, otto := v1alpha1.PowerHold{Holder: "anna", Reason: "a new disk"}, v1alpha1.PowerHold{Holder: "otto", Reason: "a new fan", Force: true}
-	controllerstest.Modify(t, env, server.Host, holds(anna, otto))
+	controllerstest.Modify(t, env, server.Host, expectHolds(anna, otto))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhasePowerHold))
@@ -47,7 +47,7 @@ func TestPowerHolds(t *testing.T) {
 		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(ContainSubstring("Kept powered off by anna (a new disk), otto (a new fan)"))
 	})
 	g.Expect(server.On()).To(BeFalse())
-	controllerstest.Modify(t, env, server.Host, holds(anna))
+	controllerstest.Modify(t, env, server.Host, expectHolds(anna))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(HavePrefix("Kept powered off by anna (a new disk)"))
 		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).NotTo(ContainSubstring("otto"))
@@ -55,7 +55,7 @@ func TestPowerHolds(t *testing.T) {
 	g.Expect(server.CommandNames()).To(Equal([]string{"ForceOff"}))
 
 	stop()
-	controllerstest.Modify(t, env, server.Host, holds())
+	controllerstest.Modify(t, env, server.Host, expectHolds())
 	defer start(t)()
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.PowerHoldSince).To(BeNil())
@@ -67,12 +67,12 @@ func TestPowerHolds(t *testing.T) {
 	g.Expect(server.CommandNames()).To(Equal([]string{"ForceOff", "On"}))
 }
 
-// TestPowerHoldEndsWithTheClaim: the release wins over holds, and they are gone with it: the next machine is not held off.
+// TestPowerHoldEndsWithTheClaim: a release overrides holds and removes them: the server of the next machine is not kept off.
 func TestPowerHoldEndsWithTheClaim(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server, claim := running(t)
-	controllerstest.Modify(t, env, server.Host, holds(v1alpha1.PowerHold{Holder: "anna", Reason: "a new disk"}))
+	server, claim := runningServer(t)
+	controllerstest.Modify(t, env, server.Host, expectHolds(v1alpha1.PowerHold{Holder: "anna", Reason: "a new disk"}))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {

@@ -11,8 +11,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestMoveLabelHeals: the label that makes `clusterctl move` take a BMC's Secret along comes back when somebody removes it.
-func TestMoveLabelHeals(t *testing.T) {
+// TestMoveLabelIsRestored: the label that makes `clusterctl move` include a BMC's Secret is restored after a user removes it.
+func TestMoveLabelIsRestored(t *testing.T) {
 	defer start(t)()
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	register(t, server)

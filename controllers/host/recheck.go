@@ -11,8 +11,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// mayAsk returns errOutdated where the host was detached or deleted, or its BMC was found to be another host's, while the job waited for its turn.
-func (r *Reconciler) mayAsk(ctx context.Context, j job) error {
+// recheckRead returns errOutdated if the host was detached or deleted, or lost its BMC to another host, while the job was queued.
+func (r *Reconciler) recheckRead(ctx context.Context, j job) error {
 	var host v1alpha1.BareMetalHost
 	err := r.Client.Get(ctx, j.key, &host)
 	if apierrors.IsNotFound(err) {
@@ -24,15 +24,16 @@ func (r *Reconciler) mayAsk(ctx context.Context, j job) error {
 	}
 	switch _, detached := host.Annotations[v1alpha1.DetachedAnnotation]; {
 	case err != nil:
-		return fmt.Errorf("%w: %w", errUnsure, err)
+		return fmt.Errorf("%w: %w", errRecheckFailed, err)
 	case detached || keeper != nil || controllers.Permitted(r.Tenants, &host) != nil:
 		return errOutdated
 	}
 	return nil
 }
 
-// stillWanted reads the host and its boot from the API server and asks the lifecycle once more, with the BMC facts of the decision.
-func (r *Reconciler) stillWanted(ctx context.Context, j job) error {
+// recheckCommand reads the host and its boot from the API server and repeats the decision, with the BMC observations that the decision used. It returns
+// errOutdated if the decision is now another one.
+func (r *Reconciler) recheckCommand(ctx context.Context, j job) error {
 	var host v1alpha1.BareMetalHost
 	err := r.APIReader.Get(ctx, j.key, &host)
 	if apierrors.IsNotFound(err) {
@@ -47,10 +48,10 @@ func (r *Reconciler) stillWanted(ctx context.Context, j job) error {
 		view, err = r.observe(ctx, &host, boot)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUnsure, err)
+		return fmt.Errorf("%w: %w", errRecheckFailed, err)
 	}
-	view.Now, view.BMC.Busy, view.BMC.PowerNew = j.decided, false, j.powerNew
-	reachedElsewhere := r.facts.get(j.key).endpoint != j.endpoint
+	view.Now, view.BMC.Busy, view.BMC.PowerNew = j.decidedAt, false, j.powerNew
+	reachedElsewhere := r.observations.get(j.key).endpoint != j.endpoint
 	if host.UID != j.uid || reachedElsewhere || lifecycle.Next(view, r.Settings).Action != j.action {
 		return errOutdated
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 )
 
-// TestOwnNode: the Node of the process is read by its name. One that is not there, or may not be read, is not known; anything else that fails is an error.
+// TestOwnNode: the Node of the process is read by its name. A Node that does not exist, or may not be read, is unknown. Any other failure is an error.
 func TestOwnNode(t *testing.T) {
 	g := NewWithT(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
@@ -55,11 +55,11 @@ func TestOwnNode(t *testing.T) {
 	}
 }
 
-// TestOwnServer: the server that the provider runs on is left on although spec.power wants it off, until a person wants it off all the same.
+// TestOwnServer: the server that the provider runs on stays on although spec.power is Off, until a user allows the power-off.
 func TestOwnServer(t *testing.T) {
 	g := NewWithT(t)
 	const uuid = "4c4c4544-0042-3510-8056-b7c04f4d3790"
-	node := &corev1.Node{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: "44454C4C-4200-1035-8056-B7C04F4D3790"}}} // the other byte order
+	node := &corev1.Node{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: "44454C4C-4200-1035-8056-B7C04F4D3790"}}} // in the other byte order
 	defer startReconciler(t, &host.Reconciler{Settings: controllerstest.Settings(), Node: node})()
 	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{UUID: uuid})
 	server.SetPower(true)

@@ -11,8 +11,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestHappened: only a status that says the same in other words may wait to be written.
-func TestHappened(t *testing.T) {
+// TestSignificantChange: a write of the status may be deferred only if the change is not significant.
+func TestSignificantChange(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus, reason string) func(*v1alpha1.BareMetalHostStatus) {
 		return func(s *v1alpha1.BareMetalHostStatus) {
 			s.Conditions = append(s.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: reason})
@@ -71,9 +71,9 @@ func TestHappened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			before, after := test.before.DeepCopy(), test.after.DeepCopy()
-			g.Expect(happened(test.before, test.after)).To(Equal(test.want))
-			g.Expect(test.before).To(Equal(*before), "it only looks")
-			g.Expect(test.after).To(Equal(*after), "it only looks")
+			g.Expect(isSignificantChange(test.before, test.after)).To(Equal(test.want))
+			g.Expect(test.before).To(Equal(*before), "the function only reads")
+			g.Expect(test.after).To(Equal(*after), "the function only reads")
 		})
 	}
 }

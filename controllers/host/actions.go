@@ -1,0 +1,107 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// perform performs a step. It returns how long to wait before a retry if the step cannot be performed now. It writes the host's spec and metadata in one
+// patch with an optimistic lock: the step was chosen for this version of the host only.
+func (r *Reconciler) perform(
+	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step,
+) (time.Duration, error) {
+	write := func(change func(*v1alpha1.BareMetalHost)) error {
+		changed := host.DeepCopy()
+		change(changed)
+		for _, annotation := range step.Drop {
+			delete(changed.Annotations, annotation)
+		}
+		err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
+		if err == nil {
+			r.writeCache.Record(changed)
+		}
+		return err
+	}
+	switch step.Action {
+	case lifecycle.Nothing:
+		return 0, r.dropRetryRequest(ctx, host, view, step)
+	case lifecycle.RecordBoot:
+		return 0, r.recordBoot(ctx, host, boot, step)
+	case lifecycle.CountBoot:
+		return 0, r.countBoot(ctx, boot, step, write)
+	case lifecycle.ForgetBoot:
+		return 0, r.forgetBoot(ctx, boot)
+	case lifecycle.RecordPowerHold:
+		return 0, r.recordHold(ctx, host, step, write)
+	case lifecycle.RecordCleaning:
+		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
+		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = step.CleaningStartedAt })
+	case lifecycle.DropRequests:
+		return 0, r.dropRequests(ctx, host, view, step, write)
+	case lifecycle.AllowMove:
+		return 0, write(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.BlockMoveAnnotation) })
+	case lifecycle.Release:
+		last, err := r.lastConsumer(ctx, host, view.Now)
+		if err != nil {
+			return 0, err
+		}
+		return 0, write(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, last
+			h.Spec.PowerHolds, h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they belonged to this claim
+			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
+			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
+		})
+	case lifecycle.Forget:
+		return 0, write(func(h *v1alpha1.BareMetalHost) { controllerutil.RemoveFinalizer(h, v1alpha1.HostFinalizer) })
+	default:
+		return r.submit(ctx, host, view, step.Action)
+	}
+}
+
+// recordHold records the state of a power hold. After the hold ends, no command that was sent for it can still take effect.
+func (r *Reconciler) recordHold(
+	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
+) error {
+	if err := write(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt
+	}); err != nil {
+		return err
+	}
+	if step.PowerHold.Since == nil {
+		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).clearPendingPowerOff)
+	}
+	ctrl.LoggerFrom(ctx).Info("Recorded the power hold", "since", step.PowerHold.Since, "offAt", step.PowerHold.OffAt, "message", step.Message)
+	return nil
+}
+
+// lastConsumer returns the record of the machine that a host is released from. It names the owner, so that the next machine of the same owner can claim
+// the host again.
+func (r *Reconciler) lastConsumer(ctx context.Context, host *v1alpha1.BareMetalHost, now time.Time) (*v1alpha1.LastConsumer, error) {
+	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
+	if err != nil {
+		return nil, fmt.Errorf("read the machine that the host is released from: %w", err)
+	}
+	return &v1alpha1.LastConsumer{Name: host.Spec.ConsumerRef.Name, Owner: claim.Owner(consumer.Objects()...), ReleasedAt: metav1.NewTime(now)}, nil
+}
+
+// joinQuarantines returns the quarantine of a released host. The message of a new quarantine includes the earlier one.
+func joinQuarantines(before, now *v1alpha1.Quarantine) *v1alpha1.Quarantine {
+	if before == nil || now == nil {
+		return cmp.Or(before, now)
+	}
+	both := *now
+	both.Message = controllers.Clip(fmt.Sprintf("%s. The host was already in quarantine: %s: %s", now.Message, before.Reason, before.Message), controllers.MaxMessage)
+	return &both
+}

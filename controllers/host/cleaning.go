@@ -1,0 +1,52 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+)
+
+// cleanUp resets a BMC to the state of a free host: no boot override, and no media in the virtual drives. An override that the provider set is cleared
+// even if the BMC does not report it: it could apply to the next machine.
+//
+// If the BMC refuses to clear the override, that is not retried, and the outcome of the operation says so. The override only makes the server contact
+// the boot server, which refuses it. Media that stay in a drive may hold data of the last machine, so failed ejections are counted.
+func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
+	set := j.lastOverride != nil
+	clearErr := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
+	var ejectErr error
+	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(clearErr) != bmc.Unauthorized { // one refused login is enough
+		if ejectErr = media.EjectMedia(ctx); bmc.KindOf(ejectErr) == bmc.Unsupported {
+			ejectErr = nil // a BMC without virtual drives has nothing to eject
+		}
+	}
+	switch { // the first error of the join determines the kind
+	case clearErr != nil && !answeredByBMC(clearErr):
+		return errors.Join(clearErr, ejectErr)
+	case ejectErr != nil && !answeredByBMC(ejectErr):
+		return errors.Join(ejectErr, clearErr)
+	}
+	r.updateObservation(j, func(h *hostObservation) {
+		h.noteOverrideCleared(clearErr)
+		if ejectErr == nil {
+			h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = r.Clock.Now(), 0, ""
+			return
+		}
+		h.bmc.CleanUpFailures++
+		h.bmc.CleanUpTriedAt = r.Clock.Now()
+		h.bmc.CleanUpError = controllers.Clip(ejectErr.Error(), controllers.MaxText)
+	})
+	if ejectErr == nil {
+		note := "Cleared the boot override and ejected the virtual media"
+		if clearErr != nil {
+			note = "Ejected the virtual media, but the BMC did not clear the boot override"
+		}
+		r.recordJobEvent(j, controllers.EventCleaned, "Release", note)
+	}
+	return asFinal(errors.Join(clearErr, ejectErr))
+}

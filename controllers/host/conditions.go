@@ -1,0 +1,155 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// setConditions sets all conditions of the host.
+func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+	set := func(kind string, ok bool, reason, message string) {
+		status := metav1.ConditionFalse
+		if ok {
+			status = metav1.ConditionTrue
+		}
+		conditions.Set(host, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: controllers.Clip(message, controllers.MaxMessage), ObservedGeneration: host.Generation,
+		})
+	}
+	switch p := view.BMCProblem(); {
+	case p != nil:
+		set(v1alpha1.BMCReadyCondition, false, p.Reason, p.Message)
+	case view.BMC.PowerAt.IsZero():
+		conditions.Set(host, metav1.Condition{
+			Type: v1alpha1.BMCReadyCondition, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonBMCUnknown, ObservedGeneration: host.Generation,
+		})
+	default:
+		set(v1alpha1.BMCReadyCondition, true, v1alpha1.ReasonBMCReachable, "")
+	}
+	doubt, whose := lifecycle.Conflict(view)
+	switch {
+	case !view.BMC.Inspected && doubt == "" && conditions.IsTrue(host, v1alpha1.VerifiedCondition):
+		// The host was verified before this process started, and its BMC gets no requests in this state.
+	case view.Verified():
+		set(v1alpha1.VerifiedCondition, true, v1alpha1.ReasonVerified, "")
+	case doubt != "":
+		set(v1alpha1.VerifiedCondition, false, doubt, whose)
+	case view.Replaced != "":
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonServerReplaced, view.Replaced)
+	case len(view.BMC.Missing) > 0:
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.MissingCapabilityMessage(view))
+	default:
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonInspecting, "The inventory has not been read yet")
+	}
+	setAvailable(set, view, step)
+	setRunsProvider(host, view)
+	controllers.SetNodeMatched(host, view.Node, "")
+	if view.Claimed() {
+		if view.Provisioned() && !slices.Contains(notBootedStates, step.State) {
+			set(v1alpha1.BootedCondition, true, v1alpha1.ReasonBooted, "")
+		} else {
+			set(v1alpha1.BootedCondition, false, step.Reason, step.Message)
+		}
+	} else {
+		conditions.Delete(host, v1alpha1.BootedCondition)
+	}
+	pausedReason, pausedMessage := clusterv1.NotPausedReason, ""
+	if step.State == lifecycle.StatePaused {
+		pausedReason, pausedMessage = clusterv1.PausedReason, step.Message
+	}
+	set(clusterv1.PausedCondition, step.State == lifecycle.StatePaused, pausedReason, pausedMessage)
+	setReady(host, view, step)
+}
+
+// notBootedStates are the states in which a server that booted once is off or is being powered off, or in which it is unknown whether its machine still
+// runs.
+var notBootedStates = []lifecycle.State{
+	lifecycle.StateLost, lifecycle.StatePowerHold, lifecycle.StateReleasing, lifecycle.StateCleaning, lifecycle.StateBootUnknown,
+}
+
+func setAvailable(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {
+	switch {
+	case view.Claimed():
+		set(v1alpha1.AvailableCondition, false, v1alpha1.ReasonClaimed, fmt.Sprintf("BareMetalMachine %q has claimed the host", view.Spec.ConsumerRef.Name))
+	case step.Phase == v1alpha1.PhaseAvailable:
+		set(v1alpha1.AvailableCondition, true, v1alpha1.ReasonAvailable, "")
+	default:
+		set(v1alpha1.AvailableCondition, false, step.Reason, step.Message)
+	}
+}
+
+// setProgress sets the condition BootProgress. It is not part of Ready: Booted is, and would repeat its message.
+func setProgress(host *v1alpha1.BareMetalHost, progress *lifecycle.Progress) {
+	if progress == nil {
+		conditions.Delete(host, v1alpha1.BootProgressCondition)
+		return
+	}
+	status := metav1.ConditionFalse
+	if progress.Complete {
+		status = metav1.ConditionTrue
+	}
+	conditions.Set(host, metav1.Condition{
+		Type: v1alpha1.BootProgressCondition, Status: status, Reason: progress.Reason,
+		Message: controllers.Clip(progress.Message, controllers.MaxMessage), ObservedGeneration: host.Generation,
+	})
+}
+
+// setReady sets the summary Ready. It copies the first condition that is False, or otherwise the first that is Unknown.
+func setReady(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+	ready := metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyCondition, ObservedGeneration: host.Generation}
+	kinds := []string{v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition}
+	switch {
+	case view.Claimed():
+		kinds = []string{v1alpha1.BMCReadyCondition, v1alpha1.BootedCondition, v1alpha1.VerifiedCondition}
+	case step.State != lifecycle.StateExternallyProvisioned:
+		kinds = append(kinds, v1alpha1.AvailableCondition)
+	}
+	for _, kind := range kinds {
+		c := conditions.Get(host, kind)
+		if c != nil && (c.Status == metav1.ConditionFalse && ready.Status != metav1.ConditionFalse ||
+			c.Status == metav1.ConditionUnknown && ready.Status == metav1.ConditionTrue) {
+			ready.Status, ready.Reason, ready.Message = c.Status, c.Reason, c.Message
+		}
+	}
+	switch {
+	case step.State == lifecycle.StateDetached, // the observations of its BMC are old
+		step.State == lifecycle.StateOrphaned, // its server is booted, although its machine is missing
+		step.State == lifecycle.StateMaintenance && ready.Status != metav1.ConditionFalse:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, step.Reason, controllers.Clip(step.Message, controllers.MaxMessage)
+	}
+	setDeletion(&ready, view, step)
+	conditions.Set(host, ready)
+}
+
+// setDeletion reports in Ready what the deletion of the host or of its machine waits for, and how a user can end the wait.
+func setDeletion(ready *metav1.Condition, view lifecycle.View, step lifecycle.Step) {
+	if c := view.Consumer; c != nil && c.Deleting {
+		if ready.Status != metav1.ConditionFalse {
+			ready.Status, ready.Reason = metav1.ConditionFalse, cmp.Or(step.Reason, v1alpha1.ReasonReleasing)
+		}
+		ready.Message = controllers.Clip(step.Message, controllers.MaxMessage)
+	}
+	if !view.Deleting {
+		return
+	}
+	waits := "The object is removed when the host is no longer paused"
+	switch {
+	case view.Claimed():
+		waits = fmt.Sprintf("The object is removed when BareMetalMachine %q is deleted and has released the host", view.Spec.ConsumerRef.Name)
+	case step.State == lifecycle.StateDeleting:
+		waits = "The object is removed when the server is powered off"
+	}
+	ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonDeleting
+	ready.Message = controllers.Clip(strings.TrimSuffix(fmt.Sprintf("%s. The annotation %s=\"who and why\" removes it immediately and leaves the server as it is. %s",
+		waits, v1alpha1.DetachedAnnotation, step.Message), " "), controllers.MaxMessage)
+}

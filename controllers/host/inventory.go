@@ -1,0 +1,119 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// noteInventory records the inventory of a server. It keeps the inventory of another server aside until a user confirms it. The host then counts as not
+// inspected, so a new process reads the inventory again.
+//
+// For facts that timed out, the earlier values stay, and the next inspection is due immediately. The status keeps the time of the last complete
+// inspection.
+func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMCStatus, now metav1.Time) {
+	hardware := hardwareStatus(read)
+	h.bmc.Inspected, h.bmc.Partial = true, read.Partial()
+	if h.isOtherServer(hardware) {
+		h.replacement, h.description = hardware, status
+		return
+	}
+	status.InspectedAt = &now
+	if read.Partial() {
+		status.InspectedAt = nil
+		if h.description != nil {
+			status.InspectedAt = h.description.InspectedAt
+		}
+	}
+	keepEarlierFacts(hardware, h.hardware, read.Facts)
+	h.hardware, h.replacement, h.description = hardware, nil, status
+}
+
+// keepEarlierFacts copies earlier values for facts that timed out. It does the same for facts that identify the server, if the BMC does not report them
+// this time.
+func keepEarlierFacts(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
+	if before == nil {
+		return
+	}
+	for _, fact := range facts {
+		i := slices.IndexFunc(before.Facts, func(f v1alpha1.Fact) bool { return f.Name == string(fact.Name) })
+		at := slices.IndexFunc(read.Facts, func(f v1alpha1.Fact) bool { return f.Name == string(fact.Name) })
+		identifies := fact.Name == bmc.FactSerialNumber || fact.Name == bmc.FactSystemUUID
+		if i < 0 || at < 0 || before.Facts[i].State == v1alpha1.FactUnknown || !fact.TimedOut && (!identifies || fact.State == bmc.FactKnown) {
+			continue
+		}
+		read.Facts[at] = before.Facts[i]
+		read.Facts[at].Message = "from an earlier inspection: the last inspection could not read it"
+		switch fact.Name {
+		case bmc.FactCPU:
+			read.CPU, read.Architecture = before.CPU, before.Architecture
+		case bmc.FactMemory:
+			read.Memory, read.DIMMs = before.Memory, before.DIMMs
+		case bmc.FactDisks:
+			read.Disks = before.Disks
+		case bmc.FactNICs:
+			read.NICs = before.NICs
+		case bmc.FactDevices:
+			read.Devices = before.Devices
+		case bmc.FactPowerSupplies:
+			read.PowerSupplies = before.PowerSupplies
+		case bmc.FactBMCFirmwareVersion:
+			read.BMCFirmwareVersion = before.BMCFirmwareVersion
+		case bmc.FactSerialNumber:
+			read.SerialNumber = before.SerialNumber
+		case bmc.FactSystemUUID:
+			read.SystemUUID = before.SystemUUID
+		case bmc.FactFirmwareVersion:
+			read.FirmwareVersion = before.FirmwareVersion
+		}
+	}
+}
+
+// isOtherServer is true if an inventory belongs to another server than the known one.
+func (h *hostObservation) isOtherServer(hardware *v1alpha1.Hardware) bool {
+	if h.hardware != nil {
+		return !inventory.SameHardware(h.hardware.SystemUUID, h.hardware.SerialNumber, hardware.SystemUUID, hardware.SerialNumber)
+	}
+	reported := controllers.HardwareIdentity(hardware)
+	return h.bootedHardware != "" && reported != "" && reported != h.bootedHardware
+}
+
+// confirmReplacement accepts the inventory of another server if a user confirmed that server.
+func (h *hostObservation) confirmReplacement(host *v1alpha1.BareMetalHost) {
+	if r := h.replacement; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
+		h.hardware, h.replacement = r, nil
+		h.bmc.InspectedAt = time.Time{} // the next inspection records it in the status
+	}
+}
+
+// replacementMessage describes the other server that answers and how a user confirms it. It is empty if no other server answers. What the BMC reports is
+// quoted, and never part of the command.
+func (h *hostObservation) replacementMessage(host *v1alpha1.BareMetalHost) string {
+	if h.replacement == nil {
+		return ""
+	}
+	known := "the machine was booted on a server with other values"
+	if h.hardware != nil {
+		known = fmt.Sprintf("the inventory has %q and %q", h.hardware.SystemUUID, h.hardware.SerialNumber)
+	}
+	return fmt.Sprintf("The BMC reports system UUID %q and serial number %q, but %s: it may be another server, so it gets no commands. "+
+		"If the server or its board was replaced: kubectl annotate baremetalhost %s --namespace %s --overwrite %s=%s",
+		h.replacement.SystemUUID, h.replacement.SerialNumber, known, host.Name, host.Namespace,
+		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replacement.SystemUUID, h.replacement.SerialNumber))
+}
+
+// knownHardware returns the hardware of a host as this process observed it, or otherwise as the status shows it.
+func (r *Reconciler) knownHardware(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
+	if hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
+		return hardware
+	}
+	return host.Status.Hardware
+}

@@ -1,0 +1,262 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// job is BMC work for one host.
+type job struct {
+	key       types.NamespacedName
+	uid       types.UID
+	endpoint  *bmc.Endpoint
+	action    lifecycle.Action
+	mode      bmc.BootMode
+	decidedAt time.Time
+	powerNew  bool // the decision used a new reading of the power state
+
+	// What was known of the server when the job was submitted.
+	lastOverride *v1alpha1.BootOverrideStatus
+	capabilities []string
+	bootNumber   int32
+	hasInventory bool
+}
+
+// Results of a job that are unrelated to the state of the BMC.
+var (
+	errOutdated      = errors.New("the job is outdated")
+	errRecheckFailed = errors.New("cannot check whether the job is still wanted")
+)
+
+// finalError is a final answer of the BMC: the operation failed, is not retried, and nothing waits for it.
+type finalError struct{ error }
+
+// asFinal marks an error as final. It returns nil for nil.
+func asFinal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &finalError{err}
+}
+
+func (e *finalError) Unwrap() error { return e.error }
+
+// resubmitDelay is the time until a job is submitted again that the pool did not accept.
+const resubmitDelay = 100 * time.Millisecond
+
+// inspectTimeout limits one inspection: large servers have hundreds of resources, and slow BMCs take a second for each.
+const inspectTimeout = 5 * time.Minute
+
+// submit hands an action to the pool. If the pool cannot take it now, submit returns when to retry.
+func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
+	// The job outlives this reconcile, so it must not refer to the host object.
+	j := job{
+		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Spec.BootMode),
+		decidedAt: view.Now, powerNew: view.BMC.PowerNew,
+	}
+	observed := r.observations.get(j.key)
+	if wait := observed.commandsDeferredUntil.Sub(r.Clock.Now()); action.Commands() && wait > 0 {
+		return wait, nil
+	}
+	if observed.endpoint == nil || r.Pool.Busy(j.key.String()) {
+		return resubmitDelay, nil // the result of the last job is recorded, but the pool has not removed the job yet
+	}
+	j.endpoint, j.lastOverride, j.hasInventory = observed.endpoint, observed.override, observed.bmc.Inspected
+	if observed.description != nil {
+		j.capabilities = observed.description.Capabilities
+	}
+	if view.Boot != nil {
+		j.bootNumber = view.Boot.Number
+	}
+	log := ctrl.LoggerFrom(ctx)
+	if view.RetryNow {
+		if err := r.acceptRetry(ctx, host); err != nil {
+			return 0, err
+		}
+	}
+	timeout := time.Duration(0) // the pool's default
+	if action == lifecycle.Inspect {
+		timeout = inspectTimeout
+	}
+	var (
+		start   time.Time
+		outcome error
+	)
+	r.observations.update(j.key, func(h *hostObservation) { h.noteJobSubmitted(action, view.Now) })
+	if !r.Pool.Submit(bmc.Job{
+		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.RetryNow,
+		Run: func(ctx context.Context, c bmc.Client) error {
+			start = r.Clock.Now()
+			outcome = r.run(ctrl.LoggerInto(ctx, log), j, c)
+			if errors.Is(outcome, errOutdated) || errors.Is(outcome, errRecheckFailed) || errors.As(outcome, new(*finalError)) {
+				return nil // the BMC is healthy
+			}
+			return outcome
+		},
+		Done: func(err error) {
+			if err == nil {
+				err = outcome
+			}
+			r.finish(ctx, j, start, err)
+		},
+	}) {
+		r.observations.update(j.key, (*hostObservation).noteJobEnded)
+		return resubmitDelay, nil
+	}
+	return 0, nil
+}
+
+// run rechecks a job, executes it and reads the resulting power state.
+func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
+	if j.action.Commands() {
+		// While the job was queued, the host may have been claimed or paused.
+		if err := r.recheckCommand(ctx, j); err != nil {
+			return err
+		}
+		ctrl.LoggerFrom(ctx).Info("Started a BMC command", "action", j.action)
+	} else if err := r.recheckRead(ctx, j); err != nil {
+		return err
+	}
+	err := r.execute(ctx, j, c)
+	if err != nil && !errors.As(err, new(*finalError)) || j.action == lifecycle.SetNetworkBoot || j.action == lifecycle.ClearBootOverride {
+		return err
+	}
+	// Every power command is followed by a read of the power state.
+	state, readErr := c.PowerState(ctx)
+	if readErr != nil {
+		return readErr
+	}
+	r.updateObservation(j, func(h *hostObservation) { h.notePowerState(state, r.Clock.Now()) })
+	return err
+}
+
+// execute sends the requests of a job to the BMC.
+func (r *Reconciler) execute(ctx context.Context, j job, c bmc.Client) error {
+	switch j.action {
+	case lifecycle.ReadPower:
+		return nil
+	case lifecycle.Inspect:
+		err := r.inspect(ctx, j, c)
+		if j.hasInventory && bmc.KindOf(err) != bmc.Unauthorized {
+			return asFinal(err) // the earlier inventory stays valid while the power state can be read
+		}
+		return err // including a refused login: another request would be another refused login
+	case lifecycle.SetNetworkBoot:
+		return r.setNetworkBoot(ctx, j, c)
+	case lifecycle.ClearBootOverride:
+		return r.clearBootOverride(ctx, j, c)
+	case lifecycle.CleanUp:
+		return r.cleanUp(ctx, j, c)
+	case lifecycle.PowerOn:
+		return r.recordCommand(j, lifecycle.CommandPowerOn, c.PowerOn(ctx))
+	case lifecycle.ForceOff:
+		return r.recordCommand(j, lifecycle.CommandForceOff, c.ForceOff(ctx))
+	case lifecycle.ShutDown:
+		return r.shutDown(ctx, j, c)
+	default:
+		return fmt.Errorf("%s is not a BMC action", j.action)
+	}
+}
+
+// recordCommand records a power command that the BMC accepted, or may have received although its answer was lost or was an error. A server that was
+// powered on must not count as off because the BMC still reports off, nor the reverse.
+func (r *Reconciler) recordCommand(j job, command lifecycle.Command, err error) error {
+	kind := bmc.KindOf(err)
+	switch {
+	case err == nil:
+		r.updateServerObservation(j, func(h *hostObservation) { h.notePowerCommand(command, r.Clock.Now()) })
+		r.recordJobEvent(j, powerCommandEvents[command].reason, "Power", powerCommandEvents[command].note)
+	case command == lifecycle.CommandPowerOn && (kind == bmc.Unreachable || kind == bmc.Failed || kind == bmc.Busy):
+		r.updateServerObservation(j, func(h *hostObservation) { h.notePowerCommand(command, r.Clock.Now()) })
+	case command != lifecycle.CommandPowerOn && kind == bmc.Unreachable:
+		r.updateServerObservation(j, func(h *hostObservation) { h.bmc.OffUnansweredAt = r.Clock.Now() })
+	}
+	return err
+}
+
+// shutDown asks the operating system to shut down. The grace period also runs if the BMC answers with an error, as many do while the system hangs: at
+// its end the server is forced off.
+func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
+	err := c.ShutDown(ctx)
+	switch kind := bmc.KindOf(err); {
+	case err != nil && kind == bmc.Unsupported:
+		r.updateObservation(j, func(h *hostObservation) { h.bmc.ShutDownUnsupported = true })
+		return nil
+	case err != nil && (kind == bmc.Failed || kind == bmc.Busy):
+		r.updateServerObservation(j, func(h *hostObservation) { h.noteShutDownRequest(r.Clock.Now()) })
+		return err
+	default:
+		return r.recordCommand(j, lifecycle.CommandShutDown, err)
+	}
+}
+
+// finish records the result of a job and enqueues the host. Until then the BMC counts as busy, so that no decision is made without the result.
+func (r *Reconciler) finish(ctx context.Context, j job, start time.Time, err error) {
+	now := r.Clock.Now()
+	r.observations.updateExisting(j.key, func(h *hostObservation) {
+		h.noteJobEnded()
+		if h.endpoint == j.endpoint {
+			h.noteJobResult(j, start, now, err)
+		}
+	})
+	if err != nil && !errors.Is(err, errOutdated) {
+		ctrl.LoggerFrom(ctx).Info("BMC job failed", "action", j.action, "error", err.Error())
+	}
+	r.enqueue(j.key)
+}
+
+// noteJobResult records the result of a job.
+func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) {
+	switch {
+	case errors.Is(err, errRecheckFailed):
+		h.deferCommands(now)
+		return
+	case errors.Is(err, errOutdated):
+		h.recheckFailures = 0
+		return
+	case errors.As(err, new(*finalError)):
+		h.updateProblem(nil, now)
+	default:
+		h.updateProblem(err, now)
+	}
+	h.recheckFailures = 0
+	if j.action == lifecycle.Inspect {
+		// A failed inspection stays due: it is repeated with the next request to the BMC.
+		h.bmc.InspectedAt = time.Time{}
+		if h.bmc.Problem == nil {
+			h.bmc.InspectedAt = now
+		}
+	}
+	if !start.IsZero() && j.action != lifecycle.ReadPower {
+		h.noteOperation(string(j.action), start, now, err)
+	}
+}
+
+// updateObservation records what a job observed, unless the endpoint or the credentials of the BMC have changed since the job was submitted.
+func (r *Reconciler) updateObservation(j job, note func(*hostObservation)) {
+	r.observations.updateExisting(j.key, func(h *hostObservation) {
+		if h.endpoint == j.endpoint {
+			note(h)
+		}
+	})
+}
+
+// updateServerObservation records what was done to the server, even if the credentials have changed. A BMC at another address may belong to another
+// server.
+func (r *Reconciler) updateServerObservation(j job, note func(*hostObservation)) {
+	r.observations.updateExisting(j.key, func(h *hostObservation) {
+		if h.endpoint != nil && h.endpoint.URL.String() == j.endpoint.URL.String() {
+			note(h)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package host
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// deleteEvents selects delete events.
+var deleteEvents = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	DeleteFunc:  func(event.DeleteEvent) bool { return true }, // predicates.Any of Cluster API calls all four
+}
+
+// enqueue adds a host to the work queue. It blocks while the channel to the queue is full.
+func (r *Reconciler) enqueue(key types.NamespacedName) {
+	select {
+	case r.genericEvents <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
+	case <-r.stopped:
+	}
+}
+
+func (r *Reconciler) requestsForHosts(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	var hosts v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &hosts, append(opts, client.UnsafeDisableDeepCopy)...); err != nil { // read only
+		// The cache fails to list only before it is synced, and then every host is reconciled anyway.
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list hosts")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(hosts.Items))
+	for i := range hosts.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
+	}
+	return requests
+}
+
+// hostsWithSameServer returns the other hosts that may describe the same server. It leaves out the host itself, which its own event enqueues: a second
+// request would reconcile each change twice, the second time before the cache shows the first write.
+func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) []reconcile.Request {
+	host, ok := o.(*v1alpha1.BareMetalHost)
+	if !ok {
+		return nil
+	}
+	same := append(r.requestsForHosts(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
+		r.requestsForHosts(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})...)
+	if h := host.Status.Hardware; h != nil && inventory.HardwareID(h.SystemUUID) != "" {
+		same = append(same, r.requestsForHosts(ctx, client.MatchingFields{controllers.HardwareIndex: inventory.HardwareID(h.SystemUUID)})...)
+	}
+	own := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(host)}
+	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
+}
+
+// hostsOfMachine returns the hosts that a machine has, the host that its provider ID names, and the hosts that were booted for it: their boots may be
+// kept until the machine is gone.
+func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
+	requests := r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
+	booted := r.hostsBootedFor(ctx, o)
+	for _, host := range append(hostOfProviderID(o), booted...) {
+		if request := (reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: host}}); !slices.Contains(requests, request) {
+			requests = append(requests, request)
+		}
+	}
+	return requests
+}
+
+// hostsBootedFor returns the names of the hosts whose last boot was for a machine and is not void.
+func (r *Reconciler) hostsBootedFor(ctx context.Context, machine client.Object) []string {
+	var boots v1alpha1.BareMetalBootList
+	err := r.Client.List(ctx, &boots, client.InNamespace(machine.GetNamespace()), client.MatchingFields{controllers.MachineIndex: machine.GetName()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the boots of a machine")
+	}
+	names := make([]string, 0, len(boots.Items))
+	for i := range boots.Items {
+		names = append(names, boots.Items[i].Name)
+	}
+	return names
+}
+
+func (r *Reconciler) hostsOfOwnerMachine(ctx context.Context, o client.Object) []reconcile.Request {
+	machine, ok := o.(*clusterv1.Machine)
+	if !ok || machine.Spec.InfrastructureRef.Name == "" {
+		return nil
+	}
+	return r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: machine.Spec.InfrastructureRef.Name})
+}
+
+func (r *Reconciler) hostsOfCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	var machines v1alpha1.BareMetalMachineList
+	err := r.Client.List(ctx, &machines, client.InNamespace(o.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: o.GetName()})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the machines of the cluster")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range machines.Items {
+		requests = append(requests, r.hostsOfMachine(ctx, &machines.Items[i])...)
+	}
+	return requests
+}
+
+func (r *Reconciler) hostsOfSecret(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.SecretIndex: o.GetName()})
+}
