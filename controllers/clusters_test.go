@@ -18,7 +18,7 @@ func TestClusterSourceWhileStopping(t *testing.T) {
 	sent := make(chan event.GenericEvent)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	ctx, stop := context.WithCancel(t.Context())
-	g.Expect(lasting{source.Channel(sent, &handler.EnqueueRequestForObject{})}.Start(ctx, queue)).To(Succeed())
+	g.Expect(drainingSource{source.Channel(sent, &handler.EnqueueRequestForObject{})}.Start(ctx, queue)).To(Succeed())
 	stop()
 	queue.ShutDown()
 	for range 10 { // the channel source stops at its leisure

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func drawStanding(t *rapid.T, name string) standing {
+func drawStanding(t *rapid.T, name string) precedence {
 	flag := func(what string) bool { return rapid.Bool().Draw(t, name+what) }
-	return standing{
+	return precedence{
 		booted: flag("booted"), accepted: flag("accepted"), created: rapid.Int64Range(0, 3).Draw(t, name+"created"),
 		host: types.NamespacedName{Namespace: "dc", Name: name},
 	}
@@ -20,13 +20,13 @@ func drawStanding(t *rapid.T, name string) standing {
 // TestPropertyOneKeepsIt: of any hosts with one identity exactly one keeps it, in whatever order they are looked at.
 func TestPropertyOneKeepsIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var all []standing
+		var all []precedence
 		for _, name := range []string{"a", "b", "c", "d"} {
 			all = append(all, drawStanding(t, name))
 		}
 		var keepers []string
 		for _, s := range all {
-			if !slices.ContainsFunc(all, func(o standing) bool { return o.compare(s) < 0 }) {
+			if !slices.ContainsFunc(all, func(o precedence) bool { return o.compare(s) < 0 }) {
 				keepers = append(keepers, s.host.Name)
 			}
 		}
@@ -38,10 +38,10 @@ func TestPropertyOneKeepsIt(t *testing.T) {
 
 // TestPrecedence: which of two hosts keeps what both have.
 func TestPrecedence(t *testing.T) {
-	for name, c := range map[string]struct{ keeps, loses standing }{
-		"the one that was booted with it, after a move": {standing{booted: true, created: 9}, standing{accepted: true, created: 1}},
-		"the one that had it":                           {standing{accepted: true, created: 9}, standing{created: 1}},
-		"the older one":                                 {standing{created: 1}, standing{created: 9}},
+	for name, c := range map[string]struct{ keeps, loses precedence }{
+		"the one that was booted with it, after a move": {precedence{booted: true, created: 9}, precedence{accepted: true, created: 1}},
+		"the one that had it":                           {precedence{accepted: true, created: 9}, precedence{created: 1}},
+		"the older one":                                 {precedence{created: 1}, precedence{created: 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

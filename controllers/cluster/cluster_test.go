@@ -135,8 +135,8 @@ func TestEndpointMismatch(t *testing.T) {
 	mismatch := func(g Gomega, c infraCluster) {
 		g.Expect(conditions.GetReason(c, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonEndpointMismatch))
 		g.Expect(conditions.IsFalse(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(BeTrue())
-		g.Expect(conditions.GetMessage(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(Equal("The Cluster's spec.controlPlaneEndpoint is 192.0.2.2:6443, and that " +
-			"of this BareMetalCluster is 192.0.2.1:6443, which cannot be changed: set the Cluster's to 192.0.2.1:6443, or make a new Cluster"))
+		g.Expect(conditions.GetMessage(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(Equal("The Cluster's spec.controlPlaneEndpoint is 192.0.2.2:6443, but that " +
+			"of this BareMetalCluster is 192.0.2.1:6443 and cannot be changed: set the Cluster's to 192.0.2.1:6443, or create a new Cluster"))
 	}
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
 		mismatch(g, c)
@@ -189,7 +189,7 @@ func TestFailureDomains(t *testing.T) {
 	names(opted, workers("rack-3"), workers("rack-9"))
 	NewWithT(t).Expect(conditions.GetReason(infra, v1alpha1.FailureDomainsReadyCondition)).To(Equal(v1alpha1.ReasonFailureDomainWithoutHosts))
 	NewWithT(t).Expect(conditions.GetMessage(infra, v1alpha1.FailureDomainsReadyCondition)).To(Equal("spec.failureDomains: no host of the namespace is in rack-9 " +
-		"(they are in rack-1, rack-3): machines that are placed there wait for a host. Correct the name, or set spec.failureDomain of the hosts"))
+		"(the hosts are in rack-1, rack-3). Machines that are placed there wait for a host. Correct the name, or set spec.failureDomain of the hosts"))
 	env.Create(t, newHost(namespace, "h9", "rack-9"))
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
 		g.Expect(conditions.IsTrue(c, v1alpha1.FailureDomainsReadyCondition)).To(BeTrue())

@@ -28,8 +28,8 @@ func (e *Env) Workload(t *testing.T, namespace, cluster string) {
 	e.Create(t, secret)
 }
 
-// ConnectSoon makes a cluster cache try again every 100 ms to connect to a cluster, and returns what stops it.
-func ConnectSoon(t *testing.T, clusters clustercache.ClusterCache) (shutdown func()) {
+// UseShortConnectRetry makes a cluster cache try again every 100 ms to connect to a cluster, and returns what stops it.
+func UseShortConnectRetry(t *testing.T, clusters clustercache.ClusterCache) (shutdown func()) {
 	t.Helper()
 	of, ok := clusters.(interface {
 		SetConnectionCreationRetryInterval(time.Duration)

@@ -73,11 +73,11 @@ func (r *Reconciler) tellBoot(host *v1alpha1.BareMetalHost, view lifecycle.View,
 		metrics.BootFailed(now.Failure.Reason)
 		r.tell(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
 	case before == nil:
-		metrics.BootBegan()
+		metrics.BootStarted()
 		r.tell(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Spec.ConsumerRef.Name)
 	case before.Number != now.Number:
 		metrics.BootFailed(v1alpha1.ReasonBootTimedOut)
-		metrics.BootBegan()
+		metrics.BootStarted()
 		r.tell(host, corev1.EventTypeWarning, controllers.EventBootStarted, "Boot", "%s", step.Message)
 	}
 }

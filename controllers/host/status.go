@@ -84,7 +84,7 @@ func happened(before, after v1alpha1.BareMetalHostStatus) bool {
 		if s.Phase == v1alpha1.PhaseBooting {
 			s.Addresses = nil
 		}
-		s.LastOperation = controllers.BareOperation(s.LastOperation)
+		s.LastOperation = controllers.WithoutProgress(s.LastOperation)
 		if s.BMC != nil {
 			said := *s.BMC
 			said.BootOverride, said.InspectedAt = nil, nil

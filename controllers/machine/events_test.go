@@ -34,7 +34,7 @@ func TestTellProvisioned(t *testing.T) {
 		g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
 		before := m.DeepCopy()
 		then(&m)
-		_, err := r.tell(t.Context(), before, &scope{machine: &m, host: &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h"}}})
+		_, err := r.writeOrDelay(t.Context(), before, &scope{machine: &m, host: &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h"}}})
 		return err
 	}
 	ready := func(m *v1alpha1.BareMetalMachine) { m.Status.Initialization.Provisioned = new(true) }

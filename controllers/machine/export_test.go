@@ -17,21 +17,21 @@ func (r *Reconciler) ClaimFor(ctx context.Context, m *v1alpha1.BareMetalMachine,
 	return err
 }
 
-// WatchFree keeps up with which hosts are free, as the watch of a controller does.
-func (r *Reconciler) WatchFree(ctx context.Context, mgr ctrl.Manager) error {
+// WatchFreeHosts keeps up with which hosts are free, as the watch of a controller does.
+func (r *Reconciler) WatchFreeHosts(ctx context.Context, mgr ctrl.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.BareMetalHost{})
 	if err != nil {
 		return err
 	}
-	see := func(o any) { r.free.see(o.(*v1alpha1.BareMetalHost)) }
+	see := func(o any) { r.freeHosts.update(o.(*v1alpha1.BareMetalHost)) }
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }})
 	return err
 }
 
-// Free is how many hosts of a namespace are free, as far as the machines know.
-func (r *Reconciler) Free(namespace string) int {
+// FreeHosts is how many hosts of a namespace are free, as far as the machines know.
+func (r *Reconciler) FreeHosts(namespace string) int {
 	n := 0
-	for range r.free.in(namespace) {
+	for range r.freeHosts.inNamespace(namespace) {
 		n++
 	}
 	return n

@@ -126,10 +126,10 @@ func (w *world) lead(t *rapid.T) {
 			l.next(rapid.SampledFrom([]error{nil, nil, nil, nil, nil, nil, nil, errLost}).Draw(t, "request"))
 			continue
 		}
-		l.r.free, l.r.assumed = free{}, claim.Assumed{}
+		l.r.freeHosts, l.r.assumed = freeHosts{}, claim.Assumed{}
 		for _, name := range []string{"h-0", "h-1", "h-2"} {
 			if rapid.Bool().Draw(t, "shows "+name) {
-				l.r.free.see(version(t, name, w.hosts[name]))
+				l.r.freeHosts.update(version(t, name, w.hosts[name]))
 			}
 		}
 		l.begin(t.Context(), version(t, "m", w.machines))

@@ -40,7 +40,7 @@ func claimWorld(t *testing.T, machine *v1alpha1.BareMetalMachine, hosts ...strin
 			{Type: v1alpha1.AvailableCondition, Status: metav1.ConditionTrue}, {Type: v1alpha1.VerifiedCondition, Status: metav1.ConditionTrue},
 		}
 		NewWithT(t).Expect(api.Create(t.Context(), host)).To(Succeed())
-		r.free.see(host)
+		r.freeHosts.update(host)
 	}
 	return r
 }

@@ -55,7 +55,7 @@ func TestLooks(t *testing.T) {
 		"deletion":      {host(), host(func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = new(metav1.Now()) }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(newsToWaiting(test.before, test.after)).To(Equal(test.news))
+			NewWithT(t).Expect(claimabilityChanged(test.before, test.after)).To(Equal(test.news))
 		})
 	}
 }
@@ -63,7 +63,7 @@ func TestLooks(t *testing.T) {
 // TestTellings: a machine tells of hosts that do not fit soon the first times, and then once a minute; at once when it wants something else.
 func TestTellings(t *testing.T) {
 	g := NewWithT(t)
-	var all tellings
+	var all noHostBackoff
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	m := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", Generation: 1}}
 	expect := func(domain string, due bool, again time.Duration) {
@@ -87,5 +87,5 @@ func TestTellings(t *testing.T) {
 	m.Generation = 2
 	expect("rack-1", true, time.Second)
 	all.forget(client.ObjectKeyFromObject(m))
-	g.Expect(all.all).To(BeEmpty())
+	g.Expect(all.entries).To(BeEmpty())
 }

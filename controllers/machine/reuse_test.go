@@ -71,7 +71,7 @@ func TestReuse(t *testing.T) {
 		for _, kind := range []string{v1alpha1.HostClaimedCondition, v1alpha1.ReadyCondition} {
 			reason(kind, v1alpha1.ReasonWaitingForFormerHost)(g, m)
 			g.Expect(conditions.GetMessage(m, kind)).To(Equal(
-				`Waiting for BareMetalHost "h", which a machine of MachineDeployment/md gives back, as reuseHost wants it`))
+				`Waiting for BareMetalHost "h", which a machine of MachineDeployment/md is releasing: spec.reuseHost asks for a host of that owner`))
 		}
 		reason(v1alpha1.HostBootedCondition, v1alpha1.ReasonWaitingForHost)(g, m)
 	}

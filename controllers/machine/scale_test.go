@@ -83,9 +83,9 @@ func TestThousand(t *testing.T) {
 	r := &machine.Reconciler{}
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		r.Client, r.APIReader = counting(t, mgr, &n), mgr.GetAPIReader()
-		return r.WatchFree(ctx, mgr)
+		return r.WatchFreeHosts(ctx, mgr)
 	})
-	g.Eventually(func() int { return r.Free(namespace) }, time.Minute, 100*time.Millisecond).Should(Equal(len(machines)))
+	g.Eventually(func() int { return r.FreeHosts(namespace) }, time.Minute, 100*time.Millisecond).Should(Equal(len(machines)))
 	synced := time.Now()
 	serve(t, r, machines)
 	t.Logf("%d machines: hosts registered in %s, all served in %s; %d claims won, %d conflicts", len(machines),

@@ -192,7 +192,7 @@ func TestReasons(t *testing.T) {
 	metrics.Quarantined("bob's word")
 	metrics.BootStage("Restarted", time.Second)
 	metrics.BootStage(v1alpha1.StageData, -time.Second)
-	metrics.NotClaimed(true)
+	metrics.ClaimFailed(true)
 	metrics.Released(metrics.ReleasedUnfenced, time.Second)
 	g.Expect(series()).To(Equal(before))
 	families, err := all.Registry.Gather()

@@ -65,11 +65,11 @@ const (
 	TokenReport = "report"
 )
 
-// spans suits what takes from a second to an hour.
-var spans = []float64{1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600}
+// durationBuckets suits what takes from a second to an hour.
+var durationBuckets = []float64{1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600}
 
-// waits suits calls of BMCs.
-var waits = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+// callBuckets suits calls of BMCs.
+var callBuckets = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 func counters(name, help, label string, values ...string) *prometheus.CounterVec {
 	c := promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
@@ -80,11 +80,11 @@ func counters(name, help, label string, values ...string) *prometheus.CounterVec
 }
 
 func histogram(name, help string) prometheus.Histogram {
-	return promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: spans})
+	return promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durationBuckets})
 }
 
 func histograms(name, help, label string, values ...string) *prometheus.HistogramVec {
-	h := promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: spans}, []string{label})
+	h := promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durationBuckets}, []string{label})
 	for _, v := range values {
 		h.WithLabelValues(v)
 	}
@@ -119,15 +119,15 @@ var (
 	handovers   = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "capbm_remediation_handovers_total", Help: "Machines that a remediation handed over to be replaced.",
 	})
-	refusals = counters("capbm_tokens_refused_total", "Tokens that opened nothing, by what they were shown for: seed, report.", "purpose", TokenSeed, TokenReport)
+	tokenRefusals = counters("capbm_tokens_refused_total", "Tokens that opened nothing, by what they were shown for: seed, report.", "purpose", TokenSeed, TokenReport)
 
-	calls = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
+	bmcCalls = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "capbm_bmc_calls_total",
 		Help: "Calls of BMCs, by driver (the scheme of the address), operation and outcome: Succeeded, Unauthorized, Unreachable, BadCertificate, NotFound, " +
 			"Unsupported, Failed.",
 	}, []string{"driver", "operation", "outcome"})
-	callDuration = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
-		Name: "capbm_bmc_call_duration_seconds", Help: "How long calls of BMCs took, by driver and operation.", Buckets: waits,
+	bmcCallDuration = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
+		Name: "capbm_bmc_call_duration_seconds", Help: "How long calls of BMCs took, by driver and operation.", Buckets: callBuckets,
 	}, []string{"driver", "operation"})
 )
 
@@ -137,8 +137,8 @@ func BMCCall(c bmc.Call) {
 	if c.Err != nil {
 		outcome = string(bmc.KindOf(c.Err))
 	}
-	calls.WithLabelValues(c.Scheme, c.Operation, outcome).Inc()
-	callDuration.WithLabelValues(c.Scheme, c.Operation).Observe(c.Took.Seconds())
+	bmcCalls.WithLabelValues(c.Scheme, c.Operation, outcome).Inc()
+	bmcCallDuration.WithLabelValues(c.Scheme, c.Operation).Observe(c.Took.Seconds())
 }
 
 // observe notes a duration. Clocks of different machines may disagree by some seconds.
@@ -150,8 +150,8 @@ func Registered(took time.Duration) { observe(registration, took) }
 // Claimed counts a try to claim a host that succeeded.
 func Claimed() { claims.WithLabelValues(claimClaimed).Inc() }
 
-// NotClaimed counts a try to claim a host that failed.
-func NotClaimed(conflict bool) {
+// ClaimFailed counts a try to claim a host that failed.
+func ClaimFailed(conflict bool) {
 	if conflict {
 		claims.WithLabelValues(ClaimConflict).Inc()
 		return
@@ -162,8 +162,8 @@ func NotClaimed(conflict bool) {
 // Provisioned notes how long it took from the claim of a host until it ran its machine.
 func Provisioned(took time.Duration) { observe(provisioning, took) }
 
-// BootBegan counts a boot attempt that began.
-func BootBegan() { attempts.Inc() }
+// BootStarted counts a boot attempt that began.
+func BootStarted() { attempts.Inc() }
 
 // BootFailed counts a boot attempt that failed.
 func BootFailed(reason string) { failures.WithLabelValues(known(bootFailures, reason)).Inc() }
@@ -198,4 +198,4 @@ func PowerCycled(result string, took time.Duration) {
 func HandedOver() { handovers.Inc() }
 
 // TokenRefused counts a token that opened nothing. purpose is TokenSeed or TokenReport.
-func TokenRefused(purpose string) { refusals.WithLabelValues(purpose).Inc() }
+func TokenRefused(purpose string) { tokenRefusals.WithLabelValues(purpose).Inc() }

@@ -27,7 +27,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	if node == nil {
 		return r.reportMismatch(ctx, s)
 	}
-	current, err := r.report(ctx, s)
+	current, err := r.recordReported(ctx, s)
 	if err != nil || !current {
 		return err
 	}
@@ -41,8 +41,8 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	}
 	seen := controllers.NewStage(s.boot, v1alpha1.StageNode)
 	seen.Client = controllers.Clip("kubelet "+kubeletVersion(node), controllers.MaxText)
-	noteAddresses(&seen, node)
-	if err := controllers.ApplyNode(ctx, r.Client, s.boot, observed(s.boot, node), seen); err != nil {
+	setAddresses(&seen, node)
+	if err := controllers.ApplyNode(ctx, r.Client, s.boot, observedNode(s.boot, node), seen); err != nil {
 		return err
 	}
 	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil {
@@ -53,8 +53,8 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// observed is what the status of a boot shows of the machine's Node.
-func observed(boot *v1alpha1.BareMetalBoot, node *corev1.Node) *v1alpha1.ObservedNode {
+// observedNode is what the status of a boot shows of the machine's Node.
+func observedNode(boot *v1alpha1.BareMetalBoot, node *corev1.Node) *v1alpha1.ObservedNode {
 	return &v1alpha1.ObservedNode{Name: node.Name, Number: boot.Spec.Number, KubeletVersion: kubeletVersion(node)}
 }
 
@@ -68,33 +68,33 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	node, err := r.find(ctx, cached, s.host, s.boot)
+	node, err := r.findNode(ctx, cached, s.host, s.boot)
 	if err != nil || node == nil {
 		return err
 	}
 	before := controllers.ObservedStage(s.boot, v1alpha1.StageNode)
 	seen := *before.DeepCopy()
-	noteAddresses(&seen, node)
+	setAddresses(&seen, node)
 	if len(seen.Addresses) == 0 {
 		seen = *before
 	}
-	now := observed(s.boot, node)
+	now := observedNode(s.boot, node)
 	if equality.Semantic.DeepEqual(seen, *before) && equality.Semantic.DeepEqual(now, controllers.NodeOf(s.boot)) {
 		return nil
 	}
 	return controllers.ApplyNode(ctx, r.Client, s.boot, now, seen)
 }
 
-// mostAddresses is how many addresses of a Node are noted: one with more has those of its containers among them.
-const mostAddresses = 32
+// maxAddresses is how many addresses of a Node are noted: one with more has those of its containers among them.
+const maxAddresses = 32
 
-// noteAddresses notes the addresses that a Node says it has, those that Cluster API knows the type of. Whoever has the cluster can make them
+// setAddresses notes the addresses that a Node says it has, those that Cluster API knows the type of. Whoever has the cluster can make them
 // say anything: nothing trusts them.
-func noteAddresses(seen *v1alpha1.ObservedStage, node *corev1.Node) {
+func setAddresses(seen *v1alpha1.ObservedStage, node *corev1.Node) {
 	seen.Address, seen.Addresses = "", nil
 	for _, a := range node.Status.Addresses {
 		kind := clusterv1.MachineAddressType(a.Type)
-		if !slices.Contains(addressTypes, kind) || a.Address == "" || len(a.Address) > controllers.MaxText || len(seen.Addresses) == mostAddresses {
+		if !slices.Contains(addressTypes, kind) || a.Address == "" || len(a.Address) > controllers.MaxText || len(seen.Addresses) == maxAddresses {
 			continue
 		}
 		seen.Addresses = append(seen.Addresses, clusterv1.MachineAddress{Type: kind, Address: a.Address})
@@ -114,7 +114,7 @@ func (r *Reconciler) liveNode(ctx context.Context, s *scope) (*corev1.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.find(ctx, cached, s.host, s.boot)
+	found, err := r.findNode(ctx, cached, s.host, s.boot)
 	if err != nil || found == nil {
 		return nil, err
 	}
@@ -132,9 +132,9 @@ func (r *Reconciler) liveNode(ctx context.Context, s *scope) (*corev1.Node, erro
 	return node, nil
 }
 
-// report records that the host booted, unless it reported in itself. It returns false when the boot is not what the cache showed: the host was released,
+// recordReported records that the host booted, unless it reported in itself. It returns false when the boot is not what the cache showed: the host was released,
 // or the boot ended.
-func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) recordReported(ctx context.Context, s *scope) (bool, error) {
 	live, err := controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.boot))
 	if err != nil || live == nil {
 		return false, err

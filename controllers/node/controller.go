@@ -134,19 +134,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if err := r.watch(ctx, s.cluster); err != nil {
-		return ctrl.Result{}, r.unconnected(ctx, s, err)
+		return ctrl.Result{}, r.ignoreDisconnected(ctx, s, err)
 	}
 	var again time.Duration
 	switch {
 	case controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil:
 		err = r.adopt(ctx, s)
-	case restartDoubtful(s.boot):
+	case restartUndecided(s.boot):
 		again, err = r.checkRestart(ctx, s)
 	default:
 		err = r.refresh(ctx, s)
 	}
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return ctrl.Result{}, r.unconnected(ctx, s, err)
+		return ctrl.Result{}, r.ignoreDisconnected(ctx, s, err)
 	}
 	if err != nil {
 		return controllers.Result(err)
@@ -184,16 +184,16 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 func (r *Reconciler) watch(ctx context.Context, cluster client.ObjectKey) error {
 	return r.Clusters.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: "node", Watcher: r.controller, Kind: &corev1.Node{}, EventHandler: handler.EnqueueRequestsFromMapFunc(r.machinesOfNode(cluster.Namespace)),
-		Predicates: []predicate.Predicate{predicate.Funcs{UpdateFunc: changed}},
+		Predicates: []predicate.Predicate{predicate.Funcs{UpdateFunc: nodeChanged}},
 	}))
 }
 
-// unconnected says that a cluster cannot be asked for its Nodes. It is no error while the first server of its control plane boots.
-func (r *Reconciler) unconnected(ctx context.Context, s *scope, err error) error {
+// ignoreDisconnected says that a cluster cannot be asked for its Nodes. It is no error while the first server of its control plane boots.
+func (r *Reconciler) ignoreDisconnected(ctx context.Context, s *scope, err error) error {
 	if !errors.Is(err, clustercache.ErrClusterNotConnected) {
 		return fmt.Errorf("watch the Nodes of cluster %s: %w", s.cluster, err)
 	}
-	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) != nil && !restartDoubtful(s.boot) {
+	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) != nil && !restartUndecided(s.boot) {
 		return nil // nothing is missing
 	}
 	ctrl.LoggerFrom(ctx).V(2).Info("The Node is not looked for: its cluster is not connected", "Cluster", s.cluster, "BareMetalHost", client.ObjectKeyFromObject(s.host))

@@ -59,7 +59,7 @@ func TestTokenFileOfATenant(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		t.Cleanup(controllerstest.ConnectSoon(t, clusters))
+		t.Cleanup(controllerstest.UseShortConnectRetry(t, clusters))
 		return (&cluster.Reconciler{Client: mgr.GetClient(), Kubeconfigs: kubeconfigs}).SetupWithManager(ctx, mgr, controller.Options{})
 	})
 

@@ -15,9 +15,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// find looks for the Node of a host among the Nodes of its cluster: by provider ID, then by hardware, then by name. What finds
+// findNode looks for the Node of a host among the Nodes of its cluster: by provider ID, then by hardware, then by name. What finds
 // several finds none.
-func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*corev1.Node, error) {
+func (r *Reconciler) findNode(ctx context.Context, nodes client.Reader, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*corev1.Node, error) {
 	for _, lookup := range lookups(host) {
 		var list corev1.NodeList
 		if err := nodes.List(ctx, &list, lookup); err != nil {

@@ -53,7 +53,7 @@ func start(t *testing.T) *atomic.Int32 {
 		if err != nil {
 			return err
 		}
-		t.Cleanup(controllerstest.ConnectSoon(t, clusters))
+		t.Cleanup(controllerstest.UseShortConnectRetry(t, clusters))
 		if err := (&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
 			return err
 		}

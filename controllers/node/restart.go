@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// together is how much later than a request of firmware a Node may stop being Ready to have been lost with it. Kubernetes notices after
+	// restartCorrelationWindow is how much later than a request of firmware a Node may stop being Ready to have been lost with it. Kubernetes notices after
 	// 40 s that a kubelet is silent; the rest is for servers that shut down slowly, and for clocks.
-	together = 5 * time.Minute
-	// sure is how long a Node must not have been Ready to count as lost.
-	sure = time.Minute
+	restartCorrelationWindow = 5 * time.Minute
+	// nodeNotReadyFor is how long a Node must not have been Ready to count as lost.
+	nodeNotReadyFor = time.Minute
 )
 
-// restartDoubtful is true when firmware asked for a network boot in place of a machine that runs from memory, and it is not decided whether
+// restartUndecided is true when firmware asked for a network boot in place of a machine that runs from memory, and it is not decided whether
 // its server restarted.
-func restartDoubtful(boot *v1alpha1.BareMetalBoot) bool {
+func restartUndecided(boot *v1alpha1.BareMetalBoot) bool {
 	return controllers.ObservedStage(boot, v1alpha1.StageRestarted) != nil && controllers.ObservedStage(boot, v1alpha1.StageNodeLost) == nil
 }
 
@@ -33,7 +33,7 @@ func (r *Reconciler) checkRestart(ctx context.Context, s *scope) (time.Duration,
 		return 0, err
 	}
 	asked := controllers.ObservedStage(s.boot, v1alpha1.StageRestarted)
-	lost, again := lostWith(node, asked.Time.Time, time.Now())
+	lost, again := lostWithRestart(node, asked.Time.Time, time.Now())
 	if !lost {
 		return again, nil
 	}
@@ -42,14 +42,14 @@ func (r *Reconciler) checkRestart(ctx context.Context, s *scope) (time.Duration,
 	return 0, controllers.ApplyStages(ctx, r.Client, s.boot, controllers.NewStage(s.boot, v1alpha1.StageNodeLost))
 }
 
-// lostWith is true when a Node is not Ready, and has not been since before firmware asked or soon after. If that cannot be said yet it
+// lostWithRestart is true when a Node is not Ready, and has not been since before firmware asked or soon after. If that cannot be said yet it
 // returns when it can. A Node that is Ready, or gone, is no such proof: its next change brings it back.
-func lostWith(node *corev1.Node, asked, now time.Time) (lost bool, again time.Duration) {
+func lostWithRestart(node *corev1.Node, asked, now time.Time) (lost bool, again time.Duration) {
 	ready := readiness(node)
-	if ready == nil || ready.Status == corev1.ConditionTrue || ready.LastTransitionTime.After(asked.Add(together)) {
+	if ready == nil || ready.Status == corev1.ConditionTrue || ready.LastTransitionTime.After(asked.Add(restartCorrelationWindow)) {
 		return false, 0
 	}
-	if wait := ready.LastTransitionTime.Add(sure).Sub(now); wait > 0 {
+	if wait := ready.LastTransitionTime.Add(nodeNotReadyFor).Sub(now); wait > 0 {
 		return false, wait
 	}
 	return true, 0

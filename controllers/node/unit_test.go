@@ -41,7 +41,7 @@ func TestLostWith(t *testing.T) {
 					{Type: corev1.NodeReady, Status: test.status, LastTransitionTime: metav1.NewTime(noon.Add(test.since))},
 				}
 			}
-			lost, again := lostWith(node, noon.Add(test.asked), noon)
+			lost, again := lostWithRestart(node, noon.Add(test.asked), noon)
 			g.Expect(lost).To(Equal(test.lost))
 			g.Expect(again).To(Equal(test.again))
 		})
@@ -179,19 +179,19 @@ func TestStrip(t *testing.T) {
 		return n
 	}
 	now := time.Now()
-	before, err := strip(node(now))
+	before, err := stripNode(node(now))
 	g.Expect(err).NotTo(HaveOccurred())
-	after, err := strip(node(now.Add(time.Minute)))
+	after, err := stripNode(node(now.Add(time.Minute)))
 	g.Expect(err).NotTo(HaveOccurred())
 	update := event.UpdateEvent{ObjectOld: before.(*corev1.Node), ObjectNew: after.(*corev1.Node)}
-	g.Expect(changed(update)).To(BeFalse())
+	g.Expect(nodeChanged(update)).To(BeFalse())
 	update.ObjectNew.(*corev1.Node).Status.Conditions[0].Status = corev1.ConditionUnknown
-	g.Expect(changed(update)).To(BeTrue())
+	g.Expect(nodeChanged(update)).To(BeTrue())
 	kept, err := json.Marshal(before)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(len(kept)).To(BeNumerically("<", 1200))
 	g.Expect(before.(*corev1.Node).Spec.ProviderID).To(Equal("baremetal://dc/h/m"))
-	other, err := strip(&corev1.Pod{})
+	other, err := stripNode(&corev1.Pod{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(other).To(Equal(&corev1.Pod{}))
 }
@@ -203,6 +203,6 @@ func TestOurs(t *testing.T) {
 		cluster := &clusterv1.Cluster{Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
 			APIGroup: "infrastructure.cluster.x-k8s.io", Kind: kind, Name: "c",
 		}}}
-		g.Expect(ours(cluster)).To(Equal(want), kind)
+		g.Expect(isBareMetal(cluster)).To(Equal(want), kind)
 	}
 }

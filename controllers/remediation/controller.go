@@ -70,11 +70,11 @@ type scope struct {
 	// What to tell, and when to look again.
 	phase           v1alpha1.RemediationPhase
 	reason, message string
-	again           time.Duration
+	requeueAfter    time.Duration
 }
 
-// tell sets what people are told of the remediation.
-func (s *scope) tell(phase v1alpha1.RemediationPhase, reason, message string, args ...any) {
+// setStatus sets what people are told of the remediation.
+func (s *scope) setStatus(phase v1alpha1.RemediationPhase, reason, message string, args ...any) {
 	s.phase, s.reason, s.message = phase, reason, fmt.Sprintf(message, args...)
 }
 
@@ -88,14 +88,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return fmt.Errorf("map clusters to remediations: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalRemediation{}, machineIndex, machinesOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalRemediation{}, machineIndex, ownerMachines); err != nil {
 		return fmt.Errorf("index remediations: %w", err)
 	}
 	r.controller, err = ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.BareMetalRemediation{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
-		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.ofInfra)).
-		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.ofHost)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.remediationsOfMachine)).
+		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.remediationsOfBareMetalMachine)).
+		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.remediationsOfHost)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesRawSource(controllers.ClusterSource(r.Clusters, "remediation", ofCluster)).
@@ -107,7 +107,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 // machineIndex finds the remediations of a Machine, by its name. Every change of any Machine and of any claimed host asks for them.
 const machineIndex = "remediation.machine"
 
-func machinesOf(o client.Object) []string {
+func ownerMachines(o client.Object) []string {
 	var machines []string
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "Machine" {
@@ -117,13 +117,13 @@ func machinesOf(o client.Object) []string {
 	return machines
 }
 
-// ofMachine returns the remediations of a Machine.
-func (r *Reconciler) ofMachine(ctx context.Context, o client.Object) []reconcile.Request {
+// remediationsOfMachine returns the remediations of a Machine.
+func (r *Reconciler) remediationsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.requests(ctx, o.GetNamespace(), o.GetName())
 }
 
-// ofInfra returns the remediations of the Machine that a BareMetalMachine belongs to.
-func (r *Reconciler) ofInfra(ctx context.Context, o client.Object) []reconcile.Request {
+// remediationsOfBareMetalMachine returns the remediations of the Machine that a BareMetalMachine belongs to.
+func (r *Reconciler) remediationsOfBareMetalMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "Machine" {
 			return r.requests(ctx, o.GetNamespace(), owner.Name)
@@ -132,17 +132,17 @@ func (r *Reconciler) ofInfra(ctx context.Context, o client.Object) []reconcile.R
 	return nil
 }
 
-// ofHost returns the remediations of the Machine that has a host.
-func (r *Reconciler) ofHost(ctx context.Context, o client.Object) []reconcile.Request {
+// remediationsOfHost returns the remediations of the Machine that has a host.
+func (r *Reconciler) remediationsOfHost(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*v1alpha1.BareMetalHost)
 	if !ok || host.Spec.ConsumerRef == nil {
 		return nil
 	}
-	return r.ofConsumer(ctx, host.Namespace, host.Spec.ConsumerRef.Name)
+	return r.remediationsOfConsumer(ctx, host.Namespace, host.Spec.ConsumerRef.Name)
 }
 
-// ofNode returns the remediations of the Machine, in a namespace, that a Node is of.
-func (r *Reconciler) ofNode(namespace string) handler.MapFunc {
+// remediationsOfNode returns the remediations of the Machine, in a namespace, that a Node is of.
+func (r *Reconciler) remediationsOfNode(namespace string) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		node, ok := o.(*corev1.Node)
 		if !ok || node.Spec.ProviderID == "" {
@@ -152,11 +152,11 @@ func (r *Reconciler) ofNode(namespace string) handler.MapFunc {
 		if there != namespace {
 			return nil
 		}
-		return r.ofConsumer(ctx, namespace, machine)
+		return r.remediationsOfConsumer(ctx, namespace, machine)
 	}
 }
 
-func (r *Reconciler) ofConsumer(ctx context.Context, namespace, name string) []reconcile.Request {
+func (r *Reconciler) remediationsOfConsumer(ctx context.Context, namespace, name string) []reconcile.Request {
 	var infra v1alpha1.BareMetalMachine
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &infra); err != nil {
 		if client.IgnoreNotFound(err) != nil {
@@ -164,7 +164,7 @@ func (r *Reconciler) ofConsumer(ctx context.Context, namespace, name string) []r
 		}
 		return nil
 	}
-	return r.ofInfra(ctx, &infra)
+	return r.remediationsOfBareMetalMachine(ctx, &infra)
 }
 
 // requests are the remediations of a Machine. There is one at most, unless people make some of their own.
@@ -190,8 +190,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !controllers.HasWatchFilter(s.remediation, r.WatchFilter) {
 		return ctrl.Result{}, nil
 	}
-	if movedAway(s.remediation) {
-		return controllers.Result(r.removeFinalizer(ctx, s))
+	if controllers.MovedAway(s.remediation) {
+		return controllers.Result(controllers.RemoveFinalizer(ctx, r.Client, s.remediation, v1alpha1.RemediationFinalizer))
 	}
 	if err := r.read(ctx, s); err != nil {
 		return controllers.Result(err)
@@ -212,7 +212,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case over:
 		err = r.end(ctx, s)
 	case s.cluster == nil:
-		s.tell(v1alpha1.RemediationIdle, v1alpha1.ReasonMachineNotFound,
+		s.setStatus(v1alpha1.RemediationIdle, v1alpha1.ReasonMachineNotFound,
 			"The remediation has no owner that is a Machine, or it or its Cluster is not there: nothing is done. Cluster API sets the owner when it makes a remediation")
 	default:
 		err = r.remediate(ctx, s)
@@ -223,11 +223,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return controllers.Result(err)
 	}
-	return ctrl.Result{RequeueAfter: s.again}, nil
+	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
-// theHost is the host that runs a machine, of those that name it. Of several it is the one of the machine's provider ID: nil if there is none.
-func theHost(hosts []v1alpha1.BareMetalHost, infra *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalHost {
+// runningHost is the host that runs a machine, of those that name it. Of several it is the one of the machine's provider ID: nil if there is none.
+func runningHost(hosts []v1alpha1.BareMetalHost, infra *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalHost {
 	for i := range hosts {
 		if len(hosts) == 1 || inventory.ProviderID(infra.Namespace, hosts[i].Name, infra.Name) == infra.Spec.ProviderID {
 			return &hosts[i]
@@ -261,7 +261,7 @@ func (r *Reconciler) read(ctx context.Context, s *scope) (err error) {
 		return err
 	}
 	s.hosts = held.Items
-	if s.host = theHost(s.hosts, infra); s.host == nil {
+	if s.host = runningHost(s.hosts, infra); s.host == nil {
 		return nil
 	}
 	consumer, err := controllers.GetConsumer(ctx, r.Client, s.host)

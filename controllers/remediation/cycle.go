@@ -24,22 +24,22 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 	if s.remediation.Spec.HandOver != nil {
 		return r.finishHandOver(ctx, s)
 	}
-	if message, quarantine := s.hopeless(); message != "" {
+	if message, quarantine := s.handOverReason(); message != "" {
 		return r.handOver(ctx, s, message, quarantine)
 	}
-	if s.leftAlone() {
+	if s.isIdle() {
 		return r.abandon(ctx, s)
 	}
 	switch cycle := s.remediation.Spec.PowerCycle; {
-	case cycle == nil && s.host.Spec.PowerHoldSince != nil, cycle != nil && leftAlone(cycle):
-		return r.takeUp(ctx, s)
+	case cycle == nil && s.host.Spec.PowerHoldSince != nil, cycle != nil && recordsIdle(cycle):
+		return r.resume(ctx, s)
 	case cycle == nil:
-		return r.beginFirst(ctx, s)
+		return r.startFirstCycle(ctx, s)
 	case cycle.RecoveredAt != nil:
 		return r.recovered(ctx, s)
 	case cycle.OffAt == nil:
 		return r.powerOff(ctx, s)
-	case s.holds(s.host):
+	case s.hasPowerHold(s.host):
 		return r.powerOn(ctx, s)
 	case s.host.Spec.PowerHoldSince != nil:
 		return r.awaitPower(ctx, s)
@@ -48,8 +48,8 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 	}
 }
 
-// hopeless returns why no power cycle can help the machine, and for which reason the host is to be quarantined, if its server is to blame.
-func (s *scope) hopeless() (message, quarantine string) {
+// handOverReason returns why no power cycle can help the machine, and for which reason the host is to be quarantined, if its server is to blame.
+func (s *scope) handOverReason() (message, quarantine string) {
 	if s.host == nil {
 		return "", ""
 	}
@@ -82,10 +82,10 @@ func (s *scope) hopeless() (message, quarantine string) {
 	}
 }
 
-// leftAlone is true when nothing is to be done to the server, or not now, and tells why.
-func (s *scope) leftAlone() bool {
+// isIdle is true when nothing is to be done to the server, or not now, and tells why.
+func (s *scope) isIdle() bool {
 	idle := func(reason, message string, args ...any) bool {
-		s.tell(v1alpha1.RemediationIdle, reason, message, args...)
+		s.setStatus(v1alpha1.RemediationIdle, reason, message, args...)
 		return true
 	}
 	switch {
@@ -115,8 +115,8 @@ func (s *scope) leftAlone() bool {
 	return false
 }
 
-// leftAlone is true of the record for a host that is left alone.
-func leftAlone(cycle *v1alpha1.PowerCycle) bool { return cycle.Attempt == 0 && cycle.OffAt == nil }
+// recordsIdle is true of the record for a host that is left alone.
+func recordsIdle(cycle *v1alpha1.PowerCycle) bool { return cycle.Attempt == 0 && cycle.OffAt == nil }
 
 // abandon ends a power cycle that must not go on. It does not count. That the host is left alone is recorded, whether a power cycle was under way
 // or not: afterwards nobody knows whether its server runs, boots or is dead, and it must not be cut while it boots.
@@ -131,11 +131,11 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) error {
 	default:
 		return nil
 	}
-	if cycle != nil && leftAlone(cycle) && cycle.Host == host && (s.host == nil || !s.holds(s.host)) {
+	if cycle != nil && recordsIdle(cycle) && cycle.Host == host && (s.host == nil || !s.hasPowerHold(s.host)) {
 		return nil
 	}
 	phase, reason, message := s.phase, s.reason, s.message
-	if err := r.takeHoldBack(ctx, s); err != nil {
+	if err := r.releasePowerHold(ctx, s); err != nil {
 		return err
 	}
 	if done, err := r.removeTaint(ctx, s); err != nil || !done {
@@ -147,9 +147,9 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) error {
 	})
 }
 
-// takeUp gives a server that was left alone until now the time of a power cycle to come back by itself. Where it was held off it is powered on in
+// resume gives a server that was left alone until now the time of a power cycle to come back by itself. Where it was held off it is powered on in
 // that time.
-func (r *Reconciler) takeUp(ctx context.Context, s *scope) error {
+func (r *Reconciler) resume(ctx context.Context, s *scope) error {
 	now := metav1.Now()
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
 		spec.PowerCycle = &v1alpha1.PowerCycle{Host: s.host.Name, StartedAt: now, OffAt: &now}
@@ -166,38 +166,38 @@ func (r *Reconciler) takeUp(ctx context.Context, s *scope) error {
 
 // awaitPower waits until a server that was held off is on again.
 func (r *Reconciler) awaitPower(ctx context.Context, s *scope) error {
-	s.tell(v1alpha1.RemediationPoweringOn, v1alpha1.ReasonPoweringOn, "%s: the server is being powered on", title(s.remediation.Spec.PowerCycle))
-	return r.unlessLate(ctx, s, "the server was not seen to come on"+s.bmcSays())
+	s.setStatus(v1alpha1.RemediationPoweringOn, v1alpha1.ReasonPoweringOn, "%s: the server is being powered on", cycleTitle(s.remediation.Spec.PowerCycle))
+	return r.awaitDeadline(ctx, s, "the server was not seen to come on"+s.bmcProblem())
 }
 
-// title says which power cycle it is, for the beginning of a sentence.
-func title(cycle *v1alpha1.PowerCycle) string {
+// cycleTitle says which power cycle it is, for the beginning of a sentence.
+func cycleTitle(cycle *v1alpha1.PowerCycle) string {
 	if cycle.Attempt == 0 {
 		return "No power cycle yet, since the host was left alone before"
 	}
 	return fmt.Sprintf("Power cycle %d", cycle.Attempt)
 }
 
-// beginFirst begins the first power cycle, unless the machine is not known to be ill: a remediation may outlive what it was made for, since a
+// startFirstCycle begins the first power cycle, unless the machine is not known to be ill: a remediation may outlive what it was made for, since a
 // MachineHealthCheck deletes none while too many machines are unhealthy. What it says of the Machine may be as old.
-func (r *Reconciler) beginFirst(ctx context.Context, s *scope) error {
+func (r *Reconciler) startFirstCycle(ctx context.Context, s *scope) error {
 	if conditions.IsFalse(s.machine, clusterv1.MachineHealthCheckSucceededCondition) {
-		return r.begin(ctx, s, 1)
+		return r.startCycle(ctx, s, 1)
 	}
 	healthy, state, err := r.nodeHealth(ctx, s, time.Time{})
 	switch {
 	case healthy:
 		state = "Its Node is Ready"
 	case err == nil:
-		return r.begin(ctx, s, 1)
+		return r.startCycle(ctx, s, 1)
 	}
-	s.tell(v1alpha1.RemediationIdle, v1alpha1.ReasonNodeHealthy, "No MachineHealthCheck finds the Machine unhealthy now: nothing is done. %s", state)
-	s.again = nodePoll
+	s.setStatus(v1alpha1.RemediationIdle, v1alpha1.ReasonNodeHealthy, "No MachineHealthCheck finds the Machine unhealthy now: nothing is done. %s", state)
+	s.requeueAfter = nodePollInterval
 	return nil
 }
 
-// begin starts a power cycle.
-func (r *Reconciler) begin(ctx context.Context, s *scope, attempt int32) error {
+// startCycle starts a power cycle.
+func (r *Reconciler) startCycle(ctx context.Context, s *scope, attempt int32) error {
 	last := s.remediation.Spec.PowerCycle.DeepCopy()
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
 		spec.PowerCycle = &v1alpha1.PowerCycle{Attempt: attempt, Host: s.host.Name, StartedAt: metav1.Now()}
@@ -215,9 +215,9 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, attempt int32) error {
 // powerOff has the server switched off, and fences its Node when that is confirmed.
 func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 	cycle := s.remediation.Spec.PowerCycle
-	s.tell(v1alpha1.RemediationPoweringOff, v1alpha1.ReasonPoweringOff, "Power cycle %d: the server is being powered off%s", cycle.Attempt, s.bmcSays())
-	if !s.holds(s.host) {
-		if err := r.current(ctx, s); err != nil {
+	s.setStatus(v1alpha1.RemediationPoweringOff, v1alpha1.ReasonPoweringOff, "Power cycle %d: the server is being powered off%s", cycle.Attempt, s.bmcProblem())
+	if !s.hasPowerHold(s.host) {
+		if err := r.checkCurrent(ctx, s); err != nil {
 			return err
 		}
 		return r.changeHost(ctx, s.host, func(h *v1alpha1.BareMetalHost) {
@@ -227,7 +227,7 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 		})
 	}
 	if s.host.Spec.PowerHoldOffAt == nil {
-		return r.unlessLate(ctx, s, "its BMC did not confirm that it is off, so nothing shows that it is, and its Node has no out-of-service taint"+s.bmcSays())
+		return r.awaitDeadline(ctx, s, "its BMC did not confirm that it is off, so nothing shows that it is, and its Node has no out-of-service taint"+s.bmcProblem())
 	}
 	if done, err := r.fence(ctx, s); err != nil || !done {
 		return err
@@ -239,27 +239,27 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 	return r.powerOn(ctx, s)
 }
 
-// current returns a conflict unless the remediation is as the API server has it. The cache may show a host without its hold before it shows that
+// checkCurrent returns a conflict unless the remediation is as the API server has it. The cache may show a host without its hold before it shows that
 // the remediation took it back: the hold would come again, and with it a second power-off.
-func (r *Reconciler) current(ctx context.Context, s *scope) error {
+func (r *Reconciler) checkCurrent(ctx context.Context, s *scope) error {
 	live := &v1alpha1.BareMetalRemediation{}
 	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.remediation), live); err != nil {
 		return err
 	}
 	if live.UID != s.remediation.UID || live.ResourceVersion != s.remediation.ResourceVersion {
-		return stale("baremetalremediations", live)
+		return conflictError("baremetalremediations", live)
 	}
 	return nil
 }
 
 // powerOn takes the hold back: the host controller switches the server on then.
 func (r *Reconciler) powerOn(ctx context.Context, s *scope) error {
-	s.tell(v1alpha1.RemediationPoweringOn, v1alpha1.ReasonPoweringOn, "%s: the server was off and is being powered on", title(s.remediation.Spec.PowerCycle))
-	return r.changeHost(ctx, s.host, s.withoutHold)
+	s.setStatus(v1alpha1.RemediationPoweringOn, v1alpha1.ReasonPoweringOn, "%s: the server was off and is being powered on", cycleTitle(s.remediation.Spec.PowerCycle))
+	return r.changeHost(ctx, s.host, s.removePowerHold)
 }
 
-// nodePoll is how often a Node is looked at that is awaited. A change of its readiness is seen at once.
-const nodePoll = 10 * time.Second
+// nodePollInterval is how often a Node is looked at that is awaited. A change of its readiness is seen at once.
+const nodePollInterval = 10 * time.Second
 
 // awaitNode waits until the Node is healthy. The remediation is over when it is gone: the MachineHealthCheck deletes it when it finds the
 // Machine healthy, and as long as it says the contrary the time runs on.
@@ -271,17 +271,17 @@ func (r *Reconciler) awaitNode(ctx context.Context, s *scope) error {
 	}
 	healthy, state, _ := r.nodeHealth(ctx, s, off)
 	if !healthy {
-		s.tell(v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode, "%s: the server is on. %s", title(cycle), state)
-		return r.unlessLate(ctx, s, state)
+		s.setStatus(v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode, "%s: the server is on. %s", cycleTitle(cycle), state)
+		return r.awaitDeadline(ctx, s, state)
 	}
 	if done, err := r.removeTaint(ctx, s); err != nil || !done {
 		return err
 	}
-	s.tellRecovered()
+	s.setRecovered()
 	if !conditions.IsFalse(s.machine, clusterv1.MachineHealthCheckSucceededCondition) {
 		return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.PowerCycle.RecoveredAt = new(metav1.Now()) })
 	}
-	return r.unlessLate(ctx, s, "the Node is Ready, but the MachineHealthCheck still finds the Machine unhealthy: "+
+	return r.awaitDeadline(ctx, s, "the Node is Ready, but the MachineHealthCheck still finds the Machine unhealthy: "+
 		conditions.GetMessage(s.machine, clusterv1.MachineHealthCheckSucceededCondition))
 }
 
@@ -290,31 +290,31 @@ func (r *Reconciler) awaitNode(ctx context.Context, s *scope) error {
 func (r *Reconciler) recovered(ctx context.Context, s *scope) error {
 	c := conditions.Get(s.machine, clusterv1.MachineHealthCheckSucceededCondition)
 	if c != nil && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(s.remediation.Spec.PowerCycle.RecoveredAt.Time) {
-		return r.begin(ctx, s, 1)
+		return r.startCycle(ctx, s, 1)
 	}
-	s.tellRecovered()
+	s.setRecovered()
 	return nil
 }
 
-func (s *scope) tellRecovered() {
+func (s *scope) setRecovered() {
 	how := "The Node is healthy again, without a power cycle"
 	if cycle := s.remediation.Spec.PowerCycle; cycle.Attempt > 0 {
 		how = fmt.Sprintf("Power cycle %d helped: the Node is healthy again", cycle.Attempt)
 	}
-	s.tell(v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered, "%s", how)
+	s.setStatus(v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered, "%s", how)
 }
 
-// unlessLate waits on, unless the power cycle has taken too long: then the next one begins, or the machine is handed over. what says what was
+// awaitDeadline waits on, unless the power cycle has taken too long: then the next one begins, or the machine is handed over. what says what was
 // missing.
-func (r *Reconciler) unlessLate(ctx context.Context, s *scope, what string) error {
+func (r *Reconciler) awaitDeadline(ctx context.Context, s *scope, what string) error {
 	if left := time.Until(s.deadline()); left > 0 {
-		s.again = min(nodePoll, left)
+		s.requeueAfter = min(nodePollInterval, left)
 		return nil
 	}
 	cycle := s.remediation.Spec.PowerCycle
 	if cycle.Attempt < s.retries() {
-		r.event(s, corev1.EventTypeWarning, "RemediationTimedOut", "PowerCycle", "%s: not well within %s: %s", title(cycle), s.timeout(), what)
-		return r.begin(ctx, s, cycle.Attempt+1)
+		r.event(s, corev1.EventTypeWarning, "RemediationTimedOut", "PowerCycle", "%s: not well within %s: %s", cycleTitle(cycle), s.timeout(), what)
+		return r.startCycle(ctx, s, cycle.Attempt+1)
 	}
 	quarantine := v1alpha1.ReasonRemediationFailed
 	if s.phase == v1alpha1.RemediationRecovered && annotations.HasRemediateMachine(s.machine) {
@@ -323,8 +323,8 @@ func (r *Reconciler) unlessLate(ctx context.Context, s *scope, what string) erro
 	return r.handOver(ctx, s, fmt.Sprintf("Its server was power-cycled %d times, with %s for each, which did not help: %s", cycle.Attempt, s.timeout(), what), quarantine)
 }
 
-// bmcSays tells what is wrong with the host's BMC.
-func (s *scope) bmcSays() string {
+// bmcProblem tells what is wrong with the host's BMC.
+func (s *scope) bmcProblem() string {
 	if c := conditions.Get(s.host, v1alpha1.BMCReadyCondition); c != nil && c.Status != metav1.ConditionTrue {
 		return fmt.Sprintf(" (BMC: %s: %s)", c.Reason, controllers.Clip(c.Message, controllers.MaxText))
 	}
@@ -338,22 +338,22 @@ func (r *Reconciler) changeHost(ctx context.Context, host *v1alpha1.BareMetalHos
 	return r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 }
 
-// withoutHold takes the remediation's hold out of a host.
-func (s *scope) withoutHold(h *v1alpha1.BareMetalHost) {
+// removePowerHold takes the remediation's hold out of a host.
+func (s *scope) removePowerHold(h *v1alpha1.BareMetalHost) {
 	h.Spec.PowerHolds = slices.DeleteFunc(h.Spec.PowerHolds, func(hold v1alpha1.PowerHold) bool { return hold.Holder == s.holder() })
 	if len(h.Spec.PowerHolds) == 0 {
 		h.Spec.PowerHolds = nil
 	}
 }
 
-// takeHoldBack takes the hold out of the host that the record names, as the API server has it: the cache may not show the hold yet. Without a
+// releasePowerHold takes the hold out of the host that the record names, as the API server has it: the cache may not show the hold yet. Without a
 // record it is the host that is seen to have the hold.
-func (r *Reconciler) takeHoldBack(ctx context.Context, s *scope) error {
+func (r *Reconciler) releasePowerHold(ctx context.Context, s *scope) error {
 	var name string
 	switch cycle := s.remediation.Spec.PowerCycle; {
 	case cycle != nil:
 		name = cycle.Host
-	case s.host != nil && s.holds(s.host):
+	case s.host != nil && s.hasPowerHold(s.host):
 		name = s.host.Name
 	default:
 		return nil
@@ -362,35 +362,35 @@ func (r *Reconciler) takeHoldBack(ctx context.Context, s *scope) error {
 	if err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.remediation.Namespace, Name: name}, host); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !s.holds(host) {
+	if !s.hasPowerHold(host) {
 		return nil
 	}
-	return r.changeHost(ctx, host, s.withoutHold)
+	return r.changeHost(ctx, host, s.removePowerHold)
 }
 
-// keepsOff is true when the server of a Machine that is being deleted is off, with the taint on its Node, and has the host: it would be switched
+// keepsPoweredOff is true when the server of a Machine that is being deleted is off, with the taint on its Node, and has the host: it would be switched
 // on with volumes that are attached elsewhere by now. The release of the host, which follows, wins over the hold and removes it.
-func (s *scope) keepsOff() bool {
+func (s *scope) keepsPoweredOff() bool {
 	deleting := s.machine != nil && s.cluster != nil && !s.machine.DeletionTimestamp.IsZero()
-	return deleting && s.host != nil && s.holds(s.host) && s.remediation.Spec.TaintedNode != ""
+	return deleting && s.host != nil && s.hasPowerHold(s.host) && s.remediation.Spec.TaintedNode != ""
 }
 
 // end takes back what the remediation did, and lets it go. A Machine that is being deleted ends it too, and takes its Node along.
 func (r *Reconciler) end(ctx context.Context, s *scope) error {
-	if !s.keepsOff() {
-		if err := r.takeHoldBack(ctx, s); err != nil {
+	if !s.keepsPoweredOff() {
+		if err := r.releasePowerHold(ctx, s); err != nil {
 			return err
 		}
 	}
 	if s.machine == nil || s.cluster == nil || !s.machine.DeletionTimestamp.IsZero() || !s.cluster.DeletionTimestamp.IsZero() {
 		if s.remediation.DeletionTimestamp.IsZero() && s.remediation.Spec.HandOver == nil {
-			s.tell(v1alpha1.RemediationIdle, v1alpha1.ReasonMachineDeleting, "The Machine is being deleted, which ends the remediation")
+			s.setStatus(v1alpha1.RemediationIdle, v1alpha1.ReasonMachineDeleting, "The Machine is being deleted, which ends the remediation")
 		}
-		return r.removeFinalizer(ctx, s)
+		return controllers.RemoveFinalizer(ctx, r.Client, s.remediation, v1alpha1.RemediationFinalizer)
 	}
 	if done, err := r.removeTaint(ctx, s); err != nil || !done {
 		return err
 	}
 	s.phase = ""
-	return r.removeFinalizer(ctx, s)
+	return controllers.RemoveFinalizer(ctx, r.Client, s.remediation, v1alpha1.RemediationFinalizer)
 }

@@ -38,13 +38,13 @@ func (r *Reconciler) handOver(ctx context.Context, s *scope, message, quarantine
 // finishHandOver does what was decided. The quarantine comes first: once the owner is told, the host may be released, and claimed, any moment.
 func (r *Reconciler) finishHandOver(ctx context.Context, s *scope) error {
 	over := s.remediation.Spec.HandOver
-	if err := r.takeHoldBack(ctx, s); err != nil {
+	if err := r.releasePowerHold(ctx, s); err != nil {
 		return err
 	}
 	if err := r.quarantine(ctx, s); err != nil {
 		return err
 	}
-	if err := r.tellOwner(ctx, s); err != nil {
+	if err := r.requestReplacement(ctx, s); err != nil {
 		return err
 	}
 	// The server may run again, and the Machine stay for long. That it cannot be taken off yet must keep nothing else waiting.
@@ -55,7 +55,7 @@ func (r *Reconciler) finishHandOver(ctx context.Context, s *scope) error {
 	if metav1.GetControllerOf(s.machine) == nil {
 		message = "The Machine has no owner that replaces it: delete it. " + over.Message
 	}
-	s.tell(v1alpha1.RemediationHandedOver, v1alpha1.ReasonHandedOver, "%s", message)
+	s.setStatus(v1alpha1.RemediationHandedOver, v1alpha1.ReasonHandedOver, "%s", message)
 	return nil
 }
 
@@ -87,10 +87,10 @@ func (r *Reconciler) quarantine(ctx context.Context, s *scope) error {
 	return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.HandOver.QuarantinedAt = new(metav1.Now()) })
 }
 
-// tellOwner tells the Machine's owner to replace it, as a MachineHealthCheck without a template would. MachineSets and control planes look at
+// requestReplacement tells the Machine's owner to replace it, as a MachineHealthCheck without a template would. MachineSets and control planes look at
 // two conditions for that. The first the MachineHealthCheck wrote when it made the remediation, and it never writes it again while there is
 // one: what a move lost of it is put back. Where it says that the Machine is healthy the remediation is about to be deleted.
-func (r *Reconciler) tellOwner(ctx context.Context, s *scope) error {
+func (r *Reconciler) requestReplacement(ctx context.Context, s *scope) error {
 	healthy := conditions.Get(s.machine, clusterv1.MachineHealthCheckSucceededCondition)
 	told := conditions.Get(s.machine, clusterv1.MachineOwnerRemediatedCondition)
 	if healthy != nil && healthy.Status == metav1.ConditionTrue || healthy != nil && told != nil && told.Status == metav1.ConditionFalse {

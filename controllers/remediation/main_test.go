@@ -43,7 +43,7 @@ func start(t *testing.T) (stop func()) {
 		if err != nil {
 			return err
 		}
-		shutdown = controllerstest.ConnectSoon(t, clusters)
+		shutdown = controllerstest.UseShortConnectRetry(t, clusters)
 		if err := (&host.Reconciler{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: controllerstest.Settings(),
 		}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {

@@ -48,16 +48,16 @@ func (r *Reconciler) node(ctx context.Context, s *scope, name string) (*corev1.N
 	return node, workload, err
 }
 
-// evictionPatience is how long the Pods and volumes of a tainted Node may take to go before its server is switched on all the same.
-const evictionPatience = 2 * time.Minute
+// evictionTimeout is how long the Pods and volumes of a tainted Node may take to go before its server is switched on all the same.
+const evictionTimeout = 2 * time.Minute
 
-// connectPatience is how long the workload cluster may not answer, or the Machine not name its Node, before a server that is off is switched on
+// connectTimeout is how long the workload cluster may not answer, or the Machine not name its Node, before a server that is off is switched on
 // without the taint. It begins anew with the provider, which makes its connections anew then, and after a move, which loses the Machine's status.
-const connectPatience = time.Minute
+const connectTimeout = time.Minute
 
-// unanswered is what people are told of a workload cluster that does not answer. How it does not may read otherwise each time, as with the port of a
+// clusterUnanswered is what people are told of a workload cluster that does not answer. How it does not may read otherwise each time, as with the port of a
 // connection, so that stands in the log: a status that never rests would be written, and reconciled, without end.
-const unanswered = "the workload cluster does not answer; the manager's log says more"
+const clusterUnanswered = "the workload cluster does not answer; the manager's log says more"
 
 // fence puts the out-of-service taint on the Node of a server that is confirmed to be off, and waits until that did its work. It returns
 // false while that is waited for. A workload cluster that does not answer for long is no reason to leave the server off: its control plane may
@@ -71,7 +71,7 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 	case err != nil:
 	case hasTaint(node) && !ours: // somebody else's, who takes it away
 	case !hasTaint(node):
-		if off, err := r.surelyOff(ctx, s); err != nil || !off {
+		if off, err := r.confirmedOff(ctx, s); err != nil || !off {
 			return false, err
 		}
 		if err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.TaintedNode = node.Name }); err != nil {
@@ -89,28 +89,28 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 	}
 	var left string
 	if err == nil {
-		left, err = leftOn(ctx, workload, node.Name)
+		left, err = remainingOn(ctx, workload, node.Name)
 	}
 	switch {
-	case errors.Is(err, errNoNode) && s.machine.Status.NodeRef.IsDefined(), err != nil && r.unansweredFor(s) > connectPatience:
+	case errors.Is(err, errNoNode) && s.machine.Status.NodeRef.IsDefined(), err != nil && r.unansweredDuration(s) > connectTimeout:
 		r.event(s, corev1.EventTypeWarning, "NodeNotFenced", "Taint", "The server is off, but its Node cannot be given the out-of-service taint, or looked at: %s. It goes on without", err)
 		return true, nil
 	case errors.Is(err, errNoNode):
 		s.message += ". It is off, and the Machine does not name its Node yet"
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("The Node of a server that is off cannot be tainted or looked at yet", "error", err.Error())
-		s.message += ". It is off, and its Node cannot be tainted or looked at yet: " + unanswered
-	case left == "", time.Since(s.host.Spec.PowerHoldOffAt.Time) > evictionPatience:
+		s.message += ". It is off, and its Node cannot be tainted or looked at yet: " + clusterUnanswered
+	case left == "", time.Since(s.host.Spec.PowerHoldOffAt.Time) > evictionTimeout:
 		return true, nil
 	default:
 		s.message += fmt.Sprintf(". It is off, and %s still to go from its Node", left)
 	}
-	s.again = 2 * time.Second
+	s.requeueAfter = 2 * time.Second
 	return false, nil
 }
 
-// unansweredFor is for how long the workload cluster had to answer since the server is off.
-func (r *Reconciler) unansweredFor(s *scope) time.Duration {
+// unansweredDuration is for how long the workload cluster had to answer since the server is off.
+func (r *Reconciler) unansweredDuration(s *scope) time.Duration {
 	from := s.host.Spec.PowerHoldOffAt.Time
 	for _, t := range []time.Time{s.pausedAt(), r.Started} {
 		if t.After(from) {
@@ -120,35 +120,35 @@ func (r *Reconciler) unansweredFor(s *scope) time.Duration {
 	return time.Since(from)
 }
 
-// freshFor is how long a server that was confirmed to be off counts as off without a new look. While the host or its Cluster is paused nobody looks,
+// offConfirmationMaxAge is how long a server that was confirmed to be off counts as off without a new look. While the host or its Cluster is paused nobody looks,
 // and a server whose power comes back may switch itself on.
-const freshFor = 30 * time.Second
+const offConfirmationMaxAge = 30 * time.Second
 
-// surelyOff is true when the API server has the remediation's hold on the host, and the confirmation that the server is off, and that is fresh.
+// confirmedOff is true when the API server has the remediation's hold on the host, and the confirmation that the server is off, and that is fresh.
 // One that is old is taken away: the host controller looks anew then, and confirms it again or switches the server off.
-func (r *Reconciler) surelyOff(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) confirmedOff(ctx context.Context, s *scope) (bool, error) {
 	host := &v1alpha1.BareMetalHost{}
 	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.host), host); err != nil {
 		return false, err
 	}
-	if !s.holds(host) || host.Spec.PowerHoldOffAt == nil {
-		return false, stale("baremetalhosts", host)
+	if !s.hasPowerHold(host) || host.Spec.PowerHoldOffAt == nil {
+		return false, conflictError("baremetalhosts", host)
 	}
 	at := host.Spec.PowerHoldOffAt.Time
-	if time.Since(at) < freshFor && !s.pausedAt().After(at) {
+	if time.Since(at) < offConfirmationMaxAge && !s.pausedAt().After(at) {
 		return true, nil
 	}
 	s.message += ". It was off, and it is being confirmed that it still is"
 	return false, r.changeHost(ctx, host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = new(metav1.Now()), nil })
 }
 
-// stale is the error for an object that the API server has in a newer version than the one that something was decided for.
-func stale(resource string, o client.Object) error {
+// conflictError is the error for an object that the API server has in a newer version than the one that something was decided for.
+func conflictError(resource string, o client.Object) error {
 	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(resource).GroupResource(), o.GetName(), errors.New("it was changed meanwhile"))
 }
 
-// leftOn says what is left on a Node that the taint is to remove.
-func leftOn(ctx context.Context, workload client.Client, name string) (string, error) {
+// remainingOn says what is left on a Node that the taint is to remove.
+func remainingOn(ctx context.Context, workload client.Client, name string) (string, error) {
 	var pods corev1.PodList
 	if err := workload.List(ctx, &pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
 		return "", err
@@ -195,9 +195,9 @@ func (r *Reconciler) removeTaint(ctx context.Context, s *scope) (bool, error) {
 	case apierrors.IsConflict(err):
 		return false, err
 	case err != nil && !errors.Is(err, errNoNode) && !apierrors.IsNotFound(err):
-		s.tell(v1alpha1.RemediationWaiting, v1alpha1.ReasonTaintLeft, "The out-of-service taint cannot be taken off Node %s yet: %s", name, unanswered)
+		s.setStatus(v1alpha1.RemediationWaiting, v1alpha1.ReasonTaintLeft, "The out-of-service taint cannot be taken off Node %s yet: %s", name, clusterUnanswered)
 		ctrl.LoggerFrom(ctx).Info("The out-of-service taint cannot be taken off a Node yet", "node", name, "error", err.Error())
-		s.again = nodePoll
+		s.requeueAfter = nodePollInterval
 		return false, nil
 	}
 	return true, r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.TaintedNode = "" })
@@ -217,7 +217,7 @@ func (r *Reconciler) nodeHealth(ctx context.Context, s *scope, offAt time.Time) 
 		return false, "Its Node is not there", nil
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("The Node cannot be looked at", "error", err.Error())
-		return false, "Its Node cannot be looked at: " + unanswered, err
+		return false, "Its Node cannot be looked at: " + clusterUnanswered, err
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type != corev1.NodeReady {
@@ -234,7 +234,7 @@ func (r *Reconciler) nodeHealth(ctx context.Context, s *scope, offAt time.Time) 
 // watch makes the Nodes of a cluster bring their remediations here when their readiness changes. It does so once for each connection.
 func (r *Reconciler) watch(ctx context.Context, s *scope) error {
 	return r.Clusters.Watch(ctx, client.ObjectKeyFromObject(s.cluster), clustercache.NewWatcher(clustercache.WatcherOptions{
-		Name: "remediation", Watcher: r.controller, Kind: &corev1.Node{}, EventHandler: handler.EnqueueRequestsFromMapFunc(r.ofNode(s.cluster.Namespace)),
+		Name: "remediation", Watcher: r.controller, Kind: &corev1.Node{}, EventHandler: handler.EnqueueRequestsFromMapFunc(r.remediationsOfNode(s.cluster.Namespace)),
 		Predicates: []predicate.Predicate{predicate.Funcs{UpdateFunc: readinessChanged}},
 	}))
 }

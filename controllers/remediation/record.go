@@ -12,7 +12,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -80,8 +79,8 @@ func (r *Reconciler) event(s *scope, kind, reason, action, note string, args ...
 // holder is how the remediation names itself in the power holds of a host. It survives a move, which changes UIDs.
 func (s *scope) holder() string { return "BareMetalRemediation/" + s.remediation.Name }
 
-// holds is true when the host has the remediation's power hold.
-func (s *scope) holds(host *v1alpha1.BareMetalHost) bool {
+// hasPowerHold is true when the host has the remediation's power hold.
+func (s *scope) hasPowerHold(host *v1alpha1.BareMetalHost) bool {
 	for _, h := range host.Spec.PowerHolds {
 		if h.Holder == s.holder() {
 			return true
@@ -132,18 +131,4 @@ func (s *scope) retries() int32 {
 		return *n
 	}
 	return 1 // the default of the API
-}
-
-// movedAway is true for a remediation that `clusterctl move` deletes: it lives on in another cluster, with its hold and its taint.
-func movedAway(r *v1alpha1.BareMetalRemediation) bool {
-	_, moved := r.Annotations[v1alpha1.DeleteForMoveAnnotation]
-	return moved && !r.DeletionTimestamp.IsZero()
-}
-
-func (r *Reconciler) removeFinalizer(ctx context.Context, s *scope) error {
-	before := s.remediation.DeepCopy()
-	if !controllerutil.RemoveFinalizer(s.remediation, v1alpha1.RemediationFinalizer) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, s.remediation, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }

@@ -56,17 +56,17 @@ func TestUntold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			r, now := &Reconciler{}, time.Now()
-			g.Expect(r.untold(test.before, test.after, now)).To(BeZero(), "nothing bounds it")
-			r.pace = controllers.NewThrottle()
-			g.Expect(r.untold(test.before, test.after, now)).To(BeZero(), "a few at once")
+			g.Expect(r.writeDelay(test.before, test.after, now)).To(BeZero(), "nothing bounds it")
+			r.throttle = controllers.NewThrottle()
+			g.Expect(r.writeDelay(test.before, test.after, now)).To(BeZero(), "a few at once")
 			for range 20 {
-				r.pace.Allow(now)
+				r.throttle.Allow(now)
 			}
 			told := BeZero()
 			if test.waits {
 				told = BeNumerically(">", 0)
 			}
-			g.Expect(r.untold(test.before, test.after, now)).To(told)
+			g.Expect(r.writeDelay(test.before, test.after, now)).To(told)
 		})
 	}
 }
