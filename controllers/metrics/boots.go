@@ -22,13 +22,14 @@ var (
 		[]string{"failure_domain"}, nil)
 )
 
-// maxShownDomains is how many failure domains are shown by name: people make them up, so there may be any number.
+// maxShownDomains is how many failure domains have a label value of their own. Users name them, so their number has no limit.
 const maxShownDomains = 50
 
 // bootCounts counts the hosts of a failure domain.
 type bootCounts struct{ underWay, waiting int }
 
-// countBoots counts who boots and who waits to. The hosts without a failure domain are shown from the start, of the others those with the most to do.
+// countBoots counts the hosts that boot and those that wait to boot. The hosts without a failure domain are always shown. Of the other failure
+// domains those with the highest counts are shown.
 func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, records []v1alpha1.BareMetalBoot, settings lifecycle.Settings, now time.Time) {
 	all := map[string]bootCounts{"": {}}
 	byHost := make(map[client.ObjectKey]*v1alpha1.BareMetalBoot, len(records))
@@ -59,12 +60,12 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, rec
 	}
 }
 
-// limitDomains puts the failure domains together that are too many to be shown.
+// limitDomains adds up the failure domains beyond maxShownDomains.
 func limitDomains(all map[string]bootCounts) map[string]bootCounts {
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(all[b].underWay+all[b].waiting, all[a].underWay+all[a].waiting), cmp.Compare(a, b))
 	})
-	few := map[string]bootCounts{"": all[""]}
+	limited := map[string]bootCounts{"": all[""]}
 	for n, name := range names {
 		count := all[name]
 		switch {
@@ -73,7 +74,7 @@ func limitDomains(all map[string]bootCounts) map[string]bootCounts {
 		case n >= maxShownDomains:
 			name = other
 		}
-		few[name] = bootCounts{few[name].underWay + count.underWay, few[name].waiting + count.waiting}
+		limited[name] = bootCounts{limited[name].underWay + count.underWay, limited[name].waiting + count.waiting}
 	}
-	return few
+	return limited
 }

@@ -27,7 +27,7 @@ var (
 		"Jobs for BMCs: waiting for their turn, running, and slow ones among the running, which gave their slot away.", []string{"state"}, nil)
 )
 
-// What is counted is shown from the start, also where it is none: phases, and the reasons of conditions.
+// The label values are shown from the start, also with the value 0: phases, and reasons of conditions.
 var (
 	phases = []string{
 		string(v1alpha1.PhaseRegistering), string(v1alpha1.PhaseAvailable), string(v1alpha1.PhaseUnavailable), string(v1alpha1.PhaseClaimed),
@@ -47,16 +47,16 @@ var (
 	}
 )
 
-// Inventory counts hosts and machines as the cache shows them at the moment of a scrape, and the jobs for their BMCs. Of several managers only
-// the one that leads tells: the sum over all processes is right.
+// Inventory counts hosts and machines as the cache shows them at the time of a scrape, and the jobs for their BMCs. Of several managers only the
+// leader reports, so the sum over all processes is right.
 type Inventory struct {
 	// Client reads from the cache.
 	Client client.Reader
-	// Leads is closed when this process leads.
+	// Leads is closed when this process becomes the leader.
 	Leads <-chan struct{}
-	// Pool is where the jobs are.
+	// Pool runs the jobs.
 	Pool *bmc.Pool
-	// Settings are those of the host controller: they say how long a boot counts.
+	// Settings are the settings of the host controller: they define how long a boot counts.
 	Settings lifecycle.Settings
 	Log      logr.Logger
 }
@@ -70,7 +70,7 @@ func (i *Inventory) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// collectTimeout is how long a scrape waits for a cache that is not there yet.
+// collectTimeout is how long a scrape waits for a cache that is not synced yet.
 const collectTimeout = 5 * time.Second
 
 // Collect implements prometheus.Collector.
@@ -82,15 +82,15 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	// Nothing is written to what these lists hold: they are the cache's own objects.
+	// The lists hold objects of the cache, which must not be changed.
 	var hosts v1alpha1.BareMetalHostList
 	if err := i.Client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
-		i.Log.Error(err, "List the hosts for the metrics")
+		i.Log.Error(err, "Failed to list the hosts for the metrics")
 		return
 	}
 	var machines v1alpha1.BareMetalMachineList
 	if err := i.Client.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
-		i.Log.Error(err, "List the machines for the metrics")
+		i.Log.Error(err, "Failed to list the machines for the metrics")
 		return
 	}
 	var boots v1alpha1.BareMetalBootList
@@ -108,7 +108,7 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// reasonCounts counts what is known of, and the rest.
+// reasonCounts counts the known reasons, and all others together.
 type reasonCounts struct {
 	known []string
 	count map[string]int

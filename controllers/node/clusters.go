@@ -22,9 +22,9 @@ import (
 // hardwareIndex finds Nodes by the inventory.HardwareID of their server.
 const hardwareIndex = "status.nodeInfo.systemUUID"
 
-// NewClusterCache makes the connections to the workload clusters whose infrastructure is a BareMetalCluster. The kubeconfig Secrets are
-// read by kubeconfigs when a connection is made, and kept nowhere. Of a Node about a kilobyte stays in memory, a tenth of what it is: 10,000 Nodes
-// cost some ten megabytes and each cluster one watch.
+// NewClusterCache returns the connections to the workload clusters whose infrastructure is a BareMetalCluster. kubeconfigs reads the kubeconfig
+// Secret when a connection is made; the Secret is not cached. The cache keeps about a kilobyte of each Node, a tenth of its size: 10,000 Nodes take
+// about 10 MB, and each cluster one watch.
 func NewClusterCache(
 	ctx context.Context, mgr ctrl.Manager, kubeconfigs *controllers.Kubeconfigs, watchFilter string, options controller.Options,
 ) (clustercache.ClusterCache, error) {
@@ -54,7 +54,7 @@ func hardwareOf(o client.Object) []string {
 	return nil
 }
 
-// stripNode keeps of a Node what is looked at here. What keeps changing, such as the time of the kubelet's last word, is not among it.
+// stripNode keeps the fields of a Node that this package reads. It drops fields that change continuously, such as the time of the last heartbeat.
 func stripNode(o any) (any, error) {
 	node, ok := o.(*corev1.Node)
 	if !ok {
@@ -76,7 +76,7 @@ func stripNode(o any) (any, error) {
 	return kept, nil
 }
 
-// nodeChanged is true when something changed that is looked at here.
+// nodeChanged is true if a field changed that this package reads.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, alsoOK := e.ObjectNew.(*corev1.Node)

@@ -200,7 +200,7 @@ func TestPatience(t *testing.T) {
 	b.confirmOff(t, time.Hour)
 	b.unpaused(t, -2*time.Hour)
 	b.step(t)
-	g.Expect(b.message()).To(ContainSubstring("cannot be tainted or looked at yet"))
+	g.Expect(b.message()).To(ContainSubstring("cannot be tainted or read yet"))
 	g.Expect(b.Host.Spec.PowerHolds).To(HaveLen(1), "the provider has just started")
 	version := b.remediation.ResourceVersion
 	b.step(t)
@@ -224,7 +224,7 @@ func TestPatience(t *testing.T) {
 	for range 2 {
 		b.step(t)
 	}
-	g.Expect(b.message()).To(ContainSubstring("cannot be looked at: the workload cluster does not answer"))
+	g.Expect(b.message()).To(ContainSubstring("cannot be read: the workload cluster does not answer"))
 	version = b.remediation.ResourceVersion
 	b.step(t)
 	g.Expect(b.remediation.ResourceVersion).To(Equal(version))
