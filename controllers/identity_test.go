@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func drawStanding(t *rapid.T, name string) precedence {
+func drawPrecedence(t *rapid.T, name string) precedence {
 	flag := func(what string) bool { return rapid.Bool().Draw(t, name+what) }
 	return precedence{
 		booted: flag("booted"), accepted: flag("accepted"), created: rapid.Int64Range(0, 3).Draw(t, name+"created"),
@@ -17,12 +17,12 @@ func drawStanding(t *rapid.T, name string) precedence {
 	}
 }
 
-// TestPropertyOneKeepsIt: of any hosts with one identity exactly one keeps it, in whatever order they are looked at.
-func TestPropertyOneKeepsIt(t *testing.T) {
+// TestPropertyOneKeeper: of any hosts with one identity exactly one keeps it, in any order of comparison.
+func TestPropertyOneKeeper(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []precedence
 		for _, name := range []string{"a", "b", "c", "d"} {
-			all = append(all, drawStanding(t, name))
+			all = append(all, drawPrecedence(t, name))
 		}
 		var keepers []string
 		for _, s := range all {
@@ -36,7 +36,7 @@ func TestPropertyOneKeepsIt(t *testing.T) {
 	})
 }
 
-// TestPrecedence: which of two hosts keeps what both have.
+// TestPrecedence: which of two hosts keeps a value that both have.
 func TestPrecedence(t *testing.T) {
 	for name, c := range map[string]struct{ keeps, loses precedence }{
 		"the one that was booted with it, after a move": {precedence{booted: true, created: 9}, precedence{accepted: true, created: 1}},
@@ -51,7 +51,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestNameFor: a message has the name of a host of the same namespace only.
+// TestNameFor: a message names only hosts of the same namespace.
 func TestNameFor(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(NameFor("dc", types.NamespacedName{Namespace: "dc", Name: "a"})).To(Equal("host a"))

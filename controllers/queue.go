@@ -64,7 +64,7 @@ var EnqueueObject = handler.Funcs{
 	},
 }
 
-// DesiredStateChanged is true for a change of what people and Cluster API write, and false for one of the status alone.
+// DesiredStateChanged is true for a change of what users and Cluster API write, and false for a change of only the status.
 func DesiredStateChanged(e event.UpdateEvent) bool { return desiredStateChanged.Update(e) }
 
 // desiredStateChanged passes changes of what users and Cluster API write.

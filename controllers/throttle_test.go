@@ -15,8 +15,8 @@ import (
 
 func object(i int) types.NamespacedName { return types.NamespacedName{Name: strconv.Itoa(i)} }
 
-// TestPace: a rack is told of at once; of a fleet each object waits half a minute at most, and no longer once it was told of.
-func TestPace(t *testing.T) {
+// TestThrottle: the statuses of a rack are written at once; in a fleet each status is written after half a minute at most.
+func TestThrottle(t *testing.T) {
 	g := NewWithT(t)
 	p, now := controllers.NewThrottle(), time.Now()
 	for i := range 20 {
@@ -29,7 +29,7 @@ func TestPace(t *testing.T) {
 	g.Expect(p.Delay(object(20), now.Add(150*time.Millisecond))).To(Equal(30*time.Second), "what came since waits anew")
 	g.Expect(p.Delay(object(21), now.Add(500*time.Millisecond))).To(BeZero(), "two in a second")
 
-	for i := range 1000 { // others take every turn that comes
+	for i := range 1000 { // other objects take all tokens
 		p.Delay(object(100+i), now.Add(30*time.Second))
 	}
 	g.Expect(p.Delay(object(20), now.Add(30150*time.Millisecond))).To(BeZero(), "it waited long enough")
@@ -40,8 +40,8 @@ func TestPace(t *testing.T) {
 	none.Done(object(1))
 }
 
-// TestPropertyPace: whoever comes when he was told to is told of then, whatever the others do, and within half a minute.
-func TestPropertyPace(t *testing.T) {
+// TestPropertyThrottle: a status that waits as long as Delay says is written then, whatever other objects do, and within half a minute.
+func TestPropertyThrottle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, now := controllers.NewThrottle(), time.Now()
 		since := map[int]time.Time{}

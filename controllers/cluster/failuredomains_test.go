@@ -21,8 +21,8 @@ func numbered(n int) []string {
 	return names
 }
 
-// TestTooMany: of more than Cluster API takes those of the spec come first, and a message tells what was left out.
-func TestTooMany(t *testing.T) {
+// TestTooManyFailureDomains: the failure domains of the spec come first, and a message lists those that exceed the limit of Cluster API.
+func TestTooManyFailureDomains(t *testing.T) {
 	g := NewWithT(t)
 	found := numbered(113)
 	declared := []clusterv1.FailureDomain{{Name: "rack-112", ControlPlane: new(true)}, {Name: "z"}}
@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 	g.Expect(failureDomainsCondition([]clusterv1.FailureDomain{{Name: "a"}}, nil, nil).Message).To(ContainSubstring("is in a (no host has a spec.failureDomain). Machines"))
 }
 
-// TestDomainsChanged: of all that happens to hosts only what changes their failure domains brings the clusters to the queue.
+// TestDomainsChanged: only changes of hosts that affect their failure domains enqueue the clusters.
 func TestDomainsChanged(t *testing.T) {
 	g := NewWithT(t)
 	p := domainsChanged()

@@ -14,8 +14,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestTellProvisioned: that a host runs the machine is told with the provider ID, whether or not the status can be written after it; and once.
-func TestTellProvisioned(t *testing.T) {
+// TestProvisionedEvent: the event Provisioned is recorded once, with the write of the provider ID, even if the status write after it fails.
+func TestProvisionedEvent(t *testing.T) {
 	g := NewWithT(t)
 	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}})
 	recorder := events.NewFakeRecorder(10)

@@ -10,8 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestFree: a host is free from when the cache shows it so until it is claimed or gone, in its namespace.
-func TestFree(t *testing.T) {
+// TestFreeHosts: a host is free in its namespace from when the cache shows it until it is claimed or deleted.
+func TestFreeHosts(t *testing.T) {
 	g := NewWithT(t)
 	host := func(namespace, name, machine string) *v1alpha1.BareMetalHost {
 		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -43,7 +43,7 @@ func TestFree(t *testing.T) {
 	g.Expect(names("dc")).To(Equal([]string{"b"}))
 	g.Expect(names("other")).To(BeEmpty())
 	g.Expect(f.hosts).NotTo(HaveKey("other"), "nothing is kept of a namespace without hosts")
-	for range f.inNamespace("dc") { // who has seen enough may stop
+	for range f.inNamespace("dc") { // an iteration may stop early
 		break
 	}
 }

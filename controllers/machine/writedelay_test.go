@@ -12,8 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// TestUntold: when many boot a machine waits with other words, and with nothing else.
-func TestUntold(t *testing.T) {
+// TestWriteDelay: while many servers boot, only progress messages of a machine are delayed.
+func TestWriteDelay(t *testing.T) {
 	booted := func(status metav1.ConditionStatus, reason string) func(*v1alpha1.BareMetalMachine) {
 		return func(m *v1alpha1.BareMetalMachine) {
 			conditions.Set(m, metav1.Condition{Type: v1alpha1.HostBootedCondition, Status: status, Reason: reason, Message: reason})

@@ -17,9 +17,9 @@ import (
 func TestLostWith(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
-		status corev1.ConditionStatus // of Ready
-		since  time.Duration          // when it became so, from noon on
-		asked  time.Duration          // when firmware asked
+		status corev1.ConditionStatus // of the condition Ready
+		since  time.Duration          // its last transition, after noon
+		asked  time.Duration          // the request of the firmware, after noon
 		lost   bool
 		again  time.Duration
 	}{
@@ -48,7 +48,7 @@ func TestLostWith(t *testing.T) {
 	}
 }
 
-// TestMatches: where the hardware tells nothing, the name and an address must both be right.
+// TestMatches: if the hardware proves nothing, the name and an address must both match.
 func TestMatches(t *testing.T) {
 	then := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	off := metav1.NewTime(then.Add(10 * time.Second))
@@ -104,8 +104,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestMismatch: a Node that runs on the host and has another provider ID is reported with what to do, and so is one that has the machine's and runs on
-// another server. In either byte order a UUID is the same.
+// TestMismatch: a Node that runs on the host with another provider ID is reported with a remedy. So is a Node with the machine's provider ID on
+// another server. Two byte orders of one UUID are equal.
 func TestMismatch(t *testing.T) {
 	const (
 		uuid, turned = "4c4c4544-0042-3510-8053-b4c04f4d3132", "44454C4C-4200-1035-8053-B4C04F4D3132"
@@ -161,8 +161,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// TestStrip: of a Node so much stays in memory as is looked at, and what a kubelet says every few minutes is no change.
-func TestStrip(t *testing.T) {
+// TestStripNode: the cache keeps only the fields of a Node that are read, and a heartbeat is no change.
+func TestStripNode(t *testing.T) {
 	g := NewWithT(t)
 	node := func(heartbeat time.Time) *corev1.Node {
 		n := &corev1.Node{
@@ -196,8 +196,8 @@ func TestStrip(t *testing.T) {
 	g.Expect(other).To(Equal(&corev1.Pod{}))
 }
 
-// TestOurs: a management cluster has clusters of other providers too, which are no business of this one.
-func TestOurs(t *testing.T) {
+// TestIsBareMetal: clusters of other providers get no connection.
+func TestIsBareMetal(t *testing.T) {
 	g := NewWithT(t)
 	for kind, want := range map[string]bool{"BareMetalCluster": true, "AWSCluster": false} {
 		cluster := &clusterv1.Cluster{Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{

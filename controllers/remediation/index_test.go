@@ -17,8 +17,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestOfMachine: a change of a Machine brings its own remediations, and no others are read for that.
-func TestOfMachine(t *testing.T) {
+// TestRemediationsOfMachine: a change of a Machine enqueues only its own remediations, and reads no others.
+func TestRemediationsOfMachine(t *testing.T) {
 	g := NewWithT(t)
 	scheme := runtime.NewScheme()
 	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
