@@ -52,5 +52,5 @@ func TestViewNode(t *testing.T) {
 	boot.Spec.VoidedAt = new(metav1.Now())
 	g.Expect(view()).To(BeNil(), "the claim ended")
 	boot.Spec.VoidedAt, host.Spec.ConsumerRef = nil, nil
-	g.Expect(view()).To(BeNil(), "nobody has the host")
+	g.Expect(view()).To(BeNil(), "the host has no consumer")
 }

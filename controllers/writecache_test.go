@@ -37,7 +37,7 @@ func TestWriteCache(t *testing.T) {
 	g.Expect(n.Read(version("b", 1)).UID).To(BeEquivalentTo("b"), "another object of the name")
 	g.Expect(n.Read(version("a", 1)).ResourceVersion).To(Equal("1"))
 	n.Record(version("a", 5))
-	g.Expect(n.Read(version("a", 4)).ResourceVersion).To(Equal("4"), "somebody else's")
+	g.Expect(n.Read(version("a", 4)).ResourceVersion).To(Equal("4"), "a version of another writer")
 	n.Record(version("a", 6))
 	n.Forget(types.NamespacedName{Namespace: "dc", Name: "h"})
 	g.Expect(n.Read(version("a", 4)).ResourceVersion).To(Equal("4"))

@@ -98,8 +98,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	return ctrl.Result{}, r.reconcileFailureDomains(ctx, infra)
 }
 
-// externallyManaged is true for a cluster that another controller manages. Cluster API's code reads an annotation, while its contract names a label.
-// Both count, since such an object must not be written to.
+// externallyManaged is true for a cluster that another controller manages. Cluster API's code (v1.14.2, util/annotations) reads an annotation, while
+// its contract names a label. Both count, since such an object must not be written to. No upstream issue found. Delete when code and contract agree.
 func externallyManaged(infra *v1alpha1.BareMetalCluster) bool {
 	_, labelled := infra.Labels[clusterv1.ManagedByAnnotation]
 	return labelled || annotations.IsExternallyManaged(infra)

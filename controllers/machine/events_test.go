@@ -48,5 +48,5 @@ func TestProvisionedEvent(t *testing.T) {
 
 	away = false
 	g.Expect(look(runs)).To(Succeed())
-	g.Expect(recorder.Events).To(BeEmpty(), "it was told")
+	g.Expect(recorder.Events).To(BeEmpty(), "the event was recorded before")
 }

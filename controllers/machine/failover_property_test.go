@@ -161,7 +161,7 @@ func untilClaimed(t *testing.T, rt *rapid.T) int {
 	api := claimWorld(t, machine, "h-0", "h-1", "h-2").Client.(client.WithWatch)
 	w := &world{api: api, hosts: map[string][]*v1alpha1.BareMetalHost{}, leaders: []*leader{newLeader(api), newLeader(api), newLeader(api)}}
 	w.recordVersions(rt)
-	var held []v1alpha1.BareMetalHost
+	var hosts []v1alpha1.BareMetalHost
 	for range 30 {
 		if rapid.IntRange(0, 9).Draw(rt, "who") == 9 {
 			w.changeHost(rt)
@@ -170,10 +170,10 @@ func untilClaimed(t *testing.T, rt *rapid.T) int {
 		}
 		w.recordVersions(rt)
 		var err error
-		held, err = claim.HostsOf(rt.Context(), api, "dc", "m")
+		hosts, err = claim.HostsOf(rt.Context(), api, "dc", "m")
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(len(held)).To(BeNumerically("<=", 1), "hosts that the machine has")
-		if len(held) == 1 && !slices.ContainsFunc(w.leaders, func(l *leader) bool { return l.waits }) {
+		g.Expect(len(hosts)).To(BeNumerically("<=", 1), "hosts that the machine has")
+		if len(hosts) == 1 && !slices.ContainsFunc(w.leaders, func(l *leader) bool { return l.waits }) {
 			break
 		}
 	}
@@ -182,5 +182,5 @@ func untilClaimed(t *testing.T, rt *rapid.T) int {
 			l.next(errLost)
 		}
 	}
-	return len(held)
+	return len(hosts)
 }

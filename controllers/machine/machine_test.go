@@ -97,7 +97,7 @@ func TestLife(t *testing.T) {
 	})
 	g.Expect(env.Client.Status().Patch(t.Context(), h, client.MergeFrom(before))).To(Succeed())
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
-		g.Expect(conditions.IsTrue(m, v1alpha1.HostBootedCondition)).To(BeTrue(), "its operating system is up; its Node tells whether it is of use")
+		g.Expect(conditions.IsTrue(m, v1alpha1.HostBootedCondition)).To(BeTrue(), "its operating system was up")
 		g.Expect(conditions.GetMessage(m, v1alpha1.HostBootedCondition)).To(Equal("look at its console"))
 	})
 

@@ -90,9 +90,9 @@ func TestNewMachine(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(again.host.Name).To(Equal(s.host.Name))
 	g.Expect(lists).To(Equal(1))
-	held, err := claim.HostsOf(t.Context(), r.APIReader, "dc", "m")
+	hosts, err := claim.HostsOf(t.Context(), r.APIReader, "dc", "m")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(held).To(HaveLen(1))
+	g.Expect(hosts).To(HaveLen(1))
 
 	// Another process leads now, and its cache shows the machine before the claim.
 	next := &Reconciler{Client: r.Client, APIReader: r.APIReader}

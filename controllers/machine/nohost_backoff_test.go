@@ -48,7 +48,7 @@ func TestClaimabilityChanged(t *testing.T) {
 		"memory":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Memory = resource.MustParse("2Gi") }), true},
 		"health":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Health = "Critical" }), true},
 		"detached": {host(), host(func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{v1alpha1.DetachedAnnotation: ""} }), true},
-		"held off": {host(), host(func(h *v1alpha1.BareMetalHost) {
+		"kept powered off": {host(), host(func(h *v1alpha1.BareMetalHost) {
 			h.Annotations = map[string]string{v1alpha1.PowerHoldPrefix + "anna": ""}
 		}), true},
 		"an annotation": {host(), host(func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{"example.com/a": ""} }), false},

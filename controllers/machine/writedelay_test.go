@@ -62,11 +62,11 @@ func TestWriteDelay(t *testing.T) {
 			for range 20 {
 				r.throttle.Allow(now)
 			}
-			told := BeZero()
+			want := BeZero()
 			if test.waits {
-				told = BeNumerically(">", 0)
+				want = BeNumerically(">", 0)
 			}
-			g.Expect(r.writeDelay(test.before, test.after, now)).To(told)
+			g.Expect(r.writeDelay(test.before, test.after, now)).To(want)
 		})
 	}
 }

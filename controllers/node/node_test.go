@@ -228,7 +228,7 @@ func TestForeignNodes(t *testing.T) {
 			p.boot.Spec.PoweredOffAt = &metav1.Time{Time: time.Now().Add(time.Hour)}
 		}},
 		"of another provider":          {nodeWithID("aws:///eu-1/i-1")},
-		"of another machine of ours":   {nodeWithID("baremetal://dc/h/other")},
+		"of another machine here":      {nodeWithID("baremetal://dc/h/other")},
 		"without the address":          {func(p *pair) { p.node.Status.Addresses[1].Address = "192.0.2.99" }},
 		"without the name":             {func(p *pair) { p.node.Name += "-other" }},
 		"before the bootstrap data":    {func(p *pair) { p.boot.Spec.DataServedAt = nil }},

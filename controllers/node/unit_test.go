@@ -111,7 +111,7 @@ func TestMismatch(t *testing.T) {
 		uuid, turned = "4c4c4544-0042-3510-8053-b4c04f4d3132", "44454C4C-4200-1035-8053-B4C04F4D3132"
 		another      = "4c4c4544-0042-3510-8053-b4c04f4d3133"
 		none         = "00000000-0000-0000-0000-000000000000"
-		ours         = "baremetal://dc/h/m"
+		machineID    = "baremetal://dc/h/m"
 	)
 	then := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	host := v1alpha1.BareMetalHost{
@@ -126,17 +126,17 @@ func TestMismatch(t *testing.T) {
 		matches                                   bool
 		reason, message                           string
 	}{
-		"the machine's":                        {uuid, turned, ours, "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
-		"the machine's, the BMC says nothing":  {"", uuid, ours, "x", "", nil, true, "", ""},
-		"the machine's, the Node says nothing": {uuid, none, ours, "x", "", nil, true, "", ""},
-		"the machine's on a new board":         {uuid, another, ours, "m", "192.0.2.9", nil, true, "", ""},
-		"the machine's on nobody's server":     {uuid, another, ours, "x", "", nil, false, v1alpha1.ReasonNodeSystemUUIDDiffers, another},
-		"the machine's on another's server":    {uuid, another, ours, "m", "192.0.2.9", []v1alpha1.BareMetalHost{other}, false, v1alpha1.ReasonNodeSystemUUIDDiffers, "runs on another server"},
-		"of k3s":                               {uuid, turned, "k3s://x", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller and --kubelet-arg=provider-id=" + ours},
-		"of RKE2, by its name":                 {"", uuid, "rke2://m", "m", "192.0.2.9", nil, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller"},
-		"of another cloud":                     {uuid, uuid, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "start the kubelet with --provider-id=" + ours},
-		"of another cloud, elsewhere":          {uuid, another, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{other}, false, "", ""},
-		"without a provider ID":                {uuid, uuid, "", "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
+		"the machine's":                           {uuid, turned, machineID, "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
+		"the machine's, the BMC reports nothing":  {"", uuid, machineID, "x", "", nil, true, "", ""},
+		"the machine's, the Node reports nothing": {uuid, none, machineID, "x", "", nil, true, "", ""},
+		"the machine's on a new board":            {uuid, another, machineID, "m", "192.0.2.9", nil, true, "", ""},
+		"the machine's on an unknown server":      {uuid, another, machineID, "x", "", nil, false, v1alpha1.ReasonNodeSystemUUIDDiffers, another},
+		"the machine's on another's server":       {uuid, another, machineID, "m", "192.0.2.9", []v1alpha1.BareMetalHost{other}, false, v1alpha1.ReasonNodeSystemUUIDDiffers, "runs on another server"},
+		"of k3s":                                  {uuid, turned, "k3s://x", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller and --kubelet-arg=provider-id=" + machineID},
+		"of RKE2, by its name":                    {"", uuid, "rke2://m", "m", "192.0.2.9", nil, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller"},
+		"of another cloud":                        {uuid, uuid, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "start the kubelet with --provider-id=" + machineID},
+		"of another cloud, elsewhere":             {uuid, another, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{other}, false, "", ""},
+		"without a provider ID":                   {uuid, uuid, "", "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

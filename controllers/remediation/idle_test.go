@@ -40,7 +40,7 @@ func TestBootAfterLeftAlone(t *testing.T) {
 			give: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds, h.Spec.PowerHoldOffAt = nil, nil },
 			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = nil },
 		},
-		"a hold that nobody saw": {
+		"a power hold without a record": {
 			take: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = &long },
 			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = nil },
 		},

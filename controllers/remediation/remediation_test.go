@@ -215,14 +215,14 @@ func TestLeftAlone(t *testing.T) {
 			func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil },
 			v1alpha1.ReasonMaintenance,
 		},
-		"held by another": {
+		"power hold of another holder": {
 			func(h *v1alpha1.BareMetalHost) {
 				h.Spec.PowerHolds = append(h.Spec.PowerHolds, v1alpha1.PowerHold{Holder: "anna", Reason: "new fan", Force: true})
 			},
 			func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = nil },
 			v1alpha1.ReasonHostNotReady,
 		},
-		"held by an annotation": {
+		"power hold of an annotation": {
 			func(h *v1alpha1.BareMetalHost) {
 				metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.ForcePowerHoldPrefix+"anna", "new fan")
 			},

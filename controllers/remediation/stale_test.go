@@ -78,7 +78,7 @@ func (b *stepper) steps(t *testing.T, until func() bool) {
 		}
 		b.step(t)
 	}
-	t.Fatalf("it does not come so far: %+v", b.remediation.Spec)
+	t.Fatalf("the condition does not hold after 10 steps: %+v", b.remediation.Spec)
 }
 
 func (b *stepper) hasPowerHold() bool { return len(b.Host.Spec.PowerHolds) == 1 }
@@ -111,7 +111,7 @@ func TestOldOffConfirmation(t *testing.T) {
 			g.Expect(b.remediation.Spec.TaintedNode).To(BeEmpty())
 			g.Expect(b.Host.Spec.PowerHolds).To(HaveLen(1))
 			g.Expect(b.Host.Spec.PowerHoldOffAt).To(BeNil())
-			g.Expect(b.Host.Spec.PowerHoldSince.After(began.Add(-2*time.Second))).To(BeTrue(), "two looks at its power are to be new")
+			g.Expect(b.Host.Spec.PowerHoldSince.After(began.Add(-2*time.Second))).To(BeTrue(), "its power is to be read twice again")
 			b.confirmOff(t, 0)
 			b.step(t)
 			g.Expect(isTainted(b.node)).To(BeTrue())
