@@ -10,9 +10,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// addressesOf returns the addresses of a machine while its host runs it: its name, the address from which the operating system reported in (or,
-// without a report, the address that fetched the bootstrap data), and the addresses of its Node. Addresses that the BMC reports are left out: they
-// say nothing about the operating system.
+// addressesOf returns the addresses of a machine while its host runs it: its name, one IP address and the addresses of its Node. The IP address is
+// the one from which the operating system reported in. Without a report it is the one that fetched the bootstrap data. Addresses that the BMC reports
+// are left out: they say nothing about the operating system.
 func addressesOf(machine string, boot *v1alpha1.BareMetalBootSpec, node *v1alpha1.ObservedStage) clusterv1.MachineAddresses {
 	all := clusterv1.MachineAddresses{{Type: clusterv1.MachineHostName, Address: machine}}
 	if address := cmp.Or(boot.ReportAddress, boot.DataAddress); address != "" {

@@ -274,7 +274,7 @@ func (r *Reconciler) formerHosts(ctx context.Context, s *scope, want claim.Want)
 	return free.Items, former, nil
 }
 
-// justReleased is true for a free host that is about to become available: its status does not show its release yet, or its power is being changed,
+// justReleased is true for a free host that is about to become available. Its status does not show its release yet, or its power is being changed,
 // which the server need not obey.
 func justReleased(host *v1alpha1.BareMetalHost, now time.Time) bool {
 	if last := host.Spec.LastConsumer; last == nil || now.Sub(last.ReleasedAt.Time) >= formerHostTimeout {

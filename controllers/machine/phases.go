@@ -65,7 +65,7 @@ func (s *scope) setFailed(reason, message string) {
 }
 
 // reconcilePrerequisites waits for the cluster's infrastructure and for the bootstrap data. A machine whose Machine or Cluster is being deleted gets
-// no host: Cluster API deletes the BareMetalMachine only after its hooks ran, and until then the host would boot and join the cluster.
+// no host. Cluster API deletes the BareMetalMachine only after its hooks ran; until then the host would boot and join the cluster.
 func (r *Reconciler) reconcilePrerequisites(_ context.Context, s *scope) (bool, error) {
 	switch {
 	case s.host != nil:

@@ -18,8 +18,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// onHost enqueues the machines that a change of a host affects: at once its consumer, or machines under deletion that had it; after EventBatchDelay
-// the machines that wait for a host, if the host may fit them.
+// onHost enqueues the machines that a change of a host affects. Its consumer, or machines under deletion that had it, are enqueued at once. Machines
+// that wait for a host are enqueued after EventBatchDelay if the host may fit them.
 func (r *Reconciler) onHost() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q controllers.Queue) {

@@ -55,8 +55,8 @@ const evictionTimeout = 2 * time.Minute
 // without the taint. It starts again when the provider starts, which has to reconnect then, and after a move, which loses the status of the Machine.
 const connectTimeout = time.Minute
 
-// clusterUnanswered is the message for a workload cluster that does not answer. The error itself goes to the log: it may read differently each time,
-// as with the port of a connection, and a status that changes each time would be written and reconciled without end.
+// clusterUnanswered is the message for a workload cluster that does not answer. The error itself is logged: its text may differ each time, for
+// example in the port of a connection. A status that changes each time would be written and reconciled without end.
 const clusterUnanswered = "the workload cluster does not answer; the manager's log says more"
 
 // fence adds the out-of-service taint to the Node of a server that is confirmed to be off, and returns false while Pods or volumes are left. It stops
@@ -202,8 +202,8 @@ func (r *Reconciler) removeTaint(ctx context.Context, s *scope) (bool, error) {
 	return true, r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.TaintedNode = "" })
 }
 
-// nodeHealth is true if the Node is Ready by a heartbeat of its kubelet after offAt: an older report may remain in the status for a while. state
-// describes the Node and what is awaited. err is why the Node cannot be read; errNoNode is no such error.
+// nodeHealth is true if the Node is Ready by a heartbeat of its kubelet after offAt. An older report may remain in the status for a while. state
+// describes the Node and what is awaited. err is why the Node cannot be read; a missing Node is no error.
 func (r *Reconciler) nodeHealth(ctx context.Context, s *scope, offAt time.Time) (healthy bool, state string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()

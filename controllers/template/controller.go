@@ -109,8 +109,8 @@ func compute(template *v1alpha1.BareMetalMachineTemplate, hosts []v1alpha1.BareM
 	return nil
 }
 
-// clusterOf returns the name of the Cluster that a template belongs to, empty if there is none: from the owner reference, which Cluster API sets on a
-// template that is in use, or from the label.
+// clusterOf returns the name of the Cluster that a template belongs to, empty if there is none. Cluster API sets the owner reference on a template
+// that is in use; without it the label counts.
 func clusterOf(template *v1alpha1.BareMetalMachineTemplate) string {
 	for _, ref := range template.OwnerReferences {
 		if group, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && group.Group == clusterv1.GroupVersion.Group && ref.Kind == clusterv1.ClusterKind {
