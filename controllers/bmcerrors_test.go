@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// TestCertificateRemedy: a CA is asked for only where one helps.
+// TestCertificateRemedy: the message suggests a CA only if one would help.
 func TestCertificateRemedy(t *testing.T) {
 	for err, asks := range map[error]bool{
 		x509.UnknownAuthorityError{}: true,

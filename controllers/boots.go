@@ -9,12 +9,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// Boots reads and writes BareMetalBoots. A boot is read as this process last wrote it, until the cache shows that. The zero value is ready.
+// Boots reads and writes BareMetalBoots. Get returns a boot as this process last wrote it until the cache shows that version. The zero value is
+// ready.
 type Boots struct {
-	newest WriteCache[*v1alpha1.BareMetalBoot]
+	writeCache WriteCache[*v1alpha1.BareMetalBoot]
 }
 
-// Get returns the boot of a host as this process knows it, nil if there is none. The client reads from the cache.
+// Get returns the boot of a host, nil if there is none. The client reads from the cache.
 func (b *Boots) Get(ctx context.Context, c client.Reader, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
 	boot, err := GetBoot(ctx, c, host)
 	if err != nil {
@@ -22,19 +23,19 @@ func (b *Boots) Get(ctx context.Context, c client.Reader, host types.NamespacedN
 	}
 	if boot == nil {
 		b.Forget(host)
-		return nil, nil //nolint:nilnil // none is a valid answer
+		return nil, nil //nolint:nilnil // a missing boot is a valid answer
 	}
-	return b.newest.Read(boot), nil
+	return b.writeCache.Read(boot), nil
 }
 
-// Patch writes a boot under an optimistic lock: what is written was decided for the version before, and for no other.
+// Patch writes a boot with an optimistic lock: the change was decided for the version in before.
 func (b *Boots) Patch(ctx context.Context, c client.Client, before, boot *v1alpha1.BareMetalBoot) error {
 	err := c.Patch(ctx, boot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err == nil {
-		b.newest.Record(boot)
+		b.writeCache.Record(boot)
 	}
 	return err
 }
 
-// Forget drops what is kept of the boot of a host that is gone.
-func (b *Boots) Forget(host types.NamespacedName) { b.newest.Forget(host) }
+// Forget drops the entry of a host that is gone.
+func (b *Boots) Forget(host types.NamespacedName) { b.writeCache.Forget(host) }

@@ -17,17 +17,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// stageOwner owns what is observed of a boot in the boot's status. Stages that are written together have an owner of their own, so that an apply need
-// not know the others: an owner always applies the same stages, and so never removes any.
+// stageOwner is the prefix of the field owners of a boot's status. Each set of stages that is written together has a field owner of its own, so an
+// apply need not know the other stages. An owner always applies the same stages and so never removes one.
 const stageOwner = "capbm-boot"
 
-// NewStage returns a stage that is observed now in a boot.
+// NewStage returns a stage of a boot that is observed now.
 func NewStage(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) v1alpha1.ObservedStage {
 	return NewStageAt(boot, stage, time.Now())
 }
 
-// NewStageAt returns a stage that is observed at a time in a boot. Its time is not before the boot started, also where the clock of this process is
-// behind.
+// NewStageAt returns a stage of a boot that is observed at the given time. The time of the stage is never before the start of the boot, even if the
+// clock of this process is behind.
 func NewStageAt(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, at time.Time) v1alpha1.ObservedStage {
 	now := metav1.NewTime(at)
 	if now.Before(&boot.Spec.StartedAt) {
@@ -36,7 +36,7 @@ func NewStageAt(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, at time.
 	return v1alpha1.ObservedStage{Stage: stage, Number: boot.Spec.Number, Time: now}
 }
 
-// ObservedStage returns when and how a stage was observed in a boot, nil if the status does not show it.
+// ObservedStage returns a stage of the current boot from the status, nil if the status does not show it.
 func ObservedStage(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) *v1alpha1.ObservedStage {
 	if boot == nil || boot.Spec.Number == 0 {
 		return nil
@@ -49,7 +49,7 @@ func ObservedStage(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) *v1al
 	return nil
 }
 
-// WaitedAt returns when the server of a boot last waited in the queue of its network; zero if it did not.
+// WaitedAt returns when the server of a boot last waited in the queue of its network, zero if it never did.
 func WaitedAt(boot *v1alpha1.BareMetalBoot) time.Time {
 	if s := ObservedStage(boot, v1alpha1.StageWaiting); s != nil {
 		return s.Time.Time
@@ -57,7 +57,8 @@ func WaitedAt(boot *v1alpha1.BareMetalBoot) time.Time {
 	return time.Time{}
 }
 
-// ApplyStages writes stages of a boot, each once, to its status, and what is awaited after the last of all that are known.
+// ApplyStages writes stages, each at most once, to the status of a boot. It also writes the furthest stage that is known, and what is awaited after
+// it.
 func ApplyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoot, observed ...v1alpha1.ObservedStage) error {
 	furthest := lastStage(boot)
 	owner := make([]string, 0, len(observed))
@@ -72,7 +73,7 @@ func ApplyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalB
 		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.AwaitedStage(furthest), Stages: observed})
 }
 
-// lastStage returns the last stage, in their order, that the status shows of a boot; empty for none.
+// lastStage returns the furthest stage that the status of a boot shows, empty without one.
 func lastStage(boot *v1alpha1.BareMetalBoot) v1alpha1.BootStage {
 	var last v1alpha1.BootStage
 	for _, s := range boot.Status.Stages {
@@ -83,8 +84,10 @@ func lastStage(boot *v1alpha1.BareMetalBoot) v1alpha1.BootStage {
 	return last
 }
 
-// ApplyNode writes the Node that the server of a boot runs to the status of the boot, with the stage Node where it is the machine's. Nil writes that there
-// is none. Both have one owner, so each is written with the other. What is awaited is written too: an owner that applies nothing would leave status null.
+// ApplyNode writes the Node that the server of a boot runs to the status of the boot. A nil node records that there is none. stages holds the stage
+// Node if the Node is that of the machine.
+// Node and stage have one field owner, so they are always written together. The progress is written too: an apply of an owner without any field would
+// leave status null.
 func ApplyNode(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoot, node *v1alpha1.ObservedNode, stages ...v1alpha1.ObservedStage) error {
 	furthest := lastStage(boot)
 	if len(stages) > 0 && stageRank(v1alpha1.StageNode) > stageRank(furthest) {
@@ -94,7 +97,7 @@ func ApplyNode(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoo
 		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.AwaitedStage(furthest), Node: node, Stages: stages})
 }
 
-// NodeOf returns the Node that was observed in a boot, nil if the status shows none.
+// NodeOf returns the Node that was observed in the current boot, nil if the status shows none.
 func NodeOf(boot *v1alpha1.BareMetalBoot) *v1alpha1.ObservedNode {
 	if boot == nil || boot.Status.Node == nil || boot.Status.Node.Number != boot.Spec.Number {
 		return nil
@@ -102,17 +105,17 @@ func NodeOf(boot *v1alpha1.BareMetalBoot) *v1alpha1.ObservedNode {
 	return boot.Status.Node
 }
 
-// ApplyProblem writes what keeps a boot from being served to its status, and nothing else.
+// ApplyProblem writes to the status of a boot what keeps the boot server from serving it.
 func ApplyProblem(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.BootProblem) error {
 	return applyBootStatus(ctx, c, boot, "problem", v1alpha1.BareMetalBootStatus{Problem: &p})
 }
 
-// ApplyFailure writes to the status of a boot that it failed, and nothing else.
+// ApplyFailure writes to the status of a boot that it failed.
 func ApplyFailure(ctx context.Context, c client.Client, boot types.NamespacedName, reason string) error {
 	return applyBootStatus(ctx, c, boot, "failure", v1alpha1.BareMetalBootStatus{Progress: Clip("failed: "+reason, maxProgress)})
 }
 
-// maxProgress is how long status.progress may be.
+// maxProgress is the maximum length of status.progress in bytes.
 const maxProgress = 64
 
 func applyBootStatus(ctx context.Context, c client.Client, boot types.NamespacedName, owner string, status v1alpha1.BareMetalBootStatus) error {

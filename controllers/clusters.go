@@ -11,20 +11,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// shutdownPeriod is longer than the 30 s that a manager gives its controllers to end.
+// shutdownPeriod is longer than the 30 s that a manager waits for its controllers to stop.
 const shutdownPeriod = time.Minute
 
-// ClusterSource brings the objects of a workload cluster to a controller when the cluster is connected to, or no longer is. It still takes
-// events while the manager stops: the cluster cache sends each one without a look at its context (Cluster API v1.14), so that with nobody
-// to take it its worker would wait, and the manager give up after its whole grace period.
+// ClusterSource enqueues objects of a workload cluster when the cluster cache connects to the cluster or loses the connection. The source keeps
+// receiving events while the manager stops.
+//
+// The cluster cache sends events on a channel without checking its context (Cluster API v1.14.2, controllers/clustercache/cluster_cache.go,
+// sendEventsToClusterSources). Without a receiver its worker blocks, and the manager stops only after its whole grace period. No upstream issue
+// found. Delete drainingSource when that send selects on the context.
 func ClusterSource(clusters clustercache.ClusterCache, controllerName string, objects handler.MapFunc) source.Source {
-	return lasting{clusters.GetClusterSource(controllerName, objects)}
+	return drainingSource{clusters.GetClusterSource(controllerName, objects)}
 }
 
-type lasting struct{ source.Source }
+type drainingSource struct{ source.Source }
 
 // Start implements source.Source.
-func (s lasting) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (s drainingSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	longer, stop := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() { time.AfterFunc(shutdownPeriod, stop) })
 	return s.Source.Start(longer, queue)

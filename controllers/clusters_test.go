@@ -12,16 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// TestClusterSourceWhileStopping: what the cluster cache sends while the manager stops is taken, so that its worker ends.
+// TestClusterSourceWhileStopping: the source receives what the cluster cache sends while the manager stops, so that the cache's worker ends.
 func TestClusterSourceWhileStopping(t *testing.T) {
 	g := NewWithT(t)
 	sent := make(chan event.GenericEvent)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	ctx, stop := context.WithCancel(t.Context())
-	g.Expect(lasting{source.Channel(sent, &handler.EnqueueRequestForObject{})}.Start(ctx, queue)).To(Succeed())
+	g.Expect(drainingSource{source.Channel(sent, &handler.EnqueueRequestForObject{})}.Start(ctx, queue)).To(Succeed())
 	stop()
 	queue.ShutDown()
-	for range 10 { // the channel source stops at its leisure
+	for range 10 { // the channel source does not stop at once
 		g.Eventually(sent).Should(BeSent(event.GenericEvent{}))
 	}
 }

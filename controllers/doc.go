@@ -1,3 +1,3 @@
-// Package controllers holds what the controllers, one folder a kind, share: how they see a host's machine, which indexes the
-// cache keeps, and how the provider's errors become conditions and requeues.
+// Package controllers holds what the controllers share; each controller has a folder of its own. It reads the machine of a host, defines the indexes
+// of the cache, and maps the provider's errors to conditions and requeues.
 package controllers

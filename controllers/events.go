@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The reasons of the events that tell the life of a host, and of its machine, in the order in which they happen. docs/monitoring.md lists them.
-// Each is told by whoever made the decision, at the moment when it was written down or the BMC took it: so a restart repeats none.
+// Reasons of the events of a host and its machine, in the order in which they usually occur. docs/monitoring.md lists them. The component that
+// decides records the event once the decision is written, or once the BMC accepted the command. So a restart repeats no event.
 const (
 	EventRegistered = "Registered"
 	EventClaimed    = "Claimed"
@@ -18,8 +18,8 @@ const (
 	EventPowerOn     = "PowerOn"
 	EventShutDown    = "ShutDown"
 	EventForceOff    = "ForceOff"
-	// EventBootStage is followed by the name of the stage: BootDHCP, BootLoader, BootWaiting, BootScript, BootKernel, BootReportedIn, BootNode. That of the
-	// bootstrap data is EventServed.
+	// EventBootStage is a prefix; the name of the stage follows: BootDHCP, BootLoader, BootWaiting, BootScript, BootKernel, BootReportedIn, BootNode.
+	// The stage of the bootstrap data has the reason EventServed.
 	EventBootStage     = "Boot"
 	EventServed        = "BootstrapDataServed"
 	EventRefused       = "BootRequestRefused"
@@ -36,10 +36,10 @@ const (
 	EventQuarantined         = "Quarantined"
 	EventQuarantineEnded     = "QuarantineEnded"
 
-	EventPowerHoldStarted         = "PowerHoldStarted"
-	EventPowerHoldOff             = "PowerHoldOff"
-	EventPowerHoldBroken          = "PowerHoldBroken"
-	EventPowerHoldEnded           = "PowerHoldEnded"
+	EventPowerHoldStarted    = "PowerHoldStarted"
+	EventPowerHoldOff        = "PowerHoldOff"
+	EventPowerHoldBroken     = "PowerHoldBroken"
+	EventPowerHoldEnded      = "PowerHoldEnded"
 	EventPowerRestored       = "PowerRestored"
 	EventPowerRequestDropped = "PowerRequestDropped"
 
@@ -58,10 +58,10 @@ const (
 	EventNodeMismatch = "NodeMismatch"
 )
 
-// maxEventNote is how long the API server lets an event's note be.
+// maxEventNote is the maximum length of an event's note that the API server accepts.
 const maxEventNote = 1024
 
-// RecordEvent records an event about an object, in which another may have a part. A nil recorder takes none.
+// RecordEvent records an event about an object; with, if not nil, is the related object. A nil recorder records nothing.
 func RecordEvent(to events.EventRecorder, about, with client.Object, kind, reason, action, note string, args ...any) {
 	if to == nil {
 		return

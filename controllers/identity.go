@@ -18,16 +18,16 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// IdentityOf returns what identifies the server of a host. hardware is its inventory, or nil.
+// IdentityOf returns what identifies the server of a host. hardware is the inventory of the host, or nil.
 func IdentityOf(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) v1alpha1.HostIdentity {
-	identity := v1alpha1.HostIdentity{BootMACAddress: host.Spec.BootMACAddress, BMC: systemAt(host)}
+	identity := v1alpha1.HostIdentity{BootMACAddress: host.Spec.BootMACAddress, BMC: bmcIdentity(host)}
 	if _, shared := host.Annotations[v1alpha1.SharedHardwareAnnotation]; !shared {
 		identity.Hardware = HardwareIdentity(hardware)
 	}
 	return identity
 }
 
-// HardwareIdentity stands for the system UUID and the serial number of a server. It is empty unless both are known.
+// HardwareIdentity returns a fingerprint of the system UUID and the serial number of a server. It is empty unless both are known.
 func HardwareIdentity(hardware *v1alpha1.Hardware) string {
 	if hardware == nil || hardware.SerialNumber == "" || inventory.HardwareID(hardware.SystemUUID) == "" {
 		return ""
@@ -35,96 +35,97 @@ func HardwareIdentity(hardware *v1alpha1.Hardware) string {
 	return inventory.Fingerprint(hardware.SystemUUID, hardware.SerialNumber)
 }
 
-// mostSystem bounds what identifies a BMC in a status.
-const mostSystem = 256
+// maxBMCIdentity is the maximum length of the BMC identity in a status.
+const maxBMCIdentity = 256
 
-// systemAt returns what identifies the system behind the BMC of a host, shortened where the status has no room for it.
-func systemAt(host *v1alpha1.BareMetalHost) string {
-	system := BMCOf(host) + systemOf(host)
-	if len(system) <= mostSystem {
+// bmcIdentity returns what identifies the system behind the BMC of a host. A value that does not fit the status is hashed.
+func bmcIdentity(host *v1alpha1.BareMetalHost) string {
+	system := BMCOf(host) + systemPath(host)
+	if len(system) <= maxBMCIdentity {
 		return system
 	}
 	sum := sha256.Sum256([]byte(system))
 	return hex.EncodeToString(sum[:])
 }
 
-// IdentityConflict is about something that identifies the server of a host and may be that of other hosts too. One of them keeps it.
+// IdentityConflict is one value that identifies the server of a host: its boot MAC address, its BMC or its hardware. Other hosts may have the same
+// value; at most one of them keeps it (docs/decisions/0005-who-keeps-an-identity.md).
 type IdentityConflict struct {
 	host         *v1alpha1.BareMetalHost
 	index, value string
-	same         func(other *v1alpha1.BareMetalHost) bool
-	part         func(v1alpha1.HostIdentity) string
-	hardware     *v1alpha1.Hardware // that of host
+	sharedWith   func(other *v1alpha1.BareMetalHost) bool
+	field        func(v1alpha1.HostIdentity) string
+	hardware     *v1alpha1.Hardware // the inventory of host
 	tenants      bootconfig.Tenants
 }
 
-// Permitted returns why the tenants of the configuration do not permit a host what identifies its server; nil if they do.
-func Permitted(tenants bootconfig.Tenants, host *v1alpha1.BareMetalHost) error {
+// CheckPermitted returns an error if the tenants of the configuration do not permit the boot MAC address or the BMC of a host.
+func CheckPermitted(tenants bootconfig.Tenants, host *v1alpha1.BareMetalHost) error {
 	address, err := url.Parse(host.Spec.BMC.Address)
 	if err != nil {
-		return nil //nolint:nilerr // the BMC's condition reports an address that is no URL, and nothing connects to it
+		return nil //nolint:nilerr // the condition BMCReady reports an invalid address, and nothing connects to it
 	}
 	return tenants.CheckHost(host.Namespace, host.Spec.BootMACAddress, address.Hostname())
 }
 
-// Among returns the rivalry without the hosts whose namespaces may not have what they have.
-func (r IdentityConflict) Among(tenants bootconfig.Tenants) IdentityConflict {
+// PermittedBy returns the conflict without the hosts whose namespaces the tenants do not permit to have the value.
+func (r IdentityConflict) PermittedBy(tenants bootconfig.Tenants) IdentityConflict {
 	r.tenants = tenants
 	return r
 }
 
-// MACRivalry is about a host's boot MAC address.
-func MACRivalry(host *v1alpha1.BareMetalHost) IdentityConflict {
+// MACConflict is the conflict over the boot MAC address of a host.
+func MACConflict(host *v1alpha1.BareMetalHost) IdentityConflict {
 	return IdentityConflict{
 		host: host, index: MACIndex, value: host.Spec.BootMACAddress,
-		same: func(*v1alpha1.BareMetalHost) bool { return true },
-		part: func(i v1alpha1.HostIdentity) string { return i.BootMACAddress },
+		sharedWith: func(*v1alpha1.BareMetalHost) bool { return true },
+		field:      func(i v1alpha1.HostIdentity) string { return i.BootMACAddress },
 	}
 }
 
-// BMCRivalry is about a host's BMC: a command to one host would be obeyed by the server of both.
-func BMCRivalry(host *v1alpha1.BareMetalHost) IdentityConflict {
+// BMCConflict is the conflict over the BMC of a host: the server of both hosts would obey a command to one of them.
+func BMCConflict(host *v1alpha1.BareMetalHost) IdentityConflict {
 	return IdentityConflict{
 		host: host, index: BMCIndex, value: BMCOf(host),
-		same: func(other *v1alpha1.BareMetalHost) bool { return SameServer(host, other) },
-		part: func(i v1alpha1.HostIdentity) string { return i.BMC },
+		sharedWith: func(other *v1alpha1.BareMetalHost) bool { return SameServer(host, other) },
+		field:      func(i v1alpha1.HostIdentity) string { return i.BMC },
 	}
 }
 
-// HardwareRivalry is about the system UUID and the serial number that a host's BMC reports: it may be one server with two addresses. hardware is the inventory of
-// the host. Hosts of which a person said that their boards share both with others take no part.
-func HardwareRivalry(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) IdentityConflict {
-	r := IdentityConflict{host: host, index: HardwareIndex, hardware: hardware, part: func(i v1alpha1.HostIdentity) string { return i.Hardware }}
+// HardwareConflict is the conflict over the system UUID and the serial number that the BMC of a host reports: the hosts may be one server with two
+// addresses. hardware is the inventory of the host. Hosts with the annotation for shared hardware take no part.
+func HardwareConflict(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) IdentityConflict {
+	r := IdentityConflict{host: host, index: HardwareIndex, hardware: hardware, field: func(i v1alpha1.HostIdentity) string { return i.Hardware }}
 	own := IdentityOf(host, hardware).Hardware
 	if own != "" {
 		r.value = inventory.HardwareID(hardware.SystemUUID)
 	}
-	r.same = func(other *v1alpha1.BareMetalHost) bool {
+	r.sharedWith = func(other *v1alpha1.BareMetalHost) bool {
 		return IdentityOf(other, other.Status.Hardware).Hardware == own
 	}
 	return r
 }
 
-// Keeper returns the other host that keeps what both have; nil if there is none. It must not be changed.
+// Keeper returns the other host that keeps the value, nil if there is none. The host must not be changed.
 func (r IdentityConflict) Keeper(ctx context.Context, c client.Reader) (*v1alpha1.BareMetalHost, error) {
 	if r.value == "" {
-		return nil, nil //nolint:nilnil // none is a valid answer
+		return nil, nil //nolint:nilnil // no keeper is a valid answer
 	}
 	hosts, err := HostsWith(ctx, c, r.index, r.value)
 	if err != nil || len(hosts) == 0 || len(hosts) == 1 && sameObject(&hosts[0], r.host) {
 		return nil, err
 	}
-	first, err := r.standing(ctx, c, r.host, r.hardware)
+	first, err := r.precedenceOf(ctx, c, r.host, r.hardware)
 	if err != nil {
 		return nil, err
 	}
 	var keeper *v1alpha1.BareMetalHost
 	for i := range hosts {
 		other := &hosts[i]
-		if sameObject(other, r.host) || !r.same(other) || Permitted(r.tenants, other) != nil {
+		if sameObject(other, r.host) || !r.sharedWith(other) || CheckPermitted(r.tenants, other) != nil {
 			continue
 		}
-		s, err := r.standing(ctx, c, other, other.Status.Hardware)
+		s, err := r.precedenceOf(ctx, c, other, other.Status.Hardware)
 		if err != nil {
 			return nil, err
 		}
@@ -135,21 +136,21 @@ func (r IdentityConflict) Keeper(ctx context.Context, c client.Reader) (*v1alpha
 	return keeper, nil
 }
 
-// KeeperOfMAC returns the host that keeps a MAC address; nil if no host that may use it has it. It must not be changed.
+// KeeperOfMAC returns the host that keeps a MAC address, nil if no permitted host has it. The host must not be changed.
 func KeeperOfMAC(ctx context.Context, c client.Reader, tenants bootconfig.Tenants, mac string) (*v1alpha1.BareMetalHost, error) {
 	hosts, err := HostsWith(ctx, c, MACIndex, mac)
-	hosts = slices.DeleteFunc(hosts, func(h v1alpha1.BareMetalHost) bool { return Permitted(tenants, &h) != nil })
+	hosts = slices.DeleteFunc(hosts, func(h v1alpha1.BareMetalHost) bool { return CheckPermitted(tenants, &h) != nil })
 	if err != nil || len(hosts) == 0 {
 		return nil, err
 	}
-	keeper, err := MACRivalry(&hosts[0]).Among(tenants).Keeper(ctx, c)
+	keeper, err := MACConflict(&hosts[0]).PermittedBy(tenants).Keeper(ctx, c)
 	if keeper == nil {
 		keeper = &hosts[0]
 	}
 	return keeper, err
 }
 
-// HostsWith returns the hosts of the cache with a value of an index, which must not be changed.
+// HostsWith returns the hosts of the cache that have a value of an index. The hosts must not be changed.
 func HostsWith(ctx context.Context, c client.Reader, index, value string) ([]v1alpha1.BareMetalHost, error) {
 	var hosts v1alpha1.BareMetalHostList
 	if err := c.List(ctx, &hosts, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy); err != nil {
@@ -162,31 +163,31 @@ func sameObject(a, b client.Object) bool {
 	return client.ObjectKeyFromObject(a) == client.ObjectKeyFromObject(b)
 }
 
-// standing is what decides whether a host keeps what others have too. The API server or the provider writes all of it: a user gains no precedence by what is
-// written to a host.
-type standing struct {
-	booted   bool // the server was booted, with what is shared, for the machine that has the host
-	accepted bool // the provider accepted what is shared as this host's
+// precedence decides whether a host keeps a value that other hosts have too. Only the API server and the provider write what it is made of, so a user
+// gains no precedence by writing to a host.
+type precedence struct {
+	booted   bool // the server was booted with the value for the current machine of the host
+	accepted bool // the provider accepted the value for this host
 	created  int64
 	host     types.NamespacedName
 }
 
-func (r IdentityConflict) standing(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) (standing, error) {
-	s := standing{host: client.ObjectKeyFromObject(host), created: host.CreationTimestamp.Unix()}
-	wanted := r.part(IdentityOf(host, hardware))
-	s.accepted = host.Status.Identity != nil && r.part(*host.Status.Identity) == wanted
+func (r IdentityConflict) precedenceOf(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) (precedence, error) {
+	s := precedence{host: client.ObjectKeyFromObject(host), created: host.CreationTimestamp.Unix()}
+	wanted := r.field(IdentityOf(host, hardware))
+	s.accepted = host.Status.Identity != nil && r.field(*host.Status.Identity) == wanted
 	if host.Spec.ConsumerRef == nil {
 		return s, nil
 	}
 	boot, err := GetBoot(ctx, c, s.host)
 	if boot != nil && boot.Spec.Identity != nil {
-		s.booted = lifecycle.IsOpen(&boot.Spec) && boot.Spec.ClaimID == host.Spec.ConsumerRef.ClaimID && r.part(*boot.Spec.Identity) == wanted
+		s.booted = lifecycle.IsOpen(&boot.Spec) && boot.Spec.ClaimID == host.Spec.ConsumerRef.ClaimID && r.field(*boot.Spec.Identity) == wanted
 	}
 	return s, err
 }
 
-// compare is negative if s keeps what o has too. No two hosts are equal.
-func (s standing) compare(o standing) int {
+// compare is negative if s keeps the value that o has too. No two hosts are equal.
+func (s precedence) compare(o precedence) int {
 	return cmp.Or(compareFlags(s.booted, o.booted), compareFlags(s.accepted, o.accepted),
 		cmp.Compare(s.created, o.created), cmp.Compare(s.host.String(), o.host.String()))
 }
@@ -203,7 +204,7 @@ func compareFlags(a, b bool) int {
 	}
 }
 
-// NameFor names a host in a message to those who can read a namespace. They may not be able to read the namespace of the host.
+// NameFor names a host in a message to the users of a namespace. A host of another namespace is not named: they may not be allowed to read it.
 func NameFor(namespace string, host types.NamespacedName) string {
 	if host.Namespace != namespace {
 		return "a host of another namespace"

@@ -9,24 +9,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-func drawStanding(t *rapid.T, name string) standing {
+func drawPrecedence(t *rapid.T, name string) precedence {
 	flag := func(what string) bool { return rapid.Bool().Draw(t, name+what) }
-	return standing{
+	return precedence{
 		booted: flag("booted"), accepted: flag("accepted"), created: rapid.Int64Range(0, 3).Draw(t, name+"created"),
 		host: types.NamespacedName{Namespace: "dc", Name: name},
 	}
 }
 
-// TestPropertyOneKeepsIt: of any hosts with one identity exactly one keeps it, in whatever order they are looked at.
-func TestPropertyOneKeepsIt(t *testing.T) {
+// TestPropertyOneKeeper: of any hosts with one identity exactly one keeps it, in any order of comparison.
+func TestPropertyOneKeeper(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var all []standing
+		var all []precedence
 		for _, name := range []string{"a", "b", "c", "d"} {
-			all = append(all, drawStanding(t, name))
+			all = append(all, drawPrecedence(t, name))
 		}
 		var keepers []string
 		for _, s := range all {
-			if !slices.ContainsFunc(all, func(o standing) bool { return o.compare(s) < 0 }) {
+			if !slices.ContainsFunc(all, func(o precedence) bool { return o.compare(s) < 0 }) {
 				keepers = append(keepers, s.host.Name)
 			}
 		}
@@ -36,12 +36,12 @@ func TestPropertyOneKeepsIt(t *testing.T) {
 	})
 }
 
-// TestPrecedence: which of two hosts keeps what both have.
+// TestPrecedence: which of two hosts keeps a value that both have.
 func TestPrecedence(t *testing.T) {
-	for name, c := range map[string]struct{ keeps, loses standing }{
-		"the one that was booted with it, after a move": {standing{booted: true, created: 9}, standing{accepted: true, created: 1}},
-		"the one that had it":                           {standing{accepted: true, created: 9}, standing{created: 1}},
-		"the older one":                                 {standing{created: 1}, standing{created: 9}},
+	for name, c := range map[string]struct{ keeps, loses precedence }{
+		"the one that was booted with it, after a move": {precedence{booted: true, created: 9}, precedence{accepted: true, created: 1}},
+		"the one that had it":                           {precedence{accepted: true, created: 9}, precedence{created: 1}},
+		"the older one":                                 {precedence{created: 1}, precedence{created: 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -51,7 +51,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestNameFor: a message has the name of a host of the same namespace only.
+// TestNameFor: a message names only hosts of the same namespace.
 func TestNameFor(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(NameFor("dc", types.NamespacedName{Namespace: "dc", Name: "a"})).To(Equal("host a"))

@@ -31,9 +31,10 @@ const (
 	SecretIndex = "spec.bmc.secrets"
 	// HardwareIndex finds the hosts whose BMC reported a UUID, by its inventory.HardwareID.
 	HardwareIndex = "status.hardware.systemUUID"
-	// MachineIndex finds the boots that were started for a BareMetalMachine and are not void, by the machine's name.
+	// MachineIndex finds the boots of a BareMetalMachine that are not void, by the machine's name.
 	MachineIndex = "spec.machineName"
-	// AddressIndex finds the hosts that an IP address is reserved for or that were seen with it, and the boots in which it was served.
+	// AddressIndex finds hosts by the IP addresses that are reserved for them or that were observed on them, and boots by the addresses that were
+	// served.
 	AddressIndex = "addresses"
 )
 
@@ -98,8 +99,8 @@ func indexBoots(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// BMCOf returns what the addresses of one BMC have in common, whatever protocol it is asked by: the host, with the port where that is none of the
-// protocols' own, for emulators and port forwards tell BMCs apart by it. Behind one webhook are many BMCs, which its query tells apart.
+// BMCOf returns what the addresses of one BMC have in common, whatever the protocol. It is the host name, with the port unless it is a standard port
+// of one of the protocols: emulators and port forwards distinguish BMCs by port. One webhook serves many BMCs, which its query distinguishes.
 func BMCOf(h *v1alpha1.BareMetalHost) string {
 	address, err := url.Parse(h.Spec.BMC.Address)
 	if err != nil {
@@ -108,23 +109,23 @@ func BMCOf(h *v1alpha1.BareMetalHost) string {
 	if strings.HasPrefix(address.Scheme, "rpc+") {
 		return strings.ToLower(address.Host) + address.RequestURI()
 	}
-	if slices.Contains(ownPorts, address.Port()) {
+	if slices.Contains(protocolPorts, address.Port()) {
 		return strings.ToLower(address.Hostname())
 	}
 	return strings.ToLower(address.Host)
 }
 
-// ownPorts are the ports of the protocols that BMCs are asked by: HTTPS, HTTP, IPMI (RMCP), AMT without and with TLS; and none, which stands for one of them.
-var ownPorts = []string{"", "443", "80", "623", "16992", "16993"}
+// protocolPorts are the standard ports of the BMC protocols: HTTPS, HTTP, IPMI (RMCP), AMT without and with TLS. The empty port means one of them.
+var protocolPorts = []string{"", "443", "80", "623", "16992", "16993"}
 
-// SameServer tells whether the addresses of two hosts with one BMCOf may name one server: the path names the server behind a BMC of several, and an
-// address without one names whatever is behind it.
+// SameServer is true if the addresses of two hosts with the same BMCOf may name the same server. The path names a server behind a BMC of several; an
+// address without a path names every server behind it.
 func SameServer(a, b *v1alpha1.BareMetalHost) bool {
-	one, other := systemOf(a), systemOf(b)
+	one, other := systemPath(a), systemPath(b)
 	return one == "" || other == "" || one == other
 }
 
-func systemOf(h *v1alpha1.BareMetalHost) string {
+func systemPath(h *v1alpha1.BareMetalHost) string {
 	address, err := url.Parse(h.Spec.BMC.Address)
 	if err != nil {
 		return ""
@@ -132,12 +133,12 @@ func systemOf(h *v1alpha1.BareMetalHost) string {
 	return strings.TrimRight(address.Path, "/")
 }
 
-// ReservedAddresses returns the addresses that DHCP keeps for a host.
+// ReservedAddresses returns the addresses that DHCP reserves for a host.
 func ReservedAddresses(h *v1alpha1.BareMetalHost) []netip.Addr {
 	return parseAddresses(h.Spec.BootAddresses)
 }
 
-// servedAddresses returns the addresses that a server had in its last boot, that of its operating system first.
+// servedAddresses returns the addresses that a server used in its last boot, the address of its operating system first.
 func servedAddresses(boot *v1alpha1.BareMetalBoot) []netip.Addr {
 	if boot == nil {
 		return nil
@@ -145,8 +146,8 @@ func servedAddresses(boot *v1alpha1.BareMetalBoot) []netip.Addr {
 	return parseAddresses([]string{boot.Spec.ReportAddress, boot.Spec.DataAddress, boot.Spec.ScriptAddress})
 }
 
-// UsedAddresses returns the addresses that a host was seen with, that of its operating system first, and those that it is told to have. boot is its last
-// boot, or nil.
+// UsedAddresses returns the addresses that were observed on a host or that spec.network configures. The address of its operating system comes first.
+// boot is the last boot of the host, or nil.
 func UsedAddresses(h *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) []netip.Addr {
 	var seen []string
 	for _, a := range h.Status.Addresses {
@@ -194,7 +195,7 @@ func links(network *v1alpha1.HostNetwork) []v1alpha1.LinkSettings {
 	return all
 }
 
-// parseAddresses leaves out what is no IP address, such as a host name.
+// parseAddresses skips values that are not IP addresses, such as host names.
 func parseAddresses(all []string) []netip.Addr {
 	var out []netip.Addr
 	for _, s := range all {

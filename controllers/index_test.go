@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestSameServer: which addresses may name one server.
+// TestSameServer: which addresses may name the same server.
 func TestSameServer(t *testing.T) {
 	host := func(address string) *v1alpha1.BareMetalHost {
 		h := &v1alpha1.BareMetalHost{}

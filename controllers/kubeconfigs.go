@@ -16,10 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// Kubeconfigs is the reader of kubeconfig Secrets that the cluster cache gets. A tenant may write the Secret, so the kubeconfig is untrusted: one that names a
-// file of this process, such as the token of its ServiceAccount, would have that file sent to the server that it names. It is refused before a connection is
-// made. Cluster API refuses only exec and auth providers (v1.14.2, controllers/clustercache/cluster_accessor_client.go, createRESTConfig); no upstream issue is known. Delete
-// this type when the cluster cache refuses file paths and impersonation too.
+// Kubeconfigs is the reader of kubeconfig Secrets for the cluster cache. A tenant may write the Secret, so the kubeconfig is untrusted. One that
+// names a file of this process, such as the token of its ServiceAccount, would send that file to the server that it names. Kubeconfigs refuses it
+// before a connection is made.
+//
+// Cluster API refuses only exec and auth providers (v1.14.2, controllers/clustercache/cluster_accessor_client.go, createRESTConfig). No upstream
+// issue found. Delete this type when the cluster cache refuses file paths and impersonation too.
 type Kubeconfigs struct {
 	client.Reader
 
@@ -28,14 +30,14 @@ type Kubeconfigs struct {
 	changes  chan event.TypedGenericEvent[client.ObjectKey]
 }
 
-// NewKubeconfigs returns Kubeconfigs that reads Secrets by a reader of the API server.
+// NewKubeconfigs returns Kubeconfigs that read Secrets with a reader of the API server.
 func NewKubeconfigs(reader client.Reader) *Kubeconfigs {
 	return &Kubeconfigs{
 		Reader: reader, verdicts: map[client.ObjectKey]error{}, changes: make(chan event.TypedGenericEvent[client.ObjectKey], 1024),
 	}
 }
 
-// Get reads an object. It returns an error for a Secret whose kubeconfig is refused, and nothing of its content.
+// Get reads an object. For a Secret whose kubeconfig is refused it returns an error and no content.
 func (k *Kubeconfigs) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	if err := k.Reader.Get(ctx, key, object, options...); err != nil {
 		return err
@@ -46,10 +48,10 @@ func (k *Kubeconfigs) Get(ctx context.Context, key client.ObjectKey, object clie
 	}
 	cluster, purpose, err := secret.ParseSecretName(key.Name)
 	if err != nil || purpose != secret.Kubeconfig {
-		return nil //nolint:nilerr // it is the Secret of something else
+		return nil //nolint:nilerr // the Secret is no kubeconfig
 	}
 	verdict := checkKubeconfig(s.Data[secret.KubeconfigDataName])
-	if err := k.note(ctx, client.ObjectKey{Namespace: key.Namespace, Name: cluster}, verdict); err != nil {
+	if err := k.recordVerdict(ctx, client.ObjectKey{Namespace: key.Namespace, Name: cluster}, verdict); err != nil {
 		return err
 	}
 	if verdict != nil {
@@ -59,8 +61,8 @@ func (k *Kubeconfigs) Get(ctx context.Context, key client.ObjectKey, object clie
 	return nil
 }
 
-// Verdict returns why the kubeconfig of a cluster was refused the last time that it was read, nil if it was not. known is false for one that this process has
-// not read yet. Nil Kubeconfigs know none.
+// Verdict returns why the kubeconfig of a cluster was refused when it was last read, nil if it was accepted. known is false while this process has
+// not read it. Nil Kubeconfigs know no cluster.
 func (k *Kubeconfigs) Verdict(cluster client.ObjectKey) (known bool, refused error) {
 	if k == nil {
 		return false, nil
@@ -71,7 +73,7 @@ func (k *Kubeconfigs) Verdict(cluster client.ObjectKey) (known bool, refused err
 	return known, refused
 }
 
-// Forget drops what is kept of a cluster that is gone.
+// Forget drops the verdict on a cluster that is gone.
 func (k *Kubeconfigs) Forget(cluster client.ObjectKey) {
 	if k == nil {
 		return
@@ -84,7 +86,7 @@ func (k *Kubeconfigs) Forget(cluster client.ObjectKey) {
 // Changes has an event for each cluster whose verdict changed.
 func (k *Kubeconfigs) Changes() <-chan event.TypedGenericEvent[client.ObjectKey] { return k.changes }
 
-func (k *Kubeconfigs) note(ctx context.Context, cluster client.ObjectKey, verdict error) error {
+func (k *Kubeconfigs) recordVerdict(ctx context.Context, cluster client.ObjectKey, verdict error) error {
 	k.mu.Lock()
 	before, known := k.verdicts[cluster]
 	k.verdicts[cluster] = verdict
@@ -96,12 +98,12 @@ func (k *Kubeconfigs) note(ctx context.Context, cluster client.ObjectKey, verdic
 	case k.changes <- event.TypedGenericEvent[client.ObjectKey]{Object: cluster}:
 		return nil
 	case <-ctx.Done():
-		k.Forget(cluster) // nobody was told: the next read tells
+		k.Forget(cluster) // no change was sent: the next read sends it
 		return ctx.Err()
 	}
 }
 
-// checkKubeconfig returns nil for a kubeconfig that has all that it names in itself. All of its entries are checked, also those that its current context does
+// checkKubeconfig returns nil for a kubeconfig that refers to nothing outside itself. It checks all entries, also those that the current context does
 // not use. An error names the entry and the field, and quotes no value.
 func checkKubeconfig(content []byte) error {
 	config, err := clientcmd.Load(content)

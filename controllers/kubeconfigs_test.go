@@ -14,7 +14,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// kubeconfigSecret is the kubeconfig Secret of the cluster dc/c, as change leaves the kubeconfig.
+// kubeconfigSecret returns the kubeconfig Secret of the cluster dc/c, after change modified the kubeconfig.
 func kubeconfigSecret(g Gomega, change func(*clientcmdapi.Config)) *corev1.Secret {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://192.0.2.1:6443", CertificateAuthorityData: []byte("ca")}
@@ -31,11 +31,11 @@ func onUser(change func(*clientcmdapi.AuthInfo)) func(*clientcmdapi.Config) {
 	return func(c *clientcmdapi.Config) { change(c.AuthInfos["u"]) }
 }
 
-// TestKubeconfigs: a kubeconfig that names what is not in it is refused, whichever of its entries does, and its content is not handed on.
+// TestKubeconfigs: a kubeconfig that refers to something outside itself is refused, whichever entry does so, and its content is not returned.
 func TestKubeconfigs(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*clientcmdapi.Config)
-		field  string // empty for one that is accepted
+		field  string // empty if the kubeconfig is accepted
 	}{
 		"a token":            {func(*clientcmdapi.Config) {}, ""},
 		"a certificate":      {onUser(func(u *clientcmdapi.AuthInfo) { u.ClientCertificateData, u.ClientKeyData = []byte("c"), []byte("k") }), ""},
@@ -73,8 +73,8 @@ func TestKubeconfigs(t *testing.T) {
 	}
 }
 
-// TestKubeconfigVerdicts: a change of the verdict is an event, and what was refused is accepted when it is mended. Other Secrets are not judged, and an
-// error quotes nothing of what cannot be parsed.
+// TestKubeconfigVerdicts: a change of the verdict sends an event, and a corrected kubeconfig is accepted. Other Secrets are not checked, and an error
+// quotes no content that cannot be parsed.
 func TestKubeconfigVerdicts(t *testing.T) {
 	g := NewWithT(t)
 	api := fake.NewClientBuilder().WithObjects(

@@ -17,8 +17,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// HasWatchFilter is true for an object that this manager reconciles. The predicates of a watch see only the objects that changed
-// themselves: what other objects' changes bring to the queue is checked here.
+// HasWatchFilter is true for an object that this manager reconciles. The predicate of a watch sees only the object that changed. Reconcilers call
+// HasWatchFilter for objects that a change of another object enqueued.
 func HasWatchFilter(o client.Object, filter string) bool {
 	return filter == "" || labels.HasWatchLabel(o, filter)
 }
@@ -26,12 +26,12 @@ func HasWatchFilter(o client.Object, filter string) bool {
 // Queue is the work queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// EventBatchDelay is how long changes of hosts are gathered before what depends on many of them is looked at: a rack that registers is looked at
-// once, and not once for each server.
+// EventBatchDelay is how long changes of hosts are collected before the objects that depend on many hosts are reconciled. A rack that registers
+// causes one reconcile instead of one for each server.
 const EventBatchDelay = time.Second
 
-// EnqueueBatched brings what an object's change is news for, by a function, Together later. The queue keeps one entry for each, with the
-// earliest of its times: so under lasting changes it is looked at once in this time, and not put off for ever.
+// EnqueueBatched enqueues the requests that a function returns for a changed object, after EventBatchDelay. The queue keeps one entry for each
+// request, with the earliest of its times. So under continuous changes each request is reconciled once per delay and never postponed indefinitely.
 func EnqueueBatched(requests handler.MapFunc) handler.EventHandler {
 	add := func(ctx context.Context, o client.Object, q Queue) {
 		for _, request := range requests(ctx, o) {
@@ -45,8 +45,8 @@ func EnqueueBatched(requests handler.MapFunc) handler.EventHandler {
 	}
 }
 
-// EnqueueObject brings an object at once when people or Cluster API changed it. A change of the status alone is our own, as a rule: it is looked
-// at Together later, for else every write would be followed by a look at what came meanwhile, and that by a write.
+// EnqueueObject enqueues an object: at once if a user or Cluster API changed it, and after EventBatchDelay if only its status changed. The provider
+// usually wrote that status itself. Without the delay each write would trigger a reconcile, and that the next write.
 var EnqueueObject = handler.Funcs{
 	CreateFunc: func(_ context.Context, e event.CreateEvent, q Queue) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
@@ -64,17 +64,17 @@ var EnqueueObject = handler.Funcs{
 	},
 }
 
-// DesiredStateChanged is true for a change of what people and Cluster API write, and false for one of the status alone.
+// DesiredStateChanged is true for a change of what users and Cluster API write, and false for a change of only the status.
 func DesiredStateChanged(e event.UpdateEvent) bool { return desiredStateChanged.Update(e) }
 
-// desiredStateChanged passes changes of what people and Cluster API write.
+// desiredStateChanged passes changes of what users and Cluster API write.
 var desiredStateChanged = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
 	predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !reflect.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
 	}})
 
-// EnqueueHost enqueues the host of a boot: at once where something follows from the change, and Together later where only what was served, or the
-// status, changed.
+// EnqueueHost enqueues the host of a boot: at once if the change requires action, and after EventBatchDelay if only the status, or the record of what
+// was served, changed.
 var EnqueueHost = handler.Funcs{
 	CreateFunc: func(_ context.Context, e event.CreateEvent, q Queue) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
@@ -92,10 +92,12 @@ var EnqueueHost = handler.Funcs{
 	},
 }
 
-// BootChanged is true for a change of a boot that something follows from: not of its status alone, nor of what was served.
-func BootChanged(e event.UpdateEvent) bool { return desiredStateChanged.Update(e) && !servingRecorded(e) }
+// BootChanged is true for a change of a boot that requires action. A change of only the status, or of what was served, does not.
+func BootChanged(e event.UpdateEvent) bool {
+	return desiredStateChanged.Update(e) && !servingRecorded(e)
+}
 
-// servingRecorded is true for a change of a boot that says no more than what was served to the server.
+// servingRecorded is true if only the record of what was served to the server changed.
 func servingRecorded(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1alpha1.BareMetalBoot)
 	after, alsoOK := e.ObjectNew.(*v1alpha1.BareMetalBoot)

@@ -12,8 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// TestAsked: what people, Cluster API and the end of a boot change has to be looked at before long; that a boot goes on may wait a moment.
-func TestAsked(t *testing.T) {
+// TestDesiredStateChanged: changes by users and Cluster API and the end of a boot enqueue at once; progress of a boot may wait.
+func TestDesiredStateChanged(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	for what, c := range map[string]struct {
 		change func(*v1alpha1.BareMetalHost)
@@ -39,7 +39,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestBootChanged: that something was served may wait a moment; everything else that a boot records has to be acted on at once.
+// TestBootChanged: a record of what was served may wait; every other change of a boot enqueues at once.
 func TestBootChanged(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	for what, c := range map[string]struct {

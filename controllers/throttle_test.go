@@ -15,24 +15,24 @@ import (
 
 func object(i int) types.NamespacedName { return types.NamespacedName{Name: strconv.Itoa(i)} }
 
-// TestPace: a rack is told of at once; of a fleet each object waits half a minute at most, and no longer once it was told of.
-func TestPace(t *testing.T) {
+// TestThrottle: the statuses of a rack are written at once; in a fleet each status is written after half a minute at most.
+func TestThrottle(t *testing.T) {
 	g := NewWithT(t)
-	p, now := controllers.NewThrottle(), time.Now()
+	throttle, now := controllers.NewThrottle(), time.Now()
 	for i := range 20 {
-		g.Expect(p.Delay(object(i), now)).To(BeZero())
+		g.Expect(throttle.Delay(object(i), now)).To(BeZero())
 	}
-	g.Expect(p.Allow(now)).To(BeFalse())
-	g.Expect(p.Delay(object(20), now)).To(Equal(30 * time.Second))
-	g.Expect(p.Delay(object(20), now.Add(100*time.Millisecond))).To(Equal(29900 * time.Millisecond))
-	p.Done(object(20))
-	g.Expect(p.Delay(object(20), now.Add(150*time.Millisecond))).To(Equal(30*time.Second), "what came since waits anew")
-	g.Expect(p.Delay(object(21), now.Add(500*time.Millisecond))).To(BeZero(), "two in a second")
+	g.Expect(throttle.Allow(now)).To(BeFalse())
+	g.Expect(throttle.Delay(object(20), now)).To(Equal(30 * time.Second))
+	g.Expect(throttle.Delay(object(20), now.Add(100*time.Millisecond))).To(Equal(29900 * time.Millisecond))
+	throttle.Done(object(20))
+	g.Expect(throttle.Delay(object(20), now.Add(150*time.Millisecond))).To(Equal(30*time.Second), "a new change waits the whole time")
+	g.Expect(throttle.Delay(object(21), now.Add(500*time.Millisecond))).To(BeZero(), "two per second")
 
-	for i := range 1000 { // others take every turn that comes
-		p.Delay(object(100+i), now.Add(30*time.Second))
+	for i := range 1000 { // other objects take all tokens
+		throttle.Delay(object(100+i), now.Add(30*time.Second))
 	}
-	g.Expect(p.Delay(object(20), now.Add(30150*time.Millisecond))).To(BeZero(), "it waited long enough")
+	g.Expect(throttle.Delay(object(20), now.Add(30150*time.Millisecond))).To(BeZero(), "the maximum delay is over")
 
 	var none *controllers.Throttle
 	g.Expect(none.Delay(object(1), now)).To(BeZero())
@@ -40,24 +40,24 @@ func TestPace(t *testing.T) {
 	none.Done(object(1))
 }
 
-// TestPropertyPace: whoever comes when he was told to is told of then, whatever the others do, and within half a minute.
-func TestPropertyPace(t *testing.T) {
+// TestPropertyThrottle: a status that waits as long as Delay says is written then, whatever other objects do, and within half a minute.
+func TestPropertyThrottle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, now := controllers.NewThrottle(), time.Now()
+		throttle, now := controllers.NewThrottle(), time.Now()
 		since := map[int]time.Time{}
-		for range rapid.IntRange(1, 300).Draw(t, "looks") {
+		for range rapid.IntRange(1, 300).Draw(t, "calls") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
 			i := rapid.IntRange(0, 40).Draw(t, "object")
 			first, waits := since[i]
 			if !waits {
 				first = now
 			}
-			switch wait := p.Delay(object(i), now); {
+			switch wait := throttle.Delay(object(i), now); {
 			case wait == 0:
-				p.Done(object(i))
+				throttle.Done(object(i))
 				delete(since, i)
 			case now.Add(wait).After(first.Add(30 * time.Second)):
-				t.Fatalf("untold since %s, and %s more", now.Sub(first), wait)
+				t.Fatalf("unwritten since %s, and %s more", now.Sub(first), wait)
 			default:
 				since[i] = first
 			}
@@ -65,9 +65,9 @@ func TestPropertyPace(t *testing.T) {
 	})
 }
 
-func TestBare(t *testing.T) {
+func TestWithoutMessages(t *testing.T) {
 	g := NewWithT(t)
-	said := []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Booting", Message: "a", ObservedGeneration: 3, LastTransitionTime: metav1.Now()}}
-	g.Expect(controllers.WithoutMessages(said)).To(Equal([]metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse}}))
-	g.Expect(said[0].Message).To(Equal("a"))
+	conditions := []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Booting", Message: "a", ObservedGeneration: 3, LastTransitionTime: metav1.Now()}}
+	g.Expect(controllers.WithoutMessages(conditions)).To(Equal([]metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse}}))
+	g.Expect(conditions[0].Message).To(Equal("a"))
 }

@@ -23,18 +23,18 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// Consumer is the machine that has a host, and what belongs to it. What is not there is nil.
+// Consumer is the machine that has a host, with its owners. An object that does not exist is nil.
 type Consumer struct {
 	BareMetalMachine *v1alpha1.BareMetalMachine
 	Machine          *clusterv1.Machine
 	Cluster          *clusterv1.Cluster
 }
 
-// GetConsumer reads the machine that has a host. It returns nil for a free host. An error means that it is not known who has
-// the host: nothing may be done to it then.
+// GetConsumer reads the machine that has a host. It returns nil for a free host. After an error the consumer of the host is unknown, and nothing may
+// be done to the host.
 func GetConsumer(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost) (*Consumer, error) {
 	if host.Spec.ConsumerRef == nil {
-		return nil, nil //nolint:nilnil // nobody is a valid answer
+		return nil, nil //nolint:nilnil // a free host is a valid answer
 	}
 	consumer := &Consumer{}
 	var machine v1alpha1.BareMetalMachine
@@ -59,7 +59,7 @@ func GetConsumer(ctx context.Context, c client.Client, host *v1alpha1.BareMetalH
 	return consumer, nil
 }
 
-// BootstrapSecretName returns the name of the Secret that holds the machine's bootstrap data, empty while there is none.
+// BootstrapSecretName returns the name of the Secret with the machine's bootstrap data, empty while there is none.
 func (c *Consumer) BootstrapSecretName() string {
 	if c == nil || c.Machine == nil {
 		return ""
@@ -67,7 +67,7 @@ func (c *Consumer) BootstrapSecretName() string {
 	return ptr.Deref(c.Machine.Spec.Bootstrap.DataSecretName, "")
 }
 
-// Objects returns the Machine and the BareMetalMachine, those of them that are there.
+// Objects returns the Machine and the BareMetalMachine, as far as they exist.
 func (c *Consumer) Objects() []metav1.Object {
 	var objects []metav1.Object
 	if c != nil && c.Machine != nil {
@@ -87,9 +87,8 @@ func (c *Consumer) view() *lifecycle.Consumer {
 	if m == nil {
 		return &lifecycle.Consumer{}
 	}
-	_, moved := m.Annotations[v1alpha1.DeleteForMoveAnnotation]
 	return &lifecycle.Consumer{
-		Found: true, Deleting: !m.DeletionTimestamp.IsZero(), DeletedForMove: moved && !m.DeletionTimestamp.IsZero(),
+		Found: true, Deleting: !m.DeletionTimestamp.IsZero(), DeletedForMove: MovedAway(m),
 		DeletingSince: ptr.Deref(m.DeletionTimestamp, metav1.Time{}).Time,
 		OwnerDeleting: c.Machine != nil && !c.Machine.DeletionTimestamp.IsZero() || c.Cluster != nil && !c.Cluster.DeletionTimestamp.IsZero(),
 		ClusterFound:  c.Cluster != nil, Paused: c.Cluster != nil && annotations.IsPaused(c.Cluster, m),
@@ -97,12 +96,12 @@ func (c *Consumer) view() *lifecycle.Consumer {
 	}
 }
 
-// GetBoot reads the record of a host's last boot, which has the host's name. It returns nil when there is none.
+// GetBoot reads the BareMetalBoot of a host, which has the host's name. It returns nil if there is none.
 func GetBoot(ctx context.Context, c client.Reader, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
 	boot := &v1alpha1.BareMetalBoot{}
 	switch err := c.Get(ctx, host, boot); {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // none is a valid answer
+		return nil, nil //nolint:nilnil // a missing boot is a valid answer
 	case err != nil:
 		return nil, fmt.Errorf("read the host's BareMetalBoot: %w", err)
 	default:
@@ -110,17 +109,16 @@ func GetBoot(ctx context.Context, c client.Reader, host types.NamespacedName) (*
 	}
 }
 
-// View returns what is known of a host through the API. boot is nil where there is none. The host controller adds what is known through the BMC.
+// View returns the view of a host that the API objects give. boot is nil if there is none. The host controller adds what the BMC reports.
 func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *Consumer, now time.Time) lifecycle.View {
-	_, moved := host.Annotations[v1alpha1.DeleteForMoveAnnotation]
-	_, askNow := host.Annotations[v1alpha1.RetryBMCAnnotation]
+	_, retryNow := host.Annotations[v1alpha1.RetryBMCAnnotation]
 	_, blocked := host.Annotations[v1alpha1.BlockMoveAnnotation]
 	view := lifecycle.View{
 		Now: now, Namespace: host.Namespace, Name: host.Name, Spec: host.Spec,
-		Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: moved && !host.DeletionTimestamp.IsZero(),
-		Paused: annotations.HasPaused(host), RetryNow: askNow, MoveBlocked: blocked, Consumer: consumer.view(),
-		Detached: said(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: said(host, v1alpha1.ReleaseUnfencedAnnotation), PowerRequests: powerRequests(host),
-		PowerOffProvider: said(host, v1alpha1.PowerOffProviderAnnotation),
+		Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: MovedAway(host),
+		Paused: annotations.HasPaused(host), RetryNow: retryNow, MoveBlocked: blocked, Consumer: consumer.view(),
+		Detached: annotationText(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotationText(host, v1alpha1.ReleaseUnfencedAnnotation), PowerRequests: powerRequests(host),
+		PowerOffProvider: annotationText(host, v1alpha1.PowerOffProviderAnnotation),
 	}
 	if boot == nil {
 		return view
@@ -139,7 +137,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 			view.Furthest = s
 		}
 	}
-	if view.CurrentBoot() != nil { // the Node of a boot whose claim ended is not that of the host any more
+	if view.CurrentBoot() != nil { // after the claim ended, the Node of its boot is no longer that of the host
 		view.Node = NodeOf(boot)
 	}
 	if p := Problem(boot); p != nil {
@@ -148,7 +146,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 	return view
 }
 
-// Problem returns what keeps the boot server from serving a boot, nil if nothing does: a problem is over when the boot went on.
+// Problem returns what keeps the boot server from serving a boot, nil if nothing does. A stage that was observed after the problem ends it.
 func Problem(boot *v1alpha1.BareMetalBoot) *v1alpha1.BootProblem {
 	p := boot.Status.Problem
 	if p == nil || p.Number != boot.Spec.Number || p.Time.Before(&boot.Spec.StartedAt) {
@@ -162,7 +160,7 @@ func Problem(boot *v1alpha1.BareMetalBoot) *v1alpha1.BootProblem {
 	return p
 }
 
-// CurrentBoot returns the record of the last boot of a host's claim, nil if there is none.
+// CurrentBoot returns the last boot of the host's claim, nil if there is none.
 func CurrentBoot(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBootSpec {
 	if boot == nil {
 		return nil
@@ -170,16 +168,16 @@ func CurrentBoot(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) *v1
 	return lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
 }
 
-// said returns what a person wrote into an annotation, in words also when that is nothing; empty without it.
-func said(host *v1alpha1.BareMetalHost, annotation string) string {
+// annotationText returns the value of an annotation. It is a placeholder for an empty value, and empty without the annotation.
+func annotationText(host *v1alpha1.BareMetalHost, annotation string) string {
 	value, ok := host.Annotations[annotation]
 	if !ok {
 		return ""
 	}
-	return Clip(cmp.Or(strings.TrimSpace(value), "the annotation does not say who wants it, nor why"), MaxText)
+	return Clip(cmp.Or(strings.TrimSpace(value), "the annotation gives no reason"), MaxText)
 }
 
-// powerRequests returns what people want of a server's power, in the order of their annotations.
+// powerRequests returns the power requests in the annotations of a host, sorted by annotation.
 func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
 	var r lifecycle.PowerRequests
 	for _, annotation := range slices.Sorted(maps.Keys(host.Annotations)) {
@@ -187,9 +185,9 @@ func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
 		hard, isHard := strings.CutPrefix(annotation, v1alpha1.ForcePowerHoldPrefix)
 		switch {
 		case isSoft:
-			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: soft, Reason: said(host, annotation)})
+			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: soft, Reason: annotationText(host, annotation)})
 		case isHard:
-			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: hard, Reason: said(host, annotation), Force: true})
+			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: hard, Reason: annotationText(host, annotation), Force: true})
 		case strings.HasPrefix(annotation, v1alpha1.PowerCyclePrefix):
 			r.Cycles = append(r.Cycles, annotation)
 		case strings.HasPrefix(annotation, v1alpha1.PowerOnPrefix):
@@ -202,11 +200,11 @@ func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
 	return r
 }
 
-var stages = []v1alpha1.BootStage{
+var stageOrder = []v1alpha1.BootStage{
 	v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageData,
 	v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
 	v1alpha1.StageRestarted, v1alpha1.StageNodeLost,
 }
 
 // stageRank orders the stages of a boot. No stage ranks below the first.
-func stageRank(stage v1alpha1.BootStage) int { return slices.Index(stages, stage) }
+func stageRank(stage v1alpha1.BootStage) int { return slices.Index(stageOrder, stage) }

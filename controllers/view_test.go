@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// TestOwnerDeleting: that the Machine or the Cluster is being deleted is seen, whether or not the other is there.
+// TestOwnerDeleting: the view shows that the Machine or the Cluster is being deleted, whether or not the other one exists.
 func TestOwnerDeleting(t *testing.T) {
 	going := metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}
 	for name, test := range map[string]struct {
@@ -34,7 +34,7 @@ func TestOwnerDeleting(t *testing.T) {
 	}
 }
 
-// TestViewNode: a host shows the Node of its claim's boot, and none of the machine before.
+// TestViewNode: a host shows the Node of its current claim's boot, and not the Node of the previous machine.
 func TestViewNode(t *testing.T) {
 	g := NewWithT(t)
 	host := &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, Boots: 2}}
@@ -52,5 +52,5 @@ func TestViewNode(t *testing.T) {
 	boot.Spec.VoidedAt = new(metav1.Now())
 	g.Expect(view()).To(BeNil(), "the claim ended")
 	boot.Spec.VoidedAt, host.Spec.ConsumerRef = nil, nil
-	g.Expect(view()).To(BeNil(), "nobody has the host")
+	g.Expect(view()).To(BeNil(), "the host has no consumer")
 }

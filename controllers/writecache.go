@@ -8,42 +8,46 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// WriteCache has the objects that a controller wrote, until the cache shows them: else what was just written would be decided, and written, again. It is
-// a help, not a guarantee: of what others wrote meanwhile it knows nothing, as the cache does. The zero value is ready.
+// WriteCache keeps the objects that a controller wrote until the cache shows them. Without it a reconcile would repeat a decision and a write that
+// the cache does not show yet. It guarantees nothing: like the cache, it does not know what others wrote meanwhile. The zero value is ready.
+//
+// Cluster API v1.14.2 has DeferNextReconcileUntilCacheUpToDate (util/controller), which needs the priority queue. cmd/manager turns that queue off
+// for the deadlock of controller-runtime #3538, which #3540 fixes. It also limits an object to one reconcile per second. Delete WriteCache with a
+// controller-runtime that has #3540, if one reconcile per second is enough for boots.
 type WriteCache[T client.Object] struct {
-	mu  sync.Mutex
+	mu      sync.Mutex
 	entries map[types.NamespacedName]writeCacheEntry[T]
 }
 
-// writeCacheEntry is an object as it was last written. Without one, older is what the cache showed last.
+// writeCacheEntry is an object as it was last written. If written is false, older holds the version that the cache showed last.
 type writeCacheEntry[T client.Object] struct {
 	object  T
 	written bool
-	older   []string // the versions that came before it, of which the cache may show any
+	older   []string // the versions before object, any of which the cache may show
 }
 
-// Read returns an object that was read from the cache, or as it was written since.
-func (n *WriteCache[T]) Read(cached T) T {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// Read returns the last written version of an object if the cache is behind it, and cached otherwise.
+func (w *WriteCache[T]) Read(cached T) T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	key := client.ObjectKeyFromObject(cached)
-	last := n.entries[key]
+	last := w.entries[key]
 	if last.written && last.object.GetUID() == cached.GetUID() && slices.Contains(last.older, cached.GetResourceVersion()) {
 		return last.object.DeepCopyObject().(T) //nolint:forcetypeassert // it is a copy
 	}
-	if n.entries == nil {
-		n.entries = map[types.NamespacedName]writeCacheEntry[T]{}
+	if w.entries == nil {
+		w.entries = map[types.NamespacedName]writeCacheEntry[T]{}
 	}
-	n.entries[key] = writeCacheEntry[T]{older: []string{cached.GetResourceVersion()}}
+	w.entries[key] = writeCacheEntry[T]{older: []string{cached.GetResourceVersion()}}
 	return cached
 }
 
-// Record notes the API server's answer to a write of what Read returned.
-func (n *WriteCache[T]) Record(object T) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// Record stores the API server's answer to a write of an object that Read returned.
+func (w *WriteCache[T]) Record(object T) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	key := client.ObjectKeyFromObject(object)
-	last, ok := n.entries[key]
+	last, ok := w.entries[key]
 	if !ok || slices.Contains(last.older, object.GetResourceVersion()) {
 		return // nothing changed
 	}
@@ -53,12 +57,12 @@ func (n *WriteCache[T]) Record(object T) {
 	}
 	written := object.DeepCopyObject().(T) //nolint:forcetypeassert // it is a copy
 	written.SetManagedFields(nil)          // as in the cache
-	n.entries[key] = writeCacheEntry[T]{written, true, older}
+	w.entries[key] = writeCacheEntry[T]{written, true, older}
 }
 
-// Forget drops what is kept of an object that is gone.
-func (n *WriteCache[T]) Forget(key types.NamespacedName) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.entries, key)
+// Forget drops the entry of an object that is gone.
+func (w *WriteCache[T]) Forget(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.entries, key)
 }

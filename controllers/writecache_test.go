@@ -19,8 +19,8 @@ func version(uid string, n int) *v1alpha1.BareMetalHost {
 	}}
 }
 
-// TestNewest: what was written is read until the cache shows it, or somebody else's write.
-func TestNewest(t *testing.T) {
+// TestWriteCache: Read returns a written object until the cache shows that version or a version of another writer.
+func TestWriteCache(t *testing.T) {
 	g := NewWithT(t)
 	var n controllers.WriteCache[*v1alpha1.BareMetalHost]
 	n.Record(version("a", 2))
@@ -37,19 +37,18 @@ func TestNewest(t *testing.T) {
 	g.Expect(n.Read(version("b", 1)).UID).To(BeEquivalentTo("b"), "another object of the name")
 	g.Expect(n.Read(version("a", 1)).ResourceVersion).To(Equal("1"))
 	n.Record(version("a", 5))
-	g.Expect(n.Read(version("a", 4)).ResourceVersion).To(Equal("4"), "somebody else's")
+	g.Expect(n.Read(version("a", 4)).ResourceVersion).To(Equal("4"), "a version of another writer")
 	n.Record(version("a", 6))
 	n.Forget(types.NamespacedName{Namespace: "dc", Name: "h"})
 	g.Expect(n.Read(version("a", 4)).ResourceVersion).To(Equal("4"))
 }
 
-// TestPropertyNewest: what is read is never older than what the cache shows, nor than what was written since the cache showed what was decided upon,
-// as long as nobody else writes.
-func TestPropertyNewest(t *testing.T) {
+// TestPropertyWriteCache: while there is no other writer, Read returns no version older than the cache's, and none older than the last write.
+func TestPropertyWriteCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var n controllers.WriteCache[*v1alpha1.BareMetalHost]
 		server, cache := 1, 1
-		versions := []int{1} // as the watch brings them
+		versions := []int{1} // in the order of the watch
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			foreign := false
 			for _, v := range versions {
@@ -63,7 +62,7 @@ func TestPropertyNewest(t *testing.T) {
 				t.Fatalf("read %d, the cache shows %d, the API server has %d", read, cache, server)
 			}
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
-			case 0: // it writes, as the lock lets it
+			case 0: // a write with an optimistic lock
 				if read == server {
 					server++
 					versions = append(versions, server)
@@ -74,7 +73,7 @@ func TestPropertyNewest(t *testing.T) {
 					server++
 					versions = append(versions, -server)
 				}
-			default: // the watch goes on
+			default: // the watch delivers the next version
 				if len(versions) > 1 {
 					versions = versions[1:]
 					cache = max(versions[0], -versions[0])

@@ -36,7 +36,7 @@ func start(t *testing.T) {
 	})
 }
 
-// create creates a BareMetalCluster, as change leaves it, and then its Cluster, and makes the one own the other as Cluster API does.
+// create creates a BareMetalCluster and its Cluster, after change modified them, and sets the owner reference as Cluster API does.
 func create(t *testing.T, namespace, name string, change ...func(*clusterv1.Cluster, infraCluster)) (*clusterv1.Cluster, infraCluster) {
 	t.Helper()
 	owner := &clusterv1.Cluster{
@@ -55,15 +55,15 @@ func create(t *testing.T, namespace, name string, change ...func(*clusterv1.Clus
 	return owner, infra
 }
 
-// at sets the endpoint of a BareMetalCluster.
-func at(host string) func(*clusterv1.Cluster, infraCluster) {
+// withEndpoint sets the endpoint of a BareMetalCluster.
+func withEndpoint(host string) func(*clusterv1.Cluster, infraCluster) {
 	return func(_ *clusterv1.Cluster, c infraCluster) {
 		c.Spec.ControlPlaneEndpoint = v1alpha1.APIEndpoint{Host: host, Port: 6443}
 	}
 }
 
-// ownerAt sets the endpoint of a Cluster.
-func ownerAt(host string) func(*clusterv1.Cluster, infraCluster) {
+// withClusterEndpoint sets the endpoint of a Cluster.
+func withClusterEndpoint(host string) func(*clusterv1.Cluster, infraCluster) {
 	return func(c *clusterv1.Cluster, _ infraCluster) {
 		c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 6443}
 	}
@@ -79,7 +79,7 @@ func newHost(namespace, name, domain string) *v1alpha1.BareMetalHost {
 	}
 }
 
-// TestEndpoint: the cluster waits for its endpoint, says so, and is provisioned from then on.
+// TestEndpoint: the cluster waits for its endpoint, reports that it does, and is provisioned once it has one.
 func TestEndpoint(t *testing.T) {
 	start(t)
 	_, infra := create(t, env.Namespace(t), "c")
@@ -92,7 +92,7 @@ func TestEndpoint(t *testing.T) {
 		g.Expect(c.Status.Initialization.Provisioned).To(BeNil())
 		g.Expect(conditions.GetReason(c, clusterv1.PausedCondition)).To(Equal(clusterv1.NotPausedReason))
 	})
-	controllerstest.Modify(t, env, infra, func(c infraCluster) { at("192.0.2.1")(nil, c) })
+	controllerstest.Modify(t, env, infra, func(c infraCluster) { withEndpoint("192.0.2.1")(nil, c) })
 	controllerstest.Wait(t, env, infra, provisioned)
 	NewWithT(t).Expect(infra.Finalizers).To(BeEmpty(), "nothing is made outside the cluster")
 }
@@ -103,10 +103,10 @@ func provisioned(g Gomega, c infraCluster) {
 	g.Expect(c.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 }
 
-// TestEndpointOfCluster: an endpoint that the Cluster has is taken over, and stands in the spec from then on.
+// TestEndpointOfCluster: an endpoint of the Cluster is copied to the spec and stays there.
 func TestEndpointOfCluster(t *testing.T) {
 	start(t)
-	_, infra := create(t, env.Namespace(t), "c", ownerAt("api.example.com"))
+	_, infra := create(t, env.Namespace(t), "c", withClusterEndpoint("api.example.com"))
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
 		provisioned(g, c)
 		g.Expect(c.Spec.ControlPlaneEndpoint).To(Equal(v1alpha1.APIEndpoint{Host: "api.example.com", Port: 6443}))
@@ -115,43 +115,43 @@ func TestEndpointOfCluster(t *testing.T) {
 	NewWithT(t).Expect(env.Client.Patch(t.Context(), infra, change)).To(MatchError(ContainSubstring("controlPlaneEndpoint cannot be changed once it is set")))
 }
 
-// TestEndpointInvalid: what a Cluster has for an endpoint and cannot be one is told, and mended there.
+// TestEndpointInvalid: an invalid endpoint of a Cluster is reported, and can be corrected there.
 func TestEndpointInvalid(t *testing.T) {
 	start(t)
-	owner, infra := create(t, env.Namespace(t), "c", ownerAt("https://api.example.com"))
+	owner, infra := create(t, env.Namespace(t), "c", withClusterEndpoint("https://api.example.com"))
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
 		g.Expect(conditions.GetReason(c, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonEndpointInvalid))
 		g.Expect(conditions.GetMessage(c, v1alpha1.ReadyCondition)).To(ContainSubstring(`spec.controlPlaneEndpoint.host "https://api.example.com" is neither a hostname nor an IP address: correct it there`))
 		g.Expect(c.Status.Initialization.Provisioned).To(BeNil())
 	})
-	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { ownerAt("2001:db8::1")(c, nil) })
+	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { withClusterEndpoint("2001:db8::1")(c, nil) })
 	controllerstest.Wait(t, env, infra, provisioned)
 }
 
-// TestEndpointMismatch: two endpoints are told, with the remedy; one is enough again.
+// TestEndpointMismatch: two different endpoints are reported with a remedy, which works.
 func TestEndpointMismatch(t *testing.T) {
 	start(t)
-	owner, infra := create(t, env.Namespace(t), "c", at("192.0.2.1"), ownerAt("192.0.2.2"))
+	owner, infra := create(t, env.Namespace(t), "c", withEndpoint("192.0.2.1"), withClusterEndpoint("192.0.2.2"))
 	mismatch := func(g Gomega, c infraCluster) {
 		g.Expect(conditions.GetReason(c, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonEndpointMismatch))
 		g.Expect(conditions.IsFalse(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(BeTrue())
-		g.Expect(conditions.GetMessage(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(Equal("The Cluster's spec.controlPlaneEndpoint is 192.0.2.2:6443, and that " +
-			"of this BareMetalCluster is 192.0.2.1:6443, which cannot be changed: set the Cluster's to 192.0.2.1:6443, or make a new Cluster"))
+		g.Expect(conditions.GetMessage(c, v1alpha1.ControlPlaneEndpointSetCondition)).To(Equal("The Cluster's spec.controlPlaneEndpoint is 192.0.2.2:6443, but that " +
+			"of this BareMetalCluster is 192.0.2.1:6443 and cannot be changed: set the Cluster's to 192.0.2.1:6443, or create a new Cluster"))
 	}
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
 		mismatch(g, c)
 		g.Expect(c.Status.Initialization.Provisioned).To(BeNil())
 	})
-	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { ownerAt("192.0.2.1")(c, nil) })
+	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { withClusterEndpoint("192.0.2.1")(c, nil) })
 	controllerstest.Wait(t, env, infra, provisioned)
-	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { ownerAt("192.0.2.2")(c, nil) })
+	controllerstest.Modify(t, env, owner, func(c *clusterv1.Cluster) { withClusterEndpoint("192.0.2.2")(c, nil) })
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
 		mismatch(g, c)
 		g.Expect(c.Status.Initialization.Provisioned).To(HaveValue(BeTrue()), "it was provisioned, and stays so")
 	})
 }
 
-// TestFailureDomains: the hosts' failure domains are listed, for workers only but where the spec says otherwise, and follow the hosts.
+// TestFailureDomains: the status lists the failure domains of the hosts, for workers only unless the spec says otherwise, and follows the hosts.
 func TestFailureDomains(t *testing.T) {
 	start(t)
 	namespace, elsewhere := env.Namespace(t), env.Namespace(t)
@@ -161,7 +161,7 @@ func TestFailureDomains(t *testing.T) {
 	for _, h := range append(hosts, leaving, newHost(elsewhere, "h5", "rack-5")) {
 		env.Create(t, h)
 	}
-	_, infra := create(t, namespace, "c", at("192.0.2.1"))
+	_, infra := create(t, namespace, "c", withEndpoint("192.0.2.1"))
 	names := func(want ...clusterv1.FailureDomain) {
 		t.Helper()
 		controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
@@ -189,7 +189,7 @@ func TestFailureDomains(t *testing.T) {
 	names(opted, workers("rack-3"), workers("rack-9"))
 	NewWithT(t).Expect(conditions.GetReason(infra, v1alpha1.FailureDomainsReadyCondition)).To(Equal(v1alpha1.ReasonFailureDomainWithoutHosts))
 	NewWithT(t).Expect(conditions.GetMessage(infra, v1alpha1.FailureDomainsReadyCondition)).To(Equal("spec.failureDomains: no host of the namespace is in rack-9 " +
-		"(they are in rack-1, rack-3): machines that are placed there wait for a host. Correct the name, or set spec.failureDomain of the hosts"))
+		"(the hosts are in rack-1, rack-3). Machines that are placed there wait for a host. Correct the name, or set spec.failureDomain of the hosts"))
 	env.Create(t, newHost(namespace, "h9", "rack-9"))
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
 		g.Expect(conditions.IsTrue(c, v1alpha1.FailureDomainsReadyCondition)).To(BeTrue())
@@ -199,24 +199,24 @@ func TestFailureDomains(t *testing.T) {
 	env.Gone(t, leaving)
 }
 
-// TestExternallyManaged: not one write goes to a cluster that something else takes care of, whichever way it is marked, nor before nor after.
+// TestExternallyManaged: an externally managed cluster is never written to, whichever mark it has, before and after a host event.
 func TestExternallyManaged(t *testing.T) {
 	start(t)
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
 	marked := map[string]infraCluster{}
-	_, marked["annotation"] = create(t, namespace, "by-annotation", ownerAt("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
+	_, marked["annotation"] = create(t, namespace, "by-annotation", withClusterEndpoint("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
 		c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "somebody"}
 	})
-	_, marked["label"] = create(t, namespace, "by-label", ownerAt("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
+	_, marked["label"] = create(t, namespace, "by-label", withClusterEndpoint("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
 		c.Labels = map[string]string{clusterv1.ManagedByAnnotation: "somebody"}
 	})
-	_, marked["no value"] = create(t, namespace, "no-value", ownerAt("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
+	_, marked["no value"] = create(t, namespace, "no-value", withClusterEndpoint("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
 		c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "", clusterv1.PausedAnnotation: ""}
 	})
-	env.Create(t, newHost(namespace, "h", "rack-1")) // brings each of them to the queue
-	// One that is ours and comes last is done when they had their turn.
-	_, ours := create(t, namespace, "ours", ownerAt("192.0.2.1"))
+	env.Create(t, newHost(namespace, "h", "rack-1")) // enqueues each of them
+	// A cluster of this provider that is created last is reconciled after all of them.
+	_, ours := create(t, namespace, "ours", withClusterEndpoint("192.0.2.1"))
 	controllerstest.Wait(t, env, ours, provisioned)
 	for name, infra := range marked {
 		was := infra.ResourceVersion
@@ -229,14 +229,14 @@ func TestExternallyManaged(t *testing.T) {
 	controllerstest.Wait(t, env, marked["annotation"], provisioned)
 }
 
-// TestPaused: a cluster that is paused, by itself or with its Cluster, is left as it is but for the condition.
+// TestPaused: only the condition of a paused cluster is written, whether the cluster or its Cluster is paused.
 func TestPaused(t *testing.T) {
 	start(t)
 	namespace := env.Namespace(t)
-	_, alone := create(t, namespace, "alone", ownerAt("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
+	_, alone := create(t, namespace, "alone", withClusterEndpoint("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) {
 		c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 	})
-	owner, infra := create(t, namespace, "with-cluster", ownerAt("192.0.2.1"), func(c *clusterv1.Cluster, _ infraCluster) { c.Spec.Paused = new(true) })
+	owner, infra := create(t, namespace, "with-cluster", withClusterEndpoint("192.0.2.1"), func(c *clusterv1.Cluster, _ infraCluster) { c.Spec.Paused = new(true) })
 	for _, c := range []infraCluster{alone, infra} {
 		controllerstest.Wait(t, env, c, func(g Gomega, c infraCluster) {
 			g.Expect(c.Status.Conditions).To(HaveLen(1))
@@ -250,22 +250,22 @@ func TestPaused(t *testing.T) {
 	controllerstest.Wait(t, env, alone, provisioned)
 }
 
-// TestWithoutOwner: nothing is done before Cluster API made the Cluster the owner.
+// TestWithoutOwner: a cluster is not reconciled before Cluster API sets its owner.
 func TestWithoutOwner(t *testing.T) {
 	start(t)
 	namespace := env.Namespace(t)
 	infra := &v1alpha1.BareMetalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "alone"}}
-	at("192.0.2.1")(nil, infra)
+	withEndpoint("192.0.2.1")(nil, infra)
 	env.Create(t, infra)
-	_, other := create(t, namespace, "other", at("192.0.2.2"))
+	_, other := create(t, namespace, "other", withEndpoint("192.0.2.2"))
 	controllerstest.Wait(t, env, other, provisioned)
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) { g.Expect(c.Status).To(BeZero()) })
 }
 
-// TestDeletion: a cluster that somebody else holds back says that it goes.
+// TestDeletion: a cluster that a foreign finalizer keeps reports its deletion.
 func TestDeletion(t *testing.T) {
 	start(t)
-	_, infra := create(t, env.Namespace(t), "c", at("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) { c.Finalizers = []string{"example.com/held"} })
+	_, infra := create(t, env.Namespace(t), "c", withEndpoint("192.0.2.1"), func(_ *clusterv1.Cluster, c infraCluster) { c.Finalizers = []string{"example.com/held"} })
 	controllerstest.Wait(t, env, infra, provisioned)
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), infra)).To(Succeed())
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) {
@@ -275,8 +275,8 @@ func TestDeletion(t *testing.T) {
 	env.Gone(t, infra)
 }
 
-// TestNoStorm: hosts that register at once are looked at together, and not once for each of them.
-func TestNoStorm(t *testing.T) {
+// TestEventBatching: hosts that register at the same time cause few reconciles, not one each.
+func TestEventBatching(t *testing.T) {
 	const rack = 60
 	g := NewWithT(t)
 	var looks atomic.Int32
@@ -296,7 +296,7 @@ func TestNoStorm(t *testing.T) {
 		return (&cluster.Reconciler{Client: counting}).SetupWithManager(ctx, mgr, controller.Options{})
 	})
 	namespace := env.Namespace(t)
-	_, infra := create(t, namespace, "c", at("192.0.2.1"))
+	_, infra := create(t, namespace, "c", withEndpoint("192.0.2.1"))
 	controllerstest.Wait(t, env, infra, provisioned)
 	before, began := looks.Load(), time.Now()
 	for i := range rack {
@@ -305,6 +305,6 @@ func TestNoStorm(t *testing.T) {
 	controllerstest.Wait(t, env, infra, func(g Gomega, c infraCluster) { g.Expect(c.Status.FailureDomains).To(HaveLen(rack)) })
 	seconds := int(time.Since(began)/time.Second) + 1
 	t.Logf("%d hosts in %d s: looked %d times", rack, seconds, looks.Load()-before)
-	// Once a second, and once more after each write, for the status and for the conditions.
+	// Once a second, and once more after each write of the status and of the conditions.
 	g.Expect(looks.Load() - before).To(BeNumerically("<=", 3*seconds+3))
 }

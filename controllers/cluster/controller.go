@@ -1,5 +1,5 @@
-// Package cluster reconciles BareMetalClusters: it waits for the control plane endpoint, and tells Cluster API which failure domains there are.
-// It makes nothing outside the cluster, so its objects need no finalizer.
+// Package cluster reconciles BareMetalClusters: it waits for the control plane endpoint, and reports the failure domains to Cluster API. It creates
+// nothing outside the cluster, so its objects need no finalizer.
 package cluster
 
 import (
@@ -33,7 +33,7 @@ import (
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
-	// Kubeconfigs says which kubeconfigs of clusters were refused. Nil says nothing.
+	// Kubeconfigs knows which kubeconfigs of clusters were refused. Nil knows none.
 	Kubeconfigs *controllers.Kubeconfigs
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the clusters to reconcile.
 	WatchFilter string
@@ -55,7 +55,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return build.Complete(r)
 }
 
-// Reconcile brings a cluster's infrastructure one step further.
+// Reconcile takes a cluster's infrastructure one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
 	infra := &v1alpha1.BareMetalCluster{}
 	if err := r.Client.Get(ctx, request.NamespacedName, infra); err != nil {
@@ -89,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	}()
 	if !infra.DeletionTimestamp.IsZero() {
 		r.Kubeconfigs.Forget(client.ObjectKeyFromObject(cluster))
-		// Whoever holds it with a finalizer sees that it goes. There is nothing of ours to take away.
+		// The condition is for clients that hold the object with a finalizer of their own. The provider has nothing to clean up.
 		conditions.Set(infra, metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting})
 		return ctrl.Result{}, nil
 	}
@@ -98,8 +98,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	return ctrl.Result{}, r.reconcileFailureDomains(ctx, infra)
 }
 
-// externallyManaged is true for a cluster that something else takes care of. Cluster API's code looks for an annotation, and its contract
-// speaks of a label: both are taken, since not one write may go to such an object.
+// externallyManaged is true for a cluster that another controller manages. Cluster API's code (v1.14.2, util/annotations) reads an annotation, while
+// its contract names a label. Both count, since such an object must not be written to. No upstream issue found. Delete when code and contract agree.
 func externallyManaged(infra *v1alpha1.BareMetalCluster) bool {
 	_, labelled := infra.Labels[clusterv1.ManagedByAnnotation]
 	return labelled || annotations.IsExternallyManaged(infra)

@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestDocs: the example of docs/cluster.md is one, and every reason that wants something of the user is told there.
+// TestDocs: the example of docs/cluster.md is valid, and the page lists every reason that requires an action of the user.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "cluster.md"))

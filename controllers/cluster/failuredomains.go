@@ -19,16 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-const (
-	// maxFailureDomains is how many Cluster API takes.
-	maxFailureDomains = 100
-	// maxNamed is how many a message names.
-	maxNamed = 10
-)
+// maxFailureDomains is how many failure domains Cluster API accepts.
+const maxFailureDomains = 100
 
-// domainsChanged lets through what changes which failure domains the hosts have. Hosts change all the time otherwise.
+// domainsChanged passes events that may change the failure domains of the hosts. Other changes of hosts are frequent.
 func domainsChanged() predicate.Predicate {
 	domain := func(o client.Object) string {
 		if host, ok := o.(*v1alpha1.BareMetalHost); ok && host.DeletionTimestamp.IsZero() {
@@ -39,17 +36,17 @@ func domainsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return domain(e.Object) != "" },
 		UpdateFunc: func(e event.UpdateEvent) bool { return domain(e.ObjectOld) != domain(e.ObjectNew) },
-		// What was seen last of a host that is gone may be older than the beginning of its deletion.
+		// The last observed version of a deleted host may be older than its deletion timestamp.
 		DeleteFunc:  func(e event.DeleteEvent) bool { return domain(e.Object) != "" },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 
-// clustersOfHost returns the clusters of a host's namespace: any of them may place machines on it.
+// clustersOfHost returns the clusters in a host's namespace: each of them may place machines on the host.
 func (r *Reconciler) clustersOfHost(ctx context.Context, o client.Object) []reconcile.Request {
 	var clusters v1alpha1.BareMetalClusterList
 	if err := r.Client.List(ctx, &clusters, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the clusters whose failure domains may have changed")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the clusters whose failure domains may have changed")
 		return nil
 	}
 	var requests []reconcile.Request
@@ -59,22 +56,22 @@ func (r *Reconciler) clustersOfHost(ctx context.Context, o client.Object) []reco
 	return requests
 }
 
-// reconcileFailureDomains writes which failure domains there are: those of the hosts, and those of the spec.
+// reconcileFailureDomains writes the failure domains of the hosts and of the spec to the status.
 func (r *Reconciler) reconcileFailureDomains(ctx context.Context, infra *v1alpha1.BareMetalCluster) error {
 	var hosts v1alpha1.BareMetalHostList
-	// They are only read, and there may be thousands: nobody needs a copy.
+	// The hosts are only read, and there may be thousands: a copy is not needed.
 	if err := r.Client.List(ctx, &hosts, client.InNamespace(infra.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list the hosts for their failure domains: %w", err)
 	}
-	found := discover(hosts.Items)
-	domains, left := merge(infra.Spec.FailureDomains, found)
+	found := failureDomainsOf(hosts.Items)
+	domains, excess := merge(infra.Spec.FailureDomains, found)
 	infra.Status.FailureDomains = domains
-	conditions.Set(infra, judge(infra.Spec.FailureDomains, found, left))
+	conditions.Set(infra, failureDomainsCondition(infra.Spec.FailureDomains, found, excess))
 	return nil
 }
 
-// discover returns the failure domains that hosts stand in, by name. A host that is being deleted counts no more.
-func discover(hosts []v1alpha1.BareMetalHost) []string {
+// failureDomainsOf returns the failure domains of the hosts, sorted by name. A host under deletion does not count.
+func failureDomainsOf(hosts []v1alpha1.BareMetalHost) []string {
 	names := map[string]bool{}
 	for i := range hosts {
 		if h := &hosts[i]; h.Spec.FailureDomain != "" && h.DeletionTimestamp.IsZero() {
@@ -84,9 +81,9 @@ func discover(hosts []v1alpha1.BareMetalHost) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// merge returns the failure domains for Cluster API, by name, and the names of those that were found and are too many. Which of those that
-// are found may hold control planes nobody knows but the user: he says so in the spec.
-func merge(declared []clusterv1.FailureDomain, found []string) (domains []clusterv1.FailureDomain, left []string) {
+// merge returns the failure domains for Cluster API, sorted by name, and the names of the found ones that exceed maxFailureDomains. Only the spec can
+// allow a control plane in a failure domain.
+func merge(declared []clusterv1.FailureDomain, found []string) (domains []clusterv1.FailureDomain, excess []string) {
 	byName := map[string]bool{}
 	for _, d := range declared {
 		d.ControlPlane = new(ptr.Deref(d.ControlPlane, false))
@@ -96,17 +93,17 @@ func merge(declared []clusterv1.FailureDomain, found []string) (domains []cluste
 		switch {
 		case byName[name]:
 		case len(domains) == maxFailureDomains:
-			left = append(left, name)
+			excess = append(excess, name)
 		default:
 			domains = append(domains, clusterv1.FailureDomain{Name: name, ControlPlane: new(false)})
 		}
 	}
 	slices.SortFunc(domains, func(a, b clusterv1.FailureDomain) int { return cmp.Compare(a.Name, b.Name) })
-	return domains, left
+	return domains, excess
 }
 
-// judge tells what is wrong with the failure domains.
-func judge(declared []clusterv1.FailureDomain, found, left []string) metav1.Condition {
+// failureDomainsCondition returns the condition FailureDomainsReady, with what is wrong with the failure domains.
+func failureDomainsCondition(declared []clusterv1.FailureDomain, found, excess []string) metav1.Condition {
 	var empty, messages []string
 	for _, d := range declared {
 		if _, there := slices.BinarySearch(found, d.Name); !there {
@@ -116,17 +113,17 @@ func judge(declared []clusterv1.FailureDomain, found, left []string) metav1.Cond
 	c := metav1.Condition{Type: v1alpha1.FailureDomainsReadyCondition, Status: metav1.ConditionFalse}
 	if len(empty) > 0 {
 		c.Reason = v1alpha1.ReasonFailureDomainWithoutHosts
-		there := "no host names one"
+		hosts := "no host has a spec.failureDomain"
 		if len(found) > 0 {
-			there = "they are in " + list(found)
+			hosts = "the hosts are in " + inventory.ListNames(found)
 		}
-		messages = append(messages, fmt.Sprintf("spec.failureDomains: no host of the namespace is in %s (%s): machines that are placed there wait for a host. "+
-			"Correct the name, or set spec.failureDomain of the hosts", list(empty), there))
+		messages = append(messages, fmt.Sprintf("spec.failureDomains: no host of the namespace is in %s (%s). Machines that are placed there wait for a host. "+
+			"Correct the name, or set spec.failureDomain of the hosts", inventory.ListNames(empty), hosts))
 	}
-	if len(left) > 0 {
+	if len(excess) > 0 {
 		c.Reason = cmp.Or(c.Reason, v1alpha1.ReasonTooManyFailureDomains)
-		messages = append(messages, fmt.Sprintf("Cluster API takes %d failure domains: left out are %s. Name those that matter in spec.failureDomains, "+
-			"or make larger ones", maxFailureDomains, list(left)))
+		messages = append(messages, fmt.Sprintf("Cluster API accepts %d failure domains, so these are left out: %s. List the relevant ones in spec.failureDomains, "+
+			"or use fewer and larger failure domains", maxFailureDomains, inventory.ListNames(excess)))
 	}
 	c.Message = strings.Join(messages, "; ")
 	switch {
@@ -137,13 +134,4 @@ func judge(declared []clusterv1.FailureDomain, found, left []string) metav1.Cond
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonFailureDomainsFound
 	}
 	return c
-}
-
-// list names the first of the names, and counts the others.
-func list(names []string) string {
-	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
-	if more := len(names) - maxNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

@@ -21,8 +21,8 @@ func numbered(n int) []string {
 	return names
 }
 
-// TestTooMany: of more than Cluster API takes those of the spec come first, and a message tells what was left out.
-func TestTooMany(t *testing.T) {
+// TestTooManyFailureDomains: the failure domains of the spec come first, and a message lists those that exceed the limit of Cluster API.
+func TestTooManyFailureDomains(t *testing.T) {
 	g := NewWithT(t)
 	found := numbered(113)
 	declared := []clusterv1.FailureDomain{{Name: "rack-112", ControlPlane: new(true)}, {Name: "z"}}
@@ -38,14 +38,14 @@ func TestTooMany(t *testing.T) {
 	g.Expect(domains[99]).To(Equal(clusterv1.FailureDomain{Name: "z", ControlPlane: new(false)}))
 	g.Expect(left).To(Equal(found[98:112]))
 
-	c := judge(declared[:1], found, left)
+	c := failureDomainsCondition(declared[:1], found, left)
 	g.Expect(c.Status).To(Equal(metav1.ConditionFalse))
 	g.Expect(c.Reason).To(Equal(v1alpha1.ReasonTooManyFailureDomains))
-	g.Expect(c.Message).To(Equal("Cluster API takes 100 failure domains: left out are rack-098, rack-099, rack-100, rack-101, rack-102, rack-103, rack-104, " +
-		"rack-105, rack-106, rack-107 and 4 more. Name those that matter in spec.failureDomains, or make larger ones"))
-	c = judge(declared, found, left)
+	g.Expect(c.Message).To(Equal("Cluster API accepts 100 failure domains, so these are left out: rack-098, rack-099, rack-100, rack-101, rack-102, rack-103, rack-104, " +
+		"rack-105, rack-106, rack-107 and 4 more. List the relevant ones in spec.failureDomains, or use fewer and larger failure domains"))
+	c = failureDomainsCondition(declared, found, left)
 	g.Expect(c.Reason).To(Equal(v1alpha1.ReasonFailureDomainWithoutHosts))
-	g.Expect(c.Message).To(And(ContainSubstring("no host of the namespace is in z (they are in rack-000, "), ContainSubstring("; Cluster API takes 100")))
+	g.Expect(c.Message).To(And(ContainSubstring("no host of the namespace is in z (the hosts are in rack-000, "), ContainSubstring("; Cluster API accepts 100")))
 
 	domains, left = merge(nil, numbered(100))
 	g.Expect(domains).To(HaveLen(100))
@@ -54,13 +54,13 @@ func TestTooMany(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(judge(nil, nil, nil)).To(Equal(metav1.Condition{
+	g.Expect(failureDomainsCondition(nil, nil, nil)).To(Equal(metav1.Condition{
 		Type: v1alpha1.FailureDomainsReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNoFailureDomains,
 	}))
-	g.Expect(judge([]clusterv1.FailureDomain{{Name: "a"}}, nil, nil).Message).To(ContainSubstring("is in a (no host names one): machines"))
+	g.Expect(failureDomainsCondition([]clusterv1.FailureDomain{{Name: "a"}}, nil, nil).Message).To(ContainSubstring("is in a (no host has a spec.failureDomain). Machines"))
 }
 
-// TestDomainsChanged: of all that happens to hosts only what changes their failure domains brings the clusters to the queue.
+// TestDomainsChanged: only changes of hosts that affect their failure domains enqueue the clusters.
 func TestDomainsChanged(t *testing.T) {
 	g := NewWithT(t)
 	p := domainsChanged()

@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// kubeconfigChanges enqueues the BareMetalCluster of a cluster whose kubeconfig is refused, or is not any more.
+// kubeconfigChanges enqueues the BareMetalCluster of a cluster whose kubeconfig was refused or accepted again.
 func (r *Reconciler) kubeconfigChanges() source.Source {
 	return source.TypedChannel(r.Kubeconfigs.Changes(), handler.TypedFuncs[client.ObjectKey, reconcile.Request]{
 		GenericFunc: func(ctx context.Context, e event.TypedGenericEvent[client.ObjectKey], q controllers.Queue) {
@@ -33,7 +33,8 @@ func (r *Reconciler) kubeconfigChanges() source.Source {
 	})
 }
 
-// reconcileKubeconfig shows whether the kubeconfig of a cluster is refused. As long as this process has not read it, what was shown stands.
+// reconcileKubeconfig reports whether the kubeconfig of a cluster is refused. While this process has not read the kubeconfig, the condition stays as
+// it is.
 func (r *Reconciler) reconcileKubeconfig(infra *v1alpha1.BareMetalCluster, cluster *clusterv1.Cluster) {
 	known, refused := r.Kubeconfigs.Verdict(client.ObjectKeyFromObject(cluster))
 	switch {

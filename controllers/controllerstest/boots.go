@@ -16,12 +16,12 @@ import (
 
 var claims atomic.Int64
 
-// Claimed is a consumerRef as a claim writes it: no two are the same.
+// Claimed returns a consumerRef as a claim writes it, with a unique claim ID.
 func Claimed(machine string) *v1alpha1.ConsumerReference {
 	return &v1alpha1.ConsumerReference{Name: machine, ClaimID: fmt.Sprintf("claim-%d", claims.Add(1))}
 }
 
-// BootOf returns the record of the host's last boot; nil if there is none.
+// BootOf returns the last boot of the host, nil if there is none.
 func BootOf(t *testing.T, e *Env, host *v1alpha1.BareMetalHost) *v1alpha1.BareMetalBoot {
 	t.Helper()
 	boot := &v1alpha1.BareMetalBoot{}
@@ -33,8 +33,8 @@ func BootOf(t *testing.T, e *Env, host *v1alpha1.BareMetalHost) *v1alpha1.BareMe
 	return boot
 }
 
-// ModifyBoot changes the record of the boot of a host that a machine has, and makes it the record that the host counts. Where there is none yet it is
-// that of a first boot, which just started.
+// ModifyBoot changes the boot of a claimed host, and sets the boot count of the host to its number. If the claim has no boot yet, it creates a first
+// attempt that just started.
 func ModifyBoot(t *testing.T, e *Env, host *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalBootSpec)) *v1alpha1.BareMetalBoot {
 	t.Helper()
 	g := NewWithT(t)

@@ -1,5 +1,4 @@
-// Package controllerstest gives controllers a real API server, with the CRDs of the provider and of Cluster API, to be tested
-// against.
+// Package controllerstest provides a real API server for tests of controllers, with the CRDs of the provider and of Cluster API.
 package controllerstest
 
 import (
@@ -41,13 +40,13 @@ type Env struct {
 	Scheme *k8sruntime.Scheme
 	// Client reads from the API server.
 	Client client.Client
-	// Log is what managers log to. They log nothing without it.
+	// Log receives the logs of managers. Without it they log nothing.
 	Log logr.Logger
 
 	plane *envtest.Environment
 }
 
-// longWait is how long something is waited for that takes a moment: a busy machine takes many times as long.
+// longWait is the timeout for conditions that usually hold within a moment. A busy machine takes many times as long.
 const longWait = 2 * time.Minute
 
 // Scheme returns a scheme with every type that the controllers use.
@@ -137,7 +136,7 @@ func (e *Env) Stop() {
 	}
 }
 
-// RestartEtcd stops etcd, does something meanwhile, and starts it again with its data.
+// RestartEtcd stops etcd, calls meanwhile, and starts etcd again with its data.
 func (e *Env) RestartEtcd(meanwhile func()) error {
 	etcd := e.plane.ControlPlane.Etcd
 	if err := etcd.Stop(); err != nil {
@@ -150,8 +149,8 @@ func (e *Env) RestartEtcd(meanwhile func()) error {
 	return nil
 }
 
-// User makes a user who may do nothing until a role is bound to him, and returns how he logs in: as a client's configuration and as
-// the content of a kubeconfig.
+// User creates a user without permissions, and returns its credentials as a client configuration and as the content of a kubeconfig. Role bindings
+// grant permissions.
 func (e *Env) User(t *testing.T, name string) (*rest.Config, []byte) {
 	t.Helper()
 	g := NewWithT(t)
@@ -162,8 +161,7 @@ func (e *Env) User(t *testing.T, name string) (*rest.Config, []byte) {
 	return user.Config(), kubeconfig
 }
 
-// StartManager starts a manager with the controllers that setup adds, and stops it at the end of the test or by the function
-// that it returns.
+// StartManager starts a manager with the controllers that setup adds. The returned function stops it; the end of the test does so too.
 func (e *Env) StartManager(t *testing.T, setup func(context.Context, ctrl.Manager) error) (stop func()) {
 	t.Helper()
 	g := NewWithT(t)
@@ -184,7 +182,7 @@ func (e *Env) StartManager(t *testing.T, setup func(context.Context, ctrl.Manage
 			cancel()
 			err := <-done
 			if err != nil {
-				_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // who does not end
+				_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // shows what did not stop
 			}
 			NewWithT(t).Expect(err).To(Succeed())
 		}
@@ -193,7 +191,7 @@ func (e *Env) StartManager(t *testing.T, setup func(context.Context, ctrl.Manage
 	return stop
 }
 
-// Kubeconfig writes a file with the credentials of a user, for a program that runs under its own RBAC, and returns its path.
+// Kubeconfig writes a kubeconfig file for a program that runs with its own RBAC permissions, and returns its path.
 func (e *Env) Kubeconfig(t *testing.T, name string, groups ...string) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -235,7 +233,7 @@ func Modify[T client.Object](t *testing.T, e *Env, o T, change func(T)) {
 	}).Should(Succeed())
 }
 
-// Wait waits until an object is as it shall be.
+// Wait waits until the conditions on an object hold.
 func Wait[T client.Object](t *testing.T, e *Env, o T, until func(g Gomega, o T)) {
 	t.Helper()
 	NewWithT(t).Eventually(func(g Gomega) {

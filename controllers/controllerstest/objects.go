@@ -19,13 +19,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// Username and Password are those of every emulated BMC.
+// Username and Password are the credentials of every emulated BMC.
 const (
 	Username = "admin"
 	Password = "a secret"
 )
 
-// Settings are the lifecycle's times for tests: what takes minutes in a rack takes a moment, but for what no test waits for by the wall clock.
+// Settings returns lifecycle settings for tests. Intervals of minutes take a moment, except for those that no test waits for in real time.
 func Settings() lifecycle.Settings {
 	return lifecycle.Settings{
 		PollInterval: 500 * time.Millisecond, ActiveInterval: 50 * time.Millisecond, PowerSettle: time.Second,
@@ -41,11 +41,11 @@ type Server struct {
 	Secret *corev1.Secret
 }
 
-// servers counts the emulated servers of the process.
+// servers is the number of emulated servers that this process started.
 var servers atomic.Uint32
 
-// NewServer starts an emulated server. Nothing is created in the API server. The MAC address and the IP address of the BMC are those of no other server of the
-// process: the hosts of tests that ended are still in the API server, and the kernel assigns a port again.
+// NewServer starts an emulated server, and creates nothing in the API server. Its MAC address and the IP address of its BMC are unique in the
+// process: the hosts of finished tests remain in the API server, and the kernel reuses ports.
 func NewServer(t *testing.T, namespace, name string, opts bmctest.Options) *Server {
 	t.Helper()
 	number := servers.Add(1)
@@ -81,7 +81,7 @@ func NewServer(t *testing.T, namespace, name string, opts bmctest.Options) *Serv
 	}
 }
 
-// Claim is a machine with its Cluster and its bootstrap data, as Cluster API would make them.
+// Claim is a machine with its Cluster and its bootstrap data, as Cluster API creates them.
 type Claim struct {
 	Cluster          *clusterv1.Cluster
 	Machine          *clusterv1.Machine
@@ -89,8 +89,8 @@ type Claim struct {
 	Bootstrap        *corev1.Secret
 }
 
-// NewClaim creates a Cluster, whose infrastructure is ready, with a Machine, its BareMetalMachine and its bootstrap data. They are
-// created as change leaves them.
+// NewClaim creates a Cluster, whose infrastructure is ready, with a Machine, its BareMetalMachine and its bootstrap data. The change functions modify
+// the objects before they are created.
 func (e *Env) NewClaim(t *testing.T, namespace, name string, change ...func(*Claim)) *Claim {
 	t.Helper()
 	g := NewWithT(t)

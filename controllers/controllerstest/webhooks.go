@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// InstallWebhooks installs the webhook configurations of config/webhook for as long as the test runs, and returns where the API server calls
-// them, and the folder with the certificate that it trusts. Nobody serves them yet.
+// InstallWebhooks installs the webhook configurations of config/webhook until the test ends. It returns the address that the API server calls, and
+// the folder with the certificate that it trusts. Nothing listens there yet.
 func (e *Env) InstallWebhooks(t *testing.T) *envtest.WebhookInstallOptions {
 	t.Helper()
 	g := NewWithT(t)
@@ -30,7 +30,7 @@ func (e *Env) InstallWebhooks(t *testing.T) *envtest.WebhookInstallOptions {
 	options := &envtest.WebhookInstallOptions{Paths: []string{manifests}, LocalServingHost: "127.0.0.1", MaxTime: longWait}
 	g.Expect(options.Install(e.Config)).To(Succeed())
 	g.Expect(options.ValidatingWebhooks).NotTo(BeEmpty())
-	// The API server takes a moment to heed a configuration, and to forget it.
+	// The API server applies and removes a configuration with a short delay.
 	probe := func() error {
 		machine := newClaim(metav1.NamespaceDefault, "webhook-probe").BareMetalMachine
 		return e.Client.Create(context.Background(), machine, client.DryRunAll)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Workload writes the kubeconfig Secret of a cluster: the API server of the tests is its own workload cluster.
+// Workload writes the kubeconfig Secret of a cluster: the API server of the tests also is its workload cluster.
 func (e *Env) Workload(t *testing.T, namespace, cluster string) {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -28,14 +28,14 @@ func (e *Env) Workload(t *testing.T, namespace, cluster string) {
 	e.Create(t, secret)
 }
 
-// ConnectSoon makes a cluster cache try again every 100 ms to connect to a cluster, and returns what stops it.
-func ConnectSoon(t *testing.T, clusters clustercache.ClusterCache) (shutdown func()) {
+// UseShortConnectRetry makes a cluster cache retry connections every 100 ms. The returned function shuts the cluster cache down.
+func UseShortConnectRetry(t *testing.T, clusters clustercache.ClusterCache) (shutdown func()) {
 	t.Helper()
-	of, ok := clusters.(interface {
+	configurable, ok := clusters.(interface {
 		SetConnectionCreationRetryInterval(time.Duration)
 		Shutdown()
 	})
 	NewWithT(t).Expect(ok).To(BeTrue())
-	of.SetConnectionCreationRetryInterval(100 * time.Millisecond)
-	return of.Shutdown
+	configurable.SetConnectionCreationRetryInterval(100 * time.Millisecond)
+	return configurable.Shutdown
 }

@@ -17,13 +17,13 @@ import (
 func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
 	hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware
 	view.Identity = controllers.IdentityOf(host, hardware)
-	if err := controllers.Permitted(r.Tenants, host); err != nil {
+	if err := controllers.CheckPermitted(r.Tenants, host); err != nil {
 		view.NotPermitted = err.Error()
 	}
 	for taken, by := range map[*string]controllers.IdentityConflict{
-		&view.BMCTakenBy: controllers.BMCRivalry(host), &view.MACTakenBy: controllers.MACRivalry(host), &view.HardwareTakenBy: controllers.HardwareRivalry(host, hardware),
+		&view.BMCTakenBy: controllers.BMCConflict(host), &view.MACTakenBy: controllers.MACConflict(host), &view.HardwareTakenBy: controllers.HardwareConflict(host, hardware),
 	} {
-		keeper, err := by.Among(r.Tenants).Keeper(ctx, r.Client)
+		keeper, err := by.PermittedBy(r.Tenants).Keeper(ctx, r.Client)
 		if err != nil {
 			return err
 		}

@@ -73,11 +73,11 @@ func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycl
 		metrics.BootFailed(now.Failure.Reason)
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
 	case before == nil:
-		metrics.BootBegan()
+		metrics.BootStarted()
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Spec.ConsumerRef.Name)
 	case before.Number != now.Number:
 		metrics.BootFailed(v1alpha1.ReasonBootTimedOut)
-		metrics.BootBegan()
+		metrics.BootStarted()
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBootStarted, "Boot", "%s", step.Message)
 	}
 }

@@ -20,12 +20,12 @@ func (r *Reconciler) recheckRead(ctx context.Context, j job) error {
 	}
 	var keeper *v1alpha1.BareMetalHost
 	if err == nil {
-		keeper, err = controllers.BMCRivalry(&host).Among(r.Tenants).Keeper(ctx, r.Client)
+		keeper, err = controllers.BMCConflict(&host).PermittedBy(r.Tenants).Keeper(ctx, r.Client)
 	}
 	switch _, detached := host.Annotations[v1alpha1.DetachedAnnotation]; {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errRecheckFailed, err)
-	case detached || keeper != nil || controllers.Permitted(r.Tenants, &host) != nil:
+	case detached || keeper != nil || controllers.CheckPermitted(r.Tenants, &host) != nil:
 		return errOutdated
 	}
 	return nil

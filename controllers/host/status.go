@@ -82,7 +82,7 @@ func isSignificantChange(before, after v1alpha1.BareMetalHostStatus) bool {
 		if s.Phase == v1alpha1.PhaseBooting {
 			s.Addresses = nil
 		}
-		s.LastOperation = controllers.BareOperation(s.LastOperation)
+		s.LastOperation = controllers.WithoutProgress(s.LastOperation)
 		if s.BMC != nil {
 			bmcStatus := *s.BMC
 			bmcStatus.BootOverride, bmcStatus.InspectedAt = nil, nil

@@ -10,9 +10,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// addressesOf returns the addresses that a machine has while its host runs it: its name, the address that the operating system reported in
-// from or, where it only got its bootstrap data, the one that it had then, and what its Node says. What the BMC told of network
-// interfaces is none of them: it says nothing of the operating system.
+// addressesOf returns the addresses of a machine while its host runs it: its name, one IP address and the addresses of its Node. The IP address is
+// the one from which the operating system reported in. Without a report it is the one that fetched the bootstrap data. Addresses that the BMC reports
+// are left out: they say nothing about the operating system.
 func addressesOf(machine string, boot *v1alpha1.BareMetalBootSpec, node *v1alpha1.ObservedStage) clusterv1.MachineAddresses {
 	all := clusterv1.MachineAddresses{{Type: clusterv1.MachineHostName, Address: machine}}
 	if address := cmp.Or(boot.ReportAddress, boot.DataAddress); address != "" {
@@ -20,7 +20,7 @@ func addressesOf(machine string, boot *v1alpha1.BareMetalBootSpec, node *v1alpha
 	}
 	if node != nil {
 		for _, a := range node.Addresses {
-			if !slices.ContainsFunc(all, func(b clusterv1.MachineAddress) bool { return same(a, b) }) {
+			if !slices.ContainsFunc(all, func(b clusterv1.MachineAddress) bool { return sameAddress(a, b) }) {
 				all = append(all, a)
 			}
 		}
@@ -28,8 +28,8 @@ func addressesOf(machine string, boot *v1alpha1.BareMetalBootSpec, node *v1alpha
 	return all
 }
 
-// same is true for addresses that are the same, however they are written.
-func same(a, b clusterv1.MachineAddress) bool {
+// sameAddress is true for two spellings of the same address.
+func sameAddress(a, b clusterv1.MachineAddress) bool {
 	if a.Type != b.Type || a.Address == b.Address {
 		return a == b
 	}

@@ -12,8 +12,8 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch;patch
 
-// reconcileBootstrapSecret makes `clusterctl move` take the bootstrap Secret of a Machine along that has no owner, as one that a person wrote. clusterctl finds
-// those of the bootstrap providers by their owners. An owner reference to the Machine would delete the user's Secret with the Machine.
+// reconcileBootstrapSecret labels the bootstrap Secret of a Machine for `clusterctl move` if it has no owner, as one that a user wrote. clusterctl
+// finds the Secrets of bootstrap providers by their owners. An owner reference to the Machine would delete the user's Secret with the Machine.
 func (r *Reconciler) reconcileBootstrapSecret(ctx context.Context, s *scope) (bool, error) {
 	name := s.owner.Spec.Bootstrap.DataSecretName
 	if name == nil {

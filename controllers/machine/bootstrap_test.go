@@ -11,8 +11,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestBootstrapSecretMoves: `clusterctl move` takes along a bootstrap Secret that a person wrote. It finds a bootstrap provider's by its owner, so that one is
-// left as it is.
+// TestBootstrapSecretMoves: `clusterctl move` moves a bootstrap Secret that a user wrote. It finds the Secret of a bootstrap provider by its owner,
+// so that one stays unchanged.
 func TestBootstrapSecretMoves(t *testing.T) {
 	g := NewWithT(t)
 	start(t)

@@ -19,11 +19,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// reconcileClaim claims a host in two writes: the machine records which version of which host it claims, and then the host names the machine. So two
-// processes that lead for a moment claim the same host (docs/decisions/0004-claims-have-two-writes.md).
+// reconcileClaim claims a host in two writes: first the machine records which version of which host it claims, then the host names the machine. So
+// two processes that both lead for a moment claim the same host (docs/decisions/0004-claims-have-two-writes.md).
 //
-// Before the first write it asks the API server whether the machine has a host: the cache may be behind. It need not ask for a machine that just got its
-// finalizer, and that list takes a while: the API server's cache has to catch up with etcd.
+// Before the first write it lists the machine's hosts from the API server, since the cache may be behind. A machine that just got its finalizer needs
+// no such list. The list is slow: the API server's cache has to catch up with etcd.
 func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error) {
 	if s.host != nil {
 		return false, nil
@@ -31,46 +31,46 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 	if booted, err := r.bootedElsewhere(ctx, s); err != nil || booted {
 		return true, err
 	}
-	host, err := r.chosen(ctx, s.machine)
+	host, err := r.chosenHost(ctx, s.machine)
 	if err != nil {
 		return true, err
 	}
 	isChosen := host != nil
 	if !isChosen {
-		var why waiting
-		if host, why, err = r.pick(ctx, s); err != nil {
+		var wait waitReason
+		if host, wait, err = r.pick(ctx, s); err != nil {
 			return true, err
 		}
 		if host == nil {
-			s.claimed(metav1.ConditionFalse, why.reason, why.message)
-			s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
+			s.setClaimed(metav1.ConditionFalse, wait.reason, wait.message)
+			s.setBooted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
 			return true, nil
 		}
 	}
-	held, err := r.claim(ctx, s, host, isChosen)
-	if err != nil || len(held) > 0 {
+	claimed, err := r.claim(ctx, s, host, isChosen)
+	if err != nil || len(claimed) > 0 {
 		r.assumed.Drop(host, s.machine.Name)
-		s.hold(held)
+		s.setHost(claimed)
 		return err != nil, err
 	}
-	r.tellings.forget(client.ObjectKeyFromObject(s.machine))
+	r.noHostBackoff.forget(client.ObjectKeyFromObject(s.machine))
 	ctrl.LoggerFrom(ctx).Info("Claimed a host", "BareMetalHost", client.ObjectKeyFromObject(host))
-	r.tellClaimed(s.machine, host)
-	s.hold([]v1alpha1.BareMetalHost{*host})
-	s.booted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "The host was just claimed")
-	return true, nil // the host's own event goes on from here
+	r.recordClaimedEvent(s.machine, host)
+	s.setHost([]v1alpha1.BareMetalHost{*host})
+	s.setBooted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "The host was just claimed")
+	return true, nil // the change of the host enqueues the machine again
 }
 
-// claim claims a host for a machine, after it recorded the choice if the machine does not have it yet. It returns the hosts that the machine has already,
-// and claims none then.
-func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost, isChosen bool) (held []v1alpha1.BareMetalHost, err error) {
+// claim claims a host for a machine, after it recorded the choice if the machine has not recorded it. If the machine already has hosts, claim returns
+// them and claims none.
+func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost, isChosen bool) (claimed []v1alpha1.BareMetalHost, err error) {
 	if !s.isNew {
-		if held, err = claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil || len(held) > 0 {
-			return held, err
+		if claimed, err = claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil || len(claimed) > 0 {
+			return claimed, err
 		}
 	}
 	if !isChosen {
-		if err := r.choose(ctx, s, host); err != nil {
+		if err := r.recordChoice(ctx, s, host); err != nil {
 			return nil, err
 		}
 	}
@@ -79,12 +79,12 @@ func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMet
 	return nil, err
 }
 
-// chosen returns the host that the machine recorded as its choice, as the API server has it, if a claim of it can still succeed: a process that led before
-// may be about to make that claim, so the machine can have no other host. It returns nil otherwise.
-func (r *Reconciler) chosen(ctx context.Context, m *v1alpha1.BareMetalMachine) (*v1alpha1.BareMetalHost, error) {
+// chosenHost returns the host that the machine recorded as its choice, read from the API server, if a claim of it can still succeed. A process that
+// led before may be about to make that claim, so the machine can have no other host. Otherwise it returns nil.
+func (r *Reconciler) chosenHost(ctx context.Context, m *v1alpha1.BareMetalMachine) (*v1alpha1.BareMetalHost, error) {
 	choice, ok := claim.ChoiceOf(m)
 	if !ok {
-		return nil, nil //nolint:nilnil // none is a valid answer
+		return nil, nil //nolint:nilnil // no host is a valid answer
 	}
 	host := &v1alpha1.BareMetalHost{}
 	switch err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: choice.Name}, host); {
@@ -93,14 +93,14 @@ func (r *Reconciler) chosen(ctx context.Context, m *v1alpha1.BareMetalMachine) (
 	case err == nil && choice.Open(host):
 		return host, nil
 	default:
-		return nil, nil //nolint:nilnil // none is a valid answer
+		return nil, nil //nolint:nilnil // no host is a valid answer
 	}
 }
 
-// choose records the choice of a machine. What this reconcile made of the machine otherwise is written at its end.
-func (r *Reconciler) choose(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost) error {
+// recordChoice records the choice of a machine. Other changes of this reconcile are written at its end.
+func (r *Reconciler) recordChoice(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost) error {
 	written := s.before.DeepCopy()
-	if err := r.wrote(written, claim.Choose(ctx, r.Client, written, host)); err != nil {
+	if err := r.recordWrite(written, claim.Choose(ctx, r.Client, written, host)); err != nil {
 		return err
 	}
 	s.before = written
@@ -108,16 +108,16 @@ func (r *Reconciler) choose(ctx context.Context, s *scope, host *v1alpha1.BareMe
 	return nil
 }
 
-// bootedElsewhere is true for a machine that has no host and for which a server was booted: somebody cleared the host's spec.consumerRef, or the host is gone
-// from the inventory. It claims no other host, since that server may have its bootstrap data.
+// bootedElsewhere is true for a machine without a host for which a server was booted: someone cleared spec.consumerRef of the host, or the host is
+// gone from the inventory. The machine claims no other host, since that server may have its bootstrap data.
 func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error) {
 	var boots v1alpha1.BareMetalBootList
 	err := r.Client.List(ctx, &boots, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.MachineIndex: s.machine.Name})
 	if err != nil || len(boots.Items) == 0 {
 		return false, err
 	}
-	boot := slices.MinFunc(boots.Items, func(a, b v1alpha1.BareMetalBoot) int { // the cache lists in an order that changes
-		return cmp.Or(cmp.Compare(rankOf(a), rankOf(b)), cmp.Compare(a.Name, b.Name))
+	boot := slices.MinFunc(boots.Items, func(a, b v1alpha1.BareMetalBoot) int { // the cache lists in no stable order
+		return cmp.Or(cmp.Compare(bootRank(a), bootRank(b)), cmp.Compare(a.Name, b.Name))
 	})
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(&boot), &v1alpha1.BareMetalHost{})
 	if client.IgnoreNotFound(err) != nil {
@@ -127,111 +127,110 @@ func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error
 	restore := fmt.Sprintf("Set spec.consumerRef of the host to {name: %s, claimID: %s}", s.machine.Name, boot.Spec.ClaimID)
 	switch booted := fmt.Sprintf("BareMetalHost %q was booted for the machine", boot.Name); {
 	case err != nil && !served && !boot.DeletionTimestamp.IsZero():
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+" and is gone from the inventory. Waiting until its BareMetalBoot is deleted")
-	case err != nil && !served: // nobody deletes the boot where the garbage collector was told not to, or a backup tool removed its owner
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+" and is gone from the inventory: no other host is claimed, since the server may be booting. Power the "+
+		s.setClaimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+" and is gone from the inventory. Waiting until its BareMetalBoot is deleted")
+	case err != nil && !served: // an orphaning deletion, or a backup tool that removed the owner, leaves the boot
+		s.setClaimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+" and is gone from the inventory: no other host is claimed, since the server may be booting. Power the "+
 			"server off, then delete the BareMetalBoot")
 	case err != nil:
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonHostLost, booted+", which got its bootstrap data, and is gone from the inventory: no other host is claimed. Delete the "+
+		s.setClaimed(metav1.ConditionFalse, v1alpha1.ReasonHostLost, booted+", which got its bootstrap data, and is gone from the inventory: no other host is claimed. Delete the "+
 			"Machine to have it replaced")
-		s.failed(v1alpha1.ReasonHostLost, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition))
+		s.setFailed(v1alpha1.ReasonHostLost, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition))
 	case served:
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+", which got its bootstrap data, and spec.consumerRef of the host does not name the machine any more: "+
+		s.setClaimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+", which got its bootstrap data, and spec.consumerRef of the host does not name the machine any more: "+
 			"no other host is claimed. "+restore+", or delete the Machine to have it replaced")
 	default:
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+", and spec.consumerRef of the host does not name the machine any more: no other host is claimed, since "+
+		s.setClaimed(metav1.ConditionFalse, v1alpha1.ReasonBootUnknown, booted+", and spec.consumerRef of the host does not name the machine any more: no other host is claimed, since "+
 			"the server may be booting. "+restore+"; or power the server off, then delete the BareMetalBoot")
 	}
-	s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host")
+	s.setBooted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host")
 	return true, nil
 }
 
-// rankOf orders boots: those in which the bootstrap data was served say more.
-func rankOf(boot v1alpha1.BareMetalBoot) int {
+// bootRank orders boots: a boot that served its bootstrap data comes first.
+func bootRank(boot v1alpha1.BareMetalBoot) int {
 	if boot.Spec.DataServedAt != nil {
 		return 0
 	}
 	return 1
 }
 
-// waiting is why a machine gets no host now.
-type waiting struct{ reason, message string }
+// waitReason is why a machine gets no host now.
+type waitReason struct{ reason, message string }
 
-// pick chooses among the free hosts, and returns why there is none. The host that it returns is assumed to be the machine's until it is
-// dropped.
-func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHost, waiting, error) {
+// pick chooses a free host, or returns why no host fits. A returned host is assumed to belong to the machine until the assumption is dropped.
+func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHost, waitReason, error) {
 	want, err := claim.WantOf(&s.machine.Spec)
 	if err != nil {
-		return nil, waiting{}, err
+		return nil, waitReason{}, err
 	}
 	want.FailureDomain = s.owner.Spec.FailureDomain
 	if s.machine.Spec.ReuseHost {
 		want.Reuse = claim.Owner(s.owner, s.machine)
 	}
-	had, former, err := r.comingBack(ctx, s, want)
+	released, former, err := r.formerHosts(ctx, s, want)
 	if err != nil {
-		return nil, waiting{}, err
+		return nil, waitReason{}, err
 	}
 	candidates := func(yield func(*v1alpha1.BareMetalHost) bool) {
-		for i := range had {
-			if !yield(&had[i]) {
+		for i := range released {
+			if !yield(&released[i]) {
 				return
 			}
 		}
 		if former != "" {
 			return
 		}
-		for host := range r.free.in(s.machine.Namespace) {
+		for host := range r.freeHosts.inNamespace(s.machine.Namespace) {
 			if !claim.LastOwnedBy(host, want.Reuse) && !yield(host) {
 				return
 			}
 		}
 	}
 	if host, _ := r.assumed.Pick(candidates, want, s.machine.Name); host != nil {
-		return host.DeepCopy(), waiting{}, nil
+		return host.DeepCopy(), waitReason{}, nil
 	}
 	if former != "" {
-		s.again = lookAgain // what ends the wait may be the time alone
-		return nil, waiting{v1alpha1.ReasonWaitingForFormerHost, fmt.Sprintf(
-			"Waiting for BareMetalHost %q, which a machine of %s gives back, as reuseHost wants it", former, want.Reuse)}, nil
+		s.requeueAfter = formerHostCheckInterval // the wait may end by time alone, without an event
+		return nil, waitReason{v1alpha1.ReasonWaitingForFormerHost, fmt.Sprintf(
+			"Waiting for BareMetalHost %q, which a machine of %s is releasing: spec.reuseHost asks for a host of that owner", former, want.Reuse)}, nil
 	}
-	// None fits: look at all, to say what excluded how many. The cache tells of hosts that fit by their events, so to look again is for what it
-	// tells, and for a host that another machine was about to claim and did not.
-	due, again := r.tellings.due(s.machine, want.FailureDomain, time.Now())
-	s.again = again
+	// No host fits. The diagnosis counts what excluded how many hosts. Events of hosts enqueue the machine when one becomes available. So the
+	// periodic requeue only refreshes the diagnosis, and finds a host that another machine assumed and did not claim.
+	due, requeueAfter := r.noHostBackoff.due(s.machine, want.FailureDomain, time.Now())
+	s.requeueAfter = requeueAfter
 	if !due {
-		return nil, waiting{v1alpha1.ReasonNoHostFits, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition)}, nil
+		return nil, waitReason{v1alpha1.ReasonNoHostFits, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition)}, nil
 	}
-	tally, err := r.exclusions(ctx, s.machine.Namespace, want)
-	return nil, waiting{v1alpha1.ReasonNoHostFits, tally}, err
+	diagnosis, err := r.diagnose(ctx, s.machine.Namespace, want)
+	return nil, waitReason{v1alpha1.ReasonNoHostFits, diagnosis}, err
 }
 
-// exclusions tells what keeps how many hosts from a machine. One machine after the other looks at them: each list of 10,000 takes 7 MB.
-func (r *Reconciler) exclusions(ctx context.Context, namespace string, want claim.Want) (string, error) {
-	r.telling.Lock()
-	defer r.telling.Unlock()
-	var all v1alpha1.BareMetalHostList // the cache's own objects, to which nothing is written
+// diagnose returns what excluded how many hosts from a machine. Machines diagnose one after the other: each list of 10,000 hosts takes 7 MB.
+func (r *Reconciler) diagnose(ctx context.Context, namespace string, want claim.Want) (string, error) {
+	r.diagnosisMu.Lock()
+	defer r.diagnosisMu.Unlock()
+	var all v1alpha1.BareMetalHostList // objects of the cache: they must not be changed
 	if err := r.Client.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return "", err
 	}
-	_, tally := claim.Pick(claim.Each(all.Items), want, func(*v1alpha1.BareMetalHost) bool { return true })
-	return tally.String(), nil
+	_, diagnosis := claim.Pick(claim.Each(all.Items), want, func(*v1alpha1.BareMetalHost) bool { return true })
+	return diagnosis.String(), nil
 }
 
-// How long a machine waits for its owner's host, and how often it looks at the time.
+// How long a machine waits for a former host of its owner, and how often it checks whether the wait is over.
 const (
-	// backWithin is how long after its release a host is expected to be offered, and how long its BMC may be silent in the midst of it.
-	backWithin = 5 * time.Minute
-	lookAgain  = time.Minute
+	// formerHostTimeout is how long after its release a host is expected to become available, and how long its BMC may be not ready meanwhile.
+	formerHostTimeout       = 5 * time.Minute
+	formerHostCheckInterval = time.Minute
 )
 
-// comingBack returns the free hosts that the owner had whose hosts the machine wants again, the cache's own objects; and the name of a host that is being
-// given back by a machine of that owner, empty if there is none. A host that it could not claim then, such as one in maintenance or in quarantine, is none to
-// wait for; nor is one whose BMC has been silent for long, since nobody knows when it is back.
+// formerHosts returns the free hosts that machines of the same owner had last, and the name of a host that such a machine is releasing, empty if
+// there is none. The free hosts are objects of the cache. A host that the machine could not claim, such as one in maintenance or quarantine, is not
+// waited for. Neither is a host whose BMC has been not ready for too long, since its return is unpredictable.
 //
-// A host must not be missed while it goes from one to the other. So both are looked for in the cache, the free ones last: its handlers, which know the free
-// hosts too, are told later.
-func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) (had []v1alpha1.BareMetalHost, former string, err error) {
+// A host must not be missed while its machine releases it. So both lists are read from the cache, the free hosts last. The event handlers that fill
+// freeHosts may run later.
+func (r *Reconciler) formerHosts(ctx context.Context, s *scope, want claim.Want) (released []v1alpha1.BareMetalHost, former string, err error) {
 	if want.Reuse == "" {
 		return nil, "", nil
 	}
@@ -241,8 +240,8 @@ func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) 
 	}
 	var names []string
 	now := time.Now()
-	note := func(host *v1alpha1.BareMetalHost) {
-		if claim.Eligible(host, want) == "" && !silent(host, now) {
+	await := func(host *v1alpha1.BareMetalHost) {
+		if claim.Eligible(host, want) == "" && !bmcNotReadyTooLong(host, now) {
 			names = append(names, host.Name)
 		}
 	}
@@ -251,12 +250,12 @@ func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) 
 		if m.DeletionTimestamp.IsZero() || claim.Owner(m) != want.Reuse {
 			continue
 		}
-		var held v1alpha1.BareMetalHostList
-		if err := r.Client.List(ctx, &held, client.InNamespace(m.Namespace), client.MatchingFields{controllers.ConsumerIndex: m.Spec.InfrastructureRef.Name}); err != nil {
+		var hosts v1alpha1.BareMetalHostList
+		if err := r.Client.List(ctx, &hosts, client.InNamespace(m.Namespace), client.MatchingFields{controllers.ConsumerIndex: m.Spec.InfrastructureRef.Name}); err != nil {
 			return nil, "", err
 		}
-		for j := range held.Items {
-			note(&held.Items[j])
+		for j := range hosts.Items {
+			await(&hosts.Items[j])
 		}
 	}
 	var free v1alpha1.BareMetalHostList
@@ -266,7 +265,7 @@ func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) 
 	}
 	for i := range free.Items {
 		if host := &free.Items[i]; justReleased(host, now) {
-			note(host)
+			await(host)
 		}
 	}
 	if len(names) > 0 {
@@ -275,10 +274,10 @@ func (r *Reconciler) comingBack(ctx context.Context, s *scope, want claim.Want) 
 	return free.Items, former, nil
 }
 
-// justReleased is true for a free host that is on its way to be offered: its status has not followed its release yet, or its power is
-// being brought to what the spec says, which a server need not obey.
+// justReleased is true for a free host that is about to become available. Its status does not show its release yet, or its power is being changed,
+// which the server need not obey.
 func justReleased(host *v1alpha1.BareMetalHost, now time.Time) bool {
-	if last := host.Spec.LastConsumer; last == nil || now.Sub(last.ReleasedAt.Time) >= backWithin {
+	if last := host.Spec.LastConsumer; last == nil || now.Sub(last.ReleasedAt.Time) >= formerHostTimeout {
 		return false
 	}
 	switch conditions.GetReason(host, v1alpha1.AvailableCondition) {
@@ -289,8 +288,8 @@ func justReleased(host *v1alpha1.BareMetalHost, now time.Time) bool {
 	}
 }
 
-// silent is true for a host whose BMC could not be used for long.
-func silent(host *v1alpha1.BareMetalHost, now time.Time) bool {
+// bmcNotReadyTooLong is true for a host whose BMC has been not ready for formerHostTimeout.
+func bmcNotReadyTooLong(host *v1alpha1.BareMetalHost, now time.Time) bool {
 	c := conditions.Get(host, v1alpha1.BMCReadyCondition)
-	return c != nil && c.Status == metav1.ConditionFalse && now.Sub(c.LastTransitionTime.Time) >= backWithin
+	return c != nil && c.Status == metav1.ConditionFalse && now.Sub(c.LastTransitionTime.Time) >= formerHostTimeout
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
 )
 
-// TestNowhere: a failure domain that no host has, and a selector that matches nothing, are said in HostClaimed with what to do.
-func TestNowhere(t *testing.T) {
+// TestNoMatchingHost: HostClaimed reports a failure domain that no host has, and a selector that matches no host, with a remedy.
+func TestNoMatchingHost(t *testing.T) {
 	start(t)
 	namespace := env.Namespace(t)
 	newHost(t, namespace, "h", 30, nil)
@@ -47,9 +47,9 @@ func TestNowhere(t *testing.T) {
 	})
 }
 
-// TestHeals: what others remove of the machine's metadata comes back, but for the owner reference, which is Cluster API's: without it the
-// machine is left alone.
-func TestHeals(t *testing.T) {
+// TestLabelsRestored: labels that were removed from the machine are restored. The owner reference is not, since only Cluster API sets it: without it
+// the machine is not reconciled.
+func TestLabelsRestored(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
 	namespace := env.Namespace(t)
@@ -73,16 +73,16 @@ func TestHeals(t *testing.T) {
 	owners := claim.BareMetalMachine.OwnerReferences
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.OwnerReferences, m.Labels = nil, nil })
 	newHost(t, namespace, "h2", 32, nil)
-	wait(t, env.NewClaim(t, namespace, "later"), has("h2")) // shows that the machine was looked at meanwhile
+	wait(t, env.NewClaim(t, namespace, "later"), has("h2")) // shows that the machine was reconciled meanwhile
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim.BareMetalMachine), claim.BareMetalMachine)).To(Succeed())
 	g.Expect(claim.BareMetalMachine.Labels).To(BeEmpty())
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.OwnerReferences = owners })
 	wait(t, claim, whole)
 }
 
-// TestFailureHeals: a boot that failed is told as such, in the conditions and in what Cluster API copies to the Machine; when it is over, so is
-// what was told, and the machine goes on.
-func TestFailureHeals(t *testing.T) {
+// TestFailureEnds: a failed boot is reported in the conditions and in the fields that Cluster API copies to the Machine. When the failure is over,
+// the report is removed and the machine continues.
+func TestFailureEnds(t *testing.T) {
 	start(t)
 	namespace := env.Namespace(t)
 	h := newHost(t, namespace, "h", 33, nil)
@@ -129,7 +129,7 @@ func TestFailureHeals(t *testing.T) {
 	wait(t, claim, ready)
 }
 
-// TestAddresses: a machine has the addresses of its running system, and none of what the BMC told of its network interfaces.
+// TestAddresses: a machine has the addresses of its running system, and none that only the BMC reports.
 func TestAddresses(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
@@ -165,8 +165,8 @@ func TestAddresses(t *testing.T) {
 	wait(t, claim, addresses(name, ip("192.0.2.10"), ip("2001:db8::10"), address(clusterv1.MachineHostName, "other"), address(clusterv1.MachineExternalIP, "198.51.100.10")))
 }
 
-// TestNamesake: a machine with the name of one that is gone takes no provider ID from what the cache still shows of that one's host.
-func TestNamesake(t *testing.T) {
+// TestMachineNameReused: a machine with the name of a deleted one takes no provider ID from the old machine's host, which the cache still shows.
+func TestMachineNameReused(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
 	h := newHost(t, namespace, "h", 35, nil)
@@ -178,12 +178,12 @@ func TestNamesake(t *testing.T) {
 			Number: 1, ClaimID: cached.Spec.ConsumerRef.ClaimID, MachineName: "m", StartedAt: metav1.Now(), DataAddress: "192.0.2.9", ReportedAt: new(metav1.Now()),
 		},
 	}
-	behind := fake.NewClientBuilder().WithScheme(env.Scheme).WithObjects(boot.DeepCopy()).Build() // a cache that is behind
+	behind := fake.NewClientBuilder().WithScheme(env.Scheme).WithObjects(boot.DeepCopy()).Build() // a stale cache
 	r := &machine.Reconciler{Client: behind, APIReader: env.Client}
 	m := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}}
 	untouched := func(why string) {
 		t.Helper()
-		g.Expect(r.BootOn(t.Context(), m, cached)).To(Succeed(), why)
+		g.Expect(r.ReconcileBootOn(t.Context(), m, cached)).To(Succeed(), why)
 		g.Expect(m.Spec.ProviderID).To(BeEmpty(), why)
 		g.Expect(m.Status.Initialization.Provisioned).To(BeNil(), why)
 	}
@@ -200,12 +200,12 @@ func TestNamesake(t *testing.T) {
 		b.Spec = *boot.Spec.DeepCopy()
 		b.Spec.Number = 3
 	})
-	g.Expect(r.BootOn(t.Context(), m, cached)).To(Succeed())
+	g.Expect(r.ReconcileBootOn(t.Context(), m, cached)).To(Succeed())
 	g.Expect(m.Spec.ProviderID).To(Equal("baremetal://" + namespace + "/h/m"))
 }
 
-// TestFailureStands: a failure that was told stands while the API server gives no answer, and goes when it is over.
-func TestFailureStands(t *testing.T) {
+// TestFailureKeptOnError: a reported failure stays while the API server does not answer, and is removed when it is over.
+func TestFailureKeptOnError(t *testing.T) {
 	g := NewWithT(t)
 	var broken atomic.Bool
 	var refused atomic.Int32
@@ -249,8 +249,8 @@ func TestFailureStands(t *testing.T) {
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.FailureReason).To(BeEmpty()) })
 }
 
-// TestBootedElsewhere: a machine for which a server was booted claims no other host when somebody clears the consumerRef of its host: the server may have
-// its bootstrap data.
+// TestBootedElsewhere: a machine for which a server was booted claims no other host after the consumerRef of its host was cleared: the server may
+// have its bootstrap data.
 func TestBootedElsewhere(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
@@ -272,12 +272,12 @@ func TestBootedElsewhere(t *testing.T) {
 	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
 	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonBootUnknown))
 	g.Expect(conditions.GetMessage(claim.BareMetalMachine, v1alpha1.HostClaimedCondition)).To(And(ContainSubstring("delete the Machine"), Not(ContainSubstring("delete the BareMetalBoot"))))
-	g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed()) // no manager of hosts runs that would keep it
+	g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed()) // no host controller runs that would keep it
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.HostRef).NotTo(BeNil()) })
 }
 
-// TestBootedHostGone: a machine whose host is gone before it was provisioned is lost if it was given its bootstrap data, and waits until the boot is gone if
-// it was not.
+// TestBootedHostGone: the host of an unprovisioned machine is deleted. The machine is lost if its bootstrap data was served; otherwise it waits until
+// the boot is deleted.
 func TestBootedHostGone(t *testing.T) {
 	for name, test := range map[string]struct {
 		served          bool

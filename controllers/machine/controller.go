@@ -1,5 +1,5 @@
-// Package machine reconciles BareMetalMachines: it claims a host for a machine, waits until the host runs it, and gives the
-// host back when the machine goes. It speaks to no BMC: that the host controller does.
+// Package machine reconciles BareMetalMachines: it claims a host for a machine, waits until the host runs it, and releases the host when the machine
+// is deleted. Only the host controller speaks to BMCs.
 package machine
 
 import (
@@ -42,38 +42,38 @@ type Reconciler struct {
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
-	// Recorder takes the events of machines and of the hosts that they claim. Nil takes none.
+	// Recorder records events of machines and of the hosts that they claim. Nil records none.
 	Recorder events.EventRecorder
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
 	WatchFilter string
 
-	metadata client.Reader // the cache itself: Client reads even the metadata of Secrets from the API server
-	free     free
-	assumed  claim.Assumed
-	tellings tellings
-	telling  sync.Mutex // held by the machine that looks at all hosts
-	newest   controllers.WriteCache[*v1alpha1.BareMetalMachine]
-	pace     *controllers.Throttle
-	// provisioned are the UIDs of machines whose event Provisioned was told. Nil tells all.
+	metadata      client.Reader // the cache: Client reads even the metadata of Secrets from the API server
+	freeHosts     freeHosts
+	assumed       claim.Assumed
+	noHostBackoff noHostBackoff
+	diagnosisMu   sync.Mutex // one machine at a time lists all hosts
+	writeCache    controllers.WriteCache[*v1alpha1.BareMetalMachine]
+	throttle      *controllers.Throttle
+	// provisioned holds the UIDs of machines whose event Provisioned was recorded. Nil records every event.
 	provisioned *lru.Cache
 }
 
 // scope is what one reconcile works on.
 type scope struct {
-	machine   *v1alpha1.BareMetalMachine
-	before    *v1alpha1.BareMetalMachine // the machine as the API server has it, as far as this reconcile knows
-	owner     *clusterv1.Machine
-	cluster   *clusterv1.Cluster
-	host      *v1alpha1.BareMetalHost    // the host that the machine has, once reconcileHeld found it
-	addresses clusterv1.MachineAddresses // those that the machine had before
-	isNew     bool                       // this reconcile gave the machine its finalizer: nobody claimed a host for it before
-	again     time.Duration              // when to look again if nothing happens; zero for what an event ends
+	machine      *v1alpha1.BareMetalMachine
+	before       *v1alpha1.BareMetalMachine // the machine as it was last read or written
+	owner        *clusterv1.Machine
+	cluster      *clusterv1.Cluster
+	host         *v1alpha1.BareMetalHost    // the host of the machine, set by reconcileHost
+	addresses    clusterv1.MachineAddresses // the addresses before this reconcile
+	isNew        bool                       // this reconcile added the finalizer: no host was claimed before
+	requeueAfter time.Duration              // when to reconcile again without an event; zero waits for an event
 }
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
-	r.provisioned, r.pace, r.metadata = lru.New(4096), controllers.NewThrottle(), mgr.GetCache()
+	r.provisioned, r.throttle, r.metadata = lru.New(4096), controllers.NewThrottle(), mgr.GetCache()
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -93,25 +93,25 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Complete(r)
 }
 
-// Reconcile brings a machine one step further.
+// Reconcile takes a machine one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (result ctrl.Result, reterr error) {
 	s := &scope{machine: &v1alpha1.BareMetalMachine{}}
 	if err := r.Client.Get(ctx, request.NamespacedName, s.machine); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.tellings.forget(request.NamespacedName)
-			r.pace.Done(request.NamespacedName)
-			r.newest.Forget(request.NamespacedName)
+			r.noHostBackoff.forget(request.NamespacedName)
+			r.throttle.Done(request.NamespacedName)
+			r.writeCache.Forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !controllers.HasWatchFilter(s.machine, r.WatchFilter) {
-		r.newest.Forget(request.NamespacedName)
-		r.pace.Done(request.NamespacedName)
+		r.writeCache.Forget(request.NamespacedName)
+		r.throttle.Done(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	s.machine = r.newest.Read(s.machine)
-	if movedAway(s.machine) {
-		return controllers.Result(r.removeFinalizer(ctx, s.machine))
+	s.machine = r.writeCache.Read(s.machine)
+	if controllers.MovedAway(s.machine) {
+		return controllers.Result(controllers.RemoveFinalizer(ctx, r.Client, s.machine, v1alpha1.MachineFinalizer))
 	}
 	if found, err := r.readOwners(ctx, s); err != nil || !found {
 		return controllers.Result(err)
@@ -124,35 +124,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	}
 	s.before = s.machine.DeepCopy()
 	defer func() {
-		wait, err := r.tell(ctx, s.before, s)
+		wait, err := r.writeOrDelay(ctx, s.before, s)
 		if reterr = kerrors.NewAggregate([]error{reterr, err}); reterr == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
 			result.RequeueAfter = wait
 		}
 	}()
 	setNotPaused(s.machine)
-	healLabels(s.machine, s.owner)
+	restoreLabels(s.machine, s.owner)
 	if err := r.advance(ctx, s); err != nil {
 		return controllers.Result(err)
 	}
-	return ctrl.Result{RequeueAfter: s.again}, nil
+	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
-// advance goes through the phases. A failure is found again on every look, so one that is over blocks nothing; a look that ends in an error
-// found out nothing, and what was told stands.
+// advance runs the phases. Each reconcile determines the failure again, so a failure that is over blocks nothing. A reconcile that ends in an error
+// determined nothing, and keeps the recorded failure.
 func (r *Reconciler) advance(ctx context.Context, s *scope) (err error) {
 	status := &s.machine.Status
 	reason, message := status.FailureReason, status.FailureMessage
-	s.failed("", "")
+	s.setFailed("", "")
 	defer func() {
 		if err != nil {
-			s.failed(reason, message)
+			s.setFailed(reason, message)
 		}
 	}()
 	if !s.machine.DeletionTimestamp.IsZero() {
 		return r.reconcileDelete(ctx, s)
 	}
 	for _, phase := range []func(context.Context, *scope) (bool, error){
-		r.reconcileBootstrapSecret, r.reconcileHeld, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
+		r.reconcileBootstrapSecret, r.reconcileHost, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
 	} {
 		if done, err := phase(ctx, s); err != nil || done {
 			return err
@@ -161,8 +161,8 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) (err error) {
 	return nil
 }
 
-// readOwners finds the Machine and the Cluster. Without either nothing is done, but that a machine which is deleted and has no
-// host may go.
+// readOwners reads the Machine and the Cluster, and returns false without both. Then nothing is done, except that a deleted machine without a host
+// loses its finalizer.
 func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 	var err error
 	if s.owner, err = util.GetOwnerMachine(ctx, r.Client, s.machine.ObjectMeta); client.IgnoreNotFound(err) != nil {
@@ -178,45 +178,45 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 	if s.owner != nil && s.cluster != nil {
 		return true, nil
 	}
-	ctrl.LoggerFrom(ctx).Info("The owner is not there: nothing is done", "missing", missing)
+	ctrl.LoggerFrom(ctx).Info("Skipped the machine: an owner does not exist", "missing", missing)
 	if s.machine.DeletionTimestamp.IsZero() {
 		return false, nil
 	}
-	held, err := claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
+	hosts, err := claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
 	if err != nil {
 		return false, err
 	}
-	if len(held) > 0 {
-		return false, r.tellDeleting(ctx, s.machine, waitsForRelease(firstOf(held)))
+	if len(hosts) > 0 {
+		return false, r.writeDeleting(ctx, s.machine, releaseMessage(firstByName(hosts)))
 	}
-	return false, client.IgnoreNotFound(r.removeFinalizer(ctx, s.machine))
+	return false, controllers.RemoveFinalizer(ctx, r.Client, s.machine, v1alpha1.MachineFinalizer)
 }
 
-// tell writes what a reconcile made of a machine and tells what happened, or returns how long to wait until it does.
-func (r *Reconciler) tell(ctx context.Context, before *v1alpha1.BareMetalMachine, s *scope) (time.Duration, error) {
+// writeOrDelay writes the result of a reconcile and records its events, or returns how long the write must wait.
+func (r *Reconciler) writeOrDelay(ctx context.Context, before *v1alpha1.BareMetalMachine, s *scope) (time.Duration, error) {
 	setReady(s.machine)
 	setPhase(s.machine, s.host)
-	if wait := r.untold(before, s.machine, time.Now()); wait > 0 {
+	if wait := r.writeDelay(before, s.machine, time.Now()); wait > 0 {
 		return wait, nil
 	}
-	provided, err := r.write(ctx, before, s.machine)
-	if provided && before.Spec.ProviderID == "" {
-		r.tellProvisioned(before, s)
+	hasProviderID, err := r.write(ctx, before, s.machine)
+	if hasProviderID && before.Spec.ProviderID == "" {
+		r.recordProvisionedEvent(before, s)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return 0, err
 	}
-	r.pace.Done(client.ObjectKeyFromObject(s.machine))
-	r.tellWritten(before, s)
+	r.throttle.Done(client.ObjectKeyFromObject(s.machine))
+	r.recordStatusEvents(before, s)
 	return 0, nil
 }
 
-// untold returns how long to wait until a machine is written of which nothing changed but how something goes on, zero for now. What it waits for before it
-// has a host is told at once: the next look goes by it, and it has a pace of its own.
-func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine, now time.Time) time.Duration {
-	bare := func(m *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalMachine {
+// writeDelay returns how long the write of a machine must wait, zero for none. Only progress waits; a transition is written at once. The reason why
+// the machine has no host is written at once too: the next reconcile depends on it, and noHostBackoff limits how often it changes.
+func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.Time) time.Duration {
+	transitions := func(m *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalMachine {
 		m = m.DeepCopy()
-		m.Status.Phase, m.Status.LastOperation = "", controllers.BareOperation(m.Status.LastOperation)
+		m.Status.Phase, m.Status.LastOperation = "", controllers.WithoutProgress(m.Status.LastOperation)
 		claimed := conditions.Get(m, v1alpha1.HostClaimedCondition)
 		m.Status.Conditions = controllers.WithoutMessages(m.Status.Conditions)
 		if claimed != nil {
@@ -225,42 +225,45 @@ func (r *Reconciler) untold(before, m *v1alpha1.BareMetalMachine, now time.Time)
 		}
 		return m
 	}
-	if equality.Semantic.DeepEqual(before, m) || !equality.Semantic.DeepEqual(bare(before), bare(m)) {
+	if equality.Semantic.DeepEqual(before, m) || !equality.Semantic.DeepEqual(transitions(before), transitions(m)) {
 		return 0
 	}
-	return r.pace.Delay(client.ObjectKeyFromObject(m), now)
+	return r.throttle.Delay(client.ObjectKeyFromObject(m), now)
 }
 
-// write writes what changed of a machine, by one patch of what is its own and one of its status, and neither without need. Cluster API's patch helper
-// takes a third for the conditions, for kinds to whose conditions several controllers write. provided is true when the machine has its provider ID, even
-// if the second patch fails: the next look finds it there, and cannot tell since when.
-func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMachine) (provided bool, err error) {
-	after := m.DeepCopy() // a patch puts the API server's answer into its object
+// write writes what changed of a machine: one patch for its metadata and spec, one for its status, and none without a change. Cluster API's patch
+// helper (v1.14.2) needs a third patch for the conditions, since it supports kinds whose conditions several controllers write. No upstream issue
+// found. Delete when the patch helper writes conditions and status together.
+//
+// hasProviderID is true when the first patch wrote a provider ID, even if the second patch failed: the next reconcile cannot tell when the ID was
+// written.
+func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMachine) (hasProviderID bool, err error) {
+	after := m.DeepCopy() // a patch stores the API server's answer in its object
 	own := m.DeepCopy()
 	own.Status = before.Status
-	if err := patchChanges(before, own, func(p client.Patch) error { return r.wrote(own, r.Client.Patch(ctx, own, p)) }); err != nil {
+	if err := patchChanges(before, own, func(p client.Patch) error { return r.recordWrite(own, r.Client.Patch(ctx, own, p)) }); err != nil {
 		return false, err
 	}
-	provided = own.Spec.ProviderID != ""
-	for i := range after.Status.Conditions { // what they tell of is this spec, with what was just written to it
+	hasProviderID = own.Spec.ProviderID != ""
+	for i := range after.Status.Conditions { // the first patch may have raised the generation, with this controller's own changes
 		if c := &after.Status.Conditions[i]; c.ObservedGeneration == before.Generation {
 			c.ObservedGeneration = own.Generation
 		}
 	}
-	unsaid := after.DeepCopy()
-	unsaid.Status = before.Status
-	return provided, patchChanges(unsaid, after, func(p client.Patch) error { return r.wrote(after, r.Client.Status().Patch(ctx, after, p)) })
+	oldStatus := after.DeepCopy()
+	oldStatus.Status = before.Status
+	return hasProviderID, patchChanges(oldStatus, after, func(p client.Patch) error { return r.recordWrite(after, r.Client.Status().Patch(ctx, after, p)) })
 }
 
-// wrote notes what a write that did not fail made of a machine.
-func (r *Reconciler) wrote(m *v1alpha1.BareMetalMachine, err error) error {
+// recordWrite stores the result of a successful write in the write cache.
+func (r *Reconciler) recordWrite(m *v1alpha1.BareMetalMachine, err error) error {
 	if err == nil {
-		r.newest.Record(m)
+		r.writeCache.Record(m)
 	}
 	return err
 }
 
-// patchChanges patches what differs between two objects, if anything does.
+// patchChanges applies a patch of the differences between two objects, if there are any.
 func patchChanges(before, after *v1alpha1.BareMetalMachine, apply func(client.Patch) error) error {
 	patch := client.MergeFrom(before.DeepCopy())
 	if change, err := patch.Data(after); err != nil || string(change) == "{}" {
@@ -269,28 +272,15 @@ func patchChanges(before, after *v1alpha1.BareMetalMachine, apply func(client.Pa
 	return apply(patch)
 }
 
-// ensureFinalizer adds the finalizer to a machine that is not being deleted. Cluster API's function of the name has no optimistic lock, and that the lock
-// let this process write it tells that no other one had written it, before which none claims a host.
+// ensureFinalizer adds the finalizer to a machine that is not being deleted. It uses an optimistic lock, which Cluster API's EnsureFinalizer
+// (v1.14.2) does not. A successful write proves that no other process added the finalizer before, and no process claims a host before the finalizer.
+// No upstream issue found. Delete when EnsureFinalizer uses an optimistic lock.
 func (r *Reconciler) ensureFinalizer(ctx context.Context, s *scope) error {
 	before := s.machine.DeepCopy()
 	if !s.machine.DeletionTimestamp.IsZero() || !controllerutil.AddFinalizer(s.machine, v1alpha1.MachineFinalizer) {
 		return nil
 	}
-	err := r.wrote(s.machine, r.Client.Patch(ctx, s.machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	err := r.recordWrite(s.machine, r.Client.Patch(ctx, s.machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 	s.isNew = err == nil
 	return err
-}
-
-// movedAway is true for a machine that `clusterctl move` deletes: it lives on in another cluster, with its host.
-func movedAway(m *v1alpha1.BareMetalMachine) bool {
-	_, moved := m.Annotations[v1alpha1.DeleteForMoveAnnotation]
-	return moved && !m.DeletionTimestamp.IsZero()
-}
-
-func (r *Reconciler) removeFinalizer(ctx context.Context, m *v1alpha1.BareMetalMachine) error {
-	before := m.DeepCopy()
-	if !controllerutil.RemoveFinalizer(m, v1alpha1.MachineFinalizer) {
-		return nil
-	}
-	return r.Client.Patch(ctx, m, client.MergeFrom(before))
 }

@@ -15,57 +15,58 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// tellClaimed tells of a claim. The host's own story goes on with its boot, which names the machine.
-func (r *Reconciler) tellClaimed(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
+// recordClaimedEvent records that a machine claimed a host.
+func (r *Reconciler) recordClaimedEvent(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
 	metrics.Claimed()
 	controllers.RecordEvent(r.Recorder, m, host, corev1.EventTypeNormal, controllers.EventClaimed, "Claim", "Claimed BareMetalHost %s", host.Name)
 }
 
-// countNotClaimed counts a claim that failed.
+// countNotClaimed counts a failed claim.
 func countNotClaimed(err error) {
 	if err != nil {
-		metrics.NotClaimed(apierrors.IsConflict(err))
+		metrics.ClaimFailed(apierrors.IsConflict(err))
 	}
 }
 
-// firstProvisioned is true the first time for a machine. The cache may show it as it was before the last write, so that what was written is written again.
+// firstProvisioned is true at the first call for a machine. The cache may show the machine before the last write, and the controller then repeats
+// that write.
 func (r *Reconciler) firstProvisioned(m *v1alpha1.BareMetalMachine) bool {
 	if r.provisioned == nil {
 		return true
 	}
-	_, told := r.provisioned.Get(m.UID)
+	_, recorded := r.provisioned.Get(m.UID)
 	r.provisioned.Add(m.UID, nil)
-	return !told
+	return !recorded
 }
 
-// tellProvisioned tells on the host that it runs the machine, when the provider ID was just written.
-func (r *Reconciler) tellProvisioned(before *v1alpha1.BareMetalMachine, s *scope) {
+// recordProvisionedEvent records on the host that it runs the machine, after the provider ID was written.
+func (r *Reconciler) recordProvisionedEvent(before *v1alpha1.BareMetalMachine, s *scope) {
 	m := s.machine
 	if s.host == nil || !r.firstProvisioned(m) {
 		return
 	}
-	// The condition of before: this very write may be the first that shows it, where a status was lost.
+	// The condition of before is used: after a loss of the status this write may set the condition of m for the first time.
 	if c := conditions.Get(before, v1alpha1.HostClaimedCondition); c != nil && c.Status == metav1.ConditionTrue {
 		metrics.Provisioned(time.Since(c.LastTransitionTime.Time))
 	}
 	controllers.RecordEvent(r.Recorder, s.host, m, corev1.EventTypeNormal, controllers.EventProvisioned, "Provision", "The host runs BareMetalMachine %s", m.Name)
 }
 
-// tellWritten tells what else changed with what was just written to a machine.
-func (r *Reconciler) tellWritten(before *v1alpha1.BareMetalMachine, s *scope) {
+// recordStatusEvents records events for the transitions in the status that was just written.
+func (r *Reconciler) recordStatusEvents(before *v1alpha1.BareMetalMachine, s *scope) {
 	m := s.machine
-	tell := func(kind, reason, action, note string, args ...any) {
+	record := func(kind, reason, action, note string, args ...any) {
 		controllers.RecordEvent(r.Recorder, m, nil, kind, reason, action, note, args...)
 	}
-	const waits = v1alpha1.ReasonNoHostFits
-	if c := conditions.Get(m, v1alpha1.HostClaimedCondition); c != nil && c.Reason == waits && conditions.GetReason(before, v1alpha1.HostClaimedCondition) != waits {
-		tell(corev1.EventTypeWarning, controllers.EventNoHostFits, "Claim", "%s", c.Message)
+	const noHostFits = v1alpha1.ReasonNoHostFits
+	if c := conditions.Get(m, v1alpha1.HostClaimedCondition); c != nil && c.Reason == noHostFits && conditions.GetReason(before, v1alpha1.HostClaimedCondition) != noHostFits {
+		record(corev1.EventTypeWarning, controllers.EventNoHostFits, "Claim", "%s", c.Message)
 	}
 	if reason := m.Status.FailureReason; reason != "" && reason != before.Status.FailureReason {
 		kind := controllers.EventBootFailed
 		if reason == v1alpha1.ReasonHostLost {
 			kind = controllers.EventHostLost
 		}
-		tell(corev1.EventTypeWarning, kind, "Boot", "%s: %s", reason, m.Status.FailureMessage)
+		record(corev1.EventTypeWarning, kind, "Boot", "%s: %s", reason, m.Status.FailureMessage)
 	}
 }

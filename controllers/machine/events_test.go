@@ -14,8 +14,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestTellProvisioned: that a host runs the machine is told with the provider ID, whether or not the status can be written after it; and once.
-func TestTellProvisioned(t *testing.T) {
+// TestProvisionedEvent: the event Provisioned is recorded once, with the write of the provider ID, even if the status write after it fails.
+func TestProvisionedEvent(t *testing.T) {
 	g := NewWithT(t)
 	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}})
 	recorder := events.NewFakeRecorder(10)
@@ -34,7 +34,7 @@ func TestTellProvisioned(t *testing.T) {
 		g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
 		before := m.DeepCopy()
 		then(&m)
-		_, err := r.tell(t.Context(), before, &scope{machine: &m, host: &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h"}}})
+		_, err := r.writeOrDelay(t.Context(), before, &scope{machine: &m, host: &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h"}}})
 		return err
 	}
 	ready := func(m *v1alpha1.BareMetalMachine) { m.Status.Initialization.Provisioned = new(true) }
@@ -48,5 +48,5 @@ func TestTellProvisioned(t *testing.T) {
 
 	away = false
 	g.Expect(look(runs)).To(Succeed())
-	g.Expect(recorder.Events).To(BeEmpty(), "it was told")
+	g.Expect(recorder.Events).To(BeEmpty(), "the event was recorded before")
 }

@@ -10,35 +10,35 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// ClaimFor is the part of a reconcile that claims a host, without what is written to the machine. It sets the machine's hostRef when it got
-// one, and else the condition that says why not.
+// ClaimFor runs the claim phase for a machine, without the writes at the end of a reconcile. It sets the machine's hostRef, or the condition that
+// says why there is no host.
 func (r *Reconciler) ClaimFor(ctx context.Context, m *v1alpha1.BareMetalMachine, owner *clusterv1.Machine) error {
 	_, err := r.reconcileClaim(ctx, &scope{machine: m, before: m.DeepCopy(), owner: owner})
 	return err
 }
 
-// WatchFree keeps up with which hosts are free, as the watch of a controller does.
-func (r *Reconciler) WatchFree(ctx context.Context, mgr ctrl.Manager) error {
+// WatchFreeHosts updates the free hosts like the watch of the controller.
+func (r *Reconciler) WatchFreeHosts(ctx context.Context, mgr ctrl.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.BareMetalHost{})
 	if err != nil {
 		return err
 	}
-	see := func(o any) { r.free.see(o.(*v1alpha1.BareMetalHost)) }
+	see := func(o any) { r.freeHosts.update(o.(*v1alpha1.BareMetalHost)) }
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }})
 	return err
 }
 
-// Free is how many hosts of a namespace are free, as far as the machines know.
-func (r *Reconciler) Free(namespace string) int {
+// FreeHosts returns the number of free hosts in a namespace.
+func (r *Reconciler) FreeHosts(namespace string) int {
 	n := 0
-	for range r.free.in(namespace) {
+	for range r.freeHosts.inNamespace(namespace) {
 		n++
 	}
 	return n
 }
 
-// BootOn is the part of a reconcile that tells how far a host is, for a machine that has the host as the cache shows it.
-func (r *Reconciler) BootOn(ctx context.Context, m *v1alpha1.BareMetalMachine, cached *v1alpha1.BareMetalHost) error {
+// ReconcileBootOn runs the boot phase for a machine that has a host as the cache shows it.
+func (r *Reconciler) ReconcileBootOn(ctx context.Context, m *v1alpha1.BareMetalMachine, cached *v1alpha1.BareMetalHost) error {
 	_, err := r.reconcileBoot(ctx, &scope{machine: m, owner: &clusterv1.Machine{}, host: cached})
 	return err
 }

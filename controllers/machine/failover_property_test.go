@@ -18,18 +18,18 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// leader is a process that reconciles one machine, a request to the API server at a time: each request waits until it is let through. So the test decides
-// how the requests of several leaders follow each other, and which one never arrives.
+// leader is a process that reconciles one machine. Each of its requests to the API server waits until the test lets it through. So the test decides
+// in which order the requests of several leaders arrive, and which one never arrives.
 type leader struct {
 	r       *Reconciler
-	arrived chan bool // true for a request that waits, false for the end of a reconcile
+	arrived chan bool // true for a waiting request, false for the end of a reconcile
 	proceed chan error
 	waits   bool
 }
 
 var errLost = errors.New("the process ended")
 
-// newLeader returns a leader whose requests go to an API server.
+// newLeader returns a leader for an API server.
 func newLeader(api client.WithWatch) *leader {
 	l := &leader{arrived: make(chan bool), proceed: make(chan error)}
 	gate := func() error {
@@ -56,27 +56,27 @@ func newLeader(api client.WithWatch) *leader {
 	return l
 }
 
-// begin starts a reconcile of a machine as the leader's cache shows it, and returns at its first request, or its end.
-func (l *leader) begin(ctx context.Context, m *v1alpha1.BareMetalMachine) {
+// start starts a reconcile of a machine as the leader's cache shows it, and returns at its first request or at its end.
+func (l *leader) start(ctx context.Context, m *v1alpha1.BareMetalMachine) {
 	s := &scope{machine: m.DeepCopy(), owner: &clusterv1.Machine{}}
 	go func() {
 		err := l.r.ensureFinalizer(ctx, s)
 		s.before = s.machine.DeepCopy()
 		if err == nil {
-			_, _ = l.r.reconcileClaim(ctx, s) // what it says is not looked at: the hosts are
+			_, _ = l.r.reconcileClaim(ctx, s) // the test checks the hosts, not the result
 		}
 		l.arrived <- false
 	}()
 	l.waits = <-l.arrived
 }
 
-// next lets the request through that waits, or has it fail.
+// next lets the waiting request through, or fails it.
 func (l *leader) next(err error) {
 	l.proceed <- err
 	l.waits = <-l.arrived
 }
 
-// world is an API server with a machine and hosts, and all versions of them that a cache may show.
+// world is an API server with a machine and hosts, and all their versions that a cache may show.
 type world struct {
 	api      client.WithWatch
 	machines []*v1alpha1.BareMetalMachine
@@ -84,8 +84,8 @@ type world struct {
 	leaders  []*leader
 }
 
-// saw notes the versions that are there now.
-func (w *world) saw(t *rapid.T) {
+// recordVersions appends the current versions.
+func (w *world) recordVersions(t *rapid.T) {
 	g := NewWithT(t)
 	var m v1alpha1.BareMetalMachine
 	g.Expect(w.api.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
@@ -98,7 +98,7 @@ func (w *world) saw(t *rapid.T) {
 	}
 }
 
-// changeHost does what others do to a host: its status changes, another machine claims it, or gives it back.
+// changeHost changes a host as other writers do: its status changes, or another machine claims or releases it.
 func (w *world) changeHost(t *rapid.T) {
 	g := NewWithT(t)
 	var h v1alpha1.BareMetalHost
@@ -117,8 +117,8 @@ func (w *world) changeHost(t *rapid.T) {
 	}
 }
 
-// lead lets a leader go on for some requests, while the others wait, or has it start a reconcile. A leader's cache may show any version of the machine and
-// of each host that was there, mostly the last, and may not show a host yet: so leaders choose different hosts.
+// lead lets some requests of a leader through while the others wait, or starts a reconcile. The cache of the leader shows any former version of the
+// machine and of each host, usually the last, or no host yet. So leaders choose different hosts.
 func (w *world) lead(t *rapid.T) {
 	l := rapid.SampledFrom(w.leaders).Draw(t, "leader")
 	for range rapid.IntRange(1, 5).Draw(t, "requests") {
@@ -126,24 +126,23 @@ func (w *world) lead(t *rapid.T) {
 			l.next(rapid.SampledFrom([]error{nil, nil, nil, nil, nil, nil, nil, errLost}).Draw(t, "request"))
 			continue
 		}
-		l.r.free, l.r.assumed = free{}, claim.Assumed{}
+		l.r.freeHosts, l.r.assumed = freeHosts{}, claim.Assumed{}
 		for _, name := range []string{"h-0", "h-1", "h-2"} {
 			if rapid.Bool().Draw(t, "shows "+name) {
-				l.r.free.see(version(t, name, w.hosts[name]))
+				l.r.freeHosts.update(version(t, name, w.hosts[name]))
 			}
 		}
-		l.begin(t.Context(), version(t, "m", w.machines))
+		l.start(t.Context(), version(t, "m", w.machines))
 	}
 }
 
-// version draws a version of an object, the last one more often than not.
+// version draws a version of an object, usually the last one.
 func version[T any](t *rapid.T, name string, versions []T) T {
 	last := len(versions) - 1
 	return versions[last-max(0, rapid.IntRange(-last-3, last).Draw(t, "age of "+name))]
 }
 
-// TestPropertyOneHost: whatever leaders there are at once, whatever their caches show, and however late their requests arrive, a machine has one host at
-// most.
+// TestPropertyOneHost: with several leaders at once, caches of any age and delayed requests, a machine has at most one host.
 func TestPropertyOneHost(t *testing.T) {
 	claims := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -154,27 +153,27 @@ func TestPropertyOneHost(t *testing.T) {
 	NewWithT(t).Expect(claims).To(BeNumerically(">", 50), "hardly anything was claimed")
 }
 
-// untilClaimed plays leaders and others with a new machine, until it has a host and no request waits, and returns how many hosts it has.
+// untilClaimed runs leaders and other writers on a new machine until it has a host and no request waits. It returns how many hosts it has.
 func untilClaimed(t *testing.T, rt *rapid.T) int {
 	t.Helper()
 	g := NewWithT(rt)
 	machine := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}}
 	api := claimWorld(t, machine, "h-0", "h-1", "h-2").Client.(client.WithWatch)
 	w := &world{api: api, hosts: map[string][]*v1alpha1.BareMetalHost{}, leaders: []*leader{newLeader(api), newLeader(api), newLeader(api)}}
-	w.saw(rt)
-	var held []v1alpha1.BareMetalHost
+	w.recordVersions(rt)
+	var hosts []v1alpha1.BareMetalHost
 	for range 30 {
 		if rapid.IntRange(0, 9).Draw(rt, "who") == 9 {
 			w.changeHost(rt)
 		} else {
 			w.lead(rt)
 		}
-		w.saw(rt)
+		w.recordVersions(rt)
 		var err error
-		held, err = claim.HostsOf(rt.Context(), api, "dc", "m")
+		hosts, err = claim.HostsOf(rt.Context(), api, "dc", "m")
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(len(held)).To(BeNumerically("<=", 1), "hosts that the machine has")
-		if len(held) == 1 && !slices.ContainsFunc(w.leaders, func(l *leader) bool { return l.waits }) {
+		g.Expect(len(hosts)).To(BeNumerically("<=", 1), "hosts that the machine has")
+		if len(hosts) == 1 && !slices.ContainsFunc(w.leaders, func(l *leader) bool { return l.waits }) {
 			break
 		}
 	}
@@ -183,5 +182,5 @@ func untilClaimed(t *testing.T, rt *rapid.T) int {
 			l.next(errLost)
 		}
 	}
-	return len(held)
+	return len(hosts)
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
 )
 
-// slowClaimer is a process that led until a moment ago: its write of the claim is on its way until deliver is closed.
+// slowClaimer is a process that led until a moment ago: its write of the claim arrives when deliver is closed.
 type slowClaimer struct {
 	deliver chan struct{}
-	written chan string // the host whose claim is on its way
+	written chan string // the host whose claim is delayed
 	outcome chan error
 }
 
-// startSlowClaimer starts the controller with a client whose writes to hosts wait.
+// startSlowClaimer starts the controller with a client that delays writes to hosts.
 func startSlowClaimer(t *testing.T) *slowClaimer {
 	t.Helper()
 	s := &slowClaimer{deliver: make(chan struct{}), written: make(chan string, 1), outcome: make(chan error, 1)}
@@ -67,8 +67,8 @@ func consumers(t *testing.T, namespace, machine string) []string {
 	return names
 }
 
-// TestFailover: the claim of a process that led before is on its way while another process leads. Now another host is the better choice: without the
-// record of the first choice the new leader would claim that one, and the machine would have two hosts.
+// TestFailover: the claim of a former leader is delayed while another process leads. Now another host is the better choice. Without the record of the
+// first choice the new leader would claim that one, and the machine would have two hosts.
 func TestFailover(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
@@ -91,8 +91,8 @@ func TestFailover(t *testing.T) {
 	g.Expect(consumers(t, namespace, "m")).To(ConsistOf("h-1"))
 }
 
-// TestFailoverInDeletion: a machine that is deleted while the claim of a process that led before is on its way goes when its host was released, so that no
-// machine of the same name gets that host as a second one.
+// TestFailoverInDeletion: a machine is deleted while the claim of a former leader is delayed. It remains until that host was released, so that a new
+// machine of the same name does not get it as a second host.
 func TestFailoverInDeletion(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)

@@ -6,15 +6,15 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// ownerLabels are the labels that Cluster API finds a Machine's objects by, and that tell whose machine it is.
+// ownerLabels are the labels by which Cluster API finds the objects of a Machine and its owner.
 var ownerLabels = []string{
 	clusterv1.MachineControlPlaneLabel, clusterv1.MachineControlPlaneNameLabel, clusterv1.MachineDeploymentNameLabel, clusterv1.MachineSetNameLabel,
 }
 
-// healLabels gives a machine the labels of its Machine back that somebody removed or changed. Without the name of its cluster neither
-// `clusterctl describe` nor the watches for paused clusters find it. The owner reference is Cluster API's to set: without
-// it the machine is left alone until it is back.
-func healLabels(m *v1alpha1.BareMetalMachine, owner *clusterv1.Machine) {
+// restoreLabels restores the labels of a machine that Cluster API copied from its Machine. Without the label of its cluster neither `clusterctl
+// describe` nor the watches for paused clusters find the machine. Only Cluster API sets the owner reference: without it the machine is not
+// reconciled.
+func restoreLabels(m *v1alpha1.BareMetalMachine, owner *clusterv1.Machine) {
 	if m.Labels == nil {
 		m.Labels = map[string]string{}
 	}

@@ -31,7 +31,7 @@ func start(t *testing.T) {
 	})
 }
 
-// newHost makes a host and plays the host controller: it is available.
+// newHost creates a host and makes it available, as the host controller does.
 func newHost(t *testing.T, namespace, name string, number int, labels map[string]string) *v1alpha1.BareMetalHost {
 	t.Helper()
 	h := &v1alpha1.BareMetalHost{
@@ -65,7 +65,7 @@ func reason(kind, want string) func(Gomega, *v1alpha1.BareMetalMachine) {
 	}
 }
 
-// TestLife follows a machine from its creation to its deletion; the test plays the host controller.
+// TestLife follows a machine from its creation to its deletion; the test acts as the host controller.
 func TestLife(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
@@ -97,7 +97,7 @@ func TestLife(t *testing.T) {
 	})
 	g.Expect(env.Client.Status().Patch(t.Context(), h, client.MergeFrom(before))).To(Succeed())
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
-		g.Expect(conditions.IsTrue(m, v1alpha1.HostBootedCondition)).To(BeTrue(), "its operating system is up; its Node tells whether it is of use")
+		g.Expect(conditions.IsTrue(m, v1alpha1.HostBootedCondition)).To(BeTrue(), "its operating system was up")
 		g.Expect(conditions.GetMessage(m, v1alpha1.HostBootedCondition)).To(Equal("look at its console"))
 	})
 
@@ -107,7 +107,7 @@ func TestLife(t *testing.T) {
 	env.Gone(t, claim.BareMetalMachine)
 }
 
-// TestPrerequisites: nothing is claimed before the cluster's infrastructure and the bootstrap data are there.
+// TestPrerequisites: no host is claimed before the cluster's infrastructure and the bootstrap data exist.
 func TestPrerequisites(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
@@ -131,8 +131,8 @@ func TestPrerequisites(t *testing.T) {
 	wait(t, claim, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostClaimed))
 }
 
-// TestLeaving: a machine whose Machine or Cluster is being deleted, and which Cluster API keeps for a while, claims no host.
-func TestLeaving(t *testing.T) {
+// TestOwnerDeleting: a machine claims no host while its Machine or Cluster is being deleted.
+func TestOwnerDeleting(t *testing.T) {
 	for name, part := range map[string]func(*controllerstest.Claim) client.Object{
 		"machine": func(c *controllerstest.Claim) client.Object { return c.Machine },
 		"cluster": func(c *controllerstest.Claim) client.Object { return c.Cluster },
@@ -155,7 +155,7 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestSelection: the machine's failure domain and selector are obeyed, and the machine says what excluded how many hosts.
+// TestSelection: the machine respects its failure domain and selector, and reports what excluded how many hosts.
 func TestSelection(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
@@ -177,15 +177,15 @@ func TestSelection(t *testing.T) {
 	})
 	controllerstest.Modify(t, env, third.Machine, func(m *clusterv1.Machine) { m.Spec.FailureDomain = "rack-1" })
 	c := newHost(t, namespace, "c", 5, map[string]string{"rack": "c"})
-	controllerstest.Modify(t, env, b, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }) // freed: served at once
+	controllerstest.Modify(t, env, b, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }) // released: claimed at once
 	controllerstest.Wait(t, env, b, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.ConsumerRef).NotTo(BeNil())
 	})
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c)).To(Succeed())
 }
 
-// TestManyAtOnce: many machines that claim at once get a host each, and no host gets two.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentClaims: many machines that claim at once get one host each, and no host gets two machines.
+func TestConcurrentClaims(t *testing.T) {
 	const n = 40
 	g := NewWithT(t)
 	start(t)
@@ -210,7 +210,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestMove: a machine that `clusterctl move` deletes lets go of its finalizer and not of its host; a paused one does nothing.
+// TestMove: a machine that `clusterctl move` deletes loses its finalizer and keeps its host; a paused machine is not reconciled.
 func TestMove(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
@@ -229,7 +229,7 @@ func TestMove(t *testing.T) {
 	g.Expect(h.Spec.ConsumerRef.Name).To(Equal("m"))
 }
 
-// TestOwnerGone: a machine that is deleted after its Machine is gone does not stay for ever, and no sooner goes than its host.
+// TestOwnerGone: a machine that is deleted after its Machine does not remain forever, and remains until its host is released.
 func TestOwnerGone(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
@@ -246,7 +246,7 @@ func TestOwnerGone(t *testing.T) {
 	env.Gone(t, claim.BareMetalMachine)
 }
 
-// TestWatchFilter: another manager's machines are left alone, also when a host's event brings them up.
+// TestWatchFilter: machines of another manager are not reconciled, even if an event of a host enqueues them.
 func TestWatchFilter(t *testing.T) {
 	g := NewWithT(t)
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
@@ -262,8 +262,8 @@ func TestWatchFilter(t *testing.T) {
 	g.Expect(theirs.BareMetalMachine.Finalizers).To(BeEmpty())
 }
 
-// TestHostsOutOfService: hosts that people keep back by annotations are not claimed, the machine counts them, and gets one at once when its annotation
-// is removed.
+// TestHostsOutOfService: hosts that annotations take out of service are not claimed, and the diagnosis counts them. The machine gets a host at once
+// when its annotation is removed.
 func TestHostsOutOfService(t *testing.T) {
 	g := NewWithT(t)
 	start(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// claimWorld returns a reconciler before an API server in memory that has a machine and free hosts; its cache shows them so.
+// claimWorld returns a reconciler with an API server in memory that has a machine and free hosts; its cache shows them.
 func claimWorld(t *testing.T, machine *v1alpha1.BareMetalMachine, hosts ...string) *Reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -40,14 +40,14 @@ func claimWorld(t *testing.T, machine *v1alpha1.BareMetalMachine, hosts ...strin
 			{Type: v1alpha1.AvailableCondition, Status: metav1.ConditionTrue}, {Type: v1alpha1.VerifiedCondition, Status: metav1.ConditionTrue},
 		}
 		NewWithT(t).Expect(api.Create(t.Context(), host)).To(Succeed())
-		r.free.see(host)
+		r.freeHosts.update(host)
 	}
 	return r
 }
 
-// TestNew: who gave a machine its finalizer need not ask whether it has a host, in that reconcile. One whose cache is behind, and every other, asks: no
-// machine gets two hosts.
-func TestNew(t *testing.T) {
+// TestNewMachine: the reconcile that added the finalizer need not list the machine's hosts. Every other reconcile lists them, also with a stale
+// cache: no machine gets two hosts.
+func TestNewMachine(t *testing.T) {
 	g := NewWithT(t)
 	machine := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}}
 	r := claimWorld(t, machine, "h-1", "h-2", "h-3")
@@ -81,7 +81,7 @@ func TestNew(t *testing.T) {
 	g.Expect(s.host).NotTo(BeNil())
 	g.Expect(lists).To(BeZero())
 
-	again := scopeOf(s.machine) // as if nothing of the claim were known
+	again := scopeOf(s.machine) // without any knowledge of the claim
 	again.machine.Status.HostRef = nil
 	g.Expect(r.ensureFinalizer(t.Context(), again)).To(Succeed(), "it is there")
 	g.Expect(again.isNew).To(BeFalse())
@@ -90,11 +90,11 @@ func TestNew(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(again.host.Name).To(Equal(s.host.Name))
 	g.Expect(lists).To(Equal(1))
-	held, err := claim.HostsOf(t.Context(), r.APIReader, "dc", "m")
+	hosts, err := claim.HostsOf(t.Context(), r.APIReader, "dc", "m")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(held).To(HaveLen(1))
+	g.Expect(hosts).To(HaveLen(1))
 
-	// Another process leads now, and its cache shows the machine as it was before.
+	// Another process leads now, and its cache shows the machine before the claim.
 	next := &Reconciler{Client: r.Client, APIReader: r.APIReader}
 	g.Expect(apierrors.IsConflict(next.ensureFinalizer(t.Context(), behind))).To(BeTrue())
 	g.Expect(behind.isNew).To(BeFalse())

@@ -13,8 +13,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestLooks: of all that happens to hosts only what changes who may claim them brings the machines that wait.
-func TestLooks(t *testing.T) {
+// TestClaimabilityChanged: only changes of hosts that affect who can claim them enqueue the machines that wait.
+func TestClaimabilityChanged(t *testing.T) {
 	host := func(changes ...func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
 		h := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Hardware: &v1alpha1.Hardware{Memory: *resource.NewQuantity(1<<30, resource.BinarySI)}}}
 		for _, change := range changes {
@@ -48,22 +48,23 @@ func TestLooks(t *testing.T) {
 		"memory":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Memory = resource.MustParse("2Gi") }), true},
 		"health":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Health = "Critical" }), true},
 		"detached": {host(), host(func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{v1alpha1.DetachedAnnotation: ""} }), true},
-		"held off": {host(), host(func(h *v1alpha1.BareMetalHost) {
+		"kept powered off": {host(), host(func(h *v1alpha1.BareMetalHost) {
 			h.Annotations = map[string]string{v1alpha1.PowerHoldPrefix + "anna": ""}
 		}), true},
 		"an annotation": {host(), host(func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{"example.com/a": ""} }), false},
 		"deletion":      {host(), host(func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = new(metav1.Now()) }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(newsToWaiting(test.before, test.after)).To(Equal(test.news))
+			NewWithT(t).Expect(claimabilityChanged(test.before, test.after)).To(Equal(test.news))
 		})
 	}
 }
 
-// TestTellings: a machine tells of hosts that do not fit soon the first times, and then once a minute; at once when it wants something else.
-func TestTellings(t *testing.T) {
+// TestNoHostBackoff: the first diagnoses of a machine follow each other quickly, later ones once a minute. A machine whose requirements changed is
+// diagnosed at once.
+func TestNoHostBackoff(t *testing.T) {
 	g := NewWithT(t)
-	var all tellings
+	var all noHostBackoff
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	m := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", Generation: 1}}
 	expect := func(domain string, due bool, again time.Duration) {
@@ -73,7 +74,7 @@ func TestTellings(t *testing.T) {
 		g.Expect(gotAgain).To(Equal(again))
 	}
 	expect("", true, time.Second)
-	expect("", true, time.Second) // it was not written, for else the reason were there
+	expect("", true, time.Second) // the message was not written, since the reason is missing
 	conditions.Set(m, metav1.Condition{Type: v1alpha1.HostClaimedCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoHostFits})
 	now = now.Add(400 * time.Millisecond)
 	expect("", false, 600*time.Millisecond)
@@ -87,5 +88,5 @@ func TestTellings(t *testing.T) {
 	m.Generation = 2
 	expect("rack-1", true, time.Second)
 	all.forget(client.ObjectKeyFromObject(m))
-	g.Expect(all.all).To(BeEmpty())
+	g.Expect(all.entries).To(BeEmpty())
 }

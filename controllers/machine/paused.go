@@ -12,21 +12,22 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// reconcilePaused keeps the condition Paused of Cluster API's contract, and returns true where nothing else is to be done now. A machine that never had it
-// and is not paused gets it with the first status (setNotPaused): a write of its own, and a wait in the queue after it, would come before each claim.
+// reconcilePaused maintains the condition Paused of Cluster API's contract, and returns true if the reconcile ends here. A machine that was never
+// paused gets the condition with its first status (setNotPaused). Otherwise each claim would wait for a write of the condition and for the reconcile
+// after it.
 func (r *Reconciler) reconcilePaused(ctx context.Context, s *scope) (bool, error) {
 	if conditions.Get(s.machine, clusterv1.PausedCondition) == nil && !annotations.IsPaused(s.cluster, s.machine) {
 		return false, nil
 	}
 	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, s.machine)
 	if err == nil && isPaused && !s.machine.DeletionTimestamp.IsZero() {
-		err = r.tellDeleting(ctx, s.machine, "The machine or its Cluster is paused: nothing is done until the machine's annotation cluster.x-k8s.io/paused or "+
+		err = r.writeDeleting(ctx, s.machine, "The machine or its Cluster is paused: nothing is done until the machine's annotation cluster.x-k8s.io/paused or "+
 			"the Cluster's spec.paused is removed")
 	}
 	return isPaused || requeue, err
 }
 
-// setNotPaused sets the condition on a machine that does not have it. It is called where the machine is not paused.
+// setNotPaused sets the condition Paused to False if the machine has no such condition. The machine must not be paused.
 func setNotPaused(m *v1alpha1.BareMetalMachine) {
 	if conditions.Get(m, clusterv1.PausedCondition) == nil {
 		conditions.Set(m, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason, ObservedGeneration: m.Generation})

@@ -8,7 +8,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestPhase: a machine has the phase of its host from the claim on, also while the status of the host does not show the claim yet.
+// TestPhase: a claimed machine has the phase of its host, also before the status of the host shows the claim.
 func TestPhase(t *testing.T) {
 	g := NewWithT(t)
 	for host, want := range map[v1alpha1.HostPhase]string{

@@ -19,77 +19,77 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// A phase returns true when the rest has to wait.
+// Each phase returns true if the later phases have to wait.
 
-// reconcileHeld finds the host that the machine has. The cache may be behind when it knows of none: a machine that had one asks the API
-// server, and so does whoever is about to claim one.
-func (r *Reconciler) reconcileHeld(ctx context.Context, s *scope) (bool, error) {
-	var held v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &held, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.ConsumerIndex: s.machine.Name}); err != nil {
+// reconcileHost finds the host of the machine. The cache may be behind when it shows none. So the API server is asked for a machine that had a host
+// before; reconcileClaim asks it before a claim.
+func (r *Reconciler) reconcileHost(ctx context.Context, s *scope) (bool, error) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &hosts, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.ConsumerIndex: s.machine.Name}); err != nil {
 		return false, err
 	}
-	if len(held.Items) == 0 && (s.machine.Spec.ProviderID != "" || s.machine.Status.HostRef != nil) {
+	if len(hosts.Items) == 0 && (s.machine.Spec.ProviderID != "" || s.machine.Status.HostRef != nil) {
 		var err error
-		if held.Items, err = claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil {
+		if hosts.Items, err = claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil {
 			return false, err
 		}
 	}
 	s.addresses = s.machine.Status.Addresses
 	s.machine.Status.HostRef, s.machine.Status.FailureDomain, s.machine.Status.Addresses = nil, "", nil
-	s.hold(held.Items)
+	s.setHost(hosts.Items)
 	return false, nil
 }
 
-// hold takes the first by name of the hosts that name the machine as their consumer. There is one at most.
-func (s *scope) hold(hosts []v1alpha1.BareMetalHost) {
+// setHost sets the host of the machine to the first by name of the hosts whose consumer it is. Usually there is at most one.
+func (s *scope) setHost(hosts []v1alpha1.BareMetalHost) {
 	if len(hosts) == 0 {
 		return
 	}
-	s.host = firstOf(hosts)
+	s.host = firstByName(hosts)
 	s.machine.Status.HostRef = &v1alpha1.HostReference{Name: s.host.Name}
 	s.machine.Status.FailureDomain = s.host.Spec.FailureDomain
-	s.claimed(metav1.ConditionTrue, v1alpha1.ReasonHostClaimed, "")
+	s.setClaimed(metav1.ConditionTrue, v1alpha1.ReasonHostClaimed, "")
 }
 
-func (s *scope) claimed(status metav1.ConditionStatus, reason, message string) {
+func (s *scope) setClaimed(status metav1.ConditionStatus, reason, message string) {
 	conditions.Set(s.machine, metav1.Condition{Type: v1alpha1.HostClaimedCondition, Status: status, Reason: reason, Message: message})
 }
 
-func (s *scope) booted(status metav1.ConditionStatus, reason, message string) {
+func (s *scope) setBooted(status metav1.ConditionStatus, reason, message string) {
 	conditions.Set(s.machine, metav1.Condition{Type: v1alpha1.HostBootedCondition, Status: status, Reason: reason, Message: message})
 }
 
-// failed records a failure that usually only a replacement fixes. Cluster API copies it to the Machine.
-func (s *scope) failed(reason, message string) {
+// setFailed records a failure that usually only a replacement fixes. Cluster API copies it to the Machine.
+func (s *scope) setFailed(reason, message string) {
 	s.machine.Status.FailureReason, s.machine.Status.FailureMessage = reason, message
 }
 
-// reconcilePrerequisites waits for what Cluster API makes first: the cluster's infrastructure, then the bootstrap data. A machine whose
-// Machine or Cluster is being deleted gets no host: Cluster API deletes the machine only when hooks have run, and meanwhile it would boot and join.
+// reconcilePrerequisites waits for the cluster's infrastructure and for the bootstrap data. A machine whose Machine or Cluster is being deleted gets
+// no host. Cluster API deletes the BareMetalMachine only after its hooks ran; until then the host would boot and join the cluster.
 func (r *Reconciler) reconcilePrerequisites(_ context.Context, s *scope) (bool, error) {
 	switch {
 	case s.host != nil:
 		return false, nil
 	case s.machine.Spec.ProviderID != "":
-		// Without its host the machine is not provisioned anew: it would be another machine.
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonHostLost, "The machine was provisioned, and no BareMetalHost names it in spec.consumerRef. "+
+		// A provisioned machine whose host is lost is not provisioned again: that would be a different machine.
+		s.setClaimed(metav1.ConditionFalse, v1alpha1.ReasonHostLost, "The machine was provisioned, and no BareMetalHost names it in spec.consumerRef. "+
 			"Restore the host, or delete the Machine to have it replaced")
-		s.failed(v1alpha1.ReasonHostLost, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition))
+		s.setFailed(v1alpha1.ReasonHostLost, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition))
 		return true, nil
 	case !s.owner.DeletionTimestamp.IsZero(), !s.cluster.DeletionTimestamp.IsZero():
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonDeleting, "The Machine or its Cluster is being deleted: no host is claimed")
+		s.setClaimed(metav1.ConditionFalse, v1alpha1.ReasonDeleting, "The Machine or its Cluster is being deleted: no host is claimed")
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonWaitingForCluster, "Waiting for the cluster's infrastructure")
+		s.setClaimed(metav1.ConditionFalse, v1alpha1.ReasonWaitingForCluster, "Waiting for the cluster's infrastructure")
 	case s.owner.Spec.Bootstrap.DataSecretName == nil:
-		s.claimed(metav1.ConditionFalse, v1alpha1.ReasonWaitingForBootstrapData, "Waiting for the bootstrap provider to write the bootstrap data")
+		s.setClaimed(metav1.ConditionFalse, v1alpha1.ReasonWaitingForBootstrapData, "Waiting for the bootstrap provider to write the bootstrap data")
 	default:
 		return false, nil
 	}
-	s.booted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
+	s.setBooted(metav1.ConditionFalse, v1alpha1.ReasonWaitingForHost, "The machine has no host yet")
 	return true, nil
 }
 
-// reconcileBoot tells how far the host is, and takes the provider ID once it reported in.
+// reconcileBoot reports how far the boot of the host is, and sets the provider ID once the host reported in.
 func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) {
 	m := s.machine
 	cached, err := controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(s.host))
@@ -97,34 +97,34 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 		return false, err
 	}
 	attempt := controllers.CurrentBoot(s.host, cached)
-	if attempt != nil { // what is known of the Node of a boot whose record is lost is the best there is
+	if attempt != nil { // if the record of the boot is lost, the last known Node stays
 		setNode(s, controllers.NodeOf(cached))
 	}
 	id := inventory.ProviderID(s.host.Namespace, s.host.Name, m.Name)
 	if m.Spec.ProviderID == "" && attempt != nil && attempt.ReportedAt != nil {
-		// It is permanent, and the cache may be behind: it may show the host and the boot of a machine of the same name that is gone. The boot of that
-		// claim is void, which was written before the machine could go.
+		// The provider ID is permanent, and the cache may be behind. It may show the host and the boot of a deleted machine of the same name. The API
+		// server shows that boot as void: it was voided before that machine could be deleted.
 		live, err := controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.host))
 		if err != nil {
 			return false, err
 		}
 		if now := controllers.CurrentBoot(s.host, live); now == nil || now.ReportedAt == nil {
-			return true, nil // the cache will show it, and the machine is enqueued then
+			return true, nil // the machine is enqueued when the cache shows the change
 		}
 		m.Spec.ProviderID = id
 	}
 	switch {
 	case attempt != nil && attempt.Failure != nil:
-		s.failed(attempt.Failure.Reason, attempt.Failure.Message)
-		s.booted(metav1.ConditionFalse, attempt.Failure.Reason, attempt.Failure.Message)
+		s.setFailed(attempt.Failure.Reason, attempt.Failure.Message)
+		s.setBooted(metav1.ConditionFalse, attempt.Failure.Reason, attempt.Failure.Message)
 	case m.Spec.ProviderID == id:
-		// That the operating system is up stays true whatever became of it since; what is wrong with it is said beside.
-		s.booted(metav1.ConditionTrue, v1alpha1.ReasonBooted, progressOf(s.host, v1alpha1.ReasonBootstrapFailed, v1alpha1.ReasonRestarted))
+		// HostBooted stays True once the operating system was up. The message reports what is wrong with it since.
+		s.setBooted(metav1.ConditionTrue, v1alpha1.ReasonBooted, progressOf(s.host, v1alpha1.ReasonBootstrapFailed, v1alpha1.ReasonRestarted))
 	default:
 		if c := conditions.Get(s.host, v1alpha1.BootedCondition); c != nil {
-			s.booted(metav1.ConditionFalse, c.Reason, cmp.Or(progressOf(s.host, c.Reason), c.Message))
+			s.setBooted(metav1.ConditionFalse, c.Reason, cmp.Or(progressOf(s.host, c.Reason), c.Message))
 		} else {
-			s.booted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "")
+			s.setBooted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "")
 		}
 	}
 	if m.Spec.ProviderID == "" {
@@ -132,14 +132,14 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 	}
 	m.Status.Initialization.Provisioned = new(true)
 	if attempt == nil {
-		m.Status.Addresses = s.addresses // the record of the boot is lost, and what the machine had is the best there is
+		m.Status.Addresses = s.addresses // the record of the boot is lost: keep the last known addresses
 		return false, nil
 	}
 	m.Status.Addresses = addressesOf(m.Name, attempt, controllers.ObservedStage(cached, v1alpha1.StageNode))
 	return false, nil
 }
 
-// progressOf returns what the host's condition BootProgress says if it does so for one of the reasons.
+// progressOf returns the message of the host's condition BootProgress if it is not True for one of the reasons.
 func progressOf(host *v1alpha1.BareMetalHost, reasons ...string) string {
 	if c := conditions.Get(host, v1alpha1.BootProgressCondition); c != nil && c.Status != metav1.ConditionTrue && slices.Contains(reasons, c.Reason) {
 		return c.Message
@@ -147,15 +147,15 @@ func progressOf(host *v1alpha1.BareMetalHost, reasons ...string) string {
 	return ""
 }
 
-// reconcileDelete waits until the host controller has released the host: what starts it is the machine's deletion. That no host is held any more
-// the API server says, not the cache; to wait for one that is released by now takes no more than until the cache shows it.
+// reconcileDelete waits until the host controller has released the host; the deletion of the machine starts the release. Only the API server can tell
+// that the machine has no host. While the cache still shows a host, waiting costs nothing.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	for _, reader := range []client.Reader{r.Client, r.APIReader} {
-		held, err := claim.HostsOf(ctx, reader, s.machine.Namespace, s.machine.Name)
+		hosts, err := claim.HostsOf(ctx, reader, s.machine.Namespace, s.machine.Name)
 		if err != nil {
 			return err
 		}
-		if s.hold(held); s.host != nil {
+		if s.setHost(hosts); s.host != nil {
 			break
 		}
 	}
@@ -168,33 +168,34 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		controllerutil.RemoveFinalizer(s.machine, v1alpha1.MachineFinalizer)
 		return nil
 	}
-	message := waitsForRelease(s.host)
+	message := releaseMessage(s.host)
 	setDeleting(s.machine, message)
-	s.booted(metav1.ConditionFalse, v1alpha1.ReasonReleasing, message)
+	s.setBooted(metav1.ConditionFalse, v1alpha1.ReasonReleasing, message)
 	return nil
 }
 
-// finishClaim claims the host that a machine which is being deleted chose, if a claim of it can still succeed: a process that led before would otherwise
-// claim it for a machine that is gone. The host is released then as any other.
+// finishClaim claims the host that a machine under deletion recorded as its choice, if a claim can still succeed. Otherwise a process that led before
+// could claim the host for a machine that no longer exists. The host is then released as usual.
 func (r *Reconciler) finishClaim(ctx context.Context, s *scope) error {
-	host, err := r.chosen(ctx, s.machine)
+	host, err := r.chosenHost(ctx, s.machine)
 	if err != nil || host == nil {
 		return err
 	}
 	if err := claim.Claim(ctx, r.Client, host, s.machine.Name); err != nil {
 		return err
 	}
-	s.hold([]v1alpha1.BareMetalHost{*host})
+	s.setHost([]v1alpha1.BareMetalHost{*host})
 	return nil
 }
 
-// firstOf returns the first by name of hosts.
-func firstOf(hosts []v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
+// firstByName returns the first host by name.
+func firstByName(hosts []v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
 	return new(slices.MinFunc(hosts, func(a, b v1alpha1.BareMetalHost) int { return cmp.Compare(a.Name, b.Name) }))
 }
 
-// waitsForRelease tells what a machine that is being deleted waits for. The host's Ready says what its release waits for, and what ends that.
-func waitsForRelease(host *v1alpha1.BareMetalHost) string {
+// releaseMessage describes what a machine under deletion waits for. The host's condition Ready says what its release waits for, and what ends that
+// wait.
+func releaseMessage(host *v1alpha1.BareMetalHost) string {
 	message := fmt.Sprintf("Waiting for BareMetalHost %q to be released", host.Name)
 	if c := conditions.Get(host, v1alpha1.ReadyCondition); c != nil && c.Status != metav1.ConditionTrue && c.Message != "" {
 		message += ": " + strings.TrimSpace(c.Message)
@@ -208,8 +209,8 @@ func setDeleting(m *v1alpha1.BareMetalMachine, message string) {
 	})
 }
 
-// tellDeleting says what the deletion of a machine waits for of which nothing else is done now.
-func (r *Reconciler) tellDeleting(ctx context.Context, m *v1alpha1.BareMetalMachine, message string) error {
+// writeDeleting writes what the deletion of a machine waits for, in a reconcile that does nothing else.
+func (r *Reconciler) writeDeleting(ctx context.Context, m *v1alpha1.BareMetalMachine, message string) error {
 	before := m.DeepCopy()
 	setDeleting(m, message)
 	setReady(m)
@@ -217,7 +218,7 @@ func (r *Reconciler) tellDeleting(ctx context.Context, m *v1alpha1.BareMetalMach
 	return err
 }
 
-// setNode writes what is known of the machine's Node.
+// setNode sets what is known about the machine's Node.
 func setNode(s *scope, node *v1alpha1.ObservedNode) {
 	s.machine.Status.NodeName = ""
 	if node != nil && node.Mismatch == nil {
@@ -226,7 +227,7 @@ func setNode(s *scope, node *v1alpha1.ObservedNode) {
 	controllers.SetNodeMatched(s.machine, node, s.owner.Spec.Version)
 }
 
-// setPhase summarises where the machine is. What was done last to its host is shown beside.
+// setPhase sets the phase of the machine, and copies the last operation of its host.
 func setPhase(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
 	m.Status.LastOperation = nil
 	switch {
@@ -239,17 +240,17 @@ func setPhase(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
 	}
 	m.Status.LastOperation = host.Status.LastOperation
 	switch phase := host.Status.Phase; phase {
-	case "", v1alpha1.PhaseRegistering, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable: // its status does not show the claim yet
+	case "", v1alpha1.PhaseRegistering, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable: // the host's status does not show the claim yet
 		m.Status.Phase = string(v1alpha1.PhaseClaimed)
 	default:
 		m.Status.Phase = string(phase)
 	}
 }
 
-// setReady summarises, in the order in which things happen.
+// setReady derives the condition Ready from the other conditions. The first step that is not done determines it.
 func setReady(m *v1alpha1.BareMetalMachine) {
 	ready := metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyCondition}
-	for _, kind := range []string{v1alpha1.HostBootedCondition, v1alpha1.HostClaimedCondition} { // the earlier one speaks last
+	for _, kind := range []string{v1alpha1.HostBootedCondition, v1alpha1.HostClaimedCondition} { // in reverse order: the earlier step overwrites the later one
 		switch c := conditions.Get(m, kind); {
 		case c == nil:
 			ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonWaitingForHost, ""

@@ -15,22 +15,22 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// of makes a claim one of a MachineDeployment, which wants its hosts again.
-func of(deployment string) func(*controllerstest.Claim) {
+// ofDeployment makes a claim belong to a MachineDeployment that reuses its hosts.
+func ofDeployment(deployment string) func(*controllerstest.Claim) {
 	return func(c *controllerstest.Claim) {
 		c.Machine.Labels[clusterv1.MachineDeploymentNameLabel] = deployment
 		c.BareMetalMachine.Spec.ReuseHost = true
 	}
 }
 
-// leave deletes a machine as Cluster API does, its Machine first, which stays until its BareMetalMachine is gone.
-func leave(t *testing.T, c *controllerstest.Claim) {
+// deleteMachine deletes a machine as Cluster API does: first its Machine, which remains until its BareMetalMachine is deleted.
+func deleteMachine(t *testing.T, c *controllerstest.Claim) {
 	t.Helper()
 	controllerstest.Modify(t, env, c.Machine, func(m *clusterv1.Machine) { m.Finalizers = []string{clusterv1.MachineFinalizer} })
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), c.Machine)).To(Succeed())
 }
 
-// release plays the host controller: the host is free, and is offered a moment later.
+// release releases the host as the host controller does: it becomes available a moment later.
 func release(t *testing.T, h *v1alpha1.BareMetalHost, name, owner string) {
 	t.Helper()
 	setAvailability(t, h, metav1.ConditionFalse, v1alpha1.ReasonClaimed)
@@ -54,30 +54,30 @@ func has(host string) func(Gomega, *v1alpha1.BareMetalMachine) {
 	}
 }
 
-// TestReuse: a machine that wants its owner's host again waits while that is being given back, from when the Machine is deleted to when the
-// host is offered, though another host is free all the time; a machine of another owner does not.
+// TestReuse: a machine that reuses its owner's hosts waits for one that is being released, from the deletion of the Machine until the host is
+// available, even if another host is free. A machine of another owner does not wait.
 func TestReuse(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
 	namespace := env.Namespace(t)
 	former := newHost(t, namespace, "h", 20, nil)
-	old := env.NewClaim(t, namespace, "old", of("md"))
+	old := env.NewClaim(t, namespace, "old", ofDeployment("md"))
 	wait(t, old, has("h"))
-	leave(t, old)
+	deleteMachine(t, old)
 	other := newHost(t, namespace, "a-better", 21, nil)
 
-	next := env.NewClaim(t, namespace, "next", of("md"))
+	next := env.NewClaim(t, namespace, "next", ofDeployment("md"))
 	waits := func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		for _, kind := range []string{v1alpha1.HostClaimedCondition, v1alpha1.ReadyCondition} {
 			reason(kind, v1alpha1.ReasonWaitingForFormerHost)(g, m)
 			g.Expect(conditions.GetMessage(m, kind)).To(Equal(
-				`Waiting for BareMetalHost "h", which a machine of MachineDeployment/md gives back, as reuseHost wants it`))
+				`Waiting for BareMetalHost "h", which a machine of MachineDeployment/md is releasing: spec.reuseHost asks for a host of that owner`))
 		}
 		reason(v1alpha1.HostBootedCondition, v1alpha1.ReasonWaitingForHost)(g, m)
 	}
 	wait(t, next, waits)
 	release(t, former, "old", "MachineDeployment/md")
-	stranger := env.NewClaim(t, namespace, "stranger", of("other")) // comes later, and shows that the machine was looked at meanwhile
+	stranger := env.NewClaim(t, namespace, "stranger", ofDeployment("other")) // created later: shows that the machine was reconciled meanwhile
 	wait(t, stranger, has("a-better"))
 	wait(t, next, waits)
 	setAvailability(t, former, metav1.ConditionTrue, v1alpha1.ReasonAvailable)
@@ -86,8 +86,8 @@ func TestReuse(t *testing.T) {
 	g.Expect(other.Spec.ConsumerRef.Name).To(Equal("stranger"))
 }
 
-// TestReuseGivesUp: a host that goes out of service on its way back is not waited for.
-func TestReuseGivesUp(t *testing.T) {
+// TestReuseHostOutOfService: a host that goes out of service during its release is not waited for.
+func TestReuseHostOutOfService(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.BareMetalHost){
 		"quarantine":  func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} },
 		"maintenance": func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "a new disk"} },
@@ -97,11 +97,11 @@ func TestReuseGivesUp(t *testing.T) {
 			start(t)
 			namespace := env.Namespace(t)
 			former := newHost(t, namespace, "h", 22, nil)
-			old := env.NewClaim(t, namespace, "old", of("md"))
+			old := env.NewClaim(t, namespace, "old", ofDeployment("md"))
 			wait(t, old, has("h"))
-			leave(t, old)
+			deleteMachine(t, old)
 			newHost(t, namespace, "spare", 23, nil)
-			next := env.NewClaim(t, namespace, "next", of("md"))
+			next := env.NewClaim(t, namespace, "next", ofDeployment("md"))
 			wait(t, next, reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonWaitingForFormerHost))
 			controllerstest.Modify(t, env, former, change)
 			wait(t, next, has("spare"))
@@ -109,9 +109,9 @@ func TestReuseGivesUp(t *testing.T) {
 	}
 }
 
-// TestReuseHasAnEnd: a host that does not come back in time is not waited for while another is free: one that was released and does not
-// become available, and one that cannot be released because its BMC is silent.
-func TestReuseHasAnEnd(t *testing.T) {
+// TestReuseTimeout: a machine stops waiting for a former host while another host is free: for a released host that does not become available, and for
+// a host that cannot be released because its BMC is not ready.
+func TestReuseTimeout(t *testing.T) {
 	long := metav1.NewTime(time.Now().Add(-6 * time.Minute))
 	for name, stuck := range map[string]func(*testing.T, *v1alpha1.BareMetalHost, metav1.Time){
 		"power": func(t *testing.T, h *v1alpha1.BareMetalHost, since metav1.Time) {
@@ -137,12 +137,12 @@ func TestReuseHasAnEnd(t *testing.T) {
 				start(t)
 				namespace := env.Namespace(t)
 				former := newHost(t, namespace, "h", 40, nil)
-				old := env.NewClaim(t, namespace, "old", of("md"))
+				old := env.NewClaim(t, namespace, "old", ofDeployment("md"))
 				wait(t, old, has("h"))
-				leave(t, old)
+				deleteMachine(t, old)
 				newHost(t, namespace, "spare", 41, nil)
 				stuck(t, former, since)
-				next := env.NewClaim(t, namespace, "next", of("md"))
+				next := env.NewClaim(t, namespace, "next", ofDeployment("md"))
 				if since == long {
 					wait(t, next, has("spare"))
 				} else {
@@ -153,8 +153,8 @@ func TestReuseHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestSoftAndHardWishes: taints, tolerations and preferences of the API reach the choice.
-func TestSoftAndHardWishes(t *testing.T) {
+// TestTaintsAndPreferences: taints, tolerations and preferences of the API affect the choice of a host.
+func TestTaintsAndPreferences(t *testing.T) {
 	start(t)
 	namespace := env.Namespace(t)
 	plain := func(name string, number int, taints ...v1alpha1.HostTaint) {

@@ -24,17 +24,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
 )
 
-// rung is a size of hosts, with as many machines that need that much: each host counts, so a machine that takes a bigger one than it needs
-// leaves another without.
-type rung struct {
+// sizeClass is a size of hosts, with as many machines that need that size. Every host is needed: a machine that takes a larger one leaves another
+// machine without a host.
+type sizeClass struct {
 	hosts  int
 	memory int64 // GiB
 }
 
-// claims counts how claims of hosts ended.
+// claims counts the results of claims.
 type claims struct{ won, conflicts atomic.Int32 }
 
-// counting returns the manager's client, with every claim counted.
+// counting returns the manager's client, which counts every claim.
 func counting(t *testing.T, mgr ctrl.Manager, n *claims) client.Client {
 	t.Helper()
 	c, err := client.NewWithWatch(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Cache: &client.CacheOptions{Reader: mgr.GetCache()}})
@@ -69,23 +69,23 @@ func inParallel(n int, f func(int)) {
 	wg.Wait()
 }
 
-// TestThousand: 16 at a time give 1,000 hosts to 1,000 machines, whose needs are nested: what fits the big hosts' machines fits only them. No
-// host gets two machines, no machine two hosts, everyone is served, and they hardly ever get into each other's way. It is what a reconcile
-// does to claim, from the cache, without what it writes to the machines: TestManyAtOnce shows the whole.
+// TestThousand: 16 workers claim 1,000 hosts for 1,000 machines with nested requirements: only the largest hosts fit the largest machines. No host
+// gets two machines, no machine two hosts, every machine gets one, and conflicts are rare. It runs only the claim phase, from the cache;
+// TestConcurrentClaims runs whole reconciles.
 func TestThousand(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
 	began := time.Now()
-	machines := register(t, namespace, []rung{{500, 16}, {250, 64}, {150, 256}, {100, 1024}})
+	machines := register(t, namespace, []sizeClass{{500, 16}, {250, 64}, {150, 256}, {100, 1024}})
 	registered := time.Now()
 
 	var n claims
 	r := &machine.Reconciler{}
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		r.Client, r.APIReader = counting(t, mgr, &n), mgr.GetAPIReader()
-		return r.WatchFree(ctx, mgr)
+		return r.WatchFreeHosts(ctx, mgr)
 	})
-	g.Eventually(func() int { return r.Free(namespace) }, time.Minute, 100*time.Millisecond).Should(Equal(len(machines)))
+	g.Eventually(func() int { return r.FreeHosts(namespace) }, time.Minute, 100*time.Millisecond).Should(Equal(len(machines)))
 	synced := time.Now()
 	serve(t, r, machines)
 	t.Logf("%d machines: hosts registered in %s, all served in %s; %d claims won, %d conflicts", len(machines),
@@ -107,10 +107,10 @@ func TestThousand(t *testing.T) {
 	g.Expect(n.conflicts.Load()).To(BeNumerically("<=", len(machines)/10))
 }
 
-// serve claims a host for each machine, 16 at a time. One that gets none goes to the end of the queue, as after a conflict.
+// serve claims a host for each machine, with 16 workers. A machine that gets none goes to the end of the queue, as after a conflict.
 func serve(t *testing.T, r *machine.Reconciler, machines []*v1alpha1.BareMetalMachine) {
 	t.Helper()
-	const most = 20 // tries of one machine
+	const maxTries = 20 // per machine
 	type try struct {
 		m      *v1alpha1.BareMetalMachine
 		number int
@@ -128,7 +128,7 @@ func serve(t *testing.T, r *machine.Reconciler, machines []*v1alpha1.BareMetalMa
 				switch {
 				case next.m.Status.HostRef != nil:
 					open.Done()
-				case next.number == most || err != nil && !apierrors.IsConflict(err):
+				case next.number == maxTries || err != nil && !apierrors.IsConflict(err):
 					t.Errorf("%s after %d tries: %v, %s", next.m.Name, next.number, err, conditions.GetMessage(next.m, v1alpha1.HostClaimedCondition))
 					open.Done()
 				default:
@@ -141,11 +141,11 @@ func serve(t *testing.T, r *machine.Reconciler, machines []*v1alpha1.BareMetalMa
 	close(queue)
 }
 
-// register makes the hosts of all rungs, as the host controller leaves them, and returns a machine for each, those of all sizes mixed.
-func register(t *testing.T, namespace string, rungs []rung) []*v1alpha1.BareMetalMachine {
+// register creates the hosts of all size classes as the host controller leaves them, and returns a machine for each, in mixed order.
+func register(t *testing.T, namespace string, rungs []sizeClass) []*v1alpha1.BareMetalMachine {
 	t.Helper()
 	g := NewWithT(t)
-	var sizes []rung
+	var sizes []sizeClass
 	for _, r := range rungs {
 		for range r.hosts {
 			sizes = append(sizes, r)
@@ -183,9 +183,9 @@ func register(t *testing.T, namespace string, rungs []rung) []*v1alpha1.BareMeta
 	return machines
 }
 
-// TestCalm: machines that no host fits are not looked at for each host that registers, nor written for each count that changes; and one that a
-// host fits has it soon.
-func TestCalm(t *testing.T) {
+// TestEventBatching: machines without a fitting host are not reconciled for each host that registers, nor written for each changed count. A machine
+// with a fitting host gets it soon.
+func TestEventBatching(t *testing.T) {
 	const waiting, rack = 10, 60
 	g := NewWithT(t)
 	var written, scans atomic.Int32
@@ -222,15 +222,15 @@ func TestCalm(t *testing.T) {
 		newHost(t, namespace, fmt.Sprintf("h-%02d", i), i, nil)
 	}
 	wait(t, env.NewClaim(t, namespace, "shows-that-the-hosts-were-seen"), func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.HostRef).NotTo(BeNil()) })
-	// Each machine tells after 1, 2, 4 ... seconds, and its own write brings it once more, which looks at the free hosts alone.
+	// Each machine is diagnosed after 1, 2, 4 ... seconds. Its own write enqueues it once more, which reads only the free hosts.
 	tellings := 2
 	for gap := time.Second; gap < time.Since(began); gap *= 2 {
 		tellings++
 	}
 	t.Logf("%d hosts in %s: %d writes of %d machines, %d looks", rack, time.Since(began).Round(time.Millisecond), written.Load()-writtenBefore, waiting, scans.Load()-scansBefore)
-	const ofOthers = 20 // what the machine that gets a host does
-	g.Expect(written.Load() - writtenBefore).To(BeNumerically("<=", waiting*tellings+ofOthers))
-	g.Expect(scans.Load() - scansBefore).To(BeNumerically("<=", 3*waiting*tellings+ofOthers))
+	const otherReads = 20 // of the machine that gets a host
+	g.Expect(written.Load() - writtenBefore).To(BeNumerically("<=", waiting*tellings+otherReads))
+	g.Expect(scans.Load() - scansBefore).To(BeNumerically("<=", 3*waiting*tellings+otherReads))
 
 	served := time.Now()
 	newHost(t, namespace, "nvme", 201, map[string]string{"disk": "nvme"})

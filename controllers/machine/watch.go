@@ -18,8 +18,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// onHost brings the machines that a change of a host is news for: at once the one that has it, or had it and sees to its own deletion; together
-// later those that wait for one, where the host may be theirs.
+// onHost enqueues the machines that a change of a host affects. Its consumer, or machines under deletion that had it, are enqueued at once. Machines
+// that wait for a host are enqueued after EventBatchDelay if the host may fit them.
 func (r *Reconciler) onHost() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q controllers.Queue) {
@@ -27,10 +27,10 @@ func (r *Reconciler) onHost() handler.EventHandler {
 			if !ok {
 				return
 			}
-			r.free.see(host)
-			r.bringHolders(ctx, host, q.Add)
-			if !e.IsInInitialList { // every machine is looked at then, once all hosts are in the cache
-				r.bringWaiting(ctx, host, q)
+			r.freeHosts.update(host)
+			r.enqueueConsumers(ctx, host, q.Add)
+			if !e.IsInInitialList { // at start every machine is reconciled once all hosts are in the cache
+				r.enqueueWaiting(ctx, host, q)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q controllers.Queue) {
@@ -39,28 +39,28 @@ func (r *Reconciler) onHost() handler.EventHandler {
 			if !ok || !alsoOK {
 				return
 			}
-			r.free.see(after)
+			r.freeHosts.update(after)
 			if controllers.DesiredStateChanged(e) || before.Status.Phase != after.Status.Phase {
-				r.bringHolders(ctx, before, q.Add)
-				r.bringHolders(ctx, after, q.Add)
-			} else { // how far a boot is: its stages follow each other faster than anybody reads
-				r.bringHolders(ctx, after, func(request reconcile.Request) { q.AddAfter(request, controllers.EventBatchDelay) })
+				r.enqueueConsumers(ctx, before, q.Add)
+				r.enqueueConsumers(ctx, after, q.Add)
+			} else { // progress of a boot: its stages follow each other quickly
+				r.enqueueConsumers(ctx, after, func(request reconcile.Request) { q.AddAfter(request, controllers.EventBatchDelay) })
 			}
-			if newsToWaiting(before, after) {
-				r.bringWaiting(ctx, after, q)
+			if claimabilityChanged(before, after) {
+				r.enqueueWaiting(ctx, after, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q controllers.Queue) {
 			if host, ok := e.Object.(*v1alpha1.BareMetalHost); ok {
-				r.free.gone(host)
-				r.bringHolders(ctx, host, q.Add)
-				r.bringWaiting(ctx, host, q)
+				r.freeHosts.remove(host)
+				r.enqueueConsumers(ctx, host, q.Add)
+				r.enqueueWaiting(ctx, host, q)
 			}
 		},
 	}
 }
 
-// onBoot enqueues the machine that a boot is for: later where only what was served, or the status, changed.
+// onBoot enqueues the machine that a boot is for: after EventBatchDelay if only the status, or the record of what was served, changed.
 func onBoot() handler.EventHandler {
 	enqueue := func(o client.Object, add func(reconcile.Request)) {
 		if boot, ok := o.(*v1alpha1.BareMetalBoot); ok && boot.Spec.MachineName != "" {
@@ -79,36 +79,36 @@ func onBoot() handler.EventHandler {
 	}
 }
 
-// bringHolders brings the machine that has a host, and where nobody has it those that noted it as theirs.
-func (r *Reconciler) bringHolders(ctx context.Context, host *v1alpha1.BareMetalHost, bring func(reconcile.Request)) {
+// enqueueConsumers enqueues the consumer of a host. For a host without a consumer it enqueues the machines whose status.hostRef names it.
+func (r *Reconciler) enqueueConsumers(ctx context.Context, host *v1alpha1.BareMetalHost, add func(reconcile.Request)) {
 	if ref := host.Spec.ConsumerRef; ref != nil {
-		bring(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: ref.Name}})
+		add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: ref.Name}})
 		return
 	}
-	for _, m := range r.machines(ctx, host.Namespace, client.MatchingFields{hostIndex: host.Name}) {
-		bring(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
+	for _, m := range r.machinesByIndex(ctx, host.Namespace, client.MatchingFields{hostIndex: host.Name}) {
+		add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
 	}
 }
 
-// bringWaiting brings, for a host that can be claimed, the machines that wait for one and that it fits; and those that wait for a host that is
-// being released, whatever became of this one. The queue keeps one entry for each, with the earliest of its times.
-func (r *Reconciler) bringWaiting(ctx context.Context, host *v1alpha1.BareMetalHost, q controllers.Queue) {
-	waits := forFormerHost
+// enqueueWaiting enqueues the machines that wait for a host. For an available host these are the machines that it fits. Machines that wait for a host
+// under release are always enqueued. The queue keeps one entry for each machine, with the earliest of its times.
+func (r *Reconciler) enqueueWaiting(ctx context.Context, host *v1alpha1.BareMetalHost, q controllers.Queue) {
+	kind := waitsFormerHost
 	if host.Spec.ConsumerRef == nil && conditions.IsTrue(host, v1alpha1.AvailableCondition) {
-		waits = forAnyHost
+		kind = waitsAnyHost
 	}
-	for _, m := range r.machines(ctx, host.Namespace, client.MatchingFields{waitingIndex: waits}) {
-		if waits == forFormerHost || waitsForFormer(m) || mayHave(m, host) {
+	for _, m := range r.machinesByIndex(ctx, host.Namespace, client.MatchingFields{waitingIndex: kind}) {
+		if kind == waitsFormerHost || waitsForFormerHost(m) || mayFit(m, host) {
 			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)}, controllers.EventBatchDelay)
 		}
 	}
 }
 
-// machines returns the machines of a namespace that an index finds. Nothing may be written to them: they are the cache's own objects.
-func (r *Reconciler) machines(ctx context.Context, namespace string, which client.MatchingFields) []*v1alpha1.BareMetalMachine {
+// machinesByIndex returns the machines of a namespace that an index finds. They are objects of the cache and must not be changed.
+func (r *Reconciler) machinesByIndex(ctx context.Context, namespace string, which client.MatchingFields) []*v1alpha1.BareMetalMachine {
 	var machines v1alpha1.BareMetalMachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(namespace), which, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the machines that a host is news for")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the machines that a change of a host affects")
 		return nil
 	}
 	found := make([]*v1alpha1.BareMetalMachine, len(machines.Items))
@@ -118,36 +118,36 @@ func (r *Reconciler) machines(ctx context.Context, namespace string, which clien
 	return found
 }
 
-// mayHave is true for a host that fits a machine, as far as the machine itself tells: the failure domain is in its Machine.
-func mayHave(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) bool {
+// mayFit is true for a host that fits a machine, except for the failure domain, which only the Machine has.
+func mayFit(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) bool {
 	want, err := claim.WantOf(&m.Spec)
 	return err != nil || claim.Eligible(host, want) == ""
 }
 
-// newsToWaiting is true for a change of a host that may change who may claim it. Equal Quantities may differ in memory, so the hardware is
-// compared by its meaning.
-func newsToWaiting(before, after *v1alpha1.BareMetalHost) bool {
-	return !reflect.DeepEqual(looksOf(before), looksOf(after)) || !equality.Semantic.DeepEqual(before.Status.Hardware, after.Status.Hardware)
+// claimabilityChanged is true for a change of a host that may change which machines can claim it. The hardware is compared semantically: equal
+// Quantities may differ in memory.
+func claimabilityChanged(before, after *v1alpha1.BareMetalHost) bool {
+	return !reflect.DeepEqual(claimFieldsOf(before), claimFieldsOf(after)) || !equality.Semantic.DeepEqual(before.Status.Hardware, after.Status.Hardware)
 }
 
-// looks is what of a host, besides its hardware, counts for machines that wait for one. How it boots, its power and what was seen of it change all the time, and
-// do not.
-type looks struct {
+// claimFields are the fields of a host, besides its hardware, that matter to machines that wait for one. Progress of a boot, power and observations
+// change continuously and do not matter.
+type claimFields struct {
 	labels       map[string]string
 	spec         v1alpha1.BareMetalHostSpec
 	verified     bool
-	outOfService string // as annotations say it too
+	outOfService string // annotations can take a host out of service too
 	available    metav1.Condition
 }
 
-func looksOf(h *v1alpha1.BareMetalHost) looks {
-	l := looks{
+func claimFieldsOf(h *v1alpha1.BareMetalHost) claimFields {
+	f := claimFields{
 		labels: h.Labels, spec: h.Spec, outOfService: claim.OutOfService(h),
 		verified: conditions.IsTrue(h, v1alpha1.VerifiedCondition),
 	}
-	l.spec.Boots = 0
+	f.spec.Boots = 0
 	if c := conditions.Get(h, v1alpha1.AvailableCondition); c != nil {
-		l.available = metav1.Condition{Status: c.Status, Reason: c.Reason}
+		f.available = metav1.Condition{Status: c.Status, Reason: c.Reason}
 	}
-	return l
+	return f
 }

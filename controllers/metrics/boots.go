@@ -16,21 +16,22 @@ import (
 )
 
 var (
-	underWayDesc = prometheus.NewDesc("capbm_boots_under_way", "Hosts that boot, from the begin of an attempt to its end, by failure domain. These are what --boot-concurrency limits.",
+	bootsUnderWayDesc = prometheus.NewDesc("capbm_boots_under_way", "Hosts that boot, from the begin of an attempt to its end, by failure domain. These are what --boot-concurrency limits.",
 		[]string{"failure_domain"}, nil)
-	inLineDesc = prometheus.NewDesc("capbm_boots_waiting", "Hosts that wait to boot since as many of their failure domain boot already as may, by failure domain.",
+	bootsWaitingDesc = prometheus.NewDesc("capbm_boots_waiting", "Hosts that wait to boot since as many of their failure domain boot already as may, by failure domain.",
 		[]string{"failure_domain"}, nil)
 )
 
-// shownDomains is how many failure domains are shown by name: people make them up, so there may be any number.
-const shownDomains = 50
+// maxShownDomains is how many failure domains have a label value of their own. Users name them, so their number has no limit.
+const maxShownDomains = 50
 
-// boots counts the hosts of a failure domain.
-type boots struct{ underWay, waiting int }
+// bootCounts counts the hosts of a failure domain.
+type bootCounts struct{ underWay, waiting int }
 
-// countBoots counts who boots and who waits to. The hosts without a failure domain are shown from the start, of the others those with the most to do.
+// countBoots counts the hosts that boot and those that wait to boot. The hosts without a failure domain are always shown. Of the other failure
+// domains those with the highest counts are shown.
 func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, records []v1alpha1.BareMetalBoot, settings lifecycle.Settings, now time.Time) {
-	all := map[string]boots{"": {}}
+	all := map[string]bootCounts{"": {}}
 	byHost := make(map[client.ObjectKey]*v1alpha1.BareMetalBoot, len(records))
 	for n := range records {
 		byHost[client.ObjectKeyFromObject(&records[n])] = &records[n]
@@ -53,27 +54,27 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, rec
 		}
 		all[domain] = count
 	}
-	for domain, count := range shown(all) {
-		to <- prometheus.MustNewConstMetric(underWayDesc, prometheus.GaugeValue, float64(count.underWay), domain)
-		to <- prometheus.MustNewConstMetric(inLineDesc, prometheus.GaugeValue, float64(count.waiting), domain)
+	for domain, count := range limitDomains(all) {
+		to <- prometheus.MustNewConstMetric(bootsUnderWayDesc, prometheus.GaugeValue, float64(count.underWay), domain)
+		to <- prometheus.MustNewConstMetric(bootsWaitingDesc, prometheus.GaugeValue, float64(count.waiting), domain)
 	}
 }
 
-// shown puts the failure domains together that are too many to be shown.
-func shown(all map[string]boots) map[string]boots {
+// limitDomains adds up the failure domains beyond maxShownDomains.
+func limitDomains(all map[string]bootCounts) map[string]bootCounts {
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(all[b].underWay+all[b].waiting, all[a].underWay+all[a].waiting), cmp.Compare(a, b))
 	})
-	few := map[string]boots{"": all[""]}
+	limited := map[string]bootCounts{"": all[""]}
 	for n, name := range names {
 		count := all[name]
 		switch {
 		case name == "":
 			continue
-		case n >= shownDomains:
+		case n >= maxShownDomains:
 			name = other
 		}
-		few[name] = boots{few[name].underWay + count.underWay, few[name].waiting + count.waiting}
+		limited[name] = bootCounts{limited[name].underWay + count.underWay, limited[name].waiting + count.waiting}
 	}
-	return few
+	return limited
 }

@@ -16,18 +16,18 @@ import (
 )
 
 var (
-	hostsDesc = prometheus.NewDesc("capbm_hosts", "Hosts by their phase.", []string{"phase"}, nil)
-	bmcsDesc  = prometheus.NewDesc("capbm_hosts_bmc_not_ready", "Hosts whose BMC did not do what it was last asked for, by the reason of the condition BMCReady.",
+	hostsDesc       = prometheus.NewDesc("capbm_hosts", "Hosts by their phase.", []string{"phase"}, nil)
+	bmcNotReadyDesc = prometheus.NewDesc("capbm_hosts_bmc_not_ready", "Hosts whose BMC did not do what it was last asked for, by the reason of the condition BMCReady.",
 		[]string{"reason"}, nil)
-	quarantineDesc = prometheus.NewDesc("capbm_hosts_quarantined", "Hosts in quarantine, by the reason.", []string{"reason"}, nil)
-	waitingDesc    = prometheus.NewDesc("capbm_machines_without_host", "Machines that have no host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
-	deletingDesc   = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
+	quarantineDesc          = prometheus.NewDesc("capbm_hosts_quarantined", "Hosts in quarantine, by the reason.", []string{"reason"}, nil)
+	machinesWithoutHostDesc = prometheus.NewDesc("capbm_machines_without_host", "Machines that have no host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
+	oldestDeletionDesc      = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
 		"How long ago the machine was deleted whose deletion has waited longest; 0 when none waits.", nil, nil)
 	jobsDesc = prometheus.NewDesc("capbm_bmc_jobs",
 		"Jobs for BMCs: waiting for their turn, running, and slow ones among the running, which gave their slot away.", []string{"state"}, nil)
 )
 
-// What is counted is shown from the start, also where it is none: phases, and the reasons of conditions.
+// The label values are shown from the start, also with the value 0: phases, and reasons of conditions.
 var (
 	phases = []string{
 		string(v1alpha1.PhaseRegistering), string(v1alpha1.PhaseAvailable), string(v1alpha1.PhaseUnavailable), string(v1alpha1.PhaseClaimed),
@@ -47,16 +47,16 @@ var (
 	}
 )
 
-// Inventory counts hosts and machines as the cache shows them at the moment of a scrape, and the jobs for their BMCs. Of several managers only
-// the one that leads tells: the sum over all processes is right.
+// Inventory counts hosts and machines as the cache shows them at the time of a scrape, and the jobs for their BMCs. Of several managers only the
+// leader reports, so the sum over all processes is right.
 type Inventory struct {
 	// Client reads from the cache.
 	Client client.Reader
-	// Leads is closed when this process leads.
+	// Leads is closed when this process becomes the leader.
 	Leads <-chan struct{}
-	// Pool is where the jobs are.
+	// Pool runs the jobs.
 	Pool *bmc.Pool
-	// Settings are those of the host controller: they say how long a boot counts.
+	// Settings are the settings of the host controller: they define how long a boot counts.
 	Settings lifecycle.Settings
 	Log      logr.Logger
 }
@@ -65,13 +65,13 @@ var _ prometheus.Collector = &Inventory{}
 
 // Describe implements prometheus.Collector.
 func (i *Inventory) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, waitingDesc, deletingDesc, jobsDesc, underWayDesc, inLineDesc} {
+	for _, d := range []*prometheus.Desc{hostsDesc, bmcNotReadyDesc, quarantineDesc, machinesWithoutHostDesc, oldestDeletionDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc} {
 		to <- d
 	}
 }
 
-// patience is how long a scrape waits for a cache that is not there yet.
-const patience = 5 * time.Second
+// collectTimeout is how long a scrape waits for a cache that is not synced yet.
+const collectTimeout = 5 * time.Second
 
 // Collect implements prometheus.Collector.
 func (i *Inventory) Collect(to chan<- prometheus.Metric) {
@@ -80,17 +80,17 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 	default:
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	// Nothing is written to what these lists hold: they are the cache's own objects.
+	// The lists hold objects of the cache, which must not be changed.
 	var hosts v1alpha1.BareMetalHostList
 	if err := i.Client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
-		i.Log.Error(err, "List the hosts for the metrics")
+		i.Log.Error(err, "Failed to list the hosts for the metrics")
 		return
 	}
 	var machines v1alpha1.BareMetalMachineList
 	if err := i.Client.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
-		i.Log.Error(err, "List the machines for the metrics")
+		i.Log.Error(err, "Failed to list the machines for the metrics")
 		return
 	}
 	var boots v1alpha1.BareMetalBootList
@@ -108,24 +108,24 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// tally counts what is known of, and the rest.
-type tally struct {
+// reasonCounts counts the known reasons, and all others together.
+type reasonCounts struct {
 	known []string
 	count map[string]int
 }
 
-func newTally(reasons []string) tally { return tally{reasons, map[string]int{}} }
+func newReasonCounts(reasons []string) reasonCounts { return reasonCounts{reasons, map[string]int{}} }
 
-func (t tally) add(reason string) { t.count[known(t.known, reason)]++ }
+func (t reasonCounts) add(reason string) { t.count[known(t.known, reason)]++ }
 
-func (t tally) send(to chan<- prometheus.Metric, desc *prometheus.Desc) {
+func (t reasonCounts) send(to chan<- prometheus.Metric, desc *prometheus.Desc) {
 	for _, k := range t.known {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(t.count[k]), k)
 	}
 }
 
 func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
-	phase, silent, quarantined := newTally(phases), newTally(bmcReasons), newTally(quarantineReasons)
+	phase, bmcNotReady, quarantined := newReasonCounts(phases), newReasonCounts(bmcReasons), newReasonCounts(quarantineReasons)
 	for n := range hosts {
 		h := &hosts[n]
 		if h.Status.Phase == "" {
@@ -134,19 +134,19 @@ func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
 			phase.add(string(h.Status.Phase))
 		}
 		if c := conditions.Get(h, v1alpha1.BMCReadyCondition); c != nil && c.Status == metav1.ConditionFalse {
-			silent.add(c.Reason)
+			bmcNotReady.add(c.Reason)
 		}
 		if q := h.Spec.Quarantine; q != nil {
 			quarantined.add(q.Reason)
 		}
 	}
 	phase.send(to, hostsDesc)
-	silent.send(to, bmcsDesc)
+	bmcNotReady.send(to, bmcNotReadyDesc)
 	quarantined.send(to, quarantineDesc)
 }
 
 func countMachines(to chan<- prometheus.Metric, machines []v1alpha1.BareMetalMachine, now time.Time) {
-	waiting := newTally(waitingReasons)
+	waiting := newReasonCounts(waitingReasons)
 	var oldest time.Duration
 	for n := range machines {
 		m := &machines[n]
@@ -158,6 +158,6 @@ func countMachines(to chan<- prometheus.Metric, machines []v1alpha1.BareMetalMac
 			waiting.add(c.Reason)
 		}
 	}
-	waiting.send(to, waitingDesc)
-	to <- prometheus.MustNewConstMetric(deletingDesc, prometheus.GaugeValue, oldest.Seconds())
+	waiting.send(to, machinesWithoutHostDesc)
+	to <- prometheus.MustNewConstMetric(oldestDeletionDesc, prometheus.GaugeValue, oldest.Seconds())
 }

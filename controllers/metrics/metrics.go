@@ -1,8 +1,8 @@
-// Package metrics counts and times what the controllers and the boot server decide, and counts hosts as the cache shows them. No label has a
-// value that a user or somebody on the network can make up, but failure_domain, of which few are shown. docs/monitoring.md lists all metrics.
+// Package metrics counts and times the decisions of the controllers and the boot server, and counts hosts as the cache shows them. Users and network
+// clients cannot create label values, except for failure_domain, whose values are limited. docs/monitoring.md lists all metrics.
 //
-// A duration is observed by the process that made the transition which ends it, once that is written down, from the time that the API's
-// objects record for its beginning. So a restart loses none that is under way, and repeats none.
+// The process that makes the last transition of an operation observes its duration after the transition is written, from the start time in the API
+// objects. So a restart loses no running operation and observes none twice.
 package metrics
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// other stands for a reason that is none of the provider's own.
+// other is the label value for reasons that are not the provider's.
 const other = "Other"
 
-// What reasons there are. A metric shows all of its label's from the start, so that the first time counts as a rise.
+// The known reasons. A metric has all its label values from the start, so that the first event is an increase.
 var (
 	bootFailures = []string{
 		v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCommandLineTooLong,
@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// known returns the reason, or other for one that is not in the list.
+// known returns the reason, or other if it is not in the list.
 func known(reasons []string, reason string) string {
 	if slices.Contains(reasons, reason) {
 		return reason
@@ -48,7 +48,7 @@ func known(reasons []string, reason string) string {
 	return other
 }
 
-// How a claim, a release and a power cycle end, and what a token was for.
+// Results of claims, releases and power cycles, and the purposes of tokens.
 const (
 	ClaimConflict = "conflict"
 	claimClaimed  = "claimed"
@@ -65,11 +65,11 @@ const (
 	TokenReport = "report"
 )
 
-// spans suits what takes from a second to an hour.
-var spans = []float64{1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600}
+// durationBuckets are the histogram buckets for operations of one second to one hour.
+var durationBuckets = []float64{1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600}
 
-// waits suits calls of BMCs.
-var waits = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+// callBuckets are the histogram buckets for calls of BMCs.
+var callBuckets = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 func counters(name, help, label string, values ...string) *prometheus.CounterVec {
 	c := promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
@@ -80,11 +80,11 @@ func counters(name, help, label string, values ...string) *prometheus.CounterVec
 }
 
 func histogram(name, help string) prometheus.Histogram {
-	return promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: spans})
+	return promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durationBuckets})
 }
 
 func histograms(name, help, label string, values ...string) *prometheus.HistogramVec {
-	h := promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: spans}, []string{label})
+	h := promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durationBuckets}, []string{label})
 	for _, v := range values {
 		h.WithLabelValues(v)
 	}
@@ -119,39 +119,39 @@ var (
 	handovers   = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "capbm_remediation_handovers_total", Help: "Machines that a remediation handed over to be replaced.",
 	})
-	refusals = counters("capbm_tokens_refused_total", "Tokens that opened nothing, by what they were shown for: seed, report.", "purpose", TokenSeed, TokenReport)
+	tokenRefusals = counters("capbm_tokens_refused_total", "Tokens that opened nothing, by what they were shown for: seed, report.", "purpose", TokenSeed, TokenReport)
 
-	calls = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
+	bmcCalls = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "capbm_bmc_calls_total",
 		Help: "Calls of BMCs, by driver (the scheme of the address), operation and outcome: Succeeded, Unauthorized, Unreachable, BadCertificate, NotFound, " +
 			"Unsupported, Failed.",
 	}, []string{"driver", "operation", "outcome"})
-	callDuration = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
-		Name: "capbm_bmc_call_duration_seconds", Help: "How long calls of BMCs took, by driver and operation.", Buckets: waits,
+	bmcCallDuration = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
+		Name: "capbm_bmc_call_duration_seconds", Help: "How long calls of BMCs took, by driver and operation.", Buckets: callBuckets,
 	}, []string{"driver", "operation"})
 )
 
-// BMCCall counts a call of a BMC. It is for bmc.PoolOptions.Observe.
+// BMCCall counts a call of a BMC. It is used as bmc.PoolOptions.Observe.
 func BMCCall(c bmc.Call) {
 	outcome := "Succeeded"
 	if c.Err != nil {
 		outcome = string(bmc.KindOf(c.Err))
 	}
-	calls.WithLabelValues(c.Scheme, c.Operation, outcome).Inc()
-	callDuration.WithLabelValues(c.Scheme, c.Operation).Observe(c.Took.Seconds())
+	bmcCalls.WithLabelValues(c.Scheme, c.Operation, outcome).Inc()
+	bmcCallDuration.WithLabelValues(c.Scheme, c.Operation).Observe(c.Took.Seconds())
 }
 
-// observe notes a duration. Clocks of different machines may disagree by some seconds.
+// observe records a duration. A negative one counts as zero: the clocks of two machines may differ by some seconds.
 func observe(to prometheus.Observer, took time.Duration) { to.Observe(max(0, took.Seconds())) }
 
-// Registered notes how long the registration of a host took.
+// Registered records how long the registration of a host took.
 func Registered(took time.Duration) { observe(registration, took) }
 
-// Claimed counts a try to claim a host that succeeded.
+// Claimed counts a successful claim of a host.
 func Claimed() { claims.WithLabelValues(claimClaimed).Inc() }
 
-// NotClaimed counts a try to claim a host that failed.
-func NotClaimed(conflict bool) {
+// ClaimFailed counts a failed claim of a host.
+func ClaimFailed(conflict bool) {
 	if conflict {
 		claims.WithLabelValues(ClaimConflict).Inc()
 		return
@@ -159,11 +159,11 @@ func NotClaimed(conflict bool) {
 	claims.WithLabelValues(claimFailed).Inc()
 }
 
-// Provisioned notes how long it took from the claim of a host until it ran its machine.
+// Provisioned records how long it took from the claim of a host until it ran its machine.
 func Provisioned(took time.Duration) { observe(provisioning, took) }
 
-// BootBegan counts a boot attempt that began.
-func BootBegan() { attempts.Inc() }
+// BootStarted counts a boot attempt that started.
+func BootStarted() { attempts.Inc() }
 
 // BootFailed counts a boot attempt that failed.
 func BootFailed(reason string) { failures.WithLabelValues(known(bootFailures, reason)).Inc() }
@@ -171,17 +171,17 @@ func BootFailed(reason string) { failures.WithLabelValues(known(bootFailures, re
 // BootProblem counts what kept the boot server from serving a boot.
 func BootProblem(reason string) { problems.WithLabelValues(known(bootProblems, reason)).Inc() }
 
-// BootStage notes how long after the begin of its attempt a stage was seen. What is no stage of a boot is left out.
-func BootStage(seen v1alpha1.BootStage, took time.Duration) {
-	if slices.Contains(bootStages, string(seen)) {
-		observe(stage.WithLabelValues(string(seen)), took)
+// BootStage records how long after the start of its attempt a stage was observed. A value that is no stage of a boot is ignored.
+func BootStage(name v1alpha1.BootStage, took time.Duration) {
+	if slices.Contains(bootStages, string(name)) {
+		observe(stage.WithLabelValues(string(name)), took)
 	}
 }
 
-// Released notes how long the release of a host took. result is one of ReleasedFree, ReleasedQuarantined, ReleasedUnfenced.
+// Released records how long the release of a host took. result is one of ReleasedFree, ReleasedQuarantined, ReleasedUnfenced.
 func Released(result string, took time.Duration) { observe(release.WithLabelValues(result), took) }
 
-// Cleaned notes how long the cleaning of a host took.
+// Cleaned records how long the cleaning of a host took.
 func Cleaned(took time.Duration) { observe(cleaning, took) }
 
 // Quarantined counts a host that the provider put into quarantine.
@@ -189,7 +189,7 @@ func Quarantined(reason string) {
 	quarantines.WithLabelValues(known(quarantineReasons, reason)).Inc()
 }
 
-// PowerCycled notes how long a remediation's power cycle took. result is CycleRecovered or CycleTimedOut.
+// PowerCycled records how long a remediation's power cycle took. result is CycleRecovered or CycleTimedOut.
 func PowerCycled(result string, took time.Duration) {
 	observe(powerCycle.WithLabelValues(result), took)
 }
@@ -197,5 +197,5 @@ func PowerCycled(result string, took time.Duration) {
 // HandedOver counts a machine that a remediation handed over.
 func HandedOver() { handovers.Inc() }
 
-// TokenRefused counts a token that opened nothing. purpose is TokenSeed or TokenReport.
-func TokenRefused(purpose string) { refusals.WithLabelValues(purpose).Inc() }
+// TokenRefused counts a token that was refused. purpose is TokenSeed or TokenReport.
+func TokenRefused(purpose string) { tokenRefusals.WithLabelValues(purpose).Inc() }

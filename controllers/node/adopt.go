@@ -17,8 +17,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 )
 
-// adopt looks for the host's Node, and when it is there notes that the host booted, gives the Node its provider ID, and tells people, in
-// this order: each is done again if the next one fails, and what is done last says that all is done.
+// adopt finds the Node of the host. Then it records that the host booted, sets the provider ID of the Node, and writes the stage Node to the boot, in
+// this order. If a step fails all steps are repeated; the last one shows that all are done.
 func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	node, err := r.liveNode(ctx, s)
 	if err != nil {
@@ -27,79 +27,79 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	if node == nil {
 		return r.reportMismatch(ctx, s)
 	}
-	current, err := r.report(ctx, s)
+	current, err := r.recordReported(ctx, s)
 	if err != nil || !current {
 		return err
 	}
 	if node.Spec.ProviderID == "" {
 		if s.paused {
-			return nil // the end of the pause brings it back
+			return nil // the end of the pause enqueues the machine
 		}
 		if err := r.setProviderID(ctx, s, node); err != nil {
 			return err
 		}
 	}
-	seen := controllers.NewStage(s.boot, v1alpha1.StageNode)
-	seen.Client = controllers.Clip("kubelet "+kubeletVersion(node), controllers.MaxText)
-	noteAddresses(&seen, node)
-	if err := controllers.ApplyNode(ctx, r.Client, s.boot, observed(s.boot, node), seen); err != nil {
+	stage := controllers.NewStage(s.boot, v1alpha1.StageNode)
+	stage.Client = controllers.Clip("kubelet "+kubeletVersion(node), controllers.MaxText)
+	setAddresses(&stage, node)
+	if err := controllers.ApplyNode(ctx, r.Client, s.boot, observedNode(s.boot, node), stage); err != nil {
 		return err
 	}
 	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil {
-		metrics.BootStage(seen.Stage, seen.Time.Sub(s.boot.Spec.StartedAt.Time))
-		controllers.RecordEvent(r.Recorder, s.host, nil, corev1.EventTypeNormal, controllers.EventBootStage+string(seen.Stage), "Boot",
-			"Boot attempt %d: the Node appeared (%s)", s.boot.Spec.Attempt, seen.Client)
+		metrics.BootStage(stage.Stage, stage.Time.Sub(s.boot.Spec.StartedAt.Time))
+		controllers.RecordEvent(r.Recorder, s.host, nil, corev1.EventTypeNormal, controllers.EventBootStage+string(stage.Stage), "Boot",
+			"Boot attempt %d: the Node appeared (%s)", s.boot.Spec.Attempt, stage.Client)
 	}
 	return nil
 }
 
-// observed is what the status of a boot shows of the machine's Node.
-func observed(boot *v1alpha1.BareMetalBoot, node *corev1.Node) *v1alpha1.ObservedNode {
+// observedNode returns what the status of a boot shows of the machine's Node.
+func observedNode(boot *v1alpha1.BareMetalBoot, node *corev1.Node) *v1alpha1.ObservedNode {
 	return &v1alpha1.ObservedNode{Name: node.Name, Number: boot.Spec.Number, KubeletVersion: kubeletVersion(node)}
 }
 
-// refresh writes the addresses and the kubelet version of a Node that was observed before to the status of the boot, where they changed. A Node that is
-// gone, or has no addresses for now, leaves them as they were.
+// refresh updates the addresses and the kubelet version of an observed Node in the status of the boot. If the Node is gone or has no addresses now,
+// they stay as they were.
 func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
 	if s.paused {
-		return nil // the end of the pause brings it back
+		return nil // the end of the pause enqueues the machine
 	}
 	cached, err := r.Clusters.GetReader(ctx, s.cluster)
 	if err != nil {
 		return err
 	}
-	node, err := r.find(ctx, cached, s.host, s.boot)
+	node, err := r.findNode(ctx, cached, s.host, s.boot)
 	if err != nil || node == nil {
 		return err
 	}
 	before := controllers.ObservedStage(s.boot, v1alpha1.StageNode)
-	seen := *before.DeepCopy()
-	noteAddresses(&seen, node)
-	if len(seen.Addresses) == 0 {
-		seen = *before
+	stage := *before.DeepCopy()
+	setAddresses(&stage, node)
+	if len(stage.Addresses) == 0 {
+		stage = *before
 	}
-	now := observed(s.boot, node)
-	if equality.Semantic.DeepEqual(seen, *before) && equality.Semantic.DeepEqual(now, controllers.NodeOf(s.boot)) {
+	now := observedNode(s.boot, node)
+	if equality.Semantic.DeepEqual(stage, *before) && equality.Semantic.DeepEqual(now, controllers.NodeOf(s.boot)) {
 		return nil
 	}
-	return controllers.ApplyNode(ctx, r.Client, s.boot, now, seen)
+	return controllers.ApplyNode(ctx, r.Client, s.boot, now, stage)
 }
 
-// mostAddresses is how many addresses of a Node are noted: one with more has those of its containers among them.
-const mostAddresses = 32
+// maxAddresses is how many addresses of a Node are recorded. A Node with more probably lists addresses of its containers.
+const maxAddresses = 32
 
-// noteAddresses notes the addresses that a Node says it has, those that Cluster API knows the type of. Whoever has the cluster can make them
-// say anything: nothing trusts them.
-func noteAddresses(seen *v1alpha1.ObservedStage, node *corev1.Node) {
-	seen.Address, seen.Addresses = "", nil
+// setAddresses sets the addresses that a Node reports, of the types that Cluster API knows. Anyone with access to the workload cluster can forge
+// them, so nothing trusts them.
+func setAddresses(stage *v1alpha1.ObservedStage, node *corev1.Node) {
+	stage.Address, stage.Addresses = "", nil
 	for _, a := range node.Status.Addresses {
 		kind := clusterv1.MachineAddressType(a.Type)
-		if !slices.Contains(addressTypes, kind) || a.Address == "" || len(a.Address) > controllers.MaxText || len(seen.Addresses) == mostAddresses {
+		if !slices.Contains(addressTypes, kind) || a.Address == "" || len(a.Address) > controllers.MaxText || len(stage.Addresses) == maxAddresses {
 			continue
 		}
-		seen.Addresses = append(seen.Addresses, clusterv1.MachineAddress{Type: kind, Address: a.Address})
+		stage.Addresses = append(stage.Addresses, clusterv1.MachineAddress{Type: kind, Address: a.Address})
 		if kind == clusterv1.MachineInternalIP {
-			seen.Address = cmp.Or(seen.Address, a.Address)
+			stage.Address = cmp.Or(stage.Address, a.Address)
 		}
 	}
 }
@@ -108,13 +108,13 @@ var addressTypes = []clusterv1.MachineAddressType{
 	clusterv1.MachineHostName, clusterv1.MachineInternalIP, clusterv1.MachineExternalIP, clusterv1.MachineInternalDNS, clusterv1.MachineExternalDNS,
 }
 
-// liveNode returns the host's Node as the workload cluster's API server has it, nil if there is none. The cache tells where to look.
+// liveNode returns the host's Node, read from the workload cluster's API server, nil if there is none. The cache finds its name.
 func (r *Reconciler) liveNode(ctx context.Context, s *scope) (*corev1.Node, error) {
 	cached, err := r.Clusters.GetReader(ctx, s.cluster)
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.find(ctx, cached, s.host, s.boot)
+	found, err := r.findNode(ctx, cached, s.host, s.boot)
 	if err != nil || found == nil {
 		return nil, err
 	}
@@ -127,14 +127,14 @@ func (r *Reconciler) liveNode(ctx context.Context, s *scope) (*corev1.Node, erro
 		return nil, client.IgnoreNotFound(err)
 	}
 	if same, err := r.matches(ctx, node, s.host, s.boot); err != nil || !same {
-		return nil, err // it is another by now, and that brings the machine back
+		return nil, err // the Node changed meanwhile, and its event enqueues the machine
 	}
 	return node, nil
 }
 
-// report records that the host booted, unless it reported in itself. It returns false when the boot is not what the cache showed: the host was released,
-// or the boot ended.
-func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
+// recordReported records that the host booted, unless it reported in itself. It returns false if the boot is not the one that the cache showed: the
+// host was released, or the boot ended.
+func (r *Reconciler) recordReported(ctx context.Context, s *scope) (bool, error) {
 	live, err := controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.boot))
 	if err != nil || live == nil {
 		return false, err
@@ -154,7 +154,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// setProviderID gives a Node its provider ID, which holds for good: so the Node must still be what it was matched as.
+// setProviderID sets the provider ID of a Node, which is permanent. The optimistic lock ensures that the Node is the version that was matched.
 func (r *Reconciler) setProviderID(ctx context.Context, s *scope, node *corev1.Node) error {
 	workload, err := r.Clusters.GetUncachedClient(ctx, s.cluster)
 	if err != nil {
@@ -165,6 +165,6 @@ func (r *Reconciler) setProviderID(ctx context.Context, s *scope, node *corev1.N
 	if err := workload.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	ctrl.LoggerFrom(ctx).Info("Gave the Node its provider ID", "Cluster", s.cluster, "Node", node.Name, "providerID", node.Spec.ProviderID)
+	ctrl.LoggerFrom(ctx).Info("Set the provider ID of the Node", "Cluster", s.cluster, "Node", node.Name, "providerID", node.Spec.ProviderID)
 	return nil
 }

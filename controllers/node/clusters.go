@@ -22,16 +22,16 @@ import (
 // hardwareIndex finds Nodes by the inventory.HardwareID of their server.
 const hardwareIndex = "status.nodeInfo.systemUUID"
 
-// NewClusterCache makes the connections to the workload clusters whose infrastructure is a BareMetalCluster. The kubeconfig Secrets are
-// read by kubeconfigs when a connection is made, and kept nowhere. Of a Node about a kilobyte stays in memory, a tenth of what it is: 10,000 Nodes
-// cost some ten megabytes and each cluster one watch.
+// NewClusterCache returns the connections to the workload clusters whose infrastructure is a BareMetalCluster. kubeconfigs reads the kubeconfig
+// Secret when a connection is made; the Secret is not cached. The cache keeps about a kilobyte of each Node, a tenth of its size: 10,000 Nodes take
+// about 10 MB, and each cluster one watch.
 func NewClusterCache(
 	ctx context.Context, mgr ctrl.Manager, kubeconfigs *controllers.Kubeconfigs, watchFilter string, options controller.Options,
 ) (clustercache.ClusterCache, error) {
 	return clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient: kubeconfigs, WatchFilterValue: watchFilter, ClusterFilter: ours,
+		SecretClient: kubeconfigs, WatchFilterValue: watchFilter, ClusterFilter: isBareMetal,
 		Cache: clustercache.CacheOptions{
-			ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: strip}},
+			ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: stripNode}},
 			Indexes: []clustercache.CacheOptionsIndex{
 				clustercache.NodeProviderIDIndex, {Object: &corev1.Node{}, Field: hardwareIndex, ExtractValue: hardwareOf},
 			},
@@ -40,7 +40,7 @@ func NewClusterCache(
 	}, options)
 }
 
-func ours(cluster *clusterv1.Cluster) bool {
+func isBareMetal(cluster *clusterv1.Cluster) bool {
 	ref := cluster.Spec.InfrastructureRef
 	return ref.APIGroup == v1alpha1.GroupVersion.Group && ref.Kind == "BareMetalCluster"
 }
@@ -54,8 +54,8 @@ func hardwareOf(o client.Object) []string {
 	return nil
 }
 
-// strip keeps of a Node what is looked at here. What keeps changing, such as the time of the kubelet's last word, is not among it.
-func strip(o any) (any, error) {
+// stripNode keeps the fields of a Node that this package reads. It drops fields that change continuously, such as the time of the last heartbeat.
+func stripNode(o any) (any, error) {
 	node, ok := o.(*corev1.Node)
 	if !ok {
 		return o, nil
@@ -76,8 +76,8 @@ func strip(o any) (any, error) {
 	return kept, nil
 }
 
-// changed is true when something changed that is looked at here.
-func changed(e event.UpdateEvent) bool {
+// nodeChanged is true if a field changed that this package reads.
+func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, alsoOK := e.ObjectNew.(*corev1.Node)
 	return !ok || !alsoOK || before.Spec.ProviderID != after.Spec.ProviderID || !equality.Semantic.DeepEqual(before.Status, after.Status)

@@ -1,6 +1,5 @@
-// Package node finds the Nodes that hosts run in the workload clusters. A Node proves that its host booted, and it is given the machine's
-// provider ID, so that bootstrap data need not do so. What the Node of a machine that runs from memory says also tells whether its
-// server restarted.
+// Package node finds the Nodes in the workload clusters that hosts run. A Node proves that its host booted. The controller sets the machine's
+// provider ID on the Node, so bootstrap data need not set it. For a machine that runs from memory, the Node also shows whether its server restarted.
 package node
 
 import (
@@ -44,7 +43,7 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Clusters are the connections to the workload clusters, made by NewClusterCache.
 	Clusters clustercache.ClusterCache
-	// Recorder takes the events of hosts. Nil takes none.
+	// Recorder records events of hosts. Nil records none.
 	Recorder events.EventRecorder
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
 	WatchFilter string
@@ -80,7 +79,7 @@ func machineOfHost(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}}}
 }
 
-// machineOfBoot returns the machine of a boot in which the bootstrap data was served: no other can have a Node.
+// machineOfBoot returns the machine of a boot that served its bootstrap data: no other boot can have a Node.
 func machineOfBoot(_ context.Context, o client.Object) []reconcile.Request {
 	boot, ok := o.(*v1alpha1.BareMetalBoot)
 	if !ok || boot.Spec.DataServedAt == nil || boot.Spec.VoidedAt != nil {
@@ -89,7 +88,7 @@ func machineOfBoot(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: boot.Namespace, Name: boot.Spec.MachineName}}}
 }
 
-// machinesOfNode returns the machines, in a namespace, that a Node may be of.
+// machinesOfNode returns the machines in a namespace to which a Node may belong.
 func (r *Reconciler) machinesOfNode(namespace string) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		node, ok := o.(*corev1.Node)
@@ -99,16 +98,16 @@ func (r *Reconciler) machinesOfNode(namespace string) handler.MapFunc {
 		request := func(name string) reconcile.Request {
 			return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}
 		}
-		if there, machine := inventory.MachineOf(node.Spec.ProviderID); machine != "" {
-			if there != namespace {
+		if machineNamespace, machine := inventory.MachineOf(node.Spec.ProviderID); machine != "" {
+			if machineNamespace != namespace {
 				return nil
 			}
 			return []reconcile.Request{request(machine)}
 		}
-		requests := []reconcile.Request{request(node.Name)} // also with the provider ID of something else, which is reported
+		requests := []reconcile.Request{request(node.Name)} // also for a foreign provider ID, which is reported as a mismatch
 		hosts, err := r.hostsWithHardware(ctx, node)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "List the hosts that a Node may run on")
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to list the hosts that a Node may run on")
 		}
 		for i := range hosts {
 			if ref := hosts[i].Spec.ConsumerRef; ref != nil && hosts[i].Namespace == namespace {
@@ -119,7 +118,7 @@ func (r *Reconciler) machinesOfNode(namespace string) handler.MapFunc {
 	}
 }
 
-// scope is what one reconcile works on: a host that was given the bootstrap data of its machine, and the machine's cluster.
+// scope holds the objects of one reconcile: a host that fetched the bootstrap data of its machine, and the machine's cluster.
 type scope struct {
 	host    *v1alpha1.BareMetalHost
 	boot    *v1alpha1.BareMetalBoot
@@ -127,42 +126,41 @@ type scope struct {
 	paused  bool
 }
 
-// Reconcile looks for the Node of a machine. Without a connection to its cluster it does nothing: the connection brings it back.
+// Reconcile finds the Node of a machine. Without a connection to its cluster it does nothing: a new connection enqueues the machine.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s, err := r.scopeOf(ctx, request)
 	if err != nil || s == nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.watch(ctx, s.cluster); err != nil {
-		return ctrl.Result{}, r.unconnected(ctx, s, err)
+		return ctrl.Result{}, r.ignoreDisconnected(ctx, s, err)
 	}
-	var again time.Duration
+	var requeueAfter time.Duration
 	switch {
 	case controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil:
 		err = r.adopt(ctx, s)
-	case restartDoubtful(s.boot):
-		again, err = r.checkRestart(ctx, s)
+	case restartUndecided(s.boot):
+		requeueAfter, err = r.checkRestart(ctx, s)
 	default:
 		err = r.refresh(ctx, s)
 	}
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return ctrl.Result{}, r.unconnected(ctx, s, err)
+		return ctrl.Result{}, r.ignoreDisconnected(ctx, s, err)
 	}
 	if err != nil {
 		return controllers.Result(err)
 	}
-	return ctrl.Result{RequeueAfter: again}, nil
+	return ctrl.Result{RequeueAfter: requeueAfter}, nil
 }
 
-// scopeOf returns nil for a machine that has no use for a look at its Node: it has no host that was given its bootstrap data, or nothing may
-// be done to it.
+// scopeOf returns nil for a machine whose Node need not be read: no host fetched its bootstrap data, or nothing may be done to it.
 func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope, error) {
-	var held v1alpha1.BareMetalHostList
-	err := r.Client.List(ctx, &held, client.InNamespace(request.Namespace), client.MatchingFields{controllers.ConsumerIndex: request.Name})
-	if err != nil || len(held.Items) != 1 {
+	var hosts v1alpha1.BareMetalHostList
+	err := r.Client.List(ctx, &hosts, client.InNamespace(request.Namespace), client.MatchingFields{controllers.ConsumerIndex: request.Name})
+	if err != nil || len(hosts.Items) != 1 {
 		return nil, err
 	}
-	host := &held.Items[0]
+	host := &hosts.Items[0]
 	boot, err := controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(host))
 	if err != nil || !served(host, boot) {
 		return nil, err
@@ -176,26 +174,27 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 	case lifecycle.StateBooting, lifecycle.StateReportedIn, lifecycle.StateProvisioned:
 		return &scope{host: host, boot: boot, cluster: client.ObjectKeyFromObject(consumer.Cluster), paused: view.Paused || view.Consumer.Paused}, nil
 	default:
-		return nil, nil //nolint:nilnil // nothing to do is a valid answer
+		return nil, nil //nolint:nilnil // no scope is a valid answer
 	}
 }
 
-// watch makes changes of a cluster's Nodes bring their machines here. It does so once for each connection.
+// watch enqueues the machines of a cluster when its Nodes change. It adds one watch per connection.
 func (r *Reconciler) watch(ctx context.Context, cluster client.ObjectKey) error {
 	return r.Clusters.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: "node", Watcher: r.controller, Kind: &corev1.Node{}, EventHandler: handler.EnqueueRequestsFromMapFunc(r.machinesOfNode(cluster.Namespace)),
-		Predicates: []predicate.Predicate{predicate.Funcs{UpdateFunc: changed}},
+		Predicates: []predicate.Predicate{predicate.Funcs{UpdateFunc: nodeChanged}},
 	}))
 }
 
-// unconnected says that a cluster cannot be asked for its Nodes. It is no error while the first server of its control plane boots.
-func (r *Reconciler) unconnected(ctx context.Context, s *scope, err error) error {
+// ignoreDisconnected returns nil for a cluster without a connection, which is no error while the first server of its control plane boots. It returns
+// other errors.
+func (r *Reconciler) ignoreDisconnected(ctx context.Context, s *scope, err error) error {
 	if !errors.Is(err, clustercache.ErrClusterNotConnected) {
 		return fmt.Errorf("watch the Nodes of cluster %s: %w", s.cluster, err)
 	}
-	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) != nil && !restartDoubtful(s.boot) {
-		return nil // nothing is missing
+	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) != nil && !restartUndecided(s.boot) {
+		return nil // nothing needs to be read now
 	}
-	ctrl.LoggerFrom(ctx).V(2).Info("The Node is not looked for: its cluster is not connected", "Cluster", s.cluster, "BareMetalHost", client.ObjectKeyFromObject(s.host))
+	ctrl.LoggerFrom(ctx).V(2).Info("Skipped the Node: its cluster is not connected", "Cluster", s.cluster, "BareMetalHost", client.ObjectKeyFromObject(s.host))
 	return nil
 }

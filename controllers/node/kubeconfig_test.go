@@ -28,8 +28,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/node"
 )
 
-// TestTokenFileOfATenant: a kubeconfig Secret that names a file of the manager, as the token of its ServiceAccount, makes it send nothing to the server that
-// the Secret names. The BareMetalCluster says so until the Secret is mended, and then that server is asked with what the Secret has.
+// TestTokenFileOfATenant: a kubeconfig Secret that names a file of the manager, such as the token of its ServiceAccount, makes it send nothing to the
+// server in the Secret. The BareMetalCluster reports it until the Secret is corrected. Then the manager connects with the credentials in the Secret.
 func TestTokenFileOfATenant(t *testing.T) {
 	g := NewWithT(t)
 	token := filepath.Join(t.TempDir(), "token")
@@ -59,7 +59,7 @@ func TestTokenFileOfATenant(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		t.Cleanup(controllerstest.ConnectSoon(t, clusters))
+		t.Cleanup(controllerstest.UseShortConnectRetry(t, clusters))
 		return (&cluster.Reconciler{Client: mgr.GetClient(), Kubeconfigs: kubeconfigs}).SetupWithManager(ctx, mgr, controller.Options{})
 	})
 

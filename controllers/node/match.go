@@ -15,9 +15,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// find looks for the Node of a host among the Nodes of its cluster: by provider ID, then by hardware, then by name. What finds
-// several finds none.
-func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*corev1.Node, error) {
+// findNode finds the Node of a host among the Nodes of its cluster: by provider ID, then by hardware, then by name. A lookup that matches several
+// Nodes finds none.
+func (r *Reconciler) findNode(ctx context.Context, nodes client.Reader, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*corev1.Node, error) {
 	for _, lookup := range lookups(host) {
 		var list corev1.NodeList
 		if err := nodes.List(ctx, &list, lookup); err != nil {
@@ -45,7 +45,7 @@ func (r *Reconciler) find(ctx context.Context, nodes client.Reader, host *v1alph
 	return node, nil
 }
 
-// lookups are the indexes that find the Nodes which may be a host's.
+// lookups are the index lookups for Nodes that may belong to a host.
 func lookups(host *v1alpha1.BareMetalHost) []client.MatchingFields {
 	all := []client.MatchingFields{{index.NodeProviderIDField: providerID(host)}}
 	if id := hardwareID(host); id != "" {
@@ -54,7 +54,7 @@ func lookups(host *v1alpha1.BareMetalHost) []client.MatchingFields {
 	return all
 }
 
-// hardwareID is the inventory.HardwareID of a host; empty where its BMC reported none.
+// hardwareID returns the inventory.HardwareID of a host, empty if its BMC reports none.
 func hardwareID(host *v1alpha1.BareMetalHost) string {
 	if host.Status.Hardware == nil {
 		return ""
@@ -78,8 +78,8 @@ func (r *Reconciler) hostsWithHardware(ctx context.Context, node *corev1.Node) (
 	return hosts.Items, err
 }
 
-// matches is true for the Node of a host's current machine: it runs there, and its provider ID is empty or the machine's. A provider ID alone does not count
-// where the host and the Node report the UUIDs of two servers.
+// matches is true for the Node of a host's current machine: it runs on the host, and its provider ID is empty or the machine's. A matching provider
+// ID is not enough if host and Node report different system UUIDs.
 func matches(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, sameHardware []v1alpha1.BareMetalHost) bool {
 	switch {
 	case !bootedHere(node, host, boot):
@@ -91,23 +91,24 @@ func matches(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.Bar
 	}
 }
 
-// onOtherServer is true for a Node whose server has another UUID than the host's. In either byte order it is the same UUID.
+// onOtherServer is true for a Node with another system UUID than the host. Two byte orders of one UUID are equal.
 func onOtherServer(node *corev1.Node, host *v1alpha1.BareMetalHost) bool {
 	ofNode, ofHost := inventory.HardwareID(node.Status.NodeInfo.SystemUUID), hardwareID(host)
 	return ofNode != "" && ofHost != "" && ofNode != ofHost
 }
 
-// bootedHere is true for a Node that may be of a host's current boot.
+// bootedHere is true for a Node that may belong to a host's current boot.
 //
-// A Node from before the server was off in this boot attempt is never the host's: a former machine left it. The two times are of two
-// clocks, in whole seconds. No tolerance is given, since a stale Node may be some seconds older, and a true one is younger by what
-// a server takes to start and to boot: more than clocks differ that anybody looks after.
+// A Node that was created before the server was last off in this boot belongs to a former machine. The two times come from two clocks, in whole
+// seconds. There is no tolerance: a stale Node may be only seconds older. A current Node is younger by the time that a server takes to boot, which
+// exceeds the difference of synchronized clocks.
 func bootedHere(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool {
 	return node.DeletionTimestamp.IsZero() && host.Spec.ConsumerRef != nil && served(host, boot) && !node.CreationTimestamp.Before(bootedAfter(&boot.Spec))
 }
 
-// runsHere is true for a Node that runs on a host's server. sameHardware are the hosts that have the UUID of the Node's server: if it is one, that is the
-// Node's host; if it is none or several, the UUID tells nothing, and the Node must have the hostname that we gave and an address that the server has.
+// runsHere is true for a Node that runs on a host's server. sameHardware are the hosts with the system UUID of the Node. If there is one, the Node
+// runs on that host. If there are none or several, the UUID proves nothing. The Node must then have the host name that the provider assigned and an
+// address of the server.
 func runsHere(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, sameHardware []v1alpha1.BareMetalHost) bool {
 	if len(sameHardware) == 1 {
 		return sameHardware[0].UID == host.UID
@@ -121,13 +122,13 @@ func runsHere(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.Ba
 	return false
 }
 
-// served is true for a boot of the host's claim in which the bootstrap data was served: no other has a Node.
+// served is true for a boot of the host's current claim that served its bootstrap data: no other boot has a Node.
 func served(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool {
 	current := controllers.CurrentBoot(host, boot)
 	return current != nil && current.DataServedAt != nil
 }
 
-// bootedAfter is the time before which a server cannot have run the operating system of a boot attempt.
+// bootedAfter returns the time before which a server cannot have run the operating system of a boot.
 func bootedAfter(attempt *v1alpha1.BareMetalBootSpec) *metav1.Time {
 	if attempt.PoweredOffAt != nil && attempt.StartedAt.Before(attempt.PoweredOffAt) {
 		return attempt.PoweredOffAt

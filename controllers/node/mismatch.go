@@ -15,7 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// reportMismatch writes to the status of the boot which Node the host runs that is not the machine's, and why. It removes what it wrote when there is no
+// reportMismatch writes to the status of the boot which Node the host runs that is not the machine's, and why. It removes the entry when there is no
 // such Node any more.
 func (r *Reconciler) reportMismatch(ctx context.Context, s *scope) error {
 	cached, err := r.Clusters.GetReader(ctx, s.cluster)
@@ -35,8 +35,8 @@ func (r *Reconciler) reportMismatch(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// findMismatch returns the first Node, by name, that a host runs and that is not the machine's; or that has the machine's provider ID and runs elsewhere. It
-// returns nil without one.
+// findMismatch returns the first Node, by name, that the host runs and that is not the machine's, or that has the machine's provider ID and runs
+// elsewhere. It returns nil without one.
 func (r *Reconciler) findMismatch(ctx context.Context, nodes client.Reader, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*v1alpha1.ObservedNode, error) {
 	var candidates []corev1.Node
 	for _, lookup := range lookups(host) {
@@ -64,14 +64,14 @@ func (r *Reconciler) findMismatch(ctx context.Context, nodes client.Reader, host
 			return &v1alpha1.ObservedNode{Name: node.Name, Number: boot.Spec.Number, KubeletVersion: kubeletVersion(node), Mismatch: why}, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // none is a valid answer
+	return nil, nil //nolint:nilnil // no mismatch is a valid answer
 }
 
-// embeddedClouds are the schemes of the provider IDs that the embedded cloud controllers of k3s and RKE2 give.
+// embeddedClouds are the schemes of the provider IDs that the embedded cloud controllers of k3s and RKE2 set.
 var embeddedClouds = []string{"k3s://", "rke2://"}
 
-// mismatch says why a Node that may be of a host's current boot is not that of its machine; nil for one that is, or that has nothing to do with the host. A
-// provider ID is given to a Node once, so what was started with another has to be replaced.
+// mismatch returns why a Node that may belong to a host's current boot is not the machine's. It returns nil for the machine's Node and for a Node
+// that has nothing to do with the host. A provider ID is set once, so a machine whose Node has another one must be replaced.
 func mismatch(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, sameHardware []v1alpha1.BareMetalHost) *v1alpha1.BootFailure {
 	want := ""
 	if host.Spec.ConsumerRef != nil {
@@ -81,8 +81,8 @@ func mismatch(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.Ba
 	case !bootedHere(node, host, boot), node.Spec.ProviderID == "":
 		return nil
 	case node.Spec.ProviderID == want && onOtherServer(node, host) && !runsHere(node, host, boot, sameHardware):
-		return &v1alpha1.BootFailure{Reason: v1alpha1.ReasonNodeSystemUUIDDiffers, Message: controllers.Clip(fmt.Sprintf("Node %q has the provider ID of the machine, and its system UUID "+
-			"is %.64q, while the BMC of BareMetalHost %q reports %.64q: it runs on another server. Check who set its provider ID, and spec.bmc.address of the host", node.Name,
+		return &v1alpha1.BootFailure{Reason: v1alpha1.ReasonNodeSystemUUIDDiffers, Message: controllers.Clip(fmt.Sprintf("Node %q has the provider ID of the machine, but its system UUID "+
+			"is %.64q and the BMC of BareMetalHost %q reports %.64q: it runs on another server. Check who set its provider ID, and spec.bmc.address of the host", node.Name,
 			node.Status.NodeInfo.SystemUUID, host.Name, host.Status.Hardware.SystemUUID), controllers.MaxMessage)}
 	case node.Spec.ProviderID == want, !runsHere(node, host, boot, sameHardware):
 		return nil
@@ -96,7 +96,7 @@ func mismatch(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.Ba
 		node.Name, node.Spec.ProviderID, want, remedy, want), controllers.MaxMessage)}
 }
 
-// kubeletVersion returns the version that the kubelet of a Node reports, as much of it as a status holds.
+// kubeletVersion returns the version that the kubelet of a Node reports, clipped for a status.
 func kubeletVersion(node *corev1.Node) string {
 	return controllers.Clip(node.Status.NodeInfo.KubeletVersion, controllers.MaxText)
 }

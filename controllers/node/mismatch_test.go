@@ -13,12 +13,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestOtherProviderID: the Node of a distribution with an embedded cloud controller runs on the host, which reported in, and Cluster API does not find it. The
-// machine says so, and what to do, until that Node is gone and the machine's is there.
+// TestOtherProviderID: the host reported in, but runs a Node of a distribution with an embedded cloud controller, which Cluster API does not find.
+// The machine reports the problem and the remedy until that Node is deleted and the machine's Node exists.
 func TestOtherProviderID(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := newPair(t, withHardware(hardware), onHardware(swapped), strange, nodeWithID("k3s://m"), func(p *pair) { p.boot.Spec.ReportedAt = new(metav1.Now()) })
+	p := newPair(t, withHardware(hardware), onHardware(swapped), withUnknownNode, nodeWithID("k3s://m"), func(p *pair) { p.boot.Spec.ReportedAt = new(metav1.Now()) })
 	controllerstest.Wait(t, env, p.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		c := conditions.Get(m, v1alpha1.NodeMatchedCondition)
 		g.Expect(c).To(HaveValue(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonNodeProviderIDDiffers))))
@@ -38,7 +38,7 @@ func TestOtherProviderID(t *testing.T) {
 	g.Expect(env.Client.Delete(t.Context(), p.host)).To(Succeed())
 }
 
-// TestKubeletVersion: the kubelet of a Node may have another version than its Machine asks for. It is reported, and nothing fails.
+// TestKubeletVersion: a kubelet with another version than the Machine asks for is reported, and nothing fails.
 func TestKubeletVersion(t *testing.T) {
 	g := NewWithT(t)
 	start(t)

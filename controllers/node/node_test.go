@@ -36,8 +36,7 @@ const (
 	address  = "192.0.2.9"
 )
 
-// start runs the controller, with the machine controller, which takes the provider ID. It returns how often a cluster was found not to be
-// connected.
+// start runs the controller with the machine controller, which sets the provider ID of the machine. It returns how often a cluster was not connected.
 func start(t *testing.T) *atomic.Int32 {
 	t.Helper()
 	unconnected := &atomic.Int32{}
@@ -47,13 +46,13 @@ func start(t *testing.T) *atomic.Int32 {
 		}
 	}, funcr.Options{Verbosity: 2})
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
-		// One worker: what comes later shows that what came before was looked at.
+		// One worker: a later object shows that earlier ones were reconciled.
 		options := controller.Options{MaxConcurrentReconciles: 1, LogConstructor: func(*reconcile.Request) logr.Logger { return log }}
 		clusters, err := node.NewClusterCache(ctx, mgr, controllers.NewKubeconfigs(mgr.GetAPIReader()), "", controller.Options{MaxConcurrentReconciles: 4})
 		if err != nil {
 			return err
 		}
-		t.Cleanup(controllerstest.ConnectSoon(t, clusters))
+		t.Cleanup(controllerstest.UseShortConnectRetry(t, clusters))
 		if err := (&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
 			return err
 		}
@@ -62,7 +61,7 @@ func start(t *testing.T) *atomic.Int32 {
 	return unconnected
 }
 
-// pair is a machine with its host, and the Node that may be the host's.
+// pair is a machine with its host, and a Node that may belong to the host.
 type pair struct {
 	claim *controllerstest.Claim
 	host  *v1alpha1.BareMetalHost
@@ -70,8 +69,8 @@ type pair struct {
 	node  *corev1.Node
 }
 
-// newPair makes a machine whose host was given its bootstrap data a moment ago, and the Node of that host, known by its name and address.
-// The changes are made before anything is created.
+// newPair creates a machine whose host just fetched its bootstrap data, and the Node of that host, which matches by name and address. The changes are
+// applied before anything is created.
 func newPair(t *testing.T, changes ...func(*pair)) *pair {
 	t.Helper()
 	p := preparePair(t, changes...)
@@ -136,7 +135,7 @@ func (p *pair) providerID() string {
 	return "baremetal://" + p.host.Namespace + "/" + p.host.Name + "/" + p.claim.BareMetalMachine.Name
 }
 
-// adopted waits until the Node has the provider ID, the boot counts as done, and the machine has taken note.
+// adopted waits until the Node has the provider ID, the boot is reported, and the machine shows it.
 func (p *pair) adopted(t *testing.T) {
 	t.Helper()
 	controllerstest.Wait(t, env, p.node, func(g Gomega, n *corev1.Node) { g.Expect(n.Spec.ProviderID).To(Equal(p.providerID())) })
@@ -155,7 +154,7 @@ func (p *pair) adopted(t *testing.T) {
 	})
 }
 
-// untouched expects that nothing was done. Another pair, made later, shows that it was looked at.
+// untouched expects that nothing was done. Another pair, which is created later, shows that it was reconciled.
 func (p *pair) untouched(t *testing.T, nodeProviderID string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -177,27 +176,27 @@ func onHardware(id string) func(*pair) {
 	return func(p *pair) { p.node.Status.NodeInfo.SystemUUID = id }
 }
 
-// strange gives the Node a name and an address that say nothing.
-func strange(p *pair) {
+// withUnknownNode gives the Node a name and an address that match nothing.
+func withUnknownNode(p *pair) {
 	p.node.Name += "-strange"
 	p.node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.51.100.1"}}
 }
 
 func nodeWithID(id string) func(*pair) { return func(p *pair) { p.node.Spec.ProviderID = id } }
 
-// TestNodeProvesTheBoot: a Node that is the host's gets its provider ID and ends the boot, without a report.
-func TestNodeProvesTheBoot(t *testing.T) {
+// TestNodeProvesBoot: a Node of the host gets its provider ID and ends the boot, without a report.
+func TestNodeProvesBoot(t *testing.T) {
 	start(t)
 	for name, changes := range map[string][]func(*pair){
-		"by hardware":                       {withHardware(hardware), onHardware(strings.ToUpper(hardware)), strange},
-		"by hardware in another byte order": {withHardware(hardware), onHardware(swapped), strange},
+		"by hardware":                       {withHardware(hardware), onHardware(strings.ToUpper(hardware)), withUnknownNode},
+		"by hardware in another byte order": {withHardware(hardware), onHardware(swapped), withUnknownNode},
 		"by name and address":               {},
 		"by name and address, hardware new": {withHardware("30303030-3030-3030-3030-303030303031"), onHardware("30303030-3030-3030-3030-303030303032")},
 		"by name and the loader's address":  {func(p *pair) { p.node.Status.Addresses[1].Address = "192.0.2.8" }},
 		"by name and address, IPv6": {func(p *pair) {
 			p.boot.Spec.DataAddress, p.node.Status.Addresses[1].Address = "2001:db8::9", "2001:0db8:0::0009"
 		}},
-		"that has the provider ID": {strange, func(p *pair) {
+		"that has the provider ID": {withUnknownNode, func(p *pair) {
 			p.node.Spec.ProviderID = "baremetal://" + p.host.Namespace + "/h/" + p.host.Spec.ConsumerRef.Name
 		}},
 		"of a host that reported in already": {func(p *pair) { p.boot.Spec.ReportedAt = new(metav1.Now()) }},
@@ -209,13 +208,13 @@ func TestNodeProvesTheBoot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, changes...)
 			p.adopted(t)
-			NewWithT(t).Expect(env.Client.Delete(t.Context(), p.host)).To(Succeed()) // its hardware is that of the next
+			NewWithT(t).Expect(env.Client.Delete(t.Context(), p.host)).To(Succeed()) // the next host has the same hardware
 		})
 	}
 }
 
-// TestNotTheHosts: a Node that is not surely the host's is left alone, and proves nothing.
-func TestNotTheHosts(t *testing.T) {
+// TestForeignNodes: a Node that does not certainly belong to the host is not changed, and proves nothing.
+func TestForeignNodes(t *testing.T) {
 	start(t)
 	for name, changes := range map[string][]func(*pair){
 		"of a former machine": {withHardware(hardware), onHardware(hardware), func(p *pair) {
@@ -229,13 +228,13 @@ func TestNotTheHosts(t *testing.T) {
 			p.boot.Spec.PoweredOffAt = &metav1.Time{Time: time.Now().Add(time.Hour)}
 		}},
 		"of another provider":          {nodeWithID("aws:///eu-1/i-1")},
-		"of another machine of ours":   {nodeWithID("baremetal://dc/h/other")},
+		"of another machine here":      {nodeWithID("baremetal://dc/h/other")},
 		"without the address":          {func(p *pair) { p.node.Status.Addresses[1].Address = "192.0.2.99" }},
 		"without the name":             {func(p *pair) { p.node.Name += "-other" }},
 		"before the bootstrap data":    {func(p *pair) { p.boot.Spec.DataServedAt = nil }},
 		"after the attempt ended":      {func(p *pair) { p.boot.Spec.Failure = &v1alpha1.BootFailure{Reason: "R", Message: "m"} }},
 		"of a host in maintenance":     {func(p *pair) { p.host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }},
-		"with hardware of no one":      {withHardware("00000000-0000-0000-0000-000000000000"), onHardware("00000000-0000-0000-0000-000000000000"), strange},
+		"with hardware of no one":      {withHardware("00000000-0000-0000-0000-000000000000"), onHardware("00000000-0000-0000-0000-000000000000"), withUnknownNode},
 		"of a host without its number": {func(p *pair) { p.boot.Spec.ScriptAddress, p.boot.Spec.DataAddress = "", "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +245,7 @@ func TestNotTheHosts(t *testing.T) {
 	}
 }
 
-// TestSameHardware: a UUID that two hosts report tells nothing, and one that is another host's tells that the Node is not ours.
+// TestSameHardware: a UUID that two hosts report proves nothing. A UUID of another host shows that the Node is foreign.
 func TestSameHardware(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
@@ -262,7 +261,7 @@ func TestSameHardware(t *testing.T) {
 	p.untouched(t, "")
 	twins := newPair(t, withHardware(hardware), onHardware(hardware), func(p *pair) { p.node.Name += "-strange" })
 	twins.untouched(t, "")
-	// Now that two have it, the name and the address count.
+	// Two hosts have the UUID now, so name and address decide.
 	controllerstest.Modify(t, env, p.node, func(n *corev1.Node) { n.Labels = map[string]string{"any": "change"} })
 	controllerstest.Modify(t, env, p.claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Labels["any"] = "change" })
 	p.adopted(t)
@@ -271,8 +270,8 @@ func TestSameHardware(t *testing.T) {
 	twins.adopted(t)
 }
 
-// TestNodeBeforeTheSeed: a Node that is there before the bootstrap data was given out, as its clock would have it, counts from then on.
-func TestNodeBeforeTheSeed(t *testing.T) {
+// TestNodeBeforeBootstrapData: a Node whose creation time is before the bootstrap data was served counts once it was served.
+func TestNodeBeforeBootstrapData(t *testing.T) {
 	start(t)
 	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedAt = nil })
 	p.untouched(t, "")
@@ -280,7 +279,7 @@ func TestNodeBeforeTheSeed(t *testing.T) {
 	p.adopted(t)
 }
 
-// TestPaused: a boot in flight is finished, as a move waits for it; all else waits for the end of the pause.
+// TestPaused: a running boot is completed, since a move waits for it; everything else waits until the pause ends.
 func TestPaused(t *testing.T) {
 	start(t)
 	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedAt = nil })
@@ -295,7 +294,7 @@ func TestPaused(t *testing.T) {
 	p.adopted(t)
 }
 
-// TestDeletedMachine: the Node of a machine that is being deleted is left alone.
+// TestDeletedMachine: the Node of a machine that is being deleted is not changed.
 func TestDeletedMachine(t *testing.T) {
 	start(t)
 	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedAt = nil })
@@ -309,24 +308,23 @@ func TestDeletedMachine(t *testing.T) {
 	p.untouched(t, "")
 }
 
-// TestUnreachable: while a cluster cannot be reached its Nodes are not looked for, which is said and not repeated; the connection brings the
-// machine back.
+// TestUnreachable: the Nodes of an unreachable cluster are not read, which is logged once; a new connection enqueues the machine.
 func TestUnreachable(t *testing.T) {
 	g := NewWithT(t)
 	unconnected := start(t)
-	newPair(t).adopted(t) // the controller works
+	newPair(t).adopted(t) // shows that the controller works
 	before := unconnected.Load()
 	p := preparePair(t)
 	p.create(t)
 	g.Eventually(unconnected.Load).Should(BeNumerically(">", before))
 	p.untouched(t, "")
-	// Each change of the machine, by the other controllers, may say it once; a loop would say it many times.
+	// Each change of the machine by another controller may log it once; a loop would log it many times.
 	g.Expect(unconnected.Load() - before).To(BeNumerically("<", 30))
 	env.Workload(t, p.host.Namespace, p.host.Spec.ConsumerRef.Name)
 	p.adopted(t)
 }
 
-// TestRestart: when the firmware of a machine that runs from memory asked for a network boot, its Node tells whether the server restarted.
+// TestRestart: after firmware requested a network boot for a machine that runs from memory, its Node shows whether the server restarted.
 func TestRestart(t *testing.T) {
 	start(t)
 	g := NewWithT(t)
@@ -350,8 +348,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestAddresses: what the Node says of its addresses stands in the host's status and on the machine, and follows it: with one write for each
-// change, and none for what is not looked at. A Node that is gone leaves them.
+// TestAddresses: the status of the host and the machine follow the addresses of the Node, with one write per change and none for other changes. They
+// stay when the Node is deleted.
 func TestAddresses(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
@@ -395,7 +393,7 @@ func TestAddresses(t *testing.T) {
 	version := p.boot.ResourceVersion
 	say(func(s *corev1.NodeStatus) { s.NodeInfo.KernelVersion = "7.0" })
 	g.Expect(env.Client.Delete(t.Context(), p.node)).To(Succeed())
-	newPair(t).adopted(t) // comes later, and there is one worker
+	newPair(t).adopted(t) // created later, and there is one worker
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.boot), p.boot)).To(Succeed())
 	g.Expect(p.boot.ResourceVersion).To(Equal(version))
 }

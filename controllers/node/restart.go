@@ -13,43 +13,43 @@ import (
 )
 
 const (
-	// together is how much later than a request of firmware a Node may stop being Ready to have been lost with it. Kubernetes notices after
-	// 40 s that a kubelet is silent; the rest is for servers that shut down slowly, and for clocks.
-	together = 5 * time.Minute
-	// sure is how long a Node must not have been Ready to count as lost.
-	sure = time.Minute
+	// restartCorrelationWindow is how long after a network boot request of the firmware a Node may stop being Ready to count as lost with it.
+	// Kubernetes notices a silent kubelet after 40 s. The rest allows for servers that shut down slowly, and for clock differences.
+	restartCorrelationWindow = 5 * time.Minute
+	// nodeNotReadyFor is how long a Node must not be Ready to count as lost.
+	nodeNotReadyFor = time.Minute
 )
 
-// restartDoubtful is true when firmware asked for a network boot in place of a machine that runs from memory, and it is not decided whether
-// its server restarted.
-func restartDoubtful(boot *v1alpha1.BareMetalBoot) bool {
+// restartUndecided is true if firmware requested a network boot for a machine that runs from memory, and it is not known yet whether its server
+// restarted.
+func restartUndecided(boot *v1alpha1.BareMetalBoot) bool {
 	return controllers.ObservedStage(boot, v1alpha1.StageRestarted) != nil && controllers.ObservedStage(boot, v1alpha1.StageNodeLost) == nil
 }
 
-// checkRestart tells the lifecycle when the Node was lost as firmware asked, and returns when to look again.
+// checkRestart records the stage NodeLost if the Node was lost when the firmware requested a network boot. Otherwise it returns when to check again.
 func (r *Reconciler) checkRestart(ctx context.Context, s *scope) (time.Duration, error) {
 	node, err := r.liveNode(ctx, s)
 	if err != nil || node == nil {
 		return 0, err
 	}
-	asked := controllers.ObservedStage(s.boot, v1alpha1.StageRestarted)
-	lost, again := lostWith(node, asked.Time.Time, time.Now())
+	requested := controllers.ObservedStage(s.boot, v1alpha1.StageRestarted)
+	lost, requeueAfter := lostWithRestart(node, requested.Time.Time, time.Now())
 	if !lost {
-		return again, nil
+		return requeueAfter, nil
 	}
-	ctrl.LoggerFrom(ctx).Info("The server restarted: firmware asked for a network boot, and the Node was lost",
-		"BareMetalHost", client.ObjectKeyFromObject(s.host), "asked", asked.Time)
+	ctrl.LoggerFrom(ctx).Info("The server restarted: its firmware requested a network boot, and its Node was lost",
+		"BareMetalHost", client.ObjectKeyFromObject(s.host), "requested", requested.Time)
 	return 0, controllers.ApplyStages(ctx, r.Client, s.boot, controllers.NewStage(s.boot, v1alpha1.StageNodeLost))
 }
 
-// lostWith is true when a Node is not Ready, and has not been since before firmware asked or soon after. If that cannot be said yet it
-// returns when it can. A Node that is Ready, or gone, is no such proof: its next change brings it back.
-func lostWith(node *corev1.Node, asked, now time.Time) (lost bool, again time.Duration) {
+// lostWithRestart is true if a Node has not been Ready since before the request of the firmware or shortly after. If that is not known yet, it
+// returns when to check again. A Node that is Ready or gone proves no loss; its next change enqueues the machine.
+func lostWithRestart(node *corev1.Node, requested, now time.Time) (lost bool, requeueAfter time.Duration) {
 	ready := readiness(node)
-	if ready == nil || ready.Status == corev1.ConditionTrue || ready.LastTransitionTime.After(asked.Add(together)) {
+	if ready == nil || ready.Status == corev1.ConditionTrue || ready.LastTransitionTime.After(requested.Add(restartCorrelationWindow)) {
 		return false, 0
 	}
-	if wait := ready.LastTransitionTime.Add(sure).Sub(now); wait > 0 {
+	if wait := ready.LastTransitionTime.Add(nodeNotReadyFor).Sub(now); wait > 0 {
 		return false, wait
 	}
 	return true, 0

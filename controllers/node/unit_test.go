@@ -17,9 +17,9 @@ import (
 func TestLostWith(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
-		status corev1.ConditionStatus // of Ready
-		since  time.Duration          // when it became so, from noon on
-		asked  time.Duration          // when firmware asked
+		status corev1.ConditionStatus // of the condition Ready
+		since  time.Duration          // its last transition, after noon
+		asked  time.Duration          // the request of the firmware, after noon
 		lost   bool
 		again  time.Duration
 	}{
@@ -41,14 +41,14 @@ func TestLostWith(t *testing.T) {
 					{Type: corev1.NodeReady, Status: test.status, LastTransitionTime: metav1.NewTime(noon.Add(test.since))},
 				}
 			}
-			lost, again := lostWith(node, noon.Add(test.asked), noon)
+			lost, again := lostWithRestart(node, noon.Add(test.asked), noon)
 			g.Expect(lost).To(Equal(test.lost))
 			g.Expect(again).To(Equal(test.again))
 		})
 	}
 }
 
-// TestMatches: where the hardware tells nothing, the name and an address must both be right.
+// TestMatches: if the hardware proves nothing, the name and an address must both match.
 func TestMatches(t *testing.T) {
 	then := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	off := metav1.NewTime(then.Add(10 * time.Second))
@@ -104,14 +104,14 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestMismatch: a Node that runs on the host and has another provider ID is reported with what to do, and so is one that has the machine's and runs on
-// another server. In either byte order a UUID is the same.
+// TestMismatch: a Node that runs on the host with another provider ID is reported with a remedy. So is a Node with the machine's provider ID on
+// another server. Two byte orders of one UUID are equal.
 func TestMismatch(t *testing.T) {
 	const (
 		uuid, turned = "4c4c4544-0042-3510-8053-b4c04f4d3132", "44454C4C-4200-1035-8053-B4C04F4D3132"
 		another      = "4c4c4544-0042-3510-8053-b4c04f4d3133"
 		none         = "00000000-0000-0000-0000-000000000000"
-		ours         = "baremetal://dc/h/m"
+		machineID    = "baremetal://dc/h/m"
 	)
 	then := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	host := v1alpha1.BareMetalHost{
@@ -126,17 +126,17 @@ func TestMismatch(t *testing.T) {
 		matches                                   bool
 		reason, message                           string
 	}{
-		"the machine's":                        {uuid, turned, ours, "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
-		"the machine's, the BMC says nothing":  {"", uuid, ours, "x", "", nil, true, "", ""},
-		"the machine's, the Node says nothing": {uuid, none, ours, "x", "", nil, true, "", ""},
-		"the machine's on a new board":         {uuid, another, ours, "m", "192.0.2.9", nil, true, "", ""},
-		"the machine's on nobody's server":     {uuid, another, ours, "x", "", nil, false, v1alpha1.ReasonNodeSystemUUIDDiffers, another},
-		"the machine's on another's server":    {uuid, another, ours, "m", "192.0.2.9", []v1alpha1.BareMetalHost{other}, false, v1alpha1.ReasonNodeSystemUUIDDiffers, "runs on another server"},
-		"of k3s":                               {uuid, turned, "k3s://x", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller and --kubelet-arg=provider-id=" + ours},
-		"of RKE2, by its name":                 {"", uuid, "rke2://m", "m", "192.0.2.9", nil, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller"},
-		"of another cloud":                     {uuid, uuid, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "start the kubelet with --provider-id=" + ours},
-		"of another cloud, elsewhere":          {uuid, another, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{other}, false, "", ""},
-		"without a provider ID":                {uuid, uuid, "", "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
+		"the machine's":                           {uuid, turned, machineID, "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
+		"the machine's, the BMC reports nothing":  {"", uuid, machineID, "x", "", nil, true, "", ""},
+		"the machine's, the Node reports nothing": {uuid, none, machineID, "x", "", nil, true, "", ""},
+		"the machine's on a new board":            {uuid, another, machineID, "m", "192.0.2.9", nil, true, "", ""},
+		"the machine's on an unknown server":      {uuid, another, machineID, "x", "", nil, false, v1alpha1.ReasonNodeSystemUUIDDiffers, another},
+		"the machine's on another's server":       {uuid, another, machineID, "m", "192.0.2.9", []v1alpha1.BareMetalHost{other}, false, v1alpha1.ReasonNodeSystemUUIDDiffers, "runs on another server"},
+		"of k3s":                                  {uuid, turned, "k3s://x", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller and --kubelet-arg=provider-id=" + machineID},
+		"of RKE2, by its name":                    {"", uuid, "rke2://m", "m", "192.0.2.9", nil, false, v1alpha1.ReasonNodeProviderIDDiffers, "--disable-cloud-controller"},
+		"of another cloud":                        {uuid, uuid, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{host}, false, v1alpha1.ReasonNodeProviderIDDiffers, "start the kubelet with --provider-id=" + machineID},
+		"of another cloud, elsewhere":             {uuid, another, "aws:///eu-1/i-1", "x", "", []v1alpha1.BareMetalHost{other}, false, "", ""},
+		"without a provider ID":                   {uuid, uuid, "", "x", "", []v1alpha1.BareMetalHost{host}, true, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -161,8 +161,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// TestStrip: of a Node so much stays in memory as is looked at, and what a kubelet says every few minutes is no change.
-func TestStrip(t *testing.T) {
+// TestStripNode: the cache keeps only the fields of a Node that are read, and a heartbeat is no change.
+func TestStripNode(t *testing.T) {
 	g := NewWithT(t)
 	node := func(heartbeat time.Time) *corev1.Node {
 		n := &corev1.Node{
@@ -179,30 +179,30 @@ func TestStrip(t *testing.T) {
 		return n
 	}
 	now := time.Now()
-	before, err := strip(node(now))
+	before, err := stripNode(node(now))
 	g.Expect(err).NotTo(HaveOccurred())
-	after, err := strip(node(now.Add(time.Minute)))
+	after, err := stripNode(node(now.Add(time.Minute)))
 	g.Expect(err).NotTo(HaveOccurred())
 	update := event.UpdateEvent{ObjectOld: before.(*corev1.Node), ObjectNew: after.(*corev1.Node)}
-	g.Expect(changed(update)).To(BeFalse())
+	g.Expect(nodeChanged(update)).To(BeFalse())
 	update.ObjectNew.(*corev1.Node).Status.Conditions[0].Status = corev1.ConditionUnknown
-	g.Expect(changed(update)).To(BeTrue())
+	g.Expect(nodeChanged(update)).To(BeTrue())
 	kept, err := json.Marshal(before)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(len(kept)).To(BeNumerically("<", 1200))
 	g.Expect(before.(*corev1.Node).Spec.ProviderID).To(Equal("baremetal://dc/h/m"))
-	other, err := strip(&corev1.Pod{})
+	other, err := stripNode(&corev1.Pod{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(other).To(Equal(&corev1.Pod{}))
 }
 
-// TestOurs: a management cluster has clusters of other providers too, which are no business of this one.
-func TestOurs(t *testing.T) {
+// TestIsBareMetal: clusters of other providers get no connection.
+func TestIsBareMetal(t *testing.T) {
 	g := NewWithT(t)
 	for kind, want := range map[string]bool{"BareMetalCluster": true, "AWSCluster": false} {
 		cluster := &clusterv1.Cluster{Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
 			APIGroup: "infrastructure.cluster.x-k8s.io", Kind: kind, Name: "c",
 		}}}
-		g.Expect(ours(cluster)).To(Equal(want), kind)
+		g.Expect(isBareMetal(cluster)).To(Equal(want), kind)
 	}
 }

@@ -1,6 +1,6 @@
-// Package remediation reconciles BareMetalRemediations, which a MachineHealthCheck makes for the machines that it finds unhealthy: it has an
-// installed server power-cycled, and hands a machine over to its owner, to be replaced, where that does not help or cannot. It speaks to no
-// BMC: it asks for the power by a hold on the host, and the host controller does the rest.
+// Package remediation reconciles BareMetalRemediations, which a MachineHealthCheck creates for machines that it finds unhealthy. It power-cycles the
+// server of an installed machine. If that does not help or is not possible, it hands the machine over to its owner to be replaced. It speaks to no
+// BMC: it sets a power hold on the host, and the host controller switches the power.
 package remediation
 
 import (
@@ -45,36 +45,36 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Clusters are the connections to the workload clusters.
 	Clusters clustercache.ClusterCache
-	// Recorder tells people what happens, as events of the Machine.
+	// Recorder records events of Machines.
 	Recorder events.EventRecorder
-	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the remediations to reconcile. Those that a
-	// MachineHealthCheck makes have the labels of their template.
+	// WatchFilter, if not empty, is the value of the label cluster.x-k8s.io/watch-filter of the remediations to reconcile. A remediation of a
+	// MachineHealthCheck has the labels of its template.
 	WatchFilter string
-	// Started is when the connections to the workload clusters began to be made. SetupWithManager sets it, where it is zero, to the time of its call.
+	// Started is when the provider started to connect to the workload clusters. SetupWithManager sets a zero value to the current time.
 	Started time.Time
 
 	controller controller.Controller
 }
 
-// scope is what one reconcile works on. What is not there is nil.
+// scope holds the objects of one reconcile. An object that does not exist is nil.
 type scope struct {
 	remediation *v1alpha1.BareMetalRemediation
 	machine     *clusterv1.Machine
 	cluster     *clusterv1.Cluster
 	infra       *v1alpha1.BareMetalMachine
-	hosts       []v1alpha1.BareMetalHost // the hosts that infra has: one, unless somebody wrote it by hand
-	host        *v1alpha1.BareMetalHost  // the one of them that is meant
-	view        lifecycle.View           // of the host, without what is known through its BMC
+	hosts       []v1alpha1.BareMetalHost // the hosts whose consumer is infra: one, unless a user set consumerRef
+	host        *v1alpha1.BareMetalHost  // the host that runs the machine
+	view        lifecycle.View           // of the host, without what its BMC reports
 	state       lifecycle.State          // of the host
 
-	// What to tell, and when to look again.
+	// The result of the reconcile: the status, and when to reconcile again.
 	phase           v1alpha1.RemediationPhase
 	reason, message string
-	again           time.Duration
+	requeueAfter    time.Duration
 }
 
-// tell sets what people are told of the remediation.
-func (s *scope) tell(phase v1alpha1.RemediationPhase, reason, message string, args ...any) {
+// setStatus sets the phase, the reason and the message for the status of the remediation.
+func (s *scope) setStatus(phase v1alpha1.RemediationPhase, reason, message string, args ...any) {
 	s.phase, s.reason, s.message = phase, reason, fmt.Sprintf(message, args...)
 }
 
@@ -88,14 +88,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return fmt.Errorf("map clusters to remediations: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalRemediation{}, machineIndex, machinesOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalRemediation{}, machineIndex, ownerMachines); err != nil {
 		return fmt.Errorf("index remediations: %w", err)
 	}
 	r.controller, err = ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.BareMetalRemediation{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
-		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.ofInfra)).
-		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.ofHost)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.remediationsOfMachine)).
+		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.remediationsOfBareMetalMachine)).
+		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.remediationsOfHost)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesRawSource(controllers.ClusterSource(r.Clusters, "remediation", ofCluster)).
@@ -104,10 +104,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return err
 }
 
-// machineIndex finds the remediations of a Machine, by its name. Every change of any Machine and of any claimed host asks for them.
+// machineIndex finds the remediations of a Machine by its name. Every change of a Machine or of a claimed host uses it.
 const machineIndex = "remediation.machine"
 
-func machinesOf(o client.Object) []string {
+func ownerMachines(o client.Object) []string {
 	var machines []string
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "Machine" {
@@ -117,13 +117,13 @@ func machinesOf(o client.Object) []string {
 	return machines
 }
 
-// ofMachine returns the remediations of a Machine.
-func (r *Reconciler) ofMachine(ctx context.Context, o client.Object) []reconcile.Request {
+// remediationsOfMachine returns the remediations of a Machine.
+func (r *Reconciler) remediationsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.requests(ctx, o.GetNamespace(), o.GetName())
 }
 
-// ofInfra returns the remediations of the Machine that a BareMetalMachine belongs to.
-func (r *Reconciler) ofInfra(ctx context.Context, o client.Object) []reconcile.Request {
+// remediationsOfBareMetalMachine returns the remediations of the Machine that a BareMetalMachine belongs to.
+func (r *Reconciler) remediationsOfBareMetalMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "Machine" {
 			return r.requests(ctx, o.GetNamespace(), owner.Name)
@@ -132,46 +132,46 @@ func (r *Reconciler) ofInfra(ctx context.Context, o client.Object) []reconcile.R
 	return nil
 }
 
-// ofHost returns the remediations of the Machine that has a host.
-func (r *Reconciler) ofHost(ctx context.Context, o client.Object) []reconcile.Request {
+// remediationsOfHost returns the remediations of the Machine that has a host.
+func (r *Reconciler) remediationsOfHost(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*v1alpha1.BareMetalHost)
 	if !ok || host.Spec.ConsumerRef == nil {
 		return nil
 	}
-	return r.ofConsumer(ctx, host.Namespace, host.Spec.ConsumerRef.Name)
+	return r.remediationsOfConsumer(ctx, host.Namespace, host.Spec.ConsumerRef.Name)
 }
 
-// ofNode returns the remediations of the Machine, in a namespace, that a Node is of.
-func (r *Reconciler) ofNode(namespace string) handler.MapFunc {
+// remediationsOfNode returns the remediations of the Machine in a namespace that has a Node.
+func (r *Reconciler) remediationsOfNode(namespace string) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		node, ok := o.(*corev1.Node)
 		if !ok || node.Spec.ProviderID == "" {
 			return nil
 		}
-		there, machine := inventory.MachineOf(node.Spec.ProviderID)
-		if there != namespace {
+		machineNamespace, machine := inventory.MachineOf(node.Spec.ProviderID)
+		if machineNamespace != namespace {
 			return nil
 		}
-		return r.ofConsumer(ctx, namespace, machine)
+		return r.remediationsOfConsumer(ctx, namespace, machine)
 	}
 }
 
-func (r *Reconciler) ofConsumer(ctx context.Context, namespace, name string) []reconcile.Request {
+func (r *Reconciler) remediationsOfConsumer(ctx context.Context, namespace, name string) []reconcile.Request {
 	var infra v1alpha1.BareMetalMachine
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &infra); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Read the machine that has a host")
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to read the machine that has a host")
 		}
 		return nil
 	}
-	return r.ofInfra(ctx, &infra)
+	return r.remediationsOfBareMetalMachine(ctx, &infra)
 }
 
-// requests are the remediations of a Machine. There is one at most, unless people make some of their own.
+// requests returns requests for the remediations of a Machine. There is at most one, unless users create their own.
 func (r *Reconciler) requests(ctx context.Context, namespace, machine string) []reconcile.Request {
 	var all v1alpha1.BareMetalRemediationList
 	if err := r.Client.List(ctx, &all, client.InNamespace(namespace), client.MatchingFields{machineIndex: machine}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the remediations of a machine")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the remediations of a machine")
 		return nil
 	}
 	var requests []reconcile.Request
@@ -181,7 +181,7 @@ func (r *Reconciler) requests(ctx context.Context, namespace, machine string) []
 	return requests
 }
 
-// Reconcile brings a remediation one step further.
+// Reconcile takes a remediation one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s := &scope{remediation: &v1alpha1.BareMetalRemediation{}}
 	if err := r.Client.Get(ctx, request.NamespacedName, s.remediation); err != nil {
@@ -190,8 +190,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !controllers.HasWatchFilter(s.remediation, r.WatchFilter) {
 		return ctrl.Result{}, nil
 	}
-	if movedAway(s.remediation) {
-		return controllers.Result(r.removeFinalizer(ctx, s))
+	if controllers.MovedAway(s.remediation) {
+		return controllers.Result(controllers.RemoveFinalizer(ctx, r.Client, s.remediation, v1alpha1.RemediationFinalizer))
 	}
 	if err := r.read(ctx, s); err != nil {
 		return controllers.Result(err)
@@ -212,8 +212,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case over:
 		err = r.end(ctx, s)
 	case s.cluster == nil:
-		s.tell(v1alpha1.RemediationIdle, v1alpha1.ReasonMachineNotFound,
-			"The remediation has no owner that is a Machine, or it or its Cluster is not there: nothing is done. Cluster API sets the owner when it makes a remediation")
+		s.setStatus(v1alpha1.RemediationIdle, v1alpha1.ReasonMachineNotFound,
+			"The remediation has no owner that is a Machine, or the Machine or its Cluster does not exist: nothing is done. Cluster API sets the owner when it creates a remediation")
 	default:
 		err = r.remediate(ctx, s)
 	}
@@ -223,11 +223,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return controllers.Result(err)
 	}
-	return ctrl.Result{RequeueAfter: s.again}, nil
+	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
-// theHost is the host that runs a machine, of those that name it. Of several it is the one of the machine's provider ID: nil if there is none.
-func theHost(hosts []v1alpha1.BareMetalHost, infra *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalHost {
+// runningHost returns the host that runs a machine, from the hosts whose consumer it is. If there are several it is the host in the machine's
+// provider ID, nil without one.
+func runningHost(hosts []v1alpha1.BareMetalHost, infra *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalHost {
 	for i := range hosts {
 		if len(hosts) == 1 || inventory.ProviderID(infra.Namespace, hosts[i].Name, infra.Name) == infra.Spec.ProviderID {
 			return &hosts[i]
@@ -236,7 +237,7 @@ func theHost(hosts []v1alpha1.BareMetalHost, infra *v1alpha1.BareMetalMachine) *
 	return nil
 }
 
-// read finds what the remediation is of.
+// read reads the objects of the remediation.
 func (r *Reconciler) read(ctx context.Context, s *scope) (err error) {
 	s.machine, err = util.GetOwnerMachine(ctx, r.Client, s.remediation.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil || s.machine == nil {
@@ -255,13 +256,13 @@ func (r *Reconciler) read(ctx context.Context, s *scope) (err error) {
 		return client.IgnoreNotFound(err)
 	}
 	s.infra = infra
-	var held v1alpha1.BareMetalHostList
-	err = r.Client.List(ctx, &held, client.InNamespace(infra.Namespace), client.MatchingFields{controllers.ConsumerIndex: infra.Name})
-	if err != nil || len(held.Items) == 0 {
+	var hosts v1alpha1.BareMetalHostList
+	err = r.Client.List(ctx, &hosts, client.InNamespace(infra.Namespace), client.MatchingFields{controllers.ConsumerIndex: infra.Name})
+	if err != nil || len(hosts.Items) == 0 {
 		return err
 	}
-	s.hosts = held.Items
-	if s.host = theHost(s.hosts, infra); s.host == nil {
+	s.hosts = hosts.Items
+	if s.host = runningHost(s.hosts, infra); s.host == nil {
 		return nil
 	}
 	consumer, err := controllers.GetConsumer(ctx, r.Client, s.host)

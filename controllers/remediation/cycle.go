@@ -19,27 +19,27 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// remediate helps a machine: it hands it over, power-cycles its server, or leaves both alone.
+// remediate takes the next step for a machine: it hands it over, power-cycles its server, or leaves both alone.
 func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 	if s.remediation.Spec.HandOver != nil {
 		return r.finishHandOver(ctx, s)
 	}
-	if message, quarantine := s.hopeless(); message != "" {
+	if message, quarantine := s.handOverReason(); message != "" {
 		return r.handOver(ctx, s, message, quarantine)
 	}
-	if s.leftAlone() {
+	if s.isIdle() {
 		return r.abandon(ctx, s)
 	}
 	switch cycle := s.remediation.Spec.PowerCycle; {
-	case cycle == nil && s.host.Spec.PowerHoldSince != nil, cycle != nil && leftAlone(cycle):
-		return r.takeUp(ctx, s)
+	case cycle == nil && s.host.Spec.PowerHoldSince != nil, cycle != nil && recordsIdle(cycle):
+		return r.resume(ctx, s)
 	case cycle == nil:
-		return r.beginFirst(ctx, s)
+		return r.startFirstCycle(ctx, s)
 	case cycle.RecoveredAt != nil:
 		return r.recovered(ctx, s)
 	case cycle.OffAt == nil:
 		return r.powerOff(ctx, s)
-	case s.holds(s.host):
+	case s.hasPowerHold(s.host):
 		return r.powerOn(ctx, s)
 	case s.host.Spec.PowerHoldSince != nil:
 		return r.awaitPower(ctx, s)
@@ -48,8 +48,9 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 	}
 }
 
-// hopeless returns why no power cycle can help the machine, and for which reason the host is to be quarantined, if its server is to blame.
-func (s *scope) hopeless() (message, quarantine string) {
+// handOverReason returns why a power cycle cannot help the machine, empty if it can. quarantine is the reason for a quarantine of the host, empty
+// unless the server is to blame.
+func (s *scope) handOverReason() (message, quarantine string) {
 	if s.host == nil {
 		return "", ""
 	}
@@ -61,20 +62,20 @@ func (s *scope) hopeless() (message, quarantine string) {
 		return "Its server did not boot: " + boot.Failure.Message, quarantine
 	case lifecycle.StateLost:
 		if boot == nil || boot.Failure == nil {
-			return "", "" // the host controller is about to record it
+			return "", "" // the host controller has not recorded the failure yet
 		}
-		return "What it was is gone: " + boot.Failure.Message, ""
+		return "Its state is lost: " + boot.Failure.Message, ""
 	case lifecycle.StateProvisioned, lifecycle.StatePowerHold:
 	default:
 		return "", ""
 	}
 	switch {
 	case s.otherHolder() != "":
-		return "", "" // who works on the server is to be let finish
+		return "", "" // someone works on the server: wait until they finish
 	case s.infra.Spec.Boot.Persistence == v1alpha1.PersistenceEphemeral:
-		return "It runs from memory, so a power cycle would end it", ""
-	case s.view.Furthest.Stage == v1alpha1.StageBootstrapFailed && !s.machine.Status.NodeRef.IsDefined(): // with a Node it was mended
-		return "Its operating system told that its bootstrap data could not be carried out, which is not done again", ""
+		return "It runs from memory, so a power cycle would destroy it", ""
+	case s.view.Furthest.Stage == v1alpha1.StageBootstrapFailed && !s.machine.Status.NodeRef.IsDefined(): // a Node shows that the failure was fixed
+		return "Its operating system reported that the bootstrap failed, and bootstrap data runs only once", ""
 	case s.retries() == 0:
 		return "spec.retries is 0, so its server is not power-cycled", ""
 	default:
@@ -82,44 +83,44 @@ func (s *scope) hopeless() (message, quarantine string) {
 	}
 }
 
-// leftAlone is true when nothing is to be done to the server, or not now, and tells why.
-func (s *scope) leftAlone() bool {
-	idle := func(reason, message string, args ...any) bool {
-		s.tell(v1alpha1.RemediationIdle, reason, message, args...)
+// isIdle is true if nothing is to be done to the server now, and sets the status that says why.
+func (s *scope) isIdle() bool {
+	setIdle := func(reason, message string, args ...any) bool {
+		s.setStatus(v1alpha1.RemediationIdle, reason, message, args...)
 		return true
 	}
 	switch {
 	case s.infra == nil:
-		return idle(v1alpha1.ReasonMachineNotFound, "Machine %q has no BareMetalMachine: nothing is done", s.machine.Name)
+		return setIdle(v1alpha1.ReasonMachineNotFound, "Machine %q has no BareMetalMachine: nothing is done", s.machine.Name)
 	case s.host == nil && len(s.hosts) > 0:
-		return idle(v1alpha1.ReasonHostNotReady, "Several hosts name BareMetalMachine %q in spec.consumerRef, and none is known to run it: nothing is done. "+
+		return setIdle(v1alpha1.ReasonHostNotReady, "Several hosts name BareMetalMachine %q in spec.consumerRef, and which of them runs it is not known: nothing is done. "+
 			"Remove spec.consumerRef from all but one", s.infra.Name)
 	case s.host == nil && s.infra.Spec.ProviderID == "":
-		return idle(v1alpha1.ReasonWaitingForHost, "The machine waits for a free host, and another machine would wait for the same: nothing is done. "+
+		return setIdle(v1alpha1.ReasonWaitingForHost, "The machine waits for a free host, and a replacement would wait for the same host: nothing is done. "+
 			"%s", conditions.GetMessage(s.infra, v1alpha1.HostClaimedCondition))
 	case s.host == nil:
-		return idle(v1alpha1.ReasonHostLost, "No BareMetalHost names BareMetalMachine %q in spec.consumerRef: nothing is done", s.infra.Name)
+		return setIdle(v1alpha1.ReasonHostLost, "No BareMetalHost names BareMetalMachine %q in spec.consumerRef: nothing is done", s.infra.Name)
 	}
 	switch s.state {
 	case lifecycle.StateMaintenance:
-		return idle(v1alpha1.ReasonMaintenance, "BareMetalHost %q is in maintenance (%s): it is left alone until that ends", s.host.Name, s.host.Spec.Maintenance.Reason)
+		return setIdle(v1alpha1.ReasonMaintenance, "BareMetalHost %q is in maintenance (%s): nothing is done until that ends", s.host.Name, s.host.Spec.Maintenance.Reason)
 	case lifecycle.StateClaimed, lifecycle.StateBooting, lifecycle.StateReportedIn:
-		return idle(v1alpha1.ReasonHostNotReady, "BareMetalHost %q boots for the machine, which has a time-out and attempts of its own: they are waited for", s.host.Name)
+		return setIdle(v1alpha1.ReasonHostNotReady, "BareMetalHost %q is booting for the machine. Waiting until the boot succeeds or its attempts end", s.host.Name)
 	case lifecycle.StateProvisioned, lifecycle.StatePowerHold:
 	default:
-		return idle(v1alpha1.ReasonHostNotReady, "BareMetalHost %q is %s: nothing is done to it", s.host.Name, s.state)
+		return setIdle(v1alpha1.ReasonHostNotReady, "BareMetalHost %q is %s: nothing is done to it", s.host.Name, s.state)
 	}
 	if other := s.otherHolder(); other != "" {
-		return idle(v1alpha1.ReasonHostNotReady, "BareMetalHost %q is held off by %s: it is left alone until that ends", s.host.Name, other)
+		return setIdle(v1alpha1.ReasonHostNotReady, "BareMetalHost %q is kept powered off by %s: nothing is done until that ends", s.host.Name, other)
 	}
 	return false
 }
 
-// leftAlone is true of the record for a host that is left alone.
-func leftAlone(cycle *v1alpha1.PowerCycle) bool { return cycle.Attempt == 0 && cycle.OffAt == nil }
+// recordsIdle is true for a record that the host was left alone, without a power cycle.
+func recordsIdle(cycle *v1alpha1.PowerCycle) bool { return cycle.Attempt == 0 && cycle.OffAt == nil }
 
-// abandon ends a power cycle that must not go on. It does not count. That the host is left alone is recorded, whether a power cycle was under way
-// or not: afterwards nobody knows whether its server runs, boots or is dead, and it must not be cut while it boots.
+// abandon ends a power cycle that must not go on, and does not count it. It records that the host is left alone even if no power cycle was in
+// progress. Afterwards it is unknown whether the server runs, boots or is dead, and a booting server must not be powered off.
 func (r *Reconciler) abandon(ctx context.Context, s *scope) error {
 	var host string
 	cycle := s.remediation.Spec.PowerCycle
@@ -131,11 +132,11 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) error {
 	default:
 		return nil
 	}
-	if cycle != nil && leftAlone(cycle) && cycle.Host == host && (s.host == nil || !s.holds(s.host)) {
+	if cycle != nil && recordsIdle(cycle) && cycle.Host == host && (s.host == nil || !s.hasPowerHold(s.host)) {
 		return nil
 	}
 	phase, reason, message := s.phase, s.reason, s.message
-	if err := r.takeHoldBack(ctx, s); err != nil {
+	if err := r.releasePowerHold(ctx, s); err != nil {
 		return err
 	}
 	if done, err := r.removeTaint(ctx, s); err != nil || !done {
@@ -147,9 +148,9 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) error {
 	})
 }
 
-// takeUp gives a server that was left alone until now the time of a power cycle to come back by itself. Where it was held off it is powered on in
+// resume gives a server that was left alone the time of a power cycle to recover without one. A server that was kept powered off is powered on in
 // that time.
-func (r *Reconciler) takeUp(ctx context.Context, s *scope) error {
+func (r *Reconciler) resume(ctx context.Context, s *scope) error {
 	now := metav1.Now()
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
 		spec.PowerCycle = &v1alpha1.PowerCycle{Host: s.host.Name, StartedAt: now, OffAt: &now}
@@ -164,40 +165,40 @@ func (r *Reconciler) takeUp(ctx context.Context, s *scope) error {
 	}
 }
 
-// awaitPower waits until a server that was held off is on again.
+// awaitPower waits until a server that was kept powered off is on again.
 func (r *Reconciler) awaitPower(ctx context.Context, s *scope) error {
-	s.tell(v1alpha1.RemediationPoweringOn, v1alpha1.ReasonPoweringOn, "%s: the server is being powered on", title(s.remediation.Spec.PowerCycle))
-	return r.unlessLate(ctx, s, "the server was not seen to come on"+s.bmcSays())
+	s.setStatus(v1alpha1.RemediationPoweringOn, v1alpha1.ReasonPoweringOn, "%s: the server is being powered on", cycleTitle(s.remediation.Spec.PowerCycle))
+	return r.awaitDeadline(ctx, s, "the server did not power on"+s.bmcProblem())
 }
 
-// title says which power cycle it is, for the beginning of a sentence.
-func title(cycle *v1alpha1.PowerCycle) string {
+// cycleTitle names the power cycle at the start of a sentence.
+func cycleTitle(cycle *v1alpha1.PowerCycle) string {
 	if cycle.Attempt == 0 {
 		return "No power cycle yet, since the host was left alone before"
 	}
 	return fmt.Sprintf("Power cycle %d", cycle.Attempt)
 }
 
-// beginFirst begins the first power cycle, unless the machine is not known to be ill: a remediation may outlive what it was made for, since a
-// MachineHealthCheck deletes none while too many machines are unhealthy. What it says of the Machine may be as old.
-func (r *Reconciler) beginFirst(ctx context.Context, s *scope) error {
+// startFirstCycle starts the first power cycle, unless the machine may be healthy. A remediation may outlive its cause: a MachineHealthCheck deletes
+// no remediation while too many machines are unhealthy. Its condition on the Machine may be as old.
+func (r *Reconciler) startFirstCycle(ctx context.Context, s *scope) error {
 	if conditions.IsFalse(s.machine, clusterv1.MachineHealthCheckSucceededCondition) {
-		return r.begin(ctx, s, 1)
+		return r.startCycle(ctx, s, 1)
 	}
 	healthy, state, err := r.nodeHealth(ctx, s, time.Time{})
 	switch {
 	case healthy:
 		state = "Its Node is Ready"
 	case err == nil:
-		return r.begin(ctx, s, 1)
+		return r.startCycle(ctx, s, 1)
 	}
-	s.tell(v1alpha1.RemediationIdle, v1alpha1.ReasonNodeHealthy, "No MachineHealthCheck finds the Machine unhealthy now: nothing is done. %s", state)
-	s.again = nodePoll
+	s.setStatus(v1alpha1.RemediationIdle, v1alpha1.ReasonNodeHealthy, "No MachineHealthCheck finds the Machine unhealthy now: nothing is done. %s", state)
+	s.requeueAfter = nodePollInterval
 	return nil
 }
 
-// begin starts a power cycle.
-func (r *Reconciler) begin(ctx context.Context, s *scope, attempt int32) error {
+// startCycle records a new power cycle and starts it.
+func (r *Reconciler) startCycle(ctx context.Context, s *scope, attempt int32) error {
 	last := s.remediation.Spec.PowerCycle.DeepCopy()
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
 		spec.PowerCycle = &v1alpha1.PowerCycle{Attempt: attempt, Host: s.host.Name, StartedAt: metav1.Now()}
@@ -208,16 +209,16 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, attempt int32) error {
 	if attempt > 1 {
 		countCycle(last, metrics.CycleTimedOut)
 	}
-	r.event(s, corev1.EventTypeNormal, "RemediationStarted", "PowerCycle", "Power cycle %d of %d of BareMetalHost %s begins", attempt, s.retries(), s.host.Name)
+	r.event(s, corev1.EventTypeNormal, "RemediationStarted", "PowerCycle", "Started power cycle %d of %d of BareMetalHost %s", attempt, s.retries(), s.host.Name)
 	return r.powerOff(ctx, s)
 }
 
-// powerOff has the server switched off, and fences its Node when that is confirmed.
+// powerOff sets the power hold. It fences the Node once the power-off is confirmed.
 func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 	cycle := s.remediation.Spec.PowerCycle
-	s.tell(v1alpha1.RemediationPoweringOff, v1alpha1.ReasonPoweringOff, "Power cycle %d: the server is being powered off%s", cycle.Attempt, s.bmcSays())
-	if !s.holds(s.host) {
-		if err := r.current(ctx, s); err != nil {
+	s.setStatus(v1alpha1.RemediationPoweringOff, v1alpha1.ReasonPoweringOff, "Power cycle %d: the server is being powered off%s", cycle.Attempt, s.bmcProblem())
+	if !s.hasPowerHold(s.host) {
+		if err := r.checkCurrent(ctx, s); err != nil {
 			return err
 		}
 		return r.changeHost(ctx, s.host, func(h *v1alpha1.BareMetalHost) {
@@ -227,7 +228,7 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 		})
 	}
 	if s.host.Spec.PowerHoldOffAt == nil {
-		return r.unlessLate(ctx, s, "its BMC did not confirm that it is off, so nothing shows that it is, and its Node has no out-of-service taint"+s.bmcSays())
+		return r.awaitDeadline(ctx, s, "its BMC did not confirm the power-off, so its Node has no out-of-service taint"+s.bmcProblem())
 	}
 	if done, err := r.fence(ctx, s); err != nil || !done {
 		return err
@@ -239,121 +240,121 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 	return r.powerOn(ctx, s)
 }
 
-// current returns a conflict unless the remediation is as the API server has it. The cache may show a host without its hold before it shows that
-// the remediation took it back: the hold would come again, and with it a second power-off.
-func (r *Reconciler) current(ctx context.Context, s *scope) error {
+// checkCurrent returns a conflict if the API server has a newer version of the remediation. The cache may show a host without its power hold before
+// it shows that the remediation released that hold. Setting the hold again would power the server off twice.
+func (r *Reconciler) checkCurrent(ctx context.Context, s *scope) error {
 	live := &v1alpha1.BareMetalRemediation{}
 	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.remediation), live); err != nil {
 		return err
 	}
 	if live.UID != s.remediation.UID || live.ResourceVersion != s.remediation.ResourceVersion {
-		return stale("baremetalremediations", live)
+		return conflictError("baremetalremediations", live)
 	}
 	return nil
 }
 
-// powerOn takes the hold back: the host controller switches the server on then.
+// powerOn releases the power hold: the host controller then powers the server on.
 func (r *Reconciler) powerOn(ctx context.Context, s *scope) error {
-	s.tell(v1alpha1.RemediationPoweringOn, v1alpha1.ReasonPoweringOn, "%s: the server was off and is being powered on", title(s.remediation.Spec.PowerCycle))
-	return r.changeHost(ctx, s.host, s.withoutHold)
+	s.setStatus(v1alpha1.RemediationPoweringOn, v1alpha1.ReasonPoweringOn, "%s: the server was off and is being powered on", cycleTitle(s.remediation.Spec.PowerCycle))
+	return r.changeHost(ctx, s.host, s.removePowerHold)
 }
 
-// nodePoll is how often a Node is looked at that is awaited. A change of its readiness is seen at once.
-const nodePoll = 10 * time.Second
+// nodePollInterval is how often an awaited Node is checked. A change of its readiness also triggers a reconcile.
+const nodePollInterval = 10 * time.Second
 
-// awaitNode waits until the Node is healthy. The remediation is over when it is gone: the MachineHealthCheck deletes it when it finds the
-// Machine healthy, and as long as it says the contrary the time runs on.
+// awaitNode waits until the Node is healthy. The MachineHealthCheck deletes the remediation when it finds the Machine healthy. While it still finds
+// the Machine unhealthy the deadline stays.
 func (r *Reconciler) awaitNode(ctx context.Context, s *scope) error {
 	cycle := s.remediation.Spec.PowerCycle
 	off := cycle.OffAt.Time
 	if cycle.Attempt == 0 {
-		off = time.Time{} // it may have run all the time, and a kubelet speaks every five minutes
+		off = time.Time{} // the server may have run all the time, and a kubelet sends a heartbeat only every five minutes
 	}
 	healthy, state, _ := r.nodeHealth(ctx, s, off)
 	if !healthy {
-		s.tell(v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode, "%s: the server is on. %s", title(cycle), state)
-		return r.unlessLate(ctx, s, state)
+		s.setStatus(v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode, "%s: the server is on. %s", cycleTitle(cycle), state)
+		return r.awaitDeadline(ctx, s, state)
 	}
 	if done, err := r.removeTaint(ctx, s); err != nil || !done {
 		return err
 	}
-	s.tellRecovered()
+	s.setRecovered()
 	if !conditions.IsFalse(s.machine, clusterv1.MachineHealthCheckSucceededCondition) {
 		return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.PowerCycle.RecoveredAt = new(metav1.Now()) })
 	}
-	return r.unlessLate(ctx, s, "the Node is Ready, but the MachineHealthCheck still finds the Machine unhealthy: "+
+	return r.awaitDeadline(ctx, s, "the Node is Ready, but the MachineHealthCheck still finds the Machine unhealthy: "+
 		conditions.GetMessage(s.machine, clusterv1.MachineHealthCheckSucceededCondition))
 }
 
-// recovered leaves a machine alone whose Node came back, unless the MachineHealthCheck found it unhealthy since: it deletes no remediation while
-// too many machines are unhealthy.
+// recovered does nothing for a machine whose Node recovered, unless the MachineHealthCheck found it unhealthy since. A MachineHealthCheck deletes no
+// remediation while too many machines are unhealthy.
 func (r *Reconciler) recovered(ctx context.Context, s *scope) error {
 	c := conditions.Get(s.machine, clusterv1.MachineHealthCheckSucceededCondition)
 	if c != nil && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(s.remediation.Spec.PowerCycle.RecoveredAt.Time) {
-		return r.begin(ctx, s, 1)
+		return r.startCycle(ctx, s, 1)
 	}
-	s.tellRecovered()
+	s.setRecovered()
 	return nil
 }
 
-func (s *scope) tellRecovered() {
+func (s *scope) setRecovered() {
 	how := "The Node is healthy again, without a power cycle"
 	if cycle := s.remediation.Spec.PowerCycle; cycle.Attempt > 0 {
 		how = fmt.Sprintf("Power cycle %d helped: the Node is healthy again", cycle.Attempt)
 	}
-	s.tell(v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered, "%s", how)
+	s.setStatus(v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered, "%s", how)
 }
 
-// unlessLate waits on, unless the power cycle has taken too long: then the next one begins, or the machine is handed over. what says what was
-// missing.
-func (r *Reconciler) unlessLate(ctx context.Context, s *scope, what string) error {
+// awaitDeadline requeues until the deadline of the power cycle. After it the next power cycle starts, or the machine is handed over. missing says
+// what the power cycle still waited for.
+func (r *Reconciler) awaitDeadline(ctx context.Context, s *scope, missing string) error {
 	if left := time.Until(s.deadline()); left > 0 {
-		s.again = min(nodePoll, left)
+		s.requeueAfter = min(nodePollInterval, left)
 		return nil
 	}
 	cycle := s.remediation.Spec.PowerCycle
 	if cycle.Attempt < s.retries() {
-		r.event(s, corev1.EventTypeWarning, "RemediationTimedOut", "PowerCycle", "%s: not well within %s: %s", title(cycle), s.timeout(), what)
-		return r.begin(ctx, s, cycle.Attempt+1)
+		r.event(s, corev1.EventTypeWarning, "RemediationTimedOut", "PowerCycle", "%s: the machine did not recover within %s: %s", cycleTitle(cycle), s.timeout(), missing)
+		return r.startCycle(ctx, s, cycle.Attempt+1)
 	}
 	quarantine := v1alpha1.ReasonRemediationFailed
 	if s.phase == v1alpha1.RemediationRecovered && annotations.HasRemediateMachine(s.machine) {
-		quarantine = "" // a person wants the Machine replaced, and the server is well
+		quarantine = "" // a user asked for the replacement, and the server is healthy
 	}
-	return r.handOver(ctx, s, fmt.Sprintf("Its server was power-cycled %d times, with %s for each, which did not help: %s", cycle.Attempt, s.timeout(), what), quarantine)
+	return r.handOver(ctx, s, fmt.Sprintf("Its server was power-cycled %d times, with a timeout of %s each, and did not recover: %s", cycle.Attempt, s.timeout(), missing), quarantine)
 }
 
-// bmcSays tells what is wrong with the host's BMC.
-func (s *scope) bmcSays() string {
+// bmcProblem describes what is wrong with the host's BMC, empty if nothing is.
+func (s *scope) bmcProblem() string {
 	if c := conditions.Get(s.host, v1alpha1.BMCReadyCondition); c != nil && c.Status != metav1.ConditionTrue {
 		return fmt.Sprintf(" (BMC: %s: %s)", c.Reason, controllers.Clip(c.Message, controllers.MaxText))
 	}
 	return ""
 }
 
-// changeHost writes to a host's spec with an optimistic lock. What was decided holds for this version of the host.
+// changeHost patches a host's spec with an optimistic lock: the change was decided for this version of the host.
 func (r *Reconciler) changeHost(ctx context.Context, host *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalHost)) error {
 	changed := host.DeepCopy()
 	change(changed)
 	return r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 }
 
-// withoutHold takes the remediation's hold out of a host.
-func (s *scope) withoutHold(h *v1alpha1.BareMetalHost) {
+// removePowerHold removes the remediation's power hold from a host object.
+func (s *scope) removePowerHold(h *v1alpha1.BareMetalHost) {
 	h.Spec.PowerHolds = slices.DeleteFunc(h.Spec.PowerHolds, func(hold v1alpha1.PowerHold) bool { return hold.Holder == s.holder() })
 	if len(h.Spec.PowerHolds) == 0 {
 		h.Spec.PowerHolds = nil
 	}
 }
 
-// takeHoldBack takes the hold out of the host that the record names, as the API server has it: the cache may not show the hold yet. Without a
-// record it is the host that is seen to have the hold.
-func (r *Reconciler) takeHoldBack(ctx context.Context, s *scope) error {
+// releasePowerHold removes the power hold from the recorded host. It reads the host from the API server: the cache may not show the hold yet. Without
+// a record it uses the host that has the hold.
+func (r *Reconciler) releasePowerHold(ctx context.Context, s *scope) error {
 	var name string
 	switch cycle := s.remediation.Spec.PowerCycle; {
 	case cycle != nil:
 		name = cycle.Host
-	case s.host != nil && s.holds(s.host):
+	case s.host != nil && s.hasPowerHold(s.host):
 		name = s.host.Name
 	default:
 		return nil
@@ -362,35 +363,35 @@ func (r *Reconciler) takeHoldBack(ctx context.Context, s *scope) error {
 	if err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.remediation.Namespace, Name: name}, host); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !s.holds(host) {
+	if !s.hasPowerHold(host) {
 		return nil
 	}
-	return r.changeHost(ctx, host, s.withoutHold)
+	return r.changeHost(ctx, host, s.removePowerHold)
 }
 
-// keepsOff is true when the server of a Machine that is being deleted is off, with the taint on its Node, and has the host: it would be switched
-// on with volumes that are attached elsewhere by now. The release of the host, which follows, wins over the hold and removes it.
-func (s *scope) keepsOff() bool {
+// keepsPoweredOff is true if the Machine is being deleted while its server is off and its Node has the taint. Releasing the hold would power the
+// server on although its volumes may be attached elsewhere. The release of the host, which follows, overrides the hold and removes it.
+func (s *scope) keepsPoweredOff() bool {
 	deleting := s.machine != nil && s.cluster != nil && !s.machine.DeletionTimestamp.IsZero()
-	return deleting && s.host != nil && s.holds(s.host) && s.remediation.Spec.TaintedNode != ""
+	return deleting && s.host != nil && s.hasPowerHold(s.host) && s.remediation.Spec.TaintedNode != ""
 }
 
-// end takes back what the remediation did, and lets it go. A Machine that is being deleted ends it too, and takes its Node along.
+// end undoes what the remediation did and removes its finalizer. The deletion of the Machine ends the remediation too, and deletes the Node.
 func (r *Reconciler) end(ctx context.Context, s *scope) error {
-	if !s.keepsOff() {
-		if err := r.takeHoldBack(ctx, s); err != nil {
+	if !s.keepsPoweredOff() {
+		if err := r.releasePowerHold(ctx, s); err != nil {
 			return err
 		}
 	}
 	if s.machine == nil || s.cluster == nil || !s.machine.DeletionTimestamp.IsZero() || !s.cluster.DeletionTimestamp.IsZero() {
 		if s.remediation.DeletionTimestamp.IsZero() && s.remediation.Spec.HandOver == nil {
-			s.tell(v1alpha1.RemediationIdle, v1alpha1.ReasonMachineDeleting, "The Machine is being deleted, which ends the remediation")
+			s.setStatus(v1alpha1.RemediationIdle, v1alpha1.ReasonMachineDeleting, "The Machine is being deleted, which ends the remediation")
 		}
-		return r.removeFinalizer(ctx, s)
+		return controllers.RemoveFinalizer(ctx, r.Client, s.remediation, v1alpha1.RemediationFinalizer)
 	}
 	if done, err := r.removeTaint(ctx, s); err != nil || !done {
 		return err
 	}
 	s.phase = ""
-	return r.removeFinalizer(ctx, s)
+	return controllers.RemoveFinalizer(ctx, r.Client, s.remediation, v1alpha1.RemediationFinalizer)
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 )
 
-// maxMessage is what the API lets the message of a hand-over and of a quarantine be.
+// maxMessage is the maximum length of the message of a hand-over and of a quarantine.
 const maxMessage = 4096
 
-// handOver decides that the machine is to be replaced. It is recorded before anything of it is done.
+// handOver records that the machine is to be replaced before it starts the hand-over.
 func (r *Reconciler) handOver(ctx context.Context, s *scope, message, quarantine string) error {
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
 		spec.HandOver = &v1alpha1.HandOver{At: metav1.Now(), Message: controllers.Clip(message, maxMessage), Quarantine: quarantine}
@@ -31,23 +31,24 @@ func (r *Reconciler) handOver(ctx context.Context, s *scope, message, quarantine
 	if quarantine == v1alpha1.ReasonRemediationFailed {
 		countCycle(s.remediation.Spec.PowerCycle, metrics.CycleTimedOut)
 	}
-	r.event(s, corev1.EventTypeWarning, "RemediationHandedOver", "HandOver", "The machine is handed over to be replaced. %s", message)
+	r.event(s, corev1.EventTypeWarning, "RemediationHandedOver", "HandOver", "Handed the machine over to be replaced. %s", message)
 	return r.finishHandOver(ctx, s)
 }
 
-// finishHandOver does what was decided. The quarantine comes first: once the owner is told, the host may be released, and claimed, any moment.
+// finishHandOver carries out a recorded hand-over. The quarantine comes first: once the owner knows of the hand-over, the host may be released and
+// claimed at any moment.
 func (r *Reconciler) finishHandOver(ctx context.Context, s *scope) error {
 	over := s.remediation.Spec.HandOver
-	if err := r.takeHoldBack(ctx, s); err != nil {
+	if err := r.releasePowerHold(ctx, s); err != nil {
 		return err
 	}
 	if err := r.quarantine(ctx, s); err != nil {
 		return err
 	}
-	if err := r.tellOwner(ctx, s); err != nil {
+	if err := r.requestReplacement(ctx, s); err != nil {
 		return err
 	}
-	// The server may run again, and the Machine stay for long. That it cannot be taken off yet must keep nothing else waiting.
+	// The server may run again, and the Machine may remain for long. A taint that cannot be removed yet must not delay the rest.
 	if _, err := r.removeTaint(ctx, s); err != nil {
 		return err
 	}
@@ -55,11 +56,11 @@ func (r *Reconciler) finishHandOver(ctx context.Context, s *scope) error {
 	if metav1.GetControllerOf(s.machine) == nil {
 		message = "The Machine has no owner that replaces it: delete it. " + over.Message
 	}
-	s.tell(v1alpha1.RemediationHandedOver, v1alpha1.ReasonHandedOver, "%s", message)
+	s.setStatus(v1alpha1.RemediationHandedOver, v1alpha1.ReasonHandedOver, "%s", message)
 	return nil
 }
 
-// quarantine keeps the host from being offered again, if its server is to blame.
+// quarantine keeps the host from being claimed again, if its server is to blame.
 func (r *Reconciler) quarantine(ctx context.Context, s *scope) error {
 	over := s.remediation.Spec.HandOver
 	if over.Quarantine == "" || over.QuarantinedAt != nil || s.host == nil {
@@ -82,18 +83,19 @@ func (r *Reconciler) quarantine(ctx context.Context, s *scope) error {
 		}
 		metrics.Quarantined(over.Quarantine)
 		controllers.RecordEvent(r.Recorder, host, s.remediation, corev1.EventTypeWarning, controllers.EventQuarantined, "Quarantine", "%s: %s", over.Quarantine, message)
-		r.event(s, corev1.EventTypeWarning, "HostQuarantined", "Quarantine", "BareMetalHost %s is put into quarantine (%s): it is not offered again until a person clears it", host.Name, over.Quarantine)
+		r.event(s, corev1.EventTypeWarning, "HostQuarantined", "Quarantine", "Put BareMetalHost %s into quarantine (%s): no machine can claim it until a user clears spec.quarantine", host.Name, over.Quarantine)
 	}
 	return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.HandOver.QuarantinedAt = new(metav1.Now()) })
 }
 
-// tellOwner tells the Machine's owner to replace it, as a MachineHealthCheck without a template would. MachineSets and control planes look at
-// two conditions for that. The first the MachineHealthCheck wrote when it made the remediation, and it never writes it again while there is
-// one: what a move lost of it is put back. Where it says that the Machine is healthy the remediation is about to be deleted.
-func (r *Reconciler) tellOwner(ctx context.Context, s *scope) error {
+// requestReplacement asks the Machine's owner to replace it, as a MachineHealthCheck without a template does. MachineSets and control planes read two
+// conditions for that. The MachineHealthCheck wrote the first one when it created the remediation, and does not write it again while a remediation
+// exists. After a move lost the condition, requestReplacement restores it. If the condition says that the Machine is healthy, the remediation is
+// about to be deleted.
+func (r *Reconciler) requestReplacement(ctx context.Context, s *scope) error {
 	healthy := conditions.Get(s.machine, clusterv1.MachineHealthCheckSucceededCondition)
-	told := conditions.Get(s.machine, clusterv1.MachineOwnerRemediatedCondition)
-	if healthy != nil && healthy.Status == metav1.ConditionTrue || healthy != nil && told != nil && told.Status == metav1.ConditionFalse {
+	remediated := conditions.Get(s.machine, clusterv1.MachineOwnerRemediatedCondition)
+	if healthy != nil && healthy.Status == metav1.ConditionTrue || healthy != nil && remediated != nil && remediated.Status == metav1.ConditionFalse {
 		return nil
 	}
 	machine := s.machine.DeepCopy()
@@ -107,7 +109,7 @@ func (r *Reconciler) tellOwner(ctx context.Context, s *scope) error {
 			Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, Message: message,
 		})
 	}
-	if told == nil || told.Status == metav1.ConditionTrue {
+	if remediated == nil || remediated.Status == metav1.ConditionTrue {
 		conditions.Set(machine, metav1.Condition{
 			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
 			Reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, Message: message,

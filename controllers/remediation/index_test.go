@@ -17,13 +17,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestOfMachine: a change of a Machine brings its own remediations, and no others are read for that.
-func TestOfMachine(t *testing.T) {
+// TestRemediationsOfMachine: a change of a Machine enqueues only its own remediations, and reads no others.
+func TestRemediationsOfMachine(t *testing.T) {
 	g := NewWithT(t)
 	scheme := runtime.NewScheme()
 	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	read := 0
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.BareMetalRemediation{}, machineIndex, machinesOf).
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.BareMetalRemediation{}, machineIndex, ownerMachines).
 		WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				err := c.List(ctx, list, opts...)
@@ -43,6 +43,6 @@ func TestOfMachine(t *testing.T) {
 	}
 	r := &Reconciler{Client: builder.Build()}
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m-7"}}
-	g.Expect(r.ofMachine(t.Context(), machine)).To(Equal([]reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "dc", Name: "r-7"}}}))
+	g.Expect(r.remediationsOfMachine(t.Context(), machine)).To(Equal([]reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "dc", Name: "r-7"}}}))
 	g.Expect(read).To(Equal(1))
 }

@@ -43,7 +43,7 @@ func start(t *testing.T) (stop func()) {
 		if err != nil {
 			return err
 		}
-		shutdown = controllerstest.ConnectSoon(t, clusters)
+		shutdown = controllerstest.UseShortConnectRetry(t, clusters)
 		if err := (&host.Reconciler{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: controllerstest.Settings(),
 		}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
@@ -67,23 +67,23 @@ func start(t *testing.T) (stop func()) {
 	return stop
 }
 
-// patient is a machine that runs on an emulated server, with its Node, and the remediation that a MachineHealthCheck would make.
-type patient struct {
+// fixture is a machine that runs on an emulated server, with its Node, and a remediation as a MachineHealthCheck creates it.
+type fixture struct {
 	*controllerstest.Server
 	claim       *controllerstest.Claim
 	node        *corev1.Node
 	remediation *v1alpha1.BareMetalRemediation
-	boot        *v1alpha1.BareMetalBootSpec // what its boot is to record; nil for no boot
+	boot        *v1alpha1.BareMetalBootSpec // the boot of the host; nil for none
 	noCluster   bool                        // the workload cluster cannot be reached
 }
 
-// admit creates a patient whose kubelet has died. Of its workload cluster the test's own API server plays the part.
-func admit(t *testing.T, changes ...func(*patient)) *patient {
+// newFixture creates a fixture whose kubelet is dead. The API server of the tests is also its workload cluster.
+func newFixture(t *testing.T, changes ...func(*fixture)) *fixture {
 	t.Helper()
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
 	name := "m-" + namespace
-	p := &patient{
+	p := &fixture{
 		Server: controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true, PowerDelay: 50 * time.Millisecond}),
 		node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: inventory.ProviderID(namespace, "h", name)}},
 		remediation: &v1alpha1.BareMetalRemediation{ObjectMeta: metav1.ObjectMeta{
@@ -114,11 +114,11 @@ func admit(t *testing.T, changes ...func(*patient)) *patient {
 			b.Attempt, b.ReportedAt, b.Failure = p.boot.Attempt, p.boot.ReportedAt, p.boot.Failure
 		})
 	}
-	p.speak(t, corev1.ConditionUnknown)
+	p.setNodeReady(t, corev1.ConditionUnknown)
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.claim.Machine), p.claim.Machine)).To(Succeed())
 	p.claim.Machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: name}
 	g.Expect(env.Client.Status().Update(t.Context(), p.claim.Machine)).To(Succeed())
-	t.Cleanup(func() { p.discharge(t) })
+	t.Cleanup(func() { p.cleanUp(t) })
 	p.remediation.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: p.claim.Machine.UID,
 	}}
@@ -126,19 +126,19 @@ func admit(t *testing.T, changes ...func(*patient)) *patient {
 	return p
 }
 
-// discharge removes what the controllers of later tests would go on with: the server is gone.
-func (p *patient) discharge(t *testing.T) {
+// cleanUp removes what the controllers of later tests would reconcile: the server is gone.
+func (p *fixture) cleanUp(t *testing.T) {
 	t.Helper()
 	for _, o := range []client.Object{p.remediation, p.Host, p.claim.BareMetalMachine, p.claim.Machine, p.claim.Cluster} {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		ctx := context.Background() // the test's has ended
+		ctx := context.Background() // the context of the test has ended
 		NewWithT(t).Expect(client.IgnoreNotFound(env.Client.Patch(ctx, o, patch))).To(Succeed())
 		NewWithT(t).Expect(client.IgnoreNotFound(env.Client.Delete(ctx, o))).To(Succeed())
 	}
 }
 
-// speak sets what the Node says of itself, and when it said so.
-func (p *patient) speak(t *testing.T, ready corev1.ConditionStatus) {
+// setNodeReady sets the condition Ready of the Node with a new heartbeat.
+func (p *fixture) setNodeReady(t *testing.T, ready corev1.ConditionStatus) {
 	t.Helper()
 	g := NewWithT(t)
 	now := metav1.NewTime(time.Now().Add(time.Second)) // API times have seconds
@@ -147,8 +147,8 @@ func (p *patient) speak(t *testing.T, ready corev1.ConditionStatus) {
 	g.Expect(env.Client.Status().Update(t.Context(), p.node)).To(Succeed())
 }
 
-// judge sets what the MachineHealthCheck finds.
-func (p *patient) judge(t *testing.T, healthy metav1.ConditionStatus) {
+// setHealthCheck sets the result of the MachineHealthCheck.
+func (p *fixture) setHealthCheck(t *testing.T, healthy metav1.ConditionStatus) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Eventually(func() error {
@@ -160,17 +160,17 @@ func (p *patient) judge(t *testing.T, healthy metav1.ConditionStatus) {
 	}).Should(Succeed())
 }
 
-// expire lets the time of the power cycle be over.
-func (p *patient) expire(t *testing.T) {
+// expire makes the time of the power cycle pass.
+func (p *fixture) expire(t *testing.T) {
 	t.Helper()
 	ago := metav1.NewTime(time.Now().Add(-24 * time.Hour))
 	p.unpausedLong(t)
 	controllerstest.Modify(t, env, p.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartedAt = ago })
-	// A status that was on its way, which has all conditions in it, may take back what was set first.
+	// A concurrent status write contains all conditions and may undo the change.
 	NewWithT(t).Eventually(func(g Gomega) {
 		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.remediation), p.remediation)
 		if cycle := p.remediation.Spec.PowerCycle; apierrors.IsNotFound(err) || cycle == nil || cycle.StartedAt.After(ago.Time) {
-			return // it was acted upon
+			return // the controller reacted
 		}
 		g.Expect(err).NotTo(HaveOccurred())
 		if conditions.Get(p.remediation, clusterv1.PausedCondition).LastTransitionTime.After(ago.Add(time.Hour)) {
@@ -180,8 +180,8 @@ func (p *patient) expire(t *testing.T) {
 	}).Should(Succeed())
 }
 
-// unpausedLong lets the remediation have been unpaused for a day.
-func (p *patient) unpausedLong(t *testing.T) {
+// unpausedLong makes the remediation unpaused for a day.
+func (p *fixture) unpausedLong(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
 	ago := metav1.NewTime(time.Now().Add(-24 * time.Hour))
@@ -194,8 +194,8 @@ func (p *patient) unpausedLong(t *testing.T) {
 	}).Should(Succeed())
 }
 
-// wait waits until the remediation says so.
-func (p *patient) wait(t *testing.T, phase v1alpha1.RemediationPhase, reason string) {
+// wait waits until the remediation has a phase and a reason.
+func (p *fixture) wait(t *testing.T, phase v1alpha1.RemediationPhase, reason string) {
 	t.Helper()
 	controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
 		g.Expect(r.Status.Phase).To(Equal(phase), conditions.GetMessage(r, v1alpha1.ReadyCondition))
@@ -203,25 +203,25 @@ func (p *patient) wait(t *testing.T, phase v1alpha1.RemediationPhase, reason str
 	})
 }
 
-// says waits until the remediation says something.
-func (p *patient) says(t *testing.T, what string) {
+// waitMessage waits until the message of the remediation contains a text.
+func (p *fixture) waitMessage(t *testing.T, what string) {
 	t.Helper()
 	controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
 		g.Expect(conditions.GetMessage(r, v1alpha1.ReadyCondition)).To(ContainSubstring(what))
 	})
 }
 
-// message is what the remediation told when it was last waited for.
-func (p *patient) message() string {
+// message is the message of the remediation when it was last read.
+func (p *fixture) message() string {
 	return conditions.GetMessage(p.remediation, v1alpha1.ReadyCondition)
 }
 
-func (p *patient) waitHost(t *testing.T, until func(Gomega, *v1alpha1.BareMetalHost)) {
+func (p *fixture) waitHost(t *testing.T, until func(Gomega, *v1alpha1.BareMetalHost)) {
 	t.Helper()
 	controllerstest.Wait(t, env, p.Host, until)
 }
 
-func (p *patient) waitNode(t *testing.T, tainted bool) {
+func (p *fixture) waitNode(t *testing.T, tainted bool) {
 	t.Helper()
 	controllerstest.Wait(t, env, p.node, func(g Gomega, n *corev1.Node) { g.Expect(isTainted(n)).To(Equal(tainted)) })
 }
@@ -235,15 +235,15 @@ func isTainted(n *corev1.Node) bool {
 	return false
 }
 
-// unheld is what a host is when no power cycle is under way.
-func unheld(g Gomega, h *v1alpha1.BareMetalHost) {
+// noPowerHold expects a host without a power cycle in progress.
+func noPowerHold(g Gomega, h *v1alpha1.BareMetalHost) {
 	g.Expect(h.Spec.PowerHolds).To(BeEmpty())
 	g.Expect(h.Spec.PowerHoldSince).To(BeNil())
 	g.Expect(h.Spec.PowerHoldOffAt).To(BeNil())
 }
 
-// handedOver expects that the Machine's owner is told to replace it.
-func (p *patient) handedOver(t *testing.T) {
+// handedOver expects that the Machine's owner was asked to replace it.
+func (p *fixture) handedOver(t *testing.T) {
 	t.Helper()
 	p.wait(t, v1alpha1.RemediationHandedOver, v1alpha1.ReasonHandedOver)
 	controllerstest.Wait(t, env, p.claim.Machine, func(g Gomega, m *clusterv1.Machine) {
@@ -252,25 +252,25 @@ func (p *patient) handedOver(t *testing.T) {
 	})
 }
 
-// replaced is true when the Machine's owner is told to replace it.
-func (p *patient) replaced(t *testing.T) bool {
+// replaced is true if the Machine's owner was asked to replace it.
+func (p *fixture) replaced(t *testing.T) bool {
 	t.Helper()
 	NewWithT(t).Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.claim.Machine), p.claim.Machine)).To(Succeed())
 	return conditions.Has(p.claim.Machine, clusterv1.MachineOwnerRemediatedCondition)
 }
 
-// story waits until the events of the Machine have these reasons, in any order.
-func (p *patient) story(t *testing.T, reasons ...string) {
+// waitEvents waits until the events of the Machine have these reasons, in any order.
+func (p *fixture) waitEvents(t *testing.T, reasons ...string) {
 	t.Helper()
 	NewWithT(t).Eventually(func(g Gomega) {
 		var list eventsv1.EventList
 		g.Expect(env.Client.List(t.Context(), &list, client.InNamespace(p.remediation.Namespace))).To(Succeed())
-		var told []string
+		var recorded []string
 		for _, e := range list.Items {
 			if e.Regarding.Kind == "Machine" && e.Regarding.Name == p.claim.Machine.Name {
-				told = append(told, e.Reason)
+				recorded = append(recorded, e.Reason)
 			}
 		}
-		g.Expect(told).To(ConsistOf(reasons))
+		g.Expect(recorded).To(ConsistOf(reasons))
 	}, 20*time.Second).Should(Succeed())
 }

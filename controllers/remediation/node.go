@@ -21,17 +21,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// outOfService tells Kubernetes that nothing runs on a Node any more: its Pods are deleted and its volumes detached at once. It is true only of
-// a server that is off.
+// outOfService is the taint for a Node on which nothing runs any more: Kubernetes deletes its Pods and detaches its volumes at once. It may be set
+// only for a server that is off.
 var outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 
-// clusterTimeout is how long the workload cluster may take to answer one step.
+// clusterTimeout limits one step in the workload cluster.
 const clusterTimeout = 15 * time.Second
 
-// errNoNode means that the machine has no Node.
+// errNoNode is the error for a machine without a Node.
 var errNoNode = errors.New("the Machine has no Node")
 
-// node returns the machine's Node as the workload cluster's API server has it, and a client for that cluster.
+// node returns the machine's Node, read from the workload cluster's API server, and a client for that cluster.
 func (r *Reconciler) node(ctx context.Context, s *scope, name string) (*corev1.Node, client.Client, error) {
 	if name == "" {
 		return nil, nil, errNoNode
@@ -43,35 +43,34 @@ func (r *Reconciler) node(ctx context.Context, s *scope, name string) (*corev1.N
 	node := &corev1.Node{}
 	err = workload.Get(ctx, client.ObjectKey{Name: name}, node)
 	if apierrors.IsNotFound(err) || err == nil && s.infra != nil && node.Spec.ProviderID != s.infra.Spec.ProviderID {
-		return nil, nil, errNoNode // or a Node of that name that is another machine's
+		return nil, nil, errNoNode // a Node of that name may also belong to another machine
 	}
 	return node, workload, err
 }
 
-// evictionPatience is how long the Pods and volumes of a tainted Node may take to go before its server is switched on all the same.
-const evictionPatience = 2 * time.Minute
+// evictionTimeout is how long the server stays off while Pods and volumes of its tainted Node are removed.
+const evictionTimeout = 2 * time.Minute
 
-// connectPatience is how long the workload cluster may not answer, or the Machine not name its Node, before a server that is off is switched on
-// without the taint. It begins anew with the provider, which makes its connections anew then, and after a move, which loses the Machine's status.
-const connectPatience = time.Minute
+// connectTimeout is how long the workload cluster may not answer, or the Machine may not name its Node, before a server that is off is powered on
+// without the taint. It starts again when the provider starts, which has to reconnect then, and after a move, which loses the status of the Machine.
+const connectTimeout = time.Minute
 
-// unanswered is what people are told of a workload cluster that does not answer. How it does not may read otherwise each time, as with the port of a
-// connection, so that stands in the log: a status that never rests would be written, and reconciled, without end.
-const unanswered = "the workload cluster does not answer; the manager's log says more"
+// clusterUnanswered is the message for a workload cluster that does not answer. The error itself is logged: its text may differ each time, for
+// example in the port of a connection. A status that changes each time would be written and reconciled without end.
+const clusterUnanswered = "the workload cluster does not answer; the manager's log says more"
 
-// fence puts the out-of-service taint on the Node of a server that is confirmed to be off, and waits until that did its work. It returns
-// false while that is waited for. A workload cluster that does not answer for long is no reason to leave the server off: its control plane may
-// be what runs on it.
+// fence adds the out-of-service taint to the Node of a server that is confirmed to be off, and returns false while Pods or volumes are left. It stops
+// waiting for a workload cluster that does not answer: the control plane of that cluster may run on this server.
 func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	node, workload, err := r.node(ctx, s, s.machine.Status.NodeRef.Name)
-	ours := err == nil && s.remediation.Spec.TaintedNode == node.Name
+	tainted := err == nil && s.remediation.Spec.TaintedNode == node.Name
 	switch {
 	case err != nil:
-	case hasTaint(node) && !ours: // somebody else's, who takes it away
+	case hasTaint(node) && !tainted: // another controller or a user added the taint, and removes it
 	case !hasTaint(node):
-		if off, err := r.surelyOff(ctx, s); err != nil || !off {
+		if off, err := r.confirmedOff(ctx, s); err != nil || !off {
 			return false, err
 		}
 		if err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.TaintedNode = node.Name }); err != nil {
@@ -84,33 +83,33 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 			return false, err
 		}
 		if err == nil {
-			r.event(s, corev1.EventTypeNormal, "NodeFenced", "Taint", "The server is off: Node %s has the out-of-service taint, so its Pods and volumes move", node.Name)
+			r.event(s, corev1.EventTypeNormal, "NodeFenced", "Taint", "The server is off: added the out-of-service taint to Node %s, so that its Pods and volumes move", node.Name)
 		}
 	}
 	var left string
 	if err == nil {
-		left, err = leftOn(ctx, workload, node.Name)
+		left, err = remainingOn(ctx, workload, node.Name)
 	}
 	switch {
-	case errors.Is(err, errNoNode) && s.machine.Status.NodeRef.IsDefined(), err != nil && r.unansweredFor(s) > connectPatience:
-		r.event(s, corev1.EventTypeWarning, "NodeNotFenced", "Taint", "The server is off, but its Node cannot be given the out-of-service taint, or looked at: %s. It goes on without", err)
+	case errors.Is(err, errNoNode) && s.machine.Status.NodeRef.IsDefined(), err != nil && r.unansweredDuration(s) > connectTimeout:
+		r.event(s, corev1.EventTypeWarning, "NodeNotFenced", "Taint", "The server is off, but its Node cannot be read or given the out-of-service taint: %s. The power cycle continues without the taint", err)
 		return true, nil
 	case errors.Is(err, errNoNode):
-		s.message += ". It is off, and the Machine does not name its Node yet"
+		s.message += ". It is off, but the Machine does not name its Node yet"
 	case err != nil:
-		ctrl.LoggerFrom(ctx).Info("The Node of a server that is off cannot be tainted or looked at yet", "error", err.Error())
-		s.message += ". It is off, and its Node cannot be tainted or looked at yet: " + unanswered
-	case left == "", time.Since(s.host.Spec.PowerHoldOffAt.Time) > evictionPatience:
+		ctrl.LoggerFrom(ctx).Info("Failed to taint or read the Node of a server that is off", "error", err.Error())
+		s.message += ". It is off, but its Node cannot be tainted or read yet: " + clusterUnanswered
+	case left == "", time.Since(s.host.Spec.PowerHoldOffAt.Time) > evictionTimeout:
 		return true, nil
 	default:
-		s.message += fmt.Sprintf(". It is off, and %s still to go from its Node", left)
+		s.message += fmt.Sprintf(". It is off. Waiting until %s removed from its Node", left)
 	}
-	s.again = 2 * time.Second
+	s.requeueAfter = 2 * time.Second
 	return false, nil
 }
 
-// unansweredFor is for how long the workload cluster had to answer since the server is off.
-func (r *Reconciler) unansweredFor(s *scope) time.Duration {
+// unansweredDuration returns for how long the workload cluster has not answered since the server is off.
+func (r *Reconciler) unansweredDuration(s *scope) time.Duration {
 	from := s.host.Spec.PowerHoldOffAt.Time
 	for _, t := range []time.Time{s.pausedAt(), r.Started} {
 		if t.After(from) {
@@ -120,35 +119,35 @@ func (r *Reconciler) unansweredFor(s *scope) time.Duration {
 	return time.Since(from)
 }
 
-// freshFor is how long a server that was confirmed to be off counts as off without a new look. While the host or its Cluster is paused nobody looks,
-// and a server whose power comes back may switch itself on.
-const freshFor = 30 * time.Second
+// offConfirmationMaxAge is how long a server counts as off after its power-off was confirmed. While the host or its Cluster is paused its power is
+// not read, and a server whose power supply returns may power itself on.
+const offConfirmationMaxAge = 30 * time.Second
 
-// surelyOff is true when the API server has the remediation's hold on the host, and the confirmation that the server is off, and that is fresh.
-// One that is old is taken away: the host controller looks anew then, and confirms it again or switches the server off.
-func (r *Reconciler) surelyOff(ctx context.Context, s *scope) (bool, error) {
+// confirmedOff is true if the API server shows the remediation's power hold on the host and a recent confirmation that the server is off. It deletes
+// an old confirmation: the host controller then reads the power again, and confirms it or powers the server off.
+func (r *Reconciler) confirmedOff(ctx context.Context, s *scope) (bool, error) {
 	host := &v1alpha1.BareMetalHost{}
 	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.host), host); err != nil {
 		return false, err
 	}
-	if !s.holds(host) || host.Spec.PowerHoldOffAt == nil {
-		return false, stale("baremetalhosts", host)
+	if !s.hasPowerHold(host) || host.Spec.PowerHoldOffAt == nil {
+		return false, conflictError("baremetalhosts", host)
 	}
 	at := host.Spec.PowerHoldOffAt.Time
-	if time.Since(at) < freshFor && !s.pausedAt().After(at) {
+	if time.Since(at) < offConfirmationMaxAge && !s.pausedAt().After(at) {
 		return true, nil
 	}
-	s.message += ". It was off, and it is being confirmed that it still is"
+	s.message += ". It was off. Waiting for a new confirmation that it still is"
 	return false, r.changeHost(ctx, host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = new(metav1.Now()), nil })
 }
 
-// stale is the error for an object that the API server has in a newer version than the one that something was decided for.
-func stale(resource string, o client.Object) error {
-	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(resource).GroupResource(), o.GetName(), errors.New("it was changed meanwhile"))
+// conflictError is the error for an object of which the API server has a newer version than the decision was based on.
+func conflictError(resource string, o client.Object) error {
+	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(resource).GroupResource(), o.GetName(), errors.New("the object was changed meanwhile"))
 }
 
-// leftOn says what is left on a Node that the taint is to remove.
-func leftOn(ctx context.Context, workload client.Client, name string) (string, error) {
+// remainingOn describes a Pod or VolumeAttachment on a Node that the taint is to remove, empty if there is none.
+func remainingOn(ctx context.Context, workload client.Client, name string) (string, error) {
 	var pods corev1.PodList
 	if err := workload.List(ctx, &pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
 		return "", err
@@ -157,7 +156,7 @@ func leftOn(ctx context.Context, workload client.Client, name string) (string, e
 		p := &pods.Items[i]
 		tolerates := slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(ctrl.Log, &outOfService, false) })
 		if !tolerates && p.Annotations[corev1.MirrorPodAnnotationKey] == "" {
-			return fmt.Sprintf("Pod %s/%s has", p.Namespace, p.Name), nil
+			return fmt.Sprintf("Pod %s/%s is", p.Namespace, p.Name), nil
 		}
 	}
 	var volumes storagev1.VolumeAttachmentList
@@ -166,7 +165,7 @@ func leftOn(ctx context.Context, workload client.Client, name string) (string, e
 	}
 	for i := range volumes.Items {
 		if volumes.Items[i].Spec.NodeName == name {
-			return fmt.Sprintf("VolumeAttachment %s has", volumes.Items[i].Name), nil
+			return fmt.Sprintf("VolumeAttachment %s is", volumes.Items[i].Name), nil
 		}
 	}
 	return "", nil
@@ -176,8 +175,8 @@ func hasTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&outOfService) })
 }
 
-// removeTaint takes the taint off the Node that the record names. It returns false while that cannot be done, and tells so: a Node that keeps
-// the taint gets no Pods.
+// removeTaint removes the taint from the recorded Node. It returns false while that is not possible, and sets the status: a Node with the taint gets
+// no Pods.
 func (r *Reconciler) removeTaint(ctx context.Context, s *scope) (bool, error) {
 	name := s.remediation.Spec.TaintedNode
 	if name == "" {
@@ -195,46 +194,46 @@ func (r *Reconciler) removeTaint(ctx context.Context, s *scope) (bool, error) {
 	case apierrors.IsConflict(err):
 		return false, err
 	case err != nil && !errors.Is(err, errNoNode) && !apierrors.IsNotFound(err):
-		s.tell(v1alpha1.RemediationWaiting, v1alpha1.ReasonTaintLeft, "The out-of-service taint cannot be taken off Node %s yet: %s", name, unanswered)
-		ctrl.LoggerFrom(ctx).Info("The out-of-service taint cannot be taken off a Node yet", "node", name, "error", err.Error())
-		s.again = nodePoll
+		s.setStatus(v1alpha1.RemediationWaiting, v1alpha1.ReasonTaintLeft, "The out-of-service taint cannot be removed from Node %s yet: %s", name, clusterUnanswered)
+		ctrl.LoggerFrom(ctx).Info("Failed to remove the out-of-service taint from a Node", "node", name, "error", err.Error())
+		s.requeueAfter = nodePollInterval
 		return false, nil
 	}
 	return true, r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.TaintedNode = "" })
 }
 
-// nodeHealth is true when the Node is Ready by the word of a kubelet that spoke after the server was off: what it said before may stand there
-// for a while. state says how the Node is, and what is awaited. err is why it cannot be looked at, which errNoNode is not.
+// nodeHealth is true if the Node is Ready by a heartbeat of its kubelet after offAt. An older report may remain in the status for a while. state
+// describes the Node and what is awaited. err is why the Node cannot be read; a missing Node is no error.
 func (r *Reconciler) nodeHealth(ctx context.Context, s *scope, offAt time.Time) (healthy bool, state string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	if err := r.watch(ctx, s); err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
-		ctrl.LoggerFrom(ctx).Error(err, "Watch the Nodes of the cluster")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to watch the Nodes of the cluster")
 	}
 	node, _, err := r.node(ctx, s, s.machine.Status.NodeRef.Name)
 	switch {
 	case errors.Is(err, errNoNode):
-		return false, "Its Node is not there", nil
+		return false, "Its Node does not exist", nil
 	case err != nil:
-		ctrl.LoggerFrom(ctx).Info("The Node cannot be looked at", "error", err.Error())
-		return false, "Its Node cannot be looked at: " + unanswered, err
+		ctrl.LoggerFrom(ctx).Info("Failed to read the Node", "error", err.Error())
+		return false, "Its Node cannot be read: " + clusterUnanswered, err
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue
 		}
 		if c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.After(offAt) {
-			return false, fmt.Sprintf("The kubelet of Node %s has not spoken since the server was off", node.Name), nil
+			return false, fmt.Sprintf("The kubelet of Node %s has not sent a heartbeat since the server was off", node.Name), nil
 		}
 		return c.Status == corev1.ConditionTrue, fmt.Sprintf("Node %s is not Ready yet (%s: %s)", node.Name, c.Status, c.Reason), nil
 	}
-	return false, fmt.Sprintf("Node %s does not say whether it is Ready", node.Name), nil
+	return false, fmt.Sprintf("Node %s has no condition Ready", node.Name), nil
 }
 
-// watch makes the Nodes of a cluster bring their remediations here when their readiness changes. It does so once for each connection.
+// watch enqueues the remediations of a cluster when the readiness of its Nodes changes. It adds one watch per connection.
 func (r *Reconciler) watch(ctx context.Context, s *scope) error {
 	return r.Clusters.Watch(ctx, client.ObjectKeyFromObject(s.cluster), clustercache.NewWatcher(clustercache.WatcherOptions{
-		Name: "remediation", Watcher: r.controller, Kind: &corev1.Node{}, EventHandler: handler.EnqueueRequestsFromMapFunc(r.ofNode(s.cluster.Namespace)),
+		Name: "remediation", Watcher: r.controller, Kind: &corev1.Node{}, EventHandler: handler.EnqueueRequestsFromMapFunc(r.remediationsOfNode(s.cluster.Namespace)),
 		Predicates: []predicate.Predicate{predicate.Funcs{UpdateFunc: readinessChanged}},
 	}))
 }

@@ -12,21 +12,20 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 )
 
-// record writes to the remediation's spec, with an optimistic lock: what is recorded was decided for this version and no other.
+// record patches the remediation's spec with an optimistic lock: the change was decided for this version.
 func (r *Reconciler) record(ctx context.Context, s *scope, change func(*v1alpha1.BareMetalRemediationSpec)) error {
 	before := s.remediation.DeepCopy()
 	change(&s.remediation.Spec)
 	return r.Client.Patch(ctx, s.remediation, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// writeStatus tells people how far the remediation is.
+// writeStatus writes the status of the remediation.
 func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	if s.phase == "" {
 		return nil
@@ -50,7 +49,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	}
 	recovered := s.phase == v1alpha1.RemediationRecovered && before.Status.Phase != s.phase
 	patch := client.MergeFrom(before)
-	if recovered { // it is told once, also where the cache is behind
+	if recovered { // the lock keeps the event and the metric from being repeated if the cache is behind
 		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	}
 	if err := r.Client.Status().Patch(ctx, s.remediation, patch); err != nil {
@@ -63,25 +62,25 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// countCycle counts a power cycle that ended. Where a server was left alone there was none.
+// countCycle counts a power cycle that ended. A record without an attempt is not counted.
 func countCycle(cycle *v1alpha1.PowerCycle, result string) {
 	if cycle != nil && cycle.Attempt > 0 {
 		metrics.PowerCycled(result, time.Since(cycle.StartedAt.Time))
 	}
 }
 
-// event tells people what was done. It is an event of the Machine, which outlives the remediation.
+// event records an event of the Machine, which outlives the remediation.
 func (r *Reconciler) event(s *scope, kind, reason, action, note string, args ...any) {
 	if s.machine != nil {
 		controllers.RecordEvent(r.Recorder, s.machine, s.remediation, kind, reason, action, note, args...)
 	}
 }
 
-// holder is how the remediation names itself in the power holds of a host. It survives a move, which changes UIDs.
+// holder is the name of the remediation in the power holds of a host. It contains no UID, since a move changes UIDs.
 func (s *scope) holder() string { return "BareMetalRemediation/" + s.remediation.Name }
 
-// holds is true when the host has the remediation's power hold.
-func (s *scope) holds(host *v1alpha1.BareMetalHost) bool {
+// hasPowerHold is true if the host has the remediation's power hold.
+func (s *scope) hasPowerHold(host *v1alpha1.BareMetalHost) bool {
 	for _, h := range host.Spec.PowerHolds {
 		if h.Holder == s.holder() {
 			return true
@@ -90,7 +89,7 @@ func (s *scope) holds(host *v1alpha1.BareMetalHost) bool {
 	return false
 }
 
-// otherHolder names somebody else who holds the server off, if anybody does.
+// otherHolder names another holder that keeps the server off or power-cycles it, empty without one.
 func (s *scope) otherHolder() string {
 	for _, h := range slices.Concat(s.host.Spec.PowerHolds, s.view.PowerRequests.Holds) {
 		if h.Holder != s.holder() {
@@ -103,7 +102,7 @@ func (s *scope) otherHolder() string {
 	return ""
 }
 
-// deadline is when the power cycle has taken too long. A pause, as a move has one, gives it its whole time again.
+// deadline is when the power cycle times out. After a pause, as during a move, the timeout starts again.
 func (s *scope) deadline() time.Time {
 	from := s.remediation.Spec.PowerCycle.StartedAt.Time
 	if at := s.pausedAt(); at.After(from) {
@@ -112,7 +111,7 @@ func (s *scope) deadline() time.Time {
 	return from.Add(s.timeout())
 }
 
-// pausedAt is when the remediation was last seen to be paused, or not to be any more; zero if it was never looked at. A move makes it anew.
+// pausedAt is when the condition Paused last changed, zero if the remediation never had it. A move creates the condition again.
 func (s *scope) pausedAt() time.Time {
 	if c := conditions.Get(s.remediation, clusterv1.PausedCondition); c != nil {
 		return c.LastTransitionTime.Time
@@ -132,18 +131,4 @@ func (s *scope) retries() int32 {
 		return *n
 	}
 	return 1 // the default of the API
-}
-
-// movedAway is true for a remediation that `clusterctl move` deletes: it lives on in another cluster, with its hold and its taint.
-func movedAway(r *v1alpha1.BareMetalRemediation) bool {
-	_, moved := r.Annotations[v1alpha1.DeleteForMoveAnnotation]
-	return moved && !r.DeletionTimestamp.IsZero()
-}
-
-func (r *Reconciler) removeFinalizer(ctx context.Context, s *scope) error {
-	before := s.remediation.DeepCopy()
-	if !controllerutil.RemoveFinalizer(s.remediation, v1alpha1.RemediationFinalizer) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, s.remediation, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }

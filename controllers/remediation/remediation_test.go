@@ -17,51 +17,51 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestPowerCycle: off, taint, on, Node healthy, no taint; and nothing of it is left when the MachineHealthCheck deletes the remediation.
+// TestPowerCycle: power-off, taint, power-on, healthy Node, taint removed. Nothing is left when the MachineHealthCheck deletes the remediation.
 func TestPowerCycle(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := admit(t)
-	p.judge(t, metav1.ConditionFalse)
+	p := newFixture(t)
+	p.setHealthCheck(t, metav1.ConditionFalse)
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
 	g.Expect(p.remediation.Status.Attempt).To(Equal(int32(1)))
-	p.waitHost(t, unheld)
+	p.waitHost(t, noPowerHold)
 	p.waitNode(t, true)
 	g.Expect(p.CommandNames()).To(Equal([]string{"ForceOff", "On"}))
 
-	p.speak(t, corev1.ConditionTrue)
+	p.setNodeReady(t, corev1.ConditionTrue)
 	p.waitNode(t, false)
 	p.wait(t, v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered)
-	p.judge(t, metav1.ConditionTrue)
+	p.setHealthCheck(t, metav1.ConditionTrue)
 	g.Expect(env.Client.Delete(t.Context(), p.remediation)).To(Succeed())
 	env.Gone(t, p.remediation)
 	g.Expect(p.CommandNames()).To(Equal([]string{"ForceOff", "On"}))
 	g.Expect(p.replaced(t)).To(BeFalse())
-	p.story(t, "RemediationStarted", "NodeFenced", "RemediationRecovered")
+	p.waitEvents(t, "RemediationStarted", "NodeFenced", "RemediationRecovered")
 }
 
-// TestOldWord: what a Node said before its server was off does not make it healthy.
-func TestOldWord(t *testing.T) {
+// TestOldHeartbeat: a heartbeat from before the power-off does not make the Node healthy.
+func TestOldHeartbeat(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := admit(t)
-	p.speak(t, corev1.ConditionTrue) // its kubelet is alive, something else is wrong
+	p := newFixture(t)
+	p.setNodeReady(t, corev1.ConditionTrue) // its kubelet runs, something else is wrong
 	p.node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(p.node.CreationTimestamp.Add(-time.Hour))
 	g.Expect(env.Client.Status().Update(t.Context(), p.node)).To(Succeed())
-	p.judge(t, metav1.ConditionFalse)
+	p.setHealthCheck(t, metav1.ConditionFalse)
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
-	g.Expect(p.message()).To(ContainSubstring("has not spoken since the server was off"))
-	p.judge(t, metav1.ConditionTrue)
-	p.speak(t, corev1.ConditionTrue)
+	g.Expect(p.message()).To(ContainSubstring("has not sent a heartbeat since the server was off"))
+	p.setHealthCheck(t, metav1.ConditionTrue)
+	p.setNodeReady(t, corev1.ConditionTrue)
 	p.wait(t, v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered)
 }
 
-// TestRetries: each power cycle that does not help is followed by the next one, and the last one by the hand-over and the quarantine.
+// TestRetries: after a power cycle that does not help the next one starts, and after the last one follow hand-over and quarantine.
 func TestRetries(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := admit(t, func(p *patient) { p.remediation.Spec.Retries = new(int32(2)) })
-	p.judge(t, metav1.ConditionFalse)
+	p := newFixture(t, func(p *fixture) { p.remediation.Spec.Retries = new(int32(2)) })
+	p.setHealthCheck(t, metav1.ConditionFalse)
 	for attempt := range int32(2) {
 		controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
 			g.Expect(r.Status.Attempt).To(Equal(attempt + 1))
@@ -71,29 +71,29 @@ func TestRetries(t *testing.T) {
 		p.expire(t)
 	}
 	p.handedOver(t)
-	g.Expect(p.message()).To(ContainSubstring("power-cycled 2 times, with 20m0s for each, which did not help: Node " + p.node.Name + " is not Ready yet"))
+	g.Expect(p.message()).To(ContainSubstring("power-cycled 2 times, with a timeout of 20m0s each, and did not recover: Node " + p.node.Name + " is not Ready yet"))
 	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		unheld(g, h)
+		noPowerHold(g, h)
 		g.Expect(h.Spec.Quarantine).NotTo(BeNil())
 		g.Expect(h.Spec.Quarantine.Reason).To(Equal(v1alpha1.ReasonRemediationFailed))
 		g.Expect(h.Spec.Quarantine.Message).To(ContainSubstring("power-cycled 2 times"))
 	})
 	p.waitNode(t, false)
 	g.Expect(p.CommandNames()).To(Equal([]string{"ForceOff", "On", "ForceOff", "On"}))
-	p.story(t, "RemediationStarted", "NodeFenced", "RemediationTimedOut", "RemediationStarted", "RemediationHandedOver", "HostQuarantined")
+	p.waitEvents(t, "RemediationStarted", "NodeFenced", "RemediationTimedOut", "RemediationStarted", "RemediationHandedOver", "HostQuarantined")
 }
 
-// TestBMCDead: a server of which nothing shows that it is off is not fenced, and is not switched off when its BMC answers again.
+// TestBMCDead: a server without a confirmed power-off is not fenced, and is not powered off when its BMC answers again.
 func TestBMCDead(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := admit(t, func(p *patient) { g.Expect(p.Misbehave(bmctest.Down, -1)).To(Succeed()) })
-	p.judge(t, metav1.ConditionFalse)
+	p := newFixture(t, func(p *fixture) { g.Expect(p.Misbehave(bmctest.Down, -1)).To(Succeed()) })
+	p.setHealthCheck(t, metav1.ConditionFalse)
 	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldSince).NotTo(BeNil()) })
-	p.says(t, "BMC: Unreachable")
+	p.waitMessage(t, "BMC: Unreachable")
 	p.expire(t)
 	p.handedOver(t)
-	g.Expect(p.message()).To(ContainSubstring("nothing shows that it is, and its Node has no out-of-service taint"))
+	g.Expect(p.message()).To(ContainSubstring("did not confirm the power-off, so its Node has no out-of-service taint"))
 	p.waitNode(t, false)
 	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.PowerHolds).To(BeEmpty())
@@ -104,37 +104,37 @@ func TestBMCDead(t *testing.T) {
 	controllerstest.Modify(t, env, p.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Annotations = map[string]string{v1alpha1.RetryBMCAnnotation: "the test"}
 	})
-	p.waitHost(t, unheld)
+	p.waitHost(t, noPowerHold)
 	g.Expect(p.On()).To(BeTrue())
 	g.Expect(p.CommandNames()).To(BeEmpty())
 }
 
-// TestHandedOverAtOnce: what no power cycle can help is handed over without one. Only a server that is to blame is put into quarantine.
+// TestHandedOverAtOnce: a machine that no power cycle can help is handed over without one. Its host is quarantined only if the server is to blame.
 func TestHandedOverAtOnce(t *testing.T) {
 	start(t)
-	failed := func(reason string) func(*patient) {
-		return func(p *patient) {
+	failed := func(reason string) func(*fixture) {
+		return func(p *fixture) {
 			p.boot = &v1alpha1.BareMetalBootSpec{Attempt: 3, Failure: &v1alpha1.BootFailure{Reason: reason, Message: "because"}}
 		}
 	}
-	unprovisioned := func(p *patient) { p.claim.BareMetalMachine.Spec.ProviderID = "" }
+	unprovisioned := func(p *fixture) { p.claim.BareMetalMachine.Spec.ProviderID = "" }
 	for name, test := range map[string]struct {
-		changes    []func(*patient)
+		changes    []func(*fixture)
 		says       string
 		quarantine string
 	}{
-		"from memory": {[]func(*patient){func(p *patient) {
+		"from memory": {[]func(*fixture){func(p *fixture) {
 			p.claim.BareMetalMachine.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral
 		}}, "runs from memory", ""},
-		"state lost":               {[]func(*patient){failed(v1alpha1.ReasonStateLost)}, "because", ""},
-		"boot failed":              {[]func(*patient){failed(v1alpha1.ReasonBootTimedOut), unprovisioned}, "did not boot: because", v1alpha1.ReasonBootTimedOut},
-		"boot source invalid":      {[]func(*patient){failed(v1alpha1.ReasonBootSourceInvalid), unprovisioned}, "did not boot: because", ""},
-		"state lost in mid-boot":   {[]func(*patient){failed(v1alpha1.ReasonStateLost), unprovisioned}, "because", ""},
-		"no power cycle is wanted": {[]func(*patient){func(p *patient) { p.remediation.Spec.Retries = new(int32(0)) }}, "spec.retries is 0", ""},
+		"state lost":               {[]func(*fixture){failed(v1alpha1.ReasonStateLost)}, "because", ""},
+		"boot failed":              {[]func(*fixture){failed(v1alpha1.ReasonBootTimedOut), unprovisioned}, "did not boot: because", v1alpha1.ReasonBootTimedOut},
+		"boot source invalid":      {[]func(*fixture){failed(v1alpha1.ReasonBootSourceInvalid), unprovisioned}, "did not boot: because", ""},
+		"state lost in mid-boot":   {[]func(*fixture){failed(v1alpha1.ReasonStateLost), unprovisioned}, "because", ""},
+		"no power cycle is wanted": {[]func(*fixture){func(p *fixture) { p.remediation.Spec.Retries = new(int32(0)) }}, "spec.retries is 0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			p := admit(t, test.changes...)
+			p := newFixture(t, test.changes...)
 			p.handedOver(t)
 			g.Expect(p.message()).To(ContainSubstring(test.says))
 			g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.Host), p.Host)).To(Succeed())
@@ -149,10 +149,10 @@ func TestHandedOverAtOnce(t *testing.T) {
 	}
 }
 
-// TestHeldByAPerson: a machine is not handed over, whose release would take away the hold, while a person works on its server.
-func TestHeldByAPerson(t *testing.T) {
+// TestPowerHoldOfUser: a machine is not handed over while a user holds the power of its server: its release would remove the hold.
+func TestPowerHoldOfUser(t *testing.T) {
 	start(t)
-	p := admit(t, func(p *patient) {
+	p := newFixture(t, func(p *fixture) {
 		p.remediation.Spec.Retries = new(int32(0))
 		p.Host.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new fan", Force: true}}
 	})
@@ -162,32 +162,32 @@ func TestHeldByAPerson(t *testing.T) {
 	p.handedOver(t)
 }
 
-// TestHealthyMeanwhile: a machine that the MachineHealthCheck finds healthy is not handed over, whatever was decided.
+// TestHealthyMeanwhile: a machine that the MachineHealthCheck finds healthy is not handed over, even if that was decided.
 func TestHealthyMeanwhile(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := admit(t, func(p *patient) {
+	p := newFixture(t, func(p *fixture) {
 		p.remediation.Spec.Retries = new(int32(0))
 		p.noCluster = true
 	})
 	p.handedOver(t)
-	other := admit(t, func(p *patient) {
+	other := newFixture(t, func(p *fixture) {
 		p.remediation.Spec.Retries = new(int32(0))
 		p.claim.Cluster.Spec.Paused = new(true)
 	})
-	other.judge(t, metav1.ConditionTrue)
+	other.setHealthCheck(t, metav1.ConditionTrue)
 	controllerstest.Modify(t, env, other.claim.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) })
 	other.wait(t, v1alpha1.RemediationHandedOver, v1alpha1.ReasonHandedOver)
 	g.Expect(other.replaced(t)).To(BeFalse())
-	other.judge(t, metav1.ConditionFalse)
+	other.setHealthCheck(t, metav1.ConditionFalse)
 	other.handedOver(t)
 }
 
-// TestWaitsForAHost: a machine without a host is no failed boot. Nor is one whose host still boots.
-func TestWaitsForAHost(t *testing.T) {
+// TestMachineWithoutHost: a machine without a host is not a failed boot, nor is a machine whose host still boots.
+func TestMachineWithoutHost(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := admit(t, func(p *patient) {
+	p := newFixture(t, func(p *fixture) {
 		p.Host.Spec.ConsumerRef = nil
 		p.claim.BareMetalMachine.Spec.ProviderID = ""
 	})
@@ -197,13 +197,13 @@ func TestWaitsForAHost(t *testing.T) {
 		h.Spec.ConsumerRef = controllerstest.Claimed(p.claim.Machine.Name)
 	})
 	p.wait(t, v1alpha1.RemediationIdle, v1alpha1.ReasonHostNotReady)
-	g.Expect(p.message()).To(ContainSubstring("boots for the machine"))
+	g.Expect(p.message()).To(ContainSubstring("is booting for the machine"))
 	g.Expect(p.replaced(t)).To(BeFalse())
 	g.Expect(p.remediation.Status.Attempt).To(BeZero())
 }
 
-// TestLeftAlone: who works on a server, or holds it off, is not disturbed, and what was begun is taken back. Afterwards the server has time to come
-// back by itself before it is power-cycled.
+// TestLeftAlone: a server in maintenance or with another power hold is left alone, and a started power cycle is undone. Afterwards the server has
+// time to recover before it is power-cycled.
 func TestLeftAlone(t *testing.T) {
 	start(t)
 	for name, test := range map[string]struct {
@@ -215,14 +215,14 @@ func TestLeftAlone(t *testing.T) {
 			func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil },
 			v1alpha1.ReasonMaintenance,
 		},
-		"held by another": {
+		"power hold of another holder": {
 			func(h *v1alpha1.BareMetalHost) {
 				h.Spec.PowerHolds = append(h.Spec.PowerHolds, v1alpha1.PowerHold{Holder: "anna", Reason: "new fan", Force: true})
 			},
 			func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = nil },
 			v1alpha1.ReasonHostNotReady,
 		},
-		"held by an annotation": {
+		"power hold of an annotation": {
 			func(h *v1alpha1.BareMetalHost) {
 				metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.ForcePowerHoldPrefix+"anna", "new fan")
 			},
@@ -237,9 +237,9 @@ func TestLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			p := admit(t)
+			p := newFixture(t)
 			p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
-			p.waitHost(t, unheld)
+			p.waitHost(t, noPowerHold)
 			controllerstest.Modify(t, env, p.Host, test.take)
 			p.wait(t, v1alpha1.RemediationIdle, test.reason)
 			controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
@@ -274,23 +274,23 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// TestPaused: nothing is done while the Cluster is paused.
+// TestPaused: a remediation of a paused Cluster is not reconciled.
 func TestPaused(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := admit(t, func(p *patient) { p.claim.Cluster.Spec.Paused = new(true) })
+	p := newFixture(t, func(p *fixture) { p.claim.Cluster.Spec.Paused = new(true) })
 	controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
 		g.Expect(r.Status.Conditions).To(ContainElement(HaveField("Status", metav1.ConditionTrue)))
 	})
 	g.Expect(p.remediation.Spec.PowerCycle).To(BeNil())
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.Host), p.Host)).To(Succeed())
-	unheld(g, p.Host)
+	noPowerHold(g, p.Host)
 	controllerstest.Modify(t, env, p.claim.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) })
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
 }
 
-// stay puts a Pod on the Node that nobody deletes: so the remediation waits with the server off.
-func (p *patient) stay(t *testing.T) *corev1.Pod {
+// addPod adds a Pod to the Node that is never deleted: so the remediation waits with the server off.
+func (p *fixture) addPod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.remediation.Namespace, Name: "stays"},
@@ -302,63 +302,63 @@ func (p *patient) stay(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// held admits a patient and waits until its server is held off, its Node tainted, and a Pod on it awaited.
-func held(t *testing.T) (*patient, *corev1.Pod) {
+// newPoweredOff returns a fixture whose server is kept powered off, whose Node has the taint, and on which a Pod is left.
+func newPoweredOff(t *testing.T) (*fixture, *corev1.Pod) {
 	t.Helper()
 	var pod *corev1.Pod
-	p := admit(t, func(p *patient) { pod = p.stay(t) })
-	p.says(t, "Pod "+pod.Namespace+"/stays has still to go")
+	p := newFixture(t, func(p *fixture) { pod = p.addPod(t) })
+	p.waitMessage(t, "Pod "+pod.Namespace+"/stays is removed from its Node")
 	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
 	p.waitNode(t, true)
 	NewWithT(t).Expect(p.On()).To(BeFalse())
 	return p, pod
 }
 
-// TestPodsGoFirst: the server is switched on when the Pods of its Node are gone: then they run elsewhere.
-func TestPodsGoFirst(t *testing.T) {
+// TestPodsRemovedFirst: the server is powered on after the Pods of its Node are deleted: then they run on other Nodes.
+func TestPodsRemovedFirst(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p, pod := held(t)
+	p, pod := newPoweredOff(t)
 	g.Expect(env.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0))).To(Succeed())
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
 	g.Expect(p.CommandNames()).To(Equal([]string{"ForceOff", "On"}))
 }
 
-// offLongAgo lets the server have been off for a day.
-func (p *patient) offLongAgo(t *testing.T) {
+// offLongAgo makes the server powered off for a day.
+func (p *fixture) offLongAgo(t *testing.T) {
 	t.Helper()
 	controllerstest.Modify(t, env, p.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.PowerHoldOffAt = &metav1.Time{Time: time.Now().Add(-24 * time.Hour)}
 	})
 }
 
-// TestPodsThatStay: Pods that do not go are not waited for without end.
-func TestPodsThatStay(t *testing.T) {
+// TestPodsRemain: the wait for Pods that are not deleted ends.
+func TestPodsRemain(t *testing.T) {
 	start(t)
-	p, _ := held(t)
+	p, _ := newPoweredOff(t)
 	p.offLongAgo(t)
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
 }
 
-// TestDeletedInBetween: a remediation that is deleted takes back its hold and its taint, and the server is switched on.
-func TestDeletedInBetween(t *testing.T) {
+// TestRemediationDeleted: a deleted remediation removes its power hold and its taint, and the server is powered on.
+func TestRemediationDeleted(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p, _ := held(t)
+	p, _ := newPoweredOff(t)
 	g.Expect(env.Client.Delete(t.Context(), p.remediation)).To(Succeed())
 	env.Gone(t, p.remediation)
 	p.waitNode(t, false)
-	p.waitHost(t, unheld)
+	p.waitHost(t, noPowerHold)
 	g.Expect(p.On()).To(BeTrue())
 	g.Expect(p.CommandNames()).To(Equal([]string{"ForceOff", "On"}))
 }
 
-// TestMachineDeletedInBetween: the deletion of the Machine ends the remediation, which keeps nothing from going. The server, whose volumes were
-// taken away, is not switched on again before it is released.
-func TestMachineDeletedInBetween(t *testing.T) {
+// TestMachineDeleted: the deletion of the Machine ends the remediation, which delays no deletion. The server, whose volumes were detached, is not
+// powered on before its release.
+func TestMachineDeleted(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p, _ := held(t)
+	p, _ := newPoweredOff(t)
 	g.Expect(env.Client.Delete(t.Context(), p.claim.Machine)).To(Succeed())
 	p.wait(t, v1alpha1.RemediationIdle, v1alpha1.ReasonMachineDeleting)
 	g.Expect(p.remediation.Finalizers).To(BeEmpty())
@@ -366,17 +366,17 @@ func TestMachineDeletedInBetween(t *testing.T) {
 	g.Expect(p.Host.Spec.PowerHolds).To(HaveLen(1))
 	g.Expect(env.Client.Delete(t.Context(), p.claim.BareMetalMachine)).To(Succeed())
 	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		unheld(g, h)
+		noPowerHold(g, h)
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
 	})
 	g.Expect(p.CommandNames()).NotTo(ContainElement("On"))
 }
 
-// TestRestartInBetween: a manager that starts anew, with every status lost, goes on where the old one was: there is one power cycle.
-func TestRestartInBetween(t *testing.T) {
+// TestManagerRestart: a manager that restarts with every status lost continues the same power cycle.
+func TestManagerRestart(t *testing.T) {
 	g := NewWithT(t)
 	stop := start(t)
-	p, pod := held(t)
+	p, pod := newPoweredOff(t)
 	stop()
 	for _, o := range []client.Object{p.remediation, p.Host} {
 		g.Expect(env.Client.Status().Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
@@ -388,17 +388,17 @@ func TestRestartInBetween(t *testing.T) {
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
 	stop()
 	start(t)
-	p.speak(t, corev1.ConditionTrue)
+	p.setNodeReady(t, corev1.ConditionTrue)
 	p.wait(t, v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered)
 	p.waitNode(t, false)
 	g.Expect(p.CommandNames()).To(Equal([]string{"ForceOff", "On"}))
 }
 
-// TestMovedAway: a remediation that a move deletes lives on elsewhere, with its hold and its taint.
+// TestMovedAway: a remediation that `clusterctl move` deletes keeps its power hold and its taint.
 func TestMovedAway(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p, _ := held(t)
+	p, _ := newPoweredOff(t)
 	controllerstest.Modify(t, env, p.claim.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
 	controllerstest.Modify(t, env, p.remediation, func(r *v1alpha1.BareMetalRemediation) {
 		r.Annotations = map[string]string{v1alpha1.DeleteForMoveAnnotation: ""}
@@ -411,46 +411,46 @@ func TestMovedAway(t *testing.T) {
 	g.Expect(p.On()).To(BeFalse())
 }
 
-// TestUnreachable: where the workload cluster does not answer the server is power-cycled without the taint, and that is said.
+// TestUnreachable: if the workload cluster does not answer, the server is power-cycled without the taint, and an event reports it.
 func TestUnreachable(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := admit(t, func(p *patient) { p.noCluster = true })
-	p.judge(t, metav1.ConditionFalse)
-	p.says(t, "cannot be tainted or looked at yet")
+	p := newFixture(t, func(p *fixture) { p.noCluster = true })
+	p.setHealthCheck(t, metav1.ConditionFalse)
+	p.waitMessage(t, "cannot be tainted or read yet")
 	g.Expect(p.On()).To(BeFalse())
 	p.unpausedLong(t)
 	p.offLongAgo(t)
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
-	g.Expect(p.message()).To(ContainSubstring("cannot be looked at"))
+	g.Expect(p.message()).To(ContainSubstring("cannot be read"))
 	p.waitNode(t, false)
-	p.story(t, "RemediationStarted", "NodeNotFenced")
-	p.judge(t, metav1.ConditionTrue)
+	p.waitEvents(t, "RemediationStarted", "NodeNotFenced")
+	p.setHealthCheck(t, metav1.ConditionTrue)
 	env.Workload(t, p.remediation.Namespace, p.claim.Cluster.Name)
-	p.speak(t, corev1.ConditionTrue)
+	p.setNodeReady(t, corev1.ConditionTrue)
 	p.wait(t, v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered)
 	g.Expect(p.CommandNames()).To(Equal([]string{"ForceOff", "On"}))
 }
 
-// TestOthersTaint: a taint that somebody else put on the Node stays.
-func TestOthersTaint(t *testing.T) {
+// TestForeignTaint: a taint that another client added to the Node stays.
+func TestForeignTaint(t *testing.T) {
 	start(t)
-	p := admit(t, func(p *patient) {
+	p := newFixture(t, func(p *fixture) {
 		p.node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}}
 	})
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
-	p.speak(t, corev1.ConditionTrue)
+	p.setNodeReady(t, corev1.ConditionTrue)
 	p.wait(t, v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered)
 	p.waitNode(t, true)
 }
 
-// TestSickAgain: a machine that falls ill again under the same remediation is helped from the beginning.
-func TestSickAgain(t *testing.T) {
+// TestUnhealthyAgain: a machine that becomes unhealthy again under the same remediation gets a new first power cycle.
+func TestUnhealthyAgain(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := admit(t)
+	p := newFixture(t)
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
-	p.speak(t, corev1.ConditionTrue)
+	p.setNodeReady(t, corev1.ConditionTrue)
 	controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
 		g.Expect(r.Spec.PowerCycle.RecoveredAt).NotTo(BeNil())
 	})
@@ -458,8 +458,8 @@ func TestSickAgain(t *testing.T) {
 		r.Spec.PowerCycle.RecoveredAt.Time = r.Spec.PowerCycle.RecoveredAt.Add(-time.Hour)
 	})
 	p.expire(t)
-	p.speak(t, corev1.ConditionUnknown)
-	p.judge(t, metav1.ConditionFalse)
+	p.setNodeReady(t, corev1.ConditionUnknown)
+	p.setHealthCheck(t, metav1.ConditionFalse)
 	controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
 		g.Expect(r.Status.Phase).To(Equal(v1alpha1.RemediationWaiting))
 		g.Expect(r.Spec.PowerCycle.RecoveredAt).To(BeNil())
@@ -473,7 +473,7 @@ func TestNoMachine(t *testing.T) {
 	start(t)
 	r := &v1alpha1.BareMetalRemediation{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "r"}}
 	env.Create(t, r)
-	p := &patient{remediation: r}
+	p := &fixture{remediation: r}
 	p.wait(t, v1alpha1.RemediationIdle, v1alpha1.ReasonMachineNotFound)
 	NewWithT(t).Expect(r.Finalizers).To(BeEmpty())
 }

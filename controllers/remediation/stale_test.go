@@ -18,14 +18,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/remediation"
 )
 
-// late is a cache that is behind: it shows a remediation, or a host, as it was.
-type late struct {
+// staleCache shows a former version of a remediation or a host.
+type staleCache struct {
 	client.Client
 	remediation *v1alpha1.BareMetalRemediation
 	host        *v1alpha1.BareMetalHost
 }
 
-func (l *late) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+func (l *staleCache) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	if r, ok := o.(*v1alpha1.BareMetalRemediation); ok && l.remediation != nil {
 		l.remediation.DeepCopyInto(r)
 		return nil
@@ -33,7 +33,7 @@ func (l *late) Get(ctx context.Context, key client.ObjectKey, o client.Object, o
 	return l.Client.Get(ctx, key, o, opts...)
 }
 
-func (l *late) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (l *staleCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if hosts, ok := list.(*v1alpha1.BareMetalHostList); ok && l.host != nil {
 		hosts.Items = []v1alpha1.BareMetalHost{*l.host.DeepCopy()}
 		return nil
@@ -41,24 +41,24 @@ func (l *late) List(ctx context.Context, list client.ObjectList, opts ...client.
 	return l.Client.List(ctx, list, opts...)
 }
 
-// bench is a patient whom no controller treats but the one of remediations, step by step.
-type bench struct {
-	*patient
-	cache *late
+// stepper is a fixture for which only the remediation controller runs, step by step.
+type stepper struct {
+	*fixture
+	cache *staleCache
 	r     *remediation.Reconciler
 }
 
-func onBench(t *testing.T, changes ...func(*patient)) *bench {
+func newStepper(t *testing.T, changes ...func(*fixture)) *stepper {
 	t.Helper()
-	b := &bench{patient: admit(t, changes...), cache: &late{Client: env.Client}}
+	b := &stepper{fixture: newFixture(t, changes...), cache: &staleCache{Client: env.Client}}
 	b.r = &remediation.Reconciler{
 		Client: b.cache, APIReader: env.Client, Clusters: clustercache.NewFakeClusterCache(env.Client, client.ObjectKeyFromObject(b.claim.Cluster), "remediation"),
 	}
 	return b
 }
 
-// step reconciles the remediation, and reads what came of it.
-func (b *bench) step(t *testing.T) ctrl.Result {
+// step reconciles the remediation once, and reads the results.
+func (b *stepper) step(t *testing.T) ctrl.Result {
 	t.Helper()
 	g := NewWithT(t)
 	result, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.remediation)})
@@ -69,8 +69,8 @@ func (b *bench) step(t *testing.T) ctrl.Result {
 	return result
 }
 
-// steps reconciles until something is so.
-func (b *bench) steps(t *testing.T, until func() bool) {
+// steps reconciles until a condition holds.
+func (b *stepper) steps(t *testing.T, until func() bool) {
 	t.Helper()
 	for range 10 {
 		if until() {
@@ -78,31 +78,31 @@ func (b *bench) steps(t *testing.T, until func() bool) {
 		}
 		b.step(t)
 	}
-	t.Fatalf("it does not come so far: %+v", b.remediation.Spec)
+	t.Fatalf("the condition does not hold after 10 steps: %+v", b.remediation.Spec)
 }
 
-func (b *bench) holds() bool { return len(b.Host.Spec.PowerHolds) == 1 }
+func (b *stepper) hasPowerHold() bool { return len(b.Host.Spec.PowerHolds) == 1 }
 
-// confirmOff records what the host controller does of a server that has been off for so long.
-func (b *bench) confirmOff(t *testing.T, ago time.Duration) {
+// confirmOff confirms the power-off of a server that has been off for a duration, as the host controller does.
+func (b *stepper) confirmOff(t *testing.T, ago time.Duration) {
 	t.Helper()
 	at := metav1.NewTime(time.Now().Add(-ago))
 	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = &at, &at })
 }
 
-// TestOffLongSince: that a server is off is looked at anew before its Node is tainted, if it was confirmed long ago or before a pause.
-func TestOffLongSince(t *testing.T) {
+// TestOldOffConfirmation: an old confirmation of the power-off, or one from before a pause, is renewed before the Node is tainted.
+func TestOldOffConfirmation(t *testing.T) {
 	for name, test := range map[string]struct {
 		off      time.Duration
-		unpaused time.Duration // from now
+		unpaused time.Duration // relative to now
 	}{
 		"long ago":       {time.Hour, -2 * time.Hour},
 		"before a pause": {10 * time.Second, -5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			b := onBench(t)
-			b.steps(t, b.holds)
+			b := newStepper(t)
+			b.steps(t, b.hasPowerHold)
 			b.confirmOff(t, test.off)
 			b.unpaused(t, test.unpaused)
 			began := time.Now()
@@ -111,7 +111,7 @@ func TestOffLongSince(t *testing.T) {
 			g.Expect(b.remediation.Spec.TaintedNode).To(BeEmpty())
 			g.Expect(b.Host.Spec.PowerHolds).To(HaveLen(1))
 			g.Expect(b.Host.Spec.PowerHoldOffAt).To(BeNil())
-			g.Expect(b.Host.Spec.PowerHoldSince.After(began.Add(-2*time.Second))).To(BeTrue(), "two looks at its power are to be new")
+			g.Expect(b.Host.Spec.PowerHoldSince.After(began.Add(-2*time.Second))).To(BeTrue(), "its power is to be read twice again")
 			b.confirmOff(t, 0)
 			b.step(t)
 			g.Expect(isTainted(b.node)).To(BeTrue())
@@ -120,7 +120,7 @@ func TestOffLongSince(t *testing.T) {
 }
 
 // unpaused sets since when the remediation is not paused.
-func (b *bench) unpaused(t *testing.T, from time.Duration) {
+func (b *stepper) unpaused(t *testing.T, from time.Duration) {
 	t.Helper()
 	g := NewWithT(t)
 	for i := range b.remediation.Status.Conditions {
@@ -131,11 +131,11 @@ func (b *bench) unpaused(t *testing.T, from time.Duration) {
 	g.Expect(env.Client.Status().Update(t.Context(), b.remediation)).To(Succeed())
 }
 
-// TestOnAgainUnseen: a cache that still shows the server as off puts no taint on its Node.
-func TestOnAgainUnseen(t *testing.T) {
+// TestStaleHost: a cache that still shows a running server as off does not lead to a taint on its Node.
+func TestStaleHost(t *testing.T) {
 	g := NewWithT(t)
-	b := onBench(t)
-	b.steps(t, b.holds)
+	b := newStepper(t)
+	b.steps(t, b.hasPowerHold)
 	b.confirmOff(t, 0)
 	b.cache.host = b.Host.DeepCopy()
 	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldOffAt = nil })
@@ -144,11 +144,11 @@ func TestOnAgainUnseen(t *testing.T) {
 	g.Expect(b.remediation.Spec.TaintedNode).To(BeEmpty())
 }
 
-// TestOldRecord: a cache that shows the remediation as it was before it took its hold back does not bring the hold again.
-func TestOldRecord(t *testing.T) {
+// TestStaleRemediation: a cache that shows the remediation before it released its power hold does not lead to a new hold.
+func TestStaleRemediation(t *testing.T) {
 	g := NewWithT(t)
-	b := onBench(t)
-	b.steps(t, b.holds)
+	b := newStepper(t)
+	b.steps(t, b.hasPowerHold)
 	b.cache.remediation = b.remediation.DeepCopy()
 	controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.OffAt = new(metav1.Now()) })
 	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = nil })
@@ -160,47 +160,47 @@ func TestOldRecord(t *testing.T) {
 	g.Expect(b.remediation.Status.Phase).To(Equal(v1alpha1.RemediationWaiting))
 }
 
-// TestHoldWithoutRecord: a hold of which no record is left is taken back when the remediation ends.
+// TestHoldWithoutRecord: a power hold without a record is released when the remediation ends.
 func TestHoldWithoutRecord(t *testing.T) {
 	g := NewWithT(t)
-	b := onBench(t)
-	b.steps(t, b.holds)
+	b := newStepper(t)
+	b.steps(t, b.hasPowerHold)
 	controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle = nil })
 	g.Expect(env.Client.Delete(t.Context(), b.remediation)).To(Succeed())
 	b.step(t)
 	g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())
 }
 
-// clusterless are the connections where the workload cluster does not answer.
+// clusterless returns connections to a workload cluster that does not answer.
 func clusterless(t *testing.T) clustercache.ClusterCache {
 	t.Helper()
 	return clustercache.NewFakeClusterCache(env.Client, client.ObjectKey{Namespace: "nowhere", Name: "none"})
 }
 
-// babbling are connections that fail with another text each time.
-type babbling struct {
+// changingErrors are connections that fail with a different text each time.
+type changingErrors struct {
 	clustercache.ClusterCache
 	calls int
 }
 
-func (b *babbling) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
+func (b *changingErrors) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
 	b.calls++
 	return nil, fmt.Errorf("read tcp 10.0.0.5:%d->10.0.0.9:6443: connection reset by peer", 40000+b.calls)
 }
 
-// TestPatience: a status does not change with each text of an error. The workload cluster has its time to answer also after a restart of the
-// provider, and the Machine its time to name its Node after a move.
-func TestPatience(t *testing.T) {
+// TestConnectTimeout: the status does not change with the text of an error. The connect timeout starts again after a restart of the provider, and so
+// does the wait for the Machine to name its Node after a move.
+func TestConnectTimeout(t *testing.T) {
 	g := NewWithT(t)
-	b := onBench(t)
-	b.judge(t, metav1.ConditionFalse)
-	b.steps(t, b.holds)
+	b := newStepper(t)
+	b.setHealthCheck(t, metav1.ConditionFalse)
+	b.steps(t, b.hasPowerHold)
 	connected := b.r.Clusters
-	b.r.Clusters, b.r.Started = &babbling{ClusterCache: connected}, time.Now()
+	b.r.Clusters, b.r.Started = &changingErrors{ClusterCache: connected}, time.Now()
 	b.confirmOff(t, time.Hour)
 	b.unpaused(t, -2*time.Hour)
 	b.step(t)
-	g.Expect(b.message()).To(ContainSubstring("cannot be tainted or looked at yet"))
+	g.Expect(b.message()).To(ContainSubstring("cannot be tainted or read yet"))
 	g.Expect(b.Host.Spec.PowerHolds).To(HaveLen(1), "the provider has just started")
 	version := b.remediation.ResourceVersion
 	b.step(t)
@@ -220,17 +220,17 @@ func TestPatience(t *testing.T) {
 	b.step(t)
 	g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())
 	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = nil, nil })
-	b.r.Clusters = &babbling{ClusterCache: connected}
+	b.r.Clusters = &changingErrors{ClusterCache: connected}
 	for range 2 {
 		b.step(t)
 	}
-	g.Expect(b.message()).To(ContainSubstring("cannot be looked at: the workload cluster does not answer"))
+	g.Expect(b.message()).To(ContainSubstring("cannot be read: the workload cluster does not answer"))
 	version = b.remediation.ResourceVersion
 	b.step(t)
 	g.Expect(b.remediation.ResourceVersion).To(Equal(version))
 }
 
-func (b *bench) nameNode(t *testing.T, ref clusterv1.MachineNodeReference) {
+func (b *stepper) nameNode(t *testing.T, ref clusterv1.MachineNodeReference) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(b.claim.Machine), b.claim.Machine)).To(Succeed())

@@ -7,12 +7,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// capacityOf returns the least of each resource that one of the hosts has: whichever of them a machine gets, it has that much. A host whose
-// BMC does not tell of a resource has no say in it. ephemeral-storage is the smallest disk, for which one the operating system
-// puts itself on is not known; one that runs from memory puts itself on none.
+// capacityOf returns the minimum of each resource over the hosts: a machine has at least that much on any of them. A host whose BMC does not report a
+// resource is ignored for it. ephemeral-storage is the smallest disk, since the disk of the operating system is not known. An operating system that
+// runs from memory uses no disk.
 func capacityOf(hosts []*v1alpha1.BareMetalHost, persistence v1alpha1.BootPersistence) corev1.ResourceList {
 	least := map[corev1.ResourceName]int64{}
-	note := func(name corev1.ResourceName, value int64) {
+	add := func(name corev1.ResourceName, value int64) {
 		if known, ok := least[name]; value > 0 && (!ok || value < known) {
 			least[name] = value
 		}
@@ -22,11 +22,11 @@ func capacityOf(hosts []*v1alpha1.BareMetalHost, persistence v1alpha1.BootPersis
 		if hardware == nil {
 			continue
 		}
-		note(corev1.ResourceCPU, int64(hardware.CPU.Threads))
-		note(corev1.ResourceMemory, hardware.Memory.Value())
+		add(corev1.ResourceCPU, int64(hardware.CPU.Threads))
+		add(corev1.ResourceMemory, hardware.Memory.Value())
 		if persistence == v1alpha1.PersistenceInstalled {
 			for i := range hardware.Disks {
-				note(corev1.ResourceEphemeralStorage, hardware.Disks[i].Size.Value())
+				add(corev1.ResourceEphemeralStorage, hardware.Disks[i].Size.Value())
 			}
 		}
 	}

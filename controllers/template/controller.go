@@ -1,5 +1,5 @@
-// Package template reconciles BareMetalMachineTemplates: it tells the cluster autoscaler what a machine of a template would be, from the
-// hosts that such a machine can have, so that a group of machines can be scaled up from none.
+// Package template reconciles BareMetalMachineTemplates: it reports the capacity of a machine of a template, which is computed from the hosts that
+// such a machine can claim. The cluster autoscaler needs the capacity to scale a node group up from zero.
 package template
 
 import (
@@ -60,8 +60,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !controllers.HasWatchFilter(template, r.WatchFilter) || !template.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	// A template need not belong to a Cluster: until a MachineDeployment or a control plane refers to it, and in a ClusterClass for good, it
-	// does not. One whose Cluster is not there, as in the midst of a move, is left alone.
+	// A template need not belong to a Cluster: not before a MachineDeployment or a control plane refers to it, and never in a ClusterClass. A
+	// template whose Cluster does not exist, as during a move, is not reconciled.
 	var cluster *clusterv1.Cluster
 	if name := clusterOf(template); name != "" {
 		var err error
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	} else if requeue {
 		return ctrl.Result{RequeueAfter: 10 * time.Millisecond}, nil
 	}
-	var hosts v1alpha1.BareMetalHostList // nothing is written to them: they are the cache's own objects
+	var hosts v1alpha1.BareMetalHostList // objects of the cache: they must not be changed
 	if err := r.Client.List(ctx, &hosts, client.InNamespace(template.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -95,22 +95,22 @@ func compute(template *v1alpha1.BareMetalMachineTemplate, hosts []v1alpha1.BareM
 	if err != nil {
 		return err
 	}
-	matching, tally := claim.Match(hosts, want)
-	template.Status.MatchingHosts = int32(len(matching)) //nolint:gosec // there are not that many servers
+	matching, diagnosis := claim.Match(hosts, want)
+	template.Status.MatchingHosts = int32(len(matching)) //nolint:gosec // the number of servers fits an int32
 	template.Status.Capacity = capacityOf(matching, spec.Boot.Persistence)
 	template.Status.NodeInfo = v1alpha1.NodeInfo{Architecture: claim.Architecture(spec.Hardware.Architecture), OperatingSystem: "linux"}
 	ready := metav1.Condition{
 		Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHostsMatch, ObservedGeneration: template.Generation,
 	}
 	if len(matching) == 0 {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonNoHostMatches, tally.String()
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonNoHostMatches, diagnosis.String()
 	}
 	conditions.Set(template, ready)
 	return nil
 }
 
-// clusterOf returns the name of the Cluster that a template belongs to: by the owner reference, which Cluster API sets on a template that is
-// in use, or by its label. It is empty for one that belongs to none.
+// clusterOf returns the name of the Cluster that a template belongs to, empty if there is none. Cluster API sets the owner reference on a template
+// that is in use; without it the label counts.
 func clusterOf(template *v1alpha1.BareMetalMachineTemplate) string {
 	for _, ref := range template.OwnerReferences {
 		if group, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && group.Group == clusterv1.GroupVersion.Group && ref.Kind == clusterv1.ClusterKind {

@@ -27,13 +27,13 @@ var env *controllerstest.Env
 
 func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 
-// counts are what the controller did in a namespace.
+// counts are the numbers of computations and writes by the controller, by namespace.
 type counts struct {
 	mu                sync.Mutex
 	computed, written map[string]int
 }
 
-// of returns how often templates of a namespace were computed, and how often written.
+// of returns how often the templates of a namespace were computed and written.
 func (c *counts) of(namespace string) (computed, written int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func start(t *testing.T, filter string) *counts {
 	return n
 }
 
-// newHost registers a host, and plays the host controller: its inventory is read.
+// newHost registers a host with an inventory, as the host controller does.
 func newHost(t *testing.T, namespace string, number int, change ...func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
 	t.Helper()
 	h := &v1alpha1.BareMetalHost{
@@ -122,7 +122,7 @@ func wait(t *testing.T, template *v1alpha1.BareMetalMachineTemplate, until func(
 	controllerstest.Wait(t, env, template, until)
 }
 
-// has expects a capacity, and how many hosts match.
+// has expects a capacity and a number of matching hosts.
 func has(hosts int, cpu, memory, disk string) func(Gomega, *v1alpha1.BareMetalMachineTemplate) {
 	return func(g Gomega, m *v1alpha1.BareMetalMachineTemplate) {
 		g.Expect(m.Status.MatchingHosts).To(BeEquivalentTo(hosts))
@@ -139,7 +139,7 @@ func has(hosts int, cpu, memory, disk string) func(Gomega, *v1alpha1.BareMetalMa
 	}
 }
 
-// TestCapacity: the capacity is the least of the hosts that machines of the template can have, claimed ones among them, and follows them.
+// TestCapacity: the capacity is the minimum over the hosts that machines of the template can have, including claimed ones, and follows them.
 func TestCapacity(t *testing.T) {
 	g := NewWithT(t)
 	start(t, "")
@@ -205,8 +205,8 @@ func TestCapacity(t *testing.T) {
 	wait(t, gpu, has(0, "", "", ""))
 }
 
-// TestNoStorm: a rack that registers at once is looked at a few times, not once for each server, and what says nothing new is not written.
-func TestNoStorm(t *testing.T) {
+// TestEventBatching: a rack that registers causes few reconciles, not one per server, and a status without a change is not written.
+func TestEventBatching(t *testing.T) {
 	const rack = 100
 	g := NewWithT(t)
 	n := start(t, "")
@@ -220,7 +220,7 @@ func TestNoStorm(t *testing.T) {
 		hosts[i] = newHost(t, namespace, i)
 	}
 	wait(t, m, has(rack, "16", "64Gi", "200Gi"))
-	// Once a second at most, and once more for each write: 200 changes came.
+	// At most once a second, and once more for each write: there were 200 changes.
 	computed, written := n.of(namespace)
 	computed, written = computed-before, written-writtenBefore
 	seconds := int(time.Since(began)/time.Second) + 1
@@ -228,7 +228,7 @@ func TestNoStorm(t *testing.T) {
 	g.Expect(written).To(BeNumerically("<=", seconds))
 	g.Expect(computed).To(BeNumerically("<=", seconds+written))
 
-	// What is nothing to a template does not even bring it back: a label, later, does.
+	// A change that does not matter to a template does not enqueue it; a later change of a label does.
 	version := m.ResourceVersion
 	for _, h := range hosts {
 		setStatus(t, h, func(h *v1alpha1.BareMetalHost) {
@@ -244,7 +244,8 @@ func TestNoStorm(t *testing.T) {
 	g.Expect(m.ResourceVersion).To(Equal(version))
 }
 
-// TestPaused: a template of a paused Cluster, or one that is paused itself, is left alone and says so; one whose Cluster is not there as well.
+// TestPaused: a template that is paused, or whose Cluster is paused, is not computed and reports it. A template whose Cluster does not exist is not
+// computed either.
 func TestPaused(t *testing.T) {
 	g := NewWithT(t)
 	start(t, "")
@@ -281,9 +282,9 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// TestClusterComesLater: a template that is there before its Cluster, as after a restore from a backup, is computed once that is there. There is
-// no host whose event would bring it.
-func TestClusterComesLater(t *testing.T) {
+// TestClusterCreatedLater: a template that exists before its Cluster, as after a restore from a backup, is computed once the Cluster exists. There is
+// no host whose event would enqueue it.
+func TestClusterCreatedLater(t *testing.T) {
 	g := NewWithT(t)
 	start(t, "")
 	namespace := env.Namespace(t)
@@ -299,7 +300,7 @@ func TestClusterComesLater(t *testing.T) {
 	wait(t, early, has(0, "", "", ""))
 }
 
-// TestWatchFilter: another manager's templates are left alone, also when a host brings them up.
+// TestWatchFilter: templates of another manager are not reconciled, even if an event of a host enqueues them.
 func TestWatchFilter(t *testing.T) {
 	g := NewWithT(t)
 	start(t, "mine")

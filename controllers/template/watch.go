@@ -23,11 +23,11 @@ func (r *Reconciler) templatesOfCluster(ctx context.Context, o client.Object) []
 	return r.templates(ctx, o.GetNamespace(), func(t *v1alpha1.BareMetalMachineTemplate) bool { return clusterOf(t) == o.GetName() })
 }
 
-// templates returns the templates of a namespace that pass.
+// templates returns requests for the templates of a namespace that pass a filter.
 func (r *Reconciler) templates(ctx context.Context, namespace string, pass func(*v1alpha1.BareMetalMachineTemplate) bool) []reconcile.Request {
 	var templates v1alpha1.BareMetalMachineTemplateList
 	if err := r.Client.List(ctx, &templates, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the templates of a namespace")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the templates of a namespace")
 		return nil
 	}
 	var requests []reconcile.Request
@@ -39,36 +39,36 @@ func (r *Reconciler) templates(ctx context.Context, namespace string, pass func(
 	return requests
 }
 
-// hostChanged passes changes of a host that may change the status of a template. Who has the host, its power and how a boot goes do not.
+// hostChanged passes changes of a host that may change the status of a template. Its consumer, its power and the progress of its boot do not.
 var hostChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1alpha1.BareMetalHost)
 	after, alsoOK := e.ObjectNew.(*v1alpha1.BareMetalHost)
-	return !ok || !alsoOK || !reflect.DeepEqual(looksOf(before), looksOf(after))
+	return !ok || !alsoOK || !reflect.DeepEqual(matchFieldsOf(before), matchFieldsOf(after))
 }}
 
-// looks is what of a host counts for templates.
-type looks struct {
-	labels                   map[string]string
-	taints                   []v1alpha1.HostTaint
-	architecture             v1alpha1.Architecture
-	outOfService             string
-	verified, told           bool
-	cpu                      v1alpha1.CPU
-	memory                   int64 // as a number: a Quantity that was read differs in memory from one that was computed
-	toldArchitecture, health string
-	disks                    []int64
+// matchFields are the fields of a host that matter to templates.
+type matchFields struct {
+	labels                       map[string]string
+	taints                       []v1alpha1.HostTaint
+	architecture                 v1alpha1.Architecture
+	outOfService                 string
+	verified, inspected          bool
+	cpu                          v1alpha1.CPU
+	memory                       int64 // a number: equal Quantities may differ in memory
+	reportedArchitecture, health string
+	disks                        []int64
 }
 
-func looksOf(h *v1alpha1.BareMetalHost) looks {
-	l := looks{
+func matchFieldsOf(h *v1alpha1.BareMetalHost) matchFields {
+	f := matchFields{
 		labels: h.Labels, taints: h.Spec.Taints, architecture: h.Spec.Architecture, verified: conditions.IsTrue(h, v1alpha1.VerifiedCondition),
 		outOfService: claim.OutOfService(h),
 	}
 	if hardware := h.Status.Hardware; hardware != nil {
-		l.told, l.cpu, l.memory, l.toldArchitecture, l.health = true, hardware.CPU, hardware.Memory.Value(), hardware.Architecture, hardware.Health
+		f.inspected, f.cpu, f.memory, f.reportedArchitecture, f.health = true, hardware.CPU, hardware.Memory.Value(), hardware.Architecture, hardware.Health
 		for i := range hardware.Disks {
-			l.disks = append(l.disks, hardware.Disks[i].Size.Value())
+			f.disks = append(f.disks, hardware.Disks[i].Size.Value())
 		}
 	}
-	return l
+	return f
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// TestUntold: when many boot a machine waits with other words, and with nothing else.
-func TestUntold(t *testing.T) {
+// TestWriteDelay: while many servers boot, only progress messages of a machine are delayed.
+func TestWriteDelay(t *testing.T) {
 	booted := func(status metav1.ConditionStatus, reason string) func(*v1alpha1.BareMetalMachine) {
 		return func(m *v1alpha1.BareMetalMachine) {
 			conditions.Set(m, metav1.Condition{Type: v1alpha1.HostBootedCondition, Status: status, Reason: reason, Message: reason})
@@ -56,17 +56,17 @@ func TestUntold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			r, now := &Reconciler{}, time.Now()
-			g.Expect(r.untold(test.before, test.after, now)).To(BeZero(), "nothing bounds it")
-			r.pace = controllers.NewThrottle()
-			g.Expect(r.untold(test.before, test.after, now)).To(BeZero(), "a few at once")
+			g.Expect(r.writeDelay(test.before, test.after, now)).To(BeZero(), "nothing bounds it")
+			r.throttle = controllers.NewThrottle()
+			g.Expect(r.writeDelay(test.before, test.after, now)).To(BeZero(), "a few at once")
 			for range 20 {
-				r.pace.Allow(now)
+				r.throttle.Allow(now)
 			}
-			told := BeZero()
+			want := BeZero()
 			if test.waits {
-				told = BeNumerically(">", 0)
+				want = BeNumerically(">", 0)
 			}
-			g.Expect(r.untold(test.before, test.after, now)).To(told)
+			g.Expect(r.writeDelay(test.before, test.after, now)).To(want)
 		})
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// free are the hosts that no machine has, by namespace and name, as the cache showed them last. A list from the cache would copy each of 10,000 hosts
-// for each machine that claims one. The zero value is ready.
-type free struct {
+// freeHosts keeps the hosts without a consumer, by namespace and name, as the cache last showed them. A list from the cache would copy each of 10,000
+// hosts for each machine that claims one. The zero value is ready.
+type freeHosts struct {
 	mu    sync.RWMutex
 	hosts map[string]map[string]*v1alpha1.BareMetalHost
 }
 
-// see takes in what the cache shows of a host. Nothing may be written to it: it is the cache's own object.
-func (f *free) see(host *v1alpha1.BareMetalHost) {
+// update stores or removes a host, by its consumer. The host is an object of the cache and must not be changed.
+func (f *freeHosts) update(host *v1alpha1.BareMetalHost) {
 	if host.Spec.ConsumerRef != nil {
-		f.gone(host)
+		f.remove(host)
 		return
 	}
 	f.mu.Lock()
@@ -32,8 +32,8 @@ func (f *free) see(host *v1alpha1.BareMetalHost) {
 	f.hosts[host.Namespace][host.Name] = host
 }
 
-// gone drops a host that is not there any more, or not free.
-func (f *free) gone(host *v1alpha1.BareMetalHost) {
+// remove removes a host that was deleted or claimed.
+func (f *freeHosts) remove(host *v1alpha1.BareMetalHost) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.hosts[host.Namespace], host.Name)
@@ -42,8 +42,8 @@ func (f *free) gone(host *v1alpha1.BareMetalHost) {
 	}
 }
 
-// in goes through the free hosts of a namespace. What comes meanwhile waits until it ends.
-func (f *free) in(namespace string) iter.Seq[*v1alpha1.BareMetalHost] {
+// inNamespace iterates over the free hosts of a namespace. Updates wait until the iteration ends.
+func (f *freeHosts) inNamespace(namespace string) iter.Seq[*v1alpha1.BareMetalHost] {
 	return func(yield func(*v1alpha1.BareMetalHost) bool) {
 		f.mu.RLock()
 		defer f.mu.RUnlock()

@@ -16,16 +16,16 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-func (b *bench) is(g Gomega, phase v1alpha1.RemediationPhase, reason string) {
+func (b *stepper) is(g Gomega, phase v1alpha1.RemediationPhase, reason string) {
 	g.Expect(b.remediation.Status.Phase).To(Equal(phase), conditions.GetMessage(b.remediation, v1alpha1.ReadyCondition))
 	g.Expect(conditions.GetReason(b.remediation, v1alpha1.ReadyCondition)).To(Equal(reason))
 	g.Expect(b.remediation.Status.Attempt).To(BeZero())
 	g.Expect(b.Host.Spec.PowerHolds).NotTo(ContainElement(HaveField("Holder", ContainSubstring("BareMetalRemediation"))))
 }
 
-// TestBootsAfterwards: a server that was left alone is not cut while it boots: it has the time of a power cycle to come back by itself, counted
-// from the end.
-func TestBootsAfterwards(t *testing.T) {
+// TestBootAfterLeftAlone: a server that was left alone is not powered off while it boots. It has the time of a power cycle to recover, counted from
+// the end of that state.
+func TestBootAfterLeftAlone(t *testing.T) {
 	long := metav1.NewTime(time.Now().Add(-24 * time.Hour))
 	for name, test := range map[string]struct{ take, give, on func(*v1alpha1.BareMetalHost) }{
 		"maintenance": {
@@ -40,15 +40,15 @@ func TestBootsAfterwards(t *testing.T) {
 			give: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds, h.Spec.PowerHoldOffAt = nil, nil },
 			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = nil },
 		},
-		"a hold that nobody saw": {
+		"a power hold without a record": {
 			take: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = &long },
 			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = nil },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			b := onBench(t, func(p *patient) { test.take(p.Host) })
-			b.judge(t, metav1.ConditionFalse)
+			b := newStepper(t, func(p *fixture) { test.take(p.Host) })
+			b.setHealthCheck(t, metav1.ConditionFalse)
 			if test.give != nil {
 				b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationIdle })
 				controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartedAt = long })
@@ -66,43 +66,43 @@ func TestBootsAfterwards(t *testing.T) {
 			b.step(t)
 			b.is(g, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
 			controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartedAt = long })
-			b.steps(t, b.holds)
+			b.steps(t, b.hasPowerHold)
 			g.Expect(b.remediation.Spec.PowerCycle.Attempt).To(Equal(int32(1)))
 		})
 	}
 }
 
-// TestIllNoMore: a server that runs well is not power-cycled, though its remediation is still there. That the MachineHealthCheck once found it
-// healthy does not keep it from that when its Node is lost.
-func TestIllNoMore(t *testing.T) {
+// TestHealthyNode: a healthy server is not power-cycled although its remediation still exists. A former healthy result of the MachineHealthCheck does
+// not prevent a power cycle when the Node is lost.
+func TestHealthyNode(t *testing.T) {
 	g := NewWithT(t)
-	b := onBench(t)
-	b.judge(t, metav1.ConditionTrue)
-	b.speak(t, corev1.ConditionTrue)
+	b := newStepper(t)
+	b.setHealthCheck(t, metav1.ConditionTrue)
+	b.setNodeReady(t, corev1.ConditionTrue)
 	b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationIdle })
 	b.is(g, v1alpha1.RemediationIdle, v1alpha1.ReasonNodeHealthy)
 	g.Expect(b.step(t).RequeueAfter).NotTo(BeZero())
-	b.speak(t, corev1.ConditionUnknown)
-	b.steps(t, b.holds)
+	b.setNodeReady(t, corev1.ConditionUnknown)
+	b.steps(t, b.hasPowerHold)
 }
 
-// TestIllUnseen: a machine that is not found unhealthy, and whose workload cluster does not answer yet, is waited for.
-func TestIllUnseen(t *testing.T) {
+// TestClusterUnreachable: if no MachineHealthCheck finds the machine unhealthy, and its workload cluster does not answer yet, the remediation waits.
+func TestClusterUnreachable(t *testing.T) {
 	g := NewWithT(t)
-	b := onBench(t)
+	b := newStepper(t)
 	b.r.Clusters = clusterless(t)
 	b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationIdle })
 	b.is(g, v1alpha1.RemediationIdle, v1alpha1.ReasonNodeHealthy)
-	b.judge(t, metav1.ConditionFalse)
-	b.steps(t, b.holds)
+	b.setHealthCheck(t, metav1.ConditionFalse)
+	b.steps(t, b.hasPowerHold)
 }
 
-// TestWellAfterwards: a server that ran well while it was left alone has recovered.
-func TestWellAfterwards(t *testing.T) {
+// TestHealthyAfterLeftAlone: a server that was healthy while it was left alone counts as recovered.
+func TestHealthyAfterLeftAlone(t *testing.T) {
 	g := NewWithT(t)
-	b := onBench(t, func(p *patient) { p.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} })
+	b := newStepper(t, func(p *fixture) { p.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} })
 	b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationIdle })
-	b.speak(t, corev1.ConditionTrue)
+	b.setNodeReady(t, corev1.ConditionTrue)
 	b.node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(time.Now().Add(-4 * time.Minute))
 	g.Expect(env.Client.Status().Update(t.Context(), b.node)).To(Succeed())
 	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil })
@@ -110,10 +110,10 @@ func TestWellAfterwards(t *testing.T) {
 	b.is(g, v1alpha1.RemediationRecovered, v1alpha1.ReasonRecovered)
 }
 
-// TestQuarantineEnded: a quarantine that a person ends does not come back while the Machine is still there.
+// TestQuarantineEnded: a quarantine that a user ends does not return while the Machine still exists.
 func TestQuarantineEnded(t *testing.T) {
 	g := NewWithT(t)
-	b := onBench(t, func(p *patient) {
+	b := newStepper(t, func(p *fixture) {
 		p.boot = &v1alpha1.BareMetalBootSpec{Attempt: 3, Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "because"}}
 		p.claim.BareMetalMachine.Spec.ProviderID = ""
 	})
@@ -125,20 +125,20 @@ func TestQuarantineEnded(t *testing.T) {
 	g.Expect(b.replaced(t)).To(BeTrue())
 }
 
-// TestTwoHosts: of two hosts that name a machine only the one that runs it is power-cycled. Where none is known to, none is.
+// TestTwoHosts: of two hosts with the same consumer only the one that runs the machine is power-cycled. If neither is known to run it, no host is.
 func TestTwoHosts(t *testing.T) {
 	for name, host := range map[string]string{"the one that runs it": "z", "none that runs it": "other"} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var second *v1alpha1.BareMetalHost
-			b := onBench(t, func(p *patient) {
+			b := newStepper(t, func(p *fixture) {
 				second = p.Host.DeepCopy()
 				second.Name, second.Spec.BootMACAddress = "z", "52:54:00:00:00:ff"
 				p.node.Spec.ProviderID = inventory.ProviderID(p.Host.Namespace, host, p.claim.Machine.Name)
 				p.claim.BareMetalMachine.Spec.ProviderID = p.node.Spec.ProviderID
 			})
 			env.Create(t, second)
-			b.judge(t, metav1.ConditionFalse)
+			b.setHealthCheck(t, metav1.ConditionFalse)
 			for range 4 {
 				b.step(t)
 			}
@@ -155,14 +155,14 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
-// TestBootstrapFailedOnce: a machine that has a Node is power-cycled, though its first boot told that its bootstrap failed.
+// TestBootstrapFailedOnce: a machine with a Node is power-cycled even if its first boot reported a failed bootstrap.
 func TestBootstrapFailedOnce(t *testing.T) {
 	g := NewWithT(t)
-	b := onBench(t, func(p *patient) {
+	b := newStepper(t, func(p *fixture) {
 		p.boot = &v1alpha1.BareMetalBootSpec{Attempt: 1, ReportedAt: new(metav1.Now())}
 	})
 	boot := controllerstest.BootOf(t, env, b.Host)
 	g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStage(boot, v1alpha1.StageBootstrapFailed))).To(Succeed())
-	b.steps(t, b.holds)
+	b.steps(t, b.hasPowerHold)
 	g.Expect(b.remediation.Spec.HandOver).To(BeNil())
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestFree: a host is free from when the cache shows it so until it is claimed or gone, in its namespace.
-func TestFree(t *testing.T) {
+// TestFreeHosts: a host is free in its namespace from when the cache shows it until it is claimed or deleted.
+func TestFreeHosts(t *testing.T) {
 	g := NewWithT(t)
 	host := func(namespace, name, machine string) *v1alpha1.BareMetalHost {
 		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -20,30 +20,30 @@ func TestFree(t *testing.T) {
 		}
 		return h
 	}
-	var f free
+	var f freeHosts
 	names := func(namespace string) []string {
 		all := []string{}
-		for h := range f.in(namespace) {
+		for h := range f.inNamespace(namespace) {
 			all = append(all, h.Name)
 		}
 		slices.Sort(all)
 		return all
 	}
 	g.Expect(names("dc")).To(BeEmpty())
-	f.gone(host("dc", "a", ""))
-	f.see(host("dc", "a", "m"))
+	f.remove(host("dc", "a", ""))
+	f.update(host("dc", "a", "m"))
 	g.Expect(names("dc")).To(BeEmpty())
 	for _, h := range []*v1alpha1.BareMetalHost{host("dc", "a", ""), host("dc", "b", ""), host("other", "c", ""), host("dc", "a", "")} {
-		f.see(h)
+		f.update(h)
 	}
 	g.Expect(names("dc")).To(Equal([]string{"a", "b"}))
 	g.Expect(names("other")).To(Equal([]string{"c"}))
-	f.see(host("dc", "a", "m"))
-	f.gone(host("other", "c", ""))
+	f.update(host("dc", "a", "m"))
+	f.remove(host("other", "c", ""))
 	g.Expect(names("dc")).To(Equal([]string{"b"}))
 	g.Expect(names("other")).To(BeEmpty())
 	g.Expect(f.hosts).NotTo(HaveKey("other"), "nothing is kept of a namespace without hosts")
-	for range f.in("dc") { // who has seen enough may stop
+	for range f.inNamespace("dc") { // an iteration may stop early
 		break
 	}
 }
