@@ -29,8 +29,8 @@ func TestBootIsWrittenOnce(t *testing.T) {
 		change func(spec)
 		says   string
 	}{
-		"the number falls":           {func(b spec) { b.Number = 2 }, "number must not fall"},
-		"the number disappears":      {func(b spec) { b.Number = 0 }, "number must not fall"},
+		"the number falls":           {func(b spec) { b.Number = 2 }, "number must not decrease"},
+		"the number disappears":      {func(b spec) { b.Number = 0 }, "number must not decrease"},
 		"another purpose":            {func(b spec) { b.Purpose = "Clean" }, "purpose must not change"},
 		"no purpose":                 {func(b spec) { b.Purpose = "" }, "purpose must not change"},
 		"another claim":              {func(b spec) { b.ClaimID = "d" }, "claimID must not change"},

@@ -23,17 +23,17 @@ const (
 
 // BareMetalBootSpec is the record of the last boot of a host. The provider writes it and users read it. It is in the spec because a status is lost in
 // `clusterctl move`, and without it a server could get its bootstrap data twice.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not fall: it counts the boots of the host"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.purpose) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) && self.purpose == oldSelf.purpose",message="purpose must not change within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.identity) && self.identity == oldSelf.identity",message="identity must not change within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.failure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.failure) && self.failure == oldSelf.failure",message="failure is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.voidedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt",message="voidedAt is written once within a boot; only a new boot, with a higher number, may have another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not decrease: it counts the boots of the host"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.purpose) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) && self.purpose == oldSelf.purpose",message="purpose must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.identity) && self.identity == oldSelf.identity",message="identity must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.failure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.failure) && self.failure == oldSelf.failure",message="failure is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.voidedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt",message="voidedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 type BareMetalBootSpec struct {
 	// number is the number of the boot. The boots of a host count from 1, and the number never decreases. It is absent before the first boot. A boot is in
 	// progress only after the host's spec.boots has reached its number.
@@ -282,14 +282,14 @@ type ObservedStage struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalboots,scope=Namespaced,categories=cluster-api
-// +kubebuilder:printcolumn:name="Purpose",type=string,JSONPath=`.spec.purpose`,description="What the boot is for"
+// +kubebuilder:printcolumn:name="Purpose",type=string,JSONPath=`.spec.purpose`,description="Purpose of the boot"
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.machineName`,description="BareMetalMachine that the boot is for"
-// +kubebuilder:printcolumn:name="Number",type=integer,JSONPath=`.spec.number`,description="How many boots the host has had"
+// +kubebuilder:printcolumn:name="Number",type=integer,JSONPath=`.spec.number`,description="Number of the boot"
 // +kubebuilder:printcolumn:name="Stage",type=string,JSONPath=`.status.stage`,description="Last stage that was observed"
-// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`,description="What is awaited, or why the boot failed"
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`,description="What the boot waits for, or why it failed"
 // +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.spec.startedAt`,description="Time since the boot started"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Attempt",type=integer,priority=1,JSONPath=`.spec.attempt`,description="Attempt for the machine"
+// +kubebuilder:printcolumn:name="Attempt",type=integer,priority=1,JSONPath=`.spec.attempt`,description="Number of the boot within its claim"
 // +kubebuilder:printcolumn:name="Script",type=string,priority=1,JSONPath=`.spec.scriptAddress`,description="Address that the boot script was served to"
 // +kubebuilder:printcolumn:name="Data",type=string,priority=1,JSONPath=`.spec.dataAddress`,description="Address that the bootstrap data was served to"
 // +kubebuilder:printcolumn:name="Voided",type=date,priority=1,JSONPath=`.spec.voidedAt`,description="Time since the claim ended"

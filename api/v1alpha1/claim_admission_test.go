@@ -42,7 +42,7 @@ func claimRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"toleration with a prefix too long", tolerate(v1alpha1.HostToleration{Key: strings.Repeat("a", 254) + "/a"}), toleration + ".key", "at most 253 characters before the slash"},
 		{"toleration with a bad operator", tolerate(v1alpha1.HostToleration{Key: "gpu", Operator: "In"}), toleration + ".operator", `supported values: "Equal", "Exists"`},
 		{"toleration with a bad value", tolerate(v1alpha1.HostToleration{Key: "gpu", Value: "a/b"}), toleration + ".value", "must be a label value"},
-		{"toleration of any value with a value", tolerate(v1alpha1.HostToleration{Key: "gpu", Operator: "Exists", Value: "a100"}), toleration, "leave it out, or set operator: Equal"},
+		{"toleration of any value with a value", tolerate(v1alpha1.HostToleration{Key: "gpu", Operator: "Exists", Value: "a100"}), toleration, "remove it, or set operator: Equal"},
 	}
 }
 

@@ -40,8 +40,8 @@ const ControlPlaneEndpointSetCondition = "ControlPlaneEndpointSet"
 const (
 	// ReasonBMCReachable means that the BMC answered the last request.
 	ReasonBMCReachable = "Reachable"
-	// ReasonBMCUnknown means that the provider has not contacted the BMC yet.
-	ReasonBMCUnknown = "NotAsked"
+	// ReasonBMCNotContacted means that the provider has not contacted the BMC yet.
+	ReasonBMCNotContacted = "NotContacted"
 	// ReasonCredentialsMissing means that the credentials Secret, the CA Secret or a key in one of them does not exist.
 	ReasonCredentialsMissing = "CredentialsMissing"
 	// ReasonCredentialsNotLabeled means that a Secret in spec.bmc does not have the label BMCSecretLabel. The provider does not read it.
@@ -133,8 +133,8 @@ const (
 	ReasonWaitingForScript = "WaitingForScript"
 	// ReasonWaitingForKernel means that the boot loader has not fetched the kernel.
 	ReasonWaitingForKernel = "WaitingForKernel"
-	// ReasonWaitingForSeed means that the operating system has not fetched its bootstrap data.
-	ReasonWaitingForSeed = "WaitingForSeed"
+	// ReasonWaitingForData means that the operating system has not fetched its bootstrap data.
+	ReasonWaitingForData = "WaitingForData"
 	// ReasonWaitingForReport means that the operating system has not reported that it is running.
 	ReasonWaitingForReport = "WaitingForReport"
 	// ReasonWaitingForMachine means that the host has reported, and the machine controller has not processed the report.

@@ -158,13 +158,13 @@ type BootOverrideStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Method string `json:"method,omitempty"`
-	// doubt is why the override may have no effect: the BMC refused it, or reported something else when it was read back.
+	// warning is why the override may have no effect: the BMC refused it, or reported something else when it was read back.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	Doubt string `json:"doubt,omitempty"`
-	// lasts is true while the override applies to every boot, and not only to the next one: from when it was set until it was removed.
+	Warning string `json:"warning,omitempty"`
+	// persistent is true while the override applies to every boot, and not only to the next one: from when it was set until it was removed.
 	// +optional
-	Lasts bool `json:"lasts,omitempty"`
+	Persistent bool `json:"persistent,omitempty"`
 	// worked is true if the server booted from the network after the override was set. The next boot tries such an override first.
 	// +optional
 	Worked bool `json:"worked,omitempty"`

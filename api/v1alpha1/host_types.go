@@ -45,7 +45,7 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:MinLength=17
 	// +kubebuilder:validation:MaxLength=17
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, like 52:54:00:12:34:56"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]') && self != '00:00:00:00:00:00'",message="must be the address of one network interface: this one is a multicast or an empty address"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]') && self != '00:00:00:00:00:00'",message="must be a unicast MAC address: this one is a multicast address or all zeros"
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 
 	// bootAddresses are the IP addresses that DHCP gives the server during its boot, at most one per network. They do not need to be in one of the
@@ -57,7 +57,7 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:MaxItems=4
 	// +kubebuilder:validation:items:MinLength=2
 	// +kubebuilder:validation:items:MaxLength=64
-	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in its usual form and without a prefix length, like 192.0.2.10 or 2001:db8::10"
+	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form without a prefix length, like 192.0.2.10 or 2001:db8::10"
 	BootAddresses []string `json:"bootAddresses,omitempty"`
 
 	// bootMode is the firmware interface that the server boots with: UEFI, UEFISecureBoot or Legacy (BIOS). With UEFISecureBoot the server boots the
@@ -77,7 +77,7 @@ type BareMetalHostSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must have the form of a label value: letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a label value: letters, digits, '-', '_' and '.', with a letter or digit at both ends"
 	FailureDomain string `json:"failureDomain,omitempty"`
 
 	// network is the network configuration of the operating system that the host runs: addresses, bonds, VLANs and DNS. Without it the operating system uses
@@ -88,7 +88,7 @@ type BareMetalHostSpec struct {
 	// power is the desired power state of the server while no machine has it: On or Off. A server that is powered on boots from its disk, which may still
 	// hold the data of its last machine. Set On only if disks are wiped (cleaningPolicy: Manual) or the server has none. Without power the provider
 	// does not change the power state, and a server that is found running is not available to machines, because it may have been registered by mistake.
-	// +kubebuilder:validation:XValidation:rule="self in ['On', 'Off']",message="a server is powering on or off for a moment only: set On or Off"
+	// +kubebuilder:validation:XValidation:rule="self in ['On', 'Off']",message="must be On or Off: PoweringOn and PoweringOff occur only in a status"
 	// +optional
 	Power PowerState `json:"power,omitempty"`
 
@@ -316,18 +316,18 @@ type LastConsumer struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalhosts,scope=Namespaced,categories=cluster-api
 // +kubebuilder:selectablefield:JSONPath=`.spec.consumerRef.name`
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the host stands"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Phase of the host"
 // +kubebuilder:printcolumn:name="Power",type=string,JSONPath=`.status.power`,description="Power state reported by the BMC"
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.consumerRef.name`,description="BareMetalMachine that has the host"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Status of the condition Ready"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the condition Ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="BMC",type=string,priority=1,JSONPath=`.spec.bmc.address`,description="Address of the BMC"
 // +kubebuilder:printcolumn:name="MAC",type=string,priority=1,JSONPath=`.spec.bootMACAddress`,description="MAC address that the host boots from"
 // +kubebuilder:printcolumn:name="Domain",type=string,priority=1,JSONPath=`.spec.failureDomain`,description="Failure domain"
 // +kubebuilder:printcolumn:name="Model",type=string,priority=1,JSONPath=`.status.hardware.model`,description="Model of the server"
-// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong"
-// +kubebuilder:printcolumn:name="Boot",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="BootProgress")].message`,description="How far the boot is, and what is awaited"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Message of the condition Ready"
+// +kubebuilder:printcolumn:name="Boot",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="BootProgress")].message`,description="Progress of the boot, and what it waits for"
 type BareMetalHost struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.

@@ -82,7 +82,7 @@ type HostSelector struct {
 type LabelValue string
 
 // HostSelectorRequirement is a requirement for one label of a host.
-// +kubebuilder:validation:XValidation:rule="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",message="In and NotIn need values, Exists and DoesNotExist take none"
+// +kubebuilder:validation:XValidation:rule="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",message="In and NotIn require values, Exists and DoesNotExist must have none"
 type HostSelectorRequirement struct {
 	// key is the key of the label.
 	// +required
@@ -115,7 +115,7 @@ type HostPreference struct {
 }
 
 // HostToleration lets a machine claim hosts with a matching taint.
-// +kubebuilder:validation:XValidation:rule="!(has(self.operator) && self.operator == 'Exists' && has(self.value) && size(self.value) > 0)",message="value is not compared with operator Exists: leave it out, or set operator: Equal"
+// +kubebuilder:validation:XValidation:rule="!(has(self.operator) && self.operator == 'Exists' && has(self.value) && size(self.value) > 0)",message="value has no effect with operator Exists: remove it, or set operator: Equal"
 type HostToleration struct {
 	// key is the key of the taint.
 	// +required
@@ -143,11 +143,11 @@ type HardwareRequirements struct {
 	CPU int32 `json:"cpu,omitempty"`
 	// memory is the minimum size of the memory, such as 64Gi. Defaults to no requirement.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))",message="must be more than 0: leave it out if any size will do"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))",message="must be greater than 0: remove it if any size is sufficient"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 	// disk is the minimum size of the largest disk, such as 400Gi. Defaults to no requirement.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))",message="must be more than 0: leave it out if any size will do"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))",message="must be greater than 0: remove it if any size is sufficient"
 	Disk *resource.Quantity `json:"disk,omitempty"`
 	// architecture is the required CPU architecture of the host: amd64 or arm64. Defaults to amd64.
 	// +optional
@@ -168,8 +168,8 @@ const (
 )
 
 // BootSource is what a host boots over the network.
-// +kubebuilder:validation:XValidation:rule="has(self.kernel) || has(self.ipxeTemplate)",message="kernel is required, or ipxeTemplate for a system that boots in its own way"
-// +kubebuilder:validation:XValidation:rule="has(self.kernel) || !has(self.initrds) || size(self.initrds) == 0",message="initrds need a kernel"
+// +kubebuilder:validation:XValidation:rule="has(self.kernel) || has(self.ipxeTemplate)",message="kernel or ipxeTemplate is required"
+// +kubebuilder:validation:XValidation:rule="has(self.kernel) || !has(self.initrds) || size(self.initrds) == 0",message="initrds require a kernel"
 type BootSource struct {
 	// kernel is the kernel file. It is required unless ipxeTemplate is set.
 	// +optional
@@ -205,10 +205,10 @@ type BootSource struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1536
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[ -~]*$')",message="must be one line of printable ASCII characters"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('[$][{]')",message="must not hold a dollar sign before a brace: the boot loader would replace it"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )(#|(;|&&|[|][|])( |$))')",message="must not hold the words ; && || nor one that begins with #: the boot loader would end the command there"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )ds=')",message="must not hold ds=...: the provider sets it"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )(ignition[.]config[.]url|network-config)=')",message="must not hold ignition.config.url=... or network-config=...: the provider sets them"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[$][{]')",message="must not contain a dollar sign before a brace: the boot loader would expand it"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )(#|(;|&&|[|][|])( |$))')",message="must not contain the words ; && || or a word that starts with #: the boot loader would end the command there"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )ds=')",message="must not contain ds=...: the provider sets it"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('(^| )(ignition[.]config[.]url|network-config)=')",message="must not contain ignition.config.url=... or network-config=...: the provider sets them"
 	CommandLine string `json:"commandLine,omitempty"`
 
 	// persistence is whether the machine survives a reboot of its host: Installed or Ephemeral.
@@ -239,7 +239,7 @@ type Artifact struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=135
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$')",message="must be sha256: with 64 or sha512: with 128 hexadecimal digits in lower case, as sha256sum prints them"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$')",message="must be sha256: with 64 or sha512: with 128 hexadecimal digits in lower case, as sha256sum and sha512sum print them"
 	Checksum string `json:"checksum,omitempty"`
 }
 
@@ -330,14 +330,14 @@ type HostReference struct {
 // +kubebuilder:resource:path=baremetalmachines,scope=Namespaced,categories=cluster-api,shortName=bmm
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster that the machine belongs to"
 // +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.status.hostRef.name`,description="BareMetalHost that the machine has"
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the machine is"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Phase of the machine"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Status of the condition Ready"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the condition Ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Node",type=string,priority=1,JSONPath=`.status.nodeName`,description="Node that the machine runs"
+// +kubebuilder:printcolumn:name="Node",type=string,priority=1,JSONPath=`.status.nodeName`,description="Node of the machine"
 // +kubebuilder:printcolumn:name="Machine",type=string,priority=1,JSONPath=`.metadata.ownerReferences[?(@.kind=="Machine")].name`,description="Machine that owns this object"
-// +kubebuilder:printcolumn:name="ProviderID",type=string,priority=1,JSONPath=`.spec.providerID`,description="Provider ID of the node"
-// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong"
+// +kubebuilder:printcolumn:name="ProviderID",type=string,priority=1,JSONPath=`.spec.providerID`,description="Provider ID of the machine"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Message of the condition Ready"
 type BareMetalMachine struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.

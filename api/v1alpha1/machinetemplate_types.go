@@ -64,7 +64,7 @@ type NodeInfo struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalmachinetemplates,scope=Namespaced,categories=cluster-api,shortName=bmmt
-// +kubebuilder:printcolumn:name="Hosts",type=integer,JSONPath=`.status.matchingHosts`,description="Hosts that the machines can have, claimed ones among them"
+// +kubebuilder:printcolumn:name="Hosts",type=integer,JSONPath=`.status.matchingHosts`,description="Number of hosts that match, including claimed hosts"
 // +kubebuilder:printcolumn:name="Kernel",type=string,JSONPath=`.spec.template.spec.boot.kernel.url`,description="Kernel that the machines boot"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BareMetalMachineTemplate struct {

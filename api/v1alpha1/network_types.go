@@ -2,17 +2,17 @@ package v1alpha1
 
 // HostNetwork is the network configuration of the operating system on a host, in the terms of netplan and of cloud-init's network-config version 2. The
 // operating system applies it before it fetches its bootstrap data, so the boot server must be reachable over it. It contains no secrets.
-// +kubebuilder:validation:XValidation:rule="(self.interfaces.exists(l, has(l.addresses) || has(l.dhcp4) && l.dhcp4 || has(l.dhcp6) && l.dhcp6)) || has(self.bonds) && self.bonds.exists(l, has(l.addresses) || has(l.dhcp4) && l.dhcp4 || has(l.dhcp6) && l.dhcp6) || has(self.vlans) && self.vlans.exists(l, has(l.addresses) || has(l.dhcp4) && l.dhcp4 || has(l.dhcp6) && l.dhcp6)",message="gives the host no address: set addresses, dhcp4 or dhcp6 on an interface, a bond or a VLAN"
-// +kubebuilder:validation:XValidation:rule="self.interfaces.all(i, !has(i.macAddress) || self.interfaces.exists_one(j, has(j.macAddress) && j.macAddress == i.macAddress))",message="two interfaces have the same macAddress: each interface has its own"
-// +kubebuilder:validation:XValidation:rule="!has(self.bonds) || self.bonds.all(b, !self.interfaces.exists(i, i.name == b.name))",message="a bond and an interface have the same name: give each link its own"
-// +kubebuilder:validation:XValidation:rule="!has(self.vlans) || self.vlans.all(v, !self.interfaces.exists(i, i.name == v.name) && !(has(self.bonds) && self.bonds.exists(b, b.name == v.name)))",message="a VLAN has the name of an interface or a bond: give each link its own, like bond0.100"
-// +kubebuilder:validation:XValidation:rule="!has(self.bonds) || self.bonds.all(b, b.interfaces.all(n, self.interfaces.exists(i, i.name == n)))",message="a bond names an interface that is not in interfaces: add it there, with its macAddress"
-// +kubebuilder:validation:XValidation:rule="!has(self.bonds) || self.bonds.all(b, self.bonds.all(c, b.name == c.name || !b.interfaces.exists(n, n in c.interfaces)))",message="an interface is in two bonds: it can be in one"
+// +kubebuilder:validation:XValidation:rule="(self.interfaces.exists(l, has(l.addresses) || has(l.dhcp4) && l.dhcp4 || has(l.dhcp6) && l.dhcp6)) || has(self.bonds) && self.bonds.exists(l, has(l.addresses) || has(l.dhcp4) && l.dhcp4 || has(l.dhcp6) && l.dhcp6) || has(self.vlans) && self.vlans.exists(l, has(l.addresses) || has(l.dhcp4) && l.dhcp4 || has(l.dhcp6) && l.dhcp6)",message="must give the host an address: set addresses, dhcp4 or dhcp6 on an interface, a bond or a VLAN"
+// +kubebuilder:validation:XValidation:rule="self.interfaces.all(i, !has(i.macAddress) || self.interfaces.exists_one(j, has(j.macAddress) && j.macAddress == i.macAddress))",message="two interfaces have the same macAddress: it must be unique"
+// +kubebuilder:validation:XValidation:rule="!has(self.bonds) || self.bonds.all(b, !self.interfaces.exists(i, i.name == b.name))",message="a bond and an interface have the same name: link names must be unique"
+// +kubebuilder:validation:XValidation:rule="!has(self.vlans) || self.vlans.all(v, !self.interfaces.exists(i, i.name == v.name) && !(has(self.bonds) && self.bonds.exists(b, b.name == v.name)))",message="a VLAN has the name of an interface or a bond: link names must be unique, like bond0.100"
+// +kubebuilder:validation:XValidation:rule="!has(self.bonds) || self.bonds.all(b, b.interfaces.all(n, self.interfaces.exists(i, i.name == n)))",message="a bond has an interface that is not in interfaces: add it there, with its macAddress"
+// +kubebuilder:validation:XValidation:rule="!has(self.bonds) || self.bonds.all(b, self.bonds.all(c, b.name == c.name || !b.interfaces.exists(n, n in c.interfaces)))",message="an interface is in two bonds: it can be in only one"
 // +kubebuilder:validation:XValidation:rule="!has(self.bonds) || self.interfaces.all(i, !(has(i.addresses) || has(i.routes) || has(i.nameservers) || has(i.dhcp4) && i.dhcp4 || has(i.dhcp6) && i.dhcp6) || !self.bonds.exists(b, i.name in b.interfaces))",message="an interface of a bond has addresses, routes, nameservers or DHCP: set them on the bond"
-// +kubebuilder:validation:XValidation:rule="!has(self.vlans) || self.vlans.all(v, self.interfaces.exists(i, i.name == v.link) || has(self.bonds) && self.bonds.exists(b, b.name == v.link))",message="a VLAN's link is neither in interfaces nor in bonds: name the link that carries it"
-// +kubebuilder:validation:XValidation:rule="!has(self.vlans) || !has(self.bonds) || self.vlans.all(v, !self.bonds.exists(b, v.link in b.interfaces))",message="a VLAN's link is an interface of a bond: name the bond"
+// +kubebuilder:validation:XValidation:rule="!has(self.vlans) || self.vlans.all(v, self.interfaces.exists(i, i.name == v.link) || has(self.bonds) && self.bonds.exists(b, b.name == v.link))",message="a VLAN's link is neither in interfaces nor in bonds: set it to the link that carries the VLAN"
+// +kubebuilder:validation:XValidation:rule="!has(self.vlans) || !has(self.bonds) || self.vlans.all(v, !self.bonds.exists(b, v.link in b.interfaces))",message="a VLAN's link is an interface of a bond: set it to the bond"
 // +kubebuilder:validation:XValidation:rule="!has(self.vlans) || self.vlans.all(v, self.vlans.exists_one(w, w.link == v.link && w.id == v.id))",message="two VLANs have the same id on the same link"
-// +kubebuilder:validation:XValidation:rule="!has(self.vlans) || self.vlans.all(v, !has(v.mtu) || self.interfaces.all(i, i.name != v.link || v.mtu <= (has(i.mtu) ? i.mtu : 1500)) && (!has(self.bonds) || self.bonds.all(b, b.name != v.link || v.mtu <= (has(b.mtu) ? b.mtu : 1500))))",message="a VLAN's mtu is larger than its link's: set the mtu of the link, which is 1500 by default, as well"
+// +kubebuilder:validation:XValidation:rule="!has(self.vlans) || self.vlans.all(v, !has(v.mtu) || self.interfaces.all(i, i.name != v.link || v.mtu <= (has(i.mtu) ? i.mtu : 1500)) && (!has(self.bonds) || self.bonds.all(b, b.name != v.link || v.mtu <= (has(b.mtu) ? b.mtu : 1500))))",message="a VLAN's mtu is larger than its link's: also set the mtu of the link, which defaults to 1500"
 type HostNetwork struct {
 	// interfaces are the network interfaces to configure, including those that only carry a bond or a VLAN.
 	// +required
@@ -46,7 +46,7 @@ type HostNetwork struct {
 type LinkName string
 
 // NetworkInterface is a network interface of the server.
-// +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.all(r, !isIP(r.via) || (ip(r.via).family() == 4 ? has(self.dhcp4) && self.dhcp4 : has(self.dhcp6) && self.dhcp6 || ip(r.via).isLinkLocalUnicast()) || has(self.addresses) && self.addresses.exists(a, isCIDR(a) && cidr(a).containsIP(r.via)))",message="a route's via lies in none of the networks of the link's addresses: check via and the prefix lengths"
+// +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.all(r, !isIP(r.via) || (ip(r.via).family() == 4 ? has(self.dhcp4) && self.dhcp4 : has(self.dhcp6) && self.dhcp6 || ip(r.via).isLinkLocalUnicast()) || has(self.addresses) && self.addresses.exists(a, isCIDR(a) && cidr(a).containsIP(r.via)))",message="a route's via is in none of the networks of the link's addresses: check via and the prefix lengths"
 type NetworkInterface struct {
 	// name is the name of the interface, which bonds and VLANs refer to. If macAddress is set, cloud-init renames the interface to it, and Ignition
 	// does not. Without macAddress it must be the name that the operating system assigns, such as eno1.
@@ -68,8 +68,8 @@ type NetworkInterface struct {
 type BondMode string
 
 // NetworkBond combines interfaces into one link.
-// +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.all(r, !isIP(r.via) || (ip(r.via).family() == 4 ? has(self.dhcp4) && self.dhcp4 : has(self.dhcp6) && self.dhcp6 || ip(r.via).isLinkLocalUnicast()) || has(self.addresses) && self.addresses.exists(a, isCIDR(a) && cidr(a).containsIP(r.via)))",message="a route's via lies in none of the networks of the link's addresses: check via and the prefix lengths"
-// +kubebuilder:validation:XValidation:rule="!has(self.parameters.primary) || self.parameters.primary in self.interfaces",message="parameters.primary is not among the bond's interfaces"
+// +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.all(r, !isIP(r.via) || (ip(r.via).family() == 4 ? has(self.dhcp4) && self.dhcp4 : has(self.dhcp6) && self.dhcp6 || ip(r.via).isLinkLocalUnicast()) || has(self.addresses) && self.addresses.exists(a, isCIDR(a) && cidr(a).containsIP(r.via)))",message="a route's via is in none of the networks of the link's addresses: check via and the prefix lengths"
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters.primary) || self.parameters.primary in self.interfaces",message="parameters.primary is not one of the bond's interfaces"
 type NetworkBond struct {
 	// name is the name of the bond's link, such as bond0.
 	// +required
@@ -90,9 +90,9 @@ type NetworkBond struct {
 }
 
 // BondParameters are the settings of a bond. The bonding documentation of the Linux kernel describes them.
-// +kubebuilder:validation:XValidation:rule="!has(self.lacpRate) || self.mode == '802.3ad'",message="lacpRate belongs to mode 802.3ad"
-// +kubebuilder:validation:XValidation:rule="!has(self.transmitHashPolicy) || self.mode in ['balance-xor', '802.3ad', 'balance-tlb']",message="transmitHashPolicy belongs to the modes balance-xor, 802.3ad and balance-tlb"
-// +kubebuilder:validation:XValidation:rule="!has(self.primary) || self.mode in ['active-backup', 'balance-tlb', 'balance-alb']",message="primary belongs to the modes active-backup, balance-tlb and balance-alb"
+// +kubebuilder:validation:XValidation:rule="!has(self.lacpRate) || self.mode == '802.3ad'",message="lacpRate is allowed only with mode 802.3ad"
+// +kubebuilder:validation:XValidation:rule="!has(self.transmitHashPolicy) || self.mode in ['balance-xor', '802.3ad', 'balance-tlb']",message="transmitHashPolicy is allowed only with the modes balance-xor, 802.3ad and balance-tlb"
+// +kubebuilder:validation:XValidation:rule="!has(self.primary) || self.mode in ['active-backup', 'balance-tlb', 'balance-alb']",message="primary is allowed only with the modes active-backup, balance-tlb and balance-alb"
 type BondParameters struct {
 	// mode is the mode of the bond. 802.3ad (LACP) requires a configuration of the switch. active-backup requires none.
 	// +required
@@ -122,7 +122,7 @@ type BondParameters struct {
 }
 
 // NetworkVLAN is a VLAN link.
-// +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.all(r, !isIP(r.via) || (ip(r.via).family() == 4 ? has(self.dhcp4) && self.dhcp4 : has(self.dhcp6) && self.dhcp6 || ip(r.via).isLinkLocalUnicast()) || has(self.addresses) && self.addresses.exists(a, isCIDR(a) && cidr(a).containsIP(r.via)))",message="a route's via lies in none of the networks of the link's addresses: check via and the prefix lengths"
+// +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.all(r, !isIP(r.via) || (ip(r.via).family() == 4 ? has(self.dhcp4) && self.dhcp4 : has(self.dhcp6) && self.dhcp6 || ip(r.via).isLinkLocalUnicast()) || has(self.addresses) && self.addresses.exists(a, isCIDR(a) && cidr(a).containsIP(r.via)))",message="a route's via is in none of the networks of the link's addresses: check via and the prefix lengths"
 type NetworkVLAN struct {
 	// name is the name of the VLAN's link, such as bond0.100.
 	// +required
@@ -145,7 +145,7 @@ type NetworkVLAN struct {
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=43
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be an IP address with a prefix length, like 192.0.2.10/24 or 2001:db8::10/64"
-// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).ip().isGlobalUnicast() || cidr(self).ip().isLinkLocalUnicast()",message="must be an address of one host: this one is a loopback, a multicast or an empty address"
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).ip().isGlobalUnicast() || cidr(self).ip().isLinkLocalUnicast()",message="must be the address of a host: this one is a loopback, multicast or unspecified address"
 type IPPrefix string
 
 // IPAddress is an IP address.
@@ -190,13 +190,13 @@ type LinkSettings struct {
 }
 
 // NetworkRoute is a route.
-// +kubebuilder:validation:XValidation:rule="self.to == 'default' || !isCIDR(self.to) || !isIP(self.via) || cidr(self.to).ip().family() == ip(self.via).family()",message="to and via are of different families: an IPv4 route goes via an IPv4 address, and IPv6 via IPv6"
+// +kubebuilder:validation:XValidation:rule="self.to == 'default' || !isCIDR(self.to) || !isIP(self.via) || cidr(self.to).ip().family() == ip(self.via).family()",message="to and via have different address families: an IPv4 route needs an IPv4 gateway, and an IPv6 route an IPv6 gateway"
 type NetworkRoute struct {
 	// to is the destination network, such as 198.51.100.0/24. "default" is the default route of the address family of via.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=43
-	// +kubebuilder:validation:XValidation:rule="self == 'default' || isCIDR(self) && cidr(self) == cidr(self).masked()",message="must be default or a network with a prefix length and no bits of a host, like 198.51.100.0/24 or 2001:db8:1::/48"
+	// +kubebuilder:validation:XValidation:rule="self == 'default' || isCIDR(self) && cidr(self) == cidr(self).masked()",message="must be default or a network with a prefix length and no host bits, like 198.51.100.0/24 or 2001:db8:1::/48"
 	To string `json:"to,omitempty"`
 
 	// via is the IP address of the gateway. It must be in the network of one of the link's addresses, unless DHCP provides the addresses or via is a

@@ -39,8 +39,8 @@ func TestHostStatusIsBounded(t *testing.T) {
 		{"status.bmc.protocol", func(s status) { s.BMC = &v1alpha1.BMCStatus{Protocol: long} }},
 		{"status.bmc.capabilities", func(s status) { s.BMC = &v1alpha1.BMCStatus{Capabilities: many} }},
 		{"status.bmc.quirks[0]", func(s status) { s.BMC = &v1alpha1.BMCStatus{Quirks: []string{long}} }},
-		{"status.bmc.bootOverride.doubt", func(s status) {
-			s.BMC = &v1alpha1.BMCStatus{BootOverride: &v1alpha1.BootOverrideStatus{Doubt: long}}
+		{"status.bmc.bootOverride.warning", func(s status) {
+			s.BMC = &v1alpha1.BMCStatus{BootOverride: &v1alpha1.BootOverrideStatus{Warning: long}}
 		}},
 		{"status.lastOperation.message", func(s status) {
 			s.LastOperation = &v1alpha1.Operation{Name: "Inspect", StartedAt: metav1.Now(), Message: strings.Repeat("x", 1025)}

@@ -77,16 +77,16 @@ func (l *leaderElection) addFlags(set *pflag.FlagSet) {
 	set.DurationVar(&l.retryPeriod, "leader-elect-retry-period", 2*time.Second, "How often the lease is asked for or renewed.")
 }
 
-// jitter is by how much client-go lengthens a retry period at most.
-const jitter = 1.2
+// renewJitter is by how much client-go lengthens a retry period at most.
+const renewJitter = 1.2
 
 // check refuses what client-go refuses, by the names of the flags.
 func (l *leaderElection) check() error {
 	switch {
 	case l.retryPeriod <= 0:
 		return errors.New("--leader-elect-retry-period: must be more than 0")
-	case float64(l.renewDeadline) <= jitter*float64(l.retryPeriod):
-		return fmt.Errorf("--leader-elect-renew-deadline: %s leaves no second try: give more than %.1f times --leader-elect-retry-period (%s)", l.renewDeadline, jitter, l.retryPeriod)
+	case float64(l.renewDeadline) <= renewJitter*float64(l.retryPeriod):
+		return fmt.Errorf("--leader-elect-renew-deadline: %s leaves no second try: give more than %.1f times --leader-elect-retry-period (%s)", l.renewDeadline, renewJitter, l.retryPeriod)
 	case l.leaseDuration <= l.renewDeadline:
 		return fmt.Errorf("--leader-elect-lease-duration: %s lets two hold the lease: give more than --leader-elect-renew-deadline (%s)", l.leaseDuration, l.renewDeadline)
 	default:

@@ -87,7 +87,7 @@ func TestRefusedOverride(t *testing.T) {
 	g.Expect(bmc.KindOf(r.setNetworkBoot(t.Context(), j, c))).To(Equal(bmc.Unsupported))
 	g.Expect(c.asked).To(HaveLen(3))
 	got = r.facts.get(j.key)
-	g.Expect(got.override.Doubt).To(And(HavePrefix("Try: no"), HaveLen(256)))
+	g.Expect(got.override.Warning).To(And(HavePrefix("Try: no"), HaveLen(256)))
 	g.Expect(got.bmc.NetworkBootSetAt).To(BeZero())
 
 	r, j = bench(t)
@@ -108,8 +108,8 @@ func (present) Get(context.Context, client.ObjectKey, client.Object, ...client.G
 // TestTakeBack: an override is taken back unless there is none, and what came of it is told.
 func TestTakeBack(t *testing.T) {
 	pxe, none := bmc.BootOverride{Target: bmc.BootPXE}, bmc.BootOverride{Target: bmc.BootNone}
-	set := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Lasts: true, Worked: true}
-	doubtful := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Doubt: "it does not show"}
+	set := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Persistent: true, Worked: true}
+	doubtful := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Warning: "it does not show"}
 	refuses := func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {
 		return bmc.BootResult{}, failed(bmc.Failed, "never")
 	}
@@ -159,7 +159,7 @@ func TestTakeBack(t *testing.T) {
 			if test.fails == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(got.operation.Outcome).To(Equal(v1alpha1.OperationSucceeded))
-				g.Expect(got.override == nil || !got.override.Lasts && got.override.Worked == test.known.Worked).To(BeTrue())
+				g.Expect(got.override == nil || !got.override.Persistent && got.override.Worked == test.known.Worked).To(BeTrue())
 			} else {
 				g.Expect(got.operation.Outcome).To(Equal(v1alpha1.OperationFailed))
 				g.Expect(got.operation.Message).To(ContainSubstring(test.fails))

@@ -77,10 +77,10 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 		}
 		tried := &v1alpha1.BootOverrideStatus{
 			Boot: j.boot, Target: string(chosen.target), Method: string(cmp.Or(result.Method, chosen.way)),
-			Doubt: controllers.Clip(result.Doubt, controllers.MaxText), Lasts: result.Lasts,
+			Warning: controllers.Clip(result.Doubt, controllers.MaxText), Persistent: result.Lasts,
 		}
 		if err != nil {
-			tried.Doubt = controllers.Clip(err.Error(), controllers.MaxText)
+			tried.Warning = controllers.Clip(err.Error(), controllers.MaxText)
 			refused = cmp.Or(refused, err)
 		}
 		r.learn(j, func(h *hostFacts) {
@@ -99,8 +99,8 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 // noteOf says how the override was set, for a person who waits for the boot.
 func noteOf(o *v1alpha1.BootOverrideStatus) string {
 	note := fmt.Sprintf(". It was told to boot from %s by way %q", o.Target, o.Method)
-	if o.Doubt != "" {
-		note += ", which is doubtful: " + o.Doubt
+	if o.Warning != "" {
+		note += ", which is doubtful: " + o.Warning
 	}
 	return note
 }
@@ -127,7 +127,7 @@ func takeBack(ctx context.Context, c bmc.Client, way bmc.BootMethod, set, mayHid
 // works is not written to while its server boots. It is not tried for ever: what a host boots is decided by the boot server as well.
 func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
 	o := ptr.Deref(j.override, v1alpha1.BootOverrideStatus{})
-	err := takeBack(ctx, c, bmc.BootMethod(o.Method), true, o.Doubt != "")
+	err := takeBack(ctx, c, bmc.BootMethod(o.Method), true, o.Warning != "")
 	if err != nil && !answered(err) {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client)
 func (h *hostFacts) tookBack(err error) {
 	h.bmc.OverrideSet = false
 	if err == nil {
-		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Lasts = false })
+		h.changeOverride(func(o *v1alpha1.BootOverrideStatus) { o.Persistent = false })
 	}
 }
 

@@ -16,21 +16,21 @@ import (
 )
 
 var (
-	underWayDesc = prometheus.NewDesc("capbm_boots_under_way", "Hosts that boot, from the begin of an attempt to its end, by failure domain. These are what --boot-concurrency limits.",
+	bootsUnderWayDesc = prometheus.NewDesc("capbm_boots_under_way", "Hosts that boot, from the begin of an attempt to its end, by failure domain. These are what --boot-concurrency limits.",
 		[]string{"failure_domain"}, nil)
-	inLineDesc = prometheus.NewDesc("capbm_boots_waiting", "Hosts that wait to boot since as many of their failure domain boot already as may, by failure domain.",
+	bootsWaitingDesc = prometheus.NewDesc("capbm_boots_waiting", "Hosts that wait to boot since as many of their failure domain boot already as may, by failure domain.",
 		[]string{"failure_domain"}, nil)
 )
 
-// shownDomains is how many failure domains are shown by name: people make them up, so there may be any number.
-const shownDomains = 50
+// maxDomains is how many failure domains are shown by name: people make them up, so there may be any number.
+const maxDomains = 50
 
-// boots counts the hosts of a failure domain.
-type boots struct{ underWay, waiting int }
+// bootCounts counts the hosts of a failure domain.
+type bootCounts struct{ underWay, waiting int }
 
 // countBoots counts who boots and who waits to. The hosts without a failure domain are shown from the start, of the others those with the most to do.
 func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, records []v1alpha1.BareMetalBoot, settings lifecycle.Settings, now time.Time) {
-	all := map[string]boots{"": {}}
+	all := map[string]bootCounts{"": {}}
 	byHost := make(map[client.ObjectKey]*v1alpha1.BareMetalBoot, len(records))
 	for n := range records {
 		byHost[client.ObjectKeyFromObject(&records[n])] = &records[n]
@@ -53,27 +53,27 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, rec
 		}
 		all[domain] = count
 	}
-	for domain, count := range shown(all) {
-		to <- prometheus.MustNewConstMetric(underWayDesc, prometheus.GaugeValue, float64(count.underWay), domain)
-		to <- prometheus.MustNewConstMetric(inLineDesc, prometheus.GaugeValue, float64(count.waiting), domain)
+	for domain, count := range mergeDomains(all) {
+		to <- prometheus.MustNewConstMetric(bootsUnderWayDesc, prometheus.GaugeValue, float64(count.underWay), domain)
+		to <- prometheus.MustNewConstMetric(bootsWaitingDesc, prometheus.GaugeValue, float64(count.waiting), domain)
 	}
 }
 
-// shown puts the failure domains together that are too many to be shown.
-func shown(all map[string]boots) map[string]boots {
+// mergeDomains puts the failure domains together that are too many to be shown.
+func mergeDomains(all map[string]bootCounts) map[string]bootCounts {
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(all[b].underWay+all[b].waiting, all[a].underWay+all[a].waiting), cmp.Compare(a, b))
 	})
-	few := map[string]boots{"": all[""]}
+	few := map[string]bootCounts{"": all[""]}
 	for n, name := range names {
 		count := all[name]
 		switch {
 		case name == "":
 			continue
-		case n >= shownDomains:
+		case n >= maxDomains:
 			name = other
 		}
-		few[name] = boots{few[name].underWay + count.underWay, few[name].waiting + count.waiting}
+		few[name] = bootCounts{few[name].underWay + count.underWay, few[name].waiting + count.waiting}
 	}
 	return few
 }

@@ -65,13 +65,13 @@ var _ prometheus.Collector = &Inventory{}
 
 // Describe implements prometheus.Collector.
 func (i *Inventory) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, waitingDesc, deletingDesc, jobsDesc, underWayDesc, inLineDesc} {
+	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, waitingDesc, deletingDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc} {
 		to <- d
 	}
 }
 
-// patience is how long a scrape waits for a cache that is not there yet.
-const patience = 5 * time.Second
+// listTimeout is how long a scrape waits for a cache that is not there yet.
+const listTimeout = 5 * time.Second
 
 // Collect implements prometheus.Collector.
 func (i *Inventory) Collect(to chan<- prometheus.Metric) {
@@ -80,7 +80,7 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 	default:
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
 	// Nothing is written to what these lists hold: they are the cache's own objects.
 	var hosts v1alpha1.BareMetalHostList
@@ -108,17 +108,17 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// tally counts what is known of, and the rest.
-type tally struct {
+// gaugeTally counts what is known of, and the rest.
+type gaugeTally struct {
 	known []string
 	count map[string]int
 }
 
-func newTally(reasons []string) tally { return tally{reasons, map[string]int{}} }
+func newTally(reasons []string) gaugeTally { return gaugeTally{reasons, map[string]int{}} }
 
-func (t tally) add(reason string) { t.count[known(t.known, reason)]++ }
+func (t gaugeTally) add(reason string) { t.count[reasonOrOther(t.known, reason)]++ }
 
-func (t tally) send(to chan<- prometheus.Metric, desc *prometheus.Desc) {
+func (t gaugeTally) send(to chan<- prometheus.Metric, desc *prometheus.Desc) {
 	for _, k := range t.known {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(t.count[k]), k)
 	}

@@ -40,8 +40,8 @@ var (
 	}
 )
 
-// known returns the reason, or other for one that is not in the list.
-func known(reasons []string, reason string) string {
+// reasonOrOther returns the reason, or other for one that is not in the list.
+func reasonOrOther(reasons []string, reason string) string {
 	if slices.Contains(reasons, reason) {
 		return reason
 	}
@@ -65,11 +65,11 @@ const (
 	TokenReport = "report"
 )
 
-// spans suits what takes from a second to an hour.
-var spans = []float64{1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600}
+// durationBuckets suits what takes from a second to an hour.
+var durationBuckets = []float64{1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600}
 
-// waits suits calls of BMCs.
-var waits = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+// callBuckets suits calls of BMCs.
+var callBuckets = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 func counters(name, help, label string, values ...string) *prometheus.CounterVec {
 	c := promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
@@ -80,11 +80,11 @@ func counters(name, help, label string, values ...string) *prometheus.CounterVec
 }
 
 func histogram(name, help string) prometheus.Histogram {
-	return promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: spans})
+	return promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durationBuckets})
 }
 
 func histograms(name, help, label string, values ...string) *prometheus.HistogramVec {
-	h := promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: spans}, []string{label})
+	h := promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durationBuckets}, []string{label})
 	for _, v := range values {
 		h.WithLabelValues(v)
 	}
@@ -127,7 +127,7 @@ var (
 			"Unsupported, Failed.",
 	}, []string{"driver", "operation", "outcome"})
 	callDuration = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
-		Name: "capbm_bmc_call_duration_seconds", Help: "How long calls of BMCs took, by driver and operation.", Buckets: waits,
+		Name: "capbm_bmc_call_duration_seconds", Help: "How long calls of BMCs took, by driver and operation.", Buckets: callBuckets,
 	}, []string{"driver", "operation"})
 )
 
@@ -166,10 +166,10 @@ func Provisioned(took time.Duration) { observe(provisioning, took) }
 func BootBegan() { attempts.Inc() }
 
 // BootFailed counts a boot attempt that failed.
-func BootFailed(reason string) { failures.WithLabelValues(known(bootFailures, reason)).Inc() }
+func BootFailed(reason string) { failures.WithLabelValues(reasonOrOther(bootFailures, reason)).Inc() }
 
 // BootProblem counts what kept the boot server from serving a boot.
-func BootProblem(reason string) { problems.WithLabelValues(known(bootProblems, reason)).Inc() }
+func BootProblem(reason string) { problems.WithLabelValues(reasonOrOther(bootProblems, reason)).Inc() }
 
 // BootStage notes how long after the begin of its attempt a stage was seen. What is no stage of a boot is left out.
 func BootStage(seen v1alpha1.BootStage, took time.Duration) {
@@ -186,7 +186,7 @@ func Cleaned(took time.Duration) { observe(cleaning, took) }
 
 // Quarantined counts a host that the provider put into quarantine.
 func Quarantined(reason string) {
-	quarantines.WithLabelValues(known(quarantineReasons, reason)).Inc()
+	quarantines.WithLabelValues(reasonOrOther(quarantineReasons, reason)).Inc()
 }
 
 // PowerCycled notes how long a remediation's power cycle took. result is CycleRecovered or CycleTimedOut.

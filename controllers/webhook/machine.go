@@ -26,16 +26,16 @@ func (machines) ValidateCreate(_ context.Context, m *v1alpha1.BareMetalMachine) 
 // ValidateUpdate checks what changed: a machine that is there with what is refused today can still be written to, and be deleted. It warns of changes
 // without an effect.
 func (machines) ValidateUpdate(_ context.Context, before, after *v1alpha1.BareMetalMachine) (admission.Warnings, error) {
-	warnings := warnings(before, &after.Spec)
+	warnings := ineffectiveChanges(before, &after.Spec)
 	if equality.Semantic.DeepEqual(before.Spec.Boot, after.Spec.Boot) {
 		return warnings, nil
 	}
 	return warnings, invalid("BareMetalMachine", after.Name, checkBoot(after.Spec.Boot, field.NewPath("spec")))
 }
 
-// readOnce are the fields of a machine that are not read any more: from its claim on those that choose a host, and from its boot on those of what its host
+// fieldsReadOnce are the fields of a machine that are not read any more: from its claim on those that choose a host, and from its boot on those of what its host
 // boots. The other fields of spec.boot still count then: persistence says what a restart means.
-var readOnce = []struct {
+var fieldsReadOnce = []struct {
 	name  string
 	until func(*v1alpha1.BareMetalMachine) bool
 	value func(*v1alpha1.BareMetalMachineSpec) any
@@ -56,10 +56,10 @@ func claimed(m *v1alpha1.BareMetalMachine) bool { return m.Status.HostRef != nil
 
 func booted(m *v1alpha1.BareMetalMachine) bool { return m.Spec.ProviderID != "" }
 
-// warnings warns of each change that has no effect any more. Such a change is not refused: other clients write whole objects, and Cluster API may try it.
-func warnings(before *v1alpha1.BareMetalMachine, after *v1alpha1.BareMetalMachineSpec) admission.Warnings {
+// ineffectiveChanges warns of each change that has no effect any more. Such a change is not refused: other clients write whole objects, and Cluster API may try it.
+func ineffectiveChanges(before *v1alpha1.BareMetalMachine, after *v1alpha1.BareMetalMachineSpec) admission.Warnings {
 	var all admission.Warnings
-	for _, f := range readOnce {
+	for _, f := range fieldsReadOnce {
 		if f.until(before) && !equality.Semantic.DeepEqual(f.value(&before.Spec), f.value(after)) {
 			all = append(all, fmt.Sprintf("spec.%s: the change has no effect, since the machine has its host. Change the template that the Machine is made from, "+
 				"and let Cluster API replace the Machine", f.name))
@@ -101,7 +101,7 @@ func checkBoot(boot v1alpha1.BootSource, spec *field.Path) field.ErrorList {
 	if boot.IPXETemplate == "" {
 		return nil
 	}
-	_, err := ipxe.Template(boot.IPXETemplate, sample(boot))
+	_, err := ipxe.Template(boot.IPXETemplate, sampleValues(boot))
 	if err == nil {
 		return nil
 	}
@@ -109,8 +109,8 @@ func checkBoot(boot v1alpha1.BootSource, spec *field.Path) field.ErrorList {
 		fmt.Sprintf("%v. `kubectl explain baremetalmachine.spec.boot.ipxeTemplate` tells what it may hold", err))}
 }
 
-// sample are values as they are at a boot: as many initrds, and a kernel where there is one. Everything else always has a value.
-func sample(boot v1alpha1.BootSource) ipxe.Values {
+// sampleValues are values as they are at a boot: as many initrds, and a kernel where there is one. Everything else always has a value.
+func sampleValues(boot v1alpha1.BootSource) ipxe.Values {
 	const server = "http://192.0.2.1:8480/"
 	v := ipxe.Values{
 		Title: "namespace/host for machine, boot attempt 1", MAC: "52:54:00:12:34:56", Hostname: "machine",

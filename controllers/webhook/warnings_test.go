@@ -102,7 +102,7 @@ func TestDocs(t *testing.T) {
 			documented = append(documented, field[1])
 		}
 	}
-	for _, f := range readOnce {
+	for _, f := range fieldsReadOnce {
 		fields = append(fields, f.name)
 	}
 	g.Expect(documented).To(Equal(fields))
