@@ -10,13 +10,14 @@ type BMC struct {
 	//   redfish+http://host[:port][/redfish/v1/Systems/ID]
 	//       Redfish over HTTP: the credentials are sent in clear text
 	//   ipmi://host[:port][?cipherSuite=17&privilege=operator]
-	//       IPMI 2.0 (RMCP+)
+	//       IPMI 2.0 (RMCP+). cipherSuite is 17 or 3, and defaults to the higher
+	//       one that the BMC supports. privilege defaults to administrator.
 	//   ipmitool://host[:port][?cipherSuite=17]
 	//       IPMI through the program ipmitool, for BMCs that work with no other
 	//   amt://host[:port], amt+http://host[:port]
 	//       Intel AMT with and without TLS
 	//   rpc+https://host[:port]/path?host=NAME, rpc+http://...
-	//       your own webhook that switches the server NAME
+	//       your own webhook that controls the power of the server NAME
 	//
 	// Without a path, a Redfish BMC must manage exactly one system. Redfish uses HTTP basic authentication, or a Redfish session with "?auth=session".
 	// +required

@@ -53,8 +53,8 @@ type BareMetalHostStatus struct {
 	//   restarted, so the machine is lost.
 	// - Releasing: the machine is being deleted, and the server is being powered
 	//   off.
-	// - Cleaning: the machine is being deleted, the server is off, and the provider
-	//   removes what the machine left behind.
+	// - Cleaning: the machine is being deleted, the server is off, and what the
+	//   machine left behind is being removed.
 	// - ExternallyProvisioned: something other than this provider runs the server.
 	// - Maintenance: somebody works on the server.
 	// - Quarantined: something went wrong with the server. spec.quarantine has the

@@ -285,32 +285,32 @@ type LastConsumer struct {
 // | quarantine            | no      | if claimed | yes       | when free |
 // | externallyProvisioned | no      | no         | untouched | when free |
 //
+// The columns are:
+//
 //   - claimed: whether a machine can claim the host.
-//   - powered: whether the server gets power and boot commands. "if claimed"
-//     means only while a machine has the host.
-//   - released: what the deletion of the host's machine does. "yes" powers the
-//     server off and cleans it, then releases the host. "untouched" releases the
-//     host and leaves the server as it is. "waits" releases the host only after
-//     the field or the annotation is removed.
-//   - deleted: when a deleted host object goes away. "at once" means even while
-//     a machine has the host. "when free" means immediately if no machine has
-//     the host, and otherwise after its machine has released it. "waits" means
-//     only after the annotation is removed.
+//   - powered: whether the server gets power and boot commands.
+//     "if claimed" means only while a machine has the host.
+//   - released: what the deletion of the host's machine does.
+//     "yes" powers the server off and cleans it, then releases the host.
+//     "untouched" releases the host and leaves the server as it is.
+//     "waits" does nothing until the field or the annotation is removed.
+//   - deleted: when a deleted host object goes away.
+//     "at once" means even while a machine has the host.
+//     "when free" means after the host's machine has released it, if any.
+//     "waits" means after the annotation is removed.
 //
-// When to use which:
+// When to use them:
 //
-//   - paused: a backup, or a `clusterctl move`, which sets it itself. A boot that
-//     is under way continues. The BMC gets no requests.
-//   - detached: work on the host object that must not affect its server, such
-//     as a new BMC address. The BMC gets no requests.
+//   - paused (cluster.x-k8s.io/paused): a backup, or a `clusterctl move`,
+//     which sets it. A boot in progress continues. The BMC gets no requests.
+//   - detached (baremetalhost.infrastructure.cluster.x-k8s.io/detached):
+//     work on the host object that must not affect its server, such as a new
+//     BMC address. The BMC gets no requests.
 //   - maintenance: work on the server.
 //   - quarantine: the provider sets it after a failure. Remove it when the
 //     server works again.
-//   - externallyProvisioned: something else installed the server and runs it.
-//
-// The annotations are cluster.x-k8s.io/paused and
-//
-//	baremetalhost.infrastructure.cluster.x-k8s.io/detached.
+//   - externallyProvisioned: something other than this provider installed the
+//     server and runs it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

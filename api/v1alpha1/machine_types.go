@@ -182,8 +182,8 @@ type BootSource struct {
 	// - .CommandLine: commandLine with the location of the bootstrap data
 	// - .SeedURL: the URL of the folder with the bootstrap data; with user-data
 	//   appended, the URL of the data itself
-	// - .Hostname, .MAC, .Title: the name of the machine, the boot MAC address, and
-	//   a title for the boot
+	// - .Hostname, .MAC, .Title: the name of the machine, the boot MAC address,
+	//   and a title for the boot
 	// - .SelfURL: the URL of this script
 	//
 	// It may use the actions if, with, and range over .Initrds, and the functions and, or, not, eq, ne, len and index.
@@ -213,8 +213,8 @@ type BootSource struct {
 
 	// persistence is whether the machine survives a reboot of its host: Installed or Ephemeral.
 	//
-	// - Installed: the operating system installs itself on the disk and later boots
-	//   from there.
+	// - Installed: the operating system installs itself on the disk and later
+	//   boots from there.
 	// - Ephemeral: the operating system runs from memory. A power-off or a restart
 	//   destroys the machine, and it must be replaced.
 	// +required

@@ -56,7 +56,7 @@ func TestWarnings(t *testing.T) {
 		g.Expect(c.Update(t.Context(), m)).To(Succeed(), name)
 		var want []any
 		for _, f := range fields {
-			want = append(want, HavePrefix("spec."+f+": the change has no effect, since the machine has its host."))
+			want = append(want, HavePrefix("spec."+f+": the change has no effect, because the machine already has its host."))
 		}
 		g.Expect(w.take()).To(ConsistOf(want...), name)
 	}

@@ -61,7 +61,7 @@ func refused(t *testing.T, err error, words ...string) {
 }
 
 const wantImmutable = "spec.template.spec: Forbidden: cannot be changed: what was made from it would no longer be as it says. " +
-	"Make a template with another name, and name that one in what refers to this one"
+	"Create a template with another name, and change the references to this one"
 
 // TestTemplatesImmutable: what machines and clusters are made from cannot be changed, but everything about it can, and the topology controller may
 // ask what would become of a change: with its annotation and in a dry run, not with one of them.
@@ -136,7 +136,7 @@ func badTemplates() map[string]string {
 func TestIPXETemplates(t *testing.T) {
 	env.StartWebhooks(t, SetupWithManager)
 	namespace := env.Namespace(t)
-	const remedy = "`kubectl explain baremetalmachine.spec.boot.ipxeTemplate` tells what it may hold"
+	const remedy = "`kubectl explain baremetalmachine.spec.boot.ipxeTemplate` describes what it can contain"
 	line := strings.Repeat("x", 80) // for the script that is too long
 	for text, want := range badTemplates() {
 		machine, template := newMachine(namespace, "bad"), newMachineTemplate(namespace, "bad")
