@@ -22,15 +22,14 @@ var env *controllerstest.Env
 
 func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 
-// The refused cases each change one thing of an object that is accepted, and tell the field and the remedy that the API
-// server must name.
+// A refused case makes one change to an object that is accepted. The error of the API server must contain the field and the remedy.
 type refused[T any] struct {
 	name          string
 	change        func(T)
 	field, remedy string
 }
 
-// accepted cases tell that a rule does not refuse too much.
+// accepted cases check that a rule does not refuse valid objects.
 type accepted[T any] struct {
 	name   string
 	change func(T)
@@ -73,7 +72,7 @@ func validCluster() *v1alpha1.BareMetalCluster {
 	}}
 }
 
-// refuse checks that each case is refused at its creation.
+// refuse checks that the API server refuses to create each case.
 func refuse[T client.Object](t *testing.T, valid func() T, cases []refused[T]) {
 	t.Helper()
 	namespace := env.Namespace(t)
@@ -226,7 +225,7 @@ func TestHostAccepted(t *testing.T) {
 	})
 }
 
-// machineRules are the rules of a machine, which hold in a template as well. The fields are those below the spec.
+// machineRules are the rules of a machine, which also apply in a template. The fields are relative to the spec.
 func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 	type spec = *v1alpha1.BareMetalMachineSpec
 	kernel := func(url string) func(spec) { return func(s spec) { s.Boot.Kernel.URL = url } }
@@ -434,7 +433,7 @@ func TestClusterFailureDomainsRefused(t *testing.T) {
 	})
 }
 
-// TestEndpointStays: an endpoint can be given later, and neither be changed nor taken away.
+// TestEndpointStays: an endpoint can be set later, but cannot be changed or removed.
 func TestEndpointStays(t *testing.T) {
 	g := NewWithT(t)
 	c := validCluster()
@@ -457,7 +456,7 @@ func TestEndpointStays(t *testing.T) {
 	expectRefused(t, env.Client.Patch(t.Context(), c.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":null}`))), "spec", remedy)
 }
 
-// TestClusterTemplateRefused: a template is held to the rules of what is made from it.
+// TestClusterTemplateRefused: the rules of a cluster also apply in a template.
 func TestClusterTemplateRefused(t *testing.T) {
 	type template = *v1alpha1.BareMetalClusterTemplate
 	valid := func() template {
@@ -501,7 +500,7 @@ func TestDefaults(t *testing.T) {
 	g.Expect(env.Client.Create(t.Context(), machine)).To(Succeed())
 	g.Expect(machine.Spec.Hardware.Architecture).To(Equal(v1alpha1.ArchitectureAMD64))
 
-	// A template has the defaults of what is made from it, so that they are no change later.
+	// A template has the defaults of the objects that are created from it, so that the defaults are not a difference later.
 	template := validMachineTemplate()
 	template.Namespace, template.Name = namespace, "t"
 	template.Spec.Template.Spec.Hardware.CPU = 4

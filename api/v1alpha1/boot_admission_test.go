@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestBootIsWrittenOnce: within a boot nothing that says what was served, and for which claim, changes or disappears; and the number never falls.
+// TestBootIsWrittenOnce: within a boot, the fields about what was served and for which claim are immutable. The number never decreases.
 func TestBootIsWrittenOnce(t *testing.T) {
 	namespace := env.Namespace(t)
 	then, later := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)), metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 1, 0, time.UTC))

@@ -130,9 +130,9 @@ type BareMetalBootSpec struct {
 	VoidedAt *metav1.Time `json:"voidedAt,omitempty"`
 }
 
-// BootFailure is why a boot failed.
+// BootFailure is why a boot failed, was not served, or has a Node that does not match.
 type BootFailure struct {
-	// reason is why the boot failed, as one word in CamelCase.
+	// reason is the cause, as one word in CamelCase.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -300,7 +300,9 @@ type BareMetalBoot struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the record of the boot. It is required because the validation rules do not apply to an absent spec.
+	// spec is the record of the boot. The boot server writes dhcpAt, scriptAddress, dataAddress, dataServedAt and reportAddress. The boot server
+	// and the controllers write reportedAt and failure. The controllers write the other fields. spec is required because the validation rules do not apply to
+	// an absent spec.
 	// +required
 	Spec BareMetalBootSpec `json:"spec"`
 	// status is the progress of the boot.

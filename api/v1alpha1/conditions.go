@@ -1,7 +1,7 @@
 package v1alpha1
 
-// ReadyCondition summarises the other conditions of an object. Every kind has it. Cluster API mirrors that of a machine and of a cluster as
-// InfrastructureReady.
+// ReadyCondition summarises the other conditions of an object and is True when none of them prevents its purpose. Every kind has it. Cluster API mirrors
+// that of a machine and of a cluster as InfrastructureReady.
 const ReadyCondition = "Ready"
 
 // Conditions of a BareMetalHost.
@@ -119,7 +119,7 @@ const (
 	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
 	// ReasonWaitingForBootSlot means that the maximum number of hosts of the failure domain are booting. The message has the position in the queue.
 	ReasonWaitingForBootSlot = "WaitingForBootSlot"
-	// ReasonWaitingForBMC means that the BMC does not answer; BMCReady says why.
+	// ReasonWaitingForBMC means that the BMC does not answer. The condition BMCReady has the reason.
 	ReasonWaitingForBMC = "WaitingForBMC"
 	// ReasonPreparing means that the provider prepares the attempt: power off, boot override, power on.
 	ReasonPreparing = "Preparing"

@@ -21,8 +21,9 @@ type PowerHold struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// The prefixes of the annotations with which users and their tools control the power of a server that runs a machine. The part after the slash is the
-// key of the requester, so that several requesters do not undo each other's requests. The value is the reason.
+// The prefixes of the annotations with which users and their tools control the power of a server that runs a machine. The part after the slash is the key
+// of the requester, so that several requesters do not undo each other's requests. The value is the reason. Metal3 has a similar annotation,
+// reboot.metal3.io/KEY.
 const (
 	// PowerHoldPrefix shuts the operating system down and keeps the server off until the annotation is removed.
 	PowerHoldPrefix = "power-hold.baremetalhost.infrastructure.cluster.x-k8s.io/"

@@ -334,7 +334,8 @@ type BareMetalHost struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec describes the server and the machine that has it.
+	// spec describes the server and the machine that has it. Users write the fields whose descriptions do not say that the provider writes them. The
+	// provider's fields are in the spec because a status is lost in `clusterctl move`.
 	// +required
 	Spec BareMetalHostSpec `json:"spec,omitzero"`
 	// status is the observed state of the server.

@@ -166,7 +166,7 @@ func TestNetworkAccepted(t *testing.T) {
 	})
 }
 
-// largestNetwork has as much of everything as its bounds allow: the rules must be cheap enough for it.
+// largestNetwork has the maximum number of items everywhere. The rules must stay within the cost limit of the API server for it.
 func largestNetwork() *v1alpha1.HostNetwork {
 	n := &v1alpha1.HostNetwork{}
 	settings := func(link int) v1alpha1.LinkSettings {

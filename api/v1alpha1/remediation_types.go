@@ -178,7 +178,7 @@ type BareMetalRemediation struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is how the machine is remediated, and the record of the remediation.
+	// spec is how the machine is remediated, and the record of the remediation. The record is in the spec because a status is lost in `clusterctl move`.
 	// +optional
 	Spec BareMetalRemediationSpec `json:"spec,omitzero"`
 	// status is the observed state of the remediation.

@@ -11,7 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestHostStatusIsBounded: what a BMC says cannot fill the API server.
+// TestHostStatusIsBounded: the strings and lists from a BMC have a maximum size in the status.
 func TestHostStatusIsBounded(t *testing.T) {
 	long, many := strings.Repeat("x", 257), slices.Repeat([]string{"x"}, 257)
 	type status = *v1alpha1.BareMetalHostStatus
