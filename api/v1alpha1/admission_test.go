@@ -177,7 +177,7 @@ func TestHostRefused(t *testing.T) {
 
 		{"boot mode unknown", func(h host) { h.Spec.BootMode = "BIOS" }, "spec.bootMode", `supported values: "UEFI", "UEFISecureBoot", "Legacy"`},
 		{"architecture unknown", func(h host) { h.Spec.Architecture = "x86_64" }, "spec.architecture", `supported values: "amd64", "arm64"`},
-		{"power in transition", func(h host) { h.Spec.Power = v1alpha1.PoweringOn }, "spec.power", "set On or Off"},
+		{"power in transition", func(h host) { h.Spec.Power = v1alpha1.PoweringOn }, "spec.power", "must be On or Off"},
 		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
 		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "None", "Manual"`},
 		{"unfenced at once", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(59)) }, "spec.releaseUnfencedAfterSeconds", "should be greater than or equal to 60"},
