@@ -392,7 +392,7 @@ func TestProviderIDStays(t *testing.T) {
 	for _, id := range []string{"baremetal://ns/other/m", ""} {
 		changed := m.DeepCopy()
 		changed.Spec.ProviderID = id
-		expectRefused(t, env.Client.Update(t.Context(), changed), "spec", "providerID is immutable: replace the Machine")
+		expectRefused(t, env.Client.Update(t.Context(), changed), "spec", "providerID cannot be changed: replace the Machine")
 	}
 }
 
@@ -444,7 +444,7 @@ func TestEndpointStays(t *testing.T) {
 	g.Expect(env.Client.Update(t.Context(), c)).To(Succeed())
 	clusterDomains(clusterv1.FailureDomain{Name: "rack-1", ControlPlane: new(true)})(c)
 	g.Expect(env.Client.Update(t.Context(), c)).To(Succeed())
-	const remedy = "controlPlaneEndpoint is immutable once it is set, because the certificates and kubeconfigs of the cluster contain it. Create a new Cluster instead"
+	const remedy = "controlPlaneEndpoint cannot be changed once it is set, because the certificates and kubeconfigs of the cluster contain it. Create a new Cluster instead"
 	for _, other := range []v1alpha1.APIEndpoint{{Host: "192.0.2.21", Port: 6443}, {Host: "192.0.2.20", Port: 443}, {}} {
 		changed := c.DeepCopy()
 		changed.Spec.ControlPlaneEndpoint = other

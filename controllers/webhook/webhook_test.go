@@ -60,7 +60,7 @@ func refused(t *testing.T, err error, words ...string) {
 	}
 }
 
-const wantImmutable = "spec.template.spec: Forbidden: cannot be changed: what was made from it would no longer be as it says. " +
+const wantImmutable = "spec.template.spec: Forbidden: cannot be changed, because existing objects were created from it. " +
 	"Create a template with another name, and change the references to this one"
 
 // TestTemplatesImmutable: the spec of machines and clusters in a template cannot be changed, but the rest of the template can. The topology controller
