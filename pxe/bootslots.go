@@ -28,9 +28,9 @@ const (
 
 var (
 	loadingDesc = prometheus.NewDesc("capbm_network_boots_under_way",
-		"Servers of a network that have a boot slot: from when the boot server gave them their script until they reported in. These are what maxBoots limits.",
+		"Servers that have a boot slot, from their boot script to their report, by network. maxBoots limits them.",
 		[]string{"network"}, nil)
-	queuedDesc = prometheus.NewDesc("capbm_network_boots_waiting", "Servers of a network that stand in line for a boot slot.", []string{"network"}, nil)
+	queuedDesc = prometheus.NewDesc("capbm_network_boots_waiting", "Servers that wait for a boot slot, by network.", []string{"network"}, nil)
 )
 
 // BootSlots limit how many servers of a network load what they boot at once (maxBoots). The other servers are queued and ask again, which costs a small request each.

@@ -164,11 +164,11 @@ func TestNoLimit(t *testing.T) {
 	turns.acquire(t.Context(), "other", macNumber(1))
 	turns.acquire(t.Context(), "other", macNumber(2))
 	g.Expect(testutil.CollectAndCompare(turns, strings.NewReader(`
-# HELP capbm_network_boots_under_way Servers of a network that have a boot slot: from when the boot server gave them their script until they reported in. These are what maxBoots limits.
+# HELP capbm_network_boots_under_way Servers that have a boot slot, from their boot script to their report, by network. maxBoots limits them.
 # TYPE capbm_network_boots_under_way gauge
 capbm_network_boots_under_way{network="other"} 1
 capbm_network_boots_under_way{network="rack-1"} 99
-# HELP capbm_network_boots_waiting Servers of a network that stand in line for a boot slot.
+# HELP capbm_network_boots_waiting Servers that wait for a boot slot, by network.
 # TYPE capbm_network_boots_waiting gauge
 capbm_network_boots_waiting{network="other"} 1
 capbm_network_boots_waiting{network="rack-1"} 0

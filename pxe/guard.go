@@ -17,7 +17,7 @@ import (
 
 // requests has two labels with few values: what was asked for is script, seed, report, file, loader or other.
 var requests = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-	Name: "capbm_http_requests_total", Help: "HTTP requests to the boot server, by what was asked for and how they ended.",
+	Name: "capbm_http_requests_total", Help: "HTTP requests to the boot server, by what was requested and result.",
 }, []string{"what", "result"})
 
 // How requests end.

@@ -22,15 +22,14 @@ var env *controllerstest.Env
 
 func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 
-// The refused cases each change one thing of an object that is accepted, and tell the field and the remedy that the API
-// server must name.
+// A refused case makes one change to an object that is accepted. The error of the API server must contain the field and the remedy.
 type refused[T any] struct {
 	name          string
 	change        func(T)
 	field, remedy string
 }
 
-// accepted cases tell that a rule does not refuse too much.
+// accepted cases check that a rule does not refuse valid objects.
 type accepted[T any] struct {
 	name   string
 	change func(T)
@@ -73,7 +72,7 @@ func validCluster() *v1alpha1.BareMetalCluster {
 	}}
 }
 
-// refuse checks that each case is refused at its creation.
+// refuse checks that the API server refuses to create each case.
 func refuse[T client.Object](t *testing.T, valid func() T, cases []refused[T]) {
 	t.Helper()
 	namespace := env.Namespace(t)
@@ -133,19 +132,19 @@ func TestHostRefused(t *testing.T) {
 		{"address with http", at("http://192.0.2.10"), address, "use redfish://, ipmi://"},
 		{"address with https", at("https://192.0.2.10"), address, "use redfish://, ipmi://"},
 		{"address with telnet", at("telnet://192.0.2.10"), address, "use redfish://, ipmi://"},
-		{"address with credentials", at("redfish://root:calvin@192.0.2.10"), address, "Secret that credentialsSecretName names"},
-		{"address with a user", at("redfish://root@192.0.2.10"), address, "Secret that credentialsSecretName names"},
-		{"address with a fragment", at("redfish://192.0.2.10/redfish/v1#1"), address, "must not hold a fragment"},
-		{"Redfish with a misspelt parameter", at("redfish://192.0.2.10?auht=session"), address, "it takes ?auth=session"},
-		{"Redfish with an unknown authentication", at("redfish+http://192.0.2.10/redfish/v1/Systems/1?auth=token"), address, "it takes ?auth=session"},
-		{"Redfish with a second parameter", at("redfish://192.0.2.10?auth=session&x=1"), address, "it takes ?auth=session"},
-		{"IPMI with a path", at("ipmi://192.0.2.10/system/1"), address, "is no address for IPMI: it has no path"},
+		{"address with credentials", at("redfish://root:calvin@192.0.2.10"), address, "Secret in credentialsSecretName"},
+		{"address with a user", at("redfish://root@192.0.2.10"), address, "Secret in credentialsSecretName"},
+		{"address with a fragment", at("redfish://192.0.2.10/redfish/v1#1"), address, "must not contain a fragment"},
+		{"Redfish with a misspelt parameter", at("redfish://192.0.2.10?auht=session"), address, "supports only ?auth=session"},
+		{"Redfish with an unknown authentication", at("redfish+http://192.0.2.10/redfish/v1/Systems/1?auth=token"), address, "supports only ?auth=session"},
+		{"Redfish with a second parameter", at("redfish://192.0.2.10?auth=session&x=1"), address, "supports only ?auth=session"},
+		{"IPMI with a path", at("ipmi://192.0.2.10/system/1"), address, "is not an IPMI address: it must have no path"},
 		{"IPMI without authentication", at("ipmi://192.0.2.10?cipherSuite=0"), address, "cipherSuite (17 or 3)"},
 		{"IPMI with an unknown privilege", at("ipmi://192.0.2.10?cipherSuite=3&privilege=root"), address, "privilege (user, operator or administrator)"},
 		{"IPMI with an unknown parameter", at("ipmi://192.0.2.10?suite=17"), address, "like ipmi://192.0.2.10?cipherSuite=17&privilege=operator"},
-		{"ipmitool with a privilege", at("ipmitool://192.0.2.10?privilege=operator"), address, "ipmitool takes cipherSuite (17 or 3)"},
-		{"ipmitool with a path", at("ipmitool://192.0.2.10/1"), address, "has a path or a parameter that is not known"},
-		{"AMT with a parameter", at("amt://192.0.2.10?cipherSuite=17"), address, "and AMT none"},
+		{"ipmitool with a privilege", at("ipmitool://192.0.2.10?privilege=operator"), address, "ipmitool supports only the parameter cipherSuite (17 or 3)"},
+		{"ipmitool with a path", at("ipmitool://192.0.2.10/1"), address, "has an unsupported path or parameter"},
+		{"AMT with a parameter", at("amt://192.0.2.10?cipherSuite=17"), address, "and AMT supports none"},
 		{"a webhook without a BMC", at("rpc+https://power.example.com/rpc"), address, "append ?host=NAME"},
 		{"a webhook with an empty BMC", at("rpc+http://power.example.com/rpc?signed=body&host="), address, "append ?host=NAME"},
 		{"address too long", at("redfish://192.0.2.10/" + strings.Repeat("a", 512)), address, "Too long"},
@@ -157,9 +156,9 @@ func TestHostRefused(t *testing.T) {
 		{"MAC too short", boots("52:54:00:12:34"), mac, "should be at least 17 chars"},
 		{"MAC too long", boots("52:54:00:12:34:56:78"), mac, "Too long"},
 		{"MAC with a wrong digit", boots("52:54:00:12:34:5g"), mac, "lower case with colons"},
-		{"MAC of a multicast group", boots("01:00:5e:00:00:01"), mac, "multicast or an empty address"},
-		{"MAC of everybody", boots("ff:ff:ff:ff:ff:ff"), mac, "multicast or an empty address"},
-		{"MAC of nobody", boots("00:00:00:00:00:00"), mac, "multicast or an empty address"},
+		{"MAC of a multicast group", boots("01:00:5e:00:00:01"), mac, "multicast address or all zeros"},
+		{"MAC of everybody", boots("ff:ff:ff:ff:ff:ff"), mac, "multicast address or all zeros"},
+		{"MAC of nobody", boots("00:00:00:00:00:00"), mac, "multicast address or all zeros"},
 
 		{"credentials missing", logsInWith(""), "spec.bmc.credentialsSecretName", "Required value"},
 		{"credentials with a namespace", logsInWith("other/bmc"), "spec.bmc.credentialsSecretName", "must be the name of a Secret"},
@@ -168,24 +167,24 @@ func TestHostRefused(t *testing.T) {
 		{"CA with an underscore", func(h host) { h.Spec.BMC.CASecretName = "my_ca" }, "spec.bmc.caSecretName", "must be the name of a Secret"},
 		{"CA and no verification", func(h host) { h.Spec.BMC.CASecretName, h.Spec.BMC.InsecureSkipTLSVerify = "ca", true }, "spec.bmc", "set caSecretName or insecureSkipTLSVerify, not both"},
 
-		{"reservation with a prefix length", reserves("192.0.2.10/24"), "spec.bootAddresses[0]", "must be an IP address in its usual form and without a prefix length, like 192.0.2.10"},
+		{"reservation with a prefix length", reserves("192.0.2.10/24"), "spec.bootAddresses[0]", "must be an IP address in canonical form without a prefix length, like 192.0.2.10"},
 		{"reservation of a name", reserves("192.0.2.10", "server-1"), "spec.bootAddresses[1]", "must be an IP address"},
 		{"reservation with a zone", reserves("fe80::1%eth0"), "spec.bootAddresses[0]", "must be an IP address"},
-		{"reservation in an unusual form", reserves("2001:DB8:0::1"), "spec.bootAddresses[0]", "in its usual form"},
+		{"reservation in an unusual form", reserves("2001:DB8:0::1"), "spec.bootAddresses[0]", "in canonical form"},
 		{"reservation of IPv4 as IPv6", reserves("::ffff:192.0.2.10"), "spec.bootAddresses[0]", "must be an IP address"},
 		{"reservation twice", reserves("192.0.2.10", "192.0.2.10"), "spec.bootAddresses[1]", "Duplicate value"},
 		{"too many reservations", reserves("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"), "spec.bootAddresses", "must have at most 4 items"},
 
 		{"boot mode unknown", func(h host) { h.Spec.BootMode = "BIOS" }, "spec.bootMode", `supported values: "UEFI", "UEFISecureBoot", "Legacy"`},
 		{"architecture unknown", func(h host) { h.Spec.Architecture = "x86_64" }, "spec.architecture", `supported values: "amd64", "arm64"`},
-		{"power in transition", func(h host) { h.Spec.Power = v1alpha1.PoweringOn }, "spec.power", "set On or Off"},
+		{"power in transition", func(h host) { h.Spec.Power = v1alpha1.PoweringOn }, "spec.power", "must be On or Off"},
 		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
 		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "None", "Manual"`},
 		{"unfenced at once", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(59)) }, "spec.releaseUnfencedAfterSeconds", "should be greater than or equal to 60"},
-		{"failure domain of two lines", domain("rack-1\nrack-2"), failureDomain, "must have the form of a label value"},
-		{"failure domain ending in a newline", domain("rack-1\n"), failureDomain, "must have the form of a label value"},
-		{"failure domain in quotes", domain(`"rack-1"`), failureDomain, "must have the form of a label value"},
-		{"failure domain of two words", domain("rack 1"), failureDomain, "must have the form of a label value"},
+		{"failure domain of two lines", domain("rack-1\nrack-2"), failureDomain, "must be a label value"},
+		{"failure domain ending in a newline", domain("rack-1\n"), failureDomain, "must be a label value"},
+		{"failure domain in quotes", domain(`"rack-1"`), failureDomain, "must be a label value"},
+		{"failure domain of two words", domain("rack 1"), failureDomain, "must be a label value"},
 		{"failure domain too long", domain(strings.Repeat("a", 64)), failureDomain, "Too long"},
 		{"maintenance without a reason", func(h host) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }, "spec.maintenance.reason", "Required value"},
 	})
@@ -226,7 +225,7 @@ func TestHostAccepted(t *testing.T) {
 	})
 }
 
-// machineRules are the rules of a machine, which hold in a template as well. The fields are those below the spec.
+// machineRules are the rules of a machine, which also apply in a template. The fields are relative to the spec.
 func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 	type spec = *v1alpha1.BareMetalMachineSpec
 	kernel := func(url string) func(spec) { return func(s spec) { s.Boot.Kernel.URL = url } }
@@ -253,17 +252,17 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		one      = "hostSelector.matchExpressions[0]"
 
 		wantURL  = "must be an http:// or https:// URL with a host and without credentials"
-		wantSum  = "in lower case, as sha256sum prints them"
-		wantDS   = "must not hold ds=...: the provider sets it"
+		wantSum  = "in lower case, as sha256sum and sha512sum print them"
+		wantDS   = "must not contain ds=...: the provider sets it"
 		wantWord = "the boot loader would end the command there"
 		wantLine = "must be one line of printable ASCII characters"
 		wantKey  = "like rack or example.com/rack"
-		wantVals = "In and NotIn need values, Exists and DoesNotExist take none"
+		wantVals = "In and NotIn require values, Exists and DoesNotExist must have none"
 	)
 	return []refused[spec]{
 		{"kernel URL missing", kernel(""), url, "Required value"},
-		{"kernel missing", func(s spec) { s.Boot.Kernel, s.Boot.Initrds = v1alpha1.Artifact{}, nil }, "boot", "kernel is required, or ipxeTemplate"},
-		{"initrds without a kernel", func(s spec) { s.Boot.Kernel, s.Boot.IPXETemplate = v1alpha1.Artifact{}, "#!ipxe\n" }, "boot", "initrds need a kernel"},
+		{"kernel missing", func(s spec) { s.Boot.Kernel, s.Boot.Initrds = v1alpha1.Artifact{}, nil }, "boot", "kernel or ipxeTemplate is required"},
+		{"initrds without a kernel", func(s spec) { s.Boot.Kernel, s.Boot.IPXETemplate = v1alpha1.Artifact{}, "#!ipxe\n" }, "boot", "initrds require a kernel"},
 		{"iPXE template without its first line", template("echo\n#!ipxe\n"), "boot.ipxeTemplate", "the first line must be #!ipxe"},
 		{"iPXE template whose first line goes on", template("#!ipxe script\n"), "boot.ipxeTemplate", "the first line must be #!ipxe"},
 		{"iPXE template too long", template("#!ipxe\n" + strings.Repeat("#", 16<<10)), "boot.ipxeTemplate", "Too long"},
@@ -290,7 +289,7 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"command line ending in a newline", line("quiet\n"), command, wantLine},
 		{"command line with a tab", line("quiet\tsplash"), command, wantLine},
 		{"command line not in ASCII", line("name=é"), command, wantLine},
-		{"command line with a variable of the boot loader", line("ip=${net0/ip}"), command, "the boot loader would replace it"},
+		{"command line with a variable of the boot loader", line("ip=${net0/ip}"), command, "the boot loader would expand it"},
 		{"command line with a second command", line("quiet ; shell"), command, wantWord},
 		{"command line with an alternative", line("quiet ||"), command, wantWord},
 		{"command line with a condition", line("&& quiet"), command, wantWord},
@@ -324,9 +323,9 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"Exists with values", expr("rack", "Exists", "a"), one, wantVals},
 		{"DoesNotExist with values", expr("rack", "DoesNotExist", "a"), one, wantVals},
 
-		{"memory of nothing", func(s spec) { s.Hardware.Memory = new(resource.MustParse("0")) }, "hardware.memory", "must be more than 0"},
-		{"memory below nothing", func(s spec) { s.Hardware.Memory = new(resource.MustParse("-64Gi")) }, "hardware.memory", "must be more than 0"},
-		{"disk of nothing", func(s spec) { s.Hardware.Disk = new(resource.MustParse("0Gi")) }, "hardware.disk", "must be more than 0"},
+		{"memory of nothing", func(s spec) { s.Hardware.Memory = new(resource.MustParse("0")) }, "hardware.memory", "must be greater than 0"},
+		{"memory below nothing", func(s spec) { s.Hardware.Memory = new(resource.MustParse("-64Gi")) }, "hardware.memory", "must be greater than 0"},
+		{"disk of nothing", func(s spec) { s.Hardware.Disk = new(resource.MustParse("0Gi")) }, "hardware.disk", "must be greater than 0"},
 		{"no processors", func(s spec) { s.Hardware.CPU = -1 }, "hardware.cpu", "should be greater than or equal to 1"},
 		{"hardware of an unknown architecture", func(s spec) { s.Hardware.Architecture = "x86_64" }, "hardware.architecture", `supported values: "amd64", "arm64"`},
 	}
@@ -434,7 +433,7 @@ func TestClusterFailureDomainsRefused(t *testing.T) {
 	})
 }
 
-// TestEndpointStays: an endpoint can be given later, and neither be changed nor taken away.
+// TestEndpointStays: an endpoint can be set later, but cannot be changed or removed.
 func TestEndpointStays(t *testing.T) {
 	g := NewWithT(t)
 	c := validCluster()
@@ -445,7 +444,7 @@ func TestEndpointStays(t *testing.T) {
 	g.Expect(env.Client.Update(t.Context(), c)).To(Succeed())
 	clusterDomains(clusterv1.FailureDomain{Name: "rack-1", ControlPlane: new(true)})(c)
 	g.Expect(env.Client.Update(t.Context(), c)).To(Succeed())
-	const remedy = "controlPlaneEndpoint cannot be changed once it is set: the certificates and kubeconfigs of the cluster name it. Make a new Cluster"
+	const remedy = "controlPlaneEndpoint cannot be changed once it is set, because the certificates and kubeconfigs of the cluster contain it. Create a new Cluster instead"
 	for _, other := range []v1alpha1.APIEndpoint{{Host: "192.0.2.21", Port: 6443}, {Host: "192.0.2.20", Port: 443}, {}} {
 		changed := c.DeepCopy()
 		changed.Spec.ControlPlaneEndpoint = other
@@ -457,7 +456,7 @@ func TestEndpointStays(t *testing.T) {
 	expectRefused(t, env.Client.Patch(t.Context(), c.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":null}`))), "spec", remedy)
 }
 
-// TestClusterTemplateRefused: a template is held to the rules of what is made from it.
+// TestClusterTemplateRefused: the rules of a cluster also apply in a template.
 func TestClusterTemplateRefused(t *testing.T) {
 	type template = *v1alpha1.BareMetalClusterTemplate
 	valid := func() template {
@@ -501,7 +500,7 @@ func TestDefaults(t *testing.T) {
 	g.Expect(env.Client.Create(t.Context(), machine)).To(Succeed())
 	g.Expect(machine.Spec.Hardware.Architecture).To(Equal(v1alpha1.ArchitectureAMD64))
 
-	// A template has the defaults of what is made from it, so that they are no change later.
+	// A template has the defaults of the objects that are created from it, so that the defaults are not a difference later.
 	template := validMachineTemplate()
 	template.Namespace, template.Name = namespace, "t"
 	template.Spec.Template.Spec.Hardware.CPU = 4

@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestBootIsWrittenOnce: within a boot nothing that says what was served, and for which claim, changes or disappears; and the number never falls.
+// TestBootIsWrittenOnce: within a boot, the fields about what was served and for which claim are immutable. The number never decreases.
 func TestBootIsWrittenOnce(t *testing.T) {
 	namespace := env.Namespace(t)
 	then, later := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)), metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 1, 0, time.UTC))
@@ -29,24 +29,24 @@ func TestBootIsWrittenOnce(t *testing.T) {
 		change func(spec)
 		says   string
 	}{
-		"the number falls":           {func(b spec) { b.Number = 2 }, "number must not fall"},
-		"the number disappears":      {func(b spec) { b.Number = 0 }, "number must not fall"},
+		"the number falls":           {func(b spec) { b.Number = 2 }, "number must not decrease"},
+		"the number disappears":      {func(b spec) { b.Number = 0 }, "number must not decrease"},
 		"another purpose":            {func(b spec) { b.Purpose = "Clean" }, "purpose must not change"},
 		"no purpose":                 {func(b spec) { b.Purpose = "" }, "purpose must not change"},
 		"another claim":              {func(b spec) { b.ClaimID = "d" }, "claimID must not change"},
 		"no claim":                   {func(b spec) { b.ClaimID = "" }, "claimID must not change"},
 		"another machine":            {func(b spec) { b.MachineName = "n" }, "machineName must not change"},
-		"another client":             {func(b spec) { b.ScriptAddress = "192.0.2.2" }, "scriptAddress is written once"},
-		"another system":             {func(b spec) { b.DataAddress = "192.0.2.2" }, "dataAddress is written once"},
-		"no system":                  {func(b spec) { b.DataAddress = "" }, "dataAddress is written once"},
-		"the data served later":      {func(b spec) { b.DataServedAt = &later }, "dataServedAt is written once"},
-		"the data not served":        {func(b spec) { b.DataServedAt = nil }, "dataServedAt is written once"},
-		"the commit later":           {func(b spec) { b.CommitAllowedAt = &later }, "commitAllowedAt is written once"},
-		"no commit":                  {func(b spec) { b.CommitAllowedAt = nil }, "commitAllowedAt is written once"},
-		"another failure":            {func(b spec) { b.Failure = &v1alpha1.BootFailure{Reason: "S", Message: "m"} }, "failure is written once"},
-		"no failure":                 {func(b spec) { b.Failure = nil }, "failure is written once"},
-		"void later":                 {func(b spec) { b.VoidedAt = &later }, "voidedAt is written once"},
-		"not void":                   {func(b spec) { b.VoidedAt = nil }, "voidedAt is written once"},
+		"another client":             {func(b spec) { b.ScriptAddress = "192.0.2.2" }, "scriptAddress is immutable once it is set"},
+		"another system":             {func(b spec) { b.DataAddress = "192.0.2.2" }, "dataAddress is immutable once it is set"},
+		"no system":                  {func(b spec) { b.DataAddress = "" }, "dataAddress is immutable once it is set"},
+		"the data served later":      {func(b spec) { b.DataServedAt = &later }, "dataServedAt is immutable once it is set"},
+		"the data not served":        {func(b spec) { b.DataServedAt = nil }, "dataServedAt is immutable once it is set"},
+		"the commit later":           {func(b spec) { b.CommitAllowedAt = &later }, "commitAllowedAt is immutable once it is set"},
+		"no commit":                  {func(b spec) { b.CommitAllowedAt = nil }, "commitAllowedAt is immutable once it is set"},
+		"another failure":            {func(b spec) { b.Failure = &v1alpha1.BootFailure{Reason: "S", Message: "m"} }, "failure is immutable once it is set"},
+		"no failure":                 {func(b spec) { b.Failure = nil }, "failure is immutable once it is set"},
+		"void later":                 {func(b spec) { b.VoidedAt = &later }, "voidedAt is immutable once it is set"},
+		"not void":                   {func(b spec) { b.VoidedAt = nil }, "voidedAt is immutable once it is set"},
 		"an unknown purpose":         {func(b spec) { b.Number, b.Purpose = 4, "Dance" }, "spec.purpose"},
 		"a failure without a reason": {func(b spec) { b.Number, b.Failure = 4, &v1alpha1.BootFailure{Message: "m"} }, "spec.failure.reason"},
 	} {

@@ -5,112 +5,116 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// BootFinalizer keeps a BareMetalBoot that is being deleted until its host is gone, or has no machine.
+// BootFinalizer keeps a deleted BareMetalBoot until its host is deleted or no machine has the host.
 const BootFinalizer = "baremetalboot.infrastructure.cluster.x-k8s.io"
 
-// BootPurpose is what a boot is for.
+// BootPurpose is the purpose of a boot.
 // +kubebuilder:validation:Enum=Provision;Inspect;Clean
 type BootPurpose string
 
 // The purposes of boots.
 const (
-	// PurposeProvision boots the machine that claimed the host.
+	// PurposeProvision boots the operating system of the machine that claimed the host.
 	PurposeProvision BootPurpose = "Provision"
-	// PurposeInspect and PurposeClean are reserved for boots of the agent: nothing starts one yet.
+	// PurposeInspect and PurposeClean are reserved for boots of an agent. Nothing starts such a boot yet.
 	PurposeInspect BootPurpose = "Inspect"
 	PurposeClean   BootPurpose = "Clean"
 )
 
-// BareMetalBootSpec is the record of the last boot of a host. Controllers write it and people read it. It is in the spec because a status is lost in
-// `clusterctl move`, and this record keeps a server from being given its bootstrap data twice.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not fall: it counts the boots of the host"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.purpose) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) && self.purpose == oldSelf.purpose",message="purpose must not change within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.identity) && self.identity == oldSelf.identity",message="identity must not change within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.failure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.failure) && self.failure == oldSelf.failure",message="failure is written once within a boot; only a new boot, with a higher number, may have another"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.voidedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt",message="voidedAt is written once within a boot; only a new boot, with a higher number, may have another"
+// BareMetalBootSpec is the record of the last boot of a host. The provider writes it and users read it. It is in the spec because a status is lost in
+// `clusterctl move`, and without it a server could get its bootstrap data twice.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not decrease: it counts the boots of the host"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.purpose) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) && self.purpose == oldSelf.purpose",message="purpose must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.identity) && self.identity == oldSelf.identity",message="identity must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.failure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.failure) && self.failure == oldSelf.failure",message="failure is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.voidedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt",message="voidedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 type BareMetalBootSpec struct {
-	// number counts the boots of the host, from 1. It never falls. It is absent before the first boot. A boot is under way only once the host's
-	// spec.boots has reached its number.
+	// number is the number of the boot. The boots of a host count from 1, and the number never decreases. It is absent before the first boot. A boot is in
+	// progress only after the host's spec.boots has reached its number.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Number int32 `json:"number,omitempty"`
 
-	// attempt counts the boots for the claim, from 1. A boot whose bootstrap data was not served is repeated a few times.
+	// attempt is the number of the boot within its claim, from 1. The provider repeats a boot whose bootstrap data was not served, up to the limit in its
+	// flag --boot-attempts.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// purpose is what the boot is for.
+	// purpose is the purpose of the boot: Provision boots the operating system of the machine that claimed the host. Inspect and Clean are reserved: nothing
+	// starts such a boot yet.
 	// +optional
 	Purpose BootPurpose `json:"purpose,omitempty"`
 
-	// claimID is the claim that the boot is for: the host's spec.consumerRef.claimID.
+	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ClaimID string `json:"claimID,omitempty"`
 
-	// machineName is the name of the BareMetalMachine that made the claim.
+	// machineName is the name of the BareMetalMachine that claimed the host.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	MachineName string `json:"machineName,omitempty"`
 
-	// identity is what identified the server when the boot was recorded.
+	// identity is the identity of the server when the boot was recorded.
 	// +optional
 	Identity *HostIdentity `json:"identity,omitempty"`
 
-	// startedAt is when the boot started. Its deadline counts from here.
+	// startedAt is the time when the boot started. The deadline of the boot counts from here.
 	// +optional
 	StartedAt metav1.Time `json:"startedAt,omitzero"`
 
-	// poweredOffAt is when the server was read as powered off in this boot. Before it the server is powered off, after it powered on: so a provider
-	// that restarts in between does not power-cycle a server that boots.
+	// poweredOffAt is the time when the server was observed to be off in this boot. Before it the provider powers the server only off, and after it only
+	// on. So a restarted provider does not power-cycle a server that is booting.
 	// +optional
 	PoweredOffAt *metav1.Time `json:"poweredOffAt,omitempty"`
 
-	// poweredOnAt is written before the server is first powered on in this boot, or when it is found on. Nothing is served to the server before it.
+	// poweredOnAt is the time when the provider first powers the server on in this boot, or finds it on. It is written before the power command. The boot
+	// server serves nothing before it.
 	// +optional
 	PoweredOnAt *metav1.Time `json:"poweredOnAt,omitempty"`
 
-	// dhcpAt is when the server's DHCP request of this boot was received, or when the boot server started, if that was after poweredOnAt. It is written
-	// together with scriptAddress, and is absent where no DHCP request is needed.
+	// dhcpAt is the time when the boot server received the server's DHCP request of this boot, or when the boot server started, if that was after
+	// poweredOnAt. It is written together with scriptAddress. It is absent if the boot needs no DHCP request.
 	// +optional
 	DHCPAt *metav1.Time `json:"dhcpAt,omitempty"`
 
-	// scriptAddress is the IP address that the boot script was served to, and with it the token of the boot. No other address gets it.
+	// scriptAddress is the IP address that the boot script was served to, together with the token of the boot. No other address gets the script.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ScriptAddress string `json:"scriptAddress,omitempty"`
 
-	// dataAddress is the IP address that the bootstrap data was served to. No other address gets it.
+	// dataAddress is the IP address that the bootstrap data was served to. No other address gets the data.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	DataAddress string `json:"dataAddress,omitempty"`
 
-	// dataServedAt is when the bootstrap data was first served. From then on the claim is not booted again: a second `kubeadm init` would fork a
-	// cluster.
+	// dataServedAt is the time when the bootstrap data was first served. After that the claim is not booted again, because a second `kubeadm init` would
+	// fork a cluster.
 	// +optional
 	DataServedAt *metav1.Time `json:"dataServedAt,omitempty"`
 
-	// commitAllowedAt is when the agent was allowed to make the disk bootable. It is reserved for boots that write an image: nothing writes it yet.
+	// commitAllowedAt is the time when an agent was allowed to make the disk bootable. It is reserved for boots that write an image: nothing writes it
+	// yet.
 	// +optional
 	CommitAllowedAt *metav1.Time `json:"commitAllowedAt,omitempty"`
 
-	// reportedAt is when the operating system reported in, or its Node was found. It ends the boot.
+	// reportedAt is the time when the operating system reported that it is running, or when its Node was found. It ends the boot.
 	// +optional
 	ReportedAt *metav1.Time `json:"reportedAt,omitempty"`
 
-	// reportAddress is the IP address that the operating system reported in from. It differs from dataAddress where the operating system gave itself
-	// a static address in between.
+	// reportAddress is the IP address that the operating system reported from. It differs from dataAddress if the operating system has configured a static
+	// address in between.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -120,177 +124,188 @@ type BareMetalBootSpec struct {
 	// +optional
 	Failure *BootFailure `json:"failure,omitempty"`
 
-	// voidedAt is when the claim of the boot ended. It is written before the host's spec.consumerRef is cleared: from then on the tokens of the boot
-	// open nothing.
+	// voidedAt is the time when the claim of the boot ended. The provider writes it before it clears the host's spec.consumerRef. After that the tokens of
+	// the boot are invalid.
 	// +optional
 	VoidedAt *metav1.Time `json:"voidedAt,omitempty"`
 }
 
-// BootFailure is why a boot failed.
+// BootFailure is why a boot failed, was not served, or has a Node that does not match.
 type BootFailure struct {
-	// reason is a word in CamelCase.
+	// reason is the cause, as one word in CamelCase.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
 
-	// message says what was observed, and what to check.
+	// message describes what was observed and what to check.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 }
 
-// BootStage names how far a boot came.
+// BootStage is a stage of a boot. BareMetalBootStatus.Stage describes the stages.
 // +kubebuilder:validation:Enum=Started;DHCP;Loader;Waiting;Script;Kernel;Data;ReportedIn;Node;BootstrapSucceeded;BootstrapFailed;Restarted;NodeLost
 type BootStage string
 
-// The stages of a boot, in their order.
+// The stages of a boot, in their order. BareMetalBootStatus.Stage describes them.
 const (
-	// StageStarted means that the boot started: the server is powered off, told to boot from the network, and powered on.
-	StageStarted BootStage = "Started"
-	// StageDHCP means that the firmware asked for an address or a boot file.
-	StageDHCP BootStage = "DHCP"
-	// StageLoader means that the firmware fetched the boot loader.
-	StageLoader BootStage = "Loader"
-	// StageWaiting means that the boot loader asked for the script, and waits until fewer servers of its network boot.
-	StageWaiting BootStage = "Waiting"
-	// StageScript means that the boot loader fetched the script.
-	StageScript BootStage = "Script"
-	// StageKernel means that the boot loader fetched the kernel.
-	StageKernel BootStage = "Kernel"
-	// StageData means that the operating system fetched the bootstrap data.
-	StageData BootStage = "Data"
-	// StageReportedIn means that the operating system reported in.
-	StageReportedIn BootStage = "ReportedIn"
-	// StageNode means that the server's Node appeared in the workload cluster.
-	StageNode BootStage = "Node"
-	// StageBootstrapSucceeded means that the operating system reported that its bootstrap data was carried out.
+	StageStarted            BootStage = "Started"
+	StageDHCP               BootStage = "DHCP"
+	StageLoader             BootStage = "Loader"
+	StageWaiting            BootStage = "Waiting"
+	StageScript             BootStage = "Script"
+	StageKernel             BootStage = "Kernel"
+	StageData               BootStage = "Data"
+	StageReportedIn         BootStage = "ReportedIn"
+	StageNode               BootStage = "Node"
 	StageBootstrapSucceeded BootStage = "BootstrapSucceeded"
-	// StageBootstrapFailed means that the operating system reported that its bootstrap data could not be carried out.
-	StageBootstrapFailed BootStage = "BootstrapFailed"
+	StageBootstrapFailed    BootStage = "BootstrapFailed"
 )
 
-// What may be observed of a server after its boot.
+// The stages after a boot, which are those of a failure. BareMetalBootStatus.Stage describes them.
 const (
-	// StageRestarted means that firmware asked for a network boot although the machine runs from memory and got its bootstrap data: the
-	// server restarted, or another client on its network asked with its MAC address.
 	StageRestarted BootStage = "Restarted"
-	// StageNodeLost means that, as the firmware asked, the server's Node was not Ready and did not become so: the server did restart.
-	StageNodeLost BootStage = "NodeLost"
+	StageNodeLost  BootStage = "NodeLost"
 )
 
-// BareMetalBootStatus is how far the boot came. What is lost with it is observed again, or costs a boot attempt at most.
+// BareMetalBootStatus is the progress of the boot. The provider writes it. A lost status is observed again, or costs at most one boot attempt.
 type BareMetalBootStatus struct {
-	// stage is the last stage that was observed.
+	// stage is the last stage that was observed:
+	//
+	// - Started: the boot started. The server is powered off, instructed to boot
+	//   from the network, and powered on.
+	// - DHCP: the firmware requested an address or a boot file.
+	// - Loader: the firmware fetched the boot loader.
+	// - Waiting: the boot loader requested the boot script, and waits because too
+	//   many servers of its network are booting.
+	// - Script: the boot loader fetched the boot script.
+	// - Kernel: the boot loader fetched the kernel.
+	// - Data: the operating system fetched the bootstrap data.
+	// - ReportedIn: the operating system reported that it is running.
+	// - Node: the server's Node exists in the workload cluster.
+	// - BootstrapSucceeded: the operating system reported that it carried out its
+	//   bootstrap data.
+	// - BootstrapFailed: the operating system reported that it could not carry out
+	//   its bootstrap data.
+	// - Restarted: firmware requested a network boot, although the machine runs
+	//   from memory and has its bootstrap data. The server restarted, or another
+	//   client on its network used its MAC address.
+	// - NodeLost: the server's Node was not Ready at that request and did not
+	//   become Ready. So the server did restart.
 	// +optional
 	Stage BootStage `json:"stage,omitempty"`
 
-	// progress is what is awaited after the stage, in a few words; or that the boot is done, or why it failed.
+	// progress is what the boot waits for, that it has completed, or why it failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Progress string `json:"progress,omitempty"`
 
-	// stages are the stages that were observed, each when it was first observed. Those with the number of another boot are of an earlier one.
+	// stages are the observed stages with the time when each was first observed. A stage with the number of another boot belongs to an earlier boot.
 	// +optional
 	// +listType=map
 	// +listMapKey=stage
 	Stages []ObservedStage `json:"stages,omitempty"`
 
-	// node is the Node of the workload cluster that the server runs, also where it does not match the machine. The node controller writes it.
+	// node is the Node of the workload cluster that runs on the server, even if it does not match the machine.
 	// +optional
 	Node *ObservedNode `json:"node,omitempty"`
 
-	// problem is what last kept the boot server from serving the boot. It is over where a stage has a later time, or number is that of an earlier boot.
+	// problem is the last problem that prevented the boot server from serving the boot. It is solved if a stage has a later time, or if its number is that of
+	// an earlier boot.
 	// +optional
 	Problem *BootProblem `json:"problem,omitempty"`
 }
 
-// ObservedNode is a Node that a server runs.
+// ObservedNode is a Node that runs on a server.
 type ObservedNode struct {
 	// name is the name of the Node.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
-	// number is the boot that it was observed in.
+	// number is the number of the boot in which the Node was observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Number int32 `json:"number,omitempty"`
-	// kubeletVersion is the version that the kubelet reports.
+	// kubeletVersion is the version that the kubelet reports, such as v1.34.1.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
-	// mismatch is why Cluster API does not find the Node for the Machine, or must not; absent for the machine's Node.
+	// mismatch is why Cluster API does not, or must not, match the Node to the Machine. It is absent if the Node matches.
 	// +optional
 	Mismatch *BootFailure `json:"mismatch,omitempty"`
 }
 
-// BootProblem is what keeps the boot server from serving a boot.
+// BootProblem is a problem that prevents the boot server from serving a boot.
 type BootProblem struct {
 	BootFailure `json:",inline"`
-	// number is the boot that it kept from being served.
+	// number is the number of the boot that was not served.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Number int32 `json:"number,omitempty"`
-	// time is when it was recorded.
+	// time is the time when the problem was recorded.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
 }
 
 // ObservedStage is a stage of a boot that was observed.
 type ObservedStage struct {
-	// stage is what was observed.
+	// stage is the stage. `kubectl explain baremetalboot.status.stage` describes the stages.
 	// +required
 	Stage BootStage `json:"stage,omitempty"`
-	// number is the boot that it was observed in.
+	// number is the number of the boot in which the stage was observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Number int32 `json:"number,omitempty"`
-	// time is when it was first observed. Restarted and Waiting say when it was last observed.
+	// time is the time when the stage was first observed. For the stages Restarted and Waiting it is the time of the last observation.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
-	// address is the IP address of the client, where it had one. For the stage DHCP it is the address that the server was given.
+	// address is the IP address of the client, if it had one. For the stage DHCP it is the address that the server was given.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Address string `json:"address,omitempty"`
-	// client is what the client said it is: the firmware and its architecture, the user agent, or the kubelet. Waiting has the position in the queue.
+	// client is how the client identified itself: the firmware and its architecture, the user agent, or the kubelet. For the stage Waiting it is
+	// the position in the queue.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Client string `json:"client,omitempty"`
-	// addresses are those that the Node says it has. They are kept up to date; other stages have none.
+	// addresses are the addresses of the Node, which the provider keeps up to date. Only the stage Node has addresses.
 	// +optional
 	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
 }
 
-// BareMetalBoot is the last boot of the BareMetalHost of its name, and how far it came. The provider creates it with the host; the garbage
-// collector deletes it after the host. Watch it to see what the provider does: kubectl get baremetalboots -w.
+// BareMetalBoot is the record of the last boot of the BareMetalHost with the same name. The provider creates it with the host, and the garbage collector
+// deletes it after the host. To follow what the provider does, run: kubectl get baremetalboots -w
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalboots,scope=Namespaced,categories=cluster-api
-// +kubebuilder:printcolumn:name="Purpose",type=string,JSONPath=`.spec.purpose`,description="What the boot is for"
+// +kubebuilder:printcolumn:name="Purpose",type=string,JSONPath=`.spec.purpose`,description="Purpose of the boot"
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.machineName`,description="BareMetalMachine that the boot is for"
-// +kubebuilder:printcolumn:name="Number",type=integer,JSONPath=`.spec.number`,description="How many boots the host has had"
+// +kubebuilder:printcolumn:name="Number",type=integer,JSONPath=`.spec.number`,description="Number of the boot"
 // +kubebuilder:printcolumn:name="Stage",type=string,JSONPath=`.status.stage`,description="Last stage that was observed"
-// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`,description="What is awaited, or why the boot failed"
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`,description="What the boot waits for, or why it failed"
 // +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.spec.startedAt`,description="Time since the boot started"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Attempt",type=integer,priority=1,JSONPath=`.spec.attempt`,description="Attempt for the machine"
+// +kubebuilder:printcolumn:name="Attempt",type=integer,priority=1,JSONPath=`.spec.attempt`,description="Number of the boot within its claim"
 // +kubebuilder:printcolumn:name="Script",type=string,priority=1,JSONPath=`.spec.scriptAddress`,description="Address that the boot script was served to"
 // +kubebuilder:printcolumn:name="Data",type=string,priority=1,JSONPath=`.spec.dataAddress`,description="Address that the bootstrap data was served to"
 // +kubebuilder:printcolumn:name="Voided",type=date,priority=1,JSONPath=`.spec.voidedAt`,description="Time since the claim ended"
 // +kubebuilder:printcolumn:name="Failure",type=string,priority=1,JSONPath=`.spec.failure.message`,description="Why the boot failed"
 type BareMetalBoot struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object's metadata.
+	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the record of the boot. It is required: the validation rules would not hold for an absent spec.
+	// spec is the record of the boot. The boot server writes dhcpAt, scriptAddress, dataAddress, dataServedAt and reportAddress. The boot server
+	// and the controllers write reportedAt and failure. The controllers write the other fields. spec is required because the validation rules do not apply to
+	// an absent spec.
 	// +required
 	Spec BareMetalBootSpec `json:"spec"`
-	// status is how far the boot came.
+	// status is the progress of the boot.
 	// +optional
 	Status BareMetalBootStatus `json:"status,omitzero"`
 }

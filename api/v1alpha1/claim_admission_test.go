@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// claimRules are the rules of what a machine asks for in a host, which hold in a template as well. The fields are those below the spec.
+// claimRules are the rules of a machine's requirements for a host, which also apply in a template. The fields are relative to the spec.
 func claimRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 	type spec = *v1alpha1.BareMetalMachineSpec
 	preferred := func(weight int32, key string) v1alpha1.HostPreference {
@@ -42,7 +42,7 @@ func claimRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"toleration with a prefix too long", tolerate(v1alpha1.HostToleration{Key: strings.Repeat("a", 254) + "/a"}), toleration + ".key", "at most 253 characters before the slash"},
 		{"toleration with a bad operator", tolerate(v1alpha1.HostToleration{Key: "gpu", Operator: "In"}), toleration + ".operator", `supported values: "Equal", "Exists"`},
 		{"toleration with a bad value", tolerate(v1alpha1.HostToleration{Key: "gpu", Value: "a/b"}), toleration + ".value", "must be a label value"},
-		{"toleration of any value with a value", tolerate(v1alpha1.HostToleration{Key: "gpu", Operator: "Exists", Value: "a100"}), toleration, "leave it out, or set operator: Equal"},
+		{"toleration of any value with a value", tolerate(v1alpha1.HostToleration{Key: "gpu", Operator: "Exists", Value: "a100"}), toleration, "remove it, or set operator: Equal"},
 	}
 }
 
@@ -92,7 +92,7 @@ func TestTaintRefused(t *testing.T) {
 	})
 }
 
-// TestClaimDefaults: a taint keeps machines off, and a toleration is of one value, where nothing else is said.
+// TestClaimDefaults: the effect of a taint defaults to NoClaim, and the operator of a toleration to Equal.
 func TestClaimDefaults(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)

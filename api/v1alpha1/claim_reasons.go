@@ -1,17 +1,16 @@
 package v1alpha1
 
-// Reasons of HostClaimed besides those in conditions.go. What a machine without a host waits for is told by the reason of HostClaimed, and its
-// HostBooted says WaitingForHost: no boot failed. A boot that failed has HostClaimed True, and the failure as the reason of HostBooted.
+// Reasons of HostClaimed, in addition to those in conditions.go. For a machine without a host the reason is what it waits for, and HostBooted has
+// the reason WaitingForHost. After a failed boot, HostClaimed is True and the failure is the reason of HostBooted.
 const (
-	// ReasonWaitingForFormerHost means that the machine asks for a host of its owner again (reuseHost), and one is being released; the
-	// message names it.
+	// ReasonWaitingForFormerHost means that the machine has reuseHost, and a host of its owner is being released. The message names the host.
 	ReasonWaitingForFormerHost = "WaitingForFormerHost"
 )
 
 // Reasons of Ready of a BareMetalMachineTemplate.
 const (
-	// ReasonHostsMatch means that there are hosts that machines of the template can have.
+	// ReasonHostsMatch means that some hosts match the template.
 	ReasonHostsMatch = "HostsMatch"
-	// ReasonNoHostMatches means that there is no host that machines of the template can have; the message counts what excluded how many.
+	// ReasonNoHostMatches means that no host matches the template. The message has the number of hosts that each requirement excludes.
 	ReasonNoHostMatches = "NoHostMatches"
 )

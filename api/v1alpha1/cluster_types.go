@@ -5,49 +5,49 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// FailureDomainsReadyCondition is True when every failure domain that a BareMetalCluster's spec names has hosts, and Cluster API takes all that
-// the hosts have. It does not count for Ready: machines of the other failure domains are not held up.
+// FailureDomainsReadyCondition is True when every failure domain in a BareMetalCluster's spec has hosts, and Cluster API accepts all failure
+// domains of the hosts. Ready does not depend on it, because machines in the other failure domains are not affected.
 const FailureDomainsReadyCondition = "FailureDomainsReady"
 
 // Reasons of FailureDomainsReady.
 const (
-	// ReasonFailureDomainsFound means that the hosts have failure domains, and that those of the spec are among them.
+	// ReasonFailureDomainsFound means that the hosts have failure domains, including all those in the spec.
 	ReasonFailureDomainsFound = "FailureDomainsFound"
-	// ReasonNoFailureDomains means that neither a host nor the spec names a failure domain.
+	// ReasonNoFailureDomains means that neither the hosts nor the spec have a failure domain.
 	ReasonNoFailureDomains = "NoFailureDomains"
-	// ReasonFailureDomainWithoutHosts means that the spec names a failure domain that no host has; the message names those that hosts have.
+	// ReasonFailureDomainWithoutHosts means that no host has one of the failure domains in the spec. The message lists those of the hosts.
 	ReasonFailureDomainWithoutHosts = "FailureDomainWithoutHosts"
-	// ReasonTooManyFailureDomains means that the hosts have more failure domains than Cluster API takes; the message tells what was left out.
+	// ReasonTooManyFailureDomains means that the hosts have more failure domains than Cluster API accepts. The message lists those that were left out.
 	ReasonTooManyFailureDomains = "TooManyFailureDomains"
 )
 
-// KubeconfigAcceptedCondition is False when the kubeconfig Secret of the cluster is refused: the provider does not look at the cluster's Nodes then. It is
-// absent otherwise, and does not count for Ready.
+// KubeconfigAcceptedCondition is False while the provider refuses the kubeconfig Secret of the cluster, and so does not read the cluster's Nodes.
+// Otherwise it is absent. Ready does not depend on it.
 const KubeconfigAcceptedCondition = "KubeconfigAccepted"
 
 // Reasons of KubeconfigAccepted.
 const (
-	// ReasonKubeconfigRefused means that the kubeconfig names a file, a program or another identity; the message names the field.
+	// ReasonKubeconfigRefused means that the kubeconfig refers to a file, a program or another identity. The message has the field.
 	ReasonKubeconfigRefused = "KubeconfigRefused"
 )
 
 // Reasons of ControlPlaneEndpointSet, besides EndpointSet and EndpointMissing.
 const (
-	// ReasonEndpointInvalid means that the endpoint of the Cluster has a host that is neither a hostname nor an IP address.
+	// ReasonEndpointInvalid means that the host of the Cluster's endpoint is neither a hostname nor an IP address.
 	ReasonEndpointInvalid = "EndpointInvalid"
-	// ReasonEndpointMismatch means that the Cluster and the BareMetalCluster name different endpoints.
+	// ReasonEndpointMismatch means that the Cluster and the BareMetalCluster have different endpoints.
 	ReasonEndpointMismatch = "EndpointMismatch"
 )
 
 // BareMetalClusterSpec describes what the machines of a cluster share.
 type BareMetalClusterSpec struct {
-	// controlPlaneEndpoint is where the cluster's API server is reached: an address that a load balancer or kube-vip holds.
-	// The cluster waits until it is set here or in the Cluster's spec.controlPlaneEndpoint; what is set there is copied to here.
+	// controlPlaneEndpoint is the address of the cluster's API server: an address of a load balancer or of kube-vip. The cluster is not provisioned until the
+	// endpoint is set here or in the Cluster's spec.controlPlaneEndpoint; the provider copies it from there. It is immutable once set.
 	// +optional
 	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// failureDomains add to the failure domains that are found on the hosts of the namespace, and override those of the same name. One that is
-	// found is for workers only: set controlPlane: true here to let control plane machines be spread over it too.
+	// failureDomains add to the failure domains of the hosts in the namespace, and override those with the same name. Failure domains of hosts are for
+	// workers only. Set controlPlane: true here to also spread control plane machines over a failure domain.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -56,30 +56,30 @@ type BareMetalClusterSpec struct {
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 }
 
-// APIEndpoint is where an API server is reached.
+// APIEndpoint is the address of an API server.
 // +kubebuilder:validation:XValidation:rule="has(self.host) == has(self.port)",message="set both host and port"
 // +kubebuilder:validation:MinProperties=1
 type APIEndpoint struct {
-	// host is the hostname or the IP address.
+	// host is the hostname or IP address of the API server.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="isIP(self) || self.matches('^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$')",message="must be a hostname or an IP address, not a URL and without a port"
 	Host string `json:"host,omitempty"`
-	// port is the TCP port.
+	// port is the TCP port of the API server.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 }
 
-// BareMetalClusterStatus is what is known of a cluster's infrastructure.
+// BareMetalClusterStatus is the observed state of a cluster's infrastructure. The provider writes it.
 type BareMetalClusterStatus struct {
-	// initialization tells Cluster API that the cluster's infrastructure is provisioned.
+	// initialization reports to Cluster API whether the cluster's infrastructure is provisioned.
 	// +optional
 	Initialization Initialization `json:"initialization,omitzero"`
 
-	// failureDomains are the failure domains that Cluster API may place machines in.
+	// failureDomains are the failure domains that Cluster API can place machines in.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -87,7 +87,8 @@ type BareMetalClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready, ControlPlaneEndpointSet, FailureDomainsReady, KubeconfigAccepted and Paused.
+	// conditions are the conditions of the cluster: Ready, ControlPlaneEndpointSet, FailureDomainsReady, KubeconfigAccepted and
+	// Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -95,31 +96,31 @@ type BareMetalClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// That the endpoint stays is a rule of the whole BareMetalCluster: a rule of the spec is not asked when the spec is taken away, nor when it is
-// given anew after that.
+// The rule that the endpoint is immutable is a rule of the whole BareMetalCluster. The API server does not evaluate a transition rule of the spec when the
+// spec is removed, nor when it is added again after that.
 
 // BareMetalCluster is the infrastructure that the machines of a Cluster API Cluster share.
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.controlPlaneEndpoint) || has(self.spec) && has(self.spec.controlPlaneEndpoint) && self.spec.controlPlaneEndpoint == oldSelf.spec.controlPlaneEndpoint",fieldPath=".spec",message="controlPlaneEndpoint cannot be changed once it is set: the certificates and kubeconfigs of the cluster name it. Make a new Cluster"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.controlPlaneEndpoint) || has(self.spec) && has(self.spec.controlPlaneEndpoint) && self.spec.controlPlaneEndpoint == oldSelf.spec.controlPlaneEndpoint",fieldPath=".spec",message="controlPlaneEndpoint cannot be changed once it is set, because the certificates and kubeconfigs of the cluster contain it. Create a new Cluster instead"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalclusters,scope=Namespaced,categories=cluster-api,shortName=bmcl
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster that this object belongs to"
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint.host`,description="Host of the control plane endpoint"
-// +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`,description="Whether machines can be made"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
+// +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`,description="Whether machines can be created"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Status of the condition Ready"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the condition Ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BareMetalCluster struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object's metadata.
+	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec describes what the machines share.
+	// spec describes what the machines of the cluster share.
 	// +optional
 	Spec BareMetalClusterSpec `json:"spec,omitzero"`
-	// status is what is known of the infrastructure.
+	// status is the observed state of the infrastructure.
 	// +optional
 	Status BareMetalClusterStatus `json:"status,omitzero"`
 }
@@ -143,29 +144,30 @@ type BareMetalClusterList struct {
 
 // BareMetalClusterTemplateSpec holds the template.
 type BareMetalClusterTemplateSpec struct {
-	// template is what BareMetalClusters are made from.
+	// template is the template that Cluster API creates BareMetalClusters from.
 	// +required
 	Template BareMetalClusterTemplateResource `json:"template,omitzero"`
 }
 
-// BareMetalClusterTemplateResource is what BareMetalClusters are made from.
+// BareMetalClusterTemplateResource is the template of a BareMetalCluster.
 type BareMetalClusterTemplateResource struct {
-	// metadata is the metadata that the clusters get.
+	// metadata holds the labels and annotations of the BareMetalClusters.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec is the spec that the clusters get.
+	// spec is the spec of the BareMetalClusters.
 	// +optional
 	Spec BareMetalClusterSpec `json:"spec,omitzero"`
 }
 
-// BareMetalClusterTemplate is what Cluster API makes BareMetalClusters from.
+// BareMetalClusterTemplate is the template that Cluster API creates BareMetalClusters from. A ClusterClass refers to it. Its spec.template.spec
+// is immutable.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=baremetalclustertemplates,scope=Namespaced,categories=cluster-api,shortName=bmct
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BareMetalClusterTemplate struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object's metadata.
+	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 

@@ -1,22 +1,22 @@
 package v1alpha1
 
-// ReadyCondition is True when all the other conditions of the object are well. Every kind has it; on a machine and on a
-// cluster it is what Cluster API mirrors as InfrastructureReady.
+// ReadyCondition summarises the other conditions of an object and is True when none of them prevents its purpose. Every kind has it. Cluster API mirrors
+// that of a machine and of a cluster as InfrastructureReady.
 const ReadyCondition = "Ready"
 
 // Conditions of a BareMetalHost.
 const (
 	// BMCReadyCondition is True when the BMC answered the last request.
 	BMCReadyCondition = "BMCReady"
-	// VerifiedCondition is True when the server's inventory was read, its BMC can do what a network boot needs, and its MAC address
-	// and its BMC belong to no other host.
+	// VerifiedCondition is True when the inventory of the server was read, its BMC supports what a network boot needs, and no other host has its MAC
+	// address or its BMC.
 	VerifiedCondition = "Verified"
 	// AvailableCondition is True when a machine can claim the host.
 	AvailableCondition = "Available"
-	// BootedCondition is True when the host runs the machine that has it. It is absent while no machine has the host.
+	// BootedCondition is True when the host runs its machine. It is absent while no machine has the host.
 	BootedCondition = "Booted"
-	// BootProgressCondition says what was last seen of a boot, what is awaited until when, and the likeliest cause if it does not come.
-	// It is True when the boot is complete, and absent before a boot began for the machine that has the host.
+	// BootProgressCondition describes the last stage of a boot, what the boot waits for and until when, and the likeliest cause of a delay. It is True
+	// when the boot has completed, and absent before the first boot for the machine that has the host.
 	BootProgressCondition = "BootProgress"
 )
 
@@ -24,12 +24,12 @@ const (
 const (
 	// HostClaimedCondition is True when the machine has a host.
 	HostClaimedCondition = "HostClaimed"
-	// HostBootedCondition is True when the machine's host runs it.
+	// HostBootedCondition is True when the machine's host runs the machine.
 	HostBootedCondition = "HostBooted"
 	// NodeMatchedCondition is True when the Node of the machine was found in its cluster, and False when the host runs a Node that is not the machine's.
-	// It is absent before. Ready does not depend on it. A BareMetalHost has it too while a machine has the host.
+	// Before that it is absent. Ready does not depend on it. A BareMetalHost has the condition while a machine has the host.
 	NodeMatchedCondition = "NodeMatched"
-	// DeletingCondition says what the deletion of the machine waits for.
+	// DeletingCondition describes what the deletion of the machine waits for.
 	DeletingCondition = "Deleting"
 )
 
@@ -40,45 +40,46 @@ const ControlPlaneEndpointSetCondition = "ControlPlaneEndpointSet"
 const (
 	// ReasonBMCReachable means that the BMC answered the last request.
 	ReasonBMCReachable = "Reachable"
-	// ReasonBMCUnknown means that the BMC has not been asked yet.
-	ReasonBMCUnknown = "NotAsked"
-	// ReasonCredentialsMissing means that the credentials or CA Secret, or a key in it, is not there.
+	// ReasonBMCNotContacted means that the provider has not contacted the BMC yet.
+	ReasonBMCNotContacted = "NotContacted"
+	// ReasonCredentialsMissing means that the credentials Secret, the CA Secret or a key in one of them does not exist.
 	ReasonCredentialsMissing = "CredentialsMissing"
-	// ReasonCredentialsNotLabeled means that a Secret of spec.bmc has no label that says that it is for BMCs. It is not read.
+	// ReasonCredentialsNotLabeled means that a Secret in spec.bmc does not have the label BMCSecretLabel. The provider does not read it.
 	ReasonCredentialsNotLabeled = "CredentialsNotLabeled"
-	// ReasonCredentialsNotForBMC means that the credentials Secret names the BMCs that it is for, and the host's is none of them.
+	// ReasonCredentialsNotForBMC means that the credentials Secret has the annotation BMCHostsAnnotation, and the host's BMC is not in its list.
 	ReasonCredentialsNotForBMC = "CredentialsNotForBMC"
 	// ReasonCredentialsRefused means that the BMC refused the username or the password.
 	ReasonCredentialsRefused = "CredentialsRefused"
 	// ReasonBMCUnreachable means that the BMC does not answer.
 	ReasonBMCUnreachable = "Unreachable"
-	// ReasonCertificateInvalid means that the BMC's certificate does not verify.
+	// ReasonCertificateInvalid means that the verification of the BMC's certificate failed.
 	ReasonCertificateInvalid = "CertificateInvalid"
-	// ReasonSystemNotFound means that the BMC does not manage the system named, or manages several and none is named.
+	// ReasonSystemNotFound means that the BMC does not manage the system in spec.bmc.address, or that it manages several and the address has none.
 	ReasonSystemNotFound = "SystemNotFound"
-	// ReasonBMCUnsupported means that the BMC cannot do what was asked.
+	// ReasonBMCUnsupported means that the BMC does not support the request.
 	ReasonBMCUnsupported = "Unsupported"
-	// ReasonBMCError means that the BMC answered with an error.
+	// ReasonBMCError means that the BMC returned an error.
 	ReasonBMCError = "BMCError"
 )
 
 // Reasons of Verified and Available.
 const (
-	// ReasonVerified means that the host is what its spec says.
+	// ReasonVerified means that the server matches the spec of the host.
 	ReasonVerified = "Verified"
-	// ReasonCapabilityMissing means that the BMC does not offer what a network boot needs.
+	// ReasonCapabilityMissing means that the BMC does not support what a network boot needs.
 	ReasonCapabilityMissing = "CapabilityMissing"
-	// ReasonInspecting means that the inventory is being read.
+	// ReasonInspecting means that the provider is reading the inventory.
 	ReasonInspecting = "Inspecting"
-	// ReasonMACConflict means that the boot MAC address is that of another host, which keeps it.
+	// ReasonMACConflict means that another host has the same boot MAC address and keeps it.
 	ReasonMACConflict = "MACConflict"
-	// ReasonBMCConflict means that the BMC is that of another host, which keeps it. This host's BMC is not asked. It is a reason of BMCReady too.
+	// ReasonBMCConflict means that another host has the same BMC and keeps it. The provider sends no requests to the BMC for this host. It is also a
+	// reason of BMCReady.
 	ReasonBMCConflict = "BMCConflict"
-	// ReasonHardwareConflict means that the BMC of another host, which keeps them, reported the same system UUID and serial number.
+	// ReasonHardwareConflict means that the BMC of another host reported the same system UUID and serial number, and the other host keeps them.
 	ReasonHardwareConflict = "HardwareConflict"
-	// ReasonServerReplaced means that the BMC reports another system UUID or serial number than the inventory has.
+	// ReasonServerReplaced means that the BMC reports a system UUID or serial number other than those in the inventory.
 	ReasonServerReplaced = "ServerReplaced"
-	// ReasonNotPermitted means that the configuration of the provider does not permit the host's namespace its boot MAC address or its BMC.
+	// ReasonNotPermitted means that the configuration of the provider does not permit the boot MAC address or the BMC in the host's namespace.
 	ReasonNotPermitted = "NotPermitted"
 	// ReasonAvailable means that a machine can claim the host.
 	ReasonAvailable = "Available"
@@ -86,15 +87,15 @@ const (
 	ReasonClaimed = "Claimed"
 	// ReasonNotVerified means that the host is not verified.
 	ReasonNotVerified = "NotVerified"
-	// ReasonPoweredOn means that the server runs and nobody said that it may be powered off.
+	// ReasonPoweredOn means that the server is running and spec.power does not allow the provider to power it off.
 	ReasonPoweredOn = "PoweredOn"
-	// ReasonPowerChanging means that the server's power is being brought to what the spec says, or that the server is powering on or off.
+	// ReasonPowerChanging means that the provider is bringing the power state to spec.power, or that the server is powering on or off.
 	ReasonPowerChanging = "PowerChanging"
-	// ReasonMaintenance means that a person works on the host.
+	// ReasonMaintenance means that somebody works on the server.
 	ReasonMaintenance = "Maintenance"
-	// ReasonQuarantined means that something went wrong with the host.
+	// ReasonQuarantined means that something went wrong with the server.
 	ReasonQuarantined = "Quarantined"
-	// ReasonExternallyProvisioned means that something else runs the host.
+	// ReasonExternallyProvisioned means that something other than this provider runs the server.
 	ReasonExternallyProvisioned = "ExternallyProvisioned"
 	// ReasonDeleting means that the object is being deleted.
 	ReasonDeleting = "Deleting"
@@ -102,66 +103,65 @@ const (
 
 // Reasons of Booted, BootProgress and HostBooted.
 const (
-	// ReasonBooted means that the host reported in.
+	// ReasonBooted means that the operating system of the host reported that it is running.
 	ReasonBooted = "Booted"
 	// ReasonPaused means that the object or its Cluster is paused.
 	ReasonPaused = "Paused"
-	// ReasonConsumerNotFound means that the machine named by consumerRef is not there.
+	// ReasonConsumerNotFound means that the machine in consumerRef does not exist.
 	ReasonConsumerNotFound = "ConsumerNotFound"
-	// ReasonClusterNotFound means that the Cluster of the machine is not there.
+	// ReasonClusterNotFound means that the Cluster of the machine does not exist.
 	ReasonClusterNotFound = "ClusterNotFound"
-	// ReasonConsumerConflict means that the machine has another host too.
+	// ReasonConsumerConflict means that the machine also has another host.
 	ReasonConsumerConflict = "ConsumerConflict"
-	// ReasonBootUnknown means that the BareMetalBoot of the host is missing, or is not that of the claim: what the server was given is not known.
+	// ReasonBootUnknown means that the BareMetalBoot of the host is missing or belongs to another claim. So it is unknown what the server was given.
 	ReasonBootUnknown = "BootUnknown"
 	// ReasonWaitingForBootstrapData means that the bootstrap provider has not written the bootstrap data yet.
 	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
-	// ReasonWaitingForBootSlot means that as many hosts of the failure domain boot already as may at once: the message has the place in the line.
+	// ReasonWaitingForBootSlot means that the maximum number of hosts of the failure domain are booting. The message has the position in the queue.
 	ReasonWaitingForBootSlot = "WaitingForBootSlot"
-	// ReasonWaitingForBMC means that the BMC does not answer; BMCReady says why.
+	// ReasonWaitingForBMC means that the BMC does not answer. The condition BMCReady has the reason.
 	ReasonWaitingForBMC = "WaitingForBMC"
-	// ReasonPreparing means that the attempt is being prepared: power off, boot override, power on.
+	// ReasonPreparing means that the provider prepares the attempt: power off, boot override, power on.
 	ReasonPreparing = "Preparing"
-	// ReasonWaitingForDHCP means that the server was powered on and has not asked for a boot file.
+	// ReasonWaitingForDHCP means that the server was powered on and has not requested a boot file.
 	ReasonWaitingForDHCP = "WaitingForDHCP"
-	// ReasonWaitingForLoader means that the server was told its boot file and has not fetched it.
+	// ReasonWaitingForLoader means that the server was given the name of its boot file and has not fetched it.
 	ReasonWaitingForLoader = "WaitingForLoader"
-	// ReasonWaitingForNetworkSlot means that as many servers of the network boot already as may at once: the server asks for its script again and again.
+	// ReasonWaitingForNetworkSlot means that the maximum number of servers of the network are booting. The server requests its script again and again.
 	ReasonWaitingForNetworkSlot = "WaitingForNetworkSlot"
 	// ReasonWaitingForScript means that the boot loader has not fetched the script.
 	ReasonWaitingForScript = "WaitingForScript"
 	// ReasonWaitingForKernel means that the boot loader has not fetched the kernel.
 	ReasonWaitingForKernel = "WaitingForKernel"
-	// ReasonWaitingForSeed means that the operating system has not fetched its bootstrap data.
-	ReasonWaitingForSeed = "WaitingForSeed"
-	// ReasonWaitingForReport means that the operating system has not reported in.
+	// ReasonWaitingForData means that the operating system has not fetched its bootstrap data.
+	ReasonWaitingForData = "WaitingForData"
+	// ReasonWaitingForReport means that the operating system has not reported that it is running.
 	ReasonWaitingForReport = "WaitingForReport"
-	// ReasonWaitingForMachine means that the host reported in and the machine has not taken note of it.
+	// ReasonWaitingForMachine means that the host has reported, and the machine controller has not processed the report.
 	ReasonWaitingForMachine = "WaitingForMachine"
-	// ReasonChecksumMismatch means that a kernel or initrd is not the file that its checksum names.
+	// ReasonChecksumMismatch means that a kernel or initrd does not match its checksum.
 	ReasonChecksumMismatch = "ChecksumMismatch"
-	// ReasonArtifactUnavailable means that a kernel or initrd cannot be fetched.
+	// ReasonArtifactUnavailable means that a kernel or initrd cannot be downloaded.
 	ReasonArtifactUnavailable = "ArtifactUnavailable"
-	// ReasonCommandLineTooLong means that the kernel would cut off the command line.
+	// ReasonCommandLineTooLong means that the kernel would truncate its command line.
 	ReasonCommandLineTooLong = "CommandLineTooLong"
-	// ReasonBootSourceInvalid means that no boot script can be made of the machine's spec.boot for its host.
+	// ReasonBootSourceInvalid means that no boot script can be generated from the machine's spec.boot for its host.
 	ReasonBootSourceInvalid = "BootSourceInvalid"
-	// ReasonBootstrapDataInvalid means that the bootstrap Secret has a format, or holds data, that no host can be given.
+	// ReasonBootstrapDataInvalid means that the bootstrap Secret has a format or data that the provider cannot serve.
 	ReasonBootstrapDataInvalid = "BootstrapDataInvalid"
-	// ReasonBootstrapDataUnavailable means that the bootstrap Secret is gone, has no value, or may not be read.
+	// ReasonBootstrapDataUnavailable means that the bootstrap Secret does not exist, has no value, or cannot be read.
 	ReasonBootstrapDataUnavailable = "BootstrapDataUnavailable"
 	// ReasonNoAddress means that DHCP has no address for the server.
 	ReasonNoAddress = "NoAddress"
-	// ReasonSecondRequester means that two clients asked for the script or the bootstrap data of one attempt.
+	// ReasonSecondRequester means that two clients requested the script or the bootstrap data of one attempt.
 	ReasonSecondRequester = "SecondRequester"
-	// ReasonBootTimedOut means that the last attempt came to its deadline.
+	// ReasonBootTimedOut means that the last attempt exceeded its deadline.
 	ReasonBootTimedOut = "BootTimedOut"
 	// ReasonStateLost means that a machine that ran from memory was powered off or restarted.
 	ReasonStateLost = "StateLost"
-	// ReasonBootstrapFailed means that the operating system is up and told that its bootstrap data could not be carried out.
+	// ReasonBootstrapFailed means that the operating system is running and reported that it could not carry out its bootstrap data.
 	ReasonBootstrapFailed = "BootstrapFailed"
-	// ReasonRestarted means that firmware asked for a network boot although the machine runs from memory, while its Node is not known to
-	// be lost.
+	// ReasonRestarted means that firmware requested a network boot although the machine runs from memory, and its Node is not known to be lost.
 	ReasonRestarted = "Restarted"
 	// ReasonReleasing means that the host is being powered off and cleaned.
 	ReasonReleasing = "Releasing"
@@ -171,11 +171,11 @@ const (
 const (
 	// ReasonNodeMatched means that the Node of the machine was found.
 	ReasonNodeMatched = "NodeMatched"
-	// ReasonNodeProviderIDDiffers means that the host's server runs a Node with the provider ID of something else: Cluster API does not find it.
+	// ReasonNodeProviderIDDiffers means that the Node on the host's server has the provider ID of something else, so Cluster API does not find it.
 	ReasonNodeProviderIDDiffers = "NodeProviderIDDiffers"
-	// ReasonNodeSystemUUIDDiffers means that a Node has the machine's provider ID and runs on another server.
+	// ReasonNodeSystemUUIDDiffers means that a Node has the machine's provider ID but runs on another server.
 	ReasonNodeSystemUUIDDiffers = "NodeSystemUUIDDiffers"
-	// ReasonKubeletVersionDiffers means that the Node was found, and its kubelet has another version than the Machine asks for.
+	// ReasonKubeletVersionDiffers means that the Node was found, but the version of its kubelet is not that of the Machine.
 	ReasonKubeletVersionDiffers = "KubeletVersionDiffers"
 )
 
@@ -185,9 +185,9 @@ const (
 	ReasonHostClaimed = "HostClaimed"
 	// ReasonWaitingForCluster means that the cluster's infrastructure is not provisioned yet.
 	ReasonWaitingForCluster = "WaitingForClusterInfrastructure"
-	// ReasonNoHostFits means that no free host fits the machine; the message counts what excluded how many.
+	// ReasonNoHostFits means that no available host fits the machine. The message has the number of hosts that each requirement excludes.
 	ReasonNoHostFits = "NoHostFits"
-	// ReasonHostLost means that the machine was provisioned and no host names it as its consumer.
+	// ReasonHostLost means that the machine was provisioned, but no host has it as its consumer.
 	ReasonHostLost = "HostLost"
 	// ReasonWaitingForHost means that the machine has no host yet.
 	ReasonWaitingForHost = "WaitingForHost"
@@ -199,39 +199,40 @@ const (
 	ReasonEndpointMissing = "EndpointMissing"
 )
 
-// Reasons of events on a host that are those of no condition.
+// Reasons of events on a host that are not reasons of a condition.
 const (
-	// ReasonAddressConflict means that somebody else uses the address that DHCP gave the server.
+	// ReasonAddressConflict means that something else uses the address that DHCP gave the server.
 	ReasonAddressConflict = "AddressConflict"
-	// ReasonReservationUnused means that none of the host's bootAddresses is in the network that it asked for an address in.
+	// ReasonReservationUnused means that no entry of the host's bootAddresses is in the network in which the server requested an address.
 	ReasonReservationUnused = "ReservationUnused"
 )
 
-// MoveLabel on a CRD or an object makes `clusterctl move` take it along.
+// MoveLabel on a CRD or an object makes `clusterctl move` move the object.
 const MoveLabel = "clusterctl.cluster.x-k8s.io/move"
 
-// BMCSecretLabel on a Secret says that its keys username, password and ca.crt are for BMCs. The provider reads no other Secret for a host: it
-// sends the credentials to the address in spec.bmc, and a user who may write hosts may not be allowed to read Secrets. The value of the label has no meaning.
+// BMCSecretLabel on a Secret marks its keys username, password and ca.crt as data for BMCs. The provider reads no other Secret for a host, because it
+// sends the credentials to the address in spec.bmc, and a user who may write hosts may not be allowed to read Secrets. The value of the label has no
+// meaning.
 const BMCSecretLabel = "baremetalhost.infrastructure.cluster.x-k8s.io/bmc-secret"
 
-// BMCHostsAnnotation on a credentials Secret lists the BMCs that its credentials may be sent to: the host names or IP addresses of spec.bmc.address, separated
-// by commas. Without it they may be sent to any.
+// BMCHostsAnnotation on a credentials Secret lists the BMCs that its credentials may be sent to, as hostnames or IP addresses of
+// spec.bmc.address, separated by commas. Without it they may be sent to any BMC.
 const BMCHostsAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/bmc-hosts"
 
-// ConfirmServerAnnotation on a host confirms that its server was replaced. Its value stands for the system UUID and the serial number of the new server: the
-// message of the condition Verified has it.
+// ConfirmServerAnnotation on a host confirms that its server was replaced. Its value is the hash of the new server's system UUID and serial number,
+// which the message of the condition Verified contains.
 const ConfirmServerAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/confirm-server"
 
-// SharedHardwareAnnotation on a host says that its board has the system UUID and the serial number of another host's board, and is another one all the same. Its
-// value may say who found that out.
+// SharedHardwareAnnotation on a host declares that its board is a different one, although it has the system UUID and serial number of another host's
+// board. Its value may be who verified that.
 const SharedHardwareAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/shares-hardware-id"
 
-// DeleteForMoveAnnotation marks an object that `clusterctl move` deletes after it was copied: it lives on elsewhere.
+// DeleteForMoveAnnotation marks an object that `clusterctl move` deletes after it has copied it. The object still exists in the target cluster.
 const DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
-// RetryBMCAnnotation on a host makes the provider ask its BMC now, also while it leaves it alone after a refused login or another
-// fault. Its value may say who wants it; the provider removes it when the BMC is asked.
+// RetryBMCAnnotation on a host makes the provider contact its BMC immediately, even during the backoff after a refused login or another
+// error. Its value may be who requested it. The provider removes the annotation when it contacts the BMC.
 const RetryBMCAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/retry-bmc"
 
-// BlockMoveAnnotation keeps `clusterctl move` waiting while a boot is under way.
+// BlockMoveAnnotation makes `clusterctl move` wait while a boot is in progress.
 const BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"

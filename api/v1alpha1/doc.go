@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the API types of the bare metal infrastructure provider for Cluster API: their fields, their
-// validation, and the names of their conditions and reasons. It holds no logic.
+// Package v1alpha1 holds the API types of the bare metal infrastructure provider for Cluster API: their fields, their validation, and the names of
+// their conditions and reasons. It holds no logic.
 //
 // +kubebuilder:object:generate=true
 // +groupName=infrastructure.cluster.x-k8s.io

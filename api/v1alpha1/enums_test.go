@@ -15,7 +15,7 @@ import (
 
 var enumMarker = regexp.MustCompile(`\+kubebuilder:validation:Enum=(\S+)`)
 
-// TestEnums: a type that has constants is an enum of them all, so that the API server refuses every other value and kubectl explain lists them.
+// TestEnums: a type with constants has a validation enum of all of them. So the API server refuses other values, and kubectl explain lists the valid ones.
 func TestEnums(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob("*_types.go")

@@ -2,9 +2,9 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
-// Hardware is what a BMC told of its server.
+// Hardware is the inventory of a server that its BMC reported.
 type Hardware struct {
-	// manufacturer is the maker of the server.
+	// manufacturer is the manufacturer of the server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
@@ -16,11 +16,11 @@ type Hardware struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
-	// systemUUID is the UUID that the server's firmware reports, in lower case.
+	// systemUUID is the system UUID of the server (SMBIOS), in lower case.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	SystemUUID string `json:"systemUUID,omitempty"`
-	// firmwareVersion is the version of the system firmware (BIOS).
+	// firmwareVersion is the version of the system firmware (UEFI or BIOS).
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
@@ -31,43 +31,43 @@ type Hardware struct {
 	// cpu describes the processors.
 	// +optional
 	CPU CPU `json:"cpu,omitzero"`
-	// memory is the size of the memory, like 64Gi. It is absent where the BMC does not report it.
+	// memory is the size of the memory, such as 64Gi. It is absent if the BMC does not report it.
 	// +optional
 	Memory resource.Quantity `json:"memory,omitzero"`
-	// architecture is that of the processors, named as Kubernetes names it, where the BMC tells.
+	// architecture is the architecture of the processors, in the notation of Kubernetes. It is absent if the BMC does not report it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Architecture string `json:"architecture,omitempty"`
-	// health is that of the whole server: OK, Warning or Critical.
+	// health is the health of the whole server: OK, Warning or Critical.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Health string `json:"health,omitempty"`
-	// dimms are the memory modules found.
+	// dimms are the memory modules.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	DIMMs []DIMM `json:"dimms,omitempty"`
-	// disks are the drives found.
+	// disks are the drives.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Disks []Disk `json:"disks,omitempty"`
-	// nics are the network interfaces found.
+	// nics are the network interfaces.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	NICs []NIC `json:"nics,omitempty"`
-	// devices are the GPUs and other PCIe devices found.
+	// devices are the GPUs and other PCIe devices.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Devices []Device `json:"devices,omitempty"`
-	// powerSupplies are the power supplies found.
+	// powerSupplies are the power supplies.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PowerSupplies []PowerSupply `json:"powerSupplies,omitempty"`
-	// facts report for each part of the inventory whether it is known, and its source.
+	// facts describe, for each part of the inventory, whether it is known and where it was read.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -75,35 +75,37 @@ type Hardware struct {
 	Facts []Fact `json:"facts,omitempty"`
 }
 
-// FactState says what is known of a part of the inventory.
+// FactState is whether a part of the inventory is known.
 // +kubebuilder:validation:Enum=Known;Absent;Unknown
 type FactState string
 
 // The states of facts.
 const (
-	// FactKnown means that the BMC reports it.
+	// FactKnown means that the BMC reports the part.
 	FactKnown FactState = "Known"
-	// FactAbsent means that the BMC reports that there is none.
+	// FactAbsent means that the BMC reports that the server does not have the part.
 	FactAbsent FactState = "Absent"
-	// FactUnknown means that the BMC does not offer it, or that it could not be read. A list may be incomplete then.
+	// FactUnknown means that the BMC does not report the part, or that it could not be read. A list may then be incomplete.
 	FactUnknown FactState = "Unknown"
 )
 
-// Fact says what is known of a part of the inventory.
+// Fact is whether a part of the inventory is known.
 type Fact struct {
-	// name is the part: cpu, memory, disks, nics, devices, powerSupplies, serialNumber, systemUUID, firmwareVersion or bmcFirmwareVersion.
+	// name is the name of the part: cpu, memory, disks, nics, devices, powerSupplies, serialNumber, systemUUID, firmwareVersion or
+	// bmcFirmwareVersion.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// state is Known, Absent (the BMC reports that there is none) or Unknown (the BMC does not offer it, or it could not be read).
+	// state is Known, Absent (the BMC reports that the server does not have the part) or Unknown (the BMC does not report the part, or it could not be
+	// read).
 	// +required
 	State FactState `json:"state"`
-	// source is where it was read, such as the path of a Redfish resource, or "FRU 0".
+	// source is where the part was read: the path of a Redfish resource, "FRU 0" or similar.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Source string `json:"source,omitempty"`
-	// message is the reason why it is unknown, or a remark on what is known.
+	// message is why the part is unknown, or a remark about its value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`
@@ -115,25 +117,25 @@ type CPU struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
-	// sockets counts the processors.
+	// sockets is the number of processors.
 	// +optional
 	Sockets int32 `json:"sockets,omitempty"`
-	// threads counts the logical processors: what Kubernetes calls cpu.
+	// threads is the number of logical processors, which Kubernetes calls cpu.
 	// +optional
 	Threads int32 `json:"threads,omitempty"`
 }
 
 // DIMM describes a memory module.
 type DIMM struct {
-	// name is the BMC's name of the module.
+	// name is the name of the module in the BMC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
-	// manufacturer is the maker of the module.
+	// manufacturer is the manufacturer of the module.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
-	// partNumber is the maker's number for modules of this kind.
+	// partNumber is the part number of the manufacturer.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	PartNumber string `json:"partNumber,omitempty"`
@@ -141,10 +143,10 @@ type DIMM struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
-	// size is the capacity, like 32Gi.
+	// size is the capacity, such as 32Gi.
 	// +optional
 	Size resource.Quantity `json:"size,omitzero"`
-	// health is OK, Warning or Critical, where the BMC tells.
+	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Health string `json:"health,omitempty"`
@@ -152,11 +154,11 @@ type DIMM struct {
 
 // Disk describes a drive.
 type Disk struct {
-	// name is the BMC's name of the drive.
+	// name is the name of the drive in the BMC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
-	// size is the capacity, rounded down to whole GiB, like 447Gi. It is absent where the BMC does not report it.
+	// size is the capacity in whole GiB, rounded down, such as 447Gi. It is absent if the BMC does not report it.
 	// +optional
 	Size resource.Quantity `json:"size,omitzero"`
 	// model is the model of the drive.
@@ -171,10 +173,10 @@ type Disk struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	WWN string `json:"wwn,omitempty"`
-	// rotational is true for a hard disk and false for a solid state drive. It is absent where the BMC does not report it.
+	// rotational is true for a hard disk and false for a solid-state drive. It is absent if the BMC does not report it.
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
-	// health is OK, Warning or Critical, where the BMC tells.
+	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Health string `json:"health,omitempty"`
@@ -182,15 +184,15 @@ type Disk struct {
 
 // Device describes a PCIe device.
 type Device struct {
-	// class is what the device is: GPU, or the class as Redfish names it.
+	// class is the class of the device: GPU, or the device class of Redfish.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Class string `json:"class,omitempty"`
-	// name is the BMC's name of the device.
+	// name is the name of the device in the BMC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
-	// manufacturer is the maker of the device.
+	// manufacturer is the manufacturer of the device.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
@@ -206,7 +208,7 @@ type Device struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
-	// health is OK, Warning or Critical, where the BMC tells.
+	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Health string `json:"health,omitempty"`
@@ -214,7 +216,7 @@ type Device struct {
 
 // PowerSupply describes a power supply.
 type PowerSupply struct {
-	// name is the BMC's name of the power supply.
+	// name is the name of the power supply in the BMC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
@@ -222,10 +224,10 @@ type PowerSupply struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
-	// watts is the rated output.
+	// watts is the rated output power, in watts.
 	// +optional
 	Watts int32 `json:"watts,omitempty"`
-	// health is OK, Warning or Critical, where the BMC tells.
+	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Health string `json:"health,omitempty"`
@@ -233,18 +235,18 @@ type PowerSupply struct {
 
 // NIC describes a network interface.
 type NIC struct {
-	// name is the BMC's name of the interface.
+	// name is the name of the interface in the BMC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
-	// macAddress is the interface's MAC address, in lower case with colons.
+	// macAddress is the MAC address of the interface, in lower case with colons.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	MACAddress string `json:"macAddress,omitempty"`
-	// speedMbps is the speed of the link, where the BMC tells.
+	// speedMbps is the speed of the link, in Mbit/s. It is absent if the BMC does not report it.
 	// +optional
 	SpeedMbps int32 `json:"speedMbps,omitempty"`
-	// linkUp is true for a link that is up and false for one that is down. It is absent where the BMC does not report it.
+	// linkUp is true if the link is up and false if it is down. It is absent if the BMC does not report it.
 	// +optional
 	LinkUp *bool `json:"linkUp,omitempty"`
 }

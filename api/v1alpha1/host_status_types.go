@@ -5,162 +5,172 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// HostPhase is a summary of where a host stands.
+// HostPhase summarises the state of a host. BareMetalHostStatus.Phase describes the phases.
 // +kubebuilder:validation:Enum=Registering;Available;Unavailable;Claimed;Booting;Provisioned;PowerHold;BootFailed;BootUnknown;StateLost;Releasing;Cleaning;ExternallyProvisioned;Maintenance;Quarantined;Orphaned;Detached;Deleting
 type HostPhase string
 
-// The phases of a host.
+// The phases of a host. BareMetalHostStatus.Phase describes them.
 const (
-	// PhaseRegistering means that the host is not verified yet: BMC login, inventory, MAC address, power.
-	PhaseRegistering HostPhase = "Registering"
-	// PhaseAvailable means that machines can claim the host.
-	PhaseAvailable HostPhase = "Available"
-	// PhaseUnavailable means that the host is verified but not offered; the condition Available says why.
-	PhaseUnavailable HostPhase = "Unavailable"
-	// PhaseClaimed means that a machine has the host, and it does not boot yet.
-	PhaseClaimed HostPhase = "Claimed"
-	// PhaseBooting means that the host boots for its machine.
-	PhaseBooting HostPhase = "Booting"
-	// PhaseProvisioned means that the host runs its machine.
-	PhaseProvisioned HostPhase = "Provisioned"
-	// PhasePowerHold means that the host runs a machine and power holds keep it switched off, or it is being switched on again after that.
-	PhasePowerHold HostPhase = "PowerHold"
-	// PhaseBootFailed means that the host did not boot for its machine, and is not tried again.
-	PhaseBootFailed HostPhase = "BootFailed"
-	// PhaseStateLost means that the host ran its machine from memory and was powered off or restarted: what it was is gone.
-	PhaseStateLost HostPhase = "StateLost"
-	// PhaseReleasing means that the machine is being deleted, and the host is powered off.
-	PhaseReleasing HostPhase = "Releasing"
-	// PhaseCleaning means that the machine is being deleted, the server is off, and what the machine left behind is removed.
-	PhaseCleaning HostPhase = "Cleaning"
-	// PhaseExternallyProvisioned means that something else runs the host.
+	PhaseRegistering           HostPhase = "Registering"
+	PhaseAvailable             HostPhase = "Available"
+	PhaseUnavailable           HostPhase = "Unavailable"
+	PhaseClaimed               HostPhase = "Claimed"
+	PhaseBooting               HostPhase = "Booting"
+	PhaseProvisioned           HostPhase = "Provisioned"
+	PhasePowerHold             HostPhase = "PowerHold"
+	PhaseBootFailed            HostPhase = "BootFailed"
+	PhaseStateLost             HostPhase = "StateLost"
+	PhaseReleasing             HostPhase = "Releasing"
+	PhaseCleaning              HostPhase = "Cleaning"
 	PhaseExternallyProvisioned HostPhase = "ExternallyProvisioned"
-	// PhaseMaintenance means that a person works on the host.
-	PhaseMaintenance HostPhase = "Maintenance"
-	// PhaseQuarantined means that something went wrong with the host.
-	PhaseQuarantined HostPhase = "Quarantined"
-	// PhaseBootUnknown means that a machine has the host, and the record of what the server was given for it is missing or is another's: nothing is done.
-	PhaseBootUnknown HostPhase = "BootUnknown"
-	// PhaseOrphaned means that the machine that has the host, or its Cluster, cannot be found: nothing is done.
-	PhaseOrphaned HostPhase = "Orphaned"
-	// PhaseDetached means that a person detached the host: the provider does nothing with it.
-	PhaseDetached HostPhase = "Detached"
-	// PhaseDeleting means that the host object is being deleted.
-	PhaseDeleting HostPhase = "Deleting"
+	PhaseMaintenance           HostPhase = "Maintenance"
+	PhaseQuarantined           HostPhase = "Quarantined"
+	PhaseBootUnknown           HostPhase = "BootUnknown"
+	PhaseOrphaned              HostPhase = "Orphaned"
+	PhaseDetached              HostPhase = "Detached"
+	PhaseDeleting              HostPhase = "Deleting"
 )
 
-// BareMetalHostStatus is what was last seen of a server. It can be deleted at any time: all of it is found again by looking.
+// BareMetalHostStatus is the observed state of a server. The provider writes it, and restores all of it when it is lost.
 type BareMetalHostStatus struct {
-	// phase summarises where the host stands.
+	// phase summarises the state of the host. The provider does nothing to the server in the phases BootUnknown, Orphaned and Detached.
+	//
+	// - Registering: the host is not verified yet (BMC login, inventory, MAC
+	//   address, power).
+	// - Available: machines can claim the host.
+	// - Unavailable: the host is verified but machines cannot claim it. The
+	//   condition Available has the reason.
+	// - Claimed: a machine has the host, and the host does not boot yet.
+	// - Booting: the host boots for its machine.
+	// - Provisioned: the host runs its machine.
+	// - PowerHold: the host runs a machine and power holds keep it powered off, or
+	//   it is being powered on again.
+	// - BootFailed: the host did not boot for its machine. There are no more
+	//   attempts.
+	// - BootUnknown: a machine has the host, but its BareMetalBoot is missing or
+	//   belongs to another claim.
+	// - StateLost: the host ran its machine from memory and was powered off or
+	//   restarted, so the machine is lost.
+	// - Releasing: the machine is being deleted, and the server is being powered
+	//   off.
+	// - Cleaning: the machine is being deleted, the server is off, and what the
+	//   machine left behind is being removed.
+	// - ExternallyProvisioned: something other than this provider runs the server.
+	// - Maintenance: somebody works on the server.
+	// - Quarantined: something went wrong with the server. spec.quarantine has the
+	//   reason.
+	// - Orphaned: the host's machine or its Cluster does not exist.
+	// - Detached: a user detached the host.
+	// - Deleting: the host object is being deleted.
 	// +optional
 	Phase HostPhase `json:"phase,omitempty"`
 
-	// power is the power state that the BMC reported last.
+	// power is the last power state that the BMC reported: On, Off, PoweringOn or PoweringOff.
 	// +optional
 	Power PowerState `json:"power,omitempty"`
 
-	// bmc is what the BMC told of itself, and how it is treated.
+	// bmc is what the BMC reported about itself, and the last boot override.
 	// +optional
 	BMC *BMCStatus `json:"bmc,omitempty"`
 
-	// hardware is what the BMC told of the server.
+	// hardware is the inventory of the server that its BMC reported.
 	// +optional
 	Hardware *Hardware `json:"hardware,omitempty"`
 
-	// identity is what identifies the host's server: the provider accepted it as this host's own. Of several hosts with one identity, the one that was booted with it
-	// for the machine that it has keeps it, then the one whose identity says so, then the oldest. The others are not booted.
+	// identity is the identity of the server that the provider accepted for this host. If several hosts have the same identity, one keeps it and the others
+	// are not booted. The host that was booted with it for its current machine keeps it, then the host whose status.identity has it, then the oldest.
 	// +optional
 	Identity *HostIdentity `json:"identity,omitempty"`
 
-	// addresses are the addresses that the running server was seen with.
+	// addresses are the addresses of the running server that the provider observed.
 	// +optional
 	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
 
-	// lastOperation is the last thing done to the server through its BMC, or what is being done now.
+	// lastOperation is the operation that the provider performs on the server through its BMC, or the last one that it performed.
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready, BMCReady, Verified, Available, Booted, BootProgress,
-	// NodeMatched, RunsProvider and Paused.
+	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, NodeMatched, RunsProvider and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the host that this status is about.
+	// observedGeneration is the generation of the host that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// HostIdentity is what identifies the server of a host.
+// HostIdentity identifies the server of a host.
 type HostIdentity struct {
 	// bootMACAddress is the MAC address that the server boots from.
 	// +optional
 	// +kubebuilder:validation:MaxLength=17
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
-	// bmc is the BMC: its host name or IP address, with the port where that is not the protocol's own, and the path of the system.
+	// bmc identifies the BMC: its hostname or IP address, its port unless it is the default of the protocol, and the path of the system.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	BMC string `json:"bmc,omitempty"`
-	// hardware stands for the system UUID and the serial number that the BMC reported. It is absent until both are known.
+	// hardware is a hash of the system UUID and the serial number that the BMC reported. It is absent until both are known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hardware string `json:"hardware,omitempty"`
 }
 
-// BMCStatus is what a BMC told of itself, and how it is treated.
+// BMCStatus is what a BMC reported about itself, and the last boot override.
 type BMCStatus struct {
-	// protocol is what is spoken with the BMC, with its version.
+	// protocol is the management protocol of the BMC and its version.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Protocol string `json:"protocol,omitempty"`
-	// capabilities are what the BMC says it can do.
+	// capabilities are what the BMC can do, according to itself.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=256
 	Capabilities []string `json:"capabilities,omitempty"`
-	// quirks name the known deviations of this model that the provider works around.
+	// quirks are the names of the known deviations of this BMC model that the provider works around.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=256
 	Quirks []string `json:"quirks,omitempty"`
-	// bootOverride is how the server was last told to boot from the network.
+	// bootOverride is the last boot override: how the BMC was instructed to boot the server from the network.
 	// +optional
 	BootOverride *BootOverrideStatus `json:"bootOverride,omitempty"`
-	// inspectedAt is when the inventory in status.hardware was read. A restart of the provider reads it again only when it is old.
+	// inspectedAt is the time when the provider read the inventory in status.hardware. A restarted provider reads it again only if it is older
+	// than the flag --inspect-interval allows.
 	// +optional
 	InspectedAt *metav1.Time `json:"inspectedAt,omitempty"`
 }
 
-// BootOverrideStatus is how a server was told to boot from the network. What worked is used again.
+// BootOverrideStatus is how a BMC was instructed to boot a server from the network. The provider uses a method that worked again.
 type BootOverrideStatus struct {
-	// boot is the number of the boot that it was for.
+	// boot is the number of the boot that the override was set for.
 	// +optional
 	Boot int32 `json:"boot,omitempty"`
-	// target is what the server was told to boot from: PXE or HTTP.
+	// target is the boot source of the override: PXE or HTTP.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Target string `json:"target,omitempty"`
-	// method is how the BMC was told; what there is depends on the protocol.
+	// method is how the override was set. The methods depend on the protocol of the BMC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Method string `json:"method,omitempty"`
-	// doubt says how what the BMC read back differs from what it was told, or why it refused.
+	// warning is why the override may have no effect: the BMC refused it, or reported something else when it was read back.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	Doubt string `json:"doubt,omitempty"`
-	// lasts is true while the override holds for every boot: from when it was set until it was taken back.
+	Warning string `json:"warning,omitempty"`
+	// persistent is true while the override applies to every boot, and not only to the next one: from when it was set until it was removed.
 	// +optional
-	Lasts bool `json:"lasts,omitempty"`
-	// worked is true when the server came up on the network after it. Such an override is used first the next time.
+	Persistent bool `json:"persistent,omitempty"`
+	// worked is true if the server booted from the network after the override was set. The next boot tries such an override first.
 	// +optional
 	Worked bool `json:"worked,omitempty"`
 }
 
-// OperationOutcome is how an operation went.
+// OperationOutcome is the outcome of an operation.
 // +kubebuilder:validation:Enum=Succeeded;Failed
 type OperationOutcome string
 
@@ -170,22 +180,22 @@ const (
 	OperationFailed    OperationOutcome = "Failed"
 )
 
-// Operation is something done to a server through its BMC.
+// Operation is an operation on a server through its BMC.
 type Operation struct {
-	// name is what was done.
+	// name is the name of the operation.
 	// +required
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
-	// startedAt is when it was begun.
+	// startedAt is the time when the operation started.
 	// +required
 	StartedAt metav1.Time `json:"startedAt,omitzero"`
-	// endedAt is when it ended; absent while it is in progress.
+	// endedAt is the time when the operation ended. It is absent while the operation is in progress.
 	// +optional
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
-	// outcome is how it went; absent while it is in progress.
+	// outcome is Succeeded or Failed. It is absent while the operation is in progress.
 	// +optional
 	Outcome OperationOutcome `json:"outcome,omitempty"`
-	// message says what went wrong. While the operation is in progress, it says what went wrong the last time that it was tried.
+	// message is the error of the operation. While the operation is in progress, it is the error of the last attempt.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

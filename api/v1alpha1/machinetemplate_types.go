@@ -8,37 +8,37 @@ import (
 
 // BareMetalMachineTemplateSpec holds the template.
 type BareMetalMachineTemplateSpec struct {
-	// template is what BareMetalMachines are made from.
+	// template is the template that Cluster API creates BareMetalMachines from.
 	// +required
 	Template BareMetalMachineTemplateResource `json:"template,omitzero"`
 }
 
-// BareMetalMachineTemplateResource is what BareMetalMachines are made from.
+// BareMetalMachineTemplateResource is the template of a BareMetalMachine.
 type BareMetalMachineTemplateResource struct {
-	// metadata is the metadata that the machines get.
+	// metadata holds the labels and annotations of the BareMetalMachines.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec is the spec that the machines get.
+	// spec is the spec of the BareMetalMachines.
 	// +required
 	Spec BareMetalMachineSpec `json:"spec,omitzero"`
 }
 
-// BareMetalMachineTemplateStatus tells the cluster autoscaler what a machine of the template would be, so that it can scale from zero.
+// BareMetalMachineTemplateStatus describes a machine of the template, so that the cluster autoscaler can scale from zero. The provider writes it.
 type BareMetalMachineTemplateStatus struct {
-	// capacity is what a machine has at least: of each resource the least of the hosts that the template's hostSelector, hardware and
-	// tolerations match. It is empty when none does.
+	// capacity is the minimum capacity of a machine: for each resource, the smallest value among the hosts that match the template's hostSelector,
+	// hardware and tolerations. It is empty if no host matches.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
-	// nodeInfo says which architecture and operating system the machine's Node has.
+	// nodeInfo is the CPU architecture and the operating system of a machine's Node.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
 
-	// matchingHosts is how many hosts of the namespace match, claimed ones among them.
+	// matchingHosts is the number of hosts in the namespace that match the template, including claimed hosts.
 	// +optional
 	MatchingHosts int32 `json:"matchingHosts,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready and Paused.
+	// conditions are the conditions of the template: Ready and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -46,37 +46,37 @@ type BareMetalMachineTemplateStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// NodeInfo says which architecture and operating system a Node has.
+// NodeInfo describes the CPU architecture and the operating system of a Node.
 // +kubebuilder:validation:MinProperties=1
 type NodeInfo struct {
 	// architecture is the CPU architecture of the Node.
 	// +optional
 	Architecture Architecture `json:"architecture,omitempty"`
-	// operatingSystem is the operating system of the Node, like linux.
+	// operatingSystem is the operating system of the Node, such as linux.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	OperatingSystem string `json:"operatingSystem,omitempty"`
 }
 
-// BareMetalMachineTemplate is what Cluster API makes BareMetalMachines from.
+// BareMetalMachineTemplate is the template that Cluster API creates BareMetalMachines from. Its spec.template.spec is immutable.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalmachinetemplates,scope=Namespaced,categories=cluster-api,shortName=bmmt
-// +kubebuilder:printcolumn:name="Hosts",type=integer,JSONPath=`.status.matchingHosts`,description="Hosts that the machines can have, claimed ones among them"
+// +kubebuilder:printcolumn:name="Hosts",type=integer,JSONPath=`.status.matchingHosts`,description="Number of hosts that match, including claimed hosts"
 // +kubebuilder:printcolumn:name="Kernel",type=string,JSONPath=`.spec.template.spec.boot.kernel.url`,description="Kernel that the machines boot"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BareMetalMachineTemplate struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object's metadata.
+	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec holds the template.
 	// +required
 	Spec BareMetalMachineTemplateSpec `json:"spec,omitzero"`
-	// status tells what a machine of the template would be.
+	// status describes the machines of the template.
 	// +optional
 	Status BareMetalMachineTemplateStatus `json:"status,omitzero"`
 }

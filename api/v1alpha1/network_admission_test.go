@@ -88,40 +88,40 @@ func TestNetworkRefused(t *testing.T) {
 		{"address without a length", address("192.0.2.10"), vlan + ".addresses[0]", "must be an IP address with a prefix length"},
 		{"address with a length too long", address("192.0.2.10/33"), vlan + ".addresses[0]", "must be an IP address with a prefix length"},
 		{"address that is a word", address("static/24"), vlan + ".addresses[0]", "must be an IP address with a prefix length"},
-		{"address of a group", address("224.0.0.1/24"), vlan + ".addresses[0]", "must be an address of one host"},
-		{"address of the loopback", address("127.0.0.1/8"), vlan + ".addresses[0]", "must be an address of one host"},
-		{"address of nobody", address("::/64"), vlan + ".addresses[0]", "must be an address of one host"},
+		{"address of a group", address("224.0.0.1/24"), vlan + ".addresses[0]", "must be the address of a host"},
+		{"address of the loopback", address("127.0.0.1/8"), vlan + ".addresses[0]", "must be the address of a host"},
+		{"address of nobody", address("::/64"), vlan + ".addresses[0]", "must be the address of a host"},
 		{"address twice", address("2001:db8::10/64"), vlan + ".addresses[1]", "Duplicate value"},
 
-		{"route to a host's bits", goes("198.51.100.1/24", "192.0.2.1"), route + ".to", "no bits of a host"},
+		{"route to a host's bits", goes("198.51.100.1/24", "192.0.2.1"), route + ".to", "no host bits"},
 		{"route to nowhere", goes("", "192.0.2.1"), route + ".to", "Required value"},
 		{"route without a gateway", goes("default", ""), route + ".via", "Required value"},
 		{"route via a name", goes("default", "gateway"), route + ".via", "must be an IP address"},
-		{"route of two families", goes("2001:db8:1::/48", "192.0.2.1"), route, "of different families"},
-		{"route via another network", goes("default", "192.0.3.1"), vlan, "a route's via lies in none of the networks"},
-		{"route of IPv6 via another network", goes("default", "2001:db8:1::1"), vlan, "a route's via lies in none of the networks"},
-		{"route without an address", on(func(n network) { n.Interfaces[2].Routes = []v1alpha1.NetworkRoute{{To: "default", Via: "192.0.2.1"}} }), of + ".interfaces[2]", "a route's via lies in none"},
-		{"route of a bond without an address", bonded(func(b *v1alpha1.NetworkBond) { b.Routes = []v1alpha1.NetworkRoute{{To: "default", Via: "192.0.2.1"}} }), bond, "a route's via lies in none"},
+		{"route of two families", goes("2001:db8:1::/48", "192.0.2.1"), route, "have different address families"},
+		{"route via another network", goes("default", "192.0.3.1"), vlan, "a route's via is in none of the networks"},
+		{"route of IPv6 via another network", goes("default", "2001:db8:1::1"), vlan, "a route's via is in none of the networks"},
+		{"route without an address", on(func(n network) { n.Interfaces[2].Routes = []v1alpha1.NetworkRoute{{To: "default", Via: "192.0.2.1"}} }), of + ".interfaces[2]", "a route's via is in none"},
+		{"route of a bond without an address", bonded(func(b *v1alpha1.NetworkBond) { b.Routes = []v1alpha1.NetworkRoute{{To: "default", Via: "192.0.2.1"}} }), bond, "a route's via is in none"},
 		{"metric negative", on(func(n network) { n.VLANs[0].Routes[0].Metric = -1 }), route + ".metric", "greater than or equal to 1"},
 		{"name server is a name", dns("ns.example.com"), vlan + ".nameservers.addresses[0]", "must be an IP address"},
 		{"search domain with a space", search("example com"), vlan + ".nameservers.search[0]", "must be the name of a domain"},
 		{"nameservers empty", tagged(func(v *v1alpha1.NetworkVLAN) { v.Nameservers = &v1alpha1.Nameservers{} }), vlan + ".nameservers", "at least 1 properties"},
 
 		{"bond of nothing", bonded(func(b *v1alpha1.NetworkBond) { b.Interfaces = nil }), bond + ".interfaces", "Required value"},
-		{"bond of an unknown interface", bonded(func(b *v1alpha1.NetworkBond) { b.Interfaces[0] = "lan9" }), of, "names an interface that is not in interfaces"},
+		{"bond of an unknown interface", bonded(func(b *v1alpha1.NetworkBond) { b.Interfaces[0] = "lan9" }), of, "has an interface that is not in interfaces"},
 		{"bond of one interface twice", bonded(func(b *v1alpha1.NetworkBond) { b.Interfaces[0] = "lan1" }), bond + ".interfaces[1]", "Duplicate value"},
 		{"bond without a mode", bonded(func(b *v1alpha1.NetworkBond) { b.Parameters.Mode = "" }), bond + ".parameters.mode", "Required value"},
 		{"bond with an unknown mode", bonded(func(b *v1alpha1.NetworkBond) { b.Parameters.Mode = "4" }), bond + ".parameters.mode", "802.3ad"},
 		{"LACP without LACP", bonded(func(b *v1alpha1.NetworkBond) {
 			b.Parameters = v1alpha1.BondParameters{Mode: "active-backup", LACPRate: "fast"}
-		}), bond + ".parameters", "lacpRate belongs to mode 802.3ad"},
+		}), bond + ".parameters", "lacpRate is allowed only with mode 802.3ad"},
 		{"hash policy in active-backup", bonded(func(b *v1alpha1.NetworkBond) {
 			b.Parameters = v1alpha1.BondParameters{Mode: "active-backup", TransmitHashPolicy: "layer2"}
-		}), bond + ".parameters", "transmitHashPolicy belongs to"},
-		{"primary in LACP", bonded(func(b *v1alpha1.NetworkBond) { b.Parameters.Primary = "lan0" }), bond + ".parameters", "primary belongs to"},
+		}), bond + ".parameters", "transmitHashPolicy is allowed only with"},
+		{"primary in LACP", bonded(func(b *v1alpha1.NetworkBond) { b.Parameters.Primary = "lan0" }), bond + ".parameters", "primary is allowed only with"},
 		{"primary of another bond", bonded(func(b *v1alpha1.NetworkBond) {
 			b.Parameters = v1alpha1.BondParameters{Mode: "active-backup", Primary: "eno3"}
-		}), bond, "is not among the bond's interfaces"},
+		}), bond, "is not one of the bond's interfaces"},
 		{"interface in two bonds", on(func(n network) {
 			n.Bonds = append(n.Bonds, v1alpha1.NetworkBond{Name: "bond1", Interfaces: []v1alpha1.LinkName{"lan1"}, Parameters: v1alpha1.BondParameters{Mode: "active-backup"}})
 		}), of, "an interface is in two bonds"},
@@ -133,7 +133,7 @@ func TestNetworkRefused(t *testing.T) {
 		{"VLAN without a link", tagged(func(v *v1alpha1.NetworkVLAN) { v.Link = "" }), vlan + ".link", "Required value"},
 		{"VLAN over an unknown link", tagged(func(v *v1alpha1.NetworkVLAN) { v.Link = "bond9" }), of, "is neither in interfaces nor in bonds"},
 		{"VLAN over a VLAN", tagged(func(v *v1alpha1.NetworkVLAN) { v.Link = v.Name }), of, "is neither in interfaces nor in bonds"},
-		{"VLAN over an interface of a bond", tagged(func(v *v1alpha1.NetworkVLAN) { v.Link = "lan0" }), of, "is an interface of a bond: name the bond"},
+		{"VLAN over an interface of a bond", tagged(func(v *v1alpha1.NetworkVLAN) { v.Link = "lan0" }), of, "is an interface of a bond: set it to the bond"},
 		{"VLAN twice", on(func(n network) {
 			n.VLANs = append(n.VLANs, v1alpha1.NetworkVLAN{Name: "other", ID: 100, Link: "bond0"})
 		}), of, "two VLANs have the same id on the same link"},
@@ -166,7 +166,7 @@ func TestNetworkAccepted(t *testing.T) {
 	})
 }
 
-// largestNetwork has as much of everything as its bounds allow: the rules must be cheap enough for it.
+// largestNetwork has the maximum number of items everywhere. The rules must stay within the cost limit of the API server for it.
 func largestNetwork() *v1alpha1.HostNetwork {
 	n := &v1alpha1.HostNetwork{}
 	settings := func(link int) v1alpha1.LinkSettings {

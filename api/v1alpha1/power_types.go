@@ -4,7 +4,7 @@ package v1alpha1
 // +kubebuilder:validation:Enum=On;Off;PoweringOn;PoweringOff
 type PowerState string
 
-// The power states of a server. A server that is powering on or off is neither on nor off; only a status has these two.
+// The power states of a server. PoweringOn and PoweringOff occur only in a status: such a server counts neither as on nor as off.
 const (
 	PowerOn     PowerState = "On"
 	PowerOff    PowerState = "Off"

@@ -1,17 +1,17 @@
 package v1alpha1
 
-// PowerOffProviderAnnotation on a host lets the provider power the server off that it runs on itself. Its value says who wants that, and why. It holds
-// until somebody removes it.
+// PowerOffProviderAnnotation on a host allows the provider to power off the server that the provider itself runs on. Its value is who wants it and why.
+// It applies until somebody removes it.
 const PowerOffProviderAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/power-off-provider"
 
-// RunsProviderCondition is True for a host on whose server the provider runs: the process with the controllers that lead. The provider does not power that
-// server off. The condition is absent on all other hosts, and Ready does not depend on it.
+// RunsProviderCondition is True for a host whose server runs the provider: the process that leads and runs the controllers. The provider does not
+// power off that server. All other hosts do not have the condition, and Ready does not depend on it.
 const RunsProviderCondition = "RunsProvider"
 
-// Reasons of RunsProvider, and of Booted and Available where the server is not powered off because of it.
+// Reasons of RunsProvider. Booted and Available have them too while the provider does not power off the server because of it.
 const (
-	// ReasonRunsProvider means that the provider runs on this server, and does not power it off.
+	// ReasonRunsProvider means that the provider runs on this server and does not power it off.
 	ReasonRunsProvider = "RunsProvider"
-	// ReasonPowerOffAllowed means that the provider runs on this server, and powers it off all the same where that is to be done: a person wants it.
+	// ReasonPowerOffAllowed means that the provider runs on this server and may power it off, because a user allowed it.
 	ReasonPowerOffAllowed = "PowerOffAllowed"
 )

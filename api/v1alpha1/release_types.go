@@ -1,42 +1,42 @@
 package v1alpha1
 
-// The annotations with which a person ends what would wait for ever. Their value says who wants it, and why: it is found again in conditions,
-// events and in the quarantine.
+// The annotations with which a user ends what would otherwise wait indefinitely. Their value is who wants it and why; conditions, events and
+// the quarantine quote it.
 const (
-	// DetachedAnnotation on a host makes the provider take its hands off it: the BMC gets no request, and the boot server gives it nothing. Its
-	// object may be deleted, and made anew, without a touch of the server, also while a machine has it.
+	// DetachedAnnotation detaches a host: its BMC gets no requests, and the boot server serves it nothing. Its object can be deleted and recreated without
+	// an effect on the server, even while a machine has it.
 	DetachedAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/detached"
-	// ReleaseUnfencedAnnotation on a host whose machine is being deleted, or is gone, lets the host go without a power-off and a cleaning,
-	// into quarantine: the server may still run the machine. On any other host that a machine has it is taken away.
+	// ReleaseUnfencedAnnotation force-releases a host whose machine is being deleted or is gone, without power-off and cleaning. The host goes into
+	// quarantine: the server may still run the machine. The provider removes the annotation from any other host that a machine has.
 	ReleaseUnfencedAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/release-unfenced"
 )
 
-// Reasons of the conditions and quarantines of a host that is let go.
+// Reasons of the conditions and quarantines of a host that is detached or released.
 const (
-	// ReasonDetached means that a person told the provider to take its hands off the host.
+	// ReasonDetached means that a user detached the host.
 	ReasonDetached = "Detached"
-	// ReasonCleaning means that what the machine left behind is being removed.
+	// ReasonCleaning means that the provider is removing what the machine left behind.
 	ReasonCleaning = "Cleaning"
-	// ReasonCleaningFailed means that what the machine left behind could not be removed.
+	// ReasonCleaningFailed means that the provider could not remove what the machine left behind.
 	ReasonCleaningFailed = "CleaningFailed"
-	// ReasonCleaningByHand means that the host's cleaningPolicy leaves the cleaning to a person.
+	// ReasonCleaningByHand means that the host's cleaningPolicy is Manual: a person must clean the server.
 	ReasonCleaningByHand = "CleaningByHand"
-	// ReasonConsumerMissing means that nobody has the host, and a machine has its provider ID.
+	// ReasonConsumerMissing means that the host has no consumerRef, but a machine has the provider ID of the host.
 	ReasonConsumerMissing = "ConsumerMissing"
-	// ReasonReleasedUnfenced means that the host was let go although it was not confirmed that its server is off.
+	// ReasonReleasedUnfenced means that the host was released although its server was not confirmed to be off.
 	ReasonReleasedUnfenced = "ReleasedUnfenced"
 )
 
-// CleaningPolicy says what is done before a server is offered again after a machine had it.
+// CleaningPolicy is what happens to the disks of a server after a machine has released it.
 // +kubebuilder:validation:Enum=None;Manual
 type CleaningPolicy string
 
 // The cleaning policies.
 const (
-	// CleaningNone wipes no disk: what a machine wrote to the server's disks stays there. The server is offered again when it was confirmed to
-	// be off, and its BMC has no boot override and no virtual media. That suffices for a machine that ran from memory. The next machine boots
-	// from the network, so only spec.power: On, or a person, boots what is on the disks.
+	// CleaningNone wipes no disk: the data of a machine stays on the server's disks. The host becomes available when the server is confirmed to be off
+	// and its BMC has no boot override and no virtual media. That is enough for a machine that ran from memory. The next machine boots from the network, so
+	// only spec.power: On or a person boots from the disks.
 	CleaningNone CleaningPolicy = "None"
-	// CleaningManual wipes no disk either, and puts the host into quarantine, which a person removes when the disks were wiped.
+	// CleaningManual wipes no disk either. It puts the host into quarantine until a person has wiped the disks and removed the quarantine.
 	CleaningManual CleaningPolicy = "Manual"
 )

@@ -5,58 +5,53 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// RemediationFinalizer keeps a BareMetalRemediation until its power hold and its taint are taken back.
+// RemediationFinalizer keeps a BareMetalRemediation until its power hold and its taint are removed.
 const RemediationFinalizer = "baremetalremediation.infrastructure.cluster.x-k8s.io"
 
-// RemediationPhase says how far a remediation is.
+// RemediationPhase summarises the progress of a remediation. BareMetalRemediationStatus.Phase describes the phases.
 // +kubebuilder:validation:Enum=Idle;PoweringOff;PoweringOn;Waiting;Recovered;HandedOver
 type RemediationPhase string
 
-// The phases of a remediation.
+// The phases of a remediation. BareMetalRemediationStatus.Phase describes them.
 const (
-	// RemediationIdle means that nothing is done, or not yet; the condition Ready says why.
-	RemediationIdle RemediationPhase = "Idle"
-	// RemediationPoweringOff means that the server is being powered off.
+	RemediationIdle        RemediationPhase = "Idle"
 	RemediationPoweringOff RemediationPhase = "PoweringOff"
-	// RemediationPoweringOn means that the server was seen off and is being powered on.
-	RemediationPoweringOn RemediationPhase = "PoweringOn"
-	// RemediationWaiting means that the server is on and its Node is awaited.
-	RemediationWaiting RemediationPhase = "Waiting"
-	// RemediationRecovered means that the Node is healthy again.
-	RemediationRecovered RemediationPhase = "Recovered"
-	// RemediationHandedOver means that the Machine's owner was told to replace it.
-	RemediationHandedOver RemediationPhase = "HandedOver"
+	RemediationPoweringOn  RemediationPhase = "PoweringOn"
+	RemediationWaiting     RemediationPhase = "Waiting"
+	RemediationRecovered   RemediationPhase = "Recovered"
+	RemediationHandedOver  RemediationPhase = "HandedOver"
 )
 
-// Reasons of the condition Ready of a BareMetalRemediation, which is True when the Node is healthy again.
+// Reasons of the condition Ready of a BareMetalRemediation. It is True when the Node is healthy again.
 const (
-	// ReasonMachineNotFound means that the remediation has no owner that is a Machine, or it is not there: nothing is done.
+	// ReasonMachineNotFound means that the remediation has no owner of kind Machine, or that the Machine does not exist. The remediation does nothing.
 	ReasonMachineNotFound = "MachineNotFound"
 	// ReasonMachineDeleting means that the Machine is being deleted, which ends the remediation.
 	ReasonMachineDeleting = "MachineDeleting"
-	// ReasonHostNotReady means that something else is done with the host, or must not be done; the message says what.
+	// ReasonHostNotReady means that the state of the host prevents the remediation. The message has the state.
 	ReasonHostNotReady = "HostNotReady"
-	// ReasonNodeHealthy means that the machine is not found unhealthy, and its Node is Ready or cannot be looked at: nothing is done while that is so.
+	// ReasonNodeHealthy means that the machine is not marked as unhealthy, and that its Node is Ready or cannot be read. The remediation does nothing
+	// meanwhile.
 	ReasonNodeHealthy = "NodeHealthy"
-	// ReasonPoweringOff means that the server is being switched off.
+	// ReasonPoweringOff means that the server is being powered off.
 	ReasonPoweringOff = "PoweringOff"
-	// ReasonPoweringOn means that the server was seen off and is being switched on.
+	// ReasonPoweringOn means that the server was observed to be off and is being powered on.
 	ReasonPoweringOn = "PoweringOn"
 	// ReasonWaitingForNode means that the server is on and its Node is not healthy yet.
 	ReasonWaitingForNode = "WaitingForNode"
 	// ReasonRecovered means that the Node is healthy again.
 	ReasonRecovered = "Recovered"
-	// ReasonHandedOver means that the Machine's owner was told to replace it.
+	// ReasonHandedOver means that the provider asked the Machine's owner to replace it.
 	ReasonHandedOver = "HandedOver"
-	// ReasonTaintLeft means that the remediation ends and its taint cannot be taken off the Node yet.
+	// ReasonTaintLeft means that the remediation has ended, but the provider cannot remove its taint from the Node yet.
 	ReasonTaintLeft = "TaintLeft"
-	// ReasonRemediationFailed is the reason of a quarantine: the server was power-cycled, and its Node did not come back.
+	// ReasonRemediationFailed is the reason of a quarantine: the server was power-cycled, and its Node did not recover.
 	ReasonRemediationFailed = "RemediationFailed"
 )
 
-// RemediationStrategy says how an unhealthy machine is helped.
+// RemediationStrategy is how an unhealthy machine is remediated.
 type RemediationStrategy struct {
-	// retries is how many times the server is power-cycled before the machine is handed over to be replaced. 0 hands it over at once.
+	// retries is the maximum number of power cycles before the machine is handed over to its owner for replacement. 0 hands it over without a power cycle.
 	// Defaults to 1.
 	// +optional
 	// +kubebuilder:default=1
@@ -64,7 +59,7 @@ type RemediationStrategy struct {
 	// +kubebuilder:validation:Maximum=10
 	Retries *int32 `json:"retries,omitempty"`
 
-	// timeoutSeconds is how long, in seconds, the server may take from the beginning of a power cycle until its Node is healthy. Defaults to 1200.
+	// timeoutSeconds is the time, in seconds, from the start of a power cycle within which the Node must become healthy. Defaults to 1200.
 	// +optional
 	// +kubebuilder:default=1200
 	// +kubebuilder:validation:Minimum=30
@@ -72,86 +67,93 @@ type RemediationStrategy struct {
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// BareMetalRemediationSpec says how an unhealthy machine is helped, and records what was done. The record stands in the spec because it must
-// survive where a status does not: it keeps a server from being power-cycled more often than it should.
+// BareMetalRemediationSpec is how an unhealthy machine is remediated, and the record of the remediation. The record is in the spec because a status is
+// lost in `clusterctl move`: without it a server could be power-cycled too often.
 type BareMetalRemediationSpec struct {
 	RemediationStrategy `json:",inline"`
 
-	// powerCycle records the last power cycle. The provider writes it.
+	// powerCycle is the record of the last power cycle. The provider writes it.
 	// +optional
 	PowerCycle *PowerCycle `json:"powerCycle,omitempty"`
 
-	// taintedNode names the Node that the remediation put the out-of-service taint on. The provider writes it before it does so, and removes it
-	// when the taint is gone.
+	// taintedNode is the name of the Node that the remediation puts the out-of-service taint on. The provider writes it before it adds the taint,
+	// and removes it when the taint is removed.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	TaintedNode string `json:"taintedNode,omitempty"`
 
-	// handOver records that the machine is to be replaced, and why. The provider writes it, and it ends the remediation.
+	// handOver is the record that the machine must be replaced. The provider writes it, and it ends the remediation.
 	// +optional
 	HandOver *HandOver `json:"handOver,omitempty"`
 }
 
-// PowerCycle is one power cycle of the server.
+// PowerCycle is the record of one power cycle of the server.
 type PowerCycle struct {
-	// attempt counts the power cycles of the remediation, from 1. 0 stands for none: the host is left alone for something else, such as its
-	// maintenance, and from offAt, when that ended, its server has the time of a power cycle to come back by itself.
+	// attempt is the number of the power cycle, from 1. 0 means that there was no power cycle yet: something else prevented it, such as maintenance of the
+	// host. After that has ended, at offAt, the server has the time of a power cycle to recover without one.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempt int32 `json:"attempt,omitempty"`
-	// host names the BareMetalHost whose server it is. The record is written before the host gets its power hold.
+	// host is the name of the BareMetalHost of the server. The provider writes the record before it adds the power hold to the host.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host,omitempty"`
-	// startedAt is when it began.
+	// startedAt is the time when the power cycle started.
 	// +required
 	StartedAt metav1.Time `json:"startedAt,omitzero"`
-	// offAt is when the server was confirmed to be off in it. From then on it is only switched on.
+	// offAt is the time when the server was confirmed to be off. After that the provider only powers it on.
 	// +optional
 	OffAt *metav1.Time `json:"offAt,omitempty"`
-	// recoveredAt is when the Node was healthy again. It ends the power cycle: what goes wrong later is a new story.
+	// recoveredAt is the time when the Node was healthy again. It ends the power cycle: a later failure starts a new one.
 	// +optional
 	RecoveredAt *metav1.Time `json:"recoveredAt,omitempty"`
 }
 
-// HandOver says why a machine is to be replaced.
+// HandOver is the reason why a machine must be replaced.
 type HandOver struct {
-	// at is when that was decided.
+	// at is the time of the decision.
 	// +required
 	At metav1.Time `json:"at,omitzero"`
-	// message says why, and what was tried.
+	// message is why the machine must be replaced, and what was tried.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
-	// quarantine is the reason for which the host is put into quarantine. Without one it is not: its server is well.
+	// quarantine is the reason with which the host is put into quarantine. Without it the host is not put into quarantine, because its server works.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Quarantine string `json:"quarantine,omitempty"`
-	// quarantinedAt is when the host was put into quarantine, or found there. It is a matter of people from then on: a quarantine that a person
-	// ends does not come back.
+	// quarantinedAt is the time when the provider put the host into quarantine, or found it there. After that only a user ends the quarantine, and the
+	// provider does not set it again.
 	// +optional
 	QuarantinedAt *metav1.Time `json:"quarantinedAt,omitempty"`
 }
 
-// BareMetalRemediationStatus is what is known of a remediation.
+// BareMetalRemediationStatus is the observed state of a remediation. The provider writes it.
 type BareMetalRemediationStatus struct {
-	// phase says how far the remediation is.
+	// phase summarises the progress of the remediation.
+	//
+	// - Idle: nothing is done, or not yet. The condition Ready has the reason.
+	// - PoweringOff: the server is being powered off.
+	// - PoweringOn: the server was observed to be off and is being powered on.
+	// - Waiting: the server is on, and its Node is not healthy yet.
+	// - Recovered: the Node is healthy again.
+	// - HandedOver: the provider asked the Machine's owner to replace it.
 	// +optional
 	Phase RemediationPhase `json:"phase,omitempty"`
 
-	// attempt counts the power cycles, from 1.
+	// attempt is the number of the last power cycle, from 1.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// startedAt is when the last power cycle began.
+	// startedAt is the time when the last power cycle started.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
-	// conditions say what is well and what is wrong: Ready and Paused.
+	// conditions are the conditions of the remediation: Ready and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -159,27 +161,27 @@ type BareMetalRemediationStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// BareMetalRemediation helps a machine that a MachineHealthCheck found unhealthy: it power-cycles its server, and where that does not
-// help has the machine replaced. Cluster API makes it from a BareMetalRemediationTemplate, with the name of the Machine.
+// BareMetalRemediation remediates a machine that a MachineHealthCheck marked as unhealthy. It power-cycles the machine's server. If that does not help,
+// it asks the machine's owner to replace it. Cluster API creates it from a BareMetalRemediationTemplate, with the name of the Machine.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalremediations,scope=Namespaced,categories=cluster-api,shortName=bmr
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far the remediation is"
-// +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`,description="Power cycles so far"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="What is awaited, or how it ended"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Phase of the remediation"
+// +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`,description="Number of the last power cycle"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="What the remediation waits for, or how it ended"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is awaited, or how it ended"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What the remediation waits for, or how it ended"
 type BareMetalRemediation struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object's metadata.
+	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec says how the machine is helped.
+	// spec is how the machine is remediated, and the record of the remediation. The record is in the spec because a status is lost in `clusterctl move`.
 	// +optional
 	Spec BareMetalRemediationSpec `json:"spec,omitzero"`
-	// status is what is known of the remediation.
+	// status is the observed state of the remediation.
 	// +optional
 	Status BareMetalRemediationStatus `json:"status,omitzero"`
 }
@@ -203,29 +205,29 @@ type BareMetalRemediationList struct {
 
 // BareMetalRemediationTemplateSpec holds the template.
 type BareMetalRemediationTemplateSpec struct {
-	// template is what BareMetalRemediations are made from.
+	// template is the template that Cluster API creates BareMetalRemediations from.
 	// +required
 	Template BareMetalRemediationTemplateResource `json:"template,omitzero"`
 }
 
-// BareMetalRemediationTemplateResource is what BareMetalRemediations are made from.
+// BareMetalRemediationTemplateResource is the template of a BareMetalRemediation.
 type BareMetalRemediationTemplateResource struct {
-	// metadata is the metadata that the remediations get.
+	// metadata holds the labels and annotations of the BareMetalRemediations.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec is the spec that the remediations get.
+	// spec is the spec of the BareMetalRemediations.
 	// +required
 	Spec RemediationStrategy `json:"spec,omitzero"`
 }
 
-// BareMetalRemediationTemplate is what Cluster API makes BareMetalRemediations from. A MachineHealthCheck names it.
+// BareMetalRemediationTemplate is the template that Cluster API creates BareMetalRemediations from. A MachineHealthCheck refers to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=baremetalremediationtemplates,scope=Namespaced,categories=cluster-api,shortName=bmrt
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BareMetalRemediationTemplate struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object's metadata.
+	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 

@@ -18,7 +18,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestSamples: the samples hold each kind that users write, and the API server takes all of them without leaving a field out.
+// TestSamples: there is a sample of each kind that users write, and the API server accepts all samples with all their fields.
 func TestSamples(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)

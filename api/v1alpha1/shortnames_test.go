@@ -19,7 +19,7 @@ var metal3 = []any{
 	"m3m", "m3machine", "metal3m", "m3mt", "m3machinetemplate", "metal3mt", "m3r", "m3remediation", "m3rt", "m3remediationtemplate", "metal3rt",
 }
 
-// TestShortNames: no short name is one of Metal3's, with which kubectl would show the objects of one of the two.
+// TestShortNames: no short name is one of Metal3's. With both installed, kubectl would show the objects of only one of them.
 func TestShortNames(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob(filepath.Join(controllerstest.Root(), "config", "crd", "bases", "*.yaml"))

@@ -11,7 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestHostStatusIsBounded: what a BMC says cannot fill the API server.
+// TestHostStatusIsBounded: the strings and lists from a BMC have a maximum size in the status.
 func TestHostStatusIsBounded(t *testing.T) {
 	long, many := strings.Repeat("x", 257), slices.Repeat([]string{"x"}, 257)
 	type status = *v1alpha1.BareMetalHostStatus
@@ -39,8 +39,8 @@ func TestHostStatusIsBounded(t *testing.T) {
 		{"status.bmc.protocol", func(s status) { s.BMC = &v1alpha1.BMCStatus{Protocol: long} }},
 		{"status.bmc.capabilities", func(s status) { s.BMC = &v1alpha1.BMCStatus{Capabilities: many} }},
 		{"status.bmc.quirks[0]", func(s status) { s.BMC = &v1alpha1.BMCStatus{Quirks: []string{long}} }},
-		{"status.bmc.bootOverride.doubt", func(s status) {
-			s.BMC = &v1alpha1.BMCStatus{BootOverride: &v1alpha1.BootOverrideStatus{Doubt: long}}
+		{"status.bmc.bootOverride.warning", func(s status) {
+			s.BMC = &v1alpha1.BMCStatus{BootOverride: &v1alpha1.BootOverrideStatus{Warning: long}}
 		}},
 		{"status.lastOperation.message", func(s status) {
 			s.LastOperation = &v1alpha1.Operation{Name: "Inspect", StartedAt: metav1.Now(), Message: strings.Repeat("x", 1025)}

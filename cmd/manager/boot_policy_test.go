@@ -78,7 +78,7 @@ func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetal
 	g := NewWithT(t)
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(booted), booted)).To(Succeed())
 	later := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
-	const byCRD = "is written once within a boot"
+	const byCRD = "is immutable once it is set"
 	for _, test := range []struct {
 		what, says string
 		change     func(*v1alpha1.BareMetalBootSpec)

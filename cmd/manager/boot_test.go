@@ -58,7 +58,7 @@ func TestVerbosity(t *testing.T) {
 		return o.complete()
 	}
 	g.Expect(parse("-v=7")).To(Succeed())
-	g.Expect(parse("-v=8")).To(MatchError(ContainSubstring("7 is the most")))
+	g.Expect(parse("-v=8")).To(MatchError(ContainSubstring("the maximum is 7")))
 	g.Expect(parse("-v=10")).NotTo(Succeed())
 	g.Expect(parse("--vmodule=host=7")).To(Succeed())
 	g.Expect(parse("--vmodule=host=7,request=8")).NotTo(Succeed())

@@ -19,13 +19,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// The parts that a manager may run.
+// The components of a manager.
 const (
 	componentControllers = "controllers"
 	componentBoot        = "boot"
 )
 
-// options are the flags, and what follows from them.
+// options are the values of the flags, and values derived from them.
 type options struct {
 	components     []string
 	namespace      string
@@ -53,16 +53,16 @@ type options struct {
 	metrics *metricsserver.Options // from manager
 }
 
-// leaderElection says how one of several managers becomes the one that reconciles.
+// leaderElection configures the election of the manager that reconciles.
 type leaderElection struct {
 	enabled                                   bool
 	leaseDuration, renewDeadline, retryPeriod time.Duration
 }
 
-// concurrency is how many objects of a kind are reconciled at once.
+// concurrency is the number of objects of each kind that are reconciled concurrently.
 type concurrency struct{ host, machine, cluster, template, remediation, node, clusterCache int }
 
-// webhooks says where webhooks are served, and with what certificate.
+// webhooks configures the webhook server and its certificate.
 type webhooks struct {
 	host, certDir, certName, keyName string
 	port                             int
@@ -74,24 +74,24 @@ func newOptions() *options {
 
 func (o *options) has(component string) bool { return slices.Contains(o.components, component) }
 
-// maxVerbosity is the most that may be logged: client-go logs the bodies of answers from 8 on.
+// maxVerbosity is the maximum log level: from 8 on client-go logs the bodies of responses.
 const maxVerbosity = 7
 
-// complete checks the flags, and names the one that is wrong.
+// complete validates the flags and returns an error with the name of the invalid flag.
 func (o *options) complete() error {
 	if o.podNamespace = os.Getenv("POD_NAMESPACE"); o.podNamespace == "" {
 		o.podNamespace = "capbm-system"
 	}
 	o.apiServer, _ = netip.ParseAddr(os.Getenv("KUBERNETES_SERVICE_HOST")) // invalid outside of a cluster
-	loud := func(m logsv1.VModuleItem) bool { return m.Verbosity > maxVerbosity }
-	if o.logs.Verbosity > maxVerbosity || slices.ContainsFunc(o.logs.VModule, loud) {
-		return fmt.Errorf("-v, --vmodule: from %d on the Kubernetes client logs what it reads, Secrets among it: %d is the most", maxVerbosity+1, maxVerbosity)
+	tooVerbose := func(m logsv1.VModuleItem) bool { return m.Verbosity > maxVerbosity }
+	if o.logs.Verbosity > maxVerbosity || slices.ContainsFunc(o.logs.VModule, tooVerbose) {
+		return fmt.Errorf("-v, --vmodule: from %d on the Kubernetes client logs what it reads, including Secrets: the maximum is %d", maxVerbosity+1, maxVerbosity)
 	}
 	if err := errors.Join(o.leader.check(), o.concurrency.check(), o.webhooks.check(), o.completeServing()); err != nil {
 		return err
 	}
 	if problems := validation.IsValidLabelValue(o.watchFilter); len(problems) > 0 {
-		return fmt.Errorf("--watch-filter: %q is no label value: %s", o.watchFilter, strings.Join(problems, "; "))
+		return fmt.Errorf("--watch-filter: %q is not a label value: %s", o.watchFilter, strings.Join(problems, "; "))
 	}
 	for _, component := range o.components {
 		if component != componentControllers && component != componentBoot {
@@ -99,16 +99,16 @@ func (o *options) complete() error {
 		}
 	}
 	if o.settings.BootConcurrency < 0 {
-		return fmt.Errorf("--boot-concurrency: %d: give how many hosts of a failure domain may boot at once, or 0 for no limit", o.settings.BootConcurrency)
+		return fmt.Errorf("--boot-concurrency: %d: must be a positive number, or 0 for no limit", o.settings.BootConcurrency)
 	}
 	return o.completeConfig()
 }
 
-// completeConfig reads the configuration file. The controllers need none.
+// completeConfig reads the configuration file. The controllers do not require one.
 func (o *options) completeConfig() error {
 	boot := o.has(componentBoot) || o.printDHCP != ""
 	if o.bootConfig == "" && boot {
-		return fmt.Errorf("--boot-config: give the boot server's configuration file, or leave %s out of --components", componentBoot)
+		return fmt.Errorf("--boot-config: set it to the boot server's configuration file, or remove %s from --components", componentBoot)
 	}
 	if o.bootConfig != "" {
 		config, err := bootconfig.Read(o.bootConfig)

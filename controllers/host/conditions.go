@@ -31,7 +31,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.BMCReadyCondition, false, p.Reason, p.Message)
 	case view.BMC.PowerAt.IsZero():
 		conditions.Set(host, metav1.Condition{
-			Type: v1alpha1.BMCReadyCondition, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonBMCUnknown, ObservedGeneration: host.Generation,
+			Type: v1alpha1.BMCReadyCondition, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonBMCNotContacted, ObservedGeneration: host.Generation,
 		})
 	default:
 		set(v1alpha1.BMCReadyCondition, true, v1alpha1.ReasonBMCReachable, "")

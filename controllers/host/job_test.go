@@ -92,7 +92,7 @@ func TestRefusedOverride(t *testing.T) {
 	g.Expect(bmc.KindOf(r.setNetworkBoot(t.Context(), j, c))).To(Equal(bmc.Unsupported))
 	g.Expect(c.requested).To(HaveLen(3))
 	got = r.observations.get(j.key)
-	g.Expect(got.override.Doubt).To(And(HavePrefix("Try: no"), HaveLen(256)))
+	g.Expect(got.override.Warning).To(And(HavePrefix("Try: no"), HaveLen(256)))
 	g.Expect(got.bmc.NetworkBootSetAt).To(BeZero())
 
 	r, j = newTestReconciler(t)
@@ -113,8 +113,8 @@ func (emptyCache) Get(context.Context, client.ObjectKey, client.Object, ...clien
 // TestClearOverrideIfNeeded: an override is cleared unless there is none, and the result is recorded.
 func TestClearOverrideIfNeeded(t *testing.T) {
 	pxe, none := bmc.BootOverride{Target: bmc.BootPXE}, bmc.BootOverride{Target: bmc.BootNone}
-	set := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Lasts: true, Worked: true}
-	doubtful := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Doubt: "it does not show"}
+	set := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Persistent: true, Worked: true}
+	doubtful := &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode", Warning: "it does not show"}
 	refuses := func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {
 		return bmc.BootResult{}, failed(bmc.Failed, "never")
 	}
@@ -164,7 +164,7 @@ func TestClearOverrideIfNeeded(t *testing.T) {
 			if test.fails == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(got.endedOperation.Outcome).To(Equal(v1alpha1.OperationSucceeded))
-				g.Expect(got.override == nil || !got.override.Lasts && got.override.Worked == test.known.Worked).To(BeTrue())
+				g.Expect(got.override == nil || !got.override.Persistent && got.override.Worked == test.known.Worked).To(BeTrue())
 			} else {
 				g.Expect(got.endedOperation.Outcome).To(Equal(v1alpha1.OperationFailed))
 				g.Expect(got.endedOperation.Message).To(ContainSubstring(test.fails))

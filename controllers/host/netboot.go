@@ -77,10 +77,10 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 		}
 		tried := &v1alpha1.BootOverrideStatus{
 			Boot: j.bootNumber, Target: string(chosen.target), Method: string(cmp.Or(result.Method, chosen.method)),
-			Doubt: controllers.Clip(result.Doubt, controllers.MaxText), Lasts: result.Lasts,
+			Warning: controllers.Clip(result.Doubt, controllers.MaxText), Persistent: result.Lasts,
 		}
 		if err != nil {
-			tried.Doubt = controllers.Clip(err.Error(), controllers.MaxText)
+			tried.Warning = controllers.Clip(err.Error(), controllers.MaxText)
 			refused = cmp.Or(refused, err)
 		}
 		r.updateObservation(j, func(h *hostObservation) {
@@ -99,8 +99,8 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 // overrideNote describes how the override was set. It is appended to the message of a boot that is awaited.
 func overrideNote(o *v1alpha1.BootOverrideStatus) string {
 	note := fmt.Sprintf(". The boot override is %s, set with method %q", o.Target, o.Method)
-	if o.Doubt != "" {
-		note += ", and may not have taken effect: " + o.Doubt
+	if o.Warning != "" {
+		note += ", and may not have taken effect: " + o.Warning
 	}
 	return note
 }
@@ -127,7 +127,7 @@ func clearOverrideIfNeeded(ctx context.Context, c bmc.Client, method bmc.BootMet
 // doubt, so that it does not write to a working BMC while the server boots. A refusal is not retried: the boot server also decides what a host boots.
 func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
 	override := ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{})
-	err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(override.Method), true, override.Doubt != "")
+	err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(override.Method), true, override.Warning != "")
 	if err != nil && !answeredByBMC(err) {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client)
 func (h *hostObservation) noteOverrideCleared(err error) {
 	h.bmc.OverrideSet = false
 	if err == nil {
-		h.updateOverride(func(o *v1alpha1.BootOverrideStatus) { o.Lasts = false })
+		h.updateOverride(func(o *v1alpha1.BootOverrideStatus) { o.Persistent = false })
 	}
 }
 

@@ -67,7 +67,7 @@ func TestOverrideThatLasts(t *testing.T) {
 	claim := claimed(t, server, "m")
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Method: "Plain", Lasts: true}))
+		g.Expect(h.Status.BMC.BootOverride).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "PXE", Method: "Plain", Persistent: true}))
 	})
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.BootedCondition)).To(ContainSubstring(`method "Plain"`))
 	observeStage(t, server, v1alpha1.StageScript)

@@ -16,20 +16,20 @@ import (
 )
 
 var (
-	bootsUnderWayDesc = prometheus.NewDesc("capbm_boots_under_way", "Hosts that boot, from the begin of an attempt to its end, by failure domain. These are what --boot-concurrency limits.",
+	bootsUnderWayDesc = prometheus.NewDesc("capbm_boots_under_way", "Hosts that are booting, from the start of an attempt to its end, by failure domain. --boot-concurrency limits them.",
 		[]string{"failure_domain"}, nil)
-	bootsWaitingDesc = prometheus.NewDesc("capbm_boots_waiting", "Hosts that wait to boot since as many of their failure domain boot already as may, by failure domain.",
+	bootsWaitingDesc = prometheus.NewDesc("capbm_boots_waiting", "Hosts that wait for a boot slot because --boot-concurrency hosts of their failure domain are booting, by failure domain.",
 		[]string{"failure_domain"}, nil)
 )
 
-// maxShownDomains is how many failure domains have a label value of their own. Users name them, so their number has no limit.
-const maxShownDomains = 50
+// maxDomains is the maximum number of failure domains that are exported by name. Users choose the names, so their number has no limit.
+const maxDomains = 50
 
-// bootCounts counts the hosts of a failure domain.
+// bootCounts are the counts of one failure domain.
 type bootCounts struct{ underWay, waiting int }
 
-// countBoots counts the hosts that boot and those that wait to boot. The hosts without a failure domain are always shown. Of the other failure
-// domains those with the highest counts are shown.
+// countBoots counts the hosts that boot and the hosts that wait for a boot slot. Hosts without a failure domain are exported from the start. Of the
+// failure domains, those with the highest counts are exported by name.
 func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, records []v1alpha1.BareMetalBoot, settings lifecycle.Settings, now time.Time) {
 	all := map[string]bootCounts{"": {}}
 	byHost := make(map[client.ObjectKey]*v1alpha1.BareMetalBoot, len(records))
@@ -54,27 +54,27 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, rec
 		}
 		all[domain] = count
 	}
-	for domain, count := range limitDomains(all) {
+	for domain, count := range mergeDomains(all) {
 		to <- prometheus.MustNewConstMetric(bootsUnderWayDesc, prometheus.GaugeValue, float64(count.underWay), domain)
 		to <- prometheus.MustNewConstMetric(bootsWaitingDesc, prometheus.GaugeValue, float64(count.waiting), domain)
 	}
 }
 
-// limitDomains adds up the failure domains beyond maxShownDomains.
-func limitDomains(all map[string]bootCounts) map[string]bootCounts {
+// mergeDomains merges the failure domains beyond maxDomains into other.
+func mergeDomains(all map[string]bootCounts) map[string]bootCounts {
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(all[b].underWay+all[b].waiting, all[a].underWay+all[a].waiting), cmp.Compare(a, b))
 	})
-	limited := map[string]bootCounts{"": all[""]}
+	few := map[string]bootCounts{"": all[""]}
 	for n, name := range names {
 		count := all[name]
 		switch {
 		case name == "":
 			continue
-		case n >= maxShownDomains:
+		case n >= maxDomains:
 			name = other
 		}
-		limited[name] = bootCounts{limited[name].underWay + count.underWay, limited[name].waiting + count.waiting}
+		few[name] = bootCounts{few[name].underWay + count.underWay, few[name].waiting + count.waiting}
 	}
-	return limited
+	return few
 }

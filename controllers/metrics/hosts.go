@@ -16,18 +16,18 @@ import (
 )
 
 var (
-	hostsDesc       = prometheus.NewDesc("capbm_hosts", "Hosts by their phase.", []string{"phase"}, nil)
-	bmcNotReadyDesc = prometheus.NewDesc("capbm_hosts_bmc_not_ready", "Hosts whose BMC did not do what it was last asked for, by the reason of the condition BMCReady.",
+	hostsDesc = prometheus.NewDesc("capbm_hosts", "Hosts, by phase.", []string{"phase"}, nil)
+	bmcsDesc  = prometheus.NewDesc("capbm_hosts_bmc_not_ready", "Hosts whose condition BMCReady is False, by its reason.",
 		[]string{"reason"}, nil)
-	quarantineDesc          = prometheus.NewDesc("capbm_hosts_quarantined", "Hosts in quarantine, by the reason.", []string{"reason"}, nil)
-	machinesWithoutHostDesc = prometheus.NewDesc("capbm_machines_without_host", "Machines that have no host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
-	oldestDeletionDesc      = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
-		"How long ago the machine was deleted whose deletion has waited longest; 0 when none waits.", nil, nil)
+	quarantineDesc = prometheus.NewDesc("capbm_hosts_quarantined", "Hosts in quarantine, by reason.", []string{"reason"}, nil)
+	waitingDesc    = prometheus.NewDesc("capbm_machines_without_host", "Machines without a host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
+	deletingDesc   = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
+		"Age of the oldest machine deletion that has not finished, in seconds. 0 if no machine is being deleted.", nil, nil)
 	jobsDesc = prometheus.NewDesc("capbm_bmc_jobs",
-		"Jobs for BMCs: waiting for their turn, running, and slow ones among the running, which gave their slot away.", []string{"state"}, nil)
+		"BMC jobs, by state: waiting for a slot, running, and slow. Slow jobs are running too, but have returned their slot.", []string{"state"}, nil)
 )
 
-// The label values are shown from the start, also with the value 0: phases, and reasons of conditions.
+// The label values are exported from the start, even if their count is 0.
 var (
 	phases = []string{
 		string(v1alpha1.PhaseRegistering), string(v1alpha1.PhaseAvailable), string(v1alpha1.PhaseUnavailable), string(v1alpha1.PhaseClaimed),
@@ -47,16 +47,16 @@ var (
 	}
 )
 
-// Inventory counts hosts and machines as the cache shows them at the time of a scrape, and the jobs for their BMCs. Of several managers only the
-// leader reports, so the sum over all processes is right.
+// Inventory counts hosts and machines as the cache shows them at the time of a scrape, and the jobs for their BMCs. Only the leader exports these metrics,
+// so the sum over all managers is correct.
 type Inventory struct {
 	// Client reads from the cache.
 	Client client.Reader
 	// Leads is closed when this process becomes the leader.
 	Leads <-chan struct{}
-	// Pool runs the jobs.
+	// Pool runs the BMC jobs.
 	Pool *bmc.Pool
-	// Settings are the settings of the host controller: they define how long a boot counts.
+	// Settings are those of the host controller. They determine how long a boot counts as in progress.
 	Settings lifecycle.Settings
 	Log      logr.Logger
 }
@@ -65,13 +65,13 @@ var _ prometheus.Collector = &Inventory{}
 
 // Describe implements prometheus.Collector.
 func (i *Inventory) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{hostsDesc, bmcNotReadyDesc, quarantineDesc, machinesWithoutHostDesc, oldestDeletionDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc} {
+	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, waitingDesc, deletingDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc} {
 		to <- d
 	}
 }
 
-// collectTimeout is how long a scrape waits for a cache that is not synced yet.
-const collectTimeout = 5 * time.Second
+// listTimeout is how long a scrape waits for a cache that has not started yet.
+const listTimeout = 5 * time.Second
 
 // Collect implements prometheus.Collector.
 func (i *Inventory) Collect(to chan<- prometheus.Metric) {
@@ -80,22 +80,22 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 	default:
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
-	// The lists hold objects of the cache, which must not be changed.
+	// These lists hold the objects of the cache, so nothing may write to them.
 	var hosts v1alpha1.BareMetalHostList
 	if err := i.Client.List(ctx, &hosts, client.UnsafeDisableDeepCopy); err != nil {
-		i.Log.Error(err, "Failed to list the hosts for the metrics")
+		i.Log.Error(err, "Failed to list hosts for the metrics")
 		return
 	}
 	var machines v1alpha1.BareMetalMachineList
 	if err := i.Client.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
-		i.Log.Error(err, "Failed to list the machines for the metrics")
+		i.Log.Error(err, "Failed to list machines for the metrics")
 		return
 	}
 	var boots v1alpha1.BareMetalBootList
 	if err := i.Client.List(ctx, &boots, client.UnsafeDisableDeepCopy); err != nil {
-		i.Log.Error(err, "Failed to list the boots for the metrics")
+		i.Log.Error(err, "Failed to list boots for the metrics")
 		return
 	}
 	now := time.Now()
@@ -108,24 +108,24 @@ func (i *Inventory) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// reasonCounts counts the known reasons, and all others together.
-type reasonCounts struct {
+// gaugeTally counts by label value: the known values, and all others as other.
+type gaugeTally struct {
 	known []string
 	count map[string]int
 }
 
-func newReasonCounts(reasons []string) reasonCounts { return reasonCounts{reasons, map[string]int{}} }
+func newTally(reasons []string) gaugeTally { return gaugeTally{reasons, map[string]int{}} }
 
-func (t reasonCounts) add(reason string) { t.count[known(t.known, reason)]++ }
+func (t gaugeTally) add(reason string) { t.count[reasonOrOther(t.known, reason)]++ }
 
-func (t reasonCounts) send(to chan<- prometheus.Metric, desc *prometheus.Desc) {
+func (t gaugeTally) send(to chan<- prometheus.Metric, desc *prometheus.Desc) {
 	for _, k := range t.known {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(t.count[k]), k)
 	}
 }
 
 func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
-	phase, bmcNotReady, quarantined := newReasonCounts(phases), newReasonCounts(bmcReasons), newReasonCounts(quarantineReasons)
+	phase, notReady, quarantined := newTally(phases), newTally(bmcReasons), newTally(quarantineReasons)
 	for n := range hosts {
 		h := &hosts[n]
 		if h.Status.Phase == "" {
@@ -134,19 +134,19 @@ func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
 			phase.add(string(h.Status.Phase))
 		}
 		if c := conditions.Get(h, v1alpha1.BMCReadyCondition); c != nil && c.Status == metav1.ConditionFalse {
-			bmcNotReady.add(c.Reason)
+			notReady.add(c.Reason)
 		}
 		if q := h.Spec.Quarantine; q != nil {
 			quarantined.add(q.Reason)
 		}
 	}
 	phase.send(to, hostsDesc)
-	bmcNotReady.send(to, bmcNotReadyDesc)
+	notReady.send(to, bmcsDesc)
 	quarantined.send(to, quarantineDesc)
 }
 
 func countMachines(to chan<- prometheus.Metric, machines []v1alpha1.BareMetalMachine, now time.Time) {
-	waiting := newReasonCounts(waitingReasons)
+	waiting := newTally(waitingReasons)
 	var oldest time.Duration
 	for n := range machines {
 		m := &machines[n]
@@ -158,6 +158,6 @@ func countMachines(to chan<- prometheus.Metric, machines []v1alpha1.BareMetalMac
 			waiting.add(c.Reason)
 		}
 	}
-	waiting.send(to, machinesWithoutHostDesc)
-	to <- prometheus.MustNewConstMetric(oldestDeletionDesc, prometheus.GaugeValue, oldest.Seconds())
+	waiting.send(to, waitingDesc)
+	to <- prometheus.MustNewConstMetric(deletingDesc, prometheus.GaugeValue, oldest.Seconds())
 }

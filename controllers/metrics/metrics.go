@@ -1,8 +1,8 @@
-// Package metrics counts and times the decisions of the controllers and the boot server, and counts hosts as the cache shows them. Users and network
-// clients cannot create label values, except for failure_domain, whose values are limited. docs/monitoring.md lists all metrics.
+// Package metrics counts and times what the controllers and the boot server do, and counts hosts as the cache shows them. Users and clients on the
+// network cannot create label values, except those of failure_domain, of which only maxDomains are exported. docs/monitoring.md lists all metrics.
 //
-// The process that makes the last transition of an operation observes its duration after the transition is written, from the start time in the API
-// objects. So a restart loses no running operation and observes none twice.
+// A duration is observed by the process that records its end, after the record was written. It starts at the time that the API objects record. So a restart
+// of the process neither loses a duration nor observes it twice.
 package metrics
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// other is the label value for reasons that are not the provider's.
+// other replaces a reason that the provider does not have.
 const other = "Other"
 
-// The known reasons. A metric has all its label values from the start, so that the first event is an increase.
+// The label values of each metric. They are exported from the start, so that the first event counts as an increase.
 var (
 	bootFailures = []string{
 		v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCommandLineTooLong,
@@ -40,15 +40,15 @@ var (
 	}
 )
 
-// known returns the reason, or other if it is not in the list.
-func known(reasons []string, reason string) string {
+// reasonOrOther returns the reason, or other if the list does not contain it.
+func reasonOrOther(reasons []string, reason string) string {
 	if slices.Contains(reasons, reason) {
 		return reason
 	}
 	return other
 }
 
-// Results of claims, releases and power cycles, and the purposes of tokens.
+// The results of a claim, a release and a power cycle, and the purposes of a token.
 const (
 	ClaimConflict = "conflict"
 	claimClaimed  = "claimed"
@@ -65,10 +65,10 @@ const (
 	TokenReport = "report"
 )
 
-// durationBuckets are the histogram buckets for operations of one second to one hour.
+// durationBuckets are the buckets, in seconds, of operations that take from a second to an hour.
 var durationBuckets = []float64{1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600}
 
-// callBuckets are the histogram buckets for calls of BMCs.
+// callBuckets are the buckets, in seconds, of BMC calls.
 var callBuckets = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 func counters(name, help, label string, values ...string) *prometheus.CounterVec {
@@ -93,64 +93,64 @@ func histograms(name, help, label string, values ...string) *prometheus.Histogra
 
 var (
 	registration = histogram("capbm_host_registration_duration_seconds",
-		"From the creation of a host to its first inventory. A server that is off and well is Available from then on.")
+		"Time from the creation of a host to its first inventory, in seconds. A healthy server that is off is then Available.")
 	provisioning = histogram("capbm_machine_provisioning_duration_seconds",
-		"From the claim of a host to the moment when its machine got the provider ID.")
+		"Time from the claim of a host until its machine has the provider ID, in seconds.")
 	release = histograms("capbm_host_release_duration_seconds",
-		"From the deletion of the machine to the release of its host, by what became of the host: free, quarantined, or unfenced (let go without a power-off).",
+		"Time from the deletion of a machine to the release of its host, in seconds, by result: free, quarantined, or unfenced (released without a power-off).",
 		"result", ReleasedFree, ReleasedQuarantined, ReleasedUnfenced)
 	cleaning = histogram("capbm_host_cleaning_duration_seconds",
-		"From the confirmed power-off of a host that is released to its release.")
+		"Time from the confirmed power-off of a host that is being released to its release, in seconds.")
 	powerCycle = histograms("capbm_remediation_power_cycle_duration_seconds",
-		"From the begin of a remediation's power cycle until the Node was healthy again (recovered), or it was given up (timedout).",
+		"Time from the start of a remediation's power cycle to its end, in seconds, by result: recovered (the Node is healthy again) or timedout.",
 		"result", CycleRecovered, CycleTimedOut)
 	stage = histograms("capbm_boot_stage_duration_seconds",
-		"From the begin of a boot attempt until a stage of it was seen.", "stage", bootStages...)
+		"Time from the start of a boot attempt until a stage was observed, in seconds, by stage.", "stage", bootStages...)
 
 	attempts = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-		Name: "capbm_boot_attempts_total", Help: "Boot attempts that began.",
+		Name: "capbm_boot_attempts_total", Help: "Boot attempts that started.",
 	})
-	failures = counters("capbm_boot_failures_total", "Boot attempts that failed, by the reason.", "reason", bootFailures...)
-	problems = counters("capbm_boot_problems_total", "What kept the boot server from serving a boot, by the reason.", "reason", bootProblems...)
+	failures = counters("capbm_boot_failures_total", "Boot attempts that failed, by reason.", "reason", bootFailures...)
+	problems = counters("capbm_boot_problems_total", "Problems that prevented the boot server from serving a boot, by reason.", "reason", bootProblems...)
 	claims   = counters("capbm_claims_total",
-		"Tries to claim a host, by how they ended: claimed, conflict (somebody else wrote to the host, so another try follows), error.",
+		"Attempts to claim a host, by result: claimed, conflict (another client changed the host, so the attempt is repeated), error.",
 		"result", claimClaimed, ClaimConflict, claimFailed)
-	quarantines = counters("capbm_quarantines_total", "Hosts that the provider put into quarantine, by the reason.", "reason", quarantineReasons...)
+	quarantines = counters("capbm_quarantines_total", "Hosts that the provider put into quarantine, by reason.", "reason", quarantineReasons...)
 	handovers   = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-		Name: "capbm_remediation_handovers_total", Help: "Machines that a remediation handed over to be replaced.",
+		Name: "capbm_remediation_handovers_total", Help: "Machines that a remediation handed over for replacement.",
 	})
-	tokenRefusals = counters("capbm_tokens_refused_total", "Tokens that opened nothing, by what they were shown for: seed, report.", "purpose", TokenSeed, TokenReport)
+	refusals = counters("capbm_tokens_refused_total", "Tokens that the boot server refused, by purpose: seed (bootstrap data), report.", "purpose", TokenSeed, TokenReport)
 
-	bmcCalls = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
+	calls = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "capbm_bmc_calls_total",
-		Help: "Calls of BMCs, by driver (the scheme of the address), operation and outcome: Succeeded, Unauthorized, Unreachable, BadCertificate, NotFound, " +
+		Help: "BMC calls, by driver (the scheme of the address), operation and outcome: Succeeded, Unauthorized, Unreachable, BadCertificate, NotFound, " +
 			"Unsupported, Failed.",
 	}, []string{"driver", "operation", "outcome"})
-	bmcCallDuration = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
-		Name: "capbm_bmc_call_duration_seconds", Help: "How long calls of BMCs took, by driver and operation.", Buckets: callBuckets,
+	callDuration = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
+		Name: "capbm_bmc_call_duration_seconds", Help: "Duration of BMC calls, in seconds, by driver and operation.", Buckets: callBuckets,
 	}, []string{"driver", "operation"})
 )
 
-// BMCCall counts a call of a BMC. It is used as bmc.PoolOptions.Observe.
+// BMCCall counts a BMC call. It is for bmc.PoolOptions.Observe.
 func BMCCall(c bmc.Call) {
 	outcome := "Succeeded"
 	if c.Err != nil {
 		outcome = string(bmc.KindOf(c.Err))
 	}
-	bmcCalls.WithLabelValues(c.Scheme, c.Operation, outcome).Inc()
-	bmcCallDuration.WithLabelValues(c.Scheme, c.Operation).Observe(c.Took.Seconds())
+	calls.WithLabelValues(c.Scheme, c.Operation, outcome).Inc()
+	callDuration.WithLabelValues(c.Scheme, c.Operation).Observe(c.Took.Seconds())
 }
 
-// observe records a duration. A negative one counts as zero: the clocks of two machines may differ by some seconds.
+// observe records a duration. The clocks of different machines may differ by some seconds, so it replaces a negative duration by 0.
 func observe(to prometheus.Observer, took time.Duration) { to.Observe(max(0, took.Seconds())) }
 
-// Registered records how long the registration of a host took.
+// Registered records the duration of the registration of a host.
 func Registered(took time.Duration) { observe(registration, took) }
 
-// Claimed counts a successful claim of a host.
+// Claimed counts a claim that succeeded.
 func Claimed() { claims.WithLabelValues(claimClaimed).Inc() }
 
-// ClaimFailed counts a failed claim of a host.
+// ClaimFailed counts a claim that failed.
 func ClaimFailed(conflict bool) {
 	if conflict {
 		claims.WithLabelValues(ClaimConflict).Inc()
@@ -159,43 +159,43 @@ func ClaimFailed(conflict bool) {
 	claims.WithLabelValues(claimFailed).Inc()
 }
 
-// Provisioned records how long it took from the claim of a host until it ran its machine.
+// Provisioned records the duration from the claim of a host until it ran its machine.
 func Provisioned(took time.Duration) { observe(provisioning, took) }
 
 // BootStarted counts a boot attempt that started.
 func BootStarted() { attempts.Inc() }
 
 // BootFailed counts a boot attempt that failed.
-func BootFailed(reason string) { failures.WithLabelValues(known(bootFailures, reason)).Inc() }
+func BootFailed(reason string) { failures.WithLabelValues(reasonOrOther(bootFailures, reason)).Inc() }
 
-// BootProblem counts what kept the boot server from serving a boot.
-func BootProblem(reason string) { problems.WithLabelValues(known(bootProblems, reason)).Inc() }
+// BootProblem counts a problem that prevented the boot server from serving a boot.
+func BootProblem(reason string) { problems.WithLabelValues(reasonOrOther(bootProblems, reason)).Inc() }
 
-// BootStage records how long after the start of its attempt a stage was observed. A value that is no stage of a boot is ignored.
-func BootStage(name v1alpha1.BootStage, took time.Duration) {
-	if slices.Contains(bootStages, string(name)) {
-		observe(stage.WithLabelValues(string(name)), took)
+// BootStage records the duration from the start of an attempt until a stage was observed. It ignores a stage that is not part of a boot.
+func BootStage(seen v1alpha1.BootStage, took time.Duration) {
+	if slices.Contains(bootStages, string(seen)) {
+		observe(stage.WithLabelValues(string(seen)), took)
 	}
 }
 
-// Released records how long the release of a host took. result is one of ReleasedFree, ReleasedQuarantined, ReleasedUnfenced.
+// Released records the duration of the release of a host. result is one of ReleasedFree, ReleasedQuarantined and ReleasedUnfenced.
 func Released(result string, took time.Duration) { observe(release.WithLabelValues(result), took) }
 
-// Cleaned records how long the cleaning of a host took.
+// Cleaned records the duration of the cleaning of a host.
 func Cleaned(took time.Duration) { observe(cleaning, took) }
 
 // Quarantined counts a host that the provider put into quarantine.
 func Quarantined(reason string) {
-	quarantines.WithLabelValues(known(quarantineReasons, reason)).Inc()
+	quarantines.WithLabelValues(reasonOrOther(quarantineReasons, reason)).Inc()
 }
 
-// PowerCycled records how long a remediation's power cycle took. result is CycleRecovered or CycleTimedOut.
+// PowerCycled records the duration of a remediation's power cycle. result is CycleRecovered or CycleTimedOut.
 func PowerCycled(result string, took time.Duration) {
 	observe(powerCycle.WithLabelValues(result), took)
 }
 
-// HandedOver counts a machine that a remediation handed over.
+// HandedOver counts a machine that a remediation handed over for replacement.
 func HandedOver() { handovers.Inc() }
 
 // TokenRefused counts a token that was refused. purpose is TokenSeed or TokenReport.
-func TokenRefused(purpose string) { tokenRefusals.WithLabelValues(purpose).Inc() }
+func TokenRefused(purpose string) { refusals.WithLabelValues(purpose).Inc() }

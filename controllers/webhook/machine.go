@@ -15,7 +15,7 @@ import (
 // machines validates BareMetalMachines.
 type machines struct{}
 
-// ValidateCreate lets in a machine that has booted once: `clusterctl move` and a restore from a backup create it anew.
+// ValidateCreate accepts a machine that has booted before, because `clusterctl move` and a restore from a backup create it again.
 func (machines) ValidateCreate(_ context.Context, m *v1alpha1.BareMetalMachine) (admission.Warnings, error) {
 	if m.Spec.ProviderID != "" {
 		return nil, nil
@@ -23,19 +23,19 @@ func (machines) ValidateCreate(_ context.Context, m *v1alpha1.BareMetalMachine) 
 	return nil, invalid("BareMetalMachine", m.Name, checkBoot(m.Spec.Boot, field.NewPath("spec")))
 }
 
-// ValidateUpdate checks what changed: a machine that is there with what is refused today can still be written to, and be deleted. It warns of changes
-// without an effect.
+// ValidateUpdate validates only what changed. So a machine that became invalid after an update of the provider can still be written and deleted. It warns
+// of changes that have no effect.
 func (machines) ValidateUpdate(_ context.Context, before, after *v1alpha1.BareMetalMachine) (admission.Warnings, error) {
-	warnings := warnings(before, &after.Spec)
+	warnings := ineffectiveChanges(before, &after.Spec)
 	if equality.Semantic.DeepEqual(before.Spec.Boot, after.Spec.Boot) {
 		return warnings, nil
 	}
 	return warnings, invalid("BareMetalMachine", after.Name, checkBoot(after.Spec.Boot, field.NewPath("spec")))
 }
 
-// readOnce are the fields of a machine that are not read any more: from its claim on those that choose a host, and from its boot on those of what its host
-// boots. The other fields of spec.boot still count then: persistence says what a restart means.
-var readOnce = []struct {
+// fieldsReadOnce are the fields of a machine that the provider stops reading: after the claim those that select a host, and after the boot those of what
+// the host boots. The other fields of spec.boot stay in effect: persistence is what a restart means.
+var fieldsReadOnce = []struct {
 	name  string
 	until func(*v1alpha1.BareMetalMachine) bool
 	value func(*v1alpha1.BareMetalMachineSpec) any
@@ -56,13 +56,14 @@ func claimed(m *v1alpha1.BareMetalMachine) bool { return m.Status.HostRef != nil
 
 func booted(m *v1alpha1.BareMetalMachine) bool { return m.Spec.ProviderID != "" }
 
-// warnings warns of each change that has no effect any more. Such a change is not refused: other clients write whole objects, and Cluster API may try it.
-func warnings(before *v1alpha1.BareMetalMachine, after *v1alpha1.BareMetalMachineSpec) admission.Warnings {
+// ineffectiveChanges returns a warning for each change that has no effect. Such a change is not refused, because other clients write whole objects, and
+// Cluster API may try it.
+func ineffectiveChanges(before *v1alpha1.BareMetalMachine, after *v1alpha1.BareMetalMachineSpec) admission.Warnings {
 	var all admission.Warnings
-	for _, f := range readOnce {
+	for _, f := range fieldsReadOnce {
 		if f.until(before) && !equality.Semantic.DeepEqual(f.value(&before.Spec), f.value(after)) {
-			all = append(all, fmt.Sprintf("spec.%s: the change has no effect, since the machine has its host. Change the template that the Machine is made from, "+
-				"and let Cluster API replace the Machine", f.name))
+			all = append(all, fmt.Sprintf("spec.%s: the change has no effect, because the machine already has its host. Change the template of the Machine, "+
+				"so that Cluster API replaces the Machine", f.name))
 		}
 	}
 	return all
@@ -79,7 +80,8 @@ func (machineTemplates) ValidateCreate(_ context.Context, t *v1alpha1.BareMetalM
 	return nil, invalid("BareMetalMachineTemplate", t.Name, checkBoot(t.Spec.Template.Spec.Boot, templateSpec()))
 }
 
-// ValidateUpdate looks at what changed, in a dry run of the topology controller: so a ClusterClass that makes a bad template is told at once.
+// ValidateUpdate validates what changed, also in a dry run of the topology controller. So the user of a ClusterClass that creates an invalid template
+// gets the error immediately.
 func (machineTemplates) ValidateUpdate(ctx context.Context, before, after *v1alpha1.BareMetalMachineTemplate) (admission.Warnings, error) {
 	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
 	list, err := immutable(ctx, after, was, is)
@@ -96,21 +98,21 @@ func (machineTemplates) ValidateDelete(context.Context, *v1alpha1.BareMetalMachi
 	return nil, nil
 }
 
-// checkBoot tries the iPXE template with values like those of a boot.
+// checkBoot renders the iPXE template with values like those of a boot.
 func checkBoot(boot v1alpha1.BootSource, spec *field.Path) field.ErrorList {
 	if boot.IPXETemplate == "" {
 		return nil
 	}
-	_, err := ipxe.Template(boot.IPXETemplate, sample(boot))
+	_, err := ipxe.Template(boot.IPXETemplate, sampleValues(boot))
 	if err == nil {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(spec.Child("boot", "ipxeTemplate"), field.OmitValueType{},
-		fmt.Sprintf("%v. `kubectl explain baremetalmachine.spec.boot.ipxeTemplate` tells what it may hold", err))}
+		fmt.Sprintf("%v. `kubectl explain baremetalmachine.spec.boot.ipxeTemplate` describes what it can contain", err))}
 }
 
-// sample are values as they are at a boot: as many initrds, and a kernel where there is one. Everything else always has a value.
-func sample(boot v1alpha1.BootSource) ipxe.Values {
+// sampleValues returns values like those of a boot: as many initrds as the machine has, and a kernel if it has one. All other values are always set.
+func sampleValues(boot v1alpha1.BootSource) ipxe.Values {
 	const server = "http://192.0.2.1:8480/"
 	v := ipxe.Values{
 		Title: "namespace/host for machine, boot attempt 1", MAC: "52:54:00:12:34:56", Hostname: "machine",

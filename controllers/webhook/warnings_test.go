@@ -37,8 +37,8 @@ func (w *warned) take() []string {
 	return all
 }
 
-// TestWarnings: a change of what chooses the host has no effect from the claim on, and one of what the host boots from the boot on. A person who makes it
-// is warned, and nothing is refused. What still has an effect, and what the provider writes, has no warning.
+// TestWarnings: a change of the fields that select a host has no effect after the claim, and a change of what the host boots has none after the boot. The
+// user gets a warning, and the change is not refused. Changes that have an effect, and writes of the provider, get no warning.
 func TestWarnings(t *testing.T) {
 	g := NewWithT(t)
 	env.StartWebhooks(t, SetupWithManager)
@@ -56,7 +56,7 @@ func TestWarnings(t *testing.T) {
 		g.Expect(c.Update(t.Context(), m)).To(Succeed(), name)
 		var want []any
 		for _, f := range fields {
-			want = append(want, HavePrefix("spec."+f+": the change has no effect, since the machine has its host."))
+			want = append(want, HavePrefix("spec."+f+": the change has no effect, because the machine already has its host."))
 		}
 		g.Expect(w.take()).To(ConsistOf(want...), name)
 	}
@@ -91,7 +91,7 @@ func TestWarnings(t *testing.T) {
 	change("the persistence", func(m *v1alpha1.BareMetalMachine) { m.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral })
 }
 
-// TestDocs: docs/manager.md names the fields that are not read any more, and no others.
+// TestDocs: docs/manager.md lists exactly the fields of fieldsReadOnce.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "manager.md"))
@@ -102,7 +102,7 @@ func TestDocs(t *testing.T) {
 			documented = append(documented, field[1])
 		}
 	}
-	for _, f := range readOnce {
+	for _, f := range fieldsReadOnce {
 		fields = append(fields, f.name)
 	}
 	g.Expect(documented).To(Equal(fields))

@@ -1,6 +1,6 @@
-// Package webhook refuses what the API's own rules (CEL) cannot tell is wrong: changes of templates, which the topology controller may try and
-// nobody may make, and iPXE templates that nothing can be made of. It warns of changes of machines that have no effect. The handlers look at the request alone: they hold no client, so they have
-// no side effects, and a dry run is answered like any other request.
+// Package webhook refuses what the API's own validation rules (CEL) cannot detect: changes of templates, which only the topology controller may try in
+// a dry run, and iPXE templates that cannot be rendered. It warns of changes of machines that have no effect. The handlers read only the request. They
+// have no client, so they have no side effects and answer a dry run like any other request.
 package webhook
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// The requests that come here are fewer than these rules say: config/webhook leaves out those that change nothing the handlers look at. So
-// what the controllers write never needs a webhook that answers.
+// config/webhook restricts these rules to requests that change a field that the handlers read. So the controllers' own writes never depend on the
+// webhook.
 //
 // +kubebuilder:webhookconfiguration:mutating=false,name=capbm-validating-webhook-configuration
 // +kubebuilder:webhook:name=validation.baremetalclustertemplate.infrastructure.cluster.x-k8s.io,path=/validate-infrastructure-cluster-x-k8s-io-v1alpha1-baremetalclustertemplate,mutating=false,verbs=update,groups=infrastructure.cluster.x-k8s.io,resources=baremetalclustertemplates,versions=v1alpha1,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1,timeoutSeconds=10,serviceName=capbm-webhook-service,serviceNamespace=capbm-system
@@ -35,11 +35,11 @@ func SetupWithManager(mgr ctrl.Manager) error {
 	)
 }
 
-// templateSpec is where the templates have what machines and clusters are made from.
+// templateSpec is the field of a template that machines or clusters are created from.
 func templateSpec() *field.Path { return field.NewPath("spec", "template", "spec") }
 
-// immutable refuses a change of what machines or clusters are made from, but in the topology controller's dry run, which only asks what would
-// become of a change.
+// immutable refuses a change of the spec that machines or clusters are created from. It allows the change in the topology controller's dry run, which only
+// determines the effect of a change.
 func immutable(ctx context.Context, changed metav1.Object, before, after any) (field.ErrorList, error) {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
@@ -48,11 +48,11 @@ func immutable(ctx context.Context, changed metav1.Object, before, after any) (f
 	if topology.IsDryRunRequest(request, changed) || equality.Semantic.DeepEqual(before, after) {
 		return nil, nil
 	}
-	return field.ErrorList{field.Forbidden(templateSpec(), "cannot be changed: what was made from it would no longer be as it says. "+
-		"Make a template with another name, and name that one in what refers to this one")}, nil
+	return field.ErrorList{field.Forbidden(templateSpec(), "cannot be changed, because existing objects were created from it. "+
+		"Create a template with another name, and change the references to this one")}, nil
 }
 
-// invalid makes the answer of the errors, nil if there are none.
+// invalid returns the errors as the answer of the API server, or nil if there are none.
 func invalid(kind, name string, list field.ErrorList) error {
 	if len(list) == 0 {
 		return nil

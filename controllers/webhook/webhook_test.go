@@ -50,7 +50,7 @@ func newClusterTemplate(namespace, name string) *v1alpha1.BareMetalClusterTempla
 	}
 }
 
-// refused checks that the API server refuses an object as invalid, and with what words.
+// refused checks that the API server refuses an object as invalid, and the message.
 func refused(t *testing.T, err error, words ...string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -60,11 +60,11 @@ func refused(t *testing.T, err error, words ...string) {
 	}
 }
 
-const wantImmutable = "spec.template.spec: Forbidden: cannot be changed: what was made from it would no longer be as it says. " +
-	"Make a template with another name, and name that one in what refers to this one"
+const wantImmutable = "spec.template.spec: Forbidden: cannot be changed, because existing objects were created from it. " +
+	"Create a template with another name, and change the references to this one"
 
-// TestTemplatesImmutable: what machines and clusters are made from cannot be changed, but everything about it can, and the topology controller may
-// ask what would become of a change: with its annotation and in a dry run, not with one of them.
+// TestTemplatesImmutable: the spec of machines and clusters in a template cannot be changed, but the rest of the template can. The topology controller
+// may try a change, with its annotation and in a dry run: one of the two is not enough.
 func TestTemplatesImmutable(t *testing.T) {
 	env.StartWebhooks(t, SetupWithManager)
 	namespace := env.Namespace(t)
@@ -108,7 +108,7 @@ func TestTemplatesImmutable(t *testing.T) {
 	})
 }
 
-// TestQuantitiesAreCompared: another spelling of a size is no change.
+// TestQuantitiesAreCompared: a different notation of the same size is not a change.
 func TestQuantitiesAreCompared(t *testing.T) {
 	env.StartWebhooks(t, SetupWithManager)
 	template := newMachineTemplate(env.Namespace(t), "m")
@@ -118,7 +118,7 @@ func TestQuantitiesAreCompared(t *testing.T) {
 	NewWithT(t).Expect(env.Client.Update(t.Context(), template)).To(Succeed())
 }
 
-// badTemplates are iPXE templates that no script can be made of, and why.
+// badTemplates are iPXE templates that cannot be rendered, with the error.
 func badTemplates() map[string]string {
 	return map[string]string{
 		"#!ipxe\nkernel {{ .Kernel\n":                          `unclosed action started at ipxeTemplate:2`,
@@ -132,11 +132,11 @@ func badTemplates() map[string]string {
 	}
 }
 
-// TestIPXETemplates: an iPXE template that no script can be made of is refused where it is written, in a machine and in a template.
+// TestIPXETemplates: an iPXE template that cannot be rendered is refused in a machine and in a machine template.
 func TestIPXETemplates(t *testing.T) {
 	env.StartWebhooks(t, SetupWithManager)
 	namespace := env.Namespace(t)
-	const remedy = "`kubectl explain baremetalmachine.spec.boot.ipxeTemplate` tells what it may hold"
+	const remedy = "`kubectl explain baremetalmachine.spec.boot.ipxeTemplate` describes what it can contain"
 	line := strings.Repeat("x", 80) // for the script that is too long
 	for text, want := range badTemplates() {
 		machine, template := newMachine(namespace, "bad"), newMachineTemplate(namespace, "bad")
@@ -149,15 +149,15 @@ func TestIPXETemplates(t *testing.T) {
 	good.Spec.Template.Spec.Boot.IPXETemplate = "#!ipxe\nkernel {{ .Kernel }} {{ .CommandLine }}\n{{ range .Initrds }}initrd {{ . }}\n{{ end }}boot\n"
 	env.Create(t, good)
 
-	// The topology controller hears of a bad template in its dry run.
+	// The topology controller gets the error of an invalid template in its dry run.
 	bad := good.DeepCopy()
 	bad.Annotations = map[string]string{clusterv1.TopologyDryRunAnnotation: ""}
 	bad.Spec.Template.Spec.Boot.IPXETemplate = "#!ipxe\n{{ .Krenel }}"
 	refused(t, env.Client.Update(t.Context(), bad, client.DryRunAll), "Krenel")
 }
 
-// TestMachineUpdates: a change for the worse is refused, what is bad already can be written to and be deleted, and a machine that has booted once is
-// let in again.
+// TestMachineUpdates: a change to an invalid value is refused. A machine that is already invalid can be updated and deleted. A machine that has booted can
+// be created again.
 func TestMachineUpdates(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
@@ -182,7 +182,7 @@ func TestMachineUpdates(t *testing.T) {
 	refused(t, env.Client.Update(t.Context(), machine), "spec.boot.ipxeTemplate: Invalid value: ", "Krenel")
 }
 
-// TestWithoutServer: while no webhook answers, what nobody needs to look at goes through, and the rest waits (failurePolicy Fail).
+// TestWithoutServer: while no webhook server answers, requests that need no validation succeed, and the others fail (failurePolicy Fail).
 func TestWithoutServer(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
@@ -200,7 +200,7 @@ func TestWithoutServer(t *testing.T) {
 	g.Expect(env.Client.Update(t.Context(), machines)).To(MatchError(ContainSubstring("failed calling webhook")))
 }
 
-// TestNoSideEffects: the configuration says so, and the handlers could have none: they hold nothing that they could write with.
+// TestNoSideEffects: the configuration declares no side effects, and the handlers have no client that could cause one.
 func TestNoSideEffects(t *testing.T) {
 	g := NewWithT(t)
 	for _, handler := range []any{machines{}, machineTemplates{}, clusterTemplates{}} {
@@ -218,7 +218,7 @@ func TestNoSideEffects(t *testing.T) {
 	g.Expect(names).To(HaveLen(3))
 }
 
-// TestDryRunChangesNothing: requests that are let through in a dry run leave no trace in the API server, and are answered as without.
+// TestDryRunChangesNothing: a request in a dry run changes nothing in the API server, and gets the same answer as without a dry run.
 func TestDryRunChangesNothing(t *testing.T) {
 	env.StartWebhooks(t, SetupWithManager)
 	g := NewWithT(t)
@@ -232,7 +232,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	refused(t, env.Client.Create(t.Context(), bad, client.DryRunAll), "Krenel")
 }
 
-// TestWithoutRequest: a handler that is called without a request, which the library never does, refuses.
+// TestWithoutRequest: a handler without a request in its context returns an error. controller-runtime always passes one.
 func TestWithoutRequest(t *testing.T) {
 	g := NewWithT(t)
 	_, err := machineTemplates{}.ValidateUpdate(t.Context(), newMachineTemplate("n", "m"), newMachineTemplate("n", "m"))

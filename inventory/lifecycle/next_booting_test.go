@@ -59,7 +59,7 @@ var nextBooting = map[string]nextCase{
 	"booting: DHCP":              {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageDHCP }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForLoader},
 	"booting: loader":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageLoader }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForScript},
 	"booting: script":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageScript }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForKernel},
-	"booting: kernel":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageKernel }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForSeed},
+	"booting: kernel":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageKernel }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForData},
 	"booting: seed, status lost": {bootingView(poweredOn, seeded), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport},
 	"booting: wrong kernel": {bootingView(poweredOn, func(v *View) {
 		v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonChecksumMismatch, Message: "x"}

@@ -54,7 +54,7 @@ func isPowered(way func(*View)) string {
 	case free && held:
 		return "yes"
 	case held:
-		return "claimed"
+		return "if claimed"
 	default:
 		return "no"
 	}
@@ -66,7 +66,7 @@ func isReleased(way func(*View)) string {
 	clean := Next(claimedView(provisioned, deleting, cleaning, cleaned, way), DefaultSettings()).Action
 	switch {
 	case running == Release:
-		return "as it is"
+		return "untouched"
 	case running.Commands() && clean == Release:
 		return "yes"
 	default:

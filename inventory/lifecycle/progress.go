@@ -59,7 +59,7 @@ var stages = []stageInfo{
 		"kernel",
 	},
 	{
-		v1alpha1.StageKernel, v1alpha1.ReasonWaitingForSeed,
+		v1alpha1.StageKernel, v1alpha1.ReasonWaitingForData,
 		"The boot loader fetched the kernel", "the request for the bootstrap data (HTTP)",
 		"the kernel or the initrd does not start on this hardware, has no driver for the network interface, or holds nothing that reads the " +
 			"bootstrap data (cloud-init, Ignition): check the server's console",

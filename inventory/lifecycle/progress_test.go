@@ -46,7 +46,7 @@ func TestBootProgress(t *testing.T) {
 			"was queued for a boot slot of its network at 2026-01-01T11:59:40Z (192.0.2.7, PXE, EFI x86-64). Awaited until 2026-01-01T12:29:40Z: its next request",
 		},
 		"in line until lately": {
-			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.WaitedAt = noon.Add(-time.Minute) }), false, v1alpha1.ReasonWaitingForSeed,
+			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.WaitedAt = noon.Add(-time.Minute) }), false, v1alpha1.ReasonWaitingForData,
 			"Awaited until 2026-01-01T12:29:00Z: the request for the bootstrap data",
 		},
 		"late after it stood in line": {
@@ -54,7 +54,7 @@ func TestBootProgress(t *testing.T) {
 			v1alpha1.ReasonBootTimedOut, "30m0s after the server last waited for a boot slot of its network, in boot attempt 3: The boot loader fetched the kernel",
 		},
 		"script":                {bootingView(poweredOn, seen(v1alpha1.StageScript)), false, v1alpha1.ReasonWaitingForKernel, "fetched the script" + by},
-		"kernel":                {bootingView(poweredOn, seen(v1alpha1.StageKernel)), false, v1alpha1.ReasonWaitingForSeed, "fetched the kernel" + by},
+		"kernel":                {bootingView(poweredOn, seen(v1alpha1.StageKernel)), false, v1alpha1.ReasonWaitingForData, "fetched the kernel" + by},
 		"seed":                  {bootingView(poweredOn, seeded, seen(v1alpha1.StageData)), false, v1alpha1.ReasonWaitingForReport, "fetched its bootstrap data" + by},
 		"seed, status is ahead": {bootingView(poweredOn, seen(v1alpha1.StageNode)), false, v1alpha1.ReasonWaitingForReport, "fetched its bootstrap data. Awaited"},
 		"seed, status lost": {

@@ -21,12 +21,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "capbm_dhcp_requests_total",
-			Help: "DHCPv4 messages by network, kind and what became of them: answered, refused (NAK), unknown (no server of the inventory), " +
-				"nothing (no boot file), no-network, untrusted (not sent from the network or by a relay of it), elsewhere (for another DHCP server), noted (RELEASE, DECLINE), unsuitable, malformed, overloaded, failed, panicked.",
+			Help: "DHCPv4 messages, by network, kind and result: answered, refused (NAK), unknown (not a server of the inventory), " +
+				"nothing (no boot file), no-network, untrusted (not from the network or one of its relays), elsewhere (for another DHCP server), noted (RELEASE, DECLINE), unsuitable, malformed, overloaded, failed, panicked.",
 		}, []string{"network", "kind", "result"}),
 		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "capbm_dhcp_address_conflicts_total",
-			Help: "Addresses of a network that turned out to be used by somebody who was not given them.",
+			Help: "Address conflicts: addresses that another client of the network already uses, by network.",
 		}, []string{"network"}),
 	}
 	for _, c := range []prometheus.Collector{m.requests, m.conflicts} {

@@ -15,8 +15,8 @@ type Metrics struct{ requests *prometheus.CounterVec }
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capbm_dhcp6_requests_total",
-		Help: "DHCPv6 messages by network, kind and what became of them: answered, unknown (no server of the inventory), nothing (no boot file), " +
-			"no-network, untrusted (not sent from the network or by a relay of it), elsewhere (for another DHCPv6 server), unsuitable, malformed, overloaded, failed, panicked.",
+		Help: "DHCPv6 messages, by network, kind and result: answered, unknown (not a server of the inventory), nothing (no boot file), " +
+			"no-network, untrusted (not from the network or one of its relays), elsewhere (for another DHCPv6 server), unsuitable, malformed, overloaded, failed, panicked.",
 	}, []string{"network", "kind", "result"})}
 	return m, registerer.Register(m.requests)
 }

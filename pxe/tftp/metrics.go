@@ -21,9 +21,9 @@ const (
 
 var (
 	requests = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "capbm_tftp_requests_total", Help: "Requests for boot loaders over TFTP by how they ended.",
+		Name: "capbm_tftp_requests_total", Help: "TFTP requests for boot loaders, by result.",
 	}, []string{"result"})
 	sentBytes = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-		Name: "capbm_tftp_sent_bytes_total", Help: "Bytes of boot loaders sent over TFTP, with what was sent again.",
+		Name: "capbm_tftp_sent_bytes_total", Help: "Bytes of boot loaders sent over TFTP, including retransmissions.",
 	})
 )

@@ -173,7 +173,7 @@ func testNothingHalfDone(t *testing.T) {
 	got := inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(1))
 	g.Expect(strings.Split(strings.TrimSpace(got.err), "\n")).To(HaveExactElements(
-		And(HavePrefix("rack.csv:5: "), ContainSubstring("spec.bootMACAddress"), ContainSubstring("must be the address of one network interface")),
+		And(HavePrefix("rack.csv:5: "), ContainSubstring("spec.bootMACAddress"), ContainSubstring("must be a unicast MAC address")),
 		HavePrefix("rack.csv:6: bootMACAddress: "),
 		HavePrefix("rack.csv:7: bootMACAddress: the MAC address 52:54:00:00:02:00 is that of the host "+elsewhere+"/r2-u0: correct it, or delete that host first"),
 		HavePrefix("rack.csv:7: bmcAddress: the BMC redfish://10.2.0.1 is that of the host "+elsewhere+"/r2-u1"),

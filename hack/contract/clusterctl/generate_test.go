@@ -68,7 +68,7 @@ func (s *story) refuse(t *testing.T) { //nolint:thelper // a step: a failure is 
 		{"", "KERNEL_URL", "tftp://images.example/vmlinuz", "must be an http:// or https:// URL"},
 		{"", "KERNEL_CHECKSUM", "d41d8cd98f00b204e9800998ecf8427e", "must be sha256: with 64 or sha512: with 128 hexadecimal digits"},
 		{"", "KERNEL_CHECKSUM", "", "spec.template.spec.boot.kernel.checksum: Required value"},
-		{"", "KERNEL_COMMAND_LINE", "console=ttyS0 ds=nocloud", "must not hold ds=...: the provider sets it"},
+		{"", "KERNEL_COMMAND_LINE", "console=ttyS0 ds=nocloud", "must not contain ds=...: the provider sets it"},
 		{"", "BOOT_PERSISTENCE", "Forever", `supported values: "Installed", "Ephemeral"`},
 		{"", "POD_CIDR", "10.244.0.0", "spec.clusterNetwork.pods.cidrBlocks"},
 		{"ha", "CONTROL_PLANE_FAILURE_DOMAIN_2", "rack-1", `Duplicate value`},

@@ -261,7 +261,7 @@ func (l *life) explained() {
 	l.Helper()
 	for _, c := range l.host().Status.Conditions {
 		tells := slices.Contains([]string{v1alpha1.ReadyCondition, v1alpha1.BootedCondition, v1alpha1.BootProgressCondition}, c.Type)
-		if tells && c.Status != metav1.ConditionTrue && c.Reason != v1alpha1.ReasonBMCUnknown {
+		if tells && c.Status != metav1.ConditionTrue && c.Reason != v1alpha1.ReasonBMCNotContacted {
 			l.Expect(c.Message).NotTo(BeEmpty(), "%s is %s for the reason %s, without a word", c.Type, c.Status, c.Reason)
 		}
 	}
