@@ -61,7 +61,9 @@ func (w *world) lease(t *testing.T, n bootconfig.Network, address netip.Addr) {
 }
 
 // dhcp is a DHCP request of the server, which was answered with an address; an invalid one for none.
-func (w *world) dhcp(address netip.Addr) { w.ObserveStage(booting, pxe.StageDHCP, address, "PXE, EFI x86-64") }
+func (w *world) dhcp(address netip.Addr) {
+	w.ObserveStage(booting, pxe.StageDHCP, address, "PXE, EFI x86-64")
+}
 
 // nothingBound checks that nobody was given anything, and that the boot goes on.
 func (w *world) nothingBound(g Gomega) {

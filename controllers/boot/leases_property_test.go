@@ -266,7 +266,7 @@ func (w *world) pass(*rapid.T) {
 			}
 		}
 	}
-	age(w.t, w.api, giveUpTime+time.Minute)
+	age(w.t, w.api, replacedProbation+time.Minute)
 	for _, cache := range w.caches {
 		w.lookAtLeases(cache)
 	}

@@ -310,8 +310,8 @@ func TestReservation(t *testing.T) {
 
 	l.create(aHost("b", 2, "192.0.2.50"))
 	_, err := l.ask(2)
-	g.Expect(err).To(MatchError(ContainSubstring("192.0.2.50 is withheld until")))
-	l.age(giveUpTime)
+	g.Expect(err).To(MatchError(ContainSubstring("192.0.2.50 is leased to no host until")))
+	l.age(replacedProbation)
 	g.Expect(l.ask(2)).To(Equal("+192.0.2.50"))
 
 	l.change(a, func(h *v1alpha1.BareMetalHost) { h.Spec.BootAddresses = nil })
@@ -348,7 +348,7 @@ func TestReservationOfOtherNetwork(t *testing.T) {
 	got, err := l.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(l.events.Events).To(Receive(Equal("Warning ReservationUnused None of bootAddresses [203.0.113.7] is in network rack-1, 192.0.2.0/24, where the server gets " +
-		got[1:] + " of the ranges")))
+		got[1:] + " from the ranges")))
 	_, err = l.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = l.ask(2)
@@ -422,7 +422,7 @@ func TestDecline(t *testing.T) {
 	g.Expect(l.Decline(t.Context(), hw(77), declined)).NotTo(Succeed())
 	g.Expect(l.events.Events).NotTo(Receive())
 	g.Expect(l.Decline(t.Context(), hw(1), declined)).To(Succeed())
-	g.Expect(l.events.Events).To(Receive(And(HavePrefix("Warning AddressConflict Somebody else uses "+declined.String()+","), ContainSubstring("network rack-1"))))
+	g.Expect(l.events.Events).To(Receive(And(HavePrefix("Warning AddressConflict Another device uses "+declined.String()+","), ContainSubstring("network rack-1"))))
 	g.Expect(l.Decline(t.Context(), hw(1), declined)).NotTo(Succeed(), "it does not have it any more")
 
 	second, err := l.ask(1, declined.String())
@@ -433,8 +433,8 @@ func TestDecline(t *testing.T) {
 	g.Expect(l.ask(3)).To(Equal("+192.0.2.50"))
 	g.Expect(l.Decline(t.Context(), hw(3), netip.MustParseAddr("192.0.2.50"))).To(Succeed())
 	_, err = l.ask(3)
-	g.Expect(err).To(MatchError(MatchRegexp("^192.0.2.50 is withheld until .*Z: host r declined it")), "who has a reservation gets nothing else")
-	l.age(declineTime)
+	g.Expect(err).To(MatchError(MatchRegexp("^192.0.2.50 is leased to no host until .*Z: host r declined it")), "who has a reservation gets nothing else")
+	l.age(declineProbation)
 	g.Expect(l.ask(3)).To(Equal("+192.0.2.50"))
 	g.Expect(l.ask(1)).To(Equal(second[1:]), "it keeps the second")
 	l.create(aHost("c", 4))
@@ -448,14 +448,14 @@ func TestDeclineAll(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("a", 1))
 	l.pool = pool("192.0.2.0/24", "192.0.2.10-192.0.2.250")
-	for range maxWithheld {
+	for range maxOnProbation {
 		got, err := l.ask(1)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(l.Decline(t.Context(), hw(1), netip.MustParseAddr(got[1:]))).To(Succeed())
 	}
 	_, err := l.ask(1)
-	g.Expect(err).To(MatchError("dc/a declined 8 addresses of network rack-1 one after the other: somebody answers for all of them"))
-	l.age(declineTime)
+	g.Expect(err).To(MatchError("dc/a declined 8 addresses of network rack-1 one after the other: some device answers for all of them"))
+	l.age(declineProbation)
 	_, err = l.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
 }
@@ -520,18 +520,18 @@ func TestRanges(t *testing.T) {
 	g.Expect(total(small)).To(Equal(uint64(3)))
 	var all []string
 	for i := range total(small) {
-		all = append(all, at(small, i).String())
+		all = append(all, addressAt(small, i).String())
 	}
 	g.Expect(all).To(Equal([]string{"192.0.2.10", "192.0.2.11", "192.0.2.250"}))
-	g.Expect(at(small, 3).IsValid()).To(BeFalse())
+	g.Expect(addressAt(small, 3).IsValid()).To(BeFalse())
 	carry := pool("2001:db8::/48", "2001:db8::ffff:ffff:ffff:fffe-2001:db8:0:1::5").Ranges
-	g.Expect(at(carry, 1).String()).To(Equal("2001:db8::ffff:ffff:ffff:ffff"))
-	g.Expect(at(carry, 2).String()).To(Equal("2001:db8:0:1::"))
+	g.Expect(addressAt(carry, 1).String()).To(Equal("2001:db8::ffff:ffff:ffff:ffff"))
+	g.Expect(addressAt(carry, 2).String()).To(Equal("2001:db8:0:1::"))
 	g.Expect(total(pool("::/0", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "::1-::2").Ranges)).To(Equal(uint64(math.MaxUint64)))
 	g.Expect(total(pool("::/0", "2001:db8::-2001:db8::ffff:ffff:ffff:ffff").Ranges)).To(Equal(uint64(math.MaxUint64)))
 	g.Expect(total([]pxe.Range{{First: netip.MustParseAddr("192.0.2.2"), Last: netip.MustParseAddr("192.0.2.1")}, {}})).To(BeZero())
-	g.Expect(after(math.MaxUint64-2, 5, math.MaxUint64)).To(Equal(uint64(3)))
-	g.Expect(after(1, 1, 3)).To(Equal(uint64(2)))
+	g.Expect(indexAfter(math.MaxUint64-2, 5, math.MaxUint64)).To(Equal(uint64(3)))
+	g.Expect(indexAfter(1, 1, 3)).To(Equal(uint64(2)))
 	for _, s := range []string{"192.0.2.10", "2001:db8::1", "::", "fe80::ffff"} {
 		a := netip.MustParseAddr(s)
 		g.Expect(leaseAddress(leaseName(a))).To(Equal(a))

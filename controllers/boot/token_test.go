@@ -70,7 +70,7 @@ func TestKeys(t *testing.T) {
 	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).opens(old, forSeed, boot)).To(BeTrue())
 	g.Expect(New(&Booter{Key: []byte("new")}).opens(old, forSeed, boot)).To(BeFalse())
 	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).token(forSeed, boot)).NotTo(Equal(old))
-	g.Expect(New(&Booter{Key: []byte("new")}).opens(seal(nil, "seed"), forSeed, boot)).To(BeFalse())
+	g.Expect(New(&Booter{Key: []byte("new")}).opens(hmacOf(nil, "seed"), forSeed, boot)).To(BeFalse())
 	everybodys, _ := makeToken(nil, forSeed, boot)
 	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte{}}).opens(everybodys, forSeed, boot)).To(BeFalse())
 	g.Expect(New(&Booter{}).opens(everybodys, forSeed, boot)).To(BeFalse())
@@ -81,7 +81,7 @@ func TestSeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fields := rapid.SliceOfN(rapid.StringMatching(`[ab \x00]{0,3}`), 0, 4)
 		one, other := fields.Draw(t, "one"), fields.Draw(t, "other")
-		if (seal([]byte("key"), one...) == seal([]byte("key"), other...)) != slices.Equal(one, other) {
+		if (hmacOf([]byte("key"), one...) == hmacOf([]byte("key"), other...)) != slices.Equal(one, other) {
 			t.Fatalf("%q and %q", one, other)
 		}
 	})
