@@ -50,8 +50,8 @@ func (g *gate) Lookup(context.Context, net.HardwareAddr) (Answer, error)    { re
 func (g *gate) Lease(context.Context, LeaseRequest) (Lease, error)          { return Lease{}, ErrRefused }
 func (g *gate) Decline(context.Context, net.HardwareAddr, netip.Addr) error { return nil }
 func (g *gate) Admit(context.Context, net.HardwareAddr, netip.Addr) error   { return ErrRefused }
-func (g *gate) ObserveStage(net.HardwareAddr, Stage, netip.Addr, string)             {}
-func (g *gate) ObserveFailure(net.HardwareAddr, error)                              {}
+func (g *gate) ObserveStage(net.HardwareAddr, Stage, netip.Addr, string)    {}
+func (g *gate) ObserveFailure(net.HardwareAddr, error)                      {}
 func (g *gate) Script(context.Context, net.HardwareAddr, netip.Addr) (Script, error) {
 	return Script{}, ErrRefused
 }
@@ -138,7 +138,7 @@ func TestGuessing(t *testing.T) {
 		answers[answer.Result().Status+answer.Body.String()]++
 	}
 	g.Expect(answers).To(HaveLen(1), "who is limited cannot tell")
-	g.Expect(booter.count()).To(And(BeNumerically(">=", triesAtOnce), BeNumerically("<", triesAtOnce+10)))
+	g.Expect(booter.count()).To(And(BeNumerically(">=", failureBurst), BeNumerically("<", failureBurst+10)))
 	g.Expect(testutil.ToFloat64(requests.WithLabelValues("seed", outcomeLimited)) - limited).To(BeNumerically(">", 70))
 	spend := func() { // a try is given back each second
 		for heard := -1; heard != booter.count(); {
@@ -165,11 +165,11 @@ func TestNamesOfNothing(t *testing.T) {
 			method = http.MethodPost
 		}
 		limited := testutil.ToFloat64(requests.WithLabelValues(strings.Split(path, "/")[1], outcomeLimited))
-		for range 3 * triesAtOnce {
+		for range 3 * failureBurst {
 			g.Expect(ask(mux, method, path, "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), path)
 		}
 		g.Expect(booter.count()).To(BeZero(), "nobody was asked for it")
-		g.Expect(testutil.ToFloat64(requests.WithLabelValues(strings.Split(path, "/")[1], outcomeLimited)) - limited).To(BeNumerically(">", triesAtOnce))
+		g.Expect(testutil.ToFloat64(requests.WithLabelValues(strings.Split(path, "/")[1], outcomeLimited)) - limited).To(BeNumerically(">", failureBurst))
 	}
 }
 
@@ -179,14 +179,14 @@ func TestAskingAgain(t *testing.T) {
 	g := NewWithT(t)
 	booter := &gate{}
 	mux := newHandler(booter).Mux()
-	for range 3 * triesAtOnce {
+	for range 3 * failureBurst {
 		g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/meta-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusOK))
 		g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/nothing", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden))
 		g.Expect(ask(mux, http.MethodGet, "/boot/52-54-00-00-00-01/0", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden))
 		g.Expect(ask(mux, http.MethodGet, "/grub/x86_64-efi/command.lst", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), "GRUB looks for much")
 	}
 	booter.err = errors.New("the API server is away")
-	for range 3 * triesAtOnce {
+	for range 3 * failureBurst {
 		g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/meta-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusServiceUnavailable))
 	}
 	booter.err = nil
@@ -258,45 +258,45 @@ func TestLogOfRefusals(t *testing.T) {
 // TestTriesAreBounded: whoever has many addresses does not fill the memory.
 func TestTriesAreBounded(t *testing.T) {
 	g := NewWithT(t)
-	tries := newTries()
+	tries := newAttemptLimiter()
 	address := netip.MustParseAddr("2001:db8::")
-	for range 2 * remembered {
+	for range 2 * maxLimiters {
 		address = address.Next()
-		tries.wrong(address)
+		tries.countFailure(address)
 	}
-	g.Expect(tries.addresses.Len()).To(Equal(remembered))
-	for i := range 2 * remembered {
-		tries.wrong(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, byte(i >> 8), byte(i)}))
+	g.Expect(tries.addresses.Len()).To(Equal(maxLimiters))
+	for i := range 2 * maxLimiters {
+		tries.countFailure(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, byte(i >> 8), byte(i)}))
 	}
-	g.Expect(tries.prefixes.Len()).To(Equal(remembered))
+	g.Expect(tries.prefixes.Len()).To(Equal(maxLimiters))
 }
 
 // TestTriesOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 try wrongly as often as each may, and none is refused. One client that
 // takes another address of the /64 for each try is refused soon.
 func TestTriesOfALink(t *testing.T) {
 	g := NewWithT(t)
-	booting := newTries()
+	booting := newAttemptLimiter()
 	server := netip.MustParseAddr("2001:db8::")
 	for range 64 {
 		server = server.Next()
-		for range triesAtOnce {
-			g.Expect(booting.left(server)).To(BeTrue())
-			booting.wrong(server)
+		for range failureBurst {
+			g.Expect(booting.allowed(server)).To(BeTrue())
+			booting.countFailure(server)
 		}
 	}
 
-	guessing := newTries()
+	guessing := newAttemptLimiter()
 	address, heard := netip.MustParseAddr("2001:db8::"), 0
 	for range 10_000 {
 		address = address.Next()
-		if guessing.left(address) {
+		if guessing.allowed(address) {
 			heard++
-			guessing.wrong(address)
+			guessing.countFailure(address)
 		}
 	}
 	g.Expect(heard).To(BeNumerically("<", 5000))
-	g.Expect(guessing.left(netip.MustParseAddr("2001:db8:0:1::1"))).To(BeTrue(), "another /64")
-	g.Expect(guessing.left(netip.MustParseAddr("192.0.2.1"))).To(BeTrue())
+	g.Expect(guessing.allowed(netip.MustParseAddr("2001:db8:0:1::1"))).To(BeTrue(), "another /64")
+	g.Expect(guessing.allowed(netip.MustParseAddr("192.0.2.1"))).To(BeTrue())
 }
 
 // FuzzHandler: nothing that is sent ends the server, and nobody gets the seed without its token.

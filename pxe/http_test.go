@@ -327,9 +327,9 @@ func TestBootSources(t *testing.T) {
 		"a template":                     {path: "/ipxe/", template: "#!ipxe\nchain {{ .SeedURL }}{{ .Hostname }} {{ .Kernel }}", want: ""},
 		"a template that names nothing":  {path: "/ipxe/", template: "#!ipxe\n{{ .Secret }}", want: "iPXE template: "},
 		"a template with Secure Boot":    {path: "/grub/", template: "#!ipxe\n", want: "give boot.kernel and boot.commandLine instead of boot.ipxeTemplate"},
-		"a quotation with Secure Boot":   {path: "/grub/", commandLine: `a="b c"`, want: "cannot stand in the command line of a server with Secure Boot"},
+		"a quotation with Secure Boot":   {path: "/grub/", commandLine: `a="b c"`, want: "the command line of a server with Secure Boot cannot contain"},
 		"a quotation without":            {path: "/ipxe/", commandLine: `a="b c"`},
-		"a command line that is no line": {path: "/ipxe/", commandLine: "a ; shell", want: "cannot stand in a script"},
+		"a command line that is no line": {path: "/ipxe/", commandLine: "a ; shell", want: "a script cannot contain"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -486,7 +486,7 @@ func TestSendfile(t *testing.T) {
 func TestSlowClients(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 48<<20)
-	l.handler.Patience = 2 * time.Second
+	l.handler.ClientTimeout = 2 * time.Second
 	server := httptest.NewServer(l.handler.Mux())
 	t.Cleanup(server.Close)
 	ask := func() *net.TCPConn {
@@ -512,7 +512,7 @@ func TestSlowClients(t *testing.T) {
 		<-tick.C
 	}
 	g.Expect(got).To(BeNumerically(">", len(l.kernel)))
-	g.Expect(time.Since(begin)).To(BeNumerically(">", 2*l.handler.Patience), "it was slow")
+	g.Expect(time.Since(begin)).To(BeNumerically(">", 2*l.handler.ClientTimeout), "it was slow")
 	n, err := io.Copy(io.Discard, stopped)
 	g.Expect(errors.Is(err, io.EOF) || err == nil || errors.Is(err, syscall.ECONNRESET)).To(BeTrue(), "%v", err)
 	g.Expect(n).To(BeNumerically("<", len(l.kernel)), "it is cut off")

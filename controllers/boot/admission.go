@@ -46,7 +46,7 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	}
 	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
 		authoritativeIn(networks, from)
-	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil // its loader came from a network where DHCP is not ours
+	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil // its loader came from a network where this provider answers no DHCP
 	if dhcpAt == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnAt) {
 		dhcpAt = b.started.Load() // only a leased address is served, so it needs no request that this boot server received
 	}

@@ -384,7 +384,7 @@ func TestExhausted(t *testing.T) {
 	g.Expect(l.ask(5)).To(Equal("+"+got[1]), "the host with another MAC address left its address first")
 	g.Expect(l.ask(6)).To(Equal("+" + got[2]))
 	_, err = l.ask(9)
-	g.Expect(err).To(MatchError("none of the 4 addresses of network rack-1 is free: give it more ranges, or delete hosts that are gone"))
+	g.Expect(err).To(MatchError("none of the 4 addresses of network rack-1 is free: add ranges to it, or delete hosts that are gone"))
 	g.Expect(l.events.Events).To(Receive(ContainSubstring("none of the 4 addresses of network rack-1 is free")))
 	_, err = l.ask(77)
 	g.Expect(err).To(MatchError("52:54:00:00:00:4d is not a server of the inventory"))

@@ -2,8 +2,8 @@ package mutants_test
 
 // pxeMutants are those of pxe: what guards the routes of the boot server.
 var pxeMutants = []mutant{
-	{"wrong tries have no limit", "guard.go", "case !g.tries.left(from):", "case false:"},
-	{"a wrong try is not counted", "guard.go", "			g.tries.wrong(from)\n", "			_ = from\n"},
+	{"failed attempts have no limit", "guard.go", "case !g.attempts.allowed(from):", "case false:"},
+	{"a failed attempt is not counted", "guard.go", "			g.attempts.countFailure(from)\n", "			_ = from\n"},
 	{"a HEAD binds what it does not get", "guard.go", "if r.Method == http.MethodHead {", "if false {"},
 	{"a name that no host can have is looked for", "http_seed.go", "len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0", "len(validation.IsDNS1123Label(namespace)) >= 0"},
 	{"an answer may be cached", "guard.go", "		w.Header().Set(\"Cache-Control\", \"no-store\")\n", ""},

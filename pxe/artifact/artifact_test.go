@@ -111,7 +111,7 @@ func TestBound(t *testing.T) {
 	g := NewWithT(t)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) }))
 	defer origin.Close()
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Hold: 1})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Retention: 1})
 	for _, path := range []string{"/one", "/two", "/three"} {
 		g.Expect(read(t, cache, Artifact{origin.URL + path, sum(path)})).To(Equal(path))
 	}

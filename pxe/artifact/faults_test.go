@@ -82,7 +82,7 @@ func TestEndless(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("the cache may have 1048576 bytes, and has no room for it")))
 	cache.Close() // as in TestTruncated
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(BeEmpty())
-	g.Expect(cache.partial).To(BeZero())
+	g.Expect(cache.partialBytes).To(BeZero())
 }
 
 // TestRestart: what the process before left is checked before it is served, and fetched anew where it suffered.
@@ -107,7 +107,7 @@ func TestRestart(t *testing.T) {
 	g.Expect(os.WriteFile(paths["/flipped"], []byte("/flopped"), 0o600)).To(Succeed())
 	g.Expect(os.Truncate(paths["/truncated"], 3)).To(Succeed())
 	g.Expect(os.Remove(paths["/gone"])).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(dir, partial+"1"), []byte("half"), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, partialPrefix+"1"), []byte("half"), 0o600)).To(Succeed())
 
 	after := newCache(t, Options{Outbound: loopback, Dir: dir})
 	for _, name := range names {
@@ -117,7 +117,7 @@ func TestRestart(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(entries).To(HaveLen(len(names)))
-	g.Expect(after.whole).To(BeEquivalentTo(len(strings.Join(names, ""))))
+	g.Expect(after.completeBytes).To(BeEquivalentTo(len(strings.Join(names, ""))))
 
 	// While the process runs, a size that changes is noticed, and so is a folder that is emptied.
 	g.Expect(os.Truncate(paths["/good"], 2)).To(Succeed())
@@ -130,7 +130,7 @@ func TestRestart(t *testing.T) {
 func TestHold(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Hold: time.Hour})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Retention: time.Hour})
 	one, two := Artifact{origin.URL + "/first", sum("/first")}, Artifact{origin.URL + "/second", sum("/second")}
 	g.Expect(read(t, cache, one)).To(Equal("/first"))
 	_, err := read(t, cache, two)
@@ -154,7 +154,7 @@ func TestManyReaders(t *testing.T) {
 		kind, _ := strconv.Atoi(r.URL.Path[1:])
 		_, _ = io.WriteString(w, content(kind))
 	})
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: most * size, Hold: 1})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: most * size, Retention: 1})
 	var wanted [kinds]Artifact
 	for kind := range wanted {
 		wanted[kind] = Artifact{fmt.Sprintf("%s/%d", origin.URL, kind), sum(content(kind))}
@@ -184,7 +184,7 @@ func TestManyReaders(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(whole.Load()).To(BeEquivalentTo(readers))
 	cache.Close()
-	g.Expect(cache.whole).To(BeNumerically("<=", most*size))
+	g.Expect(cache.completeBytes).To(BeNumerically("<=", most*size))
 	var total int64
 	entries, err := os.ReadDir(cache.opts.Dir)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -193,14 +193,14 @@ func TestManyReaders(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		total += info.Size()
 	}
-	g.Expect(total).To(Equal(cache.whole), "what is counted is what is there")
+	g.Expect(total).To(Equal(cache.completeBytes), "what is counted is what is there")
 }
 
 // TestOpenFileStays: a file that is being sent stays readable when the cache does without it.
 func TestOpenFileStays(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Hold: 1})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Retention: 1})
 	one := Artifact{origin.URL + "/first", sum("/first")}
 	g.Expect(read(t, cache, one)).To(Equal("/first"))
 	opened, err := cache.Open("dc", one)
@@ -218,7 +218,7 @@ func TestDiskFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = full.Close() }()
-	_, err = cache.write(full, &room{cache: cache}, Artifact{Checksum: sum("kernel")}, strings.NewReader("kernel"))
+	_, err = cache.write(full, &reservation{cache: cache}, Artifact{Checksum: sum("kernel")}, strings.NewReader("kernel"))
 	g.Expect(err).To(MatchError(syscall.ENOSPC))
 	g.Expect(err).To(MatchError(ContainSubstring("the disk with " + cache.opts.Dir + " is full")))
 }

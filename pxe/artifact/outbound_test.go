@@ -103,7 +103,7 @@ func TestPortScan(t *testing.T) {
 				cache.client.Transport.(*http.Transport).ResponseHeaderTimeout = time.Millisecond
 			}
 			_, err := read(t, cache, Artifact{test.url + "/x", sum("x")})
-			g.Expect(err).To(MatchError("fetch " + test.url + "/x: no file came from there: the log of the boot server has the cause"))
+			g.Expect(err).To(MatchError("fetch " + test.url + "/x: no file came from the origin: the log of the boot server has the cause"))
 			g.Expect(lines()).To(ContainSubstring(test.cause))
 			g.Expect(lines()).NotTo(ContainSubstring("token=x"))
 		})

@@ -137,7 +137,7 @@ func TestErrors(t *testing.T) {
 		"the router in a range":     {network("router: 198.51.100.9, ranges: [198.51.100.9]"), "leave out 198.51.100.9, which is the router"},
 		"the broadcast address":     {network("ranges: [198.51.100.200-198.51.100.255]"), "which is the broadcast address"},
 		"the network's address":     {network("ranges: [198.51.100.0-198.51.100.4]"), "which is the network's own address"},
-		"ranges that overlap":       {network("ranges: [198.51.100.10-198.51.100.20, 198.51.100.20-198.51.100.30]"), "leave out what networks[0].ranges[0] has"},
+		"ranges that overlap":       {network("ranges: [198.51.100.10-198.51.100.20, 198.51.100.20-198.51.100.30]"), "leave out the addresses that networks[0].ranges[0] has too"},
 		"IPv6 in an IPv4 network":   {network(`dns: ["2001:db8::1"]`), "networks[0].dns[0]: Invalid value: \"2001:db8::1\": give an address of the same IP version"},
 		"TLS without a key":         {`{http: {tls: {certFile: /a, url: "https://b"}}, networks: []}`, "http.tls.keyFile"},
 		"TLS at the port of HTTP":   {`{http: {tls: {port: 8480, certFile: /a, keyFile: /b, url: "https://b"}}, networks: []}`, "http.tls.port"},
@@ -156,8 +156,8 @@ func TestErrors(t *testing.T) {
 		"off beside others":         {"networks: [" + good + ", {name: b, mode: off, address: 198.51.100.5}]", "networks[1].subnet: Required value: give the network of its servers"},
 		"overlapping subnets":       {network("")[:len(network(""))-1] + ", {name: c, mode: \"off\", address: 192.0.2.6, subnet: 192.0.2.128/25}]", "networks[2].subnet"},
 		"another's address":         {"networks: [{name: b, mode: proxy, address: 192.0.2.77, interface: eth0}, {name: a, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24, ranges: [192.0.2.70-192.0.2.80]}]", "networks[1].ranges: Invalid value: \"192.0.2.77\": leave out the address of networks[0]"},
-		"nothing tells them apart":  {proxies("address: 192.0.2.5", "address: 192.0.2.5"), "networks[1]: Invalid value: \"b\": nothing tells it from networks[0]"},
-		"one interface for two":     {proxies("address: 192.0.2.5, interface: eth0", "address: 192.0.2.6, interface: eth0"), "nothing tells it from networks[0]"},
+		"nothing tells them apart":  {proxies("address: 192.0.2.5", "address: 192.0.2.5"), "networks[1]: Invalid value: \"b\": it cannot be distinguished from networks[0]"},
+		"one interface for two":     {proxies("address: 192.0.2.5, interface: eth0", "address: 192.0.2.6, interface: eth0"), "it cannot be distinguished from networks[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse([]byte(test.content))

@@ -86,7 +86,7 @@ func TestBootFiles(t *testing.T) {
 			g := NewWithT(t)
 			request := discover(t, test.client...)
 			offer, what := ask(t, server(bootconfig.Authoritative, booter(test.answer)), request, atServer)
-			g.Expect(what).To(Equal(answered), "an address is given in any case")
+			g.Expect(what).To(Equal(ResultAnswered), "an address is given in any case")
 			g.Expect(offer.YourIPAddr.String()).To(Equal("192.0.2.77"))
 			g.Expect(offer.BootFileName).To(Equal(test.file), "in the header")
 			g.Expect(offer.BootFileNameOption()).To(Equal(test.file), "in the options")
@@ -98,10 +98,10 @@ func TestBootFiles(t *testing.T) {
 
 			offer, what = ask(t, server(bootconfig.Proxy, booter(test.answer)), request, atServer)
 			if test.file == "" {
-				g.Expect(what).To(Equal(nothing), "a proxy with no boot file keeps silent")
+				g.Expect(what).To(Equal(ResultNothing), "a proxy with no boot file keeps silent")
 				return
 			}
-			g.Expect(what).To(Equal(answered))
+			g.Expect(what).To(Equal(ResultAnswered))
 			g.Expect(offer.BootFileName).To(Equal(test.file))
 			g.Expect(offer.YourIPAddr.IsUnspecified()).To(BeTrue(), "a proxy gives no address")
 			if test.class == "" {
@@ -127,13 +127,13 @@ func TestSoon(t *testing.T) {
 					return pxe.Lease{}, nil
 				}
 				_, what := ask(t, server(mode, b), discover(t, client...), atServer)
-				g.Expect(what).To(Equal(nothing))
+				g.Expect(what).To(Equal(ResultNothing))
 				x, err := server(mode, b).handle(t.Context(), message(t, dhcpv4.MessageTypeRequest, with(client, requested(leased))...), atProxy)
 				g.Expect(err).To(HaveOccurred())
 				g.Expect(x.file).To(BeEmpty())
 				b.Leases, b.Answer = nil, networkBoot
 				offer, what := ask(t, server(mode, b), discover(t, client...), atServer)
-				g.Expect(what).To(Equal(answered), "when it asks again")
+				g.Expect(what).To(Equal(ResultAnswered), "when it asks again")
 				g.Expect(offer.BootFileName).NotTo(BeEmpty())
 			})
 		}
@@ -141,19 +141,19 @@ func TestSoon(t *testing.T) {
 	g := NewWithT(t)
 	b := booter(soon)
 	offer, what := ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
-	g.Expect(what).To(Equal(answered))
+	g.Expect(what).To(Equal(ResultAnswered))
 	g.Expect(offer.YourIPAddr.String()).To(Equal("192.0.2.77"))
 	decline := message(t, dhcpv4.MessageTypeDecline, with(pxeClient(iana.EFI_X86_64), requested(leased), serverID(ours))...)
 	s := server(bootconfig.Authoritative, b)
 	s.acknowledged.Note(decline.ClientHWAddr, leased)
 	_, what = ask(t, s, decline, atServer)
-	g.Expect(what).To(Equal(noted))
+	g.Expect(what).To(Equal(ResultNoted))
 	g.Expect(b.Declined()).To(Equal([]netip.Addr{leased}))
 }
 
 // TestAllNamed: the list of boot loaders is that of the answers.
 func TestAllNamed(t *testing.T) {
-	for _, named := range AllNamed() {
+	for _, named := range LoaderClients() {
 		answer := networkBoot
 		answer.SecureBoot = named.SecureBoot
 		client := pxeClient(named.Client.Arch)
@@ -163,7 +163,7 @@ func TestAllNamed(t *testing.T) {
 		offer, _ := ask(t, server(bootconfig.Proxy, booter(answer)), discover(t, client...), atServer)
 		NewWithT(t).Expect(offer.BootFileName).To(HaveSuffix("/"+named.Loader), "%s", named.Client)
 	}
-	NewWithT(t).Expect(AllNamed()).To(HaveLen(11))
+	NewWithT(t).Expect(LoaderClients()).To(HaveLen(11))
 }
 
 // TestDiscoveryControl: who is told to ask no boot server, and who must not be told.
@@ -236,7 +236,7 @@ func TestSizes(t *testing.T) {
 
 	request.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionClientIdentifier, make([]byte, 1400)))
 	_, what := ask(t, s, request, atServer)
-	g.Expect(what).To(Equal(unsuitable))
+	g.Expect(what).To(Equal(ResultUnsuitable))
 }
 
 // TestOperatorConfig: each text names every loader, the script's URL with a MAC address in the form that HTTP serves, and only

@@ -30,7 +30,7 @@ func TestFirmwareIsSeen(t *testing.T) {
 			b := booter(pxe.Answer{Known: true})
 			x := &exchange{request: discover(t, test.client...), reply: &dhcpv4.DHCPv4{}, file: test.file}
 			x.client = Classify(x.request)
-			(&Server{Booter: b}).saw(x, answered)
+			(&Server{Booter: b}).recordStage(x, ResultAnswered)
 			NewWithT(t).Expect(b.Stages()).To(Equal(test.want))
 		})
 	}

@@ -42,7 +42,7 @@ func booter(answer pxe.Answer) *pxetest.Booter {
 
 func server(mode bootconfig.Mode, b pxe.Booter) *Server {
 	s := &Server{Networks: []bootconfig.Network{network(mode)}, Booter: b, Log: logr.Discard()}
-	s.devices.look = func(int) Device { return Device{} } // of this machine nothing is known
+	s.devices.readDevice = func(int) Device { return Device{} } // of this machine nothing is known
 	return s
 }
 
@@ -117,7 +117,7 @@ func relayed(giaddr string, sub ...dhcpv4.Option) dhcpv4.Modifier {
 }
 
 // ask gives the request to the server as it comes over the wire, and returns the answer as it goes over the wire.
-func ask(tb testing.TB, s *Server, request *dhcpv4.DHCPv4, in arrival) (*dhcpv4.DHCPv4, result) {
+func ask(tb testing.TB, s *Server, request *dhcpv4.DHCPv4, in arrival) (*dhcpv4.DHCPv4, Result) {
 	tb.Helper()
 	g := NewWithT(tb)
 	read, err := parse(request.ToBytes())

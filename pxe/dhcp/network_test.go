@@ -22,7 +22,7 @@ func rooms() *Server {
 	}
 	six := bootconfig.Network{Name: "six", Mode: bootconfig.Authoritative, Interface: "eth1", Address: netip.MustParseAddr("2001:db8::1"), Subnet: netip.MustParsePrefix("2001:db8::/64")}
 	s := &Server{Networks: []bootconfig.Network{six, a, b, c, far}, Log: logr.Discard()}
-	s.devices.look = func(index int) Device {
+	s.devices.readDevice = func(index int) Device {
 		return map[int]Device{
 			1: device("eth1", "192.168.0.1/24", "10.1.0.1/16"), 2: device("eth2", "10.2.0.1/24"), 3: device("eth3"), 4: device("eth4", "192.168.4.1/24"),
 		}[index]
@@ -105,7 +105,7 @@ func TestSingleNetwork(t *testing.T) {
 	s.Networks[0].Subnet = netip.Prefix{}
 	g.Expect(of(99, relayed("10.0.0.9"))).To(BeTrue(), "nothing is known of the network")
 	s.Networks[0].Interface = "eth0"
-	s.devices.look = func(index int) Device { return map[int]Device{1: device("eth0"), 2: device("eth1")}[index] }
+	s.devices.readDevice = func(index int) Device { return map[int]Device{1: device("eth0"), 2: device("eth1")}[index] }
 	g.Expect(of(1)).To(BeTrue())
 	g.Expect(of(2)).To(BeFalse())
 }
@@ -114,7 +114,7 @@ func TestSingleNetwork(t *testing.T) {
 func TestDevices(t *testing.T) {
 	g := NewWithT(t)
 	asked := 0
-	d := Devices{look: func(index int) Device {
+	d := Devices{readDevice: func(index int) Device {
 		asked++
 		return kernelDevice(index)
 	}}
@@ -146,11 +146,11 @@ func TestRelay(t *testing.T) {
 	g.Expect(addrOf(offer.ServerIdentifier())).To(Equal(proxy))
 
 	_, what := ask(t, s, message(t, dhcpv4.MessageTypeRequest, relayed("192.0.2.3", circuit, override), serverID(proxy), requested(leased)), byRelay("192.0.2.3"))
-	g.Expect(what).To(Equal(answered))
+	g.Expect(what).To(Equal(ResultAnswered))
 	_, what = ask(t, s, message(t, dhcpv4.MessageTypeRequest, relayed("192.0.2.3", circuit), serverID(proxy), requested(leased)), byRelay("192.0.2.3"))
-	g.Expect(what).To(Equal(elsewhere), "no relay said so")
+	g.Expect(what).To(Equal(ResultElsewhere), "no relay said so")
 	_, what = ask(t, s, message(t, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(override)), serverID(proxy), requested(leased)), atServer)
-	g.Expect(what).To(Equal(elsewhere), "a client cannot say so")
+	g.Expect(what).To(Equal(ResultElsewhere), "a client cannot say so")
 }
 
 func TestDestination(t *testing.T) {

@@ -80,7 +80,7 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 	case !reply.Options.Has(dhcpv4.OptionServerIdentifier):
 		t.Fatalf("an answer of nobody: %s", reply)
 	}
-	if size := len(reply.ToBytes()); size > mostSize-udpOverhead {
+	if size := len(reply.ToBytes()); size > maxMessageSize-udpOverhead {
 		t.Fatalf("an answer of %d bytes", size)
 	}
 	x := &exchange{request: request, reply: reply, in: in, network: n}
@@ -142,7 +142,7 @@ func FuzzReply(f *testing.F) {
 				b := booter(networkBoot)
 				s := server(mode, b)
 				x, err := s.handle(t.Context(), request, in)
-				s.tell(x, resultOf(x, err), err)
+				s.logResult(x, resultOf(x, err), err)
 				if err != nil {
 					continue
 				}

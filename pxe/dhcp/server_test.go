@@ -93,7 +93,7 @@ func newMetrics(t *testing.T) *Metrics {
 }
 
 // awaitCount waits until so many requests had a result.
-func (m *Metrics) awaitCount(t *testing.T, network, kind string, what result, want int) {
+func (m *Metrics) awaitCount(t *testing.T, network, kind string, what Result, want int) {
 	t.Helper()
 	NewWithT(t).Eventually(func() float64 {
 		return testutil.ToFloat64(m.requests.WithLabelValues(network, kind, string(what)))
@@ -128,7 +128,7 @@ func TestTwoServers(t *testing.T) {
 	ack, from := r.answer(t)
 	g.Expect(ack.MessageType()).To(Equal(dhcpv4.MessageTypeAck))
 	g.Expect(from).To(Equal(chosen))
-	metrics[0].awaitCount(t, "net-82", "request", elsewhere, 1)
+	metrics[0].awaitCount(t, "net-82", "request", ResultElsewhere, 1)
 
 	// Without a server's name both answer, and say the same.
 	r.forward(t, message(t, dhcpv4.MessageTypeRequest, r.via, requested(booter.Address)).ToBytes(), servers...)
@@ -190,12 +190,12 @@ func TestUnkillable(t *testing.T) {
 		r.forward(t, packet, server)
 	}
 	r.forward(t, discover(t, r.via, dhcpv4.WithHwAddr(other)).ToBytes(), server)
-	metrics.awaitCount(t, "", "discover", panicked, 1)
-	metrics.awaitCount(t, "", "other", malformed, 5)
+	metrics.awaitCount(t, "", "discover", ResultPanicked, 1)
+	metrics.awaitCount(t, "", "other", ResultMalformed, 5)
 	r.forward(t, discover(t, r.via).ToBytes(), server)
 	offer, _ := r.answer(t)
 	g.Expect(offer.ClientHWAddr).To(Equal(mac))
-	metrics.awaitCount(t, "net-85", "discover", answered, 1)
+	metrics.awaitCount(t, "net-85", "discover", ResultAnswered, 1)
 	g.Expect(booter.Stages()).To(BeEmpty(), "a client that boots nothing is no stage of a boot")
 }
 
@@ -242,12 +242,12 @@ func TestOverload(t *testing.T) {
 	server := run(t, "127.0.87.1:0", s.Serve)
 	r := newRelay(t, "127.0.87.2")
 	packet := discover(t, r.via).ToBytes()
-	for range workers + 10 {
+	for range maxWorkers + 10 {
 		r.forward(t, packet, server)
 	}
-	metrics.awaitCount(t, "", "discover", overloaded, 10)
+	metrics.awaitCount(t, "", "discover", ResultOverloaded, 10)
 	close(gate)
-	metrics.awaitCount(t, "net-87", "discover", answered, workers)
+	metrics.awaitCount(t, "net-87", "discover", ResultAnswered, maxWorkers)
 }
 
 // TestDeadSocket: a socket that is of no use ends the server with an error.
@@ -267,7 +267,7 @@ func TestTell(t *testing.T) {
 	s.Log = funcr.New(func(_, line string) { mu.Lock(); defer mu.Unlock(); lines = append(lines, line) }, funcr.Options{})
 	say := func(request *dhcpv4.DHCPv4) {
 		x, err := s.handle(t.Context(), request, atServer)
-		s.tell(x, resultOf(x, err), err)
+		s.logResult(x, resultOf(x, err), err)
 	}
 	g := NewWithT(t)
 	for range 3 {
@@ -280,18 +280,18 @@ func TestTell(t *testing.T) {
 	}
 	g.Expect(lines).To(ConsistOf(And(ContainSubstring("52:54:00:00:00:02"), ContainSubstring("not a server of the inventory"))))
 
-	for i := range 3 * mostTold {
+	for i := range 3 * maxRepeatKeys {
 		hw := net.HardwareAddr{2, 0, 0, 0, byte(i >> 8), byte(i)}
 		say(discover(t, with(pxeClient(iana.EFI_X86_64), dhcpv4.WithHwAddr(hw))...))
 	}
-	g.Expect(told()).To(Equal(mostTold))
-	g.Expect(s.seldom.told).To(HaveLen(mostTold))
-	s.seldom.since = time.Now().Add(-quiet)
+	g.Expect(told()).To(Equal(maxRepeatKeys))
+	g.Expect(s.logs.current).To(HaveLen(maxRepeatKeys))
+	s.logs.since = time.Now().Add(-repeatInterval)
 	say(discover(t, with(pxeClient(iana.EFI_X86_64), dhcpv4.WithHwAddr(other))...))
-	g.Expect(told()).To(Equal(mostTold), "it was told not long enough ago")
-	for key := range s.seldom.before {
-		s.seldom.before[key] = time.Now().Add(-quiet)
+	g.Expect(told()).To(Equal(maxRepeatKeys), "it was told not long enough ago")
+	for key := range s.logs.previous {
+		s.logs.previous[key] = time.Now().Add(-repeatInterval)
 	}
 	say(discover(t, with(pxeClient(iana.EFI_X86_64), dhcpv4.WithHwAddr(other))...))
-	g.Expect(told()).To(Equal(mostTold + 1))
+	g.Expect(told()).To(Equal(maxRepeatKeys + 1))
 }

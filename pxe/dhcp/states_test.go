@@ -27,31 +27,31 @@ func TestAuthoritative(t *testing.T) {
 		kind    dhcpv4.MessageType
 		request []dhcpv4.Modifier
 		want    dhcpv4.MessageType
-		what    result
+		what    Result
 	}{
-		"SELECTING us":                        {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(leased)}, ack, answered},
-		"SELECTING us, another address":       {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(wrong)}, nak, refused},
-		"SELECTING another server":            {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, elsewhere},
-		"INIT-REBOOT":                         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(leased)}, ack, answered},
-		"INIT-REBOOT, another address":        {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(wrong)}, nak, refused},
-		"INIT-REBOOT, from another network":   {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(netip.MustParseAddr("10.0.0.1"))}, nak, refused},
-		"RENEWING or REBINDING":               {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(leased)}, ack, answered},
-		"RENEWING, another address":           {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(wrong)}, nak, refused},
-		"REQUEST for no address":              {dhcpv4.MessageTypeRequest, nil, none, unsuitable},
-		"INFORM":                              {dhcpv4.MessageTypeInform, []dhcpv4.Modifier{ciaddr(wrong)}, ack, answered},
-		"RELEASE":                             {dhcpv4.MessageTypeRelease, []dhcpv4.Modifier{serverID(ours), ciaddr(leased)}, none, noted},
-		"DECLINE of what was not given now":   {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(leased)}, none, unsuitable},
-		"DECLINE of another server's address": {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, elsewhere},
-		"DECLINE of what nobody is given":     {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(ours)}, none, unsuitable},
-		"DECLINE of nothing":                  {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours)}, none, unsuitable},
-		"DISCOVER by somebody unknown":        {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other)}, none, unknown},
-		"REQUEST by somebody unknown":         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), requested(wrong)}, none, unknown},
-		"DECLINE by somebody unknown":         {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), serverID(ours), requested(leased)}, none, unknown},
-		"an OFFER":                            {dhcpv4.MessageTypeOffer, nil, none, unsuitable},
-		"BOOTP, which has no kind":            {none, []dhcpv4.Modifier{dhcpv4.WithoutOption(dhcpv4.OptionDHCPMessageType)}, none, unsuitable},
-		"a reply":                             {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{func(p *dhcpv4.DHCPv4) { p.OpCode = dhcpv4.OpcodeBootReply }}, none, unsuitable},
-		"no Ethernet":                         {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(make(net.HardwareAddr, 8))}, none, unsuitable},
-		"Infiniband, with a short address":    {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHWType(iana.HWTypeInfiniband)}, none, unsuitable},
+		"SELECTING us":                        {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(leased)}, ack, ResultAnswered},
+		"SELECTING us, another address":       {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(wrong)}, nak, ResultRefused},
+		"SELECTING another server":            {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, ResultElsewhere},
+		"INIT-REBOOT":                         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(leased)}, ack, ResultAnswered},
+		"INIT-REBOOT, another address":        {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(wrong)}, nak, ResultRefused},
+		"INIT-REBOOT, from another network":   {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(netip.MustParseAddr("10.0.0.1"))}, nak, ResultRefused},
+		"RENEWING or REBINDING":               {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(leased)}, ack, ResultAnswered},
+		"RENEWING, another address":           {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(wrong)}, nak, ResultRefused},
+		"REQUEST for no address":              {dhcpv4.MessageTypeRequest, nil, none, ResultUnsuitable},
+		"INFORM":                              {dhcpv4.MessageTypeInform, []dhcpv4.Modifier{ciaddr(wrong)}, ack, ResultAnswered},
+		"RELEASE":                             {dhcpv4.MessageTypeRelease, []dhcpv4.Modifier{serverID(ours), ciaddr(leased)}, none, ResultNoted},
+		"DECLINE of what was not given now":   {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(leased)}, none, ResultUnsuitable},
+		"DECLINE of another server's address": {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, ResultElsewhere},
+		"DECLINE of what nobody is given":     {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(ours)}, none, ResultUnsuitable},
+		"DECLINE of nothing":                  {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours)}, none, ResultUnsuitable},
+		"DISCOVER by somebody unknown":        {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other)}, none, ResultUnknown},
+		"REQUEST by somebody unknown":         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), requested(wrong)}, none, ResultUnknown},
+		"DECLINE by somebody unknown":         {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), serverID(ours), requested(leased)}, none, ResultUnknown},
+		"an OFFER":                            {dhcpv4.MessageTypeOffer, nil, none, ResultUnsuitable},
+		"BOOTP, which has no kind":            {none, []dhcpv4.Modifier{dhcpv4.WithoutOption(dhcpv4.OptionDHCPMessageType)}, none, ResultUnsuitable},
+		"a reply":                             {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{func(p *dhcpv4.DHCPv4) { p.OpCode = dhcpv4.OpcodeBootReply }}, none, ResultUnsuitable},
+		"no Ethernet":                         {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(make(net.HardwareAddr, 8))}, none, ResultUnsuitable},
+		"Infiniband, with a short address":    {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHWType(iana.HWTypeInfiniband)}, none, ResultUnsuitable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -85,7 +85,7 @@ func TestDecline(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	s.acknowledged.Clock = now
 	decline := message(t, dhcpv4.MessageTypeDecline, serverID(ours), requested(leased))
-	try := func(want result) {
+	try := func(want Result) {
 		t.Helper()
 		_, what := ask(t, s, decline, atServer)
 		g.Expect(what).To(Equal(want))
@@ -96,15 +96,15 @@ func TestDecline(t *testing.T) {
 		g.Expect(reply.MessageType()).To(Equal(dhcpv4.MessageTypeAck))
 	}
 	given(ciaddr(leased))
-	try(unsuitable)
+	try(ResultUnsuitable)
 	given(serverID(ours), requested(leased))
 	now.SetTime(now.Now().Add(time.Minute))
-	try(unsuitable)
+	try(ResultUnsuitable)
 	g.Expect(b.Declined()).To(BeEmpty())
 	given(serverID(ours), requested(leased))
 	now.SetTime(now.Now().Add(59 * time.Second))
-	try(noted)
-	try(unsuitable)
+	try(ResultNoted)
+	try(ResultUnsuitable)
 	g.Expect(b.Declined()).To(Equal([]netip.Addr{leased}))
 }
 
@@ -177,18 +177,18 @@ func TestLeaseErrors(t *testing.T) {
 			b := booter(networkBoot)
 			b.Leases = func(pxe.LeaseRequest) (pxe.Lease, error) { return lease, nil }
 			_, what := ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
-			NewWithT(t).Expect(what).To(Equal(failed))
+			NewWithT(t).Expect(what).To(Equal(ResultFailed))
 		})
 	}
 	b := booter(networkBoot)
 	b.Leases = func(pxe.LeaseRequest) (pxe.Lease, error) { return pxe.Lease{}, errors.New("all are given") }
 	_, what := ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
-	NewWithT(t).Expect(what).To(Equal(failed))
+	NewWithT(t).Expect(what).To(Equal(ResultFailed))
 	b = booter(networkBoot)
 	b.Err = errors.New("no cache")
 	for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
 		_, what = ask(t, server(mode, b), discover(t, pxeClient(iana.EFI_X86_64)...), atServer)
-		NewWithT(t).Expect(what).To(Equal(failed))
+		NewWithT(t).Expect(what).To(Equal(ResultFailed))
 	}
 }
 
@@ -265,7 +265,7 @@ func TestOff(t *testing.T) {
 	for _, in := range []arrival{atServer, atProxy} {
 		for kind := dhcpv4.MessageTypeDiscover; kind <= dhcpv4.MessageTypeInform; kind++ {
 			_, what := ask(t, server(bootconfig.Off, booter(networkBoot)), message(t, kind, pxeClient(iana.EFI_X86_64)...), in)
-			NewWithT(t).Expect(what).To(Equal(elsewhere))
+			NewWithT(t).Expect(what).To(Equal(ResultElsewhere))
 		}
 	}
 }
@@ -313,7 +313,7 @@ func TestProbe(t *testing.T) {
 			reply, what := ask(t, s, test.request, in)
 			g.Expect(probes).To(Equal(test.probes))
 			if !test.offered.IsValid() {
-				g.Expect(what).To(Equal(failed))
+				g.Expect(what).To(Equal(ResultFailed))
 				g.Expect(b.Declined()).To(Equal(addresses[:3]))
 				return
 			}

@@ -151,7 +151,7 @@ func without(code dhcpv6.OptionCode) dhcpv6.Modifier {
 
 func firmware(class string, arch iana.Arch) dhcpv6.Modifier {
 	return func(d dhcpv6.DHCPv6) {
-		d.AddOption(&dhcpv6.OptVendorClass{EnterpriseNumber: enterprise, Data: [][]byte{[]byte(class + ":Arch:00007:UNDI:003001")}})
+		d.AddOption(&dhcpv6.OptVendorClass{EnterpriseNumber: intelEnterprise, Data: [][]byte{[]byte(class + ":Arch:00007:UNDI:003001")}})
 		if arch != noArch {
 			d.AddOption(dhcpv6.OptClientArchType(arch))
 		}
@@ -321,7 +321,7 @@ func TestBootFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			w := newWire(t, newBooter(c.answer), network(bootconfig.Authoritative))
-			class := func(m *dhcpv6.Message) string { return string(bytes.Join(m.Options.VendorClass(enterprise), nil)) }
+			class := func(m *dhcpv6.Message) string { return string(bytes.Join(m.Options.VendorClass(intelEnterprise), nil)) }
 			reply := w.exchange(message(dhcpv6.MessageTypeSolicit, c.client...))
 			expectLease(g, reply)
 			g.Expect(reply.Options.BootFileURL()).To(Equal(c.url))
@@ -359,7 +359,7 @@ func TestProxy(t *testing.T) {
 		advertise := w.exchange(message(dhcpv6.MessageTypeSolicit, firmware(class, arch), dhcpv6.WithRapidCommit))
 		g.Expect(advertise.MessageType).To(Equal(dhcpv6.MessageTypeAdvertise))
 		g.Expect(advertise.Options.OneIANA()).To(BeNil())
-		g.Expect(advertise.Options.VendorClass(enterprise)).To(Equal([][]byte{[]byte(class)}))
+		g.Expect(advertise.Options.VendorClass(intelEnterprise)).To(Equal([][]byte{[]byte(class)}))
 		g.Expect(advertise.Options.BootFileURL()).NotTo(BeEmpty())
 		g.Expect(advertise.Options.Preference()).To(BeZero())
 	}
@@ -560,7 +560,7 @@ func TestWhoAsks(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(x.mac).To(Equal(mac))
 			} else {
-				g.Expect(resultOf(err)).To(Equal(unknown))
+				g.Expect(dhcp.ResultOf(err)).To(Equal(dhcp.ResultUnknown))
 			}
 		})
 	}
@@ -575,16 +575,16 @@ func TestNetworks(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("network rack-1: interface no-such-interface")))
 	n.Interface = ""
 	_, err = New(&Server{Networks: []bootconfig.Network{n}})
-	g.Expect(err).To(MatchError("network rack-1: no interface has the address 2001:db8::5: name the interface that the network is at"))
+	g.Expect(err).To(MatchError("network rack-1: no interface has the address 2001:db8::5: give the network's interface"))
 	n.Subnet = netip.MustParsePrefix("2001:db8:7::/64")
 	s, err := New(&Server{Networks: []bootconfig.Network{n}, Booter: newBooter(bootsUp), Log: logr.Discard()})
 	g.Expect(err).NotTo(HaveOccurred(), "a network behind a relay needs no interface")
 	_, err = s.handle(t.Context(), message(dhcpv6.MessageTypeSolicit), from("fe80::1"))
-	g.Expect(resultOf(err)).To(Equal(noNetwork))
+	g.Expect(dhcp.ResultOf(err)).To(Equal(dhcp.ResultNoNetwork))
 	n.Subnet, n.Address = netip.MustParsePrefix("::/64"), netip.IPv6Loopback()
 	s, err = New(&Server{Networks: []bootconfig.Network{n}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(s.heard).To(HaveKey("rack-1"))
+	g.Expect(s.deviceOfNetwork).To(HaveKey("rack-1"))
 
 	id := identifierOf(n)
 	n.Address = netip.MustParseAddr("2001:db8::6")
@@ -645,7 +645,7 @@ func FuzzHandle(f *testing.F) {
 			return
 		}
 		for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
-			s := &Server{Networks: []bootconfig.Network{network(mode)}, Booter: newBooter(bootsUp), Log: logr.Discard(), heard: map[string]int{"rack-1": loopback}}
+			s := &Server{Networks: []bootconfig.Network{network(mode)}, Booter: newBooter(bootsUp), Log: logr.Discard(), deviceOfNetwork: map[string]int{"rack-1": loopback}}
 			source := "fe80::5054:ff:fe00:1"
 			if packet.IsRelay() {
 				source = "2001:db8::1"

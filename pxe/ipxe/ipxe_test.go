@@ -172,13 +172,13 @@ func TestTemplates(t *testing.T) {
 		"#!ipxex\n":             "first line",
 		"#!ipxe\n{{ .Kernel":    "unclosed action",
 		"#!ipxe\n{{ .Secret }}": "can't evaluate field Secret",
-		"#!ipxe\n{{ printf \"%1000000000d\" 1 }}":                             "the function printf is not there: only and, eq, index, len, ne, not, or are",
+		"#!ipxe\n{{ printf \"%1000000000d\" 1 }}":                             "the function printf is not available: only and, eq, index, len, ne, not, or are",
 		"#!ipxe\n{{ .Kernel | html }}":                                        "the function html is not there",
 		"#!ipxe\n{{ if (print 1) }}{{ end }}":                                 "the function print is not there",
-		"#!ipxe\n{{ range 1000000000 }}{{ end }}":                             "it may range over .Initrds only",
-		"#!ipxe\n{{ range .Initrds }}{{ range $.Initrds }}{{ end }}{{ end }}": "it may range over .Initrds only, and once",
-		"#!ipxe\n{{ define \"a\" }}{{ end }}":                                 "must not define others",
-		"#!ipxe\n{{ template \"a\" }}":                                        "cannot stand in it",
+		"#!ipxe\n{{ range 1000000000 }}{{ end }}":                             "a template may range over .Initrds only",
+		"#!ipxe\n{{ range .Initrds }}{{ range $.Initrds }}{{ end }}{{ end }}": "a template may range over .Initrds only, and ranges cannot be nested",
+		"#!ipxe\n{{ define \"a\" }}{{ end }}":                                 "must not define other templates",
+		"#!ipxe\n{{ template \"a\" }}":                                        "a template cannot contain",
 		"#!ipxe\n{{ index .Initrds 9 }}":                                      "out of range",
 		"#!ipxe\n" + strings.Repeat("#", 16<<10):                              "it has 16391 bytes, and may have 16384",
 		"#!ipxe\n" + strings.Repeat("{{ .CommandLine }}", 900):                "the script has more than 65536 bytes",
@@ -190,7 +190,7 @@ func TestTemplates(t *testing.T) {
 		g.Expect(err).To(MatchError(HavePrefix("iPXE template: ")), text)
 	}
 	_, err := Template("#!ipxe\n{{ .CommandLine }}", Values{CommandLine: "a ; shell"})
-	g.Expect(err).To(MatchError(ContainSubstring("cannot stand in a script")), "the values are as in any other script")
+	g.Expect(err).To(MatchError(ContainSubstring("a script cannot contain")), "the values are as in any other script")
 	g.Expect(Check(installer)).To(Succeed())
 	g.Expect(Check("#!ipxe\r\n{{ if and (eq .Hostname \"a\") (ne (len .Initrds) 0) }}x{{ else if not .Kernel }}y{{ end }}")).To(Succeed())
 }

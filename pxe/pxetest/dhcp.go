@@ -55,19 +55,19 @@ func (f *Firmware) modifiers(ipxe bool) []dhcpv4.Modifier {
 
 // exchange sends a packet until its answer comes.
 func (f *Firmware) exchange(ctx context.Context, conn *net.UDPConn, packet *dhcpv4.DHCPv4, want dhcpv4.MessageType) (*dhcpv4.DHCPv4, error) {
-	patience, tries := f.Patience, f.Tries
-	if patience == 0 {
-		patience = time.Second
+	timeout, attempts := f.Timeout, f.Attempts
+	if timeout == 0 {
+		timeout = time.Second
 	}
-	if tries == 0 {
-		tries = 10
+	if attempts == 0 {
+		attempts = 10
 	}
 	buffer := make([]byte, 1<<16)
-	for range tries {
+	for range attempts {
 		if _, err := conn.WriteToUDPAddrPort(packet.ToBytes(), f.DHCPServer); err != nil {
 			return nil, err
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 			return nil, err
 		}
 		n, err := conn.Read(buffer)

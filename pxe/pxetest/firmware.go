@@ -34,9 +34,9 @@ type Firmware struct {
 	Relay      netip.Addr
 	// TFTPPort is the port of TFTP. Defaults to 69.
 	TFTPPort uint16
-	// Patience is how long an answer is waited for, and Tries how often it is asked for. Default to 1 s and 10.
-	Patience time.Duration
-	Tries    int
+	// Timeout is how long an answer is waited for, and Tries how often it is asked for. Default to 1 s and 10.
+	Timeout  time.Duration
+	Attempts int
 	// Persist is how long what is fetched over HTTP, from the script on, is asked for again while nobody answers, or the answer is "not now". It
 	// holds for the operating system too. Zero asks once.
 	Persist time.Duration

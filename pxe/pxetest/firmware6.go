@@ -124,11 +124,11 @@ func (f *Firmware6) exchange6(ctx context.Context, message *dhcpv6.Message) (*dh
 	// The relay wants its answers at the port that it asked from (RFC 8357).
 	relayed.AddOption(dhcpv6.OptRelayPort(0))
 	buffer := make([]byte, 1<<16)
-	for range cmp.Or(f.Tries, 10) {
+	for range cmp.Or(f.Attempts, 10) {
 		if _, err := conn.WriteTo(relayed.ToBytes(), net.UDPAddrFromAddrPort(f.Server)); err != nil {
 			return nil, err
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(cmp.Or(f.Patience, time.Second))); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(cmp.Or(f.Timeout, time.Second))); err != nil {
 			return nil, err
 		}
 		n, _, err := conn.ReadFrom(buffer)

@@ -85,7 +85,7 @@ func TestEveryBootFileIsServed(t *testing.T) {
 		booter := newBooter(t, &content)
 		booter.Answer.SecureBoot = secureBoot
 		firmware := lab(t, booter)
-		for _, named := range dhcp.AllNamed() {
+		for _, named := range dhcp.LoaderClients() {
 			if named.SecureBoot != secureBoot {
 				continue
 			}
@@ -104,7 +104,7 @@ func TestLoadersOfOthers(t *testing.T) {
 	var content atomic.Value
 	firmware := lab(t, newBooter(t, &content))
 	base, _, _ := strings.Cut(offer(t, firmware, dhcp.Client{HTTP: true, Arch: 16}).BootFileName, "/loader/")
-	for _, named := range dhcp.AllNamed() {
+	for _, named := range dhcp.LoaderClients() {
 		file := named.Loader
 		if named.Client.HTTP {
 			file = base + pxe.LoaderPath(nil, named.Loader)

@@ -71,7 +71,7 @@ func (r remote) Close() error {
 // addresses of a /64 has a part of all connections, and the next link has its own.
 func TestConnectionsOfALink(t *testing.T) {
 	g := NewWithT(t)
-	limits := newConnections(mostConnections, mostPerAddress, mostPerPrefix)
+	limits := newConnections(maxConnections, maxPerAddress, maxPerPrefix)
 	connect := func(prefix string, server int) bool {
 		closed := false
 		address := &net.TCPAddr{IP: net.ParseIP(fmt.Sprintf("%s%x", prefix, server+1)), Port: 1}
@@ -84,11 +84,11 @@ func TestConnectionsOfALink(t *testing.T) {
 		}
 	}
 	open := 0
-	for address := range mostConnections {
+	for address := range maxConnections {
 		if connect("2001:db8:0:2::", address) {
 			open++
 		}
 	}
-	g.Expect(open).To(Equal(mostConnections / 4))
+	g.Expect(open).To(Equal(maxConnections / 4))
 	g.Expect(connect("2001:db8:0:3::", 0)).To(BeTrue())
 }

@@ -51,7 +51,7 @@ func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 	dhcpPort, tftpPort, httpPort := freePort(t), freePort(t), freePort(t)
 	loaders := t.TempDir()
 	var names []string
-	for _, named := range dhcp.AllNamed() {
+	for _, named := range dhcp.LoaderClients() {
 		names = append(names, named.Loader)
 	}
 	slices.Sort(names) // some kinds of clients load the same
@@ -153,7 +153,7 @@ func TestNoBoot(t *testing.T) {
 	booter := newBooter(t, &content)
 	booter.Answer = pxe.Answer{Known: true}
 	firmware := lab(t, booter)
-	firmware.Tries = 2 // nothing answers
+	firmware.Attempts = 2 // nothing answers
 	_, err := firmware.Boot(t.Context())
 	g.Expect(err).To(MatchError(pxetest.ErrNothingToBoot))
 	g.Expect(booter.Stages()).To(Equal([]pxe.Stage{pxe.StageFirmware}), "that it asked is seen all the same")

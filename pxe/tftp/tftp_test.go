@@ -364,7 +364,7 @@ func TestTransfersOfAClient(t *testing.T) {
 	for address := range 1000 {
 		transfers += enter("2001:db8:0:2::%x", address, 1)
 	}
-	g.Expect(transfers).To(Equal(mostTransfers / 4))
+	g.Expect(transfers).To(Equal(maxTransfers / 4))
 	s.leave(netip.MustParseAddrPort("[2001:db8:0:2::]:0"))
 	g.Expect(enter("2001:db8:0:2::%x", 1000, 2)).To(Equal(1))
 }
@@ -432,10 +432,10 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.block < defaultBlock || r.block > largestBlock || r.window < 1 || r.window > largestWindow || r.timeout < 0 || r.timeout > longestTimeout {
+		if r.block < defaultBlock || r.block > maxBlock || r.window < 1 || r.window > maxWindow || r.timeout < 0 || r.timeout > maxTimeout {
 			t.Fatalf("%+v", r)
 		}
-		if len(r.options) > 4 || len(r.optionAck(1<<30)) > longestRequest || strings.Contains(r.name, "\x00") {
+		if len(r.options) > 4 || len(r.optionAck(1<<30)) > maxRequest || strings.Contains(r.name, "\x00") {
 			t.Fatalf("%+v", r)
 		}
 	})
