@@ -101,7 +101,7 @@ func versionOf(userData []byte) (string, error) {
 	}
 	if err := json.Unmarshal(userData, &config); err != nil {
 		// The error of the decoder is dropped: it may quote the bootstrap data.
-		return "", errors.New("the format of the bootstrap data is ignition, but it is not a JSON object that Ignition can read")
+		return "", errors.New("the format of the bootstrap data is ignition, but the data is not an Ignition config in JSON")
 	}
 	if !ignitionVersion.MatchString(config.Ignition.Version) {
 		return "", fmt.Errorf("the bootstrap data is Ignition of version %.20q: versions 2.2 to 2.4 and 3.x can be served", config.Ignition.Version)

@@ -90,9 +90,9 @@ func TestIgnitionVersions(t *testing.T) {
 		{`{"ignition":{"version":"1.0.0"}}`, "versions 2.2 to 2.4"},
 		{`{"ignition":{"version":"4.0.0"}}`, "versions 2.2 to 2.4"},
 		{`{"ignition":{}}`, "versions 2.2 to 2.4"},
-		{`{"ignition":"secret"}`, "is not its JSON"},
-		{"variant: fcos # secret", "is not its JSON"},
-		{"", "is not its JSON"},
+		{`{"ignition":"secret"}`, "the data is not an Ignition config in JSON"},
+		{"variant: fcos # secret", "the data is not an Ignition config in JSON"},
+		{"", "the data is not an Ignition config in JSON"},
 	} {
 		t.Run(c.userData, func(t *testing.T) {
 			g := NewWithT(t)
