@@ -22,9 +22,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// gate is a Booter with one seed: only the token "right" opens it. It notes who asks.
+// gate is a Booter with one seed, which only the token "right" opens. It records the clients.
 type gate struct {
-	err error // of who has the token
+	err error // for clients with the token
 
 	mu    sync.Mutex
 	asked []netip.Addr
@@ -78,7 +78,7 @@ func ask(handler http.Handler, method, path, from string, header http.Header) *h
 	return recorder
 }
 
-// TestOneRefusal: whatever a request is refused for, the answer is the same to the last byte.
+// TestOneRefusal: whatever the reason of a refusal is, the answer is the same to the last byte.
 func TestOneRefusal(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(newHandler(&gate{}).Mux())
@@ -118,7 +118,7 @@ func TestOneRefusal(t *testing.T) {
 	g.Expect(answers[0]).To(Equal("403 Forbidden\nCache-Control: no-store\r\nContent-Length: 8\r\nContent-Type: text/plain; charset=utf-8\r\nrefused\n"))
 }
 
-// TestErrorsTellNothing: an error of ours is told to the log, and never to who asks.
+// TestErrorsTellNothing: an internal error is logged, and never sent to the client.
 func TestErrorsTellNothing(t *testing.T) {
 	g := NewWithT(t)
 	answer := ask(newHandler(&gate{err: errors.New("the API server says: something")}).Mux(), http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil)
@@ -126,7 +126,7 @@ func TestErrorsTellNothing(t *testing.T) {
 	g.Expect(answer.Body.String()).To(Equal("not now\n"))
 }
 
-// TestGuessing: after twenty wrong tries an address is refused unheard, by the same bytes; nobody else is, and its own turn comes again.
+// TestGuessing: after twenty failed attempts an address is refused without a check, with the same bytes. Other addresses are not, and it can try again later.
 func TestGuessing(t *testing.T) {
 	g := NewWithT(t)
 	booter := &gate{}
@@ -140,7 +140,7 @@ func TestGuessing(t *testing.T) {
 	g.Expect(answers).To(HaveLen(1), "who is limited cannot tell")
 	g.Expect(booter.count()).To(And(BeNumerically(">=", failureBurst), BeNumerically("<", failureBurst+10)))
 	g.Expect(testutil.ToFloat64(requests.WithLabelValues("seed", outcomeLimited)) - limited).To(BeNumerically(">", 70))
-	spend := func() { // a try is given back each second
+	spend := func() { // one attempt comes back each second
 		for heard := -1; heard != booter.count(); {
 			heard = booter.count()
 			ask(mux, http.MethodGet, "/seed/dc/h/guess/user-data", "192.0.2.9:1", nil)
@@ -154,7 +154,7 @@ func TestGuessing(t *testing.T) {
 	g.Eventually(func() int { return ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil).Code }, "10s").Should(Equal(http.StatusOK))
 }
 
-// TestNamesOfNothing: a name that no object can have is a wrong guess: it is answered like one, and limited like one.
+// TestNamesOfNothing: a name that no object can have is a failed attempt: it gets the same answer, and counts against the limit.
 func TestNamesOfNothing(t *testing.T) {
 	for _, path := range []string{"/seed/dc/b%25/TOKEN/user-data", "/seed/d%2Fc/h/TOKEN/user-data", "/seed/dc/H/TOKEN/user-data", "/report/dc/h%20/TOKEN/up"} {
 		g := NewWithT(t)
@@ -173,8 +173,8 @@ func TestNamesOfNothing(t *testing.T) {
 	}
 }
 
-// TestAskingAgain: who asks for what is his may ask as often as he likes, also for files that his seed does not have, and while an
-// error of ours lasts.
+// TestAskingAgain: a client with the right token may ask any number of times, also for files that its seed does not have, and during an
+// internal error.
 func TestAskingAgain(t *testing.T) {
 	g := NewWithT(t)
 	booter := &gate{}
@@ -193,7 +193,7 @@ func TestAskingAgain(t *testing.T) {
 	g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusOK))
 }
 
-// TestHead: a HEAD binds nothing: the Booter is not asked.
+// TestHead: a HEAD binds nothing: the Booter is not called.
 func TestHead(t *testing.T) {
 	g := NewWithT(t)
 	booter := &gate{}
@@ -204,7 +204,7 @@ func TestHead(t *testing.T) {
 	g.Expect(booter.count()).To(BeZero())
 }
 
-// TestClientAddress: the address is that of the connection, in one form, and what headers say is ignored. A connection without
+// TestClientAddress: the address is that of the connection, in a canonical form, and headers are ignored. A connection without
 // an address gets nothing.
 func TestClientAddress(t *testing.T) {
 	for from, want := range map[string]string{
@@ -229,7 +229,7 @@ func TestClientAddress(t *testing.T) {
 	g.Expect(booter.count()).To(BeZero())
 }
 
-// TestAnswersAreNotKept: no cache on the way keeps what is served, and what is secret is not compressed beside what a stranger chooses.
+// TestAnswersAreNotKept: no cache stores an answer, and secrets are not compressed together with data that a stranger chooses.
 func TestAnswersAreNotKept(t *testing.T) {
 	g := NewWithT(t)
 	mux := newHandler(&gate{}).Mux()
@@ -241,7 +241,7 @@ func TestAnswersAreNotKept(t *testing.T) {
 	}
 }
 
-// TestLogOfRefusals: lines are few however many are refused, and hold no token.
+// TestLogOfRefusals: the number of log lines is bounded, and none contains a token.
 func TestLogOfRefusals(t *testing.T) {
 	g := NewWithT(t)
 	var lines []string
@@ -255,7 +255,7 @@ func TestLogOfRefusals(t *testing.T) {
 	g.Expect(lines).To(HaveEach(And(ContainSubstring("192.0.2.9"), Not(ContainSubstring("guessed-token")))))
 }
 
-// TestTriesAreBounded: whoever has many addresses does not fill the memory.
+// TestTriesAreBounded: a client with many addresses cannot fill the memory.
 func TestTriesAreBounded(t *testing.T) {
 	g := NewWithT(t)
 	tries := newAttemptLimiter()
@@ -271,8 +271,8 @@ func TestTriesAreBounded(t *testing.T) {
 	g.Expect(tries.prefixes.Len()).To(Equal(maxLimiters))
 }
 
-// TestTriesOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 try wrongly as often as each may, and none is refused. One client that
-// takes another address of the /64 for each try is refused soon.
+// TestTriesOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 have the failed attempts of one address each, and none is refused. One client that
+// uses another address of the /64 for each attempt is refused soon.
 func TestTriesOfALink(t *testing.T) {
 	g := NewWithT(t)
 	booting := newAttemptLimiter()
@@ -299,7 +299,7 @@ func TestTriesOfALink(t *testing.T) {
 	g.Expect(guessing.allowed(netip.MustParseAddr("192.0.2.1"))).To(BeTrue())
 }
 
-// FuzzHandler: nothing that is sent ends the server, and nobody gets the seed without its token.
+// FuzzHandler: no request makes the server panic, and no client gets the seed without its token.
 func FuzzHandler(f *testing.F) {
 	for _, path := range []string{
 		"/seed/dc/h/guess/user-data", "/seed/dc/h/right/user-data", "/seed/../../right", "/ipxe/52-54-00-00-00-01", "/ipxe/%", "/boot/52-54-00-00-00-01/-1",

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestSightingsForget: what was written stays in memory as long as the cache may not show it, and no longer.
+// TestSightingsForget: a recorded write stays in memory while the cache may not show it, and no longer.
 func TestSightingsForget(t *testing.T) {
 	g := NewWithT(t)
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -23,7 +23,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// story returns the reasons of the events about objects of a kind, in their order, and fails when one of them was repeated.
+// story returns the reasons of the events about objects of a kind, in their order. It fails if one is repeated.
 func story(g Gomega, namespace, kind string) []string {
 	var all eventsv1.EventList
 	g.Expect(env.Client.List(context.Background(), &all, client.InNamespace(namespace))).To(Succeed())
@@ -37,8 +37,8 @@ func story(g Gomega, namespace, kind string) []string {
 	return reasons(eventsv1.EventList{Items: told})
 }
 
-// expectStory checks that each event was told once, and in the orders given. There are several tellers, who do not wait for each other: no order
-// of all their events holds on a busy machine.
+// expectStory checks that each event was recorded once, and in the given orders. Several controllers record events independently, so there is no order
+// of all events.
 func expectStory(g Gomega, told, want []string, orders ...[]string) {
 	g.Expect(told).To(ConsistOf(want))
 	for _, order := range orders {
@@ -70,7 +70,7 @@ func count(t *testing.T, name string, labels map[string]string) float64 {
 	return 0
 }
 
-// lifeMetrics rise by one in the life of a host.
+// lifeMetrics increase by one in the life of a host.
 func lifeMetrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	counts := map[string]float64{}
@@ -90,7 +90,7 @@ func lifeMetrics(t *testing.T) map[string]float64 {
 	return counts
 }
 
-// TestStory: the events of a host, and those of its machine, read as a story, each told once; and what has a metric is counted once.
+// TestStory: the events of a host, and those of its machine, are complete, in order, and each is recorded once. The metrics count each of them once.
 func TestStory(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
@@ -100,7 +100,7 @@ func TestStory(t *testing.T) {
 	})
 	claim := l.claim("m", kernel)
 	provisioned(t, claim)
-	// It is told right after it was written, which the test sees too.
+	// It is recorded right after the write, which the test sees too.
 	g.Eventually(func(g Gomega) { g.Expect(story(g, l.namespace, "BareMetalHost")).To(ContainElement("Provisioned")) }, "30s").Should(Succeed())
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	env.Gone(t, claim.BareMetalMachine)
@@ -118,7 +118,7 @@ func TestStory(t *testing.T) {
 	machine := []string{"Claimed"}
 	g.Eventually(func(g Gomega) {
 		told := story(g, l.namespace, "BareMetalMachine")
-		// It may have been created before its host was there to be claimed.
+		// The machine may have been created before there was a host to claim.
 		g.Expect(slices.DeleteFunc(told, func(reason string) bool { return reason == "NoHostFits" })).To(Equal(machine))
 	}, "30s").Should(Succeed())
 	g.Eventually(func(g Gomega) {
@@ -128,7 +128,7 @@ func TestStory(t *testing.T) {
 	}, "30s").Should(Succeed())
 }
 
-// TestStoryOfAFailure: what goes wrong with a boot, and what people do to a host, is told too.
+// TestStoryOfAFailure: failures of a boot, and actions of operators on a host, have events too.
 func TestStoryOfAFailure(t *testing.T) {
 	g := NewWithT(t)
 	l := startOff(t)
@@ -187,7 +187,7 @@ func TestStoryOfAFailure(t *testing.T) {
 	g.Expect(count(t, "capbm_quarantines_total", map[string]string{"reason": "ReleasedUnfenced"}) - unfenced).To(BeEquivalentTo(1))
 }
 
-// TestEventsDocs: docs/monitoring.md lists every event, and none that is not there.
+// TestEventsDocs: docs/monitoring.md lists exactly the events that exist.
 func TestEventsDocs(t *testing.T) {
 	g := NewWithT(t)
 	source, err := os.ReadFile("../events.go")

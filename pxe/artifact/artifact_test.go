@@ -88,7 +88,7 @@ func TestWrongFileIsNeverServedAndHeals(t *testing.T) {
 	a := Artifact{origin.URL, sum("kernel")}
 	_, err := read(t, cache, a)
 	g.Expect(err).To(MatchError(ErrChecksum))
-	// Who was told the error began another fetch by asking.
+	// The client that got the error started another fetch by its request.
 	g.Eventually(func() ([]os.DirEntry, error) { return os.ReadDir(cache.opts.Dir) }).Should(BeEmpty())
 	content.Store("kernel")
 	g.Eventually(func() (string, error) { return read(t, cache, a) }).Should(Equal("kernel"))

@@ -22,7 +22,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMain fixes the seed of the properties, so a failure comes again, and leaves no files of failures behind, of which mutants have many.
+// TestMain fixes the seed of the properties, so that failures are reproducible, and stores no files of failures, of which mutants have many.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.seed": "1", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestPropertyLanes: whatever enters and leaves, a namespace with fewer fetches than its own lanes does not wait for others unless all lanes are
-// taken, no lane is free while somebody may have it, and the bounds hold.
+// TestPropertyLanes: a namespace with fewer fetches than its own lanes does not wait for other namespaces unless all lanes are
+// taken; no lane is free while a waiting fetch may use it; and the bounds hold.
 func TestPropertyLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLanes()
@@ -135,7 +135,7 @@ func TestLanesOrder(t *testing.T) {
 	g.Expect(l.all).To(Equal(sharedFetches))
 }
 
-// hanging starts an origin that sends a byte of each file and then nothing until release. It counts what hangs now, and the most that ever did.
+// hanging starts an origin that sends one byte of each file and then nothing until release. It counts the hanging requests, and their maximum.
 func hanging(t *testing.T) (origin *httptest.Server, now, most *atomic.Int32, release chan struct{}) {
 	t.Helper()
 	now, most, release = &atomic.Int32{}, &atomic.Int32{}, make(chan struct{})
@@ -156,7 +156,7 @@ func hanging(t *testing.T) (origin *httptest.Server, now, most *atomic.Int32, re
 	return origin, now, most, release
 }
 
-// TestDrippingOrigins: one namespace takes all shared lanes while it is alone, and then the file of another namespace is fetched at once, also from
+// TestDrippingOrigins: one namespace uses all shared lanes while it is alone. Then the file of another namespace is fetched at once, even from
 // an origin that the first keeps busy.
 func TestDrippingOrigins(t *testing.T) {
 	g := NewWithT(t)
@@ -187,7 +187,7 @@ func TestDrippingOrigins(t *testing.T) {
 	cache.Close() // before the origins
 }
 
-// TestFetchesOfAnOrigin: of one origin two files are fetched at once, so a slow one does not keep the namespace's other origins waiting.
+// TestFetchesOfAnOrigin: two files are fetched from one origin at once, so that a slow one does not delay the namespace's other origins.
 func TestFetchesOfAnOrigin(t *testing.T) {
 	g := NewWithT(t)
 	slow, now, most, release := hanging(t)
@@ -209,7 +209,7 @@ func TestFetchesOfAnOrigin(t *testing.T) {
 	g.Expect(most.Load()).To(BeEquivalentTo(2))
 }
 
-// TestLeastRate: an origin that sends, but too slowly, is given up. A byte now and then does not help it.
+// TestLeastRate: a fetch from an origin that sends too slowly is ended. A byte now and then does not prevent it.
 func TestLeastRate(t *testing.T) {
 	g := NewWithT(t)
 	drip := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -234,7 +234,7 @@ func TestLeastRate(t *testing.T) {
 	g.Expect(body.endWindow(9)).To(BeFalse())
 }
 
-// TestShares: what one namespace's servers boot does not keep the files of another one out, and each keeps what its share has room for.
+// TestShares: the boot files of one namespace do not keep out those of another one, and each namespace keeps what fits into its share.
 func TestShares(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)
@@ -257,7 +257,7 @@ func TestShares(t *testing.T) {
 	g.Expect(cache.completeBytes).To(BeEquivalentTo(20))
 }
 
-// TestSharedFile: a file of two namespaces is fetched and kept once. It stays while one of them has no more than its share.
+// TestSharedFile: a file of two namespaces is fetched and stored once. It is kept while one of them uses no more than its share.
 func TestSharedFile(t *testing.T) {
 	g := NewWithT(t)
 	var requests atomic.Int32
@@ -279,7 +279,7 @@ func TestSharedFile(t *testing.T) {
 	g.Expect(path).To(BeAnExistingFile(), "it was used longest ago by one, and the other needs it")
 }
 
-// TestFetchGivesWay: files that are not whole yet count too: the fetch of a namespace with more than its share ends where another one needs the room.
+// TestFetchGivesWay: incomplete files count too: the fetch of a namespace with more than its share ends if another one needs the space.
 func TestFetchGivesWay(t *testing.T) {
 	g := NewWithT(t)
 	sent := make(chan struct{})
@@ -316,8 +316,8 @@ func TestFetchGivesWay(t *testing.T) {
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(HaveLen(1))
 }
 
-// TestPropertyShares: a namespace whose files would not be more than its share always gets room for them, and that takes no file which another one
-// with no more than its share holds.
+// TestPropertyShares: a namespace whose files do not exceed its share always gets space for them, and that takes no file of another
+// namespace that uses no more than its share.
 func TestPropertyShares(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {

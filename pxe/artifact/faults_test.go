@@ -33,7 +33,7 @@ func echo(t *testing.T) *httptest.Server {
 	return serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) })
 }
 
-// TestTruncated: a body that ends before its length is no file, whatever its checksum is.
+// TestTruncated: a body that ends before its length is rejected, whatever its checksum is.
 func TestTruncated(t *testing.T) {
 	g := NewWithT(t)
 	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -47,7 +47,7 @@ func TestTruncated(t *testing.T) {
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(BeEmpty())
 }
 
-// TestOriginVanishesOrChanges: what is here is served on, and what is not is an error that says which origin it is.
+// TestOriginVanishesOrChanges: a cached file is still served, and the error for another file names its origin.
 func TestOriginVanishesOrChanges(t *testing.T) {
 	g := NewWithT(t)
 	var content atomic.Value
@@ -67,7 +67,7 @@ func TestOriginVanishesOrChanges(t *testing.T) {
 	g.Expect(err.Error()).NotTo(ContainSubstring("secret"))
 }
 
-// TestEndless: an origin that sends without end is cut off at the bound, and leaves nothing.
+// TestEndless: an origin that sends without end is stopped at the maximum size, and leaves no file.
 func TestEndless(t *testing.T) {
 	g := NewWithT(t)
 	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -85,7 +85,7 @@ func TestEndless(t *testing.T) {
 	g.Expect(cache.partialBytes).To(BeZero())
 }
 
-// TestRestart: what the process before left is checked before it is served, and fetched anew where it suffered.
+// TestRestart: files of an earlier process are verified before they are served, and fetched again if they are damaged.
 func TestRestart(t *testing.T) {
 	g := NewWithT(t)
 	var requests atomic.Int32
@@ -119,14 +119,14 @@ func TestRestart(t *testing.T) {
 	g.Expect(entries).To(HaveLen(len(names)))
 	g.Expect(after.completeBytes).To(BeEquivalentTo(len(strings.Join(names, ""))))
 
-	// While the process runs, a size that changes is noticed, and so is a folder that is emptied.
+	// A running process notices a file whose size changes, and an emptied folder.
 	g.Expect(os.Truncate(paths["/good"], 2)).To(Succeed())
 	g.Expect(read(t, after, Artifact{origin.URL + "/good", sum("/good")})).To(Equal("/good"))
 	g.Expect(os.Remove(paths["/good"])).To(Succeed())
 	g.Expect(read(t, after, Artifact{origin.URL + "/good", sum("/good")})).To(Equal("/good"))
 }
 
-// TestHold: a file that a server was told to boot stays until it had time to load it, and what has no room beside it says so.
+// TestHold: a file that a server was told to boot is kept until the server had time to load it, and the error for a file that does not fit says so.
 func TestHold(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)
@@ -196,7 +196,7 @@ func TestManyReaders(t *testing.T) {
 	g.Expect(total).To(Equal(cache.completeBytes), "what is counted is what is there")
 }
 
-// TestOpenFileStays: a file that is being sent stays readable when the cache does without it.
+// TestOpenFileStays: an open file stays readable when the cache deletes it.
 func TestOpenFileStays(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)
@@ -211,7 +211,7 @@ func TestOpenFileStays(t *testing.T) {
 	g.Expect(io.ReadAll(opened)).To(BeEquivalentTo("/first"))
 }
 
-// TestDiskFull: the message says which disk, and what can be done. Nothing is left of the file. A full disk is /dev/full.
+// TestDiskFull: the message names the disk, and the remedy. The incomplete file is deleted. A full disk is /dev/full.
 func TestDiskFull(t *testing.T) {
 	g := NewWithT(t)
 	cache := newCache(t, Options{})
@@ -223,7 +223,7 @@ func TestDiskFull(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("the disk with " + cache.opts.Dir + " is full")))
 }
 
-// TestErrorsAreForgotten: users name what they like, and what failed long ago is not remembered for ever.
+// TestErrorsAreForgotten: users can name any number of URLs, so old errors are forgotten.
 func TestErrorsAreForgotten(t *testing.T) {
 	g := NewWithT(t)
 	origin := serve(t, http.NotFound)

@@ -16,7 +16,7 @@ import (
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// TestExample: the example of the documentation is a valid file, and means what it says.
+// TestExample: the example of the documentation is a valid file, with the documented meaning.
 func TestExample(t *testing.T) {
 	g := NewWithT(t)
 	doc, err := os.ReadFile("../../docs/network-boot.md")
@@ -27,7 +27,7 @@ func TestExample(t *testing.T) {
 	c, err := Parse([]byte(example))
 	g.Expect(err).NotTo(HaveOccurred())
 
-	// What the example says of everything but networks and TLS is what holds anyway.
+	// The example has the defaults for everything except networks and TLS.
 	_, networks, _ := strings.Cut(example, "networks:\n")
 	short, err := Parse([]byte("networks:\n" + networks))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -50,7 +50,7 @@ func TestExample(t *testing.T) {
 	g.Expect(BaseURL(c.Networks, addr("10.9.9.9"))).To(Equal("http://192.0.2.5:8480"), "an address of no network")
 }
 
-// TestClusterctl: the ConfigMap that clusterctl installs is valid with the least of variables, and with all.
+// TestClusterctl: the ConfigMap that clusterctl installs is valid with the fewest variables, and with all.
 func TestClusterctl(t *testing.T) {
 	g := NewWithT(t)
 	manifest, err := os.ReadFile("../../config/boot/boot-config.yaml")
@@ -92,7 +92,7 @@ func TestClusterctl(t *testing.T) {
 	}}))
 }
 
-// good is a network that nothing is wrong with.
+// good is a valid network.
 const good = `{name: a, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24}`
 
 func TestErrors(t *testing.T) {
@@ -166,7 +166,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestAllErrors: one reading tells everything that is wrong.
+// TestAllErrors: one reading reports all errors.
 func TestAllErrors(t *testing.T) {
 	_, err := Parse([]byte("http: {port: 0}\nnetworks: [{name: A, mode: on, address: x}]"))
 	g := NewWithT(t)
@@ -192,7 +192,7 @@ func TestToldApart(t *testing.T) {
 	}
 }
 
-// TestNetworkOf: the address of a server says which network it is of, and else the address that it asked.
+// TestNetworkOf: the address of a server determines its network, otherwise the address that received its request.
 func TestNetworkOf(t *testing.T) {
 	g := NewWithT(t)
 	c, err := Parse([]byte(`networks:
@@ -224,7 +224,7 @@ func TestRead(t *testing.T) {
 	g.Expect(c.CheckNetworks()).To(MatchError(HavePrefix("networks: Required value: give the network that servers boot in")))
 }
 
-// TestOutbound: the networks of the cluster and the addresses of boot servers are denied for artifacts and for BMCs, and what is allowed stays so.
+// TestOutbound: the networks of the cluster and the addresses of boot servers are denied for artifacts and for BMCs. Allowed ones stay allowed.
 func TestOutbound(t *testing.T) {
 	g := NewWithT(t)
 	c, err := Parse([]byte(`artifacts: {maxSize: 1Gi, allowNetworks: [10.96.0.80/32], allowHosts: [images.example.com], denyNetworks: [198.51.100.0/24]}
@@ -254,7 +254,7 @@ func TestUsable(t *testing.T) {
 	g.Expect(n.Usable(addr("192.0.2.62"))).To(BeTrue())
 }
 
-// FuzzParse: no file brings the manager down, and what is valid keeps the promises that the servers rely on.
+// FuzzParse: no file makes the manager panic, and a valid file fulfills the requirements of the servers.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("networks: [" + good + "]"))
 	f.Add([]byte(`networks: [{name: a, mode: authoritative, address: "2001:db8::5", subnet: "2001:db8::/64", ranges: ["2001:db8::10-2001:db8::20"]}]`))

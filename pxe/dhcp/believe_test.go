@@ -18,8 +18,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// racks are networks of each kind: one at an interface, one there of which only the address is known, two behind routers. Requests from elsewhere come in
-// by interface 9.
+// racks are networks of each kind: one at an interface, one there of which only the address is known, two behind routers. Requests from other places arrive
+// at interface 9.
 func racks(b pxe.Booter) *Server {
 	at := func(name, address, subnet string, relays ...string) bootconfig.Network {
 		n := bootconfig.Network{Name: name, Mode: bootconfig.Proxy, Address: netip.MustParseAddr(address), URL: "http://" + address}
@@ -41,8 +41,8 @@ func racks(b pxe.Booter) *Server {
 	return s
 }
 
-// TestBelieved: a request that a router forwarded is of a network only if an address of the network sent it, or a relay agent that is known. Any other is
-// dropped, and counts for nothing: a client that reaches the boot server over IP alone cannot pass for a server that asks DHCP.
+// TestBelieved: a request that a router forwarded is accepted only if its source is an address of the network, or a known relay agent. Any other request is
+// dropped, and has no effect: a client that can only reach the boot server over IP cannot pretend to be a server that sends DHCP.
 func TestBelieved(t *testing.T) {
 	const everyone, alone = "255.255.255.255", "192.0.2.1"
 	from := func(device int, target, source string) Arrival {
@@ -125,7 +125,7 @@ func TestBelieved(t *testing.T) {
 	}
 }
 
-// TestBelievedAlone: a single network of which only the address is known hears every interface, and believes relay agents on its links alone.
+// TestBelievedAlone: a single network of which only the address is known receives requests of every interface, and accepts only relay agents on its links.
 func TestBelievedAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		source, giaddr string
@@ -152,7 +152,7 @@ func TestBelievedAlone(t *testing.T) {
 	}
 }
 
-// TestSharedLink: of two networks on one link the address of a client says which is its own.
+// TestSharedLink: if two networks are on one link, the address of a client determines its network.
 func TestSharedLink(t *testing.T) {
 	s := racks(booter(networkBoot))
 	s.Networks = s.Networks[:2]
@@ -169,7 +169,7 @@ func TestSharedLink(t *testing.T) {
 	}
 }
 
-// TestUntrusted: over a real socket, what is not believed is counted, no stage of a boot, and logged once in a while for each sender.
+// TestUntrusted: over a real socket, an untrusted request is counted, is no stage of a boot, and is logged at most once per interval for each source.
 func TestUntrusted(t *testing.T) {
 	g := NewWithT(t)
 	var mu sync.Mutex
@@ -193,7 +193,7 @@ func TestUntrusted(t *testing.T) {
 	g.Expect(logged()).To(ConsistOf(And(ContainSubstring("sent it from 127.0.88.2"), ContainSubstring("127.0.88.3"))))
 }
 
-// TestBroadcastIsHeard: the socket says what was broadcast, and what was sent to this machine alone.
+// TestBroadcastIsHeard: the socket distinguishes broadcasts from unicast packets.
 func TestBroadcastIsHeard(t *testing.T) {
 	g := NewWithT(t)
 	metrics := newMetrics(t)

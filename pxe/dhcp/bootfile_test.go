@@ -14,7 +14,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// TestClassify: what clients say they are.
+// TestClassify: the classification of clients.
 func TestClassify(t *testing.T) {
 	class := func(text string) dhcpv4.Modifier { return dhcpv4.WithOption(dhcpv4.OptClassIdentifier(text)) }
 	bios := pxeClient(iana.INTEL_X86PC)
@@ -48,7 +48,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestBootFiles: what each kind of client is told to load, by whichever mode.
+// TestBootFiles: the boot file of each kind of client, in each mode.
 func TestBootFiles(t *testing.T) {
 	secure := pxe.Answer{Known: true, Boot: pxe.Network, SecureBoot: true}
 	legacyDisk := pxe.Answer{Known: true, Boot: pxe.Disk, Legacy: true}
@@ -105,14 +105,14 @@ func TestBootFiles(t *testing.T) {
 			g.Expect(offer.BootFileName).To(Equal(test.file))
 			g.Expect(offer.YourIPAddr.IsUnspecified()).To(BeTrue(), "a proxy gives no address")
 			if test.class == "" {
-				test.class = classPXE // iPXE takes a proxy's answer only with it
+				test.class = classPXE // iPXE accepts a proxy's answer only with it
 			}
 			g.Expect(offer.ClassIdentifier()).To(Equal(test.class))
 		})
 	}
 }
 
-// TestSoon: firmware of a server that is not powered on yet gets no answer, in whichever mode, so that it asks again. An operating system has its address.
+// TestSoon: firmware of a server that is not powered on yet gets no answer, in any mode, so that it asks again. An operating system gets its address.
 func TestSoon(t *testing.T) {
 	soon := pxe.Answer{Known: true, Boot: pxe.Soon}
 	for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
@@ -166,7 +166,7 @@ func TestAllNamed(t *testing.T) {
 	NewWithT(t).Expect(LoaderClients()).To(HaveLen(11))
 }
 
-// TestDiscoveryControl: who is told to ask no boot server, and who must not be told.
+// TestDiscoveryControl: which clients are told to ask no boot server, and which must not be told.
 func TestDiscoveryControl(t *testing.T) {
 	control := []byte{6, 1, 8, 255}
 	item := dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, []byte{71, 4, 0, 9, 0, 0, 255}))
@@ -192,7 +192,7 @@ func TestDiscoveryControl(t *testing.T) {
 	}
 }
 
-// TestServerNames: firmware finds the TFTP server wherever it looks, iPXE need not wait for a proxy, and clients of HTTP hear of no TFTP.
+// TestServerNames: firmware finds the TFTP server in every field that it may read, iPXE does not wait for a proxy, and HTTP clients get no TFTP server.
 func TestServerNames(t *testing.T) {
 	g := NewWithT(t)
 	s := server(bootconfig.Authoritative, booter(networkBoot))
@@ -211,7 +211,7 @@ func TestServerNames(t *testing.T) {
 	g.Expect(offer.ServerHostName).To(BeEmpty())
 }
 
-// TestSizes: an answer fits into what the client takes; a name that does not fit into the header is not cut off there.
+// TestSizes: an answer fits into the client's maximum size; a name that does not fit into the header field is not cut off.
 func TestSizes(t *testing.T) {
 	g := NewWithT(t)
 	s := server(bootconfig.Authoritative, booter(networkBoot))

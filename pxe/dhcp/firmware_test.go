@@ -10,8 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// TestFirmwareIsSeen: that firmware asks is told whether or not there is something to boot; that an operating system asks is not, nor
-// what another DHCP server answers.
+// TestFirmwareIsSeen: a request of firmware is recorded whether or not there is something to boot. Requests of an operating system, and
+// those that another DHCP server answers, are not.
 func TestFirmwareIsSeen(t *testing.T) {
 	answer := func(p *dhcpv4.DHCPv4) { p.OpCode = dhcpv4.OpcodeBootReply }
 	for name, test := range map[string]struct {

@@ -91,7 +91,7 @@ func TestNetworkOf(t *testing.T) {
 	g.Expect(n.Name).To(Equal("far"), "a client that renews from behind a router")
 }
 
-// TestSingleNetwork: what is of no other network is of the only one.
+// TestSingleNetwork: a request of no known network belongs to the only one.
 func TestSingleNetwork(t *testing.T) {
 	s := server(bootconfig.Proxy, nil)
 	of := func(device int, modifiers ...dhcpv4.Modifier) bool {
@@ -110,7 +110,7 @@ func TestSingleNetwork(t *testing.T) {
 	g.Expect(of(2)).To(BeFalse())
 }
 
-// TestDevices: the kernel is asked once in a while, and knows this machine's loopback interface.
+// TestDevices: the kernel is asked at most once per interval, and knows this machine's loopback interface.
 func TestDevices(t *testing.T) {
 	g := NewWithT(t)
 	asked := 0
@@ -131,7 +131,7 @@ func TestDevices(t *testing.T) {
 	g.Expect(d.Get(1 << 30)).To(Equal(Device{}))
 }
 
-// TestRelay: what a relay sends along goes back to it, and it may stand in for the server.
+// TestRelay: the answer returns the relay agent's information, and the agent may replace the server identifier by its own.
 func TestRelay(t *testing.T) {
 	g := NewWithT(t)
 	proxy := netip.MustParseAddr("192.0.2.3")

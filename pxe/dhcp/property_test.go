@@ -50,10 +50,10 @@ func anyRequest(t *rapid.T) *dhcpv4.DHCPv4 {
 	return p
 }
 
-// promises are what holds for every answer to whatever request.
+// promises checks the requirements for the answer to any request.
 func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, request, reply *dhcpv4.DHCPv4, in arrival) {
 	n := s.Networks[0]
-	answer, _ := b.Lookup(nil, request.ClientHWAddr) //nolint:staticcheck // a fake that asks for no context
+	answer, _ := b.Lookup(nil, request.ClientHWAddr) //nolint:staticcheck // a fake that needs no context
 	named := reply.BootFileName + reply.BootFileNameOption()
 	given := addrOf(reply.YourIPAddr)
 	switch {
@@ -94,7 +94,7 @@ var answers = []pxe.Answer{
 	{Known: true, Boot: pxe.Soon},
 }
 
-// fromOutside is how a request comes in that is routed, from an address of no network.
+// fromOutside is the arrival of a routed request, from an address of no network.
 var fromOutside = byRelay("10.0.0.1")
 
 var arrivals = []arrival{atServer, atProxy, byRelay("192.0.2.3"), byRelay("192.0.2.9"), fromOutside, {Arrival: fromOutside.Arrival, proxy: true}}
@@ -122,7 +122,7 @@ func TestPromises(t *testing.T) {
 	})
 }
 
-// FuzzReply: no packet brings the server down, and every answer keeps the promises.
+// FuzzReply: no packet makes the server panic, and every answer fulfills the requirements.
 func FuzzReply(f *testing.F) {
 	for _, modifiers := range [][]dhcpv4.Modifier{
 		nil, pxeClient(iana.EFI_X86_64), ipxeClient(), httpClient(iana.EFI_X86_64_HTTP), {relayed("192.0.2.3", link("192.0.2.0")), selection("192.0.2.0")},

@@ -92,7 +92,7 @@ func newMetrics(t *testing.T) *Metrics {
 	return m
 }
 
-// awaitCount waits until so many requests had a result.
+// awaitCount waits until a result was counted that often.
 func (m *Metrics) awaitCount(t *testing.T, network, kind string, what Result, want int) {
 	t.Helper()
 	NewWithT(t).Eventually(func() float64 {
@@ -100,7 +100,7 @@ func (m *Metrics) awaitCount(t *testing.T, network, kind string, what Result, wa
 	}).Should(BeEquivalentTo(want), "%s %s", kind, what)
 }
 
-// TestTwoServers: two managers on one wire offer the same address, and only the one that the client chooses answers its REQUEST.
+// TestTwoServers: two managers on one link offer the same address, and only the one that the client chooses answers its REQUEST.
 func TestTwoServers(t *testing.T) {
 	g := NewWithT(t)
 	r := newRelay(t, "127.0.82.2")
@@ -130,7 +130,7 @@ func TestTwoServers(t *testing.T) {
 	g.Expect(from).To(Equal(chosen))
 	metrics[0].awaitCount(t, "net-82", "request", ResultElsewhere, 1)
 
-	// Without a server's name both answer, and say the same.
+	// Without a server identifier both answer, with the same content.
 	r.forward(t, message(t, dhcpv4.MessageTypeRequest, r.via, requested(booter.Address)).ToBytes(), servers...)
 	for range servers {
 		ack, _ := r.answer(t)
@@ -158,7 +158,7 @@ func TestSeveralNetworks(t *testing.T) {
 		g.Expect(n.Subnet.Contains(addrOf(offer.YourIPAddr))).To(BeTrue())
 		g.Expect(addrOf(offer.ServerIdentifier())).To(Equal(n.Address))
 	}
-	// What is sent to one address of this machine for the network of another is answered from where the client expects it.
+	// A request to one address of this machine for the network of another is answered from the address that the client expects.
 	r := newRelay(t, "127.0.84.2")
 	r.forward(t, discover(t, r.via).ToBytes(), netip.AddrPortFrom(s.Networks[0].Address, port))
 	_, from := r.answer(t)
@@ -177,7 +177,7 @@ func (f fragile) Lookup(ctx context.Context, hw net.HardwareAddr) (pxe.Answer, e
 	return f.Booter.Lookup(ctx, hw)
 }
 
-// TestUnkillable: neither rubbish nor a bug ends the loop, and both are counted.
+// TestUnkillable: neither malformed packets nor a bug end the loop, and both are counted.
 func TestUnkillable(t *testing.T) {
 	g := NewWithT(t)
 	metrics := newMetrics(t)
@@ -208,7 +208,7 @@ func TestMetricsAreRegistered(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
-// TestSaw: the boot file of a client that is answered is a stage of its boot, with the address that it was given.
+// TestSaw: an answer with a boot file is a stage of the client's boot, with the address of the answer.
 func TestSaw(t *testing.T) {
 	g := NewWithT(t)
 	booter := &pxetest.Booter{MAC: mac, Answer: networkBoot, Address: netip.MustParseAddr("127.0.86.77")}
@@ -229,7 +229,7 @@ func TestSaw(t *testing.T) {
 	g.Expect(booter.Stages()).To(Equal([]pxe.Stage{pxe.StageDHCP}))
 }
 
-// TestOverload: what comes while too many requests are being answered is dropped and counted, and the loop goes on.
+// TestOverload: requests above the limit of concurrent answers are dropped and counted, and the loop continues.
 func TestOverload(t *testing.T) {
 	metrics := newMetrics(t)
 	booter := &pxetest.Booter{MAC: mac, Answer: networkBoot}
@@ -250,7 +250,7 @@ func TestOverload(t *testing.T) {
 	metrics.awaitCount(t, "net-87", "discover", ResultAnswered, maxWorkers)
 }
 
-// TestDeadSocket: a socket that is of no use ends the server with an error.
+// TestDeadSocket: an unusable socket ends the server with an error.
 func TestDeadSocket(t *testing.T) {
 	conn := listen(t, "127.0.0.1:0")
 	g := NewWithT(t)
@@ -258,7 +258,7 @@ func TestDeadSocket(t *testing.T) {
 	g.Expect(server(bootconfig.Proxy, nil).Serve(t.Context(), conn)).NotTo(Succeed())
 }
 
-// TestTell: what goes wrong for a machine is told once in a while, ordinary DHCP of strangers not at all, and memory is bounded.
+// TestTell: a failure of a machine is logged at most once per interval, ordinary DHCP of unknown machines is not logged, and memory is bounded.
 func TestTell(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string

@@ -19,7 +19,7 @@ import (
 
 var stranger = netip.MustParseAddr("192.0.2.9")
 
-// TestAuthoritative goes through the states of RFC 2131, section 4.3.
+// TestAuthoritative runs through the states of RFC 2131, section 4.3.
 func TestAuthoritative(t *testing.T) {
 	wrong := netip.MustParseAddr("192.0.2.78")
 	const ack, nak, none = dhcpv4.MessageTypeAck, dhcpv4.MessageTypeNak, dhcpv4.MessageTypeNone
@@ -76,8 +76,8 @@ func TestAuthoritative(t *testing.T) {
 	}
 }
 
-// TestDecline: an address is declined once, by the server that was given it a moment ago, and not by one that renewed it: a forged packet would take the address
-// of a server that runs.
+// TestDecline: an address is declined once, by the server that was given it within the last minute, and not by one that renewed it. Otherwise a forged packet would
+// take the address of a running server.
 func TestDecline(t *testing.T) {
 	g := NewWithT(t)
 	b := booter(networkBoot)
@@ -108,7 +108,7 @@ func TestDecline(t *testing.T) {
 	g.Expect(b.Declined()).To(Equal([]netip.Addr{leased}))
 }
 
-// TestParameters: what goes with an address, and that INFORM gets all of it but the address.
+// TestParameters: the options of an answer with an address. INFORM gets all of them except the address.
 func TestParameters(t *testing.T) {
 	g := NewWithT(t)
 	s := server(bootconfig.Authoritative, booter(known))
@@ -139,7 +139,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestWanted: a client gets the address that it has where it can, and only that of this network is asked for.
+// TestWanted: a client keeps its address if it can, and only an address of this network is requested.
 func TestWanted(t *testing.T) {
 	for name, test := range map[string]struct {
 		request *dhcpv4.DHCPv4
@@ -167,7 +167,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestLeaseErrors: without an address there is no answer, and none that nobody may have is ever given.
+// TestLeaseErrors: without an address there is no answer, and an unusable address is never given.
 func TestLeaseErrors(t *testing.T) {
 	for name, lease := range map[string]pxe.Lease{
 		"nothing": {}, "our own address": {Address: ours}, "the router": {Address: netip.MustParseAddr("192.0.2.254")},
@@ -192,7 +192,7 @@ func TestLeaseErrors(t *testing.T) {
 	}
 }
 
-// TestProxy: what a proxy answers, at either port.
+// TestProxy: the answers of a proxy, at both ports.
 func TestProxy(t *testing.T) {
 	const offer, ack, none = dhcpv4.MessageTypeOffer, dhcpv4.MessageTypeAck, dhcpv4.MessageTypeNone
 	uefi := pxeClient(iana.EFI_X86_64)
@@ -239,7 +239,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// checkProxy checks what EDK2 needs of a proxy: no address, our class, no option 43, and where to ask and what to load.
+// checkProxy checks the requirements of EDK2 for a proxy: no address, the class, no option 43, and the server and boot file.
 func checkProxy(g Gomega, reply *dhcpv4.DHCPv4) {
 	g.Expect(addrOf(reply.YourIPAddr).IsValid()).To(BeFalse())
 	g.Expect(reply.Options.Has(dhcpv4.OptionIPAddressLeaseTime)).To(BeFalse())
@@ -252,7 +252,7 @@ func checkProxy(g Gomega, reply *dhcpv4.DHCPv4) {
 	g.Expect(reply.BootFileName).To(Equal("52-54-00-00-00-01/snponly.efi"))
 }
 
-// TestProxyPortBeside: firmware that takes an authoritative server for a proxy is answered too, without an address.
+// TestProxyPortBeside: firmware that asks an authoritative server at the proxy port gets an answer too, without an address.
 func TestProxyPortBeside(t *testing.T) {
 	g := NewWithT(t)
 	request := message(t, dhcpv4.MessageTypeRequest, with(pxeClient(iana.EFI_X86_64), ciaddr(leased))...)
@@ -270,11 +270,11 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestProbe: a new address is offered on our own link only if nobody else answers for it.
+// TestProbe: a new address is offered on a local link only if no other machine answers for it.
 func TestProbe(t *testing.T) {
 	addresses := []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("192.0.2.12"), netip.MustParseAddr("192.0.2.13")}
 	for name, test := range map[string]struct {
-		used    int // so many of the addresses are
+		used    int // how many of the addresses are in use
 		owner   net.HardwareAddr
 		old     bool
 		err     error
@@ -322,7 +322,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeLoopback: a machine that refuses a packet uses the address. Every loopback address is one of this machine.
+// TestProbeLoopback: a machine that refuses a packet uses the address. This machine has every loopback address.
 func TestProbeLoopback(t *testing.T) {
 	g := NewWithT(t)
 	_, used, err := Probe(t.Context(), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.9"))

@@ -15,8 +15,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
-// TestBelieved: a request that a router forwarded is of a network only if an address of the network sent it, or a relay agent that is known. Any other is
-// dropped, and counts for nothing.
+// TestBelieved: a request that a router forwarded is accepted only if its source is an address of the network, or a known relay agent. Any other request is
+// dropped, and has no effect.
 func TestBelieved(t *testing.T) {
 	const outside = "2001:db8:9::7"
 	client := func() dhcpv6.DHCPv6 {
@@ -79,7 +79,7 @@ func TestBelieved(t *testing.T) {
 	}
 }
 
-// TestUntrusted: over a real socket, what is not believed is counted, no stage of a boot, and its log is bounded.
+// TestUntrusted: over a real socket, an untrusted request is counted, is no stage of a boot, and its log is bounded.
 func TestUntrusted(t *testing.T) {
 	g := NewWithT(t)
 	booter := newBooter(bootsUp)

@@ -106,18 +106,18 @@ func (w *wire) exchange(request *dhcpv6.Message) *dhcpv6.Message {
 	return reply
 }
 
-// silent sends what gets no answer, and then something that gets one.
+// silent sends a request without an answer, and then one with an answer.
 func (w *wire) expectSilence(packet dhcpv6.DHCPv6) {
 	w.send(packet)
 	w.exchange(message(dhcpv6.MessageTypeSolicit))
 }
 
-// counted is written after an answer left, and by another worker than the one that answers next: a test waits for it.
+// counted returns a counter. Another worker may increase it after the answer left, so a test waits for it.
 func (w *wire) counted(kind, what string) float64 {
 	return testutil.ToFloat64(w.Metrics.requests.WithLabelValues("rack-1", kind, what))
 }
 
-// message returns a message of a client with a DUID-LL, an identity association and the wish for everything.
+// message returns a message of a client with a DUID-LL, an identity association and a request for all options.
 func message(kind dhcpv6.MessageType, modifiers ...dhcpv6.Modifier) *dhcpv6.Message {
 	m, err := dhcpv6.NewMessage(append([]dhcpv6.Modifier{
 		dhcpv6.WithClientID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: mac}),
@@ -160,7 +160,7 @@ func firmware(class string, arch iana.Arch) dhcpv6.Modifier {
 
 var iPXE = dhcpv6.WithUserClass([]byte("iPXE"))
 
-// expectLease checks that an answer gives the address that the server keeps.
+// expectLease checks that an answer has the address that the server keeps.
 func expectLease(g Gomega, reply *dhcpv6.Message) *dhcpv6.OptIANA {
 	ia := reply.Options.OneIANA()
 	g.Expect(ia).NotTo(BeNil())
@@ -237,7 +237,7 @@ func TestMessages(t *testing.T) {
 	g.Eventually(func() float64 { return w.counted("information-request", "answered") }).Should(Equal(1.0))
 }
 
-// TestIdentities: a server has one address, and nothing else.
+// TestIdentities: a server gets one address, and nothing else.
 func TestIdentities(t *testing.T) {
 	g := NewWithT(t)
 	w := newWire(t, newBooter(pxe.Answer{Known: true}), network(bootconfig.Authoritative))
@@ -259,7 +259,7 @@ func TestIdentities(t *testing.T) {
 	g.Expect(options.OneIAPD().Options.Status().StatusCode).To(Equal(iana.StatusNoPrefixAvail))
 }
 
-// TestWanted: the allocator is told the network and the address that the client has.
+// TestWanted: the lease request has the network and the address of the client.
 func TestWanted(t *testing.T) {
 	g := NewWithT(t)
 	booter := newBooter(pxe.Answer{Known: true})
@@ -285,7 +285,7 @@ func TestWanted(t *testing.T) {
 	g.Eventually(func() float64 { return w.counted("renew", "failed") }).Should(Equal(1.0), "it keeps what it has until somebody knows better")
 }
 
-// TestBootFiles: what each kind of client is told to load, in each mode.
+// TestBootFiles: the boot file of each kind of client, in each mode.
 func TestBootFiles(t *testing.T) {
 	const (
 		tftp   = "tftp://[2001:db8::5]/52-54-00-00-00-01/"
@@ -325,7 +325,7 @@ func TestBootFiles(t *testing.T) {
 			reply := w.exchange(message(dhcpv6.MessageTypeSolicit, c.client...))
 			expectLease(g, reply)
 			g.Expect(reply.Options.BootFileURL()).To(Equal(c.url))
-			// EDK2 asks port 4011 for what names PXEClient beside an address.
+			// EDK2 asks port 4011 if an answer with an address has the class PXEClient.
 			g.Expect(class(reply)).To(Equal(c.class))
 			information := w.exchange(message(dhcpv6.MessageTypeInformationRequest, append(c.client, without(dhcpv6.OptionIANA))...))
 			g.Expect(information.Options.BootFileURL()).To(Equal(c.url))
@@ -350,8 +350,8 @@ func TestBootFiles(t *testing.T) {
 	}
 }
 
-// TestProxy: beside another DHCPv6 server firmware gets its boot file in an ADVERTISE without addresses, and once more when it asks
-// for it alone. Everything else is for the other server.
+// TestProxy: beside another DHCPv6 server, firmware gets its boot file in an ADVERTISE without addresses, and once more when it asks
+// for it alone. All other messages are for the other server.
 func TestProxy(t *testing.T) {
 	g := NewWithT(t)
 	w := newWire(t, newBooter(bootsUp), network(bootconfig.Proxy))
@@ -376,7 +376,7 @@ func TestProxy(t *testing.T) {
 	}).Should(Equal(4.0))
 }
 
-// TestSoon: firmware of a server that is not powered on yet gets no answer, so that it asks again. An operating system has its address.
+// TestSoon: firmware of a server that is not powered on yet gets no answer, so that it asks again. An operating system gets its address.
 func TestSoon(t *testing.T) {
 	soon := pxe.Answer{Known: true, Boot: pxe.Soon}
 	for name, client := range map[string][]dhcpv6.Modifier{
@@ -393,7 +393,7 @@ func TestSoon(t *testing.T) {
 	}
 }
 
-// TestSilence: what is not for us, or from nobody of ours, gets no answer, and is counted.
+// TestSilence: messages for other servers, and of unknown clients, get no answer, and are counted.
 func TestSilence(t *testing.T) {
 	stranger := func(d dhcpv6.DHCPv6) {
 		d.UpdateOption(dhcpv6.OptClientID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: other}))
@@ -434,7 +434,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// from is how a packet comes in at the loopback interface, to this machine alone.
+// from is the arrival of a packet at the loopback interface, to this machine alone.
 func from(source string) dhcp.Arrival {
 	return dhcp.Arrival{Device: loopback, Target: netip.MustParseAddr("2001:db8::5"), Source: netip.AddrPortFrom(netip.MustParseAddr(source), 546)}
 }
@@ -453,8 +453,8 @@ func through(packet dhcpv6.DHCPv6, link, peer string, options ...dhcpv6.Option) 
 	return relayed
 }
 
-// TestRelays: an answer goes back through all relays, each of which gets what it needs; the network is that of the link which the
-// relay nearest to the client names.
+// TestRelays: an answer goes back through all relay agents, each of which gets its options. The network is that of the link address of the
+// relay agent nearest to the client.
 func TestRelays(t *testing.T) {
 	g := NewWithT(t)
 	rack2 := network(bootconfig.Authoritative)
@@ -503,7 +503,7 @@ func TestRelays(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
-// TestDestination: a relay listens at the port of servers, unless it says that it does not (RFC 8357).
+// TestDestination: a relay agent listens at the server port, unless it asks for its source port (RFC 8357).
 func TestDestination(t *testing.T) {
 	g := NewWithT(t)
 	source := netip.MustParseAddrPort("[fe80::2%eth0]:546")
@@ -566,7 +566,7 @@ func TestWhoAsks(t *testing.T) {
 	}
 }
 
-// TestNetworks: the interface of a network must be there, and a packet from nowhere is nobody's.
+// TestNetworks: the interface of a network must exist, and a packet from an unknown interface is of no network.
 func TestNetworks(t *testing.T) {
 	g := NewWithT(t)
 	n := network(bootconfig.Authoritative)
@@ -593,7 +593,7 @@ func TestNetworks(t *testing.T) {
 	g.Expect(id.UUID[8] >> 6).To(Equal(byte(2)))
 }
 
-// TestHostile: garbage and a Booter that panics do no harm to the next request.
+// TestHostile: garbage, and a Booter that panics, do not affect the next request.
 func TestHostile(t *testing.T) {
 	g := NewWithT(t)
 	booter := newBooter(pxe.Answer{Known: true})
@@ -629,7 +629,7 @@ func TestClientNames(t *testing.T) {
 	g.Expect(Classify(several)).To(Equal(dhcp.Client{PXE: true, Arch: iana.EFI_X86_64}))
 }
 
-// FuzzHandle: no packet brings the server down, and every answer can be read again.
+// FuzzHandle: no packet makes the server panic, and every answer can be decoded.
 func FuzzHandle(f *testing.F) {
 	for _, m := range []dhcpv6.DHCPv6{
 		message(dhcpv6.MessageTypeSolicit, firmware(classPXE, iana.EFI_X86_64)), message(dhcpv6.MessageTypeRequest, toUs, has("2001:db8::77")),

@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestConnections: who opens too many connections loses those beyond the bound and not the others, and others are served.
+// TestConnections: a client that opens too many connections loses only those above the bound, and other clients are served.
 func TestConnections(t *testing.T) {
 	g := NewWithT(t)
 	limits := newConnections(5, 3, 4)
@@ -52,7 +52,7 @@ func TestConnections(t *testing.T) {
 	g.Eventually(func() bool { return served(open(5)) }).Should(BeTrue(), "there is room again")
 }
 
-// remote is a connection of a client with an address.
+// remote is a connection from an address.
 type remote struct {
 	net.Conn
 
@@ -67,7 +67,7 @@ func (r remote) Close() error {
 	return nil
 }
 
-// TestConnectionsOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 have the connections that a boot needs and more. One client with all
+// TestConnectionsOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 have more connections than a boot needs. One client with all
 // addresses of a /64 has a part of all connections, and the next link has its own.
 func TestConnectionsOfALink(t *testing.T) {
 	g := NewWithT(t)
