@@ -67,14 +67,14 @@ func TestAdmit(t *testing.T) {
 func TestAdmitRefusal(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(leasing)
-	refusals := func() (told int) {
+	refusals := func() (count int) {
 		for len(w.events) > 0 {
 			event := <-w.events
 			if containsRefusal, err := ContainSubstring(controllers.EventRefused).Match(event); err == nil && containsRefusal {
-				told++
+				count++
 			}
 		}
-		return told
+		return count
 	}
 	g.Expect(w.Admit(ctx, booting, honest)).To(MatchError(pxe.ErrNotYet))
 	g.Expect(refusals()).To(BeZero())

@@ -489,13 +489,13 @@ func TestNothingSecretAnywhere(t *testing.T) {
 	_, answer := mallory.get(scriptOf(s))
 	_, _ = answers.Write([]byte(answer))
 
-	var told eventsv1.EventList
+	var recorded eventsv1.EventList
 	g.Eventually(func(g Gomega) {
-		g.Expect(env.Client.List(t.Context(), &told, client.InNamespace(l.namespace))).To(Succeed())
-		g.Expect(reasons(told)).To(ContainElements("BootstrapDataServed", "BootRequestRefused"))
+		g.Expect(env.Client.List(t.Context(), &recorded, client.InNamespace(l.namespace))).To(Succeed())
+		g.Expect(reasons(recorded)).To(ContainElements("BootstrapDataServed", "BootRequestRefused"))
 	}, "30s").Should(Succeed())
 	places := map[string]string{
-		"logs": logs.String(), "events": dump(t, told), "metrics": exposition(t), "objects": objects(t, l.namespace), "files": content(t, filepath.Dir(files)), // the cache of boot files among them
+		"logs": logs.String(), "events": dump(t, recorded), "metrics": exposition(t), "objects": objects(t, l.namespace), "files": content(t, filepath.Dir(files)), // the cache of boot files among them
 
 		"answers to a stranger": answers.String(),
 	}
@@ -515,10 +515,10 @@ func TestNothingSecretAnywhere(t *testing.T) {
 	}
 }
 
-func reasons(told eventsv1.EventList) []string {
+func reasons(recorded eventsv1.EventList) []string {
 	var out []string
-	for i := range told.Items {
-		out = append(out, told.Items[i].Reason)
+	for i := range recorded.Items {
+		out = append(out, recorded.Items[i].Reason)
 	}
 	return out
 }

@@ -256,16 +256,16 @@ func TestEvents(t *testing.T) {
 	}
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, stranger)
 	g.Expect(err).To(HaveOccurred())
-	told := func() (told []string) {
+	events := func() (events []string) {
 		for len(w.events) > 0 {
 			// The observed stages of the boot have events too.
 			if event := <-w.events; strings.Contains(event, " BootRequestRefused ") || strings.Contains(event, " BootstrapDataServed ") {
-				told = append(told, event)
+				events = append(events, event)
 			}
 		}
-		return told
+		return events
 	}
-	g.Expect(told()).To(Equal([]string{
+	g.Expect(events()).To(Equal([]string{
 		"Warning BootRequestRefused Refused a request from 192.0.2.66 in boot attempt 1: refused: the token is not that of the current boot of dc/h",
 		"Normal BootstrapDataServed Served the bootstrap data of boot attempt 1 to 192.0.2.9",
 	}))
@@ -273,12 +273,12 @@ func TestEvents(t *testing.T) {
 	g.Expect(nextBoot(w)).To(Succeed())
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(HaveOccurred())
-	g.Expect(told()).To(ConsistOf(ContainSubstring("boot attempt 2")), "each attempt has its first")
+	g.Expect(events()).To(ConsistOf(ContainSubstring("boot attempt 2")), "each attempt has its first")
 
 	g.Expect(nextBoot(w)).To(Succeed())
 	_, err = w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = w.script(stranger)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
-	g.Expect(told()).To(ConsistOf(ContainSubstring("Refused a request from 192.0.2.66 in boot attempt 3")), "so is who asks for the script")
+	g.Expect(events()).To(ConsistOf(ContainSubstring("Refused a request from 192.0.2.66 in boot attempt 3")), "and so does a second client that asks for the script")
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestSightingsForget: a recorded write stays in memory while the cache may not show it, and no longer.
-func TestSightingsForget(t *testing.T) {
+// TestStageQueueForgets: a recorded write stays in memory while the cache may not show it, and no longer.
+func TestStageQueueForgets(t *testing.T) {
 	g := NewWithT(t)
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	const first, second = 1, 2 // boots

@@ -75,8 +75,8 @@ func watcher(t *testing.T) (*boot.Booter, *countedWrites) {
 	return booter, writes
 }
 
-// TestLastSightings: a boot server that stops finishes running writes, and writes the pending ones.
-func TestLastSightings(t *testing.T) {
+// TestPendingStagesAtShutdown: a boot server that stops finishes running writes, and writes the pending ones.
+func TestPendingStagesAtShutdown(t *testing.T) {
 	g := NewWithT(t)
 	watching, counted := watcher(t)
 	writes := &countedWrites{Client: counted.Client, hold: make(chan struct{})}
@@ -199,9 +199,9 @@ func TestOneWriteAStage(t *testing.T) {
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(4))
 }
 
-// TestPlaceInLine: a server that waits for a slot asks every few seconds, and its queue position is written once a minute. Each write moves the deadline of its
+// TestQueuePosition: a server that waits for a slot asks every few seconds, and its queue position is written once a minute. Each write moves the deadline of its
 // attempt, but not once it has its script.
-func TestPlaceInLine(t *testing.T) {
+func TestQueuePosition(t *testing.T) {
 	g := NewWithT(t)
 	booter, writes := watcher(t)
 	c := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
@@ -272,8 +272,8 @@ func TestFirmwareComesBack(t *testing.T) {
 	}
 }
 
-// TestSightingsAreQuick: there is no timer between a request and the status that shows it.
-func TestSightingsAreQuick(t *testing.T) {
+// TestStagesAreWrittenAtOnce: there is no timer between a request and the status that shows it.
+func TestStagesAreWrittenAtOnce(t *testing.T) {
 	g := NewWithT(t)
 	booter, _ := watcher(t)
 	namespace := env.Namespace(t)

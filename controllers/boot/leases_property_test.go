@@ -152,19 +152,19 @@ func (w *world) drawHost(t *rapid.T) *v1alpha1.BareMetalHost {
 	return &hosts[rapid.IntRange(0, len(hosts)-1).Draw(t, "host")]
 }
 
-// look updates the cache of a boot server for one kind.
-func (w *world) look(t *rapid.T) {
+// updateCache updates the cache of a boot server for one kind.
+func (w *world) updateCache(t *rapid.T) {
 	cache := w.caches[rapid.IntRange(0, len(w.caches)-1).Draw(t, "cache")]
 	if rapid.Bool().Draw(t, "hosts") {
-		w.lookAtHosts(cache)
+		w.updateHosts(cache)
 	} else {
-		w.lookAtLeases(cache)
+		w.updateLeases(cache)
 	}
 }
 
-func (w *world) lookAtHosts(cache *lagging) { cache.hosts = w.liveHosts() }
+func (w *world) updateHosts(cache *lagging) { cache.hosts = w.liveHosts() }
 
-func (w *world) lookAtLeases(cache *lagging) {
+func (w *world) updateLeases(cache *lagging) {
 	var leases coordinationv1.LeaseList
 	w.must(w.api.List(context.Background(), &leases))
 	cache.leases = leases.Items
@@ -258,8 +258,8 @@ func (w *world) pass(*rapid.T) {
 	w.busy = true
 	defer func() { w.busy = false }()
 	for i, cache := range w.caches {
-		w.lookAtHosts(cache)
-		w.lookAtLeases(cache)
+		w.updateHosts(cache)
+		w.updateLeases(cache)
 		for _, h := range w.liveHosts() {
 			if has := w.has[identity(&h)]; has.IsValid() && !w.askFor(i, &h, has) {
 				delete(w.has, identity(&h))
@@ -268,7 +268,7 @@ func (w *world) pass(*rapid.T) {
 	}
 	age(w.t, w.api, replacedProbation+time.Minute)
 	for _, cache := range w.caches {
-		w.lookAtLeases(cache)
+		w.updateLeases(cache)
 	}
 }
 
@@ -295,10 +295,10 @@ func TestOneAddressOneHost(t *testing.T) {
 			w.create(t)
 		}
 		for _, cache := range w.caches {
-			w.lookAtHosts(cache)
+			w.updateHosts(cache)
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"create": w.create, "remove": w.remove, "reserve": w.changeReservation, "MAC": w.changeMAC, "look": w.look, "look again": w.look,
+			"create": w.create, "remove": w.remove, "reserve": w.changeReservation, "MAC": w.changeMAC, "look": w.updateCache, "look again": w.updateCache,
 			"ask": w.ask, "ask again": w.ask, "ask once more": w.ask, "decline": w.decline, "pass": w.pass,
 		})
 	})

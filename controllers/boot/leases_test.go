@@ -271,8 +271,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestSeenAgain: a server whose Lease object is lost, and that boots again, gets the address that it was observed with.
-func TestSeenAgain(t *testing.T) {
+// TestObservedAddress: a server whose Lease object is lost, and that boots again, gets the address that it was observed with.
+func TestObservedAddress(t *testing.T) {
 	g := NewWithT(t)
 	for number := range byte(4) {
 		address := fmt.Sprintf("192.0.2.%d", 10+number)

@@ -209,8 +209,8 @@ func TestFetchesOfAnOrigin(t *testing.T) {
 	g.Expect(most.Load()).To(BeEquivalentTo(2))
 }
 
-// TestLeastRate: a fetch from an origin that sends too slowly is ended. A byte now and then does not prevent it.
-func TestLeastRate(t *testing.T) {
+// TestMinRate: a fetch from an origin that sends too slowly is ended. A byte now and then does not prevent it.
+func TestMinRate(t *testing.T) {
 	g := NewWithT(t)
 	drip := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {

@@ -126,8 +126,8 @@ func TestRestart(t *testing.T) {
 	g.Expect(read(t, after, Artifact{origin.URL + "/good", sum("/good")})).To(Equal("/good"))
 }
 
-// TestHold: a file that a server was told to boot is kept until the server had time to load it, and the error for a file that does not fit says so.
-func TestHold(t *testing.T) {
+// TestRetention: a file that a server was told to boot is kept until the server had time to load it, and the error for a file that does not fit says so.
+func TestRetention(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)
 	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Retention: time.Hour})

@@ -88,7 +88,7 @@ var operatorFuncs = template.FuncMap{
 
 var operatorTemplates = map[string]*template.Template{
 	"dnsmasq": template.Must(template.New("dnsmasq").Parse(`# Network {{.Network.Name}}: boot loaders and scripts are at {{.Network.Address}}. For servers with Secure Boot name shimx64.efi, and say
-# dhcp-no-override: shim looks for what comes next where the header says that it was itself.
+# dhcp-no-override: shim fetches GRUB from the folder of the boot file that the header names.
 {{- $tag := ""}}{{if .Several}}{{$tag = printf "tag:%s," .Network.Name}}
 # Its dhcp-range says set:{{.Network.Name}}.{{end}}
 dhcp-userclass=set:ipxe,iPXE

@@ -208,8 +208,8 @@ func TestMetricsAreRegistered(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
-// TestSaw: an answer with a boot file is a stage of the client's boot, with the address of the answer.
-func TestSaw(t *testing.T) {
+// TestStages: an answer with a boot file is a stage of the client's boot, with the address of the answer.
+func TestStages(t *testing.T) {
 	g := NewWithT(t)
 	booter := &pxetest.Booter{MAC: mac, Answer: networkBoot, Address: netip.MustParseAddr("127.0.86.77")}
 	s := &Server{Networks: []bootconfig.Network{loopback(86, bootconfig.Authoritative)}, Booter: booter, Log: logr.Discard()}
@@ -258,8 +258,8 @@ func TestDeadSocket(t *testing.T) {
 	g.Expect(server(bootconfig.Proxy, nil).Serve(t.Context(), conn)).NotTo(Succeed())
 }
 
-// TestTell: a failure of a machine is logged at most once per interval, ordinary DHCP of unknown machines is not logged, and memory is bounded.
-func TestTell(t *testing.T) {
+// TestLogOfResults: a failure of a machine is logged at most once per interval, ordinary DHCP of unknown machines is not logged, and memory is bounded.
+func TestLogOfResults(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
 	told := func() int { mu.Lock(); defer mu.Unlock(); return len(lines) }
