@@ -156,7 +156,7 @@ func (b *Booter) withToken(
 // The budget of requests that a host makes with its token. Each request reads from the API server. An operating system asks for four files and reports
 // twice. A request above the budget gets an answer that makes the operating system ask again.
 const (
-	// budgetBurst is how many requests are answered at once, budgetSecond how many a second.
+	// budgetBurst is how many requests are answered at once, budgetRate how many a second.
 	budgetBurst = 40
 	budgetRate  = 4
 )

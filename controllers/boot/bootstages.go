@@ -184,7 +184,7 @@ func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.
 }
 
 // recordWaiting records that a server waits for a boot slot, and its queue position. The update moves the deadline of the attempt. A server that had its script
-// already counts as booting: it waits with a retry, and gets no longer deadline.
+// already counts as booting: it waits for a retry, and its deadline does not move.
 func (b *Booter) recordWaiting(boot *v1alpha1.BareMetalBoot, from netip.Addr, what string) {
 	if boot.Spec.ScriptAddress != "" {
 		return

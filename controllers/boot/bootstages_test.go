@@ -289,5 +289,5 @@ func TestStagesAreWrittenAtOnce(t *testing.T) {
 		}
 	}
 	slices.Sort(took)
-	t.Logf("from a request to the cached status of %d sightings: median %s, slowest %s", len(took), took[len(took)/2], took[len(took)-1])
+	t.Logf("from a request to the cached status of %d stages: median %s, slowest %s", len(took), took[len(took)/2], took[len(took)-1])
 }

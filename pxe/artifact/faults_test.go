@@ -43,7 +43,7 @@ func TestTruncated(t *testing.T) {
 	cache := newCache(t, Options{Outbound: loopback})
 	_, err := read(t, cache, Artifact{origin.URL, sum("kernel")})
 	g.Expect(err).To(MatchError(errNoFile))
-	cache.Close() // who was told the error began another fetch by asking
+	cache.Close() // the client that got the error started another fetch
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(BeEmpty())
 }
 

@@ -13,7 +13,7 @@ const (
 	maxPerOrigin = 2
 	// guaranteedPerNamespace is how many fetches each namespace may have, however many the other namespaces have.
 	guaranteedPerNamespace = 2
-	// sharedFetches is the number of fetches in all below which a namespace may have more than laneOwn.
+	// sharedFetches is the number of fetches in all below which a namespace may have more than guaranteedPerNamespace.
 	sharedFetches = 16
 	// maxFetches is how many fetches may run in all. At least 57 namespaces with slow origins are thus needed to delay another one.
 	maxFetches = 128

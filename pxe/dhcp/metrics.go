@@ -71,7 +71,7 @@ const (
 // repeatLimiter limits repeated log messages: allow is true for a key at most once per interval. With too many keys it is false for new ones; the metrics count them.
 type repeatLimiter struct {
 	mu sync.Mutex
-	// current has the keys since since, before those of the interval before.
+	// current has the keys since the time since, previous those of the interval before.
 	current, previous map[string]time.Time
 	since             time.Time
 }

@@ -12,7 +12,7 @@ import (
 const (
 	// udpOverhead is the size of the IP and UDP headers.
 	udpOverhead = 28
-	// minMessageSize is the datagram that every client accepts (RFC 2131, section 2), mostSize the largest that Ethernet does not fragment.
+	// minMessageSize is the datagram that every client accepts (RFC 2131, section 2), maxMessageSize the largest that Ethernet does not fragment.
 	minMessageSize, maxMessageSize = 576, 1500
 	// bootFileFieldSize is the size of the header field for the boot file's name, with its final 0.
 	bootFileFieldSize = 128

@@ -44,7 +44,7 @@ type Server struct {
 	Fetched func(mac net.HardwareAddr, from netip.Addr, file string)
 	Log     logr.Logger
 
-	maxTransfers int // mostTransfers where it is 0
+	maxTransfers int // 0 means the constant maxTransfers
 
 	mu      sync.Mutex
 	running map[netip.AddrPort]bool // by client

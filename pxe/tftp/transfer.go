@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// firstTimeout is the timeout for the first answer. It doubles after each timeout, up to lastTimeout. After a faster answer the timeout is four times the
-	// round trip, and leastTimeout at least.
+	// firstTimeout is the timeout for the first answer. It doubles after each timeout, up to maxRetryTimeout. After a faster answer the timeout is four times the
+	// round trip, and minTimeout at least.
 	minTimeout, firstTimeout, maxRetryTimeout = 200 * time.Millisecond, time.Second, 4 * time.Second
-	// maxSends is how often an unanswered packet is sent, firstTries how often to a client that never answered: the source address of a request may be forged.
+	// maxSends is how often an unanswered packet is sent, maxFirstSends how often to a client that never answered: the source address of a request may be forged.
 	maxSends, maxFirstSends = 6, 3
 	// transferTimeout bounds a transfer: a client that acknowledges a block now and then must not keep it forever.
 	transferTimeout = 10 * time.Minute
