@@ -48,7 +48,7 @@ func newGuard(log logr.Logger) *guard {
 	return &guard{log: log, attempts: newAttemptLimiter(), logLimiter: rate.NewLimiter(1, 50)}
 }
 
-// requestError has the error of a request that was not served. It is in the request's context: a wrapped ResponseWriter would prevent that the kernel sends files
+// requestError has the error of a request that was not served. It is in the request's context: a wrapped ResponseWriter would prevent the kernel from sending files
 // (sendfile).
 type requestError struct{ err error }
 

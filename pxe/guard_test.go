@@ -137,7 +137,7 @@ func TestGuessing(t *testing.T) {
 		answer := ask(mux, http.MethodGet, "/seed/dc/h/guess/user-data", "192.0.2.9:1", nil)
 		answers[answer.Result().Status+answer.Body.String()]++
 	}
-	g.Expect(answers).To(HaveLen(1), "who is limited cannot tell")
+	g.Expect(answers).To(HaveLen(1), "a limited client sees no difference")
 	g.Expect(booter.count()).To(And(BeNumerically(">=", failureBurst), BeNumerically("<", failureBurst+10)))
 	g.Expect(testutil.ToFloat64(requests.WithLabelValues("seed", outcomeLimited)) - limited).To(BeNumerically(">", 70))
 	spend := func() { // one attempt comes back each second
@@ -168,7 +168,7 @@ func TestNamesOfNothing(t *testing.T) {
 		for range 3 * failureBurst {
 			g.Expect(ask(mux, method, path, "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), path)
 		}
-		g.Expect(booter.count()).To(BeZero(), "nobody was asked for it")
+		g.Expect(booter.count()).To(BeZero(), "the Booter was not called")
 		g.Expect(testutil.ToFloat64(requests.WithLabelValues(strings.Split(path, "/")[1], outcomeLimited)) - limited).To(BeNumerically(">", failureBurst))
 	}
 }

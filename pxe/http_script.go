@@ -139,7 +139,7 @@ func (h *Handler) renderScript(ctx context.Context, mac net.HardwareAddr, from n
 	if err := h.Booter.Admit(ctx, mac, from); err != nil {
 		return retryOrRefuse(err, d, self)
 	}
-	// A server that waits is given nothing yet, and nothing is bound to its address.
+	// A waiting server gets nothing yet, and nothing is bound to its address.
 	if standing, turn := h.BootSlots.acquire(ctx, at.network, mac); !turn {
 		h.Booter.ObserveStage(mac, StageWaiting, from, standing.String())
 		return d.again("Waiting for a boot slot: "+standing.String(), int(retryInterval/time.Second), self)

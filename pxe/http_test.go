@@ -283,7 +283,7 @@ func TestWait(t *testing.T) {
 	config := l.do(http.MethodGet, "/grub/"+mac)
 	g.Expect(config.Body.Len()).To(Equal(8<<10), "as long as the script that follows")
 	golden(t, "wait.cfg", strings.TrimRight(config.Body.String(), "\n")+"\n")
-	g.Expect(bound).To(BeZero(), "nobody was given the script")
+	g.Expect(bound).To(BeZero(), "no client got the script")
 	g.Expect(l.booter.Stages()).To(Equal([]pxe.Stage{pxe.StageWaiting}))
 	g.Expect(l.do(http.MethodGet, "/ipxe/52-54-00-00-00-02").Body.String()).To(Equal(refused))
 	l.booter.Answer.Boot = pxe.Disk
@@ -344,7 +344,7 @@ func TestBootSources(t *testing.T) {
 			}
 			g.Expect(l.booter.Failures()).To(ConsistOf(And(MatchError(pxe.ErrBootSource), MatchError(ContainSubstring(c.want)))))
 			g.Expect(got.Body.String()).To(ContainSubstring("The boot source is not usable"))
-			g.Expect(got.Body.String()).NotTo(ContainSubstring(c.want), "who asks is told where to look")
+			g.Expect(got.Body.String()).NotTo(ContainSubstring(c.want), "the client reads where the reason is")
 			g.Expect(got.Body.String()).NotTo(ContainSubstring("token"))
 		})
 	}

@@ -43,7 +43,7 @@ func (t *attemptLimiter) allowed(from netip.Addr) bool {
 	return hasAttempts(t.addresses, from)
 }
 
-// hasAttempts is left for a key of one of the caches.
+// hasAttempts is allowed for a key of one of the caches.
 func hasAttempts(of *lru.Cache, key any) bool {
 	limiter, known := of.Get(key)
 	return !known || limiter.(*rate.Limiter).Tokens() >= 1 //nolint:forcetypeassert // nothing else is put in

@@ -22,7 +22,7 @@ func TestLastRequester(t *testing.T) {
 	token, err := w.script(stranger)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, stranger)
-	g.Expect(err).NotTo(HaveOccurred(), "over plain HTTP nobody can tell")
+	g.Expect(err).NotTo(HaveOccurred(), "over plain HTTP nothing shows the difference")
 	answer, err := w.Lookup(ctx, booting)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(answer.ScriptFor).To(Equal(stranger))

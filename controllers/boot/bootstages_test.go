@@ -268,7 +268,7 @@ func TestFirmwareComesBack(t *testing.T) {
 	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, hosts["ephemeral"], v1alpha1.StageRestarted) }, "30s").ShouldNot(BeNil())
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(2))
 	for _, host := range hosts {
-		g.Expect(seenBy(t, booter, host, v1alpha1.StageDHCP)).To(BeNil(), "%s was told no boot file", host.Name)
+		g.Expect(seenBy(t, booter, host, v1alpha1.StageDHCP)).To(BeNil(), "%s got no boot file", host.Name)
 	}
 }
 

@@ -347,13 +347,13 @@ func TestReservationOfOtherNetwork(t *testing.T) {
 	l := newLeasing(t, aHost("a", 1, "203.0.113.7"), aHost("b", 2, "2001:db8::7"))
 	got, err := l.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(l.events.Events).To(Receive(Equal("Warning ReservationUnused None of bootAddresses [203.0.113.7] is in network rack-1, 192.0.2.0/24, where the server gets " +
+	g.Expect(l.events.Events).To(Receive(Equal("Warning ReservationUnused None of bootAddresses [203.0.113.7] is in network rack-1, 192.0.2.0/24: the server gets " +
 		got[1:] + " from the ranges")))
 	_, err = l.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = l.ask(2)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(l.events.Events).NotTo(Receive(), "it is told once, and IPv6 is another network by nature")
+	g.Expect(l.events.Events).NotTo(Receive(), "there is one event, and an IPv6 network is always another one")
 
 	l.pool.Ranges = nil
 	l.create(aHost("c", 3))
@@ -433,7 +433,7 @@ func TestDecline(t *testing.T) {
 	g.Expect(l.ask(3)).To(Equal("+192.0.2.50"))
 	g.Expect(l.Decline(t.Context(), hw(3), netip.MustParseAddr("192.0.2.50"))).To(Succeed())
 	_, err = l.ask(3)
-	g.Expect(err).To(MatchError(MatchRegexp("^192.0.2.50 is leased to no host until .*Z: host r declined it")), "who has a reservation gets nothing else")
+	g.Expect(err).To(MatchError(MatchRegexp("^192.0.2.50 is leased to no host until .*Z: host r declined it")), "a host with a reservation gets no other address")
 	l.age(declineProbation)
 	g.Expect(l.ask(3)).To(Equal("+192.0.2.50"))
 	g.Expect(l.ask(1)).To(Equal(second[1:]), "it keeps the second")

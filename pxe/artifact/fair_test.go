@@ -131,7 +131,7 @@ func TestLanesOrder(t *testing.T) {
 	cancel()
 	_, err := l.enter(ctx, lane{"many", "none"})
 	g.Expect(err).To(MatchError(context.Canceled))
-	g.Expect(l.waiting).To(BeEmpty(), "who gave up does not wait")
+	g.Expect(l.waiting).To(BeEmpty(), "a fetch that gave up does not wait")
 	g.Expect(l.all).To(Equal(sharedFetches))
 }
 

@@ -65,7 +65,7 @@ func TestNetworkOf(t *testing.T) {
 		"a relay elsewhere that is not":             {1, []dhcpv4.Modifier{relayed("172.16.0.2")}, ""},
 		"a relay with a link":                       {1, []dhcpv4.Modifier{relayed("172.16.0.1", circuit, link("10.4.0.0"))}, "far"},
 		"a relay with a link that it may not name":  {1, []dhcpv4.Modifier{relayed("172.16.0.1", link("10.3.0.0"))}, ""},
-		"a relay with a link of nobody":             {1, []dhcpv4.Modifier{relayed("10.4.0.9", link("10.77.0.0"))}, ""},
+		"a relay with an unknown link":              {1, []dhcpv4.Modifier{relayed("10.4.0.9", link("10.77.0.0"))}, ""},
 		"a relay with a selection":                  {1, []dhcpv4.Modifier{relayed("172.16.0.1"), selection("10.4.0.0")}, "far"},
 		"a link goes before a selection":            {1, []dhcpv4.Modifier{relayed("172.16.0.1", link("10.4.0.0")), selection("10.3.0.0")}, "far"},
 		"a link without a relay says nothing":       {1, []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(link("10.4.0.0")))}, "a"},
@@ -73,7 +73,7 @@ func TestNetworkOf(t *testing.T) {
 		"a link of an odd length":                   {1, []dhcpv4.Modifier{relayed("10.4.0.9", dhcpv4.OptGeneric(dhcpv4.LinkSelectionSubOption, []byte{1}))}, "far"},
 		"a selection of this network":               {1, []dhcpv4.Modifier{selection("10.1.0.0")}, "a"},
 		"a selection of another network":            {1, []dhcpv4.Modifier{selection("10.3.0.0")}, ""},
-		"a client with an address of nobody":        {3, []dhcpv4.Modifier{ciaddr(netip.MustParseAddr("10.77.0.77"))}, "c"},
+		"a client with an unknown address":          {3, []dhcpv4.Modifier{ciaddr(netip.MustParseAddr("10.77.0.77"))}, "c"},
 		"a client that came from another network":   {1, []dhcpv4.Modifier{ciaddr(atFar)}, "a"},
 		"a broadcast of a network behind a router":  {4, []dhcpv4.Modifier{ciaddr(atFar)}, ""},
 		"a client that was in another network here": {2, []dhcpv4.Modifier{ciaddr(netip.MustParseAddr("10.1.0.77"))}, "b"},
@@ -101,7 +101,7 @@ func TestSingleNetwork(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(of(99)).To(BeTrue())
 	g.Expect(of(99, relayed("192.0.2.9"))).To(BeTrue())
-	g.Expect(of(99, relayed("10.0.0.9"))).To(BeFalse(), "nobody said that this relay is one")
+	g.Expect(of(99, relayed("10.0.0.9"))).To(BeFalse(), "the configuration does not name this relay agent")
 	s.Networks[0].Subnet = netip.Prefix{}
 	g.Expect(of(99, relayed("10.0.0.9"))).To(BeTrue(), "nothing is known of the network")
 	s.Networks[0].Interface = "eth0"

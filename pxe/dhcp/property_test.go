@@ -58,11 +58,11 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 	given := addrOf(reply.YourIPAddr)
 	switch {
 	case in.Source.Addr() == fromOutside.Source.Addr():
-		t.Fatalf("somebody outside of the network is answered: %s", request)
+		t.Fatalf("a machine outside of the network got an answer: %s", request)
 	case relayOf(request).IsValid() && relayOf(request) != in.Source.Addr():
 		t.Fatalf("a relay is answered that sends from %s: %s", in.Source, request)
 	case !answer.Known:
-		t.Fatalf("somebody unknown is answered: %s", reply)
+		t.Fatalf("an unknown machine got an answer: %s", reply)
 	case n.Mode == bootconfig.Off:
 		t.Fatalf("an answer where DHCP is off: %s", reply)
 	case answer.Boot == pxe.Soon && Classify(request).Boots():
@@ -72,13 +72,13 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 	case given.IsValid() && (n.Mode == bootconfig.Proxy || in.proxy):
 		t.Fatalf("a proxy gives an address: %s", reply)
 	case given.IsValid() && !n.Usable(given):
-		t.Fatalf("an address that nobody may have: %s", given)
+		t.Fatalf("an unusable address: %s", given)
 	case given.IsValid() != reply.Options.Has(dhcpv4.OptionIPAddressLeaseTime):
 		t.Fatalf("an address without a time, or a time without an address: %s", reply)
 	case reply.MessageType() == dhcpv4.MessageTypeNak && (n.Mode != bootconfig.Authoritative || given.IsValid() || named != ""):
 		t.Fatalf("a NAK that says more: %s", reply)
 	case !reply.Options.Has(dhcpv4.OptionServerIdentifier):
-		t.Fatalf("an answer of nobody: %s", reply)
+		t.Fatalf("an answer without a server identifier: %s", reply)
 	}
 	if size := len(reply.ToBytes()); size > maxMessageSize-udpOverhead {
 		t.Fatalf("an answer of %d bytes", size)

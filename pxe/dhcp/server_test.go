@@ -288,7 +288,7 @@ func TestLogOfResults(t *testing.T) {
 	g.Expect(s.logs.current).To(HaveLen(maxRepeatKeys))
 	s.logs.since = time.Now().Add(-repeatInterval)
 	say(discover(t, with(pxeClient(iana.EFI_X86_64), dhcpv4.WithHwAddr(other))...))
-	g.Expect(told()).To(Equal(maxRepeatKeys), "it was told not long enough ago")
+	g.Expect(told()).To(Equal(maxRepeatKeys), "the last message is too recent")
 	for key := range s.logs.previous {
 		s.logs.previous[key] = time.Now().Add(-repeatInterval)
 	}

@@ -29,29 +29,29 @@ func TestAuthoritative(t *testing.T) {
 		want    dhcpv4.MessageType
 		what    Result
 	}{
-		"SELECTING us":                        {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(leased)}, ack, ResultAnswered},
-		"SELECTING us, another address":       {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(wrong)}, nak, ResultRefused},
-		"SELECTING another server":            {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, ResultElsewhere},
-		"INIT-REBOOT":                         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(leased)}, ack, ResultAnswered},
-		"INIT-REBOOT, another address":        {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(wrong)}, nak, ResultRefused},
-		"INIT-REBOOT, from another network":   {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(netip.MustParseAddr("10.0.0.1"))}, nak, ResultRefused},
-		"RENEWING or REBINDING":               {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(leased)}, ack, ResultAnswered},
-		"RENEWING, another address":           {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(wrong)}, nak, ResultRefused},
-		"REQUEST for no address":              {dhcpv4.MessageTypeRequest, nil, none, ResultUnsuitable},
-		"INFORM":                              {dhcpv4.MessageTypeInform, []dhcpv4.Modifier{ciaddr(wrong)}, ack, ResultAnswered},
-		"RELEASE":                             {dhcpv4.MessageTypeRelease, []dhcpv4.Modifier{serverID(ours), ciaddr(leased)}, none, ResultNoted},
-		"DECLINE of what was not given now":   {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(leased)}, none, ResultUnsuitable},
-		"DECLINE of another server's address": {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, ResultElsewhere},
-		"DECLINE of what nobody is given":     {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(ours)}, none, ResultUnsuitable},
-		"DECLINE of nothing":                  {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours)}, none, ResultUnsuitable},
-		"DISCOVER by somebody unknown":        {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other)}, none, ResultUnknown},
-		"REQUEST by somebody unknown":         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), requested(wrong)}, none, ResultUnknown},
-		"DECLINE by somebody unknown":         {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), serverID(ours), requested(leased)}, none, ResultUnknown},
-		"an OFFER":                            {dhcpv4.MessageTypeOffer, nil, none, ResultUnsuitable},
-		"BOOTP, which has no kind":            {none, []dhcpv4.Modifier{dhcpv4.WithoutOption(dhcpv4.OptionDHCPMessageType)}, none, ResultUnsuitable},
-		"a reply":                             {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{func(p *dhcpv4.DHCPv4) { p.OpCode = dhcpv4.OpcodeBootReply }}, none, ResultUnsuitable},
-		"no Ethernet":                         {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(make(net.HardwareAddr, 8))}, none, ResultUnsuitable},
-		"Infiniband, with a short address":    {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHWType(iana.HWTypeInfiniband)}, none, ResultUnsuitable},
+		"SELECTING us":                              {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(leased)}, ack, ResultAnswered},
+		"SELECTING us, another address":             {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(wrong)}, nak, ResultRefused},
+		"SELECTING another server":                  {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, ResultElsewhere},
+		"INIT-REBOOT":                               {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(leased)}, ack, ResultAnswered},
+		"INIT-REBOOT, another address":              {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(wrong)}, nak, ResultRefused},
+		"INIT-REBOOT, from another network":         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(netip.MustParseAddr("10.0.0.1"))}, nak, ResultRefused},
+		"RENEWING or REBINDING":                     {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(leased)}, ack, ResultAnswered},
+		"RENEWING, another address":                 {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(wrong)}, nak, ResultRefused},
+		"REQUEST for no address":                    {dhcpv4.MessageTypeRequest, nil, none, ResultUnsuitable},
+		"INFORM":                                    {dhcpv4.MessageTypeInform, []dhcpv4.Modifier{ciaddr(wrong)}, ack, ResultAnswered},
+		"RELEASE":                                   {dhcpv4.MessageTypeRelease, []dhcpv4.Modifier{serverID(ours), ciaddr(leased)}, none, ResultNoted},
+		"DECLINE of what was not given now":         {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(leased)}, none, ResultUnsuitable},
+		"DECLINE of another server's address":       {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, ResultElsewhere},
+		"DECLINE of an address that is never given": {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(ours)}, none, ResultUnsuitable},
+		"DECLINE of nothing":                        {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours)}, none, ResultUnsuitable},
+		"DISCOVER by an unknown machine":            {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other)}, none, ResultUnknown},
+		"REQUEST by an unknown machine":             {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), requested(wrong)}, none, ResultUnknown},
+		"DECLINE by an unknown machine":             {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), serverID(ours), requested(leased)}, none, ResultUnknown},
+		"an OFFER":                                  {dhcpv4.MessageTypeOffer, nil, none, ResultUnsuitable},
+		"BOOTP, which has no kind":                  {none, []dhcpv4.Modifier{dhcpv4.WithoutOption(dhcpv4.OptionDHCPMessageType)}, none, ResultUnsuitable},
+		"a reply":                                   {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{func(p *dhcpv4.DHCPv4) { p.OpCode = dhcpv4.OpcodeBootReply }}, none, ResultUnsuitable},
+		"no Ethernet":                               {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(make(net.HardwareAddr, 8))}, none, ResultUnsuitable},
+		"Infiniband, with a short address":          {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHWType(iana.HWTypeInfiniband)}, none, ResultUnsuitable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -67,7 +67,7 @@ func TestAuthoritative(t *testing.T) {
 			if test.want == nak {
 				g.Expect(addrOf(reply.YourIPAddr).IsValid()).To(BeFalse())
 				g.Expect(addrOf(reply.ClientIPAddr).IsValid()).To(BeFalse())
-				g.Expect(reply.IsBroadcast()).To(BeTrue(), "a relay must tell everyone")
+				g.Expect(reply.IsBroadcast()).To(BeTrue(), "a relay agent must broadcast it")
 				g.Expect(reply.Options.Has(dhcpv4.OptionIPAddressLeaseTime)).To(BeFalse())
 				g.Expect(reply.BootFileName).To(BeEmpty())
 			}
@@ -205,7 +205,7 @@ func TestProxy(t *testing.T) {
 	}{
 		"DISCOVER":                        {dhcpv4.MessageTypeDiscover, uefi, atServer, offer},
 		"DISCOVER of an operating system": {dhcpv4.MessageTypeDiscover, nil, atServer, none},
-		"DISCOVER of somebody unknown":    {dhcpv4.MessageTypeDiscover, with(uefi, dhcpv4.WithHwAddr(other)), atServer, none},
+		"DISCOVER of an unknown machine":  {dhcpv4.MessageTypeDiscover, with(uefi, dhcpv4.WithHwAddr(other)), atServer, none},
 		"REQUEST to the other server":     {dhcpv4.MessageTypeRequest, with(uefi, serverID(stranger), requested(client)), atServer, none},
 		"REQUEST that names us":           {dhcpv4.MessageTypeRequest, with(uefi, serverID(ours), requested(client)), atServer, none},
 		"INIT-REBOOT":                     {dhcpv4.MessageTypeRequest, with(uefi, requested(client)), atServer, none},
@@ -216,7 +216,7 @@ func TestProxy(t *testing.T) {
 		"REQUEST at 4011 that names the other server": {dhcpv4.MessageTypeRequest, with(uefi, ciaddr(client), serverID(stranger)), atProxy, ack},
 		"REQUEST at 4011 without an address":          {dhcpv4.MessageTypeRequest, uefi, atProxy, ack},
 		"INFORM at 4011":                              {dhcpv4.MessageTypeInform, with(uefi, ciaddr(client)), atProxy, ack},
-		"REQUEST at 4011 of somebody unknown":         {dhcpv4.MessageTypeRequest, with(uefi, ciaddr(client), dhcpv4.WithHwAddr(other)), atProxy, none},
+		"REQUEST at 4011 of an unknown machine":       {dhcpv4.MessageTypeRequest, with(uefi, ciaddr(client), dhcpv4.WithHwAddr(other)), atProxy, none},
 		"REQUEST at 4011 of an operating system":      {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(client)}, atProxy, none},
 		"DISCOVER at 4011":                            {dhcpv4.MessageTypeDiscover, uefi, atProxy, none},
 		"DECLINE at 4011":                             {dhcpv4.MessageTypeDecline, with(uefi, requested(client)), atProxy, none},

@@ -279,10 +279,10 @@ func TestWanted(t *testing.T) {
 	g.Expect(<-requests).To(Equal(pxe.LeaseRequest{MAC: mac, Pool: network(bootconfig.Authoritative).Pool(), Wanted: netip.MustParseAddr("2001:db8::66")}))
 	answers <- pxe.Lease{Address: network(bootconfig.Authoritative).Address}
 	w.send(message(dhcpv6.MessageTypeSolicit))
-	g.Eventually(func() float64 { return w.counted("solicit", "failed") }).Should(Equal(1.0), "our own address is nobody's")
+	g.Eventually(func() float64 { return w.counted("solicit", "failed") }).Should(Equal(1.0), "the address of the boot server is never leased")
 	close(answers)
 	w.send(message(dhcpv6.MessageTypeRenew, toUs, has(leased.String())))
-	g.Eventually(func() float64 { return w.counted("renew", "failed") }).Should(Equal(1.0), "it keeps what it has until somebody knows better")
+	g.Eventually(func() float64 { return w.counted("renew", "failed") }).Should(Equal(1.0), "it keeps its address until a server answers")
 }
 
 // TestBootFiles: the boot file of each kind of client, in each mode.

@@ -107,7 +107,7 @@ func TestHTTPS(t *testing.T) {
 		ContainSubstring("kernel --name kernel http://"+plain+"/boot/"), ContainSubstring("ds=nocloud;dsmode=net;s=https://"+secure+"/seed/dc/h/token/ ")))
 	_, body, err := get(httpsClient(first), "https://"+secure+script)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(body).To(ContainSubstring("kernel --name kernel https://"+secure+"/boot/"), "who came over HTTPS goes on so")
+	g.Expect(body).To(ContainSubstring("kernel --name kernel https://"+secure+"/boot/"), "a client that came over HTTPS gets HTTPS URLs")
 
 	seed := pxe.SeedPath("dc/h", "token") + "/"
 	code, _, err := get(http.DefaultClient, "http://"+plain+seed+"user-data")

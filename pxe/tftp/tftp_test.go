@@ -309,7 +309,7 @@ func TestLastAcknowledgement(t *testing.T) {
 	p.g.Eventually(l.fetched).Should(Receive(Equal("52:54:00:00:00:01 127.0.0.1 snponly.efi")))
 	p.g.Expect(p.conn.Close()).To(Succeed())
 	p.g.Eventually(l.idle, "30s").Should(BeTrue())
-	p.g.Expect(l.fetched).To(BeEmpty(), "it is told once")
+	p.g.Expect(l.fetched).To(BeEmpty(), "it is called once")
 }
 
 // TestBounds: a client that asks and does not answer uses a few transfers for a few seconds, and others are served in the meantime.
