@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// declineWindow is how long after an address was given its client may decline it. A client checks the address before it uses it for the first time (RFC 2131,
-	// section 4.4.1: ARP; RFC 8415, section 18.2.10.1: duplicate address detection), which takes some seconds.
+	// declineWindow is how long a client may decline an address after it was acknowledged. A client checks an address before its first use (RFC 2131,
+	// section 4.4.1: ARP; RFC 8415, section 18.2.10.1: duplicate address detection), which takes a few seconds.
 	declineWindow = time.Minute
-	// mostAcknowledged bounds the servers that are remembered. More do not boot in a minute.
-	mostAcknowledged = 8192
+	// maxAcknowledged bounds the servers in memory. No more boot within a minute.
+	maxAcknowledged = 8192
 )
 
-// Acknowledged remembers which address a server was given a moment ago, other than by a renewal. Only such an address can be declined: a packet with the MAC
-// address of a server that runs would take its address from it otherwise. The zero value is ready.
+// Acknowledged remembers which address a server was given within the last minute, renewals excepted. Only such an address can be declined. Otherwise a packet
+// with the MAC address of a running server would take its address away. The zero value is ready.
 type Acknowledged struct {
-	// Clock tells the time. Defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 
-	once sync.Once
-	of   *lru.Cache // from an acknowledgedKey to a time.Time
+	once           sync.Once
+	acknowledgedAt *lru.Cache // from an acknowledgedKey to a time.Time
 }
 
 type acknowledgedKey struct {
@@ -35,25 +35,25 @@ type acknowledgedKey struct {
 
 func (a *Acknowledged) init() {
 	a.once.Do(func() {
-		a.of = lru.New(mostAcknowledged)
+		a.acknowledgedAt = lru.New(maxAcknowledged)
 		if a.Clock == nil {
 			a.Clock = clock.RealClock{}
 		}
 	})
 }
 
-// Note notes that a server was given an address.
+// Note records that a server was given an address.
 func (a *Acknowledged) Note(mac net.HardwareAddr, address netip.Addr) {
 	a.init()
-	a.of.Add(acknowledgedKey{mac.String(), address}, a.Clock.Now())
+	a.acknowledgedAt.Add(acknowledgedKey{mac.String(), address}, a.Clock.Now())
 }
 
-// MayDecline is true once for an address that a server was given a moment ago.
+// MayDecline is true once for an address that a server was given within the last minute.
 func (a *Acknowledged) MayDecline(mac net.HardwareAddr, address netip.Addr) bool {
 	a.init()
 	key := acknowledgedKey{mac.String(), address}
-	at, found := a.of.Get(key)
-	a.of.Remove(key)
+	at, found := a.acknowledgedAt.Get(key)
+	a.acknowledgedAt.Remove(key)
 	given, ok := at.(time.Time)
 	return found && ok && a.Clock.Since(given) < declineWindow
 }

@@ -19,8 +19,8 @@ func (n *nowhere) Header() http.Header         { return n.header }
 func (n *nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (n *nowhere) WriteHeader(status int)      { n.status = status }
 
-// BenchmarkRequest is what a request costs in this process, from the routes to the answer, without the wire and the API: a script in each
-// dialect, a file of the seed with its token, and a guess of one who guessed too often, which ends at the guard.
+// BenchmarkRequest is the cost of a request in this process, from the routes to the answer, without the network and the API: a script in each
+// dialect, a file of the seed with its token, and a guess of a client above its limit, which ends at the guard.
 func BenchmarkRequest(b *testing.B) {
 	l := newLab(b, 8)
 	l.booter.Data = seed.Data{InstanceID: "host-uid-1000-1", Hostname: "m-1", ProviderID: "baremetal://dc/h/m-1", UserData: []byte("#cloud-config\n"), ReportPath: "/report/dc/h/token/up"}

@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// TestCommandLine: what the kernel would cut off is an error that says whose it is.
+// TestCommandLine: a command line that the kernel would cut off is an error that shows whose part is too long.
 func TestCommandLine(t *testing.T) {
 	g := NewWithT(t)
 	const base = "http://192.0.2.1"

@@ -15,86 +15,86 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// requests has two labels with few values: what was asked for is script, seed, report, file, loader or other.
+// requests has two labels with few values. The label what is script, seed, report, file, loader or other.
 var requests = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 	Name: "capbm_http_requests_total", Help: "HTTP requests to the boot server, by what was requested and result.",
 }, []string{"what", "result"})
 
-// How requests end.
+// The results of requests.
 const (
 	outcomeServed  = "served"
 	outcomeRefused = "refused"
-	outcomeLimited = "limited" // refused unheard, after too many wrong tries from the address
+	outcomeLimited = "limited" // refused without a check, after too many failed attempts from the address
 	outcomeError   = "error"
 )
 
 var (
-	errLimited = fmt.Errorf("%w: too many wrong tries", ErrRefused)
-	errHead    = fmt.Errorf("%w: a HEAD would bind what it does not get", ErrRefused)
-	errNobody  = fmt.Errorf("%w: the requester has no address", ErrRefused)
-	errPlain   = fmt.Errorf("%w: this goes over HTTPS only", ErrRefused)
-	errNoName  = fmt.Errorf("%w: no host can have that name", ErrRefused)
-	errNothing = fmt.Errorf("%w: there is nothing of that name", ErrRefused)
+	errLimited       = fmt.Errorf("%w: too many failed attempts", ErrRefused)
+	errHead          = fmt.Errorf("%w: a HEAD would bind data that it does not get", ErrRefused)
+	errNoAddress     = fmt.Errorf("%w: the client has no address", ErrRefused)
+	errHTTPSRequired = fmt.Errorf("%w: HTTPS is required", ErrRefused)
+	errNoName        = fmt.Errorf("%w: no host can have that name", ErrRefused)
+	errNotFound      = fmt.Errorf("%w: not found", ErrRefused)
 )
 
-// guard stands before every route. It counts requests, logs those that were not served, and lets nobody guess.
+// guard wraps every route. It counts requests, logs those that were not served, and limits guessing.
 type guard struct {
-	log   logr.Logger
-	tries *tries
-	lines *rate.Limiter // of the log
+	log        logr.Logger
+	attempts   *attemptLimiter
+	logLimiter *rate.Limiter // limits the messages about requests
 }
 
 func newGuard(log logr.Logger) *guard {
-	return &guard{log: log, tries: newTries(), lines: rate.NewLimiter(1, 50)}
+	return &guard{log: log, attempts: newAttemptLimiter(), logLimiter: rate.NewLimiter(1, 50)}
 }
 
-// verdict is why a request was not served. It travels in the request's context: a wrapped answer would keep files from being sent
-// by the kernel.
-type verdict struct{ err error }
+// requestError has the error of a request that was not served. It is in the request's context: a wrapped ResponseWriter would prevent the kernel from sending files
+// (sendfile).
+type requestError struct{ err error }
 
-type verdictKey struct{}
+type requestErrorKey struct{}
 
-// open guards a route that gives away nothing secret.
+// open guards a route without secrets.
 func (g *guard) open(what string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := &verdict{}
-		// What is below a path differs from boot to boot.
+		v := &requestError{}
+		// The content of a path differs from boot to boot.
 		w.Header().Set("Cache-Control", "no-store")
-		next(w, r.WithContext(context.WithValue(r.Context(), verdictKey{}, v)))
+		next(w, r.WithContext(context.WithValue(r.Context(), requestErrorKey{}, v)))
 		requests.WithLabelValues(what, v.outcome()).Inc()
-		if v.err != nil && g.lines.Allow() {
-			// The path may hold a token, and is not logged.
+		if v.err != nil && g.logLimiter.Allow() {
+			// The path may contain a token, and is not logged.
 			log := g.log.WithValues("client", clientOf(r), "request", what)
 			if errors.Is(v.err, ErrRefused) {
-				log.Info("Refused", "why", v.err.Error())
+				log.Info("Refused an HTTP request", "why", v.err.Error())
 			} else {
-				log.Error(v.err, "Answer HTTP")
+				log.Error(v.err, "Failed to answer an HTTP request")
 			}
 		}
 	}
 }
 
-// secret guards a route that gives away, or changes, what is one server's. Whoever tried wrongly too often is refused unheard.
+// secret guards a route that serves or changes data of one server. A client with too many failed attempts is refused without a check.
 func (g *guard) secret(what string, next http.HandlerFunc) http.HandlerFunc {
 	return g.open(what, func(w http.ResponseWriter, r *http.Request) {
 		from := clientOf(r)
 		switch {
-		case !g.tries.left(from):
+		case !g.attempts.allowed(from):
 			refuse(w, r, errLimited)
 			return
 		case !from.IsValid():
-			refuse(w, r, errNobody)
+			refuse(w, r, errNoAddress)
 		default:
 			next(w, r)
 		}
-		// Who asks for a file that his seed does not have has the token.
-		if err := verdictOf(r); errors.Is(err, ErrRefused) && !errors.Is(err, errNothing) {
-			g.tries.wrong(from)
+		// A client that asks for a file which its seed does not have presented the right token.
+		if err := errorOf(r); errors.Is(err, ErrRefused) && !errors.Is(err, errNotFound) {
+			g.attempts.countFailure(from)
 		}
 	})
 }
 
-// withoutHead refuses a HEAD: the first who asks binds what he asks for, and shall have it.
+// withoutHead refuses a HEAD. The first request binds the data to its client, which must then get the data.
 func withoutHead(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
@@ -105,21 +105,21 @@ func withoutHead(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// remember notes what went wrong with a request that was answered all the same.
-func remember(r *http.Request, err error) {
-	if v, ok := r.Context().Value(verdictKey{}).(*verdict); ok {
+// recordError records the error of a request that was answered nevertheless.
+func recordError(r *http.Request, err error) {
+	if v, ok := r.Context().Value(requestErrorKey{}).(*requestError); ok {
 		v.err = err
 	}
 }
 
-func verdictOf(r *http.Request) error {
-	if v, ok := r.Context().Value(verdictKey{}).(*verdict); ok {
+func errorOf(r *http.Request) error {
+	if v, ok := r.Context().Value(requestErrorKey{}).(*requestError); ok {
 		return v.err
 	}
 	return nil
 }
 
-func (v *verdict) outcome() string {
+func (v *requestError) outcome() string {
 	switch {
 	case v.err == nil:
 		return outcomeServed
@@ -132,11 +132,10 @@ func (v *verdict) outcome() string {
 	}
 }
 
-// refuse ends a request with an error, and is the only way to do so. Every refusal is the same, whatever its reason: who asks learns
-// that he is refused, and no more. Any other error is answered by "not now", which operating systems take as a reason to ask again; it
-// comes to everybody alike, or to those who showed the token.
+// refuse ends a request with an error. No other function does. All refusals are the same, whatever the reason, so that a client learns nothing else. Any other
+// error is answered by "not now", after which operating systems ask again. Such an answer depends on no secret, or goes to clients that presented the token.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	remember(r, err)
+	recordError(r, err)
 	status, body := http.StatusServiceUnavailable, "not now\n"
 	if errors.Is(err, ErrRefused) {
 		status, body = http.StatusForbidden, "refused\n"

@@ -22,9 +22,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// gate is a Booter with one seed: only the token "right" opens it. It notes who asks.
+// gate is a Booter with one seed, which only the token "right" opens. It records the clients.
 type gate struct {
-	err error // of who has the token
+	err error // for clients with the token
 
 	mu    sync.Mutex
 	asked []netip.Addr
@@ -50,8 +50,8 @@ func (g *gate) Lookup(context.Context, net.HardwareAddr) (Answer, error)    { re
 func (g *gate) Lease(context.Context, LeaseRequest) (Lease, error)          { return Lease{}, ErrRefused }
 func (g *gate) Decline(context.Context, net.HardwareAddr, netip.Addr) error { return nil }
 func (g *gate) Admit(context.Context, net.HardwareAddr, netip.Addr) error   { return ErrRefused }
-func (g *gate) ObserveStage(net.HardwareAddr, Stage, netip.Addr, string)             {}
-func (g *gate) ObserveFailure(net.HardwareAddr, error)                              {}
+func (g *gate) ObserveStage(net.HardwareAddr, Stage, netip.Addr, string)    {}
+func (g *gate) ObserveFailure(net.HardwareAddr, error)                      {}
 func (g *gate) Script(context.Context, net.HardwareAddr, netip.Addr) (Script, error) {
 	return Script{}, ErrRefused
 }
@@ -78,7 +78,7 @@ func ask(handler http.Handler, method, path, from string, header http.Header) *h
 	return recorder
 }
 
-// TestOneRefusal: whatever a request is refused for, the answer is the same to the last byte.
+// TestOneRefusal: whatever the reason of a refusal is, the answer is the same to the last byte.
 func TestOneRefusal(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(newHandler(&gate{}).Mux())
@@ -118,7 +118,7 @@ func TestOneRefusal(t *testing.T) {
 	g.Expect(answers[0]).To(Equal("403 Forbidden\nCache-Control: no-store\r\nContent-Length: 8\r\nContent-Type: text/plain; charset=utf-8\r\nrefused\n"))
 }
 
-// TestErrorsTellNothing: an error of ours is told to the log, and never to who asks.
+// TestErrorsTellNothing: an internal error is logged, and never sent to the client.
 func TestErrorsTellNothing(t *testing.T) {
 	g := NewWithT(t)
 	answer := ask(newHandler(&gate{err: errors.New("the API server says: something")}).Mux(), http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil)
@@ -126,7 +126,7 @@ func TestErrorsTellNothing(t *testing.T) {
 	g.Expect(answer.Body.String()).To(Equal("not now\n"))
 }
 
-// TestGuessing: after twenty wrong tries an address is refused unheard, by the same bytes; nobody else is, and its own turn comes again.
+// TestGuessing: after twenty failed attempts an address is refused without a check, with the same bytes. Other addresses are not, and it can try again later.
 func TestGuessing(t *testing.T) {
 	g := NewWithT(t)
 	booter := &gate{}
@@ -137,10 +137,10 @@ func TestGuessing(t *testing.T) {
 		answer := ask(mux, http.MethodGet, "/seed/dc/h/guess/user-data", "192.0.2.9:1", nil)
 		answers[answer.Result().Status+answer.Body.String()]++
 	}
-	g.Expect(answers).To(HaveLen(1), "who is limited cannot tell")
-	g.Expect(booter.count()).To(And(BeNumerically(">=", triesAtOnce), BeNumerically("<", triesAtOnce+10)))
+	g.Expect(answers).To(HaveLen(1), "a limited client sees no difference")
+	g.Expect(booter.count()).To(And(BeNumerically(">=", failureBurst), BeNumerically("<", failureBurst+10)))
 	g.Expect(testutil.ToFloat64(requests.WithLabelValues("seed", outcomeLimited)) - limited).To(BeNumerically(">", 70))
-	spend := func() { // a try is given back each second
+	spend := func() { // one attempt comes back each second
 		for heard := -1; heard != booter.count(); {
 			heard = booter.count()
 			ask(mux, http.MethodGet, "/seed/dc/h/guess/user-data", "192.0.2.9:1", nil)
@@ -154,7 +154,7 @@ func TestGuessing(t *testing.T) {
 	g.Eventually(func() int { return ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil).Code }, "10s").Should(Equal(http.StatusOK))
 }
 
-// TestNamesOfNothing: a name that no object can have is a wrong guess: it is answered like one, and limited like one.
+// TestNamesOfNothing: a name that no object can have is a failed attempt: it gets the same answer, and counts against the limit.
 func TestNamesOfNothing(t *testing.T) {
 	for _, path := range []string{"/seed/dc/b%25/TOKEN/user-data", "/seed/d%2Fc/h/TOKEN/user-data", "/seed/dc/H/TOKEN/user-data", "/report/dc/h%20/TOKEN/up"} {
 		g := NewWithT(t)
@@ -165,35 +165,35 @@ func TestNamesOfNothing(t *testing.T) {
 			method = http.MethodPost
 		}
 		limited := testutil.ToFloat64(requests.WithLabelValues(strings.Split(path, "/")[1], outcomeLimited))
-		for range 3 * triesAtOnce {
+		for range 3 * failureBurst {
 			g.Expect(ask(mux, method, path, "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), path)
 		}
-		g.Expect(booter.count()).To(BeZero(), "nobody was asked for it")
-		g.Expect(testutil.ToFloat64(requests.WithLabelValues(strings.Split(path, "/")[1], outcomeLimited)) - limited).To(BeNumerically(">", triesAtOnce))
+		g.Expect(booter.count()).To(BeZero(), "the Booter was not called")
+		g.Expect(testutil.ToFloat64(requests.WithLabelValues(strings.Split(path, "/")[1], outcomeLimited)) - limited).To(BeNumerically(">", failureBurst))
 	}
 }
 
-// TestAskingAgain: who asks for what is his may ask as often as he likes, also for files that his seed does not have, and while an
-// error of ours lasts.
+// TestAskingAgain: a client with the right token may ask any number of times, also for files that its seed does not have, and during an
+// internal error.
 func TestAskingAgain(t *testing.T) {
 	g := NewWithT(t)
 	booter := &gate{}
 	mux := newHandler(booter).Mux()
-	for range 3 * triesAtOnce {
+	for range 3 * failureBurst {
 		g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/meta-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusOK))
 		g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/nothing", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden))
 		g.Expect(ask(mux, http.MethodGet, "/boot/52-54-00-00-00-01/0", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden))
 		g.Expect(ask(mux, http.MethodGet, "/grub/x86_64-efi/command.lst", "192.0.2.9:1", nil).Code).To(Equal(http.StatusForbidden), "GRUB looks for much")
 	}
 	booter.err = errors.New("the API server is away")
-	for range 3 * triesAtOnce {
+	for range 3 * failureBurst {
 		g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/meta-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusServiceUnavailable))
 	}
 	booter.err = nil
 	g.Expect(ask(mux, http.MethodGet, "/seed/dc/h/right/user-data", "192.0.2.9:1", nil).Code).To(Equal(http.StatusOK))
 }
 
-// TestHead: a HEAD binds nothing: the Booter is not asked.
+// TestHead: a HEAD binds nothing: the Booter is not called.
 func TestHead(t *testing.T) {
 	g := NewWithT(t)
 	booter := &gate{}
@@ -204,7 +204,7 @@ func TestHead(t *testing.T) {
 	g.Expect(booter.count()).To(BeZero())
 }
 
-// TestClientAddress: the address is that of the connection, in one form, and what headers say is ignored. A connection without
+// TestClientAddress: the address is that of the connection, in a canonical form, and headers are ignored. A connection without
 // an address gets nothing.
 func TestClientAddress(t *testing.T) {
 	for from, want := range map[string]string{
@@ -229,7 +229,7 @@ func TestClientAddress(t *testing.T) {
 	g.Expect(booter.count()).To(BeZero())
 }
 
-// TestAnswersAreNotKept: no cache on the way keeps what is served, and what is secret is not compressed beside what a stranger chooses.
+// TestAnswersAreNotKept: no cache stores an answer, and secrets are not compressed together with data that a stranger chooses.
 func TestAnswersAreNotKept(t *testing.T) {
 	g := NewWithT(t)
 	mux := newHandler(&gate{}).Mux()
@@ -241,7 +241,7 @@ func TestAnswersAreNotKept(t *testing.T) {
 	}
 }
 
-// TestLogOfRefusals: lines are few however many are refused, and hold no token.
+// TestLogOfRefusals: the number of log lines is bounded, and none contains a token.
 func TestLogOfRefusals(t *testing.T) {
 	g := NewWithT(t)
 	var lines []string
@@ -255,51 +255,51 @@ func TestLogOfRefusals(t *testing.T) {
 	g.Expect(lines).To(HaveEach(And(ContainSubstring("192.0.2.9"), Not(ContainSubstring("guessed-token")))))
 }
 
-// TestTriesAreBounded: whoever has many addresses does not fill the memory.
+// TestTriesAreBounded: a client with many addresses cannot fill the memory.
 func TestTriesAreBounded(t *testing.T) {
 	g := NewWithT(t)
-	tries := newTries()
+	tries := newAttemptLimiter()
 	address := netip.MustParseAddr("2001:db8::")
-	for range 2 * remembered {
+	for range 2 * maxLimiters {
 		address = address.Next()
-		tries.wrong(address)
+		tries.countFailure(address)
 	}
-	g.Expect(tries.addresses.Len()).To(Equal(remembered))
-	for i := range 2 * remembered {
-		tries.wrong(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, byte(i >> 8), byte(i)}))
+	g.Expect(tries.addresses.Len()).To(Equal(maxLimiters))
+	for i := range 2 * maxLimiters {
+		tries.countFailure(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, byte(i >> 8), byte(i)}))
 	}
-	g.Expect(tries.prefixes.Len()).To(Equal(remembered))
+	g.Expect(tries.prefixes.Len()).To(Equal(maxLimiters))
 }
 
-// TestTriesOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 try wrongly as often as each may, and none is refused. One client that
-// takes another address of the /64 for each try is refused soon.
+// TestTriesOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 have the failed attempts of one address each, and none is refused. One client that
+// uses another address of the /64 for each attempt is refused soon.
 func TestTriesOfALink(t *testing.T) {
 	g := NewWithT(t)
-	booting := newTries()
+	booting := newAttemptLimiter()
 	server := netip.MustParseAddr("2001:db8::")
 	for range 64 {
 		server = server.Next()
-		for range triesAtOnce {
-			g.Expect(booting.left(server)).To(BeTrue())
-			booting.wrong(server)
+		for range failureBurst {
+			g.Expect(booting.allowed(server)).To(BeTrue())
+			booting.countFailure(server)
 		}
 	}
 
-	guessing := newTries()
+	guessing := newAttemptLimiter()
 	address, heard := netip.MustParseAddr("2001:db8::"), 0
 	for range 10_000 {
 		address = address.Next()
-		if guessing.left(address) {
+		if guessing.allowed(address) {
 			heard++
-			guessing.wrong(address)
+			guessing.countFailure(address)
 		}
 	}
 	g.Expect(heard).To(BeNumerically("<", 5000))
-	g.Expect(guessing.left(netip.MustParseAddr("2001:db8:0:1::1"))).To(BeTrue(), "another /64")
-	g.Expect(guessing.left(netip.MustParseAddr("192.0.2.1"))).To(BeTrue())
+	g.Expect(guessing.allowed(netip.MustParseAddr("2001:db8:0:1::1"))).To(BeTrue(), "another /64")
+	g.Expect(guessing.allowed(netip.MustParseAddr("192.0.2.1"))).To(BeTrue())
 }
 
-// FuzzHandler: nothing that is sent ends the server, and nobody gets the seed without its token.
+// FuzzHandler: no request makes the server panic, and no client gets the seed without its token.
 func FuzzHandler(f *testing.F) {
 	for _, path := range []string{
 		"/seed/dc/h/guess/user-data", "/seed/dc/h/right/user-data", "/seed/../../right", "/ipxe/52-54-00-00-00-01", "/ipxe/%", "/boot/52-54-00-00-00-01/-1",

@@ -17,15 +17,15 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/ipxe"
 )
 
-// dialect is how a boot loader wants its script.
+// dialect renders scripts for one kind of boot loader.
 type dialect interface {
-	// path is where the script is.
+	// path is the path of the script.
 	path(mac net.HardwareAddr) string
-	// network boots what the values say, or what the user's template makes of them.
+	// network renders a script that boots the kernel of the values, or the user's template.
 	network(v ipxe.Values, template string) ([]byte, error)
-	// disk boots what is installed.
+	// disk renders a script that boots the installed system.
 	disk(mac net.HardwareAddr, legacy bool) ([]byte, error)
-	// again has the script at url asked for again.
+	// again renders a script that asks again at url after some seconds.
 	again(why string, seconds int, url string) ([]byte, error)
 }
 
@@ -54,7 +54,7 @@ func (grubDialect) path(mac net.HardwareAddr) string { return GRUBPath(mac) }
 
 func (grubDialect) network(v ipxe.Values, template string) ([]byte, error) {
 	if template != "" {
-		return nil, errors.New("a server with Secure Boot runs GRUB, which knows no iPXE script: " +
+		return nil, errors.New("a server with Secure Boot runs GRUB, which cannot run an iPXE script: " +
 			"give boot.kernel and boot.commandLine instead of boot.ipxeTemplate, or claim a host whose spec.bootMode is not UEFISecureBoot")
 	}
 	return padded(grub.Network(v))
@@ -68,11 +68,10 @@ func (grubDialect) again(why string, seconds int, _ string) ([]byte, error) {
 	return padded(grub.Again(why, seconds))
 }
 
-// grubSize is what the sizes of GRUB's scripts are multiples of.
+// grubSize divides the sizes of GRUB's scripts.
 const grubSize = 8 << 10
 
-// padded makes all scripts for GRUB of one size: it asks for the size first, and by the time that it asks for the script that may be
-// another one.
+// padded gives all scripts for GRUB the same size. GRUB asks for the size first, and by the time that it asks for the script the script may have changed.
 func padded(script []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -81,45 +80,45 @@ func padded(script []byte, err error) ([]byte, error) {
 	return append(script, bytes.Repeat([]byte("\n"), missing)...), nil
 }
 
-// script serves what a boot loader asks for: boot the network, boot the disk, or ask again.
+// script serves the script for a boot loader: boot the network, boot the disk, or ask again.
 func (h *Handler) script(w http.ResponseWriter, r *http.Request, d dialect) {
 	mac, err := macOf(r)
 	var content []byte
 	if err == nil {
-		content, err = h.makeScript(r.Context(), mac, clientOf(r), h.place(r), d)
+		content, err = h.renderScript(r.Context(), mac, clientOf(r), h.locationOf(r), d)
 	}
 	if content == nil {
 		refuse(w, r, err)
 		return
 	}
-	remember(r, err)
+	recordError(r, err)
 	writeText(w, content)
 }
 
-// place is where a server finds files and bootstrap data, and the network that it asks from.
-type place struct{ base, seed, network string }
+// location has the URLs at which a server finds files and bootstrap data, and the network that it asks from.
+type location struct{ base, seed, network string }
 
-func (h *Handler) place(r *http.Request) place {
-	at := place{base: h.base(r), seed: h.seedBase(r)}
+func (h *Handler) locationOf(r *http.Request) location {
+	at := location{base: h.base(r), seed: h.seedBase(r)}
 	if h.BootSlots != nil {
 		at.network = h.Network(localOf(r), clientOf(r))
 	}
 	return at
 }
 
-// makeScript returns a script, or why there is none. Beside a script that asks again it may return what went wrong.
-func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from netip.Addr, at place, d dialect) ([]byte, error) {
+// renderScript returns a script, or the reason why there is none. With a script that asks again it may return an error too.
+func (h *Handler) renderScript(ctx context.Context, mac net.HardwareAddr, from netip.Addr, at location, d dialect) ([]byte, error) {
 	self := at.base + d.path(mac)
 	answer, err := h.Booter.Lookup(ctx, mac)
 	switch {
 	case err != nil:
-		return notNow(err, d, self)
+		return retryUnlessRefused(err, d, self)
 	case answer.ScriptFor.IsValid() && answer.ScriptFor != from:
-		// A second requester ends the attempt, also when the first has gone on since: the first may have been a stranger.
+		// A second client ends the attempt, even if the first has continued its boot since: the first may have been a stranger.
 		if _, err := h.Booter.Script(ctx, mac, from); err != nil {
-			return notNow(err, d, self)
+			return retryUnlessRefused(err, d, self)
 		}
-		return d.again("The boot is being prepared", 1, self) // the answer was old
+		return d.again("The boot is being prepared", 1, self) // the answer of Lookup was stale
 	case answer.Boot == Disk:
 		return d.disk(mac, answer.Legacy)
 	case answer.Boot == Soon:
@@ -127,33 +126,33 @@ func (h *Handler) makeScript(ctx context.Context, mac net.HardwareAddr, from net
 	case answer.Boot != Network:
 		return nil, errors.Join(ErrRefused, errors.New("there is nothing to boot for "+mac.String()))
 	}
-	// The script is given out when all that it names is here, so that no boot breaks off halfway.
+	// The script is served once all its files are here, so that no boot stops halfway.
 	if err := h.prepare(answer); errors.Is(err, artifact.ErrNotYet) { //nolint:contextcheck // the fetch outlives the request
 		return d.again("The boot files are being fetched", 1, self)
 	} else if err != nil {
-		// Who asks was not checked yet: why is said where people look.
+		// The client was not checked yet: only the host's conditions show the reason.
 		h.Booter.ObserveFailure(mac, err)
 		return d.again("The boot files cannot be had (the conditions of the host say why)", 5, self)
 	}
 	// The queue knows servers by their MAC addresses only. A client that would be refused must not take the server's position: at the front of the
 	// queue it would get the slot and lose it at once, and the server would start again at the end. Nor does it cost the API server a read.
 	if err := h.Booter.Admit(ctx, mac, from); err != nil {
-		return notServed(err, d, self)
+		return retryOrRefuse(err, d, self)
 	}
 	// A server that waits is given nothing yet, and nothing is bound to its address.
 	if position, ok := h.BootSlots.acquire(ctx, at.network, mac); !ok {
 		h.Booter.ObserveStage(mac, StageWaiting, from, position.String())
 		return d.again("Waiting for a boot slot: "+position.String(), int(retryInterval/time.Second), self)
 	}
-	content, given, err := h.giveScript(ctx, mac, from, at, d)
+	content, given, err := h.serveScript(ctx, mac, from, at, d)
 	if !given {
 		h.BootSlots.release(at.network, mac) // it loads nothing
 	}
 	return content, err
 }
 
-// giveScript returns the script of a server whose turn it is. Where it is not given, the answer is as that of makeScript.
-func (h *Handler) giveScript(ctx context.Context, mac net.HardwareAddr, from netip.Addr, at place, d dialect) (content []byte, given bool, err error) {
+// serveScript returns the script of a server with a boot slot. If given is false, the result is that of renderScript.
+func (h *Handler) serveScript(ctx context.Context, mac net.HardwareAddr, from netip.Addr, at location, d dialect) (content []byte, given bool, err error) {
 	self := at.base + d.path(mac)
 	unusable := func() ([]byte, bool, error) {
 		content, err := d.again("The boot source is not usable (the conditions of the host say why)", 10, self)
@@ -161,7 +160,7 @@ func (h *Handler) giveScript(ctx context.Context, mac net.HardwareAddr, from net
 	}
 	script, err := h.Booter.Script(ctx, mac, from)
 	if err != nil {
-		content, err = notServed(err, d, self)
+		content, err = retryOrRefuse(err, d, self)
 		return content, false, err
 	}
 	values, err := valuesOf(mac, script, at, self)
@@ -176,17 +175,17 @@ func (h *Handler) giveScript(ctx context.Context, mac net.HardwareAddr, from net
 	return content, true, nil
 }
 
-// notServed answers a client that the Booter does not serve: it is told to ask again where it is too early, and otherwise as by notNow.
-func notServed(err error, d dialect, self string) ([]byte, error) {
+// retryOrRefuse answers a client that the Booter does not serve. If it is too early, the client is told to ask again; otherwise the answer is that of retryUnlessRefused.
+func retryOrRefuse(err error, d dialect, self string) ([]byte, error) {
 	if errors.Is(err, ErrNotYet) {
 		return d.again("The boot is not ready yet (the conditions of the host say why)", 5, self)
 	}
-	return notNow(err, d, self)
+	return retryUnlessRefused(err, d, self)
 }
 
-// notNow has the script asked for again unless it was refused. A boot loader takes any other answer for the end of its boot, and a minute
-// without the API server must not cost an attempt. The error is returned beside the script.
-func notNow(err error, d dialect, self string) ([]byte, error) {
+// retryUnlessRefused makes the client ask again, unless it was refused. A boot loader takes any other answer as the end of its boot, and a minute without the API server
+// must not cost an attempt. The error is returned with the script.
+func retryUnlessRefused(err error, d dialect, self string) ([]byte, error) {
 	if errors.Is(err, ErrRefused) {
 		return nil, err
 	}
@@ -194,7 +193,7 @@ func notNow(err error, d dialect, self string) ([]byte, error) {
 	return script, errors.Join(err, again)
 }
 
-func valuesOf(mac net.HardwareAddr, script Script, at place, self string) (ipxe.Values, error) {
+func valuesOf(mac net.HardwareAddr, script Script, at location, self string) (ipxe.Values, error) {
 	commandLine, err := commandLine(script, at.seed)
 	if err != nil {
 		return ipxe.Values{}, err
@@ -214,7 +213,7 @@ func valuesOf(mac net.HardwareAddr, script Script, at place, self string) (ipxe.
 	return v, nil
 }
 
-// grubFirst serves what GRUB asks for first when it came over UEFI HTTP boot.
+// grubFirst serves GRUBFirst, which GRUB fetches over HTTP after UEFI HTTP boot.
 func (h *Handler) grubFirst(w http.ResponseWriter, r *http.Request) {
 	content, err := GRUBConfig(h.base(r))
 	if err != nil {
@@ -224,17 +223,17 @@ func (h *Handler) grubFirst(w http.ResponseWriter, r *http.Request) {
 	writeText(w, content)
 }
 
-// GRUBConfig returns what GRUB finds at GRUBFirst, for a handler with the URL base.
+// GRUBConfig returns the content of GRUBFirst for a handler with the URL base.
 func GRUBConfig(base string) ([]byte, error) { return grub.First(base + grubFolder) }
 
 func writeText(w http.ResponseWriter, content []byte) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	// GRUB reads no answer in chunks.
+	// GRUB cannot read a chunked answer.
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	_, _ = w.Write(content)
 }
 
-// prepare is nil when all files are in the cache.
+// prepare returns nil once all files are in the cache.
 func (h *Handler) prepare(answer Answer) error {
 	var waiting error
 	for _, a := range answer.Files {
@@ -251,7 +250,7 @@ func (h *Handler) prepare(answer Answer) error {
 	return waiting
 }
 
-// file serves a kernel or an initrd of what the server boots now.
+// file serves a kernel or an initrd of the server's current boot.
 func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 	mac, err := macOf(r)
 	if err != nil {
@@ -277,7 +276,7 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, file)
 }
 
-// loader serves a boot loader to UEFI HTTP boot.
+// loader serves a boot loader to UEFI HTTP boot, and records the stage.
 func (h *Handler) loader(w http.ResponseWriter, r *http.Request) {
 	mac, err := macOf(r)
 	if err != nil {
@@ -290,7 +289,7 @@ func (h *Handler) loader(w http.ResponseWriter, r *http.Request) {
 	h.anyLoader(w, r)
 }
 
-// anyLoader serves a boot loader to a client whose DHCP server cannot tell who it is.
+// anyLoader serves a boot loader to a client whose DHCP server cannot put a MAC address into the URL.
 func (h *Handler) anyLoader(w http.ResponseWriter, r *http.Request) {
 	file := h.Loaders.Get(r.PathValue("file"))
 	if file == nil {
@@ -299,7 +298,7 @@ func (h *Handler) anyLoader(w http.ResponseWriter, r *http.Request) {
 	}
 	kind := "application/octet-stream"
 	if path.Ext(file.Name) == ".efi" {
-		kind = "application/efi" // UEFI 2.10, section 24.7.3.1: what firmware takes for a program
+		kind = "application/efi" // UEFI 2.10, section 24.7.3.1: firmware accepts this type as a program
 	}
 	w.Header().Set("Content-Type", kind)
 	http.ServeContent(w, r, "", file.Time, bytes.NewReader(file.Content))

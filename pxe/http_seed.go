@@ -25,7 +25,7 @@ func (h *Handler) seed(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		refuse(w, r, err)
 	case !found:
-		refuse(w, r, errNothing)
+		refuse(w, r, errNotFound)
 	default:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write(content)
@@ -43,7 +43,7 @@ func (h *Handler) report(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, errNoName)
 		return
 	}
-	// What the system says in the body is of no use; that it says it is.
+	// The body of a report is ignored.
 	if err := h.Booter.Report(r.Context(), host, r.PathValue("token"), outcome, clientOf(r)); err != nil {
 		refuse(w, r, err)
 		return
@@ -51,7 +51,7 @@ func (h *Handler) report(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// hostOf returns the host that a request names. ok is false for a name that no object can have: it is a wrong guess, and the API server is not asked.
+// hostOf returns the host in the path of a request. ok is false for a name that no object can have: such a guess causes no read from the API server.
 func hostOf(r *http.Request) (host string, ok bool) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	return namespace + "/" + name, len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0

@@ -42,7 +42,7 @@ type lab struct {
 	kernel  []byte
 
 	mu  sync.Mutex
-	log strings.Builder // what the cache logs
+	log strings.Builder // the log of the cache
 }
 
 // booter is a pxe.Booter whose script the test changes.
@@ -109,7 +109,7 @@ func (l *lab) do(method, path string, header ...string) *httptest.ResponseRecord
 	return recorder
 }
 
-// TestRefusals: whatever is refused, the answer is the same in status, headers and bytes, so that nobody learns what there is.
+// TestRefusals: whatever is refused, the answer is the same in status, headers and bytes, so that a client does not learn what exists.
 func TestRefusals(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 8)
@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// FuzzRequests: whatever is asked for in whatever way, what is there is served and all else is refused alike.
+// FuzzRequests: whatever the request, existing resources are served and everything else gets the same refusal.
 func FuzzRequests(f *testing.F) {
 	l := newLab(f, 8)
 	mux := l.handler.Mux()
@@ -168,7 +168,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// TestScripts: each boot loader gets the same in its own words.
+// TestScripts: each boot loader gets the same script in its own syntax.
 func TestScripts(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 8)
@@ -196,8 +196,8 @@ func TestScripts(t *testing.T) {
 	g.Expect(strings.TrimRight(l.do(http.MethodGet, "/grub/"+mac).Body.String(), "\n")).To(HaveSuffix("\nexit"))
 }
 
-// TestSoon: a client that asks for the script of a server that is not powered on yet is told to ask again, in words of its boot loader. Nothing is given
-// out, fetched or bound, and no boot slot is taken.
+// TestSoon: a client that asks for the script of a server that is not powered on yet is told to ask again, in the syntax of its boot loader. Nothing is
+// served, fetched or bound, and no boot slot is used.
 func TestSoon(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 8)
@@ -208,7 +208,7 @@ func TestSoon(t *testing.T) {
 		return pxe.Script{}, pxe.ErrRefused
 	}
 	l.booter.Answer.Boot = pxe.Soon
-	for range 30 { // more often than one may try wrongly
+	for range 30 { // more often than the limit of failed attempts
 		script := l.do(http.MethodGet, "/ipxe/"+mac)
 		g.Expect(script.Code).To(Equal(http.StatusOK))
 		g.Expect(script.Body.String()).To(And(HavePrefix("#!ipxe\n"), ContainSubstring("The boot is being prepared, asking again in 5 seconds"),
@@ -224,8 +224,8 @@ func TestSoon(t *testing.T) {
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(HavePrefix("#!ipxe\necho test\nkernel"))
 }
 
-// TestNotYet: a client that cannot be given a script, or bootstrap data, now and may be soon is told to ask again. It tried nothing wrong, keeps nobody
-// waiting for a boot slot, and learns nothing of why.
+// TestNotYet: a client that is too early for a script, or for bootstrap data, is told to ask again. This is no failed attempt, delays no other server that
+// waits for a boot slot, and reveals no reason.
 func TestNotYet(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 8)
@@ -259,8 +259,8 @@ func TestNotYet(t *testing.T) {
 	}
 }
 
-// TestWait: while the slots of its network are taken a server is told to ask again, in words of its boot loader, before anything is given out or
-// bound to it; and who has nothing to boot takes no place and learns nothing.
+// TestWait: while the slots of its network are used a server is told to ask again, in the syntax of its boot loader, before anything is served or
+// bound. A server with nothing to boot uses no slot and learns nothing.
 func TestWait(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 8)
@@ -283,7 +283,7 @@ func TestWait(t *testing.T) {
 	config := l.do(http.MethodGet, "/grub/"+mac)
 	g.Expect(config.Body.Len()).To(Equal(8<<10), "as long as the script that follows")
 	golden(t, "wait.cfg", strings.TrimRight(config.Body.String(), "\n")+"\n")
-	g.Expect(bound).To(BeZero(), "nobody was given the script")
+	g.Expect(bound).To(BeZero(), "no client got the script")
 	g.Expect(l.booter.Stages()).To(Equal([]pxe.Stage{pxe.StageWaiting}))
 	g.Expect(l.do(http.MethodGet, "/ipxe/52-54-00-00-00-02").Body.String()).To(Equal(refused))
 	l.booter.Answer.Boot = pxe.Disk
@@ -291,7 +291,7 @@ func TestWait(t *testing.T) {
 	l.booter.Answer.Boot = pxe.Network
 	g.Expect(asked).To(HaveEach(netip.MustParseAddr("192.0.2.1")))
 
-	// Nobody waits for who is given nothing with its slot.
+	// A server that gets no script with its slot delays no other server.
 	l.handler.BootSlots = pxe.NewBootSlots(map[string]int{"rack-1": 1}, neighbours{l.booter})
 	l.booter.change = func(s *pxe.Script) { s.CommandLine = "a ; shell" }
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(ContainSubstring("The boot source is not usable"))
@@ -302,14 +302,14 @@ func TestWait(t *testing.T) {
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(Equal(granted))
 }
 
-// neighbours says of every server what is known of the one.
+// neighbours gives every server the answers of the one server.
 type neighbours struct{ *booter }
 
 func (n neighbours) Lookup(ctx context.Context, _ net.HardwareAddr) (pxe.Answer, error) {
 	return n.booter.Lookup(ctx, n.MAC)
 }
 
-// golden compares with a file of testdata.
+// golden compares a text with a file of testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	want, err := os.ReadFile(filepath.Join("testdata", name))
@@ -317,7 +317,7 @@ func golden(t *testing.T, name, got string) {
 	NewWithT(t).Expect(got).To(Equal(string(want)))
 }
 
-// TestBootSources: what cannot be made a script of is a condition, and the server asks again until somebody mends it.
+// TestBootSources: an unusable boot source is a condition, and the server asks again until it is fixed.
 func TestBootSources(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, commandLine, template string
@@ -327,9 +327,9 @@ func TestBootSources(t *testing.T) {
 		"a template":                     {path: "/ipxe/", template: "#!ipxe\nchain {{ .SeedURL }}{{ .Hostname }} {{ .Kernel }}", want: ""},
 		"a template that names nothing":  {path: "/ipxe/", template: "#!ipxe\n{{ .Secret }}", want: "iPXE template: "},
 		"a template with Secure Boot":    {path: "/grub/", template: "#!ipxe\n", want: "give boot.kernel and boot.commandLine instead of boot.ipxeTemplate"},
-		"a quotation with Secure Boot":   {path: "/grub/", commandLine: `a="b c"`, want: "cannot stand in the command line of a server with Secure Boot"},
+		"a quotation with Secure Boot":   {path: "/grub/", commandLine: `a="b c"`, want: "the command line of a server with Secure Boot cannot contain"},
 		"a quotation without":            {path: "/ipxe/", commandLine: `a="b c"`},
-		"a command line that is no line": {path: "/ipxe/", commandLine: "a ; shell", want: "cannot stand in a script"},
+		"a command line that is no line": {path: "/ipxe/", commandLine: "a ; shell", want: "a script cannot contain"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -344,7 +344,7 @@ func TestBootSources(t *testing.T) {
 			}
 			g.Expect(l.booter.Failures()).To(ConsistOf(And(MatchError(pxe.ErrBootSource), MatchError(ContainSubstring(c.want)))))
 			g.Expect(got.Body.String()).To(ContainSubstring("The boot source is not usable"))
-			g.Expect(got.Body.String()).NotTo(ContainSubstring(c.want), "who asks is told where to look")
+			g.Expect(got.Body.String()).NotTo(ContainSubstring(c.want), "the client reads where the reason is")
 			g.Expect(got.Body.String()).NotTo(ContainSubstring("token"))
 		})
 	}
@@ -357,7 +357,7 @@ func TestBootSources(t *testing.T) {
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(Equal("#!ipxe\nchain http://menu.example.com/0?http://192.0.2.1:8480/seed/dc/h/token/"))
 }
 
-// TestVanishedOrigin: nothing is served of what cannot be fetched whole, the reason is told, and the server asks again.
+// TestVanishedOrigin: a file that cannot be fetched completely is not served, the reason is recorded, and the server asks again.
 func TestVanishedOrigin(t *testing.T) {
 	for name, origin := range map[string]http.HandlerFunc{
 		"gone":   http.NotFound,
@@ -406,7 +406,7 @@ func TestFiles(t *testing.T) {
 	g.Expect(size.Header().Get("Content-Length")).To(Equal("18"))
 	g.Expect(size.Header().Get("Content-Type")).To(Equal("application/efi"))
 	g.Expect(l.booter.Stages()).To(Equal([]pxe.Stage{pxe.StageKernel}))
-	// shim asks for what is beside it with two slashes, some firmware with those of another system.
+	// shim asks for files beside it with two slashes, some firmware with backslashes.
 	for _, path := range []string{"/loader/" + mac + "/snponly.efi", "/loader/" + mac + "//snponly.efi", "/loader/" + mac + `/\snponly.efi`, "/loader/snponly.efi"} {
 		g.Expect(l.do(http.MethodGet, path).Body.String()).To(Equal("loader snponly.efi"), path)
 	}
@@ -414,7 +414,7 @@ func TestFiles(t *testing.T) {
 	g.Expect(l.booter.Stages()).To(Equal([]pxe.Stage{pxe.StageKernel, pxe.StageLoader}))
 }
 
-// watched is a connection that notes what it is asked to send.
+// watched is a connection that counts what is sent through it.
 type watched struct {
 	*net.TCPConn
 
@@ -425,7 +425,7 @@ type watcher struct {
 	net.Listener
 
 	mu             sync.Mutex
-	files, written int64 // bytes that were handed over as files, and that were not
+	files, written int64 // bytes that were passed as files, and other bytes
 }
 
 func (l *watcher) Accept() (net.Conn, error) {
@@ -460,8 +460,8 @@ func (c *watched) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// TestSendfile: a kernel goes from the disk to the network within the operating system. For that the connection must be given the
-// file itself, limited once at the most (net.TCPConn.ReadFrom): any wrapper on the way would hide it.
+// TestSendfile: the kernel sends a file from the disk to the network. For that the connection must get the
+// file itself, limited once at most (net.TCPConn.ReadFrom): it would not recognize it in any other wrapper.
 func TestSendfile(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 5<<20)
@@ -482,11 +482,11 @@ func TestSendfile(t *testing.T) {
 	g.Expect(w.written).To(BeNumerically("<", 1024), "these, and the head of the answer")
 }
 
-// TestSlowClients: who takes what is sent, however slowly, gets it all; who stops is hung up on.
+// TestSlowClients: a client that receives data, however slowly, gets all of it; the connection of one that stops is closed.
 func TestSlowClients(t *testing.T) {
 	g := NewWithT(t)
 	l := newLab(t, 48<<20)
-	l.handler.Patience = 2 * time.Second
+	l.handler.ClientTimeout = 2 * time.Second
 	server := httptest.NewServer(l.handler.Mux())
 	t.Cleanup(server.Close)
 	ask := func() *net.TCPConn {
@@ -512,13 +512,13 @@ func TestSlowClients(t *testing.T) {
 		<-tick.C
 	}
 	g.Expect(got).To(BeNumerically(">", len(l.kernel)))
-	g.Expect(time.Since(begin)).To(BeNumerically(">", 2*l.handler.Patience), "it was slow")
+	g.Expect(time.Since(begin)).To(BeNumerically(">", 2*l.handler.ClientTimeout), "it was slow")
 	n, err := io.Copy(io.Discard, stopped)
 	g.Expect(errors.Is(err, io.EOF) || err == nil || errors.Is(err, syscall.ECONNRESET)).To(BeTrue(), "%v", err)
 	g.Expect(n).To(BeNumerically("<", len(l.kernel)), "it is cut off")
 }
 
-// BenchmarkFile tells what a kernel costs this process to send, beside the same file copied through its memory.
+// BenchmarkFile measures the cost of sending a kernel in this process, compared with a copy of the same file through its memory.
 func BenchmarkFile(b *testing.B) {
 	l := newLab(b, 64<<20)
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -546,7 +546,7 @@ func BenchmarkFile(b *testing.B) {
 				if _, err := io.WriteString(conn, "GET /boot/"+mac+"/0 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 					b.Fatal(err)
 				}
-				// The reader's own work is to throw away: the kernel does it (MSG_TRUNC).
+				// The reader discards the data in the kernel (MSG_TRUNC).
 				discard(b, conn.(*net.TCPConn), len(l.kernel))
 			}
 			b.ReportMetric((cpu()-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
@@ -560,7 +560,7 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// discard reads an answer with a body of some bytes, and throws it away.
+// discard reads an answer with a body of a size, and discards it.
 func discard(b *testing.B, conn *net.TCPConn, body int) {
 	b.Helper()
 	head := make([]byte, 0, 4096)

@@ -10,57 +10,60 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
 )
 
-// An address may try wrongly so often at once, and once a second from then on. An operating system that asks for what it may not
-// have yet, as cloud-init does eleven times, a second apart, stays far below.
+// An address may fail this often at once, and once a second afterwards. An operating system that asks too early, as cloud-init does eleven times, a second
+// apart, stays far below.
 const (
-	triesAtOnce    = 20
-	triesPerSecond = 1
+	failureBurst = 20
+	failureRate  = 1
 )
 
-// rackServers is how many servers that each try as often as an address may are expected in an IPv6 /64. A /64 has as many tries as they have together,
-// and so has one client with all its addresses.
+// rackServers is how many servers are expected in an IPv6 /64. All addresses of a /64 together may fail as often as that many addresses: they may belong to
+// a rack of servers, or to one client.
 const rackServers = 64
 
-// remembered bounds the addresses whose wrong tries are counted, and the /64s. Those that tried wrongly last are kept.
-const remembered = 4096
+// maxLimiters bounds the addresses, and the /64s, whose failures are counted. Those that failed most recently are kept.
+const maxLimiters = 4096
 
-// tries counts the wrong tries of each address and each IPv6 /64, so that guessing costs us nothing. An address that never tried wrongly is refused
-// only where others of its /64 used up the tries of that.
-type tries struct {
+// attemptLimiter counts the failed attempts of each address and each IPv6 /64, to make guessing expensive. An address without failures of its own is refused only if other
+// addresses used up the attempts of its /64.
+type attemptLimiter struct {
 	mu                  sync.Mutex
 	addresses, prefixes *lru.Cache // from netip.Addr and netip.Prefix to *rate.Limiter
 }
 
-func newTries() *tries { return &tries{addresses: lru.New(remembered), prefixes: lru.New(remembered)} }
-
-// left is true while the address may try.
-func (t *tries) left(from netip.Addr) bool {
-	if prefix, ok := quota.PrefixOf(from); ok && !triesLeft(t.prefixes, prefix) {
-		return false
-	}
-	return triesLeft(t.addresses, from)
+func newAttemptLimiter() *attemptLimiter {
+	return &attemptLimiter{addresses: lru.New(maxLimiters), prefixes: lru.New(maxLimiters)}
 }
 
-func triesLeft(of *lru.Cache, key any) bool {
+// allowed is true while the address may try again.
+func (t *attemptLimiter) allowed(from netip.Addr) bool {
+	if prefix, ok := quota.PrefixOf(from); ok && !hasAttempts(t.prefixes, prefix) {
+		return false
+	}
+	return hasAttempts(t.addresses, from)
+}
+
+// hasAttempts is allowed for a key of one of the caches.
+func hasAttempts(of *lru.Cache, key any) bool {
 	limiter, known := of.Get(key)
 	return !known || limiter.(*rate.Limiter).Tokens() >= 1 //nolint:forcetypeassert // nothing else is put in
 }
 
-// wrong counts a wrong try.
-func (t *tries) wrong(from netip.Addr) {
+// countFailure counts a failed attempt.
+func (t *attemptLimiter) countFailure(from netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	countTry(t.addresses, from, 1)
+	countFailureOf(t.addresses, from, 1)
 	if prefix, ok := quota.PrefixOf(from); ok {
-		countTry(t.prefixes, prefix, rackServers)
+		countFailureOf(t.prefixes, prefix, rackServers)
 	}
 }
 
-// countTry counts a wrong try of so many servers.
-func countTry(of *lru.Cache, key any, servers int) {
+// countFailureOf counts a failed attempt against the budget of that many servers.
+func countFailureOf(of *lru.Cache, key any, servers int) {
 	limiter, known := of.Get(key)
 	if !known {
-		limiter = rate.NewLimiter(rate.Limit(servers*triesPerSecond), servers*triesAtOnce)
+		limiter = rate.NewLimiter(rate.Limit(servers*failureRate), servers*failureBurst)
 		of.Add(key, limiter)
 	}
 	limiter.(*rate.Limiter).Allow() //nolint:forcetypeassert // nothing else is put in

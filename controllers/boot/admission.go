@@ -15,17 +15,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// admit decides whether a client is served in a boot, by what DHCP showed of the server, and returns when its DHCP request came, nil where none is
-// needed. Any client that reaches the boot server over IP can ask for any MAC address. Only the server, or a client on its network, asks DHCP.
+// admit decides whether a client is served in a boot, from what DHCP showed of the server. It returns the time of the server's DHCP request, nil where
+// none is needed. Any client that reaches the boot server over IP can ask for any MAC address, but only clients on the server's network can send DHCP for it.
 //
-//   - Where DHCP is ours, nothing is served before the DHCP request of this boot. A client that comes earlier has to ask again: it may be the
-//     server, whose request another boot server took.
-//   - In an authoritative network only the addresses that the server leased are served, and for the bootstrap data those that spec.network gives it.
-//     Another client is refused, which does not end the boot.
-//   - Where the mode is off the first address is served; for the script, of the network's subnet where that is configured.
+//   - Where this provider's DHCP answers, nothing is served before the DHCP request of this boot. An earlier client has to ask again: it may be the
+//     server, and another boot server received its request.
+//   - In an authoritative network only the addresses that the server leased are served; for the bootstrap data, also those that spec.network configures.
+//     Any other client is refused, which does not end the boot.
+//   - Where the mode is off, the first address is served. For the script it must be in the network's subnet, if one is configured.
 //
-// A client of an address family that no network has is judged by all networks. The script of a server that leased an address in this boot goes to no client of
-// a network in which another DHCP server gives addresses, also of the other family: its loader has the leased address.
+// A client of an address family that no network has is judged by all networks. A server that leased an address in this boot asks from that address: its
+// script goes to no client of a network, of either family, in which another DHCP server gives addresses.
 func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
 	for _, n := range b.Networks {
 		if n.Subnet.Contains(from) && !b.Tenants.MayBootIn(a.host.Namespace, n.Name) {
@@ -46,15 +46,15 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	}
 	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
 		authoritativeIn(networks, from)
-	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil // its loader came from a network where DHCP is not ours
+	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil // its loader came from a network where this provider answers no DHCP
 	if dhcpAt == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnAt) {
-		dhcpAt = b.started.Load() // only a leased address is served, so it needs no request that this boot server saw
+		dhcpAt = b.started.Load() // only a leased address is served, so it needs no request that this boot server received
 	}
 	switch {
 	case !authoritative && !operatingSystem && authoritativeIn(b.Networks, offered) && external(networks, from, operatingSystem):
 		return nil, refused("the request came from %s, and the server leased %s of another network in this boot", from, offered)
 	case !authoritative && (unseen || external(networks, from, operatingSystem)):
-		return nil, nil //nolint:nilnil // another DHCP server has that network, and what it is asked is not seen here
+		return nil, nil //nolint:nilnil // another DHCP server has that network, and this boot server does not see its requests
 	case !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Off }):
 		return nil, refused("the request came from %s, which is in the subnet of no network", from)
 	case dhcpAt == nil:
@@ -68,7 +68,7 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	}
 }
 
-// networksFor returns the networks of the address family of a client, all if none is.
+// networksFor returns the networks of the address family of a client, or all networks if there is none of that family.
 func (b *Booter) networksFor(from netip.Addr) []bootconfig.Network {
 	same := slices.DeleteFunc(slices.Clone(b.Networks), func(n bootconfig.Network) bool { return n.Address.BitLen() != from.BitLen() })
 	if len(same) == 0 {
@@ -84,29 +84,29 @@ func authoritativeIn(networks []bootconfig.Network, a netip.Addr) bool {
 
 // external is true where another DHCP server may have given a client its address. An operating system may have an address of any network.
 func external(networks []bootconfig.Network, from netip.Addr, operatingSystem bool) bool {
-	ours := func(n bootconfig.Network) bool {
+	served := func(n bootconfig.Network) bool {
 		return n.Mode != bootconfig.Off && n.Subnet.IsValid() && n.Subnet.Contains(from)
 	}
-	theirs := func(n bootconfig.Network) bool {
+	unserved := func(n bootconfig.Network) bool {
 		return n.Mode == bootconfig.Off && (operatingSystem || !n.Subnet.IsValid() || n.Subnet.Contains(from))
 	}
-	return !slices.ContainsFunc(networks, ours) && slices.ContainsFunc(networks, theirs)
+	return !slices.ContainsFunc(networks, served) && slices.ContainsFunc(networks, unserved)
 }
 
-// leasedAddresses returns the addresses that a host has in those networks where DHCP is authoritative.
+// leasedAddresses returns the addresses that a host has in the given networks where DHCP is authoritative.
 func (b *Booter) leasedAddresses(ctx context.Context, host *v1alpha1.BareMetalHost, networks []bootconfig.Network) ([]netip.Addr, error) {
 	var leases coordinationv1.LeaseList
 	if err := b.Client.List(ctx, &leases, client.InNamespace(b.Namespace), client.MatchingFields{leaseIndex: host.Spec.BootMACAddress}); err != nil {
 		return nil, err
 	}
-	me := allocation{Booter: b, host: host, me: holderOf(host)}
+	a := allocation{Booter: b, host: host, holder: holderOf(host)}
 	var all []netip.Addr
 	for i := range leases.Items {
 		l := &leases.Items[i]
-		ours := func(n bootconfig.Network) bool {
+		inNetwork := func(n bootconfig.Network) bool {
 			return n.Mode == bootconfig.Authoritative && n.Name == l.Labels[NetworkLabel]
 		}
-		if me.has(l) && slices.ContainsFunc(networks, ours) {
+		if a.holds(l) && slices.ContainsFunc(networks, inNetwork) {
 			all = append(all, leaseAddress(l.Name))
 		}
 	}
@@ -125,26 +125,27 @@ func configuredAddresses(host *v1alpha1.BareMetalHost) []netip.Addr {
 	return all
 }
 
-// dhcpRequest is a DHCP request of a boot: when it came, and the address that it was answered with; invalid where another DHCP server gives addresses.
+// dhcpRequest is a DHCP request of a boot: when it came, and the address in the answer. The address is invalid where another DHCP server gives addresses.
 type dhcpRequest struct {
 	at      metav1.Time
 	address netip.Addr
 }
 
-// noteDHCP notes that the DHCP request of a boot comes now.
-func (b *Booter) noteDHCP(boot *v1alpha1.BareMetalBoot, address netip.Addr) {
-	b.asked.Add(keyOf(boot), dhcpRequest{metav1.NewTime(b.Clock.Now()), plain(address)})
+// recordDHCPRequest records in memory that the DHCP request of a boot came now.
+func (b *Booter) recordDHCPRequest(boot *v1alpha1.BareMetalBoot, address netip.Addr) {
+	b.dhcpRequests.Add(keyOf(boot), dhcpRequest{metav1.NewTime(b.Clock.Now()), normalized(address)})
 }
 
-// startedAfter is true for a boot server that started after a server was powered on: the one before it may have answered the DHCP request, and a loader
+// startedAfter is true if this boot server started after a server was powered on. The previous process may have answered the DHCP request, and a loader
 // that has its address does not ask again.
 func (b *Booter) startedAfter(poweredOn *metav1.Time) bool {
 	started := b.started.Load()
-	return started != nil && poweredOn != nil && !started.Before(poweredOn) // which is recorded in whole seconds: one that started in the same second counts
+	// The API server records poweredOn in whole seconds, so a start in the same second counts.
+	return started != nil && poweredOn != nil && !started.Before(poweredOn)
 }
 
-// dhcpRequest returns when the DHCP request of a boot came, nil if none did, and the address that it was answered with: as it is recorded, as this boot
-// server noted it, or as another one did.
+// dhcpRequest returns when the DHCP request of a boot came, nil if there was none, and the address in the answer. It takes them from the boot's spec, from
+// the memory of this boot server, or from the boot's status, where another boot server recorded them.
 func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot) (*metav1.Time, netip.Addr) {
 	var at *metav1.Time
 	var address netip.Addr
@@ -152,8 +153,8 @@ func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot) (*metav1.Time, netip.
 		at = &s.Time
 		address, _ = netip.ParseAddr(s.Address) // empty where another DHCP server gave it
 	}
-	if noted, ok := b.asked.Get(keyOf(boot)); ok {
-		request := noted.(dhcpRequest) //nolint:forcetypeassert // noteDHCP adds nothing else
+	if noted, ok := b.dhcpRequests.Get(keyOf(boot)); ok {
+		request := noted.(dhcpRequest) //nolint:forcetypeassert // recordDHCPRequest adds nothing else
 		at, address = &request.at, request.address
 	}
 	if boot.Spec.DHCPAt != nil {

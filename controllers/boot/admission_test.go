@@ -23,7 +23,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// The networks of these tests: one that leases addresses, one beside another DHCP server, one of which DHCP is not seen; and two of IPv6.
+// The networks of these tests: one that leases addresses, one beside another DHCP server, one whose DHCP is not observed, and two of IPv6.
 var (
 	leasing  = rack("leasing", bootconfig.Authoritative, "192.0.2.0/24")
 	proxied  = rack("proxied", bootconfig.Proxy, "198.51.100.0/24")
@@ -60,10 +60,12 @@ func (w *world) lease(t *testing.T, n bootconfig.Network, address netip.Addr) {
 	NewWithT(t).Expect(lease.Address).To(Equal(address))
 }
 
-// dhcp is a DHCP request of the server, which was answered with an address; an invalid one for none.
-func (w *world) dhcp(address netip.Addr) { w.ObserveStage(booting, pxe.StageDHCP, address, "PXE, EFI x86-64") }
+// dhcp is a DHCP request of the server, answered with an address, or with none if it is invalid.
+func (w *world) dhcp(address netip.Addr) {
+	w.ObserveStage(booting, pxe.StageDHCP, address, "PXE, EFI x86-64")
+}
 
-// nothingBound checks that nobody was given anything, and that the boot goes on.
+// nothingBound checks that no client got anything, and that the boot continues.
 func (w *world) nothingBound(g Gomega) {
 	boot := w.boot().Spec
 	g.ExpectWithOffset(1, []string{boot.ScriptAddress, boot.DataAddress}).To(HaveEach(""))
@@ -72,8 +74,8 @@ func (w *world) nothingBound(g Gomega) {
 	g.ExpectWithOffset(1, boot.Failure).To(BeNil())
 }
 
-// TestBeforePowerOn: a client that asks for a script before the server is powered on is told to ask again, in whichever network, and in an answer that a boot
-// loader takes. Nothing is bound to it, and the boot goes on; what it asked DHCP does not count.
+// TestBeforePowerOn: a client that asks for a script before the server is powered on is told to ask again, in any network, with an answer that a boot
+// loader accepts. Nothing is bound to it, and the boot continues. A DHCP request before the power-on does not count.
 func TestBeforePowerOn(t *testing.T) {
 	for name, networks := range map[string][]bootconfig.Network{
 		"authoritative": {leasing}, "proxy": {unbounded(proxied)}, "off": {unbounded(others)}, "no networks": nil,
@@ -119,7 +121,7 @@ func (w *world) get(path string, from netip.Addr) (status int, body string) {
 	return recorder.Code, recorder.Body.String()
 }
 
-// TestAdmission: who gets the script of a server that is powered on, by what DHCP saw of it. Whoever is not admitted binds nothing, and ends no boot.
+// TestAdmission: which client gets the script of a powered-on server, by the DHCP requests of the server. A client that is not admitted binds nothing, and ends no boot.
 func TestAdmission(t *testing.T) {
 	none := netip.Addr{}
 	type dhcp struct {
@@ -130,7 +132,7 @@ func TestAdmission(t *testing.T) {
 	leased, leased6 := &dhcp{leasing, honest}, &dhcp{leasing6, honest6}
 	for name, c := range map[string]struct {
 		networks []bootconfig.Network
-		asked    *dhcp // what the server asked DHCP in this boot, nil for nothing
+		asked    *dhcp // the server's DHCP request in this boot, nil for none
 		from     netip.Addr
 		want     error
 	}{
@@ -205,8 +207,8 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestLeasedAddressOnly: where DHCP is authoritative a client with another address than the server's gets neither script nor bootstrap data, also with the
-// token of the server, before and after the server got them; and it ends no boot. Where it is not, a second one ends the boot.
+// TestLeasedAddressOnly: where DHCP is authoritative, a client with another address than the server's gets neither script nor bootstrap data, even with the
+// token of the server, before and after the server got them; and it ends no boot. In the other modes, a second client ends the boot.
 func TestLeasedAddressOnly(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(leasing)
@@ -244,7 +246,7 @@ func TestLeasedAddressOnly(t *testing.T) {
 	g.Expect(w.boot().Spec.Failure.Reason).To(Equal(v1alpha1.ReasonSecondRequester))
 }
 
-// TestConfiguredAddress: an operating system that gave itself an address that spec.network says gets the bootstrap data there, and no script.
+// TestConfiguredAddress: an operating system with an address from spec.network gets the bootstrap data there, and no script.
 func TestConfiguredAddress(t *testing.T) {
 	static, static6 := netip.MustParseAddr("192.0.2.80"), netip.MustParseAddr("2001:db8:9::80")
 	for _, from := range []netip.Addr{static, static6} {
@@ -269,7 +271,7 @@ func TestConfiguredAddress(t *testing.T) {
 	}
 }
 
-// TestSystemOfAnotherNetwork: an operating system may have an address of any network, where DHCP of the network that it booted from is not ours.
+// TestSystemOfAnotherNetwork: an operating system may have an address of any network if the server booted from a network with another DHCP server.
 func TestSystemOfAnotherNetwork(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(others)
@@ -279,7 +281,7 @@ func TestSystemOfAnotherNetwork(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// TestDHCPOfEarlierBoots: a DHCP request of an earlier boot does not count, nor one of another claim; the address that was leased then does.
+// TestDHCPOfEarlierBoots: a DHCP request of an earlier boot, or of another claim, does not count; the address that was leased then does.
 func TestDHCPOfEarlierBoots(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(leasing)
@@ -303,7 +305,7 @@ func TestDHCPOfEarlierBoots(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// TestDHCPOfAnotherServer: the DHCP request may have come to another boot server: the status says so. What it says of another boot does not count.
+// TestDHCPOfAnotherServer: another boot server may have received the DHCP request, as the status shows. A status of another boot does not count.
 func TestDHCPOfAnotherServer(t *testing.T) {
 	saw := func(g Gomega, w *world, number int32, address string) {
 		boot := w.boot()
@@ -342,7 +344,7 @@ func (c withoutLeases) List(ctx context.Context, list client.ObjectList, opts ..
 	return c.Client.List(ctx, list, opts...)
 }
 
-// TestLeaseNotInCache: between the first DHCP answer of a host and the moment that the cache shows its lease nobody else slips in, and the server is served.
+// TestLeaseNotInCache: before the cache shows the lease of the first DHCP answer, the server is served, and no other client is.
 func TestLeaseNotInCache(t *testing.T) {
 	for name, networks := range map[string][]bootconfig.Network{"one network": {leasing}, "mixed": {leasing, unbounded(proxied), unbounded(others)}} {
 		t.Run(name, func(t *testing.T) {
@@ -362,8 +364,8 @@ func TestLeaseNotInCache(t *testing.T) {
 	}
 }
 
-// TestPowerOnNotInCache: a cache that does not show the power-on yet keeps nobody from anything for longer than that, and gives nobody anything earlier than the
-// API server has it.
+// TestPowerOnNotInCache: while the cache does not show the power-on yet, clients are told to ask again. No client gets anything before the API server has the
+// power-on.
 func TestPowerOnNotInCache(t *testing.T) {
 	g := NewWithT(t)
 	cache := newAPI(interceptor.Funcs{})
@@ -386,7 +388,7 @@ func TestPowerOnNotInCache(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// TestLeaseOfEarlier: a lease that the server, or its operating system, got before this boot says nothing of the other family: its loader may have an address there.
+// TestLeaseOfEarlier: a lease from before this boot does not decide about the other address family: the boot loader may have an address of that.
 func TestLeaseOfEarlier(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(leasing, proxied6)
@@ -396,8 +398,8 @@ func TestLeaseOfEarlier(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// TestAdmissionAfterARestart: a boot server that started after the power-on serves a leased address without the DHCP request, which the one before it may have
-// answered; and opens nothing to others by that.
+// TestAdmissionAfterARestart: a boot server that started after the power-on serves a leased address without the DHCP request, which the previous process may
+// have answered. No other client gets anything by that.
 func TestAdmissionAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		networks []bootconfig.Network
@@ -421,7 +423,7 @@ func TestAdmissionAfterARestart(t *testing.T) {
 			}
 			stopped, stop := context.WithCancel(ctx)
 			stop()
-			g.Expect(w.Start(stopped)).To(Succeed()) // it starts, and ends at once
+			g.Expect(w.Start(stopped)).To(Succeed()) // it starts, and stops at once
 			_, err := w.script(c.from)
 			if c.want == nil {
 				g.Expect(err).NotTo(HaveOccurred())

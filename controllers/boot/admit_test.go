@@ -14,11 +14,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// TestAdmit: Admit judges a client as Script does, reads nothing from the API server, and binds nothing.
+// TestAdmit: Admit decides about a client as Script does, reads nothing from the API server, and binds nothing.
 func TestAdmit(t *testing.T) {
 	for name, c := range map[string]struct {
 		network bootconfig.Network
-		asked   bool // the server asked DHCP in this boot
+		asked   bool // the server sent a DHCP request in this boot
 		from    netip.Addr
 		want    error
 	}{
@@ -63,18 +63,18 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// TestAdmitRefusal: an event is recorded of the first client that Admit refuses in a boot, and of no other, also when Script refuses it too.
+// TestAdmitRefusal: the first client that Admit refuses in a boot causes an event. Later refusals, also by Script, cause none.
 func TestAdmitRefusal(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(leasing)
-	refusals := func() (told int) {
+	refusals := func() (count int) {
 		for len(w.events) > 0 {
 			event := <-w.events
 			if containsRefusal, err := ContainSubstring(controllers.EventRefused).Match(event); err == nil && containsRefusal {
-				told++
+				count++
 			}
 		}
-		return told
+		return count
 	}
 	g.Expect(w.Admit(ctx, booting, honest)).To(MatchError(pxe.ErrNotYet))
 	g.Expect(refusals()).To(BeZero())
@@ -97,7 +97,7 @@ func TestAdmitUnknown(t *testing.T) {
 	g.Expect(w.Admit(ctx, booting, honest)).To(MatchError(pxe.ErrNotYet))
 }
 
-// TestTenantOfNetwork: a server that asks from a network which its namespace may not use is served neither its script nor its bootstrap data.
+// TestTenantOfNetwork: a server in a network that its namespace may not use gets neither its script nor its bootstrap data.
 func TestTenantOfNetwork(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(bootconfig.Network{Name: "here", Mode: bootconfig.Off, Subnet: netip.PrefixFrom(honest, 24).Masked()})

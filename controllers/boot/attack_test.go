@@ -38,7 +38,7 @@ import (
 
 // These are the attacks of the threat model in pxe/README.md, each against the whole provider over real HTTP.
 
-// person is somebody on the provisioning network, at an address of his own.
+// person is an attacker on the provisioning network, with an address of its own.
 type person struct {
 	t      *testing.T
 	base   string
@@ -50,7 +50,7 @@ func (l *lab) person(address string) *person {
 	return &person{l.t, l.http, &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}}
 }
 
-// ask returns all of an answer but its date. url is a path of the boot server, or a URL.
+// ask returns an answer without its date. url is a path of the boot server, or a URL.
 func (p *person) ask(method, url string, header http.Header) (status int, answer string) {
 	p.t.Helper()
 	g := NewWithT(p.t)
@@ -74,7 +74,7 @@ func (p *person) get(url string) (status int, answer string) {
 	return p.ask(http.MethodGet, url, nil)
 }
 
-// refused asks for something that must be refused, and returns the answer.
+// refused sends a request that must be refused, and returns the answer.
 func (p *person) refused(url string) string {
 	p.t.Helper()
 	status, answer := p.get(url)
@@ -82,7 +82,7 @@ func (p *person) refused(url string) string {
 	return answer
 }
 
-// await takes what comes out of a channel, or sees it closed.
+// await receives from a channel, or notices that it was closed.
 func await[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	select {
@@ -94,7 +94,7 @@ func await[T any](t *testing.T, from <-chan T) T {
 	}
 }
 
-// hold keeps an emulated server waiting until it may go on, or is powered off.
+// hold stops an emulated server until it may continue, or is powered off.
 func hold(ctx context.Context, proceed <-chan struct{}) {
 	select {
 	case <-proceed:
@@ -116,7 +116,7 @@ func token(t *testing.T, text string) string {
 	return found[1]
 }
 
-// seized waits until the machine says that two asked for what is one server's.
+// seized waits until the machine shows that a second client asked.
 func seized(t *testing.T, claim *controllerstest.Claim) {
 	t.Helper()
 	controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
@@ -133,7 +133,7 @@ func provisioned(t *testing.T, claim *controllerstest.Claim) {
 }
 
 // TestAttackGuess: names, MAC addresses and tokens are guessed, from many addresses at once. Every answer is the same, whether the host
-// is there, free, or booting at that moment; and the server that boots meanwhile is not disturbed.
+// exists, is free, or is booting at that moment; and the server that boots in the meantime is not disturbed.
 func TestAttackGuess(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
@@ -174,8 +174,8 @@ func TestAttackGuess(t *testing.T) {
 	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 }
 
-// TestAttackAskSecond: a stranger asks for a server's script after the server, where another DHCP server gives the addresses. He gets nothing, and the
-// attempt ends before the bootstrap data is given to anybody.
+// TestAttackAskSecond: a stranger asks for a server's script after the server, where another DHCP server gives the addresses. The stranger gets nothing, and the
+// attempt ends before any client gets the bootstrap data.
 func TestAttackAskSecond(t *testing.T) {
 	g := NewWithT(t)
 	l := startOff(t)
@@ -197,7 +197,7 @@ func TestAttackAskSecond(t *testing.T) {
 }
 
 // TestAttackAskFirst: a stranger asks for a server's script before the server does, and for the bootstrap data with it. Over plain HTTP, where another DHCP
-// server gives the addresses, he gets them; but the server asks too, which ends the attempt, and people are told.
+// server gives the addresses, the stranger gets them. But the server asks too, which ends the attempt with an event.
 func TestAttackAskFirst(t *testing.T) {
 	for name, asksForData := range map[string]bool{"the script": false, "the script and the bootstrap data": true} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestAttackAskFirst(t *testing.T) {
 			if asksForData {
 				status, _ := mallory.get(seed)
 				g.Expect(status).To(Equal(http.StatusOK), "this is what remains")
-				// DHCP names no boot file any more: the server asks only if it knows its script otherwise.
+				// DHCP names no boot file any more: the server asks only if it knows the script's URL from an earlier answer.
 				l.person("127.0.81.55").refused(scriptOf(s))
 			}
 			close(proceed)
@@ -234,7 +234,7 @@ func TestAttackAskFirst(t *testing.T) {
 	}
 }
 
-// askAgain asks for a script as long as the answer is to ask again, until the test ends, and counts how often that was.
+// askAgain asks for a script while the answer is to ask again, until the test ends, and counts the requests.
 func (p *person) askAgain(url string, asked *atomic.Int32) {
 	p.t.Helper()
 	for p.t.Context().Err() == nil {
@@ -245,12 +245,12 @@ func (p *person) askAgain(url string, asked *atomic.Int32) {
 		}
 		NewWithT(p.t).Expect(answer).To(ContainSubstring("asking again in"))
 		asked.Add(1)
-		time.Sleep(50 * time.Millisecond) // between two requests: the script says to wait as well
+		time.Sleep(50 * time.Millisecond) // as the script says
 	}
 }
 
-// TestAttackPoll: a stranger who is not on the server's network, and knows its MAC address, asks for its script again and again, from before it is powered
-// on. It is told to ask again until the server has its address, and refused from then on; the server boots. The stranger gets no more with the token of the server.
+// TestAttackPoll: a stranger who is not on the server's network, but knows its MAC address, polls for its script, from before it is powered
+// on. It is told to ask again until the server has its address, and refused from then on; the server boots. The server's token does not help the stranger.
 func TestAttackPoll(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
@@ -273,7 +273,7 @@ func TestAttackPoll(t *testing.T) {
 	var asked atomic.Int32
 	go func() {
 		defer close(refused)
-		// Before the boot starts the stranger is refused, as for a server that is not there.
+		// Before the boot starts the stranger is refused, as for a server that does not exist.
 		NewWithT(t).Eventually(func() int { status, _ := mallory.get(scriptOf(s)); return status }, "1m", "1s").Should(Equal(http.StatusOK))
 		mallory.askAgain(scriptOf(s), &asked)
 	}()
@@ -299,8 +299,8 @@ func TestAttackPoll(t *testing.T) {
 	g.Expect(record.Attempt).To(BeEquivalentTo(1))
 }
 
-// TestAttackStolenToken: somebody who read a server's token on the wire asks for its bootstrap data from his own address, and claims in
-// every header that there is to be the server. He gets nothing, and the attempt ends where nothing says which of the two is the server.
+// TestAttackStolenToken: an attacker who read a server's token on the network asks for its bootstrap data from another address, and claims the server's address in
+// every header that exists. The attacker gets nothing. The attempt ends if nothing shows which of the two is the server.
 func TestAttackStolenToken(t *testing.T) {
 	l := startOff(t)
 	systems := make(chan *pxetest.System, 1)
@@ -316,8 +316,8 @@ func TestAttackStolenToken(t *testing.T) {
 	seized(t, claim)
 }
 
-// TestAttackReportURL: the URL of the report stands in files and logs of the booted system. Its token opens no bootstrap data, not even
-// from the server's own address, and the token of the bootstrap data reports nothing.
+// TestAttackReportURL: the URL of the report is in files and logs of the booted system. Its token gives no access to bootstrap data, even
+// from the server's own address, and the token of the bootstrap data is not valid for reports.
 func TestAttackReportURL(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
@@ -338,7 +338,7 @@ func TestAttackReportURL(t *testing.T) {
 	g.Expect(record.Failure).To(BeNil())
 }
 
-// TestAttackReplay: what was good in a boot opens nothing after it: not once the system reported in, and not in the boot of the next
+// TestAttackReplay: tokens of a boot are void after it: once the system reported, and in the boot of the next
 // machine of the same name on the same server.
 func TestAttackReplay(t *testing.T) {
 	g := NewWithT(t)
@@ -379,7 +379,7 @@ func TestAttackReplay(t *testing.T) {
 	await(t, systems)
 }
 
-// TestAttackOtherHost: a tenant's own server, with a token of its own, asks for another's bootstrap data while both boot.
+// TestAttackOtherHost: a tenant's own server, with a token of its own, asks for the bootstrap data of another server while both boot.
 func TestAttackOtherHost(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
@@ -406,8 +406,8 @@ func TestAttackOtherHost(t *testing.T) {
 	}
 }
 
-// TestAttackIdle: the script of a server that does not boot gives nothing away: it is refused as that of a server that is not there. A server
-// that is installed is sent to its disk, in words that name its MAC address alone.
+// TestAttackIdle: the script of a server that does not boot is refused in the same way as that of a server that does not exist. An installed server
+// is sent to its disk, in a text that contains its MAC address alone.
 func TestAttackIdle(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
@@ -445,8 +445,8 @@ func (r *recorder) String() string {
 	return r.text.String()
 }
 
-// TestNothingSecretAnywhere: while a server boots under the eyes of a stranger, neither the bootstrap data nor a token nor the key comes to
-// stand in a log, an event, a metric, an object other than the bootstrap Secret, a file, or an answer to the stranger.
+// TestNothingSecretAnywhere: while a server boots and a stranger asks too, neither the bootstrap data nor a token nor the key appears
+// in a log, an event, a metric, an object other than the bootstrap Secret, a file, or an answer to the stranger.
 func TestNothingSecretAnywhere(t *testing.T) {
 	g := NewWithT(t)
 	files := t.TempDir()
@@ -458,7 +458,7 @@ func TestNothingSecretAnywhere(t *testing.T) {
 		klog.LogToStderr(true)
 		klog.SetOutput(os.Stderr)
 	})
-	// 7 is the most that the manager takes: from 8 on the Kubernetes client logs all that it reads.
+	// 7 is the most that the manager accepts: from 8 on the Kubernetes client logs everything that it reads.
 	l := startWith(t, funcr.New(func(prefix, args string) { _, _ = logs.Write([]byte(prefix + " " + args + "\n")) }, funcr.Options{Verbosity: 7}), bootconfig.Authoritative)
 
 	const marker = "the marked password of the bootstrap data"
@@ -485,17 +485,17 @@ func TestNothingSecretAnywhere(t *testing.T) {
 	close(proceed)
 	provisioned(t, claim)
 	server := l.person(system.Address.String())
-	server.refused(url + "user-data") // with a token that was good, so that its refusal is logged
+	server.refused(url + "user-data") // with a formerly valid token, so that its refusal is logged
 	_, answer := mallory.get(scriptOf(s))
 	_, _ = answers.Write([]byte(answer))
 
-	var told eventsv1.EventList
+	var recorded eventsv1.EventList
 	g.Eventually(func(g Gomega) {
-		g.Expect(env.Client.List(t.Context(), &told, client.InNamespace(l.namespace))).To(Succeed())
-		g.Expect(reasons(told)).To(ContainElements("BootstrapDataServed", "BootRequestRefused"))
+		g.Expect(env.Client.List(t.Context(), &recorded, client.InNamespace(l.namespace))).To(Succeed())
+		g.Expect(reasons(recorded)).To(ContainElements("BootstrapDataServed", "BootRequestRefused"))
 	}, "30s").Should(Succeed())
 	places := map[string]string{
-		"logs": logs.String(), "events": dump(t, told), "metrics": exposition(t), "objects": objects(t, l.namespace), "files": content(t, filepath.Dir(files)), // the cache of boot files among them
+		"logs": logs.String(), "events": dump(t, recorded), "metrics": exposition(t), "objects": objects(t, l.namespace), "files": content(t, filepath.Dir(files)), // the cache of boot files among them
 
 		"answers to a stranger": answers.String(),
 	}
@@ -515,10 +515,10 @@ func TestNothingSecretAnywhere(t *testing.T) {
 	}
 }
 
-func reasons(told eventsv1.EventList) []string {
+func reasons(recorded eventsv1.EventList) []string {
 	var out []string
-	for i := range told.Items {
-		out = append(out, told.Items[i].Reason)
+	for i := range recorded.Items {
+		out = append(out, recorded.Items[i].Reason)
 	}
 	return out
 }
@@ -530,7 +530,7 @@ func dump(t *testing.T, object any) string {
 	return string(text)
 }
 
-// objects are all objects that a boot has to do with, but Secrets.
+// objects returns all objects that take part in a boot, except Secrets.
 func objects(t *testing.T, namespace string) string {
 	t.Helper()
 	var out strings.Builder
@@ -543,7 +543,7 @@ func objects(t *testing.T, namespace string) string {
 	return out.String()
 }
 
-// exposition is what the manager's metrics endpoint would show.
+// exposition returns the content of the manager's metrics endpoint.
 func exposition(t *testing.T) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -557,7 +557,7 @@ func exposition(t *testing.T) string {
 	return out.String()
 }
 
-// content is the names and the content of all files below a folder.
+// content returns the names and the content of all files below a folder.
 func content(t *testing.T, folder string) string {
 	t.Helper()
 	var out strings.Builder
@@ -573,7 +573,7 @@ func content(t *testing.T, folder string) string {
 	return out.String()
 }
 
-// TestThreatModel: every attack of the threat model has its tests, and every attack here stands in it.
+// TestThreatModel: every attack of the threat model has its tests, and every attack here is in its table.
 func TestThreatModel(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../pxe/README.md")

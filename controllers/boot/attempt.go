@@ -23,25 +23,25 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// refused is an ErrRefused with its reason.
+// refused returns an ErrRefused with a reason.
 func refused(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", pxe.ErrRefused, fmt.Sprintf(format, args...))
 }
 
-// shown is a token that somebody shows.
-type shown struct {
+// presentedToken is a token that a client presents.
+type presentedToken struct {
 	host    string // "namespace/name"
 	token   string
 	purpose purpose
 	from    netip.Addr
 }
 
-// tooEarly is an ErrNotYet with its reason.
+// tooEarly returns an ErrNotYet with a reason.
 func tooEarly(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", pxe.ErrNotYet, fmt.Sprintf(format, args...))
 }
 
-// attempt is a boot with what is known of its host and of its machine. boot is nil where there is none.
+// attempt is a boot with its host and its machine. boot is nil if there is none.
 type attempt struct {
 	host     *v1alpha1.BareMetalHost
 	boot     *v1alpha1.BareMetalBoot
@@ -49,12 +49,12 @@ type attempt struct {
 	view     lifecycle.View
 }
 
-// bootOf returns the boot of a host as this process knows it, nil if there is none.
+// bootOf returns the boot of a host as this process knows it, or nil if there is none.
 func (b *Booter) bootOf(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
 	return b.boots.Get(ctx, b.Client, host)
 }
 
-// view gathers what is known of a host, with its machine as a client reads it.
+// view returns a host as an attempt. The machine is read with the client c.
 func (b *Booter) view(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
 	consumer, err := controllers.GetConsumer(ctx, c, host)
 	if err != nil {
@@ -63,9 +63,9 @@ func (b *Booter) view(ctx context.Context, c client.Client, host *v1alpha1.BareM
 	return attempt{host, boot, consumer, controllers.View(host, boot, consumer, b.Clock.Now())}, nil
 }
 
-// around gathers what is known of a boot that was read from the API server: the rest from the cache. The host is read from the API server too where the
-// cache does not show that the boot is its claim's.
-func (b *Booter) around(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+// attemptOf returns the attempt of a boot that was read from the API server. The rest comes from the cache. If the cache does not show that the boot belongs to
+// the host's claim, the host is read from the API server too.
+func (b *Booter) attemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
 	key, host := client.ObjectKeyFromObject(boot), &v1alpha1.BareMetalHost{}
 	if err := b.Client.Get(ctx, key, host); err != nil {
 		return attempt{}, err
@@ -75,27 +75,27 @@ func (b *Booter) around(ctx context.Context, boot *v1alpha1.BareMetalBoot) (atte
 			return attempt{}, err
 		}
 	}
-	return b.ofClaim(ctx, b.Client, host, boot)
+	return b.viewOfClaim(ctx, b.Client, host, boot)
 }
 
-// aroundLive is around with everything read from the API server.
-func (b *Booter) aroundLive(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+// liveAttemptOf is attemptOf, with everything read from the API server.
+func (b *Booter) liveAttemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
 	host := &v1alpha1.BareMetalHost{}
 	if err := b.APIReader.Get(ctx, client.ObjectKeyFromObject(boot), host); err != nil {
 		return attempt{}, err
 	}
-	return b.ofClaim(ctx, liveClient{b.Client, b.APIReader}, host, boot)
+	return b.viewOfClaim(ctx, liveClient{b.Client, b.APIReader}, host, boot)
 }
 
-// ofClaim is view for a boot of the machine that has the host: somebody may have given the host to another one by hand, and kept the claimID.
-func (b *Booter) ofClaim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+// viewOfClaim is view for a boot of the machine that has the host. A user may have assigned the host to another machine by hand, and kept the claimID.
+func (b *Booter) viewOfClaim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
 	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName {
-		return attempt{}, refused("the boot of %s/%s is that of another machine", host.Namespace, host.Name)
+		return attempt{}, refused("the boot of %s/%s belongs to another machine", host.Namespace, host.Name)
 	}
 	return b.view(ctx, c, host, boot)
 }
 
-// liveClient is a client whose Get reads from the API server: Cluster API's functions take a client.
+// liveClient is a client whose Get reads from the API server. Cluster API's functions take a client, not a reader.
 type liveClient struct {
 	client.Client
 
@@ -106,25 +106,25 @@ func (c liveClient) Get(ctx context.Context, key client.ObjectKey, o client.Obje
 	return c.reader.Get(ctx, key, o, opts...)
 }
 
-// past is true from the attempt's deadline on.
-func (b *Booter) past(a attempt) bool {
+// deadlinePassed is true once the deadline of the attempt has passed.
+func (b *Booter) deadlinePassed(a attempt) bool {
 	return !a.view.Now.Before(a.view.Deadline(b.Settings))
 }
 
-// withToken is update for the boot that has the token. What is known of the boot is gathered by around, which the caller chooses.
+// withToken is update for the boot that the token opens. The attempt is read with read, which the caller chooses.
 func (b *Booter) withToken(
-	ctx context.Context, s shown, around func(context.Context, *v1alpha1.BareMetalBoot) (attempt, error), change func(attempt) error,
+	ctx context.Context, s presentedToken, read func(context.Context, *v1alpha1.BareMetalBoot) (attempt, error), change func(attempt) error,
 ) (attempt, error) {
 	namespace, name, _ := strings.Cut(s.host, "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	switch likely, err := b.likely(ctx, key, s); {
+	switch cached, err := b.matchesCache(ctx, key, s); {
 	case err != nil:
 		return attempt{}, err
-	case !likely && !b.doubtful.Allow():
+	case !cached && !b.uncachedTokens.Allow():
 		metrics.TokenRefused(string(s.purpose))
-		return attempt{}, refused("too many wrong tokens are shown to look for that of %s", s.host)
-	case likely && !b.within(s.host): // guesses use up nothing of the host
-		return attempt{}, fmt.Errorf("%s asks too often with its token: %d requests at once, and %d a second, are answered", s.host, budgetBurst, budgetSecond)
+		return attempt{}, refused("too many wrong tokens were presented to look up that of %s", s.host)
+	case cached && !b.withinBudget(s.host): // wrong tokens use up nothing of the host's budget
+		return attempt{}, fmt.Errorf("%s asks too often with its token: %d requests at once, and %d a second, are answered", s.host, budgetBurst, budgetRate)
 	}
 	var a attempt
 	boot, err := b.update(ctx, key, func(boot *v1alpha1.BareMetalBoot) error {
@@ -132,7 +132,7 @@ func (b *Booter) withToken(
 		if !b.opens(s.token, s.purpose, boot) {
 			return refused("the token is not that of the current boot of %s", s.host)
 		}
-		known, err := around(ctx, boot)
+		known, err := read(ctx, boot)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (b *Booter) withToken(
 		return change(a)
 	})
 	if apierrors.IsNotFound(err) && a.host == nil {
-		b.opens(s.token, s.purpose, &v1alpha1.BareMetalBoot{}) // as long as for a boot
+		b.opens(s.token, s.purpose, &v1alpha1.BareMetalBoot{}) // takes as long as for an existing boot
 		err = refused("there is no boot of %s", s.host)
 	}
 	if errors.Is(err, pxe.ErrRefused) {
@@ -149,30 +149,31 @@ func (b *Booter) withToken(
 	if boot != nil {
 		a.boot = boot
 	}
-	b.tellRefusal(a, s.from, err)
+	b.recordRefusalEvent(a, s.from, err)
 	return a, err
 }
 
-// How many requests of a host with its token are answered: so many at once, and so many in a second. Each reads from the API server. An operating system asks
-// for four files and reports twice. A request above the budget gets an answer that makes the operating system ask again.
+// The budget of requests that a host makes with its token. Each request reads from the API server. An operating system asks for four files and reports
+// twice. A request above the budget gets an answer that makes the operating system ask again.
 const (
-	budgetBurst  = 40
-	budgetSecond = 4
+	// budgetBurst is how many requests are answered at once, budgetRate how many a second.
+	budgetBurst = 40
+	budgetRate  = 4
 )
 
-// within is true for a request within the budget of a host.
-func (b *Booter) within(host string) bool {
+// withinBudget is true for a request within the budget of a host, given as "namespace/name".
+func (b *Booter) withinBudget(host string) bool {
 	limiter, ok := b.budgets.Get(host)
 	if !ok {
-		limiter = rate.NewLimiter(budgetSecond, budgetBurst)
+		limiter = rate.NewLimiter(budgetRate, budgetBurst)
 		b.budgets.Add(host, limiter)
 	}
 	return limiter.(*rate.Limiter).AllowN(b.Clock.Now(), 1) //nolint:forcetypeassert // nothing else is added
 }
 
-// likely is true for a token that is good by what the cache knows, which may be old. Other tokens are looked up in the API server too,
-// but only so many in a second: guesses shall not keep it busy.
-func (b *Booter) likely(ctx context.Context, key types.NamespacedName, s shown) (bool, error) {
+// matchesCache is true for a token that matches the boot in the cache, which may be stale. Other tokens are checked against the API server, at a limited rate,
+// so that guesses cannot overload it.
+func (b *Booter) matchesCache(ctx context.Context, key types.NamespacedName, s presentedToken) (bool, error) {
 	boot, err := b.bootOf(ctx, key)
 	if err != nil {
 		return false, err
@@ -183,14 +184,14 @@ func (b *Booter) likely(ctx context.Context, key types.NamespacedName, s shown) 
 	return b.opens(s.token, s.purpose, boot), nil
 }
 
-// contention is how conflicts are waited out: controllers and the boot servers' other requests write to the same boot.
-var contention = wait.Backoff{Steps: 10, Duration: 5 * time.Millisecond, Factor: 1.6, Jitter: 0.5}
+// conflictBackoff is the backoff for write conflicts. Controllers and other requests of the boot servers write to the same boot.
+var conflictBackoff = wait.Backoff{Steps: 10, Duration: 5 * time.Millisecond, Factor: 1.6, Jitter: 0.5}
 
-// update reads a boot from the API server, changes it, and writes that with an optimistic lock. It starts again when another client wrote meanwhile.
-// What change does not change is not written. It returns the boot as it is then; nil if change failed.
+// update reads a boot from the API server, changes it, and writes the change with an optimistic lock. On a conflict it starts again. Without a change it
+// writes nothing. It returns the boot as it is afterwards, nil on an error.
 func (b *Booter) update(ctx context.Context, key types.NamespacedName, change func(*v1alpha1.BareMetalBoot) error) (*v1alpha1.BareMetalBoot, error) {
 	var written *v1alpha1.BareMetalBoot
-	err := retry.RetryOnConflict(contention, func() error {
+	err := retry.RetryOnConflict(conflictBackoff, func() error {
 		boot := &v1alpha1.BareMetalBoot{}
 		if err := b.APIReader.Get(ctx, key, boot); err != nil {
 			return err
@@ -211,15 +212,15 @@ func (b *Booter) update(ctx context.Context, key types.NamespacedName, change fu
 	return written, nil
 }
 
-// secondRequesterError is why an attempt fails when two ask for what is one server's.
+// secondRequesterError fails an attempt when two clients ask for the data of one server.
 type secondRequesterError struct{ what, first, second string }
 
 func (e secondRequesterError) Error() string {
-	return fmt.Sprintf("%s asked for the %s that was given to %s: two machines claim to be this server, or somebody listens on its network",
+	return fmt.Sprintf("%s asked for the %s that was given to %s: two machines claim to be this server, or another machine listens on its network",
 		e.second, e.what, e.first)
 }
 
-// bind ties what is given out to the first address that asks. It writes nothing: what is bound is given out once update has.
+// bind ties the script or the bootstrap data to the first address that asks. It writes nothing: the caller serves the data after update has written the boot.
 func bind(bound *string, from netip.Addr, what string) error {
 	switch *bound {
 	case "":
@@ -232,7 +233,7 @@ func bind(bound *string, from netip.Addr, what string) error {
 	}
 }
 
-// failAttempt ends a boot, and so its tokens.
+// failAttempt ends a boot, and with it the validity of its tokens.
 func (b *Booter) failAttempt(ctx context.Context, a attempt, why error) error {
 	before := a.boot.DeepCopy()
 	a.boot.Spec.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonSecondRequester, Message: why.Error()}
@@ -242,6 +243,6 @@ func (b *Booter) failAttempt(ctx context.Context, a attempt, why error) error {
 	if err := controllers.ApplyFailure(ctx, b.Client, client.ObjectKeyFromObject(a.boot), v1alpha1.ReasonSecondRequester); err != nil {
 		b.Log.Error(err, "Failed to write the status of the boot", "host", client.ObjectKeyFromObject(a.boot))
 	}
-	b.tellFailed(a)
+	b.recordFailureEvent(a)
 	return refused("%v", why)
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// TestTokensDie: what was good opens nothing once the boot is over, for whatever reason, and a report tells nothing then.
+// TestTokensDie: tokens are void once the boot is over, for any reason, and a report has no effect then.
 func TestTokensDie(t *testing.T) {
 	now := metav1.Now()
 	for name, test := range map[string]struct {
 		change       func(*world) error
-		seed, report bool // is it still good?
+		seed, report bool // is the token still valid?
 	}{
 		"nothing happened": {onHost(func(*v1alpha1.BareMetalHost) {}), true, true},
 		"the Cluster is paused: a boot in flight is finished": {func(w *world) error {
@@ -38,7 +38,7 @@ func TestTokensDie(t *testing.T) {
 		"provisioned":                    {onMachine(func(m *v1alpha1.BareMetalMachine) { m.Spec.ProviderID = "baremetal://dc/h/m" }), false, true},
 		"something else runs the server": {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }), false, true},
 		"the deadline has passed": {
-			// The token is that of the earlier start, so that it is not the token alone that tells.
+			// The token is that of the earlier start, so that not only the token makes the difference.
 			func(w *world) error { w.Settings.BootTimeout = time.Nanosecond; return nil }, false, false,
 		},
 		"the attempt has failed": {onBoot(func(b *v1alpha1.BareMetalBootSpec) {
@@ -101,7 +101,7 @@ func TestTokensDie(t *testing.T) {
 	}
 }
 
-// TestScriptDies: who has the script gets it again until the bootstrap data was given out, and only while the host boots.
+// TestScriptDies: the client that got the script gets it again until the bootstrap data was served, and only while the host boots.
 func TestScriptDies(t *testing.T) {
 	now := metav1.Now()
 	for name, test := range map[string]struct {
@@ -141,7 +141,7 @@ func TestScriptDies(t *testing.T) {
 	}
 }
 
-// TestReportFromElsewhere: a system that gave itself a static address reports from there, and that is its address.
+// TestReportFromElsewhere: a system that configured a static address reports from it, and the host shows that address.
 func TestReportFromElsewhere(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
@@ -156,8 +156,8 @@ func TestReportFromElsewhere(t *testing.T) {
 	g.Expect(w.boot().Spec.DataAddress).To(Equal("192.0.2.9"))
 }
 
-// TestReportAfterNode: the Node of a server may appear before its system reports. The address is that of the report all the same, and how
-// the bootstrap went is heard after the deadline of the boot as well.
+// TestReportAfterNode: the Node of a server may appear before its system reports. The address is that of the report nevertheless, and the result
+// of the bootstrap is accepted after the deadline of the boot as well.
 func TestReportAfterNode(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
@@ -174,7 +174,7 @@ func TestReportAfterNode(t *testing.T) {
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Failed, honest)).To(Succeed(), "a bootstrap may end long after the system is up")
 }
 
-// TestReportBeforeSeed: nobody can have a report's token before the seed was given out.
+// TestReportBeforeSeed: no client can have a report's token before the seed was served.
 func TestReportBeforeSeed(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
@@ -186,8 +186,8 @@ func TestReportBeforeSeed(t *testing.T) {
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Up, honest)).To(MatchError(pxe.ErrRefused))
 }
 
-// TestGuessesCostLittle: guesses are looked up in the API server so many times a second, whoever makes them; hosts that are there cost no
-// more reads than others; and who has the token gets his seed meanwhile.
+// TestGuessesCostLittle: wrong tokens cause a limited number of reads from the API server per second, for all clients together. Existing hosts cost no
+// more reads than others, and the client with the token still gets the seed.
 func TestGuessesCostLittle(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
@@ -208,8 +208,8 @@ func TestGuessesCostLittle(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// TestTokenBudget: who has the token of a host does not keep the API server busy with it, and the other hosts are answered meanwhile. What is too much is an
-// error that the operating system asks again for, and no refusal.
+// TestTokenBudget: a client with the token of a host cannot overload the API server, and other hosts are still answered. Requests above the budget get an
+// error after which the operating system asks again, and are not refused.
 func TestTokenBudget(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
@@ -230,7 +230,7 @@ func TestTokenBudget(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "it was looked for")
 }
 
-// TestDataComesLater: while there is no bootstrap data nothing is bound, and who has the token is told to ask again.
+// TestDataComesLater: while there is no bootstrap data nothing is bound, and a client with the token is told to ask again.
 func TestDataComesLater(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
@@ -242,7 +242,7 @@ func TestDataComesLater(t *testing.T) {
 	g.Expect(w.boot().Spec.DataAddress).To(BeEmpty())
 }
 
-// TestEvents: people are told once who got the bootstrap data, and once of the first that was refused; never a token.
+// TestEvents: there is one event with the client that got the bootstrap data, and one with the first refusal; never a token.
 func TestEvents(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
@@ -256,16 +256,16 @@ func TestEvents(t *testing.T) {
 	}
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, stranger)
 	g.Expect(err).To(HaveOccurred())
-	told := func() (told []string) {
+	events := func() (events []string) {
 		for len(w.events) > 0 {
-			// What was seen of the boot is told too.
+			// The observed stages of the boot have events too.
 			if event := <-w.events; strings.Contains(event, " BootRequestRefused ") || strings.Contains(event, " BootstrapDataServed ") {
-				told = append(told, event)
+				events = append(events, event)
 			}
 		}
-		return told
+		return events
 	}
-	g.Expect(told()).To(Equal([]string{
+	g.Expect(events()).To(Equal([]string{
 		"Warning BootRequestRefused Refused a request from 192.0.2.66 in boot attempt 1: refused: the token is not that of the current boot of dc/h",
 		"Normal BootstrapDataServed Served the bootstrap data of boot attempt 1 to 192.0.2.9",
 	}))
@@ -273,12 +273,12 @@ func TestEvents(t *testing.T) {
 	g.Expect(nextBoot(w)).To(Succeed())
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(HaveOccurred())
-	g.Expect(told()).To(ConsistOf(ContainSubstring("boot attempt 2")), "each attempt has its first")
+	g.Expect(events()).To(ConsistOf(ContainSubstring("boot attempt 2")), "each attempt has its first")
 
 	g.Expect(nextBoot(w)).To(Succeed())
 	_, err = w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = w.script(stranger)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
-	g.Expect(told()).To(ConsistOf(ContainSubstring("Refused a request from 192.0.2.66 in boot attempt 3")), "so is who asks for the script")
+	g.Expect(events()).To(ConsistOf(ContainSubstring("Refused a request from 192.0.2.66 in boot attempt 3")), "and so does a second client that asks for the script")
 }

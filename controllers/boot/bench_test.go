@@ -2,7 +2,7 @@ package boot
 
 import "testing"
 
-// BenchmarkToken checks a token: one that is good, one of the key before, and one that is wrong.
+// BenchmarkToken checks a token: a valid one, one of the previous key, and a wrong one.
 func BenchmarkToken(b *testing.B) {
 	boot := tokenBoot(nil)
 	booter := New(&Booter{Key: []byte("a key of this day"), PreviousKey: []byte("the key of the day before")})

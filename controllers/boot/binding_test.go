@@ -15,14 +15,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// TestLastRequester: the server that asks for its script after a stranger had it, and went on to the seed, ends the attempt.
+// TestLastRequester: the server ends the attempt when it asks for its script after a stranger got the script and the seed.
 func TestLastRequester(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
 	token, err := w.script(stranger)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, stranger)
-	g.Expect(err).NotTo(HaveOccurred(), "over plain HTTP nobody can tell")
+	g.Expect(err).NotTo(HaveOccurred(), "over plain HTTP nothing shows the difference")
 	answer, err := w.Lookup(ctx, booting)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(answer.ScriptFor).To(Equal(stranger))
@@ -34,7 +34,7 @@ func TestLastRequester(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
-// race lets six addresses ask at once, and returns those that were answered.
+// race lets six addresses ask at once, and returns those that got the data.
 func race(ask func(from netip.Addr) error) (winners []netip.Addr) {
 	var mu sync.Mutex
 	var racers sync.WaitGroup
@@ -55,7 +55,7 @@ func race(ask func(from netip.Addr) error) (winners []netip.Addr) {
 	return winners
 }
 
-// TestRace: of many who ask at once one gets the script, whatever conflicts there are, and the attempt ends; the same of the seed.
+// TestRace: if many clients ask at once, one gets the script, whatever conflicts there are, and the attempt ends. The same holds for the seed.
 func TestRace(t *testing.T) {
 	conflicts := func() fault {
 		if rand.IntN(4) == 0 {
@@ -99,9 +99,9 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// TestBinding: whoever asks for whatever in whatever order, and whatever befalls the writes: script and seed go to one address each, which
-// stands on the host before a byte is given out; nothing is given out after a failure or a report; and who was bound by a write whose
-// answer was lost gets it when he asks again.
+// TestBinding: clients ask in any order, and writes have any fault. Script and seed go to one address each, which is written to the boot before a byte is
+// served. Nothing is served after a failure or a report. A client that was bound by a write whose answer was lost gets the data when it
+// asks again.
 func TestBinding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
@@ -136,7 +136,7 @@ func TestBinding(t *testing.T) {
 
 func inFlight(a *v1alpha1.BareMetalBootSpec) bool { return a.Failure == nil && a.ReportedAt == nil }
 
-// checkBinding looks at what was given to an address. got holds who got it before.
+// checkBinding checks what was served to an address. got has the addresses that got it before.
 func checkBinding(t *rapid.T, what string, from netip.Addr, before, after *v1alpha1.BareMetalBootSpec, got map[string]netip.Addr) {
 	bound := map[string]string{"script": after.ScriptAddress, "seed": after.DataAddress}[what]
 	if first, ok := got[what]; !inFlight(before) || bound != from.String() || ok && first != from {
@@ -145,10 +145,10 @@ func checkBinding(t *rapid.T, what string, from netip.Addr, before, after *v1alp
 	got[what] = from
 }
 
-// known is what somebody learned who was answered.
+// known is what a client learned from its answers.
 type known struct{ seed, report string }
 
-// ask asks for something with what is known. What nobody knows yet is guessed.
+// ask sends a request with what the client knows, and guesses the rest.
 func (w *world) ask(what string, tokens *known, from netip.Addr) error {
 	switch what {
 	case "script":

@@ -69,13 +69,13 @@ func start(t *testing.T) *lab {
 	return startWith(t, logr.Discard(), bootconfig.Authoritative)
 }
 
-// startOff starts a lab that takes it that another DHCP server gives the addresses: what DHCP sees says nothing of who asks.
+// startOff starts a lab in a network with another DHCP server: DHCP requests do not show which client is the server.
 func startOff(t *testing.T) *lab {
 	t.Helper()
 	return startWith(t, logr.Discard(), bootconfig.Off)
 }
 
-// labKey makes the tokens of the lab.
+// labKey signs the tokens of the lab.
 const labKey = "the key of the lab's tokens: nobody may see it"
 
 // startWith starts a lab that logs. mode is that of its network as the Booter knows it.
@@ -106,7 +106,7 @@ func startWith(t *testing.T, log logr.Logger, mode bootconfig.Mode) *lab {
 			return err
 		}
 		settings := controllerstest.Settings()
-		settings.BootTimeout = time.Minute // no test waits for it, and a busy machine takes its time
+		settings.BootTimeout = time.Minute // no test waits for it, and a busy machine needs time
 		network := network127(l.http)
 		network.Mode = mode
 		booter := boot.New(&boot.Booter{
@@ -143,12 +143,12 @@ func startWith(t *testing.T, log logr.Logger, mode bootconfig.Mode) *lab {
 	return l
 }
 
-// bootObject is what the record of a host's last boot is read into.
+// bootObject is a variable for the record of a host's last boot.
 func bootObject(host *v1alpha1.BareMetalHost) *v1alpha1.BareMetalBoot {
 	return &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}}
 }
 
-// stagesOf are the stages that were observed of a boot.
+// stagesOf returns the observed stages of a boot.
 func stagesOf(b *v1alpha1.BareMetalBoot) (stages []v1alpha1.BootStage) {
 	for _, s := range b.Status.Stages {
 		if s.Number == b.Spec.Number {
@@ -164,7 +164,7 @@ func (l *lab) firmware(mac string) *pxetest.Firmware {
 	return &pxetest.Firmware{MAC: hw, DHCPServer: l.dhcp, Relay: netip.MustParseAddr("127.0.81.2"), TFTPPort: l.tftp}
 }
 
-// server registers a server that boots over the network when it is told to. What it booted comes out of the channel.
+// server registers a server that boots over the network when it is told to. The channel returns what it booted.
 func (l *lab) server(name string, then func(context.Context, *pxetest.System)) *controllerstest.Server {
 	return l.machine(name, func(ctx context.Context, firmware *pxetest.Firmware, booted func()) {
 		if system, err := firmware.Boot(ctx); err == nil {
@@ -186,7 +186,7 @@ func (l *lab) machine(name string, run func(context.Context, *pxetest.Firmware, 
 			<-ctx.Done()
 		},
 	})
-	mac = s.Host.Spec.BootMACAddress // the host itself may still be written to when the server is switched on
+	mac = s.Host.Spec.BootMACAddress // the test may still write the host when the server is powered on
 	env.Create(l.t, s.Secret, s.Host)
 	return s
 }
@@ -197,7 +197,7 @@ func (l *lab) claim(name, content string) *controllerstest.Claim {
 	return c
 }
 
-// boots tells a machine what it boots.
+// boots selects what a machine boots.
 func (l *lab) boots(c *controllerstest.Claim, content string, change func(*v1alpha1.BootSource)) {
 	sum := sha256.Sum256([]byte(content))
 	controllerstest.Modify(l.t, env, c.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
@@ -207,7 +207,7 @@ func (l *lab) boots(c *controllerstest.Claim, content string, change func(*v1alp
 	})
 }
 
-// TestBoot is the whole slice: a server is registered, claimed, started, booted over the network, reports in, is released, and
+// TestBoot is the whole life of a server: it is registered, claimed, powered on, booted over the network, reports, is released, and
 // boots for the next machine.
 func TestBoot(t *testing.T) {
 	g := NewWithT(t)
@@ -260,7 +260,7 @@ func TestBoot(t *testing.T) {
 	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown", "Boot=None", "Boot=PXE", "On", "GracefulShutdown", "Boot=None"}))
 }
 
-// TestSecondRequester: when another address asks for the bootstrap data too, and nothing says which is the server's, the attempt ends, and neither gets it
+// TestSecondRequester: if another address asks for the bootstrap data too, and nothing shows which is the server's, the attempt ends, and neither gets it
 // any more.
 func TestSecondRequester(t *testing.T) {
 	g := NewWithT(t)
@@ -285,7 +285,7 @@ func TestSecondRequester(t *testing.T) {
 	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}), "a host whose bootstrap data was served is not started again")
 }
 
-// TestProblems: what keeps a boot from being served is said on the host and on the machine, and the boot goes on by itself.
+// TestProblems: the host and the machine show why a boot cannot be served, and the boot continues automatically.
 func TestProblems(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)

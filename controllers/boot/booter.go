@@ -1,5 +1,5 @@
-// Package boot answers the boot server's questions from the informer cache and lifecycle.BootFor. What gives a secret away is
-// decided on a live read, and written down with an optimistic lock before a byte is served.
+// Package boot answers the boot server's questions from the informer cache and lifecycle.BootFor. A decision to serve a secret is made on a live read, and is
+// written with an optimistic lock before a byte is served.
 package boot
 
 import (
@@ -32,53 +32,54 @@ type Booter struct {
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
-	// Settings are the lifecycle's, as the host controller has them.
+	// Settings are those of the lifecycle. The host controller has the same.
 	Settings lifecycle.Settings
-	// Key makes the tokens. All boot servers share it.
+	// Key signs the tokens. All boot servers share it.
 	Key []byte
-	// PreviousKey made the tokens before Key: what it made is good still. Empty for none.
+	// PreviousKey signed the tokens before Key. Its tokens are still valid. Empty for none.
 	PreviousKey []byte
-	// Namespace is the provider's own: the Lease objects of addresses are there.
+	// Namespace is the provider's own namespace, which has the Lease objects of addresses.
 	Namespace string
-	// Networks are those that the boot server serves: their modes say what is known of a server before it asks for its script.
+	// Networks are those that the boot server serves. Their modes decide what is known of a server before it asks for its script.
 	Networks []bootconfig.Network
-	// Tenants confine the namespaces of hosts.
+	// Tenants restrict the namespaces of hosts.
 	Tenants bootconfig.Tenants
-	// Recorder takes the events of hosts. Nil takes none.
+	// Recorder records the events of hosts. Nil records none.
 	Recorder events.EventRecorder
 	Log      logr.Logger
-	// Clock tells the time. Defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 
-	sightings *sightings
-	doubtful  *rate.Limiter               // how often a boot is read for a token that the cache does not know
-	budgets   *lru.Cache                  // of hosts, their rate.Limiters of requests with good tokens
-	told      *lru.Cache                  // attemptKeys, whose first refusal was told
-	started   atomic.Pointer[metav1.Time] // when this boot server started; nil before
-	asked     *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
-	boots     controllers.Boots
-	pace      *controllers.Throttle
+	stageQueue     *stageQueue
+	uncachedTokens *rate.Limiter               // reads of a boot for a token that the cache does not know
+	budgets        *lru.Cache                  // of hosts, "namespace/name", with their rate.Limiters of requests with valid tokens
+	refusals       *lru.Cache                  // attemptKeys whose first refusal has an event
+	started        atomic.Pointer[metav1.Time] // when this boot server started; nil before
+	dhcpRequests   *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
+	boots          controllers.Boots
+	throttle       *controllers.Throttle
 }
 
 var _ pxe.Booter = &Booter{}
 
-// New returns a Booter of what is exported in b. Add it to the manager too: it writes sightings in the background.
+// New completes a Booter whose exported fields are set. Add it to the manager as a runnable too: it writes observed boot stages in the background.
 func New(b *Booter) *Booter {
 	if b.Clock == nil {
 		b.Clock = clock.RealClock{}
 	}
-	b.sightings, b.pace = newSightings(), controllers.NewThrottle()
-	b.doubtful, b.budgets, b.told, b.asked = rate.NewLimiter(20, 100), lru.New(4096), lru.New(4096), lru.New(16384)
+	b.stageQueue, b.throttle = newStageQueue(), controllers.NewThrottle()
+	b.uncachedTokens, b.budgets, b.refusals, b.dhcpRequests = rate.NewLimiter(20, 100), lru.New(4096), lru.New(4096), lru.New(16384)
 	return b
 }
 
-// hostOf returns the host with a MAC address, nil if there is none. Of several it is the one that keeps the address: the others boot nothing.
+// hostOf returns the host with a MAC address, or nil if there is none. If several hosts have the address, it returns the one that keeps it: the others boot
+// nothing.
 func (b *Booter) hostOf(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
 	keeper, err := controllers.KeeperOfMAC(ctx, b.Client, b.Tenants, mac.String())
 	return keeper.DeepCopy(), err
 }
 
-// Lookup says what the server with a MAC address boots now.
+// Lookup returns what the server with a MAC address boots now.
 func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, error) {
 	host, err := b.hostOf(ctx, mac)
 	if err != nil || host == nil {
@@ -104,14 +105,14 @@ func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, 
 	case lifecycle.BootNothing:
 	}
 	if lifecycle.StateOf(a.view) == lifecycle.StateBooting {
-		answer.ScriptFor, _ = netip.ParseAddr(boot.Spec.ScriptAddress) // invalid while nobody has it
+		answer.ScriptFor, _ = netip.ParseAddr(boot.Spec.ScriptAddress) // invalid until the script is served
 	}
 	return answer, nil
 }
 
 func files(source v1alpha1.BootSource) []artifact.Artifact {
 	if source.Kernel.URL == "" {
-		return nil // an iPXE script of the user's own may name files that are elsewhere
+		return nil // the user's own iPXE script may name files that are elsewhere
 	}
 	out := []artifact.Artifact{{URL: source.Kernel.URL, Checksum: source.Kernel.Checksum}}
 	for _, initrd := range source.Initrds {
@@ -120,7 +121,7 @@ func files(source v1alpha1.BootSource) []artifact.Artifact {
 	return out
 }
 
-// Admit judges a client by admit, as Script does, from the cache alone. What it lets through may still be refused by Script, which reads the boot from the
+// Admit decides about a client as Script does, but from the cache alone. Script may still refuse a client that Admit admits, because it reads the boot from the
 // API server.
 func (b *Booter) Admit(ctx context.Context, mac net.HardwareAddr, from netip.Addr) error {
 	host, err := b.hostOf(ctx, mac)
@@ -135,19 +136,19 @@ func (b *Booter) Admit(ctx context.Context, mac net.HardwareAddr, from netip.Add
 		return err
 	}
 	if boot == nil {
-		return tooEarly("the boot of %s is not known yet", mac)
+		return tooEarly("the boot of %s is not in the cache yet", mac)
 	}
 	a, err := b.view(ctx, b.Client, host, boot)
 	if err != nil {
 		return err
 	}
 	_, err = b.admit(ctx, a, from, false)
-	b.tellRefusal(a, from, err)
+	b.recordRefusalEvent(a, from, err)
 	return err
 }
 
-// Script serves the script, and with it the token, to the first address that admit lets through, and to the same again until the bootstrap data was
-// served. A second one that admit lets through ends the boot: it may be the server, and the first a stranger.
+// Script serves the script, and with it the token, to the first address that admit admits, and to the same address again until the bootstrap data was
+// served. A second admitted address ends the boot: it may be the server, and the first one a stranger.
 func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
 	cached, err := b.hostOf(ctx, mac)
 	if err != nil {
@@ -160,7 +161,7 @@ func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Ad
 	var a attempt
 	boot, err := b.update(ctx, client.ObjectKeyFromObject(cached), func(boot *v1alpha1.BareMetalBoot) error {
 		a = attempt{boot: boot}
-		known, err := b.around(ctx, boot)
+		known, err := b.attemptOf(ctx, boot)
 		if err != nil {
 			return err
 		}
@@ -169,17 +170,17 @@ func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Ad
 		return err
 	})
 	if err != nil {
-		b.tellRefusal(a, from, err)
+		b.recordRefusalEvent(a, from, err)
 		return pxe.Script{}, err
 	}
-	b.saw(boot, v1alpha1.StageScript, from, "")
+	b.recordStage(boot, v1alpha1.StageScript, from, "")
 	return script, nil
 }
 
 // script binds the script of a boot to an address, and returns it.
 func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
 	what := lifecycle.BootFor(a.view, b.Settings)
-	given := lifecycle.StateOf(a.view) == lifecycle.StateBooting && a.boot.Spec.ScriptAddress != "" && !b.past(a)
+	given := lifecycle.StateOf(a.view) == lifecycle.StateBooting && a.boot.Spec.ScriptAddress != "" && !b.deadlinePassed(a)
 	switch {
 	case a.host.Spec.BootMACAddress != mac.String():
 		return pxe.Script{}, refused("%s boots nothing now", mac)
@@ -192,9 +193,9 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	if err != nil {
 		return pxe.Script{}, err
 	}
-	bootstrap, err := b.bootstrap(ctx, a.host, a.consumer)
+	bootstrap, err := b.readBootstrapData(ctx, a.host, a.consumer)
 	if err != nil {
-		b.failed(a.boot, reasonOf(err), err)
+		b.recordProblem(a.boot, bootstrapReason(err), err)
 		return pxe.Script{}, errors.Join(pxe.ErrNotYet, err)
 	}
 	if a.boot.Spec.ScriptAddress == "" {

@@ -23,100 +23,102 @@ import (
 )
 
 const (
-	// gather is how long is waited for what is seen of a host next, so that the stages that follow each other are written together.
-	gather = 500 * time.Millisecond
-	// writers bounds the hosts whose sightings are written at once, patience how long that may take, and backlog how many hosts may wait for it.
-	writers  = 4
-	patience = 30 * time.Second
-	// lastWrites is how long a process that stops writes what it saw last.
-	lastWrites = 5 * time.Second
-	backlog    = 1024
-	// settle is how long the cache may take to show what was written. Until then memory keeps it from being written twice, and from then
-	// on the host's own status does.
-	settle = time.Minute
-	// again is how old the last request of firmware that a running machine cannot have sent may be in the status, and a server's place in line:
-	// these are the sightings that are written more than once.
-	again = time.Minute
+	// batchDelay is how long a writer waits for more stages of a host, so that stages which follow each other closely are written together.
+	batchDelay = 500 * time.Millisecond
+	// maxWriters is how many hosts are written at once.
+	maxWriters = 4
+	// writeTimeout is the timeout for writing one host.
+	writeTimeout = 30 * time.Second
+	// shutdownTimeout is the timeout for the writes of a process that stops.
+	shutdownTimeout = 5 * time.Second
+	// maxPendingHosts is how many hosts may wait to be written.
+	maxPendingHosts = 1024
+	// cacheSyncDelay is how long the cache may take to show a write. Until then memory prevents a second write of the same stage, and afterwards the
+	// boot's own status does.
+	cacheSyncDelay = time.Minute
+	// stageRewriteInterval is the shortest time between two writes of a stage that is written more than once: Restarted, which only new firmware requests of a
+	// running machine cause, and Waiting, whose queue position changes.
+	stageRewriteInterval = time.Minute
 )
 
-// sightings are written in the background: no packet waits for the API server. What is seen of a host while its turn to be written has not come
-// is written together then: a slow API server gets fewer writes, and what is given out to a host meets fewer conflicts.
-type sightings struct {
-	hosts workqueue.TypedDelayingInterface[types.NamespacedName] // those with news
+// stageQueue queues observed stages, which are written in the background: no packet waits for the API server. All stages of a host that arrive before it is
+// written go into one write. A slow API server thus gets fewer writes, and updates of a host's boot meet fewer conflicts.
+type stageQueue struct {
+	hosts workqueue.TypedDelayingInterface[types.NamespacedName] // those with pending writes
 
-	mu      sync.Mutex
-	news    map[types.NamespacedName]*news
-	written map[sightingKey]writing // what the cache may not show yet
-	swept   time.Time               // when written was last rid of what is old
+	mu        sync.Mutex
+	pending   map[types.NamespacedName]*pendingStatus
+	written   map[writeKey]lastWrite // what the cache may not show yet
+	lastSweep time.Time              // when old entries of written were last deleted
 }
 
-// news is what is to be written of a host.
-type news struct {
+// pendingStatus is what has to be written to the status of a host's boot.
+type pendingStatus struct {
 	stages  []stage
 	problem *v1alpha1.BootProblem
 }
 
-// stage is a sighting, and how long after the begin of its attempt it was.
+// stage is an observed stage, and how long after the start of its attempt it was observed.
 type stage struct {
 	v1alpha1.ObservedStage
 
 	took time.Duration
 }
 
-type sightingKey struct {
+type writeKey struct {
 	host types.NamespacedName
 	what string // the stage, or the problem
 }
 
-// writing is when something was seen, in the boot with that number.
-type writing struct {
+// lastWrite is when a stage was last recorded, and the number of its boot.
+type lastWrite struct {
 	boot int32
 	at   time.Time
 }
 
-func newSightings() *sightings {
-	return &sightings{
-		hosts: workqueue.NewTypedDelayingQueue[types.NamespacedName](), news: map[types.NamespacedName]*news{}, written: map[sightingKey]writing{},
+func newStageQueue() *stageQueue {
+	return &stageQueue{
+		hosts: workqueue.NewTypedDelayingQueue[types.NamespacedName](), pending: map[types.NamespacedName]*pendingStatus{}, written: map[writeKey]lastWrite{},
 	}
 }
 
-// NeedLeaderElection is false: every boot server writes what it sees.
+// NeedLeaderElection is false: every boot server writes the stages that it observes.
 func (b *Booter) NeedLeaderElection() bool { return false }
 
-// Start writes sightings until ctx ends, and then what was seen last: nobody reports twice how the bootstrap went.
+// Start writes observed stages until ctx ends, and then the pending ones: the machine does not repeat its report of the bootstrap's result.
 func (b *Booter) Start(ctx context.Context) error {
 	b.started.Store(&metav1.Time{Time: b.Clock.Now()})
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var wg sync.WaitGroup
-	for range writers {
+	for range maxWriters {
 		wg.Go(func() {
 			for {
-				host, over := b.sightings.hosts.Get()
+				host, over := b.stageQueue.hosts.Get()
 				if over {
 					return
 				}
-				b.write(writing, host, b.sightings.due(host))
-				b.sightings.hosts.Done(host)
+				b.write(writing, host, b.stageQueue.takePending(host))
+				b.stageQueue.hosts.Done(host)
 			}
 		})
 	}
 	<-ctx.Done()
-	defer time.AfterFunc(lastWrites, cancel).Stop()
-	b.sightings.hosts.ShutDown()
+	defer time.AfterFunc(shutdownTimeout, cancel).Stop()
+	b.stageQueue.hosts.ShutDown()
 	wg.Wait()
-	for _, host := range b.sightings.hostsWithNews() {
-		b.write(writing, host, b.sightings.due(host))
+	for _, host := range b.stageQueue.pendingHosts() {
+		b.write(writing, host, b.stageQueue.takePending(host))
 	}
 	return nil
 }
 
-// write writes the news of a host.
-func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *news) {
+// write writes the pending status of a host.
+func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *pendingStatus) {
 	if n == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if len(n.stages) > 0 {
 		err := b.writeStages(ctx, host, n.stages)
@@ -124,15 +126,15 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *news) 
 			if err == nil {
 				metrics.BootStage(s.Stage, s.took)
 			}
-			b.wrote(sightingKey{host, string(s.Stage)}, err)
+			b.forgetFailedWrite(writeKey{host, string(s.Stage)}, err)
 		}
 	}
 	if n.problem != nil {
-		b.wrote(sightingKey{host, problemKey(n.problem)}, controllers.ApplyProblem(ctx, b.Client, host, *n.problem))
+		b.forgetFailedWrite(writeKey{host, problemKey(n.problem)}, controllers.ApplyProblem(ctx, b.Client, host, *n.problem))
 	}
 }
 
-// writeStages writes stages of the boot that is under way. Those of another one came too late.
+// writeStages writes the stages of the boot that is under way. Stages of an earlier boot are dropped.
 func (b *Booter) writeStages(ctx context.Context, host types.NamespacedName, stages []stage) error {
 	boot, err := b.bootOf(ctx, host)
 	if err != nil || boot == nil {
@@ -150,16 +152,16 @@ func (b *Booter) writeStages(ctx context.Context, host types.NamespacedName, sta
 	return controllers.ApplyStages(ctx, b.Client, boot, seen...)
 }
 
-// wrote sees to it that what was not written is when it is seen again.
-func (b *Booter) wrote(key sightingKey, err error) {
+// forgetFailedWrite forgets a write that failed, so that the next observation of the same stage is written.
+func (b *Booter) forgetFailedWrite(key writeKey, err error) {
 	if client.IgnoreNotFound(err) == nil {
 		return
 	}
-	b.Log.Error(err, "Write what was seen of a boot", "host", key.host, "what", key.what)
-	b.sightings.forget(key)
+	b.Log.Error(err, "Failed to write the observed boot stage", "host", key.host, "what", key.what)
+	b.stageQueue.forget(key)
 }
 
-// ObserveStage notes a stage of a boot.
+// ObserveStage records a stage of a boot.
 func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.Addr, what string) {
 	// Reading the cache does not block.
 	host, err := b.hostOf(context.Background(), mac)
@@ -168,34 +170,34 @@ func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.
 	}
 	boot, err := b.bootOf(context.Background(), client.ObjectKeyFromObject(host))
 	switch {
-	case err != nil || boot == nil || boot.Spec.PoweredOnAt == nil || boot.Spec.VoidedAt != nil: // what comes before is not the server's
+	case err != nil || boot == nil || boot.Spec.PoweredOnAt == nil || boot.Spec.VoidedAt != nil: // a request before power-on is not the server's
 	case stage == pxe.StageWaiting:
-		b.sawWaiting(boot, from, what)
+		b.recordWaiting(boot, from, what)
 	case boot.Spec.DataServedAt != nil:
-		b.sawAgain(host, boot, from, what)
+		b.recordRestart(host, boot, from, what)
 	case stage != pxe.StageFirmware:
 		if stage == pxe.StageDHCP {
-			b.noteDHCP(boot, from)
+			b.recordDHCPRequest(boot, from)
 		}
-		b.saw(boot, v1alpha1.BootStage(stage), from, what)
+		b.recordStage(boot, v1alpha1.BootStage(stage), from, what)
 	}
 }
 
-// sawWaiting notes that a server stands in line, and where. Every look at that moves the deadline of its attempt, so one that had the script already
-// counts as booting: what it waits for is another try.
-func (b *Booter) sawWaiting(boot *v1alpha1.BareMetalBoot, from netip.Addr, what string) {
+// recordWaiting records that a server waits for a boot slot, and its queue position. The update moves the deadline of the attempt. A server that had its script
+// already counts as booting: it waits for a retry, and its deadline does not move.
+func (b *Booter) recordWaiting(boot *v1alpha1.BareMetalBoot, from netip.Addr, what string) {
 	if boot.Spec.ScriptAddress != "" {
 		return
 	}
-	if last := controllers.ObservedStage(boot, v1alpha1.StageWaiting); last == nil || b.Clock.Since(last.Time.Time) >= again {
-		b.note(boot, v1alpha1.StageWaiting, from, what)
+	if last := controllers.ObservedStage(boot, v1alpha1.StageWaiting); last == nil || b.Clock.Since(last.Time.Time) >= stageRewriteInterval {
+		b.enqueueStage(boot, v1alpha1.StageWaiting, from, what)
 	}
 }
 
-// sawAgain notes a request of firmware or of a boot loader after the bootstrap data was given out. It means something for a machine that
-// runs from memory: its server has no reason to come back to its firmware.
-func (b *Booter) sawAgain(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, from netip.Addr, what string) {
-	if last := controllers.ObservedStage(boot, v1alpha1.StageRestarted); last != nil && b.Clock.Since(last.Time.Time) < again {
+// recordRestart records a request of firmware or of a boot loader after the bootstrap data was served. It is recorded only for a machine that runs from memory: its
+// server has no other reason to return to its firmware.
+func (b *Booter) recordRestart(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, from netip.Addr, what string) {
+	if last := controllers.ObservedStage(boot, v1alpha1.StageRestarted); last != nil && b.Clock.Since(last.Time.Time) < stageRewriteInterval {
 		return
 	}
 	consumer, err := controllers.GetConsumer(context.Background(), b.Client, host)
@@ -203,17 +205,17 @@ func (b *Booter) sawAgain(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetal
 		consumer.BareMetalMachine.Spec.Boot.Persistence != v1alpha1.PersistenceEphemeral {
 		return
 	}
-	b.note(boot, v1alpha1.StageRestarted, from, what)
+	b.enqueueStage(boot, v1alpha1.StageRestarted, from, what)
 }
 
-// saw notes a stage of the boot attempt that is under way, once.
-func (b *Booter) saw(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, from netip.Addr, what string) {
+// recordStage records a stage of the current boot attempt, once.
+func (b *Booter) recordStage(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, from netip.Addr, what string) {
 	if controllers.ObservedStage(boot, stage) == nil {
-		b.note(boot, stage, from, what)
+		b.enqueueStage(boot, stage, from, what)
 	}
 }
 
-func (b *Booter) note(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, from netip.Addr, what string) {
+func (b *Booter) enqueueStage(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, from netip.Addr, what string) {
 	if boot.Spec.Number == 0 || boot.Spec.Failure != nil {
 		return
 	}
@@ -223,12 +225,12 @@ func (b *Booter) note(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, from 
 	}
 	seen.Client = controllers.Clip(what, controllers.MaxText)
 	took := seen.Time.Sub(boot.Spec.StartedAt.Time)
-	if b.enqueue(boot, string(at), func(n *news) { n.saw(stage{seen, took}) }) {
-		b.tellStage(boot, seen)
+	if b.enqueue(boot, string(at), func(n *pendingStatus) { n.addStage(stage{seen, took}) }) {
+		b.recordStageEvent(boot, seen)
 	}
 }
 
-// ObserveFailure notes why a boot cannot be served.
+// ObserveFailure records why a boot cannot be served.
 func (b *Booter) ObserveFailure(mac net.HardwareAddr, err error) {
 	host, lookupErr := b.hostOf(context.Background(), mac)
 	if lookupErr != nil || host == nil {
@@ -247,10 +249,10 @@ func (b *Booter) ObserveFailure(mac net.HardwareAddr, err error) {
 	case errors.Is(err, pxe.ErrBootSource):
 		reason = v1alpha1.ReasonBootSourceInvalid
 	}
-	b.failed(boot, reason, err)
+	b.recordProblem(boot, reason, err)
 }
 
-func (b *Booter) failed(boot *v1alpha1.BareMetalBoot, reason string, err error) {
+func (b *Booter) recordProblem(boot *v1alpha1.BareMetalBoot, reason string, err error) {
 	if boot == nil || boot.Spec.Number == 0 {
 		return
 	}
@@ -258,68 +260,68 @@ func (b *Booter) failed(boot *v1alpha1.BareMetalBoot, reason string, err error) 
 		BootFailure: v1alpha1.BootFailure{Reason: reason, Message: controllers.Clip(err.Error(), controllers.MaxMessage)}, Number: boot.Spec.Number,
 		Time: metav1.NewTime(b.Clock.Now()),
 	}
-	// The same problem is written again only when a stage was seen since, or the boot is another.
+	// The same problem is written again only for another boot, or after a new stage was observed.
 	if p := controllers.Problem(boot); p != nil && p.BootFailure == problem.BootFailure {
 		return
 	}
-	if b.enqueue(boot, problemKey(&problem), func(n *news) { n.problem = &problem }) {
+	if b.enqueue(boot, problemKey(&problem), func(n *pendingStatus) { n.problem = &problem }) {
 		metrics.BootProblem(reason)
-		b.tellProblem(boot, problem)
+		b.recordProblemEvent(boot, problem)
 	}
 }
 
 func problemKey(p *v1alpha1.BootProblem) string { return p.Reason + ": " + p.Message }
 
-// enqueue hands what was seen to the writers unless it was written for this attempt. When they are too slow it is dropped, and the next request is written
-// instead. It helps people; of what is given out only the stage DHCP decides something, and that is noted in memory too. It returns whether it is written now.
-func (b *Booter) enqueue(boot *v1alpha1.BareMetalBoot, what string, tell func(*news)) bool {
-	key := sightingKey{client.ObjectKeyFromObject(boot), what}
-	if !b.sightings.take(key, boot.Spec.Number, b.Clock.Now()) {
+// enqueue queues a write, unless it was written for this attempt already. It drops the write if too many hosts are pending: the next request is written
+// instead. Operators read these stages; only the stage DHCP decides what is served, and memory has that too. It returns true if the write was queued.
+func (b *Booter) enqueue(boot *v1alpha1.BareMetalBoot, what string, change func(*pendingStatus)) bool {
+	key := writeKey{client.ObjectKeyFromObject(boot), what}
+	if !b.stageQueue.startWrite(key, boot.Spec.Number, b.Clock.Now()) {
 		return false
 	}
-	if !b.sightings.add(key.host, tell) {
-		b.sightings.forget(key)
-		b.Log.Info("Dropping a sighting: too many at once", "host", key.host, "what", what)
+	if !b.stageQueue.add(key.host, change) {
+		b.stageQueue.forget(key)
+		b.Log.Info("Dropped an observed boot stage: too many hosts are pending", "host", key.host, "what", what)
 		return false
 	}
 	return true
 }
 
-// add adds to the news of a host. It returns false where too many hosts wait to be written already.
-func (s *sightings) add(host types.NamespacedName, tell func(*news)) bool {
+// add adds to the pending status of a host. It returns false if too many hosts are pending already.
+func (s *stageQueue) add(host types.NamespacedName, change func(*pendingStatus)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.news[host]
+	n := s.pending[host]
 	if n == nil {
-		if len(s.news) >= backlog {
+		if len(s.pending) >= maxPendingHosts {
 			return false
 		}
-		n = &news{}
-		s.news[host] = n
+		n = &pendingStatus{}
+		s.pending[host] = n
 	}
-	tell(n)
-	s.hosts.AddAfter(host, gather)
+	change(n)
+	s.hosts.AddAfter(host, batchDelay)
 	return true
 }
 
-// hostsWithNews returns the hosts that wait to be written.
-func (s *sightings) hostsWithNews() []types.NamespacedName {
+// pendingHosts returns the hosts with pending writes.
+func (s *stageQueue) pendingHosts() []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.news))
+	return slices.Collect(maps.Keys(s.pending))
 }
 
-// due takes the news of a host.
-func (s *sightings) due(host types.NamespacedName) *news {
+// takePending removes and returns the pending status of a host.
+func (s *stageQueue) takePending(host types.NamespacedName) *pendingStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.news[host]
-	delete(s.news, host)
+	n := s.pending[host]
+	delete(s.pending, host)
 	return n
 }
 
-// saw adds a stage, or puts it in place of that of an earlier attempt.
-func (n *news) saw(s stage) {
+// addStage adds a stage. It replaces the same stage of an earlier attempt.
+func (n *pendingStatus) addStage(s stage) {
 	if at := slices.IndexFunc(n.stages, func(o stage) bool { return o.Stage == s.Stage }); at >= 0 {
 		n.stages[at] = s
 		return
@@ -327,27 +329,27 @@ func (n *news) saw(s stage) {
 	n.stages = append(n.stages, s)
 }
 
-// take is true for what was not written lately for an attempt, and notes that it is now. What is older than the cache needs is forgotten
-// on the way, so that memory holds what the last two minutes saw, and not every host that ever booted.
-func (s *sightings) take(key sightingKey, boot int32, now time.Time) bool {
+// startWrite is true for a stage that was not written recently for an attempt, and records that it is written now. It deletes entries that the cache no longer
+// needs, so that memory holds only the stages of about two minutes, and not every host that ever booted.
+func (s *stageQueue) startWrite(key writeKey, boot int32, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Sub(s.swept) >= settle {
-		s.swept = now
+	if now.Sub(s.lastSweep) >= cacheSyncDelay {
+		s.lastSweep = now
 		for k, w := range s.written {
-			if now.Sub(w.at) >= settle {
+			if now.Sub(w.at) >= cacheSyncDelay {
 				delete(s.written, k)
 			}
 		}
 	}
-	if w, ok := s.written[key]; ok && w.boot == boot && now.Sub(w.at) < settle {
+	if w, ok := s.written[key]; ok && w.boot == boot && now.Sub(w.at) < cacheSyncDelay {
 		return false
 	}
-	s.written[key] = writing{boot, now}
+	s.written[key] = lastWrite{boot, now}
 	return true
 }
 
-func (s *sightings) forget(key sightingKey) {
+func (s *stageQueue) forget(key writeKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.written, key)

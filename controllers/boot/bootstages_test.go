@@ -27,12 +27,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// countedWrites counts the writes of sightings, and fails as many as it is told.
+// countedWrites counts the writes of stages, and fails some on demand.
 type countedWrites struct {
 	client.Client
 
 	writes, failures atomic.Int32
-	hold             chan struct{} // closed when writes may end; nil for at once
+	hold             chan struct{} // closed when writes may end; nil for no wait
 }
 
 type countedStatus struct {
@@ -58,7 +58,7 @@ func (s countedStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, 
 	return s.SubResourceWriter.Apply(ctx, o, opts...)
 }
 
-// watcher is a booter alone, whose writes are counted.
+// watcher is a Booter without the rest of the provider, whose writes are counted.
 func watcher(t *testing.T) (*boot.Booter, *countedWrites) {
 	t.Helper()
 	var (
@@ -75,8 +75,8 @@ func watcher(t *testing.T) (*boot.Booter, *countedWrites) {
 	return booter, writes
 }
 
-// TestLastSightings: a boot server that stops ends what it writes, and writes what waits.
-func TestLastSightings(t *testing.T) {
+// TestPendingStagesAtShutdown: a boot server that stops finishes running writes, and writes the pending ones.
+func TestPendingStagesAtShutdown(t *testing.T) {
 	g := NewWithT(t)
 	watching, counted := watcher(t)
 	writes := &countedWrites{Client: counted.Client, hold: make(chan struct{})}
@@ -102,7 +102,7 @@ func TestLastSightings(t *testing.T) {
 	}
 }
 
-// bootingHost makes a host that boots for a machine.
+// bootingHost creates a host that boots for a machine.
 func bootingHost(t *testing.T, booter *boot.Booter, namespace string, number byte) (*v1alpha1.BareMetalHost, net.HardwareAddr) {
 	t.Helper()
 	mac := net.HardwareAddr{0x52, 0x54, 0, 9, 0, number}
@@ -150,8 +150,8 @@ func seenBy(t *testing.T, booter *boot.Booter, host *v1alpha1.BareMetalHost, sta
 
 var client77 = netip.MustParseAddr("192.0.2.77")
 
-// TestOneWriteAStage: firmware asks many times, and the status is written once for each stage of each attempt; after a restart too, since
-// the status itself says what stands in it. A write that failed is made up for by the next request.
+// TestOneWriteAStage: firmware asks many times, and the status is written once for each stage of each attempt, also after a restart, because
+// the status shows what was written. After a failed write, the next request causes another one.
 func TestOneWriteAStage(t *testing.T) {
 	g := NewWithT(t)
 	booter, writes := watcher(t)
@@ -199,9 +199,9 @@ func TestOneWriteAStage(t *testing.T) {
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(4))
 }
 
-// TestPlaceInLine: a server that waits asks every few seconds, and the status says its place once a minute. That moves the deadline of its attempt, but
-// not once it has its script.
-func TestPlaceInLine(t *testing.T) {
+// TestQueuePosition: a server that waits for a slot asks every few seconds, and its queue position is written once a minute. Each write moves the deadline of its
+// attempt, but not once it has its script.
+func TestQueuePosition(t *testing.T) {
 	g := NewWithT(t)
 	booter, writes := watcher(t)
 	c := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
@@ -235,8 +235,8 @@ func TestPlaceInLine(t *testing.T) {
 	g.Expect(boots()).To(Equal(pxe.Ignore))
 }
 
-// TestFirmwareComesBack: a request of firmware means something for a machine that runs from memory and got its bootstrap data, and nothing for
-// any other.
+// TestFirmwareComesBack: a request of firmware is recorded for a machine that runs from memory and got its bootstrap data, and for no
+// other.
 func TestFirmwareComesBack(t *testing.T) {
 	g := NewWithT(t)
 	booter, writes := watcher(t)
@@ -261,19 +261,19 @@ func TestFirmwareComesBack(t *testing.T) {
 			booter.ObserveStage(mac, pxe.StageFirmware, netip.Addr{}, "PXE, EFI x86-64")
 		}
 	}
-	// What is queued is written in its order: the last one shows that nothing else is to come.
+	// Writes are in the order of the queue: the last one shows that no other follows.
 	last, mac := bootingHost(t, booter, namespace, 0x20)
 	booter.ObserveStage(mac, pxe.StageDHCP, client77, "")
 	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, last, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil())
 	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, hosts["ephemeral"], v1alpha1.StageRestarted) }, "30s").ShouldNot(BeNil())
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(2))
 	for _, host := range hosts {
-		g.Expect(seenBy(t, booter, host, v1alpha1.StageDHCP)).To(BeNil(), "%s was told no boot file", host.Name)
+		g.Expect(seenBy(t, booter, host, v1alpha1.StageDHCP)).To(BeNil(), "%s got no boot file", host.Name)
 	}
 }
 
-// TestSightingsAreQuick: nothing waits for a timer between a request and the status that shows it.
-func TestSightingsAreQuick(t *testing.T) {
+// TestStagesAreWrittenAtOnce: there is no timer between a request and the status that shows it.
+func TestStagesAreWrittenAtOnce(t *testing.T) {
 	g := NewWithT(t)
 	booter, _ := watcher(t)
 	namespace := env.Namespace(t)
@@ -289,5 +289,5 @@ func TestSightingsAreQuick(t *testing.T) {
 		}
 	}
 	slices.Sort(took)
-	t.Logf("from a request to the cached status of %d sightings: median %s, slowest %s", len(took), took[len(took)/2], took[len(took)-1])
+	t.Logf("from a request to the cached status of %d stages: median %s, slowest %s", len(took), took[len(took)/2], took[len(took)-1])
 }

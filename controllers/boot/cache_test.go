@@ -15,8 +15,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// TestSeedReads: once the bootstrap data was served, files without it are answered from the cache, to the client that it was served to and to no other.
-// The Secret is read again for the files that it is in.
+// TestSeedReads: once the bootstrap data was served, files without it are answered from the cache, only to the client that got the data.
+// The Secret is read again for the files that contain it.
 func TestSeedReads(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
@@ -56,7 +56,7 @@ func TestSeedReads(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
-// TestCacheBehind: a cache that does not show the boot yet keeps nobody from his seed, and one that shows a boot which is over opens nothing.
+// TestCacheBehind: a server gets its seed even if the cache does not show its boot yet, and a cache that still shows a finished boot gives access to nothing.
 func TestCacheBehind(t *testing.T) {
 	g := NewWithT(t)
 	old := newAPI(interceptor.Funcs{})
@@ -81,7 +81,7 @@ func TestCacheBehind(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
-// TestCacheBehindFirst: before the bootstrap data is first served, the API server is asked whose it is: a cache that is behind gives it to nobody who must
+// TestCacheBehindFirst: before the bootstrap data is first served, the API server decides who owns it. A stale cache gives it to no client that must
 // not have it any more.
 func TestCacheBehindFirst(t *testing.T) {
 	released := func(w *world) error {
@@ -121,8 +121,8 @@ func TestCacheBehindFirst(t *testing.T) {
 	}
 }
 
-// TestReplacedMachine: the claim, and no name or UID of a machine, says whose a boot is. What is served for a machine that was recreated under its name is
-// its own bootstrap data, never that of the machine before it.
+// TestReplacedMachine: the claim determines the owner of a boot, not the name or UID of a machine. A machine that was recreated under its name gets
+// its own bootstrap data, never that of the previous machine.
 func TestReplacedMachine(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()

@@ -16,7 +16,7 @@ import (
 
 var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// TestDocs: the API server takes every network of docs/seeds.md, and it is rendered as the page says.
+// TestDocs: the API server accepts every network of docs/seeds.md, and the rendered network is the one in the page.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../docs/seeds.md")

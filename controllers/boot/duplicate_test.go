@@ -10,8 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// TestDuplicateMAC: of two hosts with one MAC address the one that keeps it is served, whichever the cache lists first, and the other one is not. That one is served when
-// the first one is gone.
+// TestDuplicateMAC: of two hosts with one MAC address only the one that keeps it is served, in whatever order the cache lists them. The other one is served
+// when the first is gone.
 func TestDuplicateMAC(t *testing.T) {
 	for _, namespace := range []string{"before", "elsewhere"} { // the host that boots is in "dc"
 		another := func(accepted string) *v1alpha1.BareMetalHost {
@@ -54,7 +54,7 @@ func TestDuplicateMAC(t *testing.T) {
 	}
 }
 
-// TestMACChanged: the script of a boot is not served for the MAC address that the host had, when a cache that is behind still shows that one and the host is
+// TestMACChanged: the script of a boot is not served for the old MAC address of the host, when a stale cache still shows that one and the host is
 // read from the API server.
 func TestMACChanged(t *testing.T) {
 	g := NewWithT(t)

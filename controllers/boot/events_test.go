@@ -23,26 +23,26 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// story returns the reasons of the events about objects of a kind, in their order, and fails when one of them was repeated.
-func story(g Gomega, namespace, kind string) []string {
+// eventReasons returns the reasons of the events about objects of a kind, in their order. It fails if one is repeated.
+func eventReasons(g Gomega, namespace, kind string) []string {
 	var all eventsv1.EventList
 	g.Expect(env.Client.List(context.Background(), &all, client.InNamespace(namespace))).To(Succeed())
-	told := slices.DeleteFunc(all.Items, func(e eventsv1.Event) bool { return e.Regarding.Kind != kind })
-	slices.SortFunc(told, func(a, b eventsv1.Event) int { return cmp.Compare(a.EventTime.UnixNano(), b.EventTime.UnixNano()) })
-	for i := range told {
-		g.Expect(told[i].Series).To(BeNil(), told[i].Reason)
-		g.Expect(told[i].Regarding.UID).NotTo(BeEmpty())
-		g.Expect(told[i].Note).NotTo(BeEmpty())
+	recorded := slices.DeleteFunc(all.Items, func(e eventsv1.Event) bool { return e.Regarding.Kind != kind })
+	slices.SortFunc(recorded, func(a, b eventsv1.Event) int { return cmp.Compare(a.EventTime.UnixNano(), b.EventTime.UnixNano()) })
+	for i := range recorded {
+		g.Expect(recorded[i].Series).To(BeNil(), recorded[i].Reason)
+		g.Expect(recorded[i].Regarding.UID).NotTo(BeEmpty())
+		g.Expect(recorded[i].Note).NotTo(BeEmpty())
 	}
-	return reasons(eventsv1.EventList{Items: told})
+	return reasons(eventsv1.EventList{Items: recorded})
 }
 
-// expectStory checks that each event was told once, and in the orders given. There are several tellers, who do not wait for each other: no order
-// of all their events holds on a busy machine.
-func expectStory(g Gomega, told, want []string, orders ...[]string) {
-	g.Expect(told).To(ConsistOf(want))
+// expectEvents checks that each event was recorded once, and in the given orders. Several controllers record events independently, so there is no order
+// of all events.
+func expectEvents(g Gomega, got, want []string, orders ...[]string) {
+	g.Expect(got).To(ConsistOf(want))
 	for _, order := range orders {
-		g.Expect(slices.DeleteFunc(slices.Clone(told), func(reason string) bool { return !slices.Contains(order, reason) })).To(Equal(order))
+		g.Expect(slices.DeleteFunc(slices.Clone(got), func(reason string) bool { return !slices.Contains(order, reason) })).To(Equal(order))
 	}
 }
 
@@ -70,7 +70,7 @@ func count(t *testing.T, name string, labels map[string]string) float64 {
 	return 0
 }
 
-// lifeMetrics rise by one in the life of a host.
+// lifeMetrics increase by one in the life of a host.
 func lifeMetrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	counts := map[string]float64{}
@@ -90,8 +90,8 @@ func lifeMetrics(t *testing.T) map[string]float64 {
 	return counts
 }
 
-// TestStory: the events of a host, and those of its machine, read as a story, each told once; and what has a metric is counted once.
-func TestStory(t *testing.T) {
+// TestEventsOfLife: the events of a host, and those of its machine, are complete, in order, and each is recorded once. The metrics count each of them once.
+func TestEventsOfLife(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
 	before := lifeMetrics(t)
@@ -100,8 +100,10 @@ func TestStory(t *testing.T) {
 	})
 	claim := l.claim("m", kernel)
 	provisioned(t, claim)
-	// It is told right after it was written, which the test sees too.
-	g.Eventually(func(g Gomega) { g.Expect(story(g, l.namespace, "BareMetalHost")).To(ContainElement("Provisioned")) }, "30s").Should(Succeed())
+	// It is recorded right after the write, which the test sees too.
+	g.Eventually(func(g Gomega) {
+		g.Expect(eventReasons(g, l.namespace, "BareMetalHost")).To(ContainElement("Provisioned"))
+	}, "30s").Should(Succeed())
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	env.Gone(t, claim.BareMetalMachine)
 
@@ -110,15 +112,15 @@ func TestStory(t *testing.T) {
 		"Provisioned", "ReleaseStarted", "ShutDown", "CleaningStarted", "Cleaned", "Released",
 	}
 	g.Eventually(func(g Gomega) {
-		expectStory(g, story(g, l.namespace, "BareMetalHost"), want,
+		expectEvents(g, eventReasons(g, l.namespace, "BareMetalHost"), want,
 			[]string{"Registered", "BootStarted", "PowerOn", "ReleaseStarted", "ShutDown", "CleaningStarted", "Cleaned", "Released"},
 			[]string{"BootStarted", "BootDHCP", "BootScript", "BootKernel", "BootstrapDataServed", "Provisioned", "ReleaseStarted"},
 			[]string{"BootDHCP", "BootLoader"}, []string{"BootstrapDataServed", "BootReportedIn"})
 	}, "30s").Should(Succeed())
 	machine := []string{"Claimed"}
 	g.Eventually(func(g Gomega) {
-		told := story(g, l.namespace, "BareMetalMachine")
-		// It may have been created before its host was there to be claimed.
+		told := eventReasons(g, l.namespace, "BareMetalMachine")
+		// The machine may have been created before there was a host to claim.
 		g.Expect(slices.DeleteFunc(told, func(reason string) bool { return reason == "NoHostFits" })).To(Equal(machine))
 	}, "30s").Should(Succeed())
 	g.Eventually(func(g Gomega) {
@@ -128,8 +130,8 @@ func TestStory(t *testing.T) {
 	}, "30s").Should(Succeed())
 }
 
-// TestStoryOfAFailure: what goes wrong with a boot, and what people do to a host, is told too.
-func TestStoryOfAFailure(t *testing.T) {
+// TestEventsOfFailures: failures of a boot, and actions of operators on a host, have events too.
+func TestEventsOfFailures(t *testing.T) {
 	g := NewWithT(t)
 	l := startOff(t)
 	failed := count(t, "capbm_boot_failures_total", map[string]string{"reason": "SecondRequester"})
@@ -171,7 +173,7 @@ func TestStoryOfAFailure(t *testing.T) {
 		"QuarantineEnded",
 	}
 	g.Eventually(func(g Gomega) {
-		expectStory(g, story(g, l.namespace, "BareMetalHost"), want,
+		expectEvents(g, eventReasons(g, l.namespace, "BareMetalHost"), want,
 			[]string{"Registered", "BootStarted", "PowerOn", "Detached", "Reattached", "BMCNotReady", "ReleaseStarted", "ReleasedUnfenced", "QuarantineEnded"},
 			[]string{"BootStarted", "BootDHCP", "BootScript", "BootKernel", "BootstrapDataServed", "BootFailed", "BootRequestRefused", "Detached"},
 			[]string{"BootDHCP", "BootLoader"})
@@ -187,7 +189,7 @@ func TestStoryOfAFailure(t *testing.T) {
 	g.Expect(count(t, "capbm_quarantines_total", map[string]string{"reason": "ReleasedUnfenced"}) - unfenced).To(BeEquivalentTo(1))
 }
 
-// TestEventsDocs: docs/monitoring.md lists every event, and none that is not there.
+// TestEventsDocs: docs/monitoring.md lists exactly the events that exist.
 func TestEventsDocs(t *testing.T) {
 	g := NewWithT(t)
 	source, err := os.ReadFile("../events.go")

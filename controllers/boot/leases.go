@@ -23,80 +23,80 @@ import (
 )
 
 const (
-	// declineTime is how long an address is given to nobody after it was declined.
-	declineTime = 10 * time.Minute
-	// giveUpTime is how long one is given to nobody that its server left for a reservation. It is longer than a server uses an
-	// address without asking again.
-	giveUpTime = 24 * time.Hour
-	// maxWithheld is how many addresses are withheld on account of one host at a time. One that declines them all would empty
-	// the pool otherwise.
-	maxWithheld = 8
+	// declineProbation is how long a declined address is leased to no host. Kea calls this the decline-probation-period.
+	declineProbation = 10 * time.Minute
+	// replacedProbation is how long an address is leased to no host after its server got a reservation instead. It is longer than a server
+	// uses an address without asking again.
+	replacedProbation = 24 * time.Hour
+	// maxOnProbation is how many addresses may be on probation because of one host. Otherwise a host that declines every address would
+	// empty the pool.
+	maxOnProbation = 8
 )
 
 // Lease returns the address that a server keeps. In the order of preference it is
 //
-//   - the one that it has, as long as its host exists with its MAC address. Nothing is renewed and nothing expires;
-//   - one of the host's bootAddresses, also before one that it has, unless a running server asks for that. It gets this address
-//     or none: another one would be a surprise;
-//   - one that it had: that it asks for, or was seen with. `clusterctl move` takes hosts along, and leaves Lease objects behind;
-//   - one that nobody ever had, beginning at a place that follows from the MAC address;
-//   - when there is none, the one whose holder is gone longest.
+//   - the one that it has, while its host exists with its MAC address. Nothing is renewed and nothing expires;
+//   - one of the host's bootAddresses. It replaces an address that the host has, unless a running server asks for that one. If the
+//     reserved address is not available, the host gets none: another one would be a surprise;
+//   - one that it had: the one that it asks for, or one that it was observed with. `clusterctl move` moves hosts, but not Lease objects;
+//   - one that no host ever had, starting at an index that follows from the MAC address;
+//   - otherwise the one whose holder has been gone longest.
 //
-// The object of an address is created, or updated as it was read: so of any number of boot servers one gives it. What a server
-// has is known from the cache: no packet of a server with an address asks the API server.
+// The Lease object is created, or updated with the resourceVersion that was read: so only one of several boot servers leases an
+// address. The cache shows the addresses of a server: its packets cause no read from the API server.
 func (b *Booter) Lease(ctx context.Context, request pxe.LeaseRequest) (pxe.Lease, error) {
-	host, err := b.known(ctx, request.MAC)
+	host, err := b.requireHost(ctx, request.MAC)
 	if err != nil {
 		return pxe.Lease{}, err
 	}
 	if !b.Tenants.MayBootIn(host.Namespace, request.Pool.Network) {
 		return pxe.Lease{}, addressError(fmt.Sprintf("the tenants of the configuration file do not permit namespace %s network %s", host.Namespace, request.Pool.Network))
 	}
-	a := allocation{Booter: b, host: host, me: holderOf(host), pool: request.Pool, mac: request.MAC, wanted: plain(request.Wanted)}
-	lease, err := a.choose(ctx)
+	a := allocation{Booter: b, host: host, holder: holderOf(host), pool: request.Pool, mac: request.MAC, wanted: normalized(request.Wanted)}
+	lease, err := a.chooseAddress(ctx)
 	if isAddressError(err) {
 		boot, lookupErr := b.bootOf(ctx, client.ObjectKeyFromObject(host))
 		if lookupErr != nil {
 			return lease, errors.Join(err, lookupErr)
 		}
-		b.failed(boot, v1alpha1.ReasonNoAddress, err)
-		b.warnf(host, v1alpha1.ReasonNoAddress, "Lease", "%v", err)
+		b.recordProblem(boot, v1alpha1.ReasonNoAddress, err)
+		b.recordWarningf(host, v1alpha1.ReasonNoAddress, "Lease", "%v", err)
 	}
 	return lease, err
 }
 
-// Decline takes an address from the server, since somebody else uses it, and gives it to nobody for ten minutes. A server with
-// a reservation gets nothing else meanwhile, one without gets another address.
+// Decline takes an address from the server because another device uses it, and leases it to no host for ten minutes. A server with
+// a reservation gets no other address in that time. A server without one gets another address.
 func (b *Booter) Decline(ctx context.Context, mac net.HardwareAddr, address netip.Addr) error {
-	host, err := b.known(ctx, mac)
+	host, err := b.requireHost(ctx, mac)
 	if err != nil {
 		return err
 	}
-	address = plain(address)
+	address = normalized(address)
 	var network string
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		var lease coordinationv1.Lease
 		if err := b.APIReader.Get(ctx, b.leaseKey(address), &lease); err != nil {
 			return fmt.Errorf("decline %s: %w", address, err)
 		}
-		if ptr.Deref(lease.Spec.HolderIdentity, "") != holderOf(host).String() || withheld(&lease) {
+		if ptr.Deref(lease.Spec.HolderIdentity, "") != holderOf(host).String() || isReleased(&lease) {
 			return fmt.Errorf("decline %s: %s/%s does not have it", address, host.Namespace, host.Name)
 		}
 		network = lease.Labels[NetworkLabel]
-		withhold(&lease, declineTime)
+		release(&lease, declineProbation)
 		return b.Client.Update(ctx, &lease)
 	})
 	if err != nil {
 		return err
 	}
-	b.warnf(host, v1alpha1.ReasonAddressConflict, "Decline",
-		"Somebody else uses %s, which this server got in network %s. Nobody gets it for %s: find who uses it, or take it out of the network's ranges",
-		address, network, declineTime)
+	b.recordWarningf(host, v1alpha1.ReasonAddressConflict, "Decline",
+		"Another device uses %s, which was leased to this server in network %s. It is leased to no host for %s: find the device, or remove the address from the network's ranges",
+		address, network, declineProbation)
 	return nil
 }
 
-// known is hostOf for a MAC address that somebody must have.
-func (b *Booter) known(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
+// requireHost is hostOf for a MAC address that must belong to a host.
+func (b *Booter) requireHost(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
 	host, err := b.hostOf(ctx, mac)
 	if err == nil && host == nil {
 		err = fmt.Errorf("%s is not a server of the inventory", mac)
@@ -108,29 +108,30 @@ func (b *Booter) leaseKey(a netip.Addr) client.ObjectKey {
 	return client.ObjectKey{Namespace: b.Namespace, Name: leaseName(a)}
 }
 
-// warnf puts an event on a host.
-func (b *Booter) warnf(host *v1alpha1.BareMetalHost, reason, action, format string, args ...any) {
+// recordWarningf records a warning event on a host.
+func (b *Booter) recordWarningf(host *v1alpha1.BareMetalHost, reason, action, format string, args ...any) {
 	if b.Recorder != nil {
 		b.Recorder.Eventf(host, nil, corev1.EventTypeWarning, reason, action, format, args...)
 	}
 }
 
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// normalized returns an address as the Lease objects have it: unmapped and without a zone.
+func normalized(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // allocation finds an address for a host.
 type allocation struct {
 	*Booter
 
 	host   *v1alpha1.BareMetalHost
-	me     holder
+	holder holder
 	pool   pxe.Pool
 	mac    net.HardwareAddr
 	wanted netip.Addr
 }
 
-// choose keeps to the order that Lease tells.
-func (a *allocation) choose(ctx context.Context) (pxe.Lease, error) {
-	held, had, err := a.mine(ctx)
+// chooseAddress returns an address in the order of preference that Lease documents.
+func (a *allocation) chooseAddress(ctx context.Context) (pxe.Lease, error) {
+	held, had, err := a.hostLeases(ctx)
 	if err != nil {
 		return pxe.Lease{}, err
 	}
@@ -140,39 +141,40 @@ func (a *allocation) choose(ctx context.Context) (pxe.Lease, error) {
 	reserved := a.reservation()
 	switch {
 	case !reserved.IsValid() && len(held) == 0:
-		return a.find(ctx, had)
+		return a.findAddress(ctx, had)
 	case !reserved.IsValid(), len(held) > 0 && leaseAddress(held[0].Name) == a.wanted:
 		return pxe.Lease{Address: leaseAddress(held[0].Name)}, nil
 	}
 	lease, err := a.reserve(ctx, reserved, held)
 	if err == nil && lease.New {
-		a.giveUp(ctx, held)
+		a.releaseReplaced(ctx, held)
 	}
 	return lease, err
 }
 
-// mine returns the Lease objects of the host in the pool, the oldest first: those that it has, and others of its MAC address,
-// which it declined, gave up, or had as another host.
-func (a *allocation) mine(ctx context.Context) (held, had []*coordinationv1.Lease, err error) {
+// hostLeases returns the Lease objects of the host's MAC address in the pool, the oldest first. held are those that the host has. had are those
+// that it declined, gave up, or had as another host.
+func (a *allocation) hostLeases(ctx context.Context) (held, had []*coordinationv1.Lease, err error) {
 	var leases coordinationv1.LeaseList
-	if err := a.Client.List(ctx, &leases, client.InNamespace(a.Namespace), client.MatchingFields{leaseIndex: a.me.mac}); err != nil {
+	if err := a.Client.List(ctx, &leases, client.InNamespace(a.Namespace), client.MatchingFields{leaseIndex: a.holder.mac}); err != nil {
 		return nil, nil, err
 	}
 	for i := range leases.Items {
 		l := &leases.Items[i]
 		switch {
 		case !a.pool.Prefix.Contains(leaseAddress(l.Name)):
-		case a.has(l):
+		case a.holds(l):
 			held = append(held, l)
 		default:
 			had = append(had, l)
 		}
 	}
-	slices.SortFunc(held, older)
+	slices.SortFunc(held, byAcquireTime)
 	return held, had, nil
 }
 
-func older(x, y *coordinationv1.Lease) int {
+// byAcquireTime compares two Lease objects by the time at which their holders acquired them.
+func byAcquireTime(x, y *coordinationv1.Lease) int {
 	return cmp.Or(ptr.Deref(x.Spec.AcquireTime, metav1.MicroTime{}).Compare(ptr.Deref(y.Spec.AcquireTime, metav1.MicroTime{}).Time), cmp.Compare(x.Name, y.Name))
 }
 
@@ -186,38 +188,38 @@ func (a *allocation) reservation() netip.Addr {
 	return netip.Addr{}
 }
 
-// reserve returns the address that is reserved for the host, or an error that says why it cannot have it.
+// reserve returns the address that is reserved for the host, or an error with the reason why the host cannot have it.
 func (a *allocation) reserve(ctx context.Context, reserved netip.Addr, held []*coordinationv1.Lease) (pxe.Lease, error) {
 	for _, l := range held {
 		if leaseAddress(l.Name) == reserved {
 			return pxe.Lease{Address: reserved}, nil
 		}
 	}
-	others, err := a.others(ctx, reserved)
+	users, err := a.otherUsers(ctx, reserved)
 	if err != nil {
 		return pxe.Lease{}, err
 	}
-	for _, other := range others {
+	for _, other := range users {
 		key := client.ObjectKeyFromObject(other.host)
-		older := cmp.Or(other.host.CreationTimestamp.Compare(a.host.CreationTimestamp.Time), cmp.Compare(key.String(), a.me.host.String()))
+		older := cmp.Or(other.host.CreationTimestamp.Compare(a.host.CreationTimestamp.Time), cmp.Compare(key.String(), a.holder.host.String()))
 		switch {
 		case other.observed:
-			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is used by %s: reserve another one", reserved, a.me.host, a.nameOf(key)))
+			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is used by %s: reserve another one", reserved, a.holder.host, a.nameOf(key)))
 		case older < 0:
 			return pxe.Lease{}, addressError(fmt.Sprintf("%s, which bootAddresses of %s names, is reserved for %s too, which is older: reserve another one",
-				reserved, a.me.host, a.nameOf(key)))
+				reserved, a.holder.host, a.nameOf(key)))
 		}
 	}
 	return a.acquire(ctx, reserved, true)
 }
 
-// giveUp withholds the addresses that the host had before it got the one that is reserved for it: others may have them once
-// no boot server remembers that they were this host's. One that cannot be given up stays with the host, which harms nobody.
-func (a *allocation) giveUp(ctx context.Context, held []*coordinationv1.Lease) {
+// releaseReplaced releases the addresses that the host had before it got its reservation. Other hosts may have them once no boot server remembers
+// them as this host's. An address that cannot be released stays with the host, which harms no one.
+func (a *allocation) releaseReplaced(ctx context.Context, held []*coordinationv1.Lease) {
 	for _, l := range held {
-		withhold(l, giveUpTime)
+		release(l, replacedProbation)
 		if err := a.Client.Update(ctx, l); err != nil {
-			a.Log.Error(err, "Give an address up for a reservation", "host", a.me.host, "lease", l.Name)
+			a.Log.Error(err, "Failed to release an address that a reservation replaced", "host", a.holder.host, "lease", l.Name)
 		}
 	}
 }

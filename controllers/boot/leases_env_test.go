@@ -34,7 +34,7 @@ func bootServer(t *testing.T, namespace string) (booter *boot.Booter, stop func(
 	return booter, stop
 }
 
-// TestLeases: several boot servers give many servers addresses at once, each of its own; and the same ones after a restart.
+// TestLeases: several boot servers lease addresses to many servers at once. Each server gets its own address, and the same one after a restart.
 func TestLeases(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)

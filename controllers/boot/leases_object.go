@@ -18,9 +18,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// A Lease object stands for one address that DHCP gave to a server. It is named by the address, so that the API server lets
-// only one boot server create it. Its holder has the address until the object says that it is withheld: then it has a
-// duration, and nobody gets the address before that has passed since renewTime.
+// A Lease object is one address that DHCP leased to a server. Its name is the address, so that the API server lets only one boot
+// server create it. Its holder has the address until the object has a duration: then the address has been released, and no host
+// gets it before the duration has passed since renewTime.
 
 // NetworkLabel is on the Lease objects of DHCP, and on no others. Its value is the network's name.
 const NetworkLabel = "infrastructure.cluster.x-k8s.io/dhcp-network"
@@ -28,7 +28,7 @@ const NetworkLabel = "infrastructure.cluster.x-k8s.io/dhcp-network"
 // leaseIndex finds the Lease objects of a MAC address.
 const leaseIndex = "spec.holderIdentity.mac"
 
-// LeaseSelector selects the Lease objects of DHCP. Those of leader elections are not among them.
+// LeaseSelector selects the Lease objects of DHCP, and not those of leader elections.
 func LeaseSelector() labels.Selector {
 	has, err := labels.NewRequirement(NetworkLabel, selection.Exists, nil)
 	if err != nil {
@@ -45,8 +45,8 @@ func IndexLeases(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 }
 
-// holder is who has an address: a host with a MAC address. The UID tells the host from a later one of the same name: so a
-// holder that is gone never comes back.
+// holder identifies a host with its MAC address. The UID distinguishes the host from a later one of the same name: a holder that
+// is gone never comes back.
 type holder struct {
 	host types.NamespacedName
 	mac  string
@@ -59,7 +59,7 @@ func holderOf(host *v1alpha1.BareMetalHost) holder {
 
 func (h holder) String() string { return h.host.String() + "/" + h.mac + "/" + h.uid }
 
-// parseHolder returns an empty holder for what none wrote.
+// parseHolder returns an empty holder for an identity that this provider did not write.
 func parseHolder(identity string) holder {
 	parts := strings.Split(identity, "/")
 	if len(parts) != 4 {
@@ -68,7 +68,7 @@ func parseHolder(identity string) holder {
 	return holder{types.NamespacedName{Namespace: parts[0], Name: parts[1]}, parts[2], parts[3]}
 }
 
-// leaseName names the object of an address. IPv6 is written in full: so a name has one address.
+// leaseName names the Lease object of an address. IPv6 is written in full, so that a name has one address.
 func leaseName(a netip.Addr) string {
 	return "dhcp-" + strings.NewReplacer(".", "-", ":", "-").Replace(a.StringExpanded())
 }
@@ -87,28 +87,28 @@ func leaseAddress(name string) netip.Addr {
 	return a
 }
 
-// withheldUntil returns until when an address is given to nobody. It is the zero time for one that somebody has.
-func withheldUntil(l *coordinationv1.Lease) time.Time {
+// probationEnd returns when the probation of a released address ends. It is the zero time for an address with a holder.
+func probationEnd(l *coordinationv1.Lease) time.Time {
 	if l.Spec.LeaseDurationSeconds == nil || l.Spec.RenewTime == nil {
 		return time.Time{}
 	}
 	return l.Spec.RenewTime.Add(time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second)
 }
 
-// withheld is true for an address that nobody has, whether or not its time has passed.
-func withheld(l *coordinationv1.Lease) bool { return !withheldUntil(l).IsZero() }
+// isReleased is true for an address without a holder, on probation or not.
+func isReleased(l *coordinationv1.Lease) bool { return !probationEnd(l).IsZero() }
 
-// withheldNow is true for an address that nobody gets.
-func withheldNow(l *coordinationv1.Lease) bool { return time.Now().Before(withheldUntil(l)) }
+// onProbation is true for an address that no host gets at present.
+func onProbation(l *coordinationv1.Lease) bool { return time.Now().Before(probationEnd(l)) }
 
-// withhold takes an address from its holder, and gives it to nobody for a while.
-func withhold(l *coordinationv1.Lease, duration time.Duration) {
+// release takes an address from its holder. No host gets it before the probation has passed.
+func release(l *coordinationv1.Lease, duration time.Duration) {
 	l.Spec.RenewTime = new(metav1.NowMicro())
 	l.Spec.LeaseDurationSeconds = new(int32(duration / time.Second)) //nolint:gosec // a day at most
 }
 
-// give makes somebody the holder of an address.
-func give(l *coordinationv1.Lease, to holder, network string) {
+// setHolder makes a host the holder of an address.
+func setHolder(l *coordinationv1.Lease, to holder, network string) {
 	if l.Labels == nil {
 		l.Labels = map[string]string{}
 	}
@@ -121,7 +121,7 @@ func give(l *coordinationv1.Lease, to holder, network string) {
 	l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = nil, nil
 }
 
-// addressError is why a host gets no address. A person must mend it: it is told on the host.
+// addressError is the reason why a host gets no address. An operator has to fix it, so the host shows it.
 type addressError string
 
 func (e addressError) Error() string { return string(e) }

@@ -24,7 +24,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// lagging reads hosts and Leases as they were when it was told to look, each kind for itself, and writes to the API server.
+// lagging reads hosts and Leases in the state of the last update of each kind, and writes to the API server.
 type lagging struct {
 	client.Client // the API server
 
@@ -94,14 +94,14 @@ type world struct {
 	caches  []*lagging
 	pool    pxe.Pool
 	created int
-	// has is what each host, by its UID and MAC address, was told last that it has.
+	// has is the last answer for each host, by its UID and MAC address.
 	has map[string]netip.Addr
-	// busy is true while something is done between the steps of something else.
+	// busy is true while another action runs between the steps of an action.
 	busy bool
 }
 
 func newWorld(t *rapid.T) *world {
-	// Two addresses for up to five hosts: most runs come to where something must be taken over.
+	// Two addresses for up to five hosts: in most runs an address has to be taken over.
 	w := &world{t: t, pool: pool("192.0.2.0/24", "192.0.2.10-192.0.2.11"), has: map[string]netip.Addr{}}
 	w.api = interceptor.NewClient(newFake(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -152,25 +152,25 @@ func (w *world) drawHost(t *rapid.T) *v1alpha1.BareMetalHost {
 	return &hosts[rapid.IntRange(0, len(hosts)-1).Draw(t, "host")]
 }
 
-// look brings what a boot server sees of a kind up to date.
-func (w *world) look(t *rapid.T) {
+// updateCache updates the cache of a boot server for one kind.
+func (w *world) updateCache(t *rapid.T) {
 	cache := w.caches[rapid.IntRange(0, len(w.caches)-1).Draw(t, "cache")]
 	if rapid.Bool().Draw(t, "hosts") {
-		w.lookAtHosts(cache)
+		w.updateHosts(cache)
 	} else {
-		w.lookAtLeases(cache)
+		w.updateLeases(cache)
 	}
 }
 
-func (w *world) lookAtHosts(cache *lagging) { cache.hosts = w.liveHosts() }
+func (w *world) updateHosts(cache *lagging) { cache.hosts = w.liveHosts() }
 
-func (w *world) lookAtLeases(cache *lagging) {
+func (w *world) updateLeases(cache *lagging) {
 	var leases coordinationv1.LeaseList
 	w.must(w.api.List(context.Background(), &leases))
 	cache.leases = leases.Items
 }
 
-// create registers a server, under the name of an earlier one or another, with a MAC address that stays with the name, or a new one.
+// create registers a server under an earlier or a new name, with the MAC address that belongs to the name, or a new one.
 func (w *world) create(t *rapid.T) {
 	number := rapid.IntRange(1, 5).Draw(t, "number")
 	if slices.ContainsFunc(w.liveHosts(), func(h v1alpha1.BareMetalHost) bool { return h.Name == fmt.Sprint("h", number) }) {
@@ -206,7 +206,7 @@ func (w *world) changeMAC(t *rapid.T) {
 	w.must(w.api.Update(context.Background(), h))
 }
 
-// ask lets a server ask a boot server for an address: for the one that it has, for another, or for any.
+// ask lets a server ask a boot server for the address that it has, for another, or for any.
 func (w *world) ask(t *rapid.T) {
 	hosts := w.liveHosts()
 	if len(hosts) == 0 {
@@ -233,7 +233,7 @@ func (w *world) askFor(boot int, h *v1alpha1.BareMetalHost, wanted netip.Addr) b
 		return false
 	}
 	w.t.Logf("boot server %d gives %s to %s (new: %v)", boot, lease.Address, identity(h), lease.New)
-	// A boot server that still sees a host that is gone answers for that one.
+	// A boot server whose cache still shows a deleted host answers for that one.
 	if identity(known) == identity(h) {
 		w.has[identity(h)] = lease.Address
 	}
@@ -241,7 +241,7 @@ func (w *world) askFor(boot int, h *v1alpha1.BareMetalHost, wanted netip.Addr) b
 	return true
 }
 
-// decline lets a server that found its address in use tell a boot server.
+// decline lets a server decline its address.
 func (w *world) decline(t *rapid.T) {
 	h := w.drawHost(t)
 	mac, err := net.ParseMAC(h.Spec.BootMACAddress)
@@ -252,23 +252,23 @@ func (w *world) decline(t *rapid.T) {
 	}
 }
 
-// pass lets so much time pass that nothing is withheld any more. By then every boot server sees what there is, and every server
-// has asked again for what it has, and left what it was refused.
+// pass lets all probations end. By then every cache is up to date, and every server has asked again for its address, or stopped using
+// it after a refusal.
 func (w *world) pass(*rapid.T) {
 	w.busy = true
 	defer func() { w.busy = false }()
 	for i, cache := range w.caches {
-		w.lookAtHosts(cache)
-		w.lookAtLeases(cache)
+		w.updateHosts(cache)
+		w.updateLeases(cache)
 		for _, h := range w.liveHosts() {
 			if has := w.has[identity(&h)]; has.IsValid() && !w.askFor(i, &h, has) {
 				delete(w.has, identity(&h))
 			}
 		}
 	}
-	age(w.t, w.api, giveUpTime+time.Minute)
+	age(w.t, w.api, replacedProbation+time.Minute)
 	for _, cache := range w.caches {
-		w.lookAtLeases(cache)
+		w.updateLeases(cache)
 	}
 }
 
@@ -287,7 +287,7 @@ func (w *world) check() {
 	}
 }
 
-// TestOneAddressOneHost: whatever boot servers with caches that lag do in whatever order, no address is given to two hosts.
+// TestOneAddressOneHost: no address is leased to two hosts, whatever boot servers with stale caches do in whatever order.
 func TestOneAddressOneHost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -295,10 +295,10 @@ func TestOneAddressOneHost(t *testing.T) {
 			w.create(t)
 		}
 		for _, cache := range w.caches {
-			w.lookAtHosts(cache)
+			w.updateHosts(cache)
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"create": w.create, "remove": w.remove, "reserve": w.changeReservation, "MAC": w.changeMAC, "look": w.look, "look again": w.look,
+			"create": w.create, "remove": w.remove, "reserve": w.changeReservation, "MAC": w.changeMAC, "look": w.updateCache, "look again": w.updateCache,
 			"ask": w.ask, "ask again": w.ask, "ask once more": w.ask, "decline": w.decline, "pass": w.pass,
 		})
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// TestAddressesOfTenants: the spec of a tenant's host takes no address from the hosts of other tenants, except 8 addresses of a network that its server has a lease of.
-// No message names a host of another namespace.
+// TestAddressesOfTenants: the spec of a tenant's host takes no address from the hosts of other tenants, except 8 addresses of a network in which its server has
+// a lease. No message names a host of another namespace.
 func TestAddressesOfTenants(t *testing.T) {
 	foreign := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
 		h := aHost("0-tenant", 2)
@@ -85,7 +85,7 @@ func TestAddressesOfTenants(t *testing.T) {
 	})
 }
 
-// TestTenantNetworks: a server gets no address of a network that its namespace may not use.
+// TestTenantNetworks: a server gets no address in a network that its namespace may not use.
 func TestTenantNetworks(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("a", 1))

@@ -91,7 +91,7 @@ func (l *leasing) record(h *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootS
 	})).To(Succeed())
 }
 
-// create creates a host as the API server does: each has a UID of its own.
+// create creates a host as the API server does, with a UID of its own.
 func (l *leasing) create(h *v1alpha1.BareMetalHost) {
 	l.t.Helper()
 	uids++
@@ -115,7 +115,7 @@ func aHost(name string, number byte, reserved ...string) *v1alpha1.BareMetalHost
 
 func hw(number byte) net.HardwareAddr { return net.HardwareAddr{0x52, 0x54, 0, 0, 0, number} }
 
-// ask asks for an address, and returns it with a "+" when it is new.
+// ask asks for an address, and returns it with a "+" if it is new.
 func (l *leasing) ask(number byte, wanted ...string) (string, error) {
 	request := pxe.LeaseRequest{MAC: hw(number), Pool: l.pool}
 	if len(wanted) > 0 {
@@ -139,7 +139,7 @@ func (l *leasing) change(h *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMe
 	g.Expect(l.Client.Update(l.t.Context(), h)).To(Succeed())
 }
 
-// age makes all that is withheld look as long ago.
+// age moves the start of all probations into the past.
 func (l *leasing) age(ago time.Duration) { l.t.Helper(); age(l.t, l.Client, ago) }
 
 func age(t interface {
@@ -176,7 +176,7 @@ func (l *leasing) writes() int {
 	return n
 }
 
-// TestKept: a host keeps its address: it is written once, and whatever the host asks for later, it gets this one.
+// TestKept: a host keeps its address. It is written once, and the host gets it whatever it asks for later.
 func TestKept(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("a", 1))
@@ -204,7 +204,7 @@ func TestKept(t *testing.T) {
 	g.Expect(LeaseSelector().Matches(labels.Set{})).To(BeFalse())
 }
 
-// TestTwice: somebody registers a server once more, by a typo, or to keep it from booting. The host that had the MAC address first keeps it, with its address.
+// TestTwice: a server is registered a second time, by a typo, or to stop it from booting. The host that had the MAC address first keeps it, with its address.
 func TestTwice(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("a", 1))
@@ -219,8 +219,8 @@ func TestTwice(t *testing.T) {
 	g.Expect(l.ask(1)).To(Equal(strings.TrimPrefix(first, "+")))
 }
 
-// TestWanted: a running server asks for the address that it has, and gets it although the Lease objects stayed behind in a
-// move; unless it is another's.
+// TestWanted: a running server asks for the address that it has, and gets it although `clusterctl move` did not move the Lease objects, unless another
+// host has it.
 func TestWanted(t *testing.T) {
 	booted := func(spec v1alpha1.BareMetalBootSpec) *v1alpha1.BareMetalBootSpec { return &spec }
 	for name, c := range map[string]struct {
@@ -271,8 +271,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestSeenAgain: a server whose Lease object is lost, and that boots anew, gets the address back that it was seen with.
-func TestSeenAgain(t *testing.T) {
+// TestObservedAddress: a server whose Lease object is lost, and that boots again, gets the address that it was observed with.
+func TestObservedAddress(t *testing.T) {
 	g := NewWithT(t)
 	for number := range byte(4) {
 		address := fmt.Sprintf("192.0.2.%d", 10+number)
@@ -281,7 +281,7 @@ func TestSeenAgain(t *testing.T) {
 		l.record(h, v1alpha1.BareMetalBootSpec{DataAddress: address, ScriptAddress: "192.0.2.77", ReportedAt: new(metav1.Now())})
 		g.Expect(l.ask(1)).To(Equal("+" + address))
 	}
-	// Whoever asked for the script before the server reported in may be a stranger.
+	// A client that asked for the script before the server reported may be a stranger.
 	without := newLeasing(t, aHost("a", 1))
 	first, err := without.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -295,7 +295,7 @@ func TestSeenAgain(t *testing.T) {
 	}
 }
 
-// TestReservation: a host gets the address that its spec names, also one that is in no range, and also before one that it has.
+// TestReservation: a host gets the address that its spec names, even if it is in no range, and even if the host has another one.
 func TestReservation(t *testing.T) {
 	g := NewWithT(t)
 	a := aHost("a", 1, "2001:db8::5", "192.0.2.50")
@@ -310,15 +310,15 @@ func TestReservation(t *testing.T) {
 
 	l.create(aHost("b", 2, "192.0.2.50"))
 	_, err := l.ask(2)
-	g.Expect(err).To(MatchError(ContainSubstring("192.0.2.50 is withheld until")))
-	l.age(giveUpTime)
+	g.Expect(err).To(MatchError(ContainSubstring("192.0.2.50 is leased to no host until")))
+	l.age(replacedProbation)
 	g.Expect(l.ask(2)).To(Equal("+192.0.2.50"))
 
 	l.change(a, func(h *v1alpha1.BareMetalHost) { h.Spec.BootAddresses = nil })
 	g.Expect(l.ask(1)).To(Equal("192.0.2.51"), "without a reservation it keeps what it has")
 }
 
-// TestReservationRefused: a host that cannot have what is reserved for it gets nothing else, and is told why.
+// TestReservationRefused: a host that cannot have its reservation gets no other address, and shows the reason.
 func TestReservationRefused(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("b", 2, "192.0.2.50"), aHost("a", 1, "192.0.2.50"), aHost("c", 3))
@@ -341,19 +341,19 @@ func TestReservationRefused(t *testing.T) {
 	g.Expect(err).To(MatchError("192.0.2.60, which bootAddresses of dc/f names, is used by host e: reserve another one"))
 }
 
-// TestReservationOfOtherNetwork: a host whose reservation is in no network that asks gets an address of a range, and is told.
+// TestReservationOfOtherNetwork: a host whose reservation is not in the network of its request gets an address of a range, with an event.
 func TestReservationOfOtherNetwork(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("a", 1, "203.0.113.7"), aHost("b", 2, "2001:db8::7"))
 	got, err := l.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(l.events.Events).To(Receive(Equal("Warning ReservationUnused None of bootAddresses [203.0.113.7] is in network rack-1, 192.0.2.0/24, where the server gets " +
-		got[1:] + " of the ranges")))
+	g.Expect(l.events.Events).To(Receive(Equal("Warning ReservationUnused None of bootAddresses [203.0.113.7] is in network rack-1, 192.0.2.0/24: the server gets " +
+		got[1:] + " from the ranges")))
 	_, err = l.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = l.ask(2)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(l.events.Events).NotTo(Receive(), "it is told once, and IPv6 is another network by nature")
+	g.Expect(l.events.Events).NotTo(Receive(), "there is one event, and an IPv6 network is always another one")
 
 	l.pool.Ranges = nil
 	l.create(aHost("c", 3))
@@ -361,8 +361,8 @@ func TestReservationOfOtherNetwork(t *testing.T) {
 	g.Expect(err).To(MatchError("network rack-1 has no ranges, and bootAddresses of dc/c names none of its addresses"))
 }
 
-// TestExhausted: an address whose host is gone is given to another when no unused one is left, the one that was given first
-// before the others.
+// TestExhausted: when no unused address is left, an address whose host is gone is leased again. The one that was acquired first goes
+// first.
 func TestExhausted(t *testing.T) {
 	g := NewWithT(t)
 	hosts := []*v1alpha1.BareMetalHost{aHost("a", 1), aHost("b", 2), aHost("c", 3), aHost("d", 4)}
@@ -384,14 +384,14 @@ func TestExhausted(t *testing.T) {
 	g.Expect(l.ask(5)).To(Equal("+"+got[1]), "the host with another MAC address left its address first")
 	g.Expect(l.ask(6)).To(Equal("+" + got[2]))
 	_, err = l.ask(9)
-	g.Expect(err).To(MatchError("none of the 4 addresses of network rack-1 is free: give it more ranges, or delete hosts that are gone"))
+	g.Expect(err).To(MatchError("none of the 4 addresses of network rack-1 is free: add ranges to it, or delete hosts that are gone"))
 	g.Expect(l.events.Events).To(Receive(ContainSubstring("none of the 4 addresses of network rack-1 is free")))
 	_, err = l.ask(77)
 	g.Expect(err).To(MatchError("52:54:00:00:00:4d is not a server of the inventory"))
 }
 
-// TestAnotherHost: a server that is registered anew, under whatever name, keeps its address; and one that takes the place of
-// another, its reservation.
+// TestAnotherHost: a server that is registered again, under any name, keeps its address. A server that replaces another one gets that one's
+// reservation.
 func TestAnotherHost(t *testing.T) {
 	g := NewWithT(t)
 	a := aHost("a", 1, "192.0.2.50")
@@ -410,7 +410,7 @@ func TestAnotherHost(t *testing.T) {
 	g.Expect(l.ask(2)).To(Equal("+192.0.2.50"))
 }
 
-// TestDecline: an address that somebody else uses is given to nobody for a while; only who has it can decline it.
+// TestDecline: an address that another device uses is leased to no host for some time. Only its holder can decline it.
 func TestDecline(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("a", 1), aHost("b", 2), aHost("r", 3, "192.0.2.50"))
@@ -422,7 +422,7 @@ func TestDecline(t *testing.T) {
 	g.Expect(l.Decline(t.Context(), hw(77), declined)).NotTo(Succeed())
 	g.Expect(l.events.Events).NotTo(Receive())
 	g.Expect(l.Decline(t.Context(), hw(1), declined)).To(Succeed())
-	g.Expect(l.events.Events).To(Receive(And(HavePrefix("Warning AddressConflict Somebody else uses "+declined.String()+","), ContainSubstring("network rack-1"))))
+	g.Expect(l.events.Events).To(Receive(And(HavePrefix("Warning AddressConflict Another device uses "+declined.String()+","), ContainSubstring("network rack-1"))))
 	g.Expect(l.Decline(t.Context(), hw(1), declined)).NotTo(Succeed(), "it does not have it any more")
 
 	second, err := l.ask(1, declined.String())
@@ -433,8 +433,8 @@ func TestDecline(t *testing.T) {
 	g.Expect(l.ask(3)).To(Equal("+192.0.2.50"))
 	g.Expect(l.Decline(t.Context(), hw(3), netip.MustParseAddr("192.0.2.50"))).To(Succeed())
 	_, err = l.ask(3)
-	g.Expect(err).To(MatchError(MatchRegexp("^192.0.2.50 is withheld until .*Z: host r declined it")), "who has a reservation gets nothing else")
-	l.age(declineTime)
+	g.Expect(err).To(MatchError(MatchRegexp("^192.0.2.50 is leased to no host until .*Z: host r declined it")), "a host with a reservation gets no other address")
+	l.age(declineProbation)
 	g.Expect(l.ask(3)).To(Equal("+192.0.2.50"))
 	g.Expect(l.ask(1)).To(Equal(second[1:]), "it keeps the second")
 	l.create(aHost("c", 4))
@@ -443,24 +443,24 @@ func TestDecline(t *testing.T) {
 	g.Expect(l.ask(5)).To(Equal(first), "then one that was declined")
 }
 
-// TestDeclineAll: a server that declines whatever it gets is given no more of the pool after some addresses.
+// TestDeclineAll: a server that declines every address gets none after the first few.
 func TestDeclineAll(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("a", 1))
 	l.pool = pool("192.0.2.0/24", "192.0.2.10-192.0.2.250")
-	for range maxWithheld {
+	for range maxOnProbation {
 		got, err := l.ask(1)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(l.Decline(t.Context(), hw(1), netip.MustParseAddr(got[1:]))).To(Succeed())
 	}
 	_, err := l.ask(1)
-	g.Expect(err).To(MatchError("dc/a declined 8 addresses of network rack-1 one after the other: somebody answers for all of them"))
-	l.age(declineTime)
+	g.Expect(err).To(MatchError("dc/a declined 8 addresses of network rack-1 one after the other: some device answers for all of them"))
+	l.age(declineProbation)
 	_, err = l.ask(1)
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// TestRace: of two boot servers that want one address at once, for two servers, one gets it.
+// TestRace: if two boot servers want one address for two servers at once, one gets it.
 func TestRace(t *testing.T) {
 	for name, left := range map[string]bool{"an unused address": false, "an address whose host is gone": true} {
 		t.Run(name, func(t *testing.T) {
@@ -520,18 +520,18 @@ func TestRanges(t *testing.T) {
 	g.Expect(total(small)).To(Equal(uint64(3)))
 	var all []string
 	for i := range total(small) {
-		all = append(all, at(small, i).String())
+		all = append(all, addressAt(small, i).String())
 	}
 	g.Expect(all).To(Equal([]string{"192.0.2.10", "192.0.2.11", "192.0.2.250"}))
-	g.Expect(at(small, 3).IsValid()).To(BeFalse())
+	g.Expect(addressAt(small, 3).IsValid()).To(BeFalse())
 	carry := pool("2001:db8::/48", "2001:db8::ffff:ffff:ffff:fffe-2001:db8:0:1::5").Ranges
-	g.Expect(at(carry, 1).String()).To(Equal("2001:db8::ffff:ffff:ffff:ffff"))
-	g.Expect(at(carry, 2).String()).To(Equal("2001:db8:0:1::"))
+	g.Expect(addressAt(carry, 1).String()).To(Equal("2001:db8::ffff:ffff:ffff:ffff"))
+	g.Expect(addressAt(carry, 2).String()).To(Equal("2001:db8:0:1::"))
 	g.Expect(total(pool("::/0", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "::1-::2").Ranges)).To(Equal(uint64(math.MaxUint64)))
 	g.Expect(total(pool("::/0", "2001:db8::-2001:db8::ffff:ffff:ffff:ffff").Ranges)).To(Equal(uint64(math.MaxUint64)))
 	g.Expect(total([]pxe.Range{{First: netip.MustParseAddr("192.0.2.2"), Last: netip.MustParseAddr("192.0.2.1")}, {}})).To(BeZero())
-	g.Expect(after(math.MaxUint64-2, 5, math.MaxUint64)).To(Equal(uint64(3)))
-	g.Expect(after(1, 1, 3)).To(Equal(uint64(2)))
+	g.Expect(indexAfter(math.MaxUint64-2, 5, math.MaxUint64)).To(Equal(uint64(3)))
+	g.Expect(indexAfter(1, 1, 3)).To(Equal(uint64(2)))
 	for _, s := range []string{"192.0.2.10", "2001:db8::1", "::", "fe80::ffff"} {
 		a := netip.MustParseAddr(s)
 		g.Expect(leaseAddress(leaseName(a))).To(Equal(a))

@@ -10,11 +10,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// Network is a host's network as the boot server has it, nil for nil. The API server has checked it; what cannot be read all the same is
-// an error that names it.
+// Network converts the network of a host's spec for the boot server. It returns nil for nil. The API server has validated it; an address that does not parse
+// is an error.
 func Network(n *v1alpha1.HostNetwork) (*seed.Network, error) {
 	if n == nil {
-		return nil, nil //nolint:nilnil // no network is left to the image
+		return nil, nil //nolint:nilnil // without a network the image decides
 	}
 	var c networkReader
 	out := &seed.Network{}
@@ -23,7 +23,7 @@ func Network(n *v1alpha1.HostNetwork) (*seed.Network, error) {
 	}
 	for _, b := range n.Bonds {
 		out.Bonds = append(out.Bonds, seed.Bond{
-			Name: string(b.Name), Interfaces: texts(b.Interfaces), Mode: string(b.Parameters.Mode), LACPRate: b.Parameters.LACPRate,
+			Name: string(b.Name), Interfaces: toStrings(b.Interfaces), Mode: string(b.Parameters.Mode), LACPRate: b.Parameters.LACPRate,
 			HashPolicy: b.Parameters.TransmitHashPolicy, Monitor: time.Duration(b.Parameters.MIIMonitorIntervalMilliseconds) * time.Millisecond,
 			Primary: string(b.Parameters.Primary), Settings: c.settings(b.LinkSettings),
 		})
@@ -37,7 +37,7 @@ func Network(n *v1alpha1.HostNetwork) (*seed.Network, error) {
 	return out, nil
 }
 
-// networkReader parses addresses, and keeps what went wrong.
+// networkReader parses addresses, and collects the errors.
 type networkReader struct{ err error }
 
 func (c *networkReader) settings(s v1alpha1.LinkSettings) seed.Settings {
@@ -61,7 +61,7 @@ func (c *networkReader) settings(s v1alpha1.LinkSettings) seed.Settings {
 		for _, a := range s.Nameservers.Addresses {
 			out.Nameservers = append(out.Nameservers, c.address(a))
 		}
-		out.Search = texts(s.Nameservers.Search)
+		out.Search = toStrings(s.Nameservers.Search)
 	}
 	return out
 }
@@ -78,7 +78,7 @@ func (c *networkReader) address(text v1alpha1.IPAddress) netip.Addr {
 	return a
 }
 
-func texts[T ~string](in []T) []string {
+func toStrings[T ~string](in []T) []string {
 	var out []string
 	for _, t := range in {
 		out = append(out, string(t))

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestDHCPBeforeARestart: a boot server that started after the power-on cannot know whether DHCP was asked before: it does not wait for a request that
-// the loader will not repeat. One that ran already does.
+// TestDHCPBeforeARestart: a boot server that started after the power-on cannot know whether the server has sent its DHCP request: it does not wait for a request
+// that the boot loader will not repeat. A boot server that ran before does.
 func TestDHCPBeforeARestart(t *testing.T) {
 	g := NewWithT(t)
 	b := &Booter{}

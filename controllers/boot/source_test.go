@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// TestTemplate: a server boots by its machine's iPXE template. A template of which no script can be made ends the boot at once, and the machine says so.
+// TestTemplate: a server boots with its machine's iPXE template. A template that cannot be rendered ends the boot at once, and the machine shows it.
 func TestTemplate(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)

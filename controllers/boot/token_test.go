@@ -24,7 +24,7 @@ func tokenBoot(change func(*v1alpha1.BareMetalBoot)) *v1alpha1.BareMetalBoot {
 	return boot
 }
 
-// TestToken: a token opens its own purpose, host, claim and boot, and nothing else.
+// TestToken: a token is valid for its own purpose, host, claim and boot, and for nothing else.
 func TestToken(t *testing.T) {
 	g := NewWithT(t)
 	b := New(&Booter{Key: []byte("a key")})
@@ -62,7 +62,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestKeys: a key is changed by way of the previous one, and no key is one that everybody has.
+// TestKeys: a key is replaced in two steps with the previous one, and an empty key is no key.
 func TestKeys(t *testing.T) {
 	g := NewWithT(t)
 	boot := tokenBoot(nil)
@@ -70,18 +70,18 @@ func TestKeys(t *testing.T) {
 	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).opens(old, forSeed, boot)).To(BeTrue())
 	g.Expect(New(&Booter{Key: []byte("new")}).opens(old, forSeed, boot)).To(BeFalse())
 	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).token(forSeed, boot)).NotTo(Equal(old))
-	g.Expect(New(&Booter{Key: []byte("new")}).opens(seal(nil, "seed"), forSeed, boot)).To(BeFalse())
+	g.Expect(New(&Booter{Key: []byte("new")}).opens(hmacOf(nil, "seed"), forSeed, boot)).To(BeFalse())
 	everybodys, _ := makeToken(nil, forSeed, boot)
 	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte{}}).opens(everybodys, forSeed, boot)).To(BeFalse())
 	g.Expect(New(&Booter{}).opens(everybodys, forSeed, boot)).To(BeFalse())
 }
 
-// TestSeal: two lists of fields never have the same token, however their texts could be cut.
+// TestSeal: two lists of fields never have the same token, wherever their texts could be split.
 func TestSeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fields := rapid.SliceOfN(rapid.StringMatching(`[ab \x00]{0,3}`), 0, 4)
 		one, other := fields.Draw(t, "one"), fields.Draw(t, "other")
-		if (seal([]byte("key"), one...) == seal([]byte("key"), other...)) != slices.Equal(one, other) {
+		if (hmacOf([]byte("key"), one...) == hmacOf([]byte("key"), other...)) != slices.Equal(one, other) {
 			t.Fatalf("%q and %q", one, other)
 		}
 	})

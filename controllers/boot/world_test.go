@@ -35,13 +35,13 @@ var (
 	stranger = netip.MustParseAddr("192.0.2.66")
 )
 
-// fault is what befalls a write to the API server.
+// fault is the fault of a write to the API server.
 type fault int
 
 const (
 	noFault  fault = iota
-	conflict       // somebody else wrote meanwhile
-	lost           // it is done, and the answer does not come
+	conflict       // another client wrote in the meantime
+	lost           // the write succeeds, and the answer is lost
 	away           // the API server does not answer
 )
 
@@ -53,12 +53,12 @@ type world struct {
 	client.Client // the API server
 
 	reads  atomic.Int64
-	fault  func() fault // asked before each write
-	before func()       // called before each write, where not nil
+	fault  func() fault // called before each write
+	before func()       // called before each write, if not nil
 	events chan string
 }
 
-// newWorld returns a world whose Booter reads from the API server, and serves networks. Without any, nothing is known of what DHCP sees.
+// newWorld returns a world whose Booter reads from the API server, and serves networks. Without networks, DHCP shows nothing about a server.
 func newWorld(networks ...bootconfig.Network) *world {
 	w := &world{fault: func() fault { return noFault }, events: make(chan string, 1000)}
 	w.Client = newAPI(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -124,7 +124,7 @@ func newAPI(funcs interceptor.Funcs) client.WithWatch {
 		return metav1.ObjectMeta{Namespace: "dc", Name: name, UID: types.UID(name + "-uid"), Labels: labels}
 	}
 	machine, host := meta("m"), meta("h")
-	machine.Finalizers, host.Finalizers = []string{"test/keep"}, []string{"test/keep"} // so that they can be seen to go
+	machine.Finalizers, host.Finalizers = []string{"test/keep"}, []string{"test/keep"} // so that a deletion is visible
 	machine.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "m-uid"}}
 	builder := fake.NewClientBuilder().WithScheme(controllerstest.Scheme()).WithInterceptorFuncs(funcs).
 		WithStatusSubresource(&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{})
@@ -189,10 +189,10 @@ func (w *world) script(from netip.Addr) (string, error) {
 	return script.SeedPath[strings.LastIndex(script.SeedPath, "/")+1:], err
 }
 
-// reportToken is the token of the report that stands in a seed.
+// reportToken returns the token of the report from a seed.
 func reportToken(data seed.Data) string { return strings.Split(data.ReportPath, "/")[4] }
 
-// The ways in which the world changes under a boot.
+// Changes of the world during a boot.
 func onHost(to func(*v1alpha1.BareMetalHost)) func(*world) error {
 	return func(w *world) error { return w.changeHost(to) }
 }
@@ -230,7 +230,7 @@ func deletedAtOnce(w *world) error {
 	return errors.Join(onMachine(func(m *v1alpha1.BareMetalMachine) { m.Finalizers = nil })(w), deleted("m", &v1alpha1.BareMetalMachine{})(w))
 }
 
-// replaced recreates the machine under its name. Its Machine, and so its bootstrap data, is another.
+// replaced recreates the machine under its name, with another Machine and other bootstrap data.
 func replaced(w *world) error {
 	var machine v1alpha1.BareMetalMachine
 	if err := change(w, "m", &machine, func(m *v1alpha1.BareMetalMachine) { m.Finalizers = nil }); err != nil {

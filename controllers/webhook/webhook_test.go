@@ -123,11 +123,11 @@ func badTemplates() map[string]string {
 	return map[string]string{
 		"#!ipxe\nkernel {{ .Kernel\n":                          `unclosed action started at ipxeTemplate:2`,
 		"#!ipxe\n{{ .Krenel }}\n":                              `can't evaluate field Krenel`,
-		"#!ipxe\n{{ printf \"%s\" .Kernel }}\n":                `the function printf is not there: only and, eq, index, len, ne, not, or are`,
+		"#!ipxe\n{{ printf \"%s\" .Kernel }}\n":                `the function printf is not available: only and, eq, index, len, ne, not, or are`,
 		"#!ipxe\n{{ nothing }}\n":                              `function "nothing" not defined`,
 		"#!ipxe\n{{ index .Initrds 0 }}\n":                     `index out of range`,
-		"#!ipxe\n{{ define \"x\" }}{{ end }}\n":                `it must not define others`,
-		"#!ipxe\n{{ range .MAC }}{{ end }}\n":                  `it may range over .Initrds only`,
+		"#!ipxe\n{{ define \"x\" }}{{ end }}\n":                `it must not define other templates`,
+		"#!ipxe\n{{ range .MAC }}{{ end }}\n":                  `a template may range over .Initrds only`,
 		"#!ipxe\n" + strings.Repeat("{{ .CommandLine }}", 900): `the script has more than 65536 bytes`,
 	}
 }

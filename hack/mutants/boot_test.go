@@ -2,8 +2,8 @@ package mutants_test
 
 // pxeMutants are those of pxe: what guards the routes of the boot server.
 var pxeMutants = []mutant{
-	{"wrong tries have no limit", "guard.go", "case !g.tries.left(from):", "case false:"},
-	{"a wrong try is not counted", "guard.go", "			g.tries.wrong(from)\n", "			_ = from\n"},
+	{"failed attempts have no limit", "guard.go", "case !g.attempts.allowed(from):", "case false:"},
+	{"a failed attempt is not counted", "guard.go", "			g.attempts.countFailure(from)\n", "			_ = from\n"},
 	{"a HEAD binds what it does not get", "guard.go", "if r.Method == http.MethodHead {", "if false {"},
 	{"a name that no host can have is looked for", "http_seed.go", "len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0", "len(validation.IsDNS1123Label(namespace)) >= 0"},
 	{"an answer may be cached", "guard.go", "		w.Header().Set(\"Cache-Control\", \"no-store\")\n", ""},
@@ -21,13 +21,13 @@ var bootMutants = []mutant{
 		"	hosts, err := controllers.HostsWith(ctx, b.Client, controllers.MACIndex, mac.String())\n	if len(hosts) == 0 {\n		return nil, err\n	}\n	return &hosts[len(hosts)-1], err\n"},
 	{"a host whose MAC address changed gets the script for the old one", "booter.go", "	case a.host.Spec.BootMACAddress != mac.String():\n", "	case false:\n"},
 	{"the script is served to any address", "booter.go", "	dhcpAt, err := b.admit(ctx, a, from, false)\n	if err != nil {\n		return pxe.Script{}, err", "	dhcpAt, err := b.admit(ctx, a, from, false)\n	if err != nil && false {\n		return pxe.Script{}, err"},
-	{"the bootstrap data is served to any address", "seed.go", "if _, err := b.admit(ctx, a, from, true); err != nil {", "if _, err := b.admit(ctx, a, from, true); false {"},
+	{"the bootstrap data is served to any address", "bootstrapdata.go", "if _, err := b.admit(ctx, a, from, true); err != nil {", "if _, err := b.admit(ctx, a, from, true); false {"},
 	{"a second requester is no reason to end a boot", "attempt.go", "		return secondRequesterError{what, *bound, from.String()}\n", "		return nil\n"},
-	{"the bootstrap data is decided on by the cache", "seed.go", "			return b.aroundLive(ctx, boot)\n", "			return b.around(ctx, boot)\n"},
-	{"a token is good for any purpose", "token.go", "seal(key, string(p), boot.Namespace", "seal(key, boot.Namespace"},
+	{"the bootstrap data is decided on by the cache", "bootstrapdata.go", "			return b.liveAttemptOf(ctx, boot)\n", "			return b.attemptOf(ctx, boot)\n"},
+	{"a token is good for any purpose", "token.go", "hmacOf(key, string(p), boot.Namespace", "hmacOf(key, boot.Namespace"},
 	{"a token is good for any boot", "token.go", "strconv.FormatInt(int64(spec.Number), 10)", "strconv.FormatInt(0, 10)"},
 	{"an empty key makes tokens", "token.go", "		if len(key) == 0 {\n", "		if false {\n"},
-	{"good tokens have no budget", "attempt.go", "case likely && !b.within(s.host):", "case false:"},
+	{"good tokens have no budget", "attempt.go", "case cached && !b.withinBudget(s.host):", "case false:"},
 	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},
 	{"any address of a network is a server's", "admission.go", "case !authoritative || slices.Contains(leased, from) || ", "case true || "},
 }

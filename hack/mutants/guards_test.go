@@ -79,31 +79,31 @@ var guards = []mutant{
 	{"the log has the query of a URL", fetchFile, "origin.Host + origin.Path // a", "origin.Host + origin.Path + origin.RawQuery // a"},
 
 	// Fetches.
-	{"an origin may have three fetches", lanesFile, "l.byLane[wanted] < laneOrigin", "l.byLane[wanted] <= laneOrigin"},
-	{"an origin may have all fetches", lanesFile, "l.byLane[wanted] < laneOrigin && ", ""},
-	{"a namespace may have all fetches", lanesFile, "(l.all < laneShared || l.byNamespace[wanted.namespace] < laneOwn)", "l.all < laneShared"},
-	{"fetches in all are without bound", lanesFile, "l.all < laneAll && ", ""},
+	{"an origin may have three fetches", lanesFile, "l.byLane[wanted] < maxPerOrigin", "l.byLane[wanted] <= maxPerOrigin"},
+	{"an origin may have all fetches", lanesFile, "l.byLane[wanted] < maxPerOrigin && ", ""},
+	{"a namespace may have all fetches", lanesFile, "(l.all < sharedFetches || l.byNamespace[wanted.namespace] < guaranteedPerNamespace)", "l.all < sharedFetches"},
+	{"fetches in all are without bound", lanesFile, "l.all < maxFetches && ", ""},
 	{"the first that came is next", lanesFile, "l.free(w.lane) && (next < 0 || l.byNamespace[w.lane.namespace] < l.byNamespace[l.waiting[next].lane.namespace])", "l.free(w.lane) && next < 0"},
-	{"a byte keeps a lane", transferFile, "return m.read.Swap(0) >= least", "return m.read.Swap(0) > 0"},
-	{"what came long ago keeps a lane", transferFile, "m.read.Swap(0)", "m.read.Load()"},
+	{"a byte keeps a lane", transferFile, "return m.windowBytes.Swap(0) >= minBytes", "return m.windowBytes.Swap(0) > 0"},
+	{"what came long ago keeps a lane", transferFile, "m.windowBytes.Swap(0)", "m.read.Load()"},
 
 	// Room.
 	{"a namespace may fill the cache", shareFile, "			if path = c.overShare(use, share); path == \"\" {", "			if path == \"\" {"},
 	{"fetches may fill the cache", shareFile, "			if c.revoke(use, share) {", "			if false {"},
 	{"a namespace takes more than its share from others", shareFile, "			if use[namespace] > share {", "			if use[namespace] > c.opts.MaxBytes {"},
 	{"one of its namespaces loses a file for all", shareFile, "	least := int64(math.MaxInt64)\n		for namespace := range f.holders {\n			least = min(least", "	least := int64(math.MinInt64)\n		for namespace := range f.holders {\n			least = max(least"},
-	{"a fetch that gave way goes on", shareFile, "	if r.revoked {\n		return 0, errGaveWay\n	}\n", ""},
-	{"a file that gave way is kept", shareFile, "	if r.revoked {\n		return errGaveWay\n	}\n", ""},
+	{"a fetch that gave way goes on", shareFile, "	if r.revoked {\n		return 0, errRevoked\n	}\n", ""},
+	{"a file that gave way is kept", shareFile, "	if r.revoked {\n		return errRevoked\n	}\n", ""},
 
 	// Clients.
-	{"a client guesses from all addresses of its link", triesFile, "ok && !triesLeft(t.prefixes, prefix)", "ok && false && !triesLeft(t.prefixes, prefix)"},
+	{"a client guesses from all addresses of its link", triesFile, "ok && !hasAttempts(t.prefixes, prefix)", "ok && false && !hasAttempts(t.prefixes, prefix)"},
 	{"the servers of a rack use up each other's tries", triesFile, "const rackServers = 64", "const rackServers = 1"},
 	{"an address has any number of connections and transfers", quotaFile, "c.addresses[address] >= c.PerAddress || ", ""},
 	{"a link has any number of connections and transfers", quotaFile, " || counted && c.prefixes[prefix] >= c.PerPrefix", ""},
-	{"connections are not counted by client", connectionsFile, " || !c.from.Enter(address)", ""},
-	{"the servers of a rack use up each other's connections", connectionsFile, "mostPerPrefix   = 2048", "mostPerPrefix   = 256"},
+	{"connections are not counted by client", connectionsFile, " || !c.clients.Enter(address)", ""},
+	{"the servers of a rack use up each other's connections", connectionsFile, "maxPerPrefix   = 2048", "maxPerPrefix   = 256"},
 	{"transfers are not counted by client", tftpFile, " || !s.clients.Enter(from.Addr())", ""},
-	{"the servers of a rack use up each other's transfers", tftpFile, "mostPerPrefix = 256", "mostPerPrefix = 16"},
+	{"the servers of a rack use up each other's transfers", tftpFile, "maxPerPrefix = 256", "maxPerPrefix = 16"},
 	// How many members of a group have a slot.
 	{"a slot goes to a member that others are queued before", slotsFile, "before >= limit-holding", "holding >= limit"},
 	{"there is one slot more than the limit", slotsFile, "before >= limit-holding", "before > limit-holding"},

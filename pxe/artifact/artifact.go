@@ -33,63 +33,63 @@ type Artifact struct {
 	Checksum string
 }
 
-// partial begins the names of files that are not whole yet.
-const partial = "part-"
+// partialPrefix is the prefix of the names of incomplete files.
+const partialPrefix = "part-"
 
 // ErrChecksum means that a file is not the one that its checksum names.
 var ErrChecksum = errors.New("the checksum differs")
 
-// ErrNotYet means that a file is being fetched.
+// ErrNotYet means that a file is still being fetched.
 var ErrNotYet = errors.New("being fetched")
 
 // Options bound a cache. Zero values take the defaults.
 type Options struct {
-	// Dir is the folder. It is made, and holds nothing that cannot be fetched again.
+	// Dir is the folder. It is created, and contains nothing that cannot be fetched again.
 	Dir string
-	// MaxBytes is the size that the cache may have, with what is being fetched; the files used longest ago go first. Defaults to 20 GiB.
+	// MaxBytes is the maximum size of the cache, with incomplete files. The least recently used files are deleted first. Defaults to 20 GiB.
 	MaxBytes int64
-	// Hold is how long a file stays that was asked for, whatever else wants its room: a server that was told to boot it comes for it.
+	// Retention is how long a file is kept after it was opened, whatever other file needs the space: a server that was told to boot it will fetch it.
 	// Defaults to 15 minutes.
-	Hold time.Duration
-	// Outbound is where files may come from: users name the URLs.
+	Retention time.Duration
+	// Outbound restricts where files may come from, because users choose the URLs.
 	Outbound outbound.Policy
-	// RetryAfter is how long an error is remembered before the file is asked for again. Defaults to 10 s.
+	// RetryAfter is how long an error is remembered before the file is fetched again. Defaults to 10 s.
 	RetryAfter time.Duration
 	// Timeout bounds the fetch of one file. Defaults to 15 minutes.
 	Timeout time.Duration
-	// LeastRate is how many bytes a second an origin must send, on average in each RateWindow. Defaults to 32 KiB and 30 s.
-	LeastRate  int64
+	// MinRate is how many bytes a second an origin must send, on average in each RateWindow. Defaults to 32 KiB and 30 s.
+	MinRate    int64
 	RateWindow time.Duration
-	// Log has why files could not be fetched, which users do not learn.
+	// Log gets the cause of a failed fetch, which users do not see.
 	Log logr.Logger
 }
 
-// Cache holds files by their checksums. It is safe for concurrent use.
+// Cache stores files by their checksums. It is safe for concurrent use.
 type Cache struct {
-	opts   Options
-	client *http.Client
-	lanes  *lanes
-	lines  *rate.Limiter // of the log
+	opts       Options
+	client     *http.Client
+	lanes      *lanes
+	logLimiter *rate.Limiter // limits the messages about failed fetches
 
 	ctx    context.Context //nolint:containedctx // fetches outlive the requests that start them
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
-	fetches map[string]*fetch // by namespace, path and URL
-	files   map[string]*file  // by path
-	rooms   map[*room]bool    // of files that are not whole yet
-	whole   int64             // bytes of the files
-	partial int64             // bytes of files that are not whole yet
+	mu            sync.Mutex
+	fetches       map[string]*fetch     // by namespace, path and URL
+	files         map[string]*file      // by path
+	reservations  map[*reservation]bool // of incomplete files
+	completeBytes int64                 // bytes of the files
+	partialBytes  int64                 // bytes of incomplete files
 }
 
 // file is a file that the cache has.
 type file struct {
 	size int64
 	used time.Time
-	// checked is true for a file that this process saw to have its checksum. What it finds when it starts may have suffered.
-	checked bool
-	// holders are the namespaces that use it, and when they last did.
+	// verified is true once this process has verified the checksum. A file that an earlier process left may be damaged.
+	verified bool
+	// holders are the namespaces that use the file, with the time of the last use.
 	holders map[string]time.Time
 }
 
@@ -110,29 +110,29 @@ func New(opts Options) (*Cache, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 15 * time.Minute
 	}
-	if opts.LeastRate == 0 {
-		opts.LeastRate = 32 << 10
+	if opts.MinRate == 0 {
+		opts.MinRate = 32 << 10
 	}
 	if opts.RateWindow == 0 {
 		opts.RateWindow = 30 * time.Second
 	}
-	if opts.Hold == 0 {
-		opts.Hold = 15 * time.Minute
+	if opts.Retention == 0 {
+		opts.Retention = 15 * time.Minute
 	}
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil { //nolint:gosec // kernels are no secret
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Cache{
-		opts: opts, ctx: ctx, cancel: cancel, lanes: newLanes(), lines: rate.NewLimiter(1, 50),
-		fetches: map[string]*fetch{}, files: map[string]*file{}, rooms: map[*room]bool{},
+		opts: opts, ctx: ctx, cancel: cancel, lanes: newLanes(), logLimiter: rate.NewLimiter(1, 50),
+		fetches: map[string]*fetch{}, files: map[string]*file{}, reservations: map[*reservation]bool{},
 	}
-	if err := c.find(); err != nil {
+	if err := c.loadDir(); err != nil {
 		cancel()
 		return nil, err
 	}
 	c.client = &http.Client{Transport: &http.Transport{
-		// It is asked for every connection, also those of redirects.
+		// The policy is checked for each connection, also for those of redirects.
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return outbound.Dial(ctx, 30*time.Second, opts.Outbound.Check, network, address)
 		},
@@ -147,10 +147,10 @@ func (c *Cache) Close() {
 	c.wg.Wait()
 }
 
-// Open returns a file for a namespace. While it is being fetched or checked, which Open starts, the error is ErrNotYet; one that could not be
-// fetched is tried again after a while. A file that is open stays readable, also when the cache does without it.
+// Open returns a file for a namespace. While the file is being fetched or checked, which Open starts, the error is ErrNotYet. A failed fetch is
+// repeated after RetryAfter. An open file stays readable when the cache deletes it.
 //
-// A file is kept once for all namespaces, and the checksum is the right to it: a namespace gets it by whatever URL it names.
+// All namespaces share one copy of a file. The checksum is the permission to read it: a namespace gets the file whatever URL it names.
 func (c *Cache) Open(namespace string, a Artifact) (*os.File, error) {
 	path, err := c.path(a)
 	if err != nil {
@@ -161,19 +161,19 @@ func (c *Cache) Open(namespace string, a Artifact) (*os.File, error) {
 	}
 	opened, err := os.Open(path) //nolint:gosec // made of a checked checksum
 	if err != nil {
-		// The folder may be emptied at any time.
+		// An operator may empty the folder at any time.
 		c.forget(path)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		return nil, c.start(namespace, a, path)
 	}
-	if info, err := opened.Stat(); err != nil || !c.has(path, info.Size()) {
+	if info, err := opened.Stat(); err != nil || !c.sizeMatches(path, info.Size()) {
 		c.forget(path)
 		return nil, errors.Join(opened.Close(), c.start(namespace, a, path))
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // the time of the last use, for the next process; it may be gone already
+	_ = os.Chtimes(path, now, now) // the last use, for the next process; the file may be deleted already
 	return opened, nil
 }
 
@@ -196,11 +196,11 @@ func newHash(kind string) hash.Hash {
 	}
 }
 
-// start begins to fetch a file unless that is under way, and returns how it stands.
+// start fetches a file in the background unless a fetch is running, and returns the state of the fetch as an error.
 func (c *Cache) start(namespace string, a Artifact, path string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := namespace + " " + path + " " + a.URL // another namespace or URL must not wait for a slow fetch of the same file
+	key := namespace + " " + path + " " + a.URL // a slow fetch of the same file must not delay another namespace or URL
 	f := c.fetches[key]
 	switch {
 	case f == nil:
@@ -215,7 +215,7 @@ func (c *Cache) start(namespace string, a Artifact, path string) error {
 	f.running = true
 	c.forgetErrors()
 	c.wg.Go(func() {
-		err := c.get(namespace, a, path)
+		err := c.verifyOrFetch(namespace, a, path)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		f.running, f.err, f.endedAt = false, err, time.Now()
@@ -229,10 +229,10 @@ func (c *Cache) start(namespace string, a Artifact, path string) error {
 	return ErrNotYet
 }
 
-// maxErrors is how many errors are remembered before old ones are dropped: users name what they like.
+// maxErrors is how many errors are remembered before old ones are dropped. Users can name any number of URLs.
 const maxErrors = 1000
 
-// forgetErrors drops what failed long ago when there is much of it. c.mu is held.
+// forgetErrors drops old errors when there are too many. c.mu is held.
 func (c *Cache) forgetErrors() {
 	if len(c.fetches) > maxErrors {
 		maps.DeleteFunc(c.fetches, func(_ string, f *fetch) bool { return !f.running && time.Since(f.endedAt) > c.opts.RetryAfter })

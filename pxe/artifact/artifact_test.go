@@ -88,7 +88,7 @@ func TestWrongFileIsNeverServedAndHeals(t *testing.T) {
 	a := Artifact{origin.URL, sum("kernel")}
 	_, err := read(t, cache, a)
 	g.Expect(err).To(MatchError(ErrChecksum))
-	// Who was told the error began another fetch by asking.
+	// The client that got the error started another fetch by its request.
 	g.Eventually(func() ([]os.DirEntry, error) { return os.ReadDir(cache.opts.Dir) }).Should(BeEmpty())
 	content.Store("kernel")
 	g.Eventually(func() (string, error) { return read(t, cache, a) }).Should(Equal("kernel"))
@@ -111,7 +111,7 @@ func TestBound(t *testing.T) {
 	g := NewWithT(t)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) }))
 	defer origin.Close()
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Hold: 1})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Retention: 1})
 	for _, path := range []string{"/one", "/two", "/three"} {
 		g.Expect(read(t, cache, Artifact{origin.URL + path, sum(path)})).To(Equal(path))
 	}

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// find takes stock of the folder. What a process that died was fetching is of no use.
-func (c *Cache) find() error {
+// loadDir reads the folder, and deletes the incomplete files of an earlier process.
+func (c *Cache) loadDir() error {
 	entries, err := os.ReadDir(c.opts.Dir)
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
 		path := filepath.Join(c.opts.Dir, entry.Name())
-		if strings.HasPrefix(entry.Name(), partial) {
+		if strings.HasPrefix(entry.Name(), partialPrefix) {
 			if err := os.Remove(path); err != nil {
 				return err
 			}
@@ -29,64 +29,67 @@ func (c *Cache) find() error {
 		}
 		if info.Mode().IsRegular() {
 			c.files[path] = &file{size: info.Size(), used: info.ModTime(), holders: map[string]time.Time{"": info.ModTime()}}
-			c.whole += info.Size()
+			c.completeBytes += info.Size()
 		}
 	}
 	return nil
 }
 
-// use notes that a namespace uses a file now. It returns false for one that the cache does not have, or did not check.
+// use records that a namespace uses a file now. It returns false for a file that is not in the cache, or not verified.
 func (c *Cache) use(namespace, path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.files[path]
-	if f == nil || !f.checked {
+	if f == nil || !f.verified {
 		return false
 	}
 	f.use(namespace)
 	return true
 }
 
-// use notes that a namespace uses the file now.
+// use records that a namespace uses the file now.
 func (f *file) use(namespace string) {
 	f.used = time.Now()
 	f.holders[namespace] = f.used
-	delete(f.holders, "") // the process before did not say whose it was
+	delete(f.holders, "") // the namespace of files that an earlier process left
 }
 
-func (c *Cache) known(path string) bool {
+// contains is true for a file in the cache, verified or not.
+func (c *Cache) contains(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.files[path] != nil
 }
 
-// has is true while a file has the size that it had when it was checked.
-func (c *Cache) has(path string, size int64) bool {
+// sizeMatches is true while a file has the size that it had when it was verified.
+func (c *Cache) sizeMatches(path string, size int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.files[path]
-	return f == nil || f.size == size // nil is one that had to go while it was opened: it is open, and whole
+	return f == nil || f.size == size // nil if the file was evicted after it was opened: it is complete
 }
 
-func (c *Cache) checked(namespace, path string) {
+// markVerified records that a file has its checksum.
+func (c *Cache) markVerified(namespace, path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.files[path]; f != nil {
-		f.checked = true
+		f.verified = true
 		f.use(namespace)
 	}
 }
 
+// forget is drop for a caller that does not hold c.mu.
 func (c *Cache) forget(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(path)
 }
 
-// drop takes a file out of the count. c.mu is held.
+// drop removes a file from the accounting. c.mu is held.
 func (c *Cache) drop(path string) {
 	if f := c.files[path]; f != nil {
-		c.whole -= f.size
+		c.completeBytes -= f.size
 		delete(c.files, path)
 	}
 }
@@ -107,11 +110,11 @@ func (c *Cache) delete(path string) error {
 	return nil
 }
 
-// unheld returns the file that was used longest ago, of those that no server is about to load, or "". c.mu is held.
-func (c *Cache) unheld() string {
+// leastRecentlyUsed returns the least recently used file of those whose retention has passed, or "". c.mu is held.
+func (c *Cache) leastRecentlyUsed() string {
 	oldest := ""
 	for path, f := range c.files {
-		if time.Since(f.used) >= c.opts.Hold && (oldest == "" || f.used.Before(c.files[oldest].used)) {
+		if time.Since(f.used) >= c.opts.Retention && (oldest == "" || f.used.Before(c.files[oldest].used)) {
 			oldest = path
 		}
 	}

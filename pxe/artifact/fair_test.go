@@ -22,7 +22,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMain fixes the seed of the properties, so a failure comes again, and leaves no files of failures behind, of which mutants have many.
+// TestMain fixes the seed of the properties, so that failures are reproducible, and stores no files of failures, of which mutants have many.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.seed": "1", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestPropertyLanes: whatever enters and leaves, a namespace with fewer fetches than its own lanes does not wait for others unless all lanes are
-// taken, no lane is free while somebody may have it, and the bounds hold.
+// TestPropertyLanes: a namespace with fewer fetches than its own lanes does not wait for other namespaces unless all lanes are
+// taken; no lane is free while a waiting fetch may use it; and the bounds hold.
 func TestPropertyLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLanes()
@@ -94,16 +94,16 @@ func TestPropertyLanes(t *testing.T) {
 func TestLanesOfAll(t *testing.T) {
 	g := NewWithT(t)
 	l := newLanes()
-	for i := range laneAll {
+	for i := range maxFetches {
 		l.waiting = append(l.waiting, &laneWaiter{lane: lane{strconv.Itoa(i / 2), strconv.Itoa(i)}, entered: make(chan struct{})})
 		l.admit()
 	}
-	g.Expect(l.all).To(Equal(laneAll))
+	g.Expect(l.all).To(Equal(maxFetches))
 	l.waiting = append(l.waiting, &laneWaiter{lane: lane{"another", "origin"}, entered: make(chan struct{})})
 	l.admit()
-	g.Expect(l.all).To(Equal(laneAll))
+	g.Expect(l.all).To(Equal(maxFetches))
 	l.leave(lane{"0", "0"})
-	g.Expect(l.all).To(Equal(laneAll))
+	g.Expect(l.all).To(Equal(maxFetches))
 	g.Expect(l.byNamespace).To(HaveKeyWithValue("another", 1))
 }
 
@@ -111,7 +111,7 @@ func TestLanesOfAll(t *testing.T) {
 func TestLanesOrder(t *testing.T) {
 	g := NewWithT(t)
 	l := newLanes()
-	for i := range laneShared {
+	for i := range sharedFetches {
 		_, err := l.enter(t.Context(), lane{"many", strconv.Itoa(i)})
 		g.Expect(err).NotTo(HaveOccurred())
 	}
@@ -131,11 +131,11 @@ func TestLanesOrder(t *testing.T) {
 	cancel()
 	_, err := l.enter(ctx, lane{"many", "none"})
 	g.Expect(err).To(MatchError(context.Canceled))
-	g.Expect(l.waiting).To(BeEmpty(), "who gave up does not wait")
-	g.Expect(l.all).To(Equal(laneShared))
+	g.Expect(l.waiting).To(BeEmpty(), "a fetch that gave up does not wait")
+	g.Expect(l.all).To(Equal(sharedFetches))
 }
 
-// hanging starts an origin that sends a byte of each file and then nothing until release. It counts what hangs now, and the most that ever did.
+// hanging starts an origin that sends one byte of each file and then nothing until release. It counts the hanging requests, and their maximum.
 func hanging(t *testing.T) (origin *httptest.Server, now, most *atomic.Int32, release chan struct{}) {
 	t.Helper()
 	now, most, release = &atomic.Int32{}, &atomic.Int32{}, make(chan struct{})
@@ -156,19 +156,19 @@ func hanging(t *testing.T) (origin *httptest.Server, now, most *atomic.Int32, re
 	return origin, now, most, release
 }
 
-// TestDrippingOrigins: one namespace takes all shared lanes while it is alone, and then the file of another namespace is fetched at once, also from
+// TestDrippingOrigins: one namespace uses all shared lanes while it is alone. Then the file of another namespace is fetched at once, even from
 // an origin that the first keeps busy.
 func TestDrippingOrigins(t *testing.T) {
 	g := NewWithT(t)
 	well := echo(t)
 	var busy []*atomic.Int32
 	var slow []*httptest.Server
-	for range laneShared {
+	for range sharedFetches {
 		origin, now, _, _ := hanging(t)
 		slow, busy = append(slow, origin), append(busy, now)
 	}
 	cache := newCache(t, Options{Outbound: loopback, RateWindow: time.Hour})
-	for i := range 10 * laneShared {
+	for i := range 10 * sharedFetches {
 		_, err := cache.Open("mallory", Artifact{fmt.Sprintf("%s/%d", slow[i%len(slow)].URL, i), sum(strconv.Itoa(i))})
 		g.Expect(err).To(MatchError(ErrNotYet))
 	}
@@ -178,22 +178,22 @@ func TestDrippingOrigins(t *testing.T) {
 		}
 		return n
 	}
-	g.Eventually(hang).Should(Equal(laneShared))
+	g.Eventually(hang).Should(Equal(sharedFetches))
 	g.Expect(readFor(t, cache, "dc", Artifact{well.URL + "/kernel", sum("/kernel")})).To(Equal("/kernel"))
 	_, err := cache.Open("mallory", Artifact{well.URL + "/another", sum("/another")})
 	g.Expect(err).To(MatchError(ErrNotYet))
 	g.Expect(readFor(t, cache, "dc", Artifact{well.URL + "/another", sum("/another")})).To(Equal("/another"), "although another namespace waits for the same file")
-	g.Expect(hang()).To(Equal(laneShared), "all of that while these hang")
+	g.Expect(hang()).To(Equal(sharedFetches), "all of that while these hang")
 	cache.Close() // before the origins
 }
 
-// TestFetchesOfAnOrigin: of one origin two files are fetched at once, so a slow one does not keep the namespace's other origins waiting.
+// TestFetchesOfAnOrigin: two files are fetched from one origin at once, so that a slow one does not delay the namespace's other origins.
 func TestFetchesOfAnOrigin(t *testing.T) {
 	g := NewWithT(t)
 	slow, now, most, release := hanging(t)
 	well := echo(t)
 	cache := newCache(t, Options{Outbound: loopback, RateWindow: time.Hour})
-	for i := range 3 * laneShared {
+	for i := range 3 * sharedFetches {
 		path := fmt.Sprintf("/%d", i)
 		_, err := cache.Open("dc", Artifact{slow.URL + path, sum(path)})
 		g.Expect(err).To(MatchError(ErrNotYet))
@@ -202,15 +202,15 @@ func TestFetchesOfAnOrigin(t *testing.T) {
 	g.Expect(read(t, cache, Artifact{well.URL + "/kernel", sum("/kernel")})).To(Equal("/kernel"))
 	g.Expect(now.Load()).To(BeEquivalentTo(2))
 	close(release)
-	for i := range 3 * laneShared {
+	for i := range 3 * sharedFetches {
 		path := fmt.Sprintf("/%d", i)
 		g.Expect(read(t, cache, Artifact{slow.URL + path, sum(path)})).To(Equal(path))
 	}
 	g.Expect(most.Load()).To(BeEquivalentTo(2))
 }
 
-// TestLeastRate: an origin that sends, but too slowly, is given up. A byte now and then does not help it.
-func TestLeastRate(t *testing.T) {
+// TestMinRate: a fetch from an origin that sends too slowly is ended. A byte now and then does not prevent it.
+func TestMinRate(t *testing.T) {
 	g := NewWithT(t)
 	drip := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -218,28 +218,28 @@ func TestLeastRate(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 	})
-	cache := newCache(t, Options{Outbound: loopback, LeastRate: 1 << 40, RateWindow: 20 * time.Millisecond})
+	cache := newCache(t, Options{Outbound: loopback, MinRate: 1 << 40, RateWindow: 20 * time.Millisecond})
 	_, err := read(t, cache, Artifact{drip.URL, sum("kernel")})
 	g.Expect(err).To(MatchError(ContainSubstring("it came slower than 1099511627776 bytes a second for 20ms")))
 	cache.Close() // before the origin
-	g.Expect(cache.partial).To(BeZero())
+	g.Expect(cache.partialBytes).To(BeZero())
 
 	body := &metered{body: strings.NewReader("twelve bytes")}
 	_, err = io.CopyN(io.Discard, body, 4)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(body.fast(4)).To(BeTrue())
-	g.Expect(body.fast(4)).To(BeFalse(), "what came in a window counts for it alone")
+	g.Expect(body.endWindow(4)).To(BeTrue())
+	g.Expect(body.endWindow(4)).To(BeFalse(), "what came in a window counts for it alone")
 	_, err = io.Copy(io.Discard, body)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(body.fast(9)).To(BeFalse())
+	g.Expect(body.endWindow(9)).To(BeFalse())
 }
 
-// TestShares: what one namespace's servers boot does not keep the files of another one out, and each keeps what its share has room for.
+// TestShares: the boot files of one namespace do not keep out those of another one, and each namespace keeps what fits into its share.
 func TestShares(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)
 	file := func(name string) Artifact { return Artifact{origin.URL + "/" + name, sum("/" + name)} } // of 5 bytes
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 20, Hold: time.Hour, RetryAfter: time.Nanosecond})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 20, Retention: time.Hour, RetryAfter: time.Nanosecond})
 	for _, name := range []string{"old1", "old2", "new1", "new2"} {
 		g.Expect(readFor(t, cache, "mallory", file(name))).To(Equal("/"+name), "alone it may have all")
 	}
@@ -254,10 +254,10 @@ func TestShares(t *testing.T) {
 	}
 	g.Expect(readFor(t, cache, "dc", file("one1"))).To(Equal("/one1"))
 	cache.Close()
-	g.Expect(cache.whole).To(BeEquivalentTo(20))
+	g.Expect(cache.completeBytes).To(BeEquivalentTo(20))
 }
 
-// TestSharedFile: a file of two namespaces is fetched and kept once. It stays while one of them has no more than its share.
+// TestSharedFile: a file of two namespaces is fetched and stored once. It is kept while one of them uses no more than its share.
 func TestSharedFile(t *testing.T) {
 	g := NewWithT(t)
 	var requests atomic.Int32
@@ -266,7 +266,7 @@ func TestSharedFile(t *testing.T) {
 		_, _ = io.WriteString(w, r.URL.Path)
 	})
 	file := func(name string) Artifact { return Artifact{origin.URL + "/" + name, sum("/" + name)} } // of 5 bytes
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 20, Hold: time.Hour})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 20, Retention: time.Hour})
 	for _, name := range []string{"both", "own1", "own2", "own3"} {
 		g.Expect(readFor(t, cache, "mallory", file(name))).To(Equal("/" + name))
 	}
@@ -279,7 +279,7 @@ func TestSharedFile(t *testing.T) {
 	g.Expect(path).To(BeAnExistingFile(), "it was used longest ago by one, and the other needs it")
 }
 
-// TestFetchGivesWay: files that are not whole yet count too: the fetch of a namespace with more than its share ends where another one needs the room.
+// TestFetchGivesWay: incomplete files count too: the fetch of a namespace with more than its share ends if another one needs the space.
 func TestFetchGivesWay(t *testing.T) {
 	g := NewWithT(t)
 	sent := make(chan struct{})
@@ -299,30 +299,30 @@ func TestFetchGivesWay(t *testing.T) {
 	g.Eventually(func() int64 {
 		cache.mu.Lock()
 		defer cache.mu.Unlock()
-		return cache.partial
+		return cache.partialBytes
 	}).Should(BeEquivalentTo(20))
 	g.Expect(readFor(t, cache, "dc", Artifact{well.URL + "/kernel", sum("/kernel")})).To(Equal("/kernel"))
 	_, err = readFor(t, cache, "mallory", large)
-	g.Expect(err).To(MatchError(errGaveWay))
+	g.Expect(err).To(MatchError(errRevoked))
 	g.Expect(lines()).To(ContainSubstring("gave way"))
 	cache.Close()
-	g.Expect(cache.partial).To(BeZero())
-	g.Expect(cache.rooms).To(BeEmpty())
+	g.Expect(cache.partialBytes).To(BeZero())
+	g.Expect(cache.reservations).To(BeEmpty())
 
-	gone := &room{cache: cache, revoked: true} // its transfer may be at any point
+	gone := &reservation{cache: cache, revoked: true} // its transfer may be at any point
 	_, err = gone.Write([]byte("kernel"))
-	g.Expect(err).To(MatchError(errGaveWay))
-	g.Expect(gone.keep("", "")).To(MatchError(errGaveWay))
+	g.Expect(err).To(MatchError(errRevoked))
+	g.Expect(gone.commit("", "")).To(MatchError(errRevoked))
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(HaveLen(1))
 }
 
-// TestPropertyShares: a namespace whose files would not be more than its share always gets room for them, and that takes no file which another one
-// with no more than its share holds.
+// TestPropertyShares: a namespace whose files do not exceed its share always gets space for them, and that takes no file of another
+// namespace that uses no more than its share.
 func TestPropertyShares(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1000
-		cache, err := New(Options{Dir: dir, MaxBytes: most, Hold: time.Hour})
+		cache, err := New(Options{Dir: dir, MaxBytes: most, Retention: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +330,7 @@ func TestPropertyShares(t *testing.T) {
 		now := time.Now()
 		for i := range rapid.IntRange(1, 20).Draw(t, "files") {
 			f := &file{size: rapid.Int64Range(1, most).Draw(t, "size"), holders: map[string]time.Time{}}
-			if cache.whole+f.size > most {
+			if cache.completeBytes+f.size > most {
 				continue
 			}
 			for range rapid.IntRange(1, 3).Draw(t, "holders") {
@@ -341,15 +341,15 @@ func TestPropertyShares(t *testing.T) {
 				}
 			}
 			cache.files[filepath.Join(dir, strconv.Itoa(i))] = f
-			cache.whole += f.size
+			cache.completeBytes += f.size
 		}
 		namespace, n := strconv.Itoa(rapid.IntRange(0, 5).Draw(t, "who")), rapid.Int64Range(1, most).Draw(t, "bytes")
 		before, use := maps.Clone(cache.files), cache.usage()
 		use[namespace] += n
 		share := most / int64(len(use))
-		err = cache.makeRoom(namespace, n)
-		if err == nil && cache.whole+n > most {
-			t.Fatalf("%d bytes and %d more are too many", cache.whole, n)
+		err = cache.freeSpace(namespace, n)
+		if err == nil && cache.completeBytes+n > most {
+			t.Fatalf("%d bytes and %d more are too many", cache.completeBytes, n)
 		}
 		if err != nil && use[namespace] <= share {
 			t.Fatalf("%s would have %d of its share of %d, and: %v", namespace, use[namespace], share, err)

@@ -33,7 +33,7 @@ func echo(t *testing.T) *httptest.Server {
 	return serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) })
 }
 
-// TestTruncated: a body that ends before its length is no file, whatever its checksum is.
+// TestTruncated: a body that ends before its length is rejected, whatever its checksum is.
 func TestTruncated(t *testing.T) {
 	g := NewWithT(t)
 	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -43,11 +43,11 @@ func TestTruncated(t *testing.T) {
 	cache := newCache(t, Options{Outbound: loopback})
 	_, err := read(t, cache, Artifact{origin.URL, sum("kernel")})
 	g.Expect(err).To(MatchError(errNoFile))
-	cache.Close() // who was told the error began another fetch by asking
+	cache.Close() // the client that got the error started another fetch
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(BeEmpty())
 }
 
-// TestOriginVanishesOrChanges: what is here is served on, and what is not is an error that says which origin it is.
+// TestOriginVanishesOrChanges: a cached file is still served, and the error for another file names its origin.
 func TestOriginVanishesOrChanges(t *testing.T) {
 	g := NewWithT(t)
 	var content atomic.Value
@@ -67,7 +67,7 @@ func TestOriginVanishesOrChanges(t *testing.T) {
 	g.Expect(err.Error()).NotTo(ContainSubstring("secret"))
 }
 
-// TestEndless: an origin that sends without end is cut off at the bound, and leaves nothing.
+// TestEndless: an origin that sends without end is stopped at the maximum size, and leaves no file.
 func TestEndless(t *testing.T) {
 	g := NewWithT(t)
 	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -82,10 +82,10 @@ func TestEndless(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("the cache may have 1048576 bytes, and has no room for it")))
 	cache.Close() // as in TestTruncated
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(BeEmpty())
-	g.Expect(cache.partial).To(BeZero())
+	g.Expect(cache.partialBytes).To(BeZero())
 }
 
-// TestRestart: what the process before left is checked before it is served, and fetched anew where it suffered.
+// TestRestart: files of an earlier process are verified before they are served, and fetched again if they are damaged.
 func TestRestart(t *testing.T) {
 	g := NewWithT(t)
 	var requests atomic.Int32
@@ -107,7 +107,7 @@ func TestRestart(t *testing.T) {
 	g.Expect(os.WriteFile(paths["/flipped"], []byte("/flopped"), 0o600)).To(Succeed())
 	g.Expect(os.Truncate(paths["/truncated"], 3)).To(Succeed())
 	g.Expect(os.Remove(paths["/gone"])).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(dir, partial+"1"), []byte("half"), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, partialPrefix+"1"), []byte("half"), 0o600)).To(Succeed())
 
 	after := newCache(t, Options{Outbound: loopback, Dir: dir})
 	for _, name := range names {
@@ -117,20 +117,20 @@ func TestRestart(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(entries).To(HaveLen(len(names)))
-	g.Expect(after.whole).To(BeEquivalentTo(len(strings.Join(names, ""))))
+	g.Expect(after.completeBytes).To(BeEquivalentTo(len(strings.Join(names, ""))))
 
-	// While the process runs, a size that changes is noticed, and so is a folder that is emptied.
+	// A running process notices a file whose size changes, and an emptied folder.
 	g.Expect(os.Truncate(paths["/good"], 2)).To(Succeed())
 	g.Expect(read(t, after, Artifact{origin.URL + "/good", sum("/good")})).To(Equal("/good"))
 	g.Expect(os.Remove(paths["/good"])).To(Succeed())
 	g.Expect(read(t, after, Artifact{origin.URL + "/good", sum("/good")})).To(Equal("/good"))
 }
 
-// TestHold: a file that a server was told to boot stays until it had time to load it, and what has no room beside it says so.
-func TestHold(t *testing.T) {
+// TestRetention: a file that a server was told to boot is kept until the server had time to load it, and the error for a file that does not fit says so.
+func TestRetention(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Hold: time.Hour})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Retention: time.Hour})
 	one, two := Artifact{origin.URL + "/first", sum("/first")}, Artifact{origin.URL + "/second", sum("/second")}
 	g.Expect(read(t, cache, one)).To(Equal("/first"))
 	_, err := read(t, cache, two)
@@ -154,7 +154,7 @@ func TestManyReaders(t *testing.T) {
 		kind, _ := strconv.Atoi(r.URL.Path[1:])
 		_, _ = io.WriteString(w, content(kind))
 	})
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: most * size, Hold: 1})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: most * size, Retention: 1})
 	var wanted [kinds]Artifact
 	for kind := range wanted {
 		wanted[kind] = Artifact{fmt.Sprintf("%s/%d", origin.URL, kind), sum(content(kind))}
@@ -184,7 +184,7 @@ func TestManyReaders(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(whole.Load()).To(BeEquivalentTo(readers))
 	cache.Close()
-	g.Expect(cache.whole).To(BeNumerically("<=", most*size))
+	g.Expect(cache.completeBytes).To(BeNumerically("<=", most*size))
 	var total int64
 	entries, err := os.ReadDir(cache.opts.Dir)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -193,14 +193,14 @@ func TestManyReaders(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		total += info.Size()
 	}
-	g.Expect(total).To(Equal(cache.whole), "what is counted is what is there")
+	g.Expect(total).To(Equal(cache.completeBytes), "what is counted is what is there")
 }
 
-// TestOpenFileStays: a file that is being sent stays readable when the cache does without it.
+// TestOpenFileStays: an open file stays readable when the cache deletes it.
 func TestOpenFileStays(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Hold: 1})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Retention: 1})
 	one := Artifact{origin.URL + "/first", sum("/first")}
 	g.Expect(read(t, cache, one)).To(Equal("/first"))
 	opened, err := cache.Open("dc", one)
@@ -211,19 +211,19 @@ func TestOpenFileStays(t *testing.T) {
 	g.Expect(io.ReadAll(opened)).To(BeEquivalentTo("/first"))
 }
 
-// TestDiskFull: the message says which disk, and what can be done. Nothing is left of the file. A full disk is /dev/full.
+// TestDiskFull: the message names the disk, and the remedy. The incomplete file is deleted. A full disk is /dev/full.
 func TestDiskFull(t *testing.T) {
 	g := NewWithT(t)
 	cache := newCache(t, Options{})
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = full.Close() }()
-	_, err = cache.write(full, &room{cache: cache}, Artifact{Checksum: sum("kernel")}, strings.NewReader("kernel"))
+	_, err = cache.write(full, &reservation{cache: cache}, Artifact{Checksum: sum("kernel")}, strings.NewReader("kernel"))
 	g.Expect(err).To(MatchError(syscall.ENOSPC))
 	g.Expect(err).To(MatchError(ContainSubstring("the disk with " + cache.opts.Dir + " is full")))
 }
 
-// TestErrorsAreForgotten: users name what they like, and what failed long ago is not remembered for ever.
+// TestErrorsAreForgotten: users can name any number of URLs, so old errors are forgotten.
 func TestErrorsAreForgotten(t *testing.T) {
 	g := NewWithT(t)
 	origin := serve(t, http.NotFound)

@@ -16,22 +16,22 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
 
-// What users read of a fetch that failed. They choose the URL, and the boot server is in a network that they may not reach: so one text stands for
-// all that can go wrong before a file arrives, and none has a part of what arrived, not even its checksum. The log has the cause.
+// The errors of a failed fetch that users see. A user chooses the URL, and the boot server is in a network that the user may not reach. So all failures
+// before a file arrives have the same text, and no text contains a part of the response, not even its checksum. The log has the cause.
 var (
-	errNoFile  = errors.New("no file came from there: the log of the boot server has the cause")
-	errRefused = errors.New("the boot server fetches nothing from there, unless artifacts.allowNetworks or artifacts.allowHosts of its configuration file permits it")
+	errNoFile  = errors.New("no file came from the origin: the log of the boot server has the cause")
+	errRefused = errors.New("the boot server does not connect to the origin, unless artifacts.allowNetworks or artifacts.allowHosts of its configuration file permits it")
 )
 
-// fetchError is an error with a cause that only the log may have.
-type fetchError struct{ shown, cause error }
+// fetchError is an error whose cause is only logged.
+type fetchError struct{ message, cause error }
 
-func (e *fetchError) Error() string { return e.shown.Error() }
-func (e *fetchError) Unwrap() error { return e.shown }
+func (e *fetchError) Error() string { return e.message.Error() }
+func (e *fetchError) Unwrap() error { return e.message }
 
-// get checks the file that is there, or fetches it.
-func (c *Cache) get(namespace string, a Artifact, path string) error {
-	if c.known(path) {
+// verifyOrFetch verifies a file of the cache, or fetches it.
+func (c *Cache) verifyOrFetch(namespace string, a Artifact, path string) error {
+	if c.contains(path) {
 		leave, err := c.lanes.enter(c.ctx, lane{namespace: namespace})
 		if err != nil {
 			return err
@@ -40,12 +40,12 @@ func (c *Cache) get(namespace string, a Artifact, path string) error {
 		leave()
 		switch {
 		case err == nil && sum == digestOf(a):
-			c.checked(namespace, path)
+			c.markVerified(namespace, path)
 			return nil
 		case c.ctx.Err() != nil:
 			return c.ctx.Err()
 		}
-		// It suffered while nobody looked, or it cannot be read.
+		// The file is damaged or unreadable.
 		if err := c.remove(path); err != nil {
 			return err
 		}
@@ -54,17 +54,17 @@ func (c *Cache) get(namespace string, a Artifact, path string) error {
 	if err != nil {
 		return fmt.Errorf("the URL is not valid: %w", withoutURL(err))
 	}
-	name := origin.Scheme + "://" + origin.Host + origin.Path // a query may hold a token
-	if err := c.wait(namespace, a, path, origin.Host); err != nil {
-		c.report(namespace, name, err)
+	name := origin.Scheme + "://" + origin.Host + origin.Path // a query may contain a token
+	if err := c.fetchInLane(namespace, a, path, origin.Host); err != nil {
+		c.logFailure(namespace, name, err)
 		return fmt.Errorf("fetch %s: %w", name, err)
 	}
 	return nil
 }
 
-// report logs why a file could not be fetched.
-func (c *Cache) report(namespace, origin string, err error) {
-	if !c.lines.Allow() {
+// logFailure logs why a file could not be fetched.
+func (c *Cache) logFailure(namespace, origin string, err error) {
+	if !c.logLimiter.Allow() {
 		return
 	}
 	cause := err
@@ -74,8 +74,8 @@ func (c *Cache) report(namespace, origin string, err error) {
 	c.opts.Log.Info("Failed to fetch a boot artifact", "namespace", namespace, "origin", origin, "cause", fmt.Sprintf("%.500s", cause.Error()))
 }
 
-// wait fetches a file when there is a lane for it, unless it was fetched for another namespace meanwhile.
-func (c *Cache) wait(namespace string, a Artifact, path, origin string) error {
+// fetchInLane fetches a file once a lane is free, unless it was fetched for another namespace in the meantime.
+func (c *Cache) fetchInLane(namespace string, a Artifact, path, origin string) error {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opts.Timeout)
 	defer cancel()
 	leave, err := c.lanes.enter(ctx, lane{namespace, origin})
@@ -89,7 +89,7 @@ func (c *Cache) wait(namespace string, a Artifact, path, origin string) error {
 	return c.fetch(namespace, a, path)
 }
 
-// fetch gets a file, checks it, and only then gives it its name: what has the name is whole.
+// fetch fetches a file, verifies it, and only then gives it its final name: a file with a final name is complete.
 func (c *Cache) fetch(namespace string, a Artifact, path string) error {
 	ctx, end := context.WithTimeout(c.ctx, c.opts.Timeout)
 	defer end()
@@ -116,23 +116,23 @@ func (c *Cache) fetch(namespace string, a Artifact, path string) error {
 	}
 	body := &metered{body: response.Body}
 	c.wg.Go(func() {
-		body.watch(ctx, c.opts.RateWindow, int64(float64(c.opts.LeastRate)*c.opts.RateWindow.Seconds()), cancel)
+		body.watch(ctx, c.opts.RateWindow, int64(float64(c.opts.MinRate)*c.opts.RateWindow.Seconds()), cancel)
 	})
-	err = c.receive(a, path, body, &room{cache: c, namespace: namespace, cancel: cancel})
+	err = c.receive(a, path, body, &reservation{cache: c, namespace: namespace, cancel: cancel})
 	switch {
 	case err == nil || !errors.As(err, new(*transferError)):
 		return err
 	case errors.Is(context.Cause(ctx), errSlow):
-		return fmt.Errorf("it came slower than %d bytes a second for %s", c.opts.LeastRate, c.opts.RateWindow)
-	case errors.Is(context.Cause(ctx), errGaveWay):
-		return errGaveWay
+		return fmt.Errorf("it came slower than %d bytes a second for %s", c.opts.MinRate, c.opts.RateWindow)
+	case errors.Is(context.Cause(ctx), errRevoked):
+		return errRevoked
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return fmt.Errorf("it did not come within %s", c.opts.Timeout)
 	}
 	return &fetchError{errNoFile, fmt.Errorf("the origin ended the transfer of %d bytes early: %w", response.ContentLength, err)}
 }
 
-// withoutURL takes the URL out of an error: a query may hold a token.
+// withoutURL removes the URL from an error: a query may contain a token.
 func withoutURL(err error) error {
 	if withURL := new(url.Error); errors.As(err, &withURL) {
 		return withURL.Err
@@ -140,18 +140,18 @@ func withoutURL(err error) error {
 	return err
 }
 
-// transferError is an error of reading a body.
+// transferError is an error while a body is read.
 type transferError struct{ error }
 
 func (e *transferError) Unwrap() error { return e.error }
 
-// receive writes a body to the disk, and gives it its name if it is right.
-func (c *Cache) receive(a Artifact, path string, body io.Reader, room *room) error {
-	written, err := os.CreateTemp(c.opts.Dir, partial)
+// receive writes a body to the disk, and gives the file its final name if the checksum matches.
+func (c *Cache) receive(a Artifact, path string, body io.Reader, room *reservation) error {
+	written, err := os.CreateTemp(c.opts.Dir, partialPrefix)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(written.Name()) }() // it is gone when it got its name
+	defer func() { _ = os.Remove(written.Name()) }() // a renamed file is no longer here
 	room.open(written)
 	defer room.release()
 	got, err := c.write(written, room, a, body)
@@ -163,11 +163,11 @@ func (c *Cache) receive(a Artifact, path string, body io.Reader, room *room) err
 			fmt.Errorf("%w: it should be %s", ErrChecksum, a.Checksum), fmt.Errorf("%w: it is %s:%s and should be %s", ErrChecksum, kindOf(a), got, a.Checksum),
 		}
 	}
-	return room.keep(written.Name(), path)
+	return room.commit(written.Name(), path)
 }
 
 // write writes a body to a file, and returns its checksum.
-func (c *Cache) write(to io.Writer, room *room, a Artifact, body io.Reader) (string, error) {
+func (c *Cache) write(to io.Writer, room *reservation, a Artifact, body io.Reader) (string, error) {
 	sum := newHash(kindOf(a))
 	_, err := io.Copy(io.MultiWriter(room, to, sum), transfer{body})
 	if errors.Is(err, syscall.ENOSPC) {
@@ -176,7 +176,7 @@ func (c *Cache) write(to io.Writer, room *room, a Artifact, body io.Reader) (str
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// transfer tells the errors of reading from those of writing.
+// transfer distinguishes read errors from write errors.
 type transfer struct{ io.Reader }
 
 func (t transfer) Read(p []byte) (int, error) {

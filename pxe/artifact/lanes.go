@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// Bounds on what is fetched at once. A namespace that names slow origins must not delay the files of another one, so each has lanes of its
-// own. A fetch costs a connection, a goroutine and a buffer, so there may be many; what the bounds save are the origins.
+// Bounds on concurrent fetches. A namespace that names slow origins must not delay the files of another namespace, so each has lanes of its
+// own. A fetch costs a connection, a goroutine and a buffer, so there may be many; the bounds protect the origins.
 const (
-	// laneOrigin is how many fetches of one namespace from one origin run at once.
-	laneOrigin = 2
-	// laneOwn is how many fetches of each namespace run at once, however many the others have.
-	laneOwn = 2
-	// laneShared is up to how many fetches in all a namespace may have more than its own.
-	laneShared = 16
-	// laneAll is how many fetches run at once in all. So 57 namespaces with slow origins at least are needed to delay another one.
-	laneAll = 128
+	// maxPerOrigin is how many fetches one namespace may have from one origin.
+	maxPerOrigin = 2
+	// guaranteedPerNamespace is how many fetches each namespace may have, however many the other namespaces have.
+	guaranteedPerNamespace = 2
+	// sharedFetches is the number of fetches in all below which a namespace may have more than guaranteedPerNamespace.
+	sharedFetches = 16
+	// maxFetches is how many fetches may run in all. At least 57 namespaces with slow origins are thus needed to delay another one.
+	maxFetches = 128
 )
 
-// lane is what a fetch takes: the origin is a host with its port, or empty for a file that is checked on the disk.
+// lane identifies what a fetch counts against. The origin is a host with its port, or empty for a file that is verified on the disk.
 type lane struct{ namespace, origin string }
 
-// lanes bound the fetches that run at once, in all, of each namespace, and of each namespace from one origin.
+// lanes bounds the concurrent fetches in all, of each namespace, and of each namespace from one origin.
 type lanes struct {
 	mu          sync.Mutex
 	all         int
@@ -40,7 +40,7 @@ func newLanes() *lanes {
 	return &lanes{byNamespace: map[string]int{}, byLane: map[lane]int{}}
 }
 
-// enter waits for a lane. Call leave when the fetch is over.
+// enter waits for a lane. The caller calls leave when the fetch is over.
 func (l *lanes) enter(ctx context.Context, wanted lane) (leave func(), err error) {
 	w := &laneWaiter{lane: wanted, entered: make(chan struct{})}
 	l.mu.Lock()
@@ -58,14 +58,14 @@ func (l *lanes) enter(ctx context.Context, wanted lane) (leave func(), err error
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	}
 	l.mu.Unlock()
-	if i < 0 { // it got its lane just now
+	if i < 0 { // it got its lane in this moment
 		l.leave(wanted)
 	}
 	return nil, ctx.Err()
 }
 
-// admit gives a lane to every fetch for which there is one. The namespace with the fewest fetches is first, and of one namespace the fetch that
-// came first. l.mu is held.
+// admit gives a lane to every fetch that may start. The namespace with the fewest fetches goes first, and within a namespace the fetch that
+// arrived first. l.mu is held.
 func (l *lanes) admit() {
 	for {
 		next := -1
@@ -86,9 +86,9 @@ func (l *lanes) admit() {
 	}
 }
 
-// free is true when a fetch may begin. l.mu is held.
+// free is true if a fetch may start. l.mu is held.
 func (l *lanes) free(wanted lane) bool {
-	return l.all < laneAll && l.byLane[wanted] < laneOrigin && (l.all < laneShared || l.byNamespace[wanted.namespace] < laneOwn)
+	return l.all < maxFetches && l.byLane[wanted] < maxPerOrigin && (l.all < sharedFetches || l.byNamespace[wanted.namespace] < guaranteedPerNamespace)
 }
 
 func (l *lanes) leave(left lane) {

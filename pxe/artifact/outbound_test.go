@@ -22,7 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
 
-// logged is a logger, and what it wrote.
+// logged returns a logger, and its output.
 func logged() (logr.Logger, func() string) {
 	var mu sync.Mutex
 	var lines strings.Builder
@@ -37,8 +37,8 @@ func logged() (logr.Logger, func() string) {
 		}
 }
 
-// TestReadOracle: nobody learns what a server says that the boot server reaches and he does not: neither the checksum nor the size, which would be the
-// checksum to name the next time. The log tells operators.
+// TestReadOracle: users learn nothing from a server that only the boot server reaches: neither the checksum nor the size of its response. With the checksum, the
+// next request could fetch the response. The log shows it to operators.
 func TestReadOracle(t *testing.T) {
 	g := NewWithT(t)
 	const secret = "internal secret"
@@ -51,7 +51,7 @@ func TestReadOracle(t *testing.T) {
 	g.Expect(lines()).To(And(ContainSubstring(`"namespace"="dc"`), ContainSubstring(`"origin"="`+origin.URL+`/v1"`), Not(ContainSubstring("of-the-URL"))))
 }
 
-// TestPortScan: users read the same text whatever is wrong with the place that they name, and the log has the cause.
+// TestPortScan: users read the same text for all failures before a response, and the log has the cause.
 func TestPortScan(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
@@ -103,14 +103,14 @@ func TestPortScan(t *testing.T) {
 				cache.client.Transport.(*http.Transport).ResponseHeaderTimeout = time.Millisecond
 			}
 			_, err := read(t, cache, Artifact{test.url + "/x", sum("x")})
-			g.Expect(err).To(MatchError("fetch " + test.url + "/x: no file came from there: the log of the boot server has the cause"))
+			g.Expect(err).To(MatchError("fetch " + test.url + "/x: no file came from the origin: the log of the boot server has the cause"))
 			g.Expect(lines()).To(ContainSubstring(test.cause))
 			g.Expect(lines()).NotTo(ContainSubstring("token=x"))
 		})
 	}
 }
 
-// TestWhereFrom: the policy holds for what a URL names and for what a redirect names, and the refusal says what permits it.
+// TestWhereFrom: the policy applies to URLs and to redirects, and the refusal names the setting that permits an address.
 func TestWhereFrom(t *testing.T) {
 	var inner atomic.Int32
 	internal := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -206,7 +206,7 @@ func names(t *testing.T, addresses ...string) {
 	})
 }
 
-// TestRebinding: a name that resolves to a permitted address first and to another one then leads nowhere.
+// TestRebinding: a name that first resolves to a permitted address and then to another one gives no access to the latter.
 func TestRebinding(t *testing.T) {
 	g := NewWithT(t)
 	names(t, "127.0.0.2", "127.0.0.1")
@@ -233,7 +233,7 @@ func TestRebinding(t *testing.T) {
 	g.Expect(inner.Load()).To(BeZero())
 }
 
-// TestErrorsHaveNoContent: no error that a user reads has a byte of what an origin said, nor a query of the URL.
+// TestErrorsHaveNoContent: no error for users contains a byte of an origin's response, or the query of the URL.
 func TestErrorsHaveNoContent(t *testing.T) {
 	g := NewWithT(t)
 	const secret = "internal-secret"

@@ -9,45 +9,45 @@ import (
 	"time"
 )
 
-// errGaveWay ends the fetch of a namespace that has more than its share when another one needs the room.
-var errGaveWay = errors.New("it gave way to the files of another namespace, since the cache is full: raise artifacts.maxSize of the boot server's configuration file")
+// errRevoked ends the fetch of a namespace that uses more than its share when another namespace needs the space.
+var errRevoked = errors.New("it gave way to the files of another namespace because the cache is full: raise artifacts.maxSize of the boot server's configuration file")
 
-// usage is how many bytes each namespace takes: the files that its servers are about to load, and what is being fetched for it. A file of several
-// namespaces counts for each of them. c.mu is held.
+// usage returns how many bytes each namespace uses: files whose retention has not passed, and incomplete files. A file of several namespaces
+// counts for each of them. c.mu is held.
 func (c *Cache) usage() map[string]int64 {
 	use := map[string]int64{}
 	for _, f := range c.files {
 		for namespace, at := range f.holders {
-			if time.Since(at) >= c.opts.Hold {
+			if time.Since(at) >= c.opts.Retention {
 				delete(f.holders, namespace)
 				continue
 			}
 			use[namespace] += f.size
 		}
 	}
-	for r := range c.rooms {
+	for r := range c.reservations {
 		use[r.namespace] += r.written
 	}
 	return use
 }
 
-// makeRoom deletes the files used longest ago until there is room for n more bytes of a namespace. Those that servers are about to load stay, unless
-// all their namespaces have more than their share and this one has less. c.mu is held.
-func (c *Cache) makeRoom(namespace string, n int64) error {
-	for c.whole+c.partial+n > c.opts.MaxBytes {
-		path := c.unheld()
+// freeSpace deletes the least recently used files until n more bytes of a namespace fit. Files within their retention are kept, unless all
+// their namespaces use more than their share and this namespace uses less. c.mu is held.
+func (c *Cache) freeSpace(namespace string, n int64) error {
+	for c.completeBytes+c.partialBytes+n > c.opts.MaxBytes {
+		path := c.leastRecentlyUsed()
 		if path == "" {
 			use := c.usage()
 			use[namespace] += n
 			share := c.opts.MaxBytes / int64(len(use))
 			if use[namespace] > share {
-				return c.noRoom()
+				return c.noSpaceError()
 			}
 			if c.revoke(use, share) {
 				continue
 			}
 			if path = c.overShare(use, share); path == "" {
-				return c.noRoom()
+				return c.noSpaceError()
 			}
 		}
 		if err := c.delete(path); err != nil {
@@ -57,16 +57,16 @@ func (c *Cache) makeRoom(namespace string, n int64) error {
 	return nil
 }
 
-// noRoom is why something does not fit.
-func (c *Cache) noRoom() error {
+// noSpaceError returns the error for a file that does not fit.
+func (c *Cache) noSpaceError() error {
 	return fmt.Errorf("the cache may have %d bytes, and has no room for it beside what servers boot now; or the namespace has its share: "+
 		"raise artifacts.maxSize of the boot server's configuration file", c.opts.MaxBytes)
 }
 
-// revoke ends a fetch of the namespace that takes the most, if that is more than a share. It costs no boot. c.mu is held.
+// revoke ends a fetch of the namespace that uses the most space, if that is more than a share. It costs no boot. c.mu is held.
 func (c *Cache) revoke(use map[string]int64, share int64) bool {
-	var chosen *room
-	for r := range c.rooms {
+	var chosen *reservation
+	for r := range c.reservations {
 		if r.written > 0 && use[r.namespace] > share && (chosen == nil || use[r.namespace] > use[chosen.namespace]) {
 			chosen = r
 		}
@@ -75,30 +75,30 @@ func (c *Cache) revoke(use map[string]int64, share int64) bool {
 		return false
 	}
 	chosen.revoked = true
-	chosen.giveBack()
-	_ = chosen.file.Truncate(0) // the disk has the room at once; where that fails, when the fetch has ended
-	chosen.cancel(errGaveWay)
+	chosen.freeReserved()
+	_ = chosen.file.Truncate(0) // frees the space at once; if it fails, the end of the fetch does
+	chosen.cancel(errRevoked)
 	return true
 }
 
-// overShare returns the file whose namespaces take the most, if all of them take more than a share, or "". Of several it is the one that was used longest
-// ago. c.mu is held.
+// overShare returns the file whose namespaces use the most space, if all of them use more than a share, or "". Of several such files it returns
+// the least recently used one. c.mu is held.
 func (c *Cache) overShare(use map[string]int64, share int64) string {
-	chosen, most := "", share
+	chosen, largest := "", share
 	for path, f := range c.files {
 		least := int64(math.MaxInt64)
 		for namespace := range f.holders {
 			least = min(least, use[namespace])
 		}
-		if least > most || chosen != "" && least == most && f.used.Before(c.files[chosen].used) {
-			chosen, most = path, least
+		if least > largest || chosen != "" && least == largest && f.used.Before(c.files[chosen].used) {
+			chosen, largest = path, least
 		}
 	}
 	return chosen
 }
 
-// room is the room of a file that is not whole yet.
-type room struct {
+// reservation is the space of an incomplete file.
+type reservation struct {
 	cache     *Cache
 	namespace string
 	file      *os.File
@@ -109,63 +109,63 @@ type room struct {
 	revoked bool
 }
 
-// open counts what is written to a file from now on.
-func (r *room) open(to *os.File) {
+// open counts the bytes that are written to a file from now on.
+func (r *reservation) open(to *os.File) {
 	r.cache.mu.Lock()
 	defer r.cache.mu.Unlock()
 	r.file = to
-	r.cache.rooms[r] = true
+	r.cache.reservations[r] = true
 }
 
-// Write counts bytes before they are written to the file, and makes room for them.
-func (r *room) Write(p []byte) (int, error) {
+// Write counts bytes before they are written to the file, and frees space for them.
+func (r *reservation) Write(p []byte) (int, error) {
 	c := r.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.revoked {
-		return 0, errGaveWay
+		return 0, errRevoked
 	}
-	if err := c.makeRoom(r.namespace, int64(len(p))); err != nil {
+	if err := c.freeSpace(r.namespace, int64(len(p))); err != nil {
 		return 0, err
 	}
-	c.partial += int64(len(p))
+	c.partialBytes += int64(len(p))
 	r.written += int64(len(p))
 	return len(p), nil
 }
 
-// keep gives a file that is whole its name.
-func (r *room) keep(from, path string) error {
+// commit gives a complete file its final name.
+func (r *reservation) commit(from, path string) error {
 	c := r.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.revoked {
-		return errGaveWay
+		return errRevoked
 	}
 	if err := os.Rename(from, path); err != nil {
 		return err
 	}
-	whole := &file{size: r.written, checked: true, holders: map[string]time.Time{}}
+	whole := &file{size: r.written, verified: true, holders: map[string]time.Time{}}
 	if before := c.files[path]; before != nil { // another URL, or another namespace, had the same file
 		whole.holders = before.holders
 	}
 	whole.use(r.namespace)
 	c.drop(path)
 	c.files[path] = whole
-	c.whole += r.written
-	r.giveBack()
+	c.completeBytes += r.written
+	r.freeReserved()
 	return nil
 }
 
-// release gives back the room of a file that did not become whole.
-func (r *room) release() {
+// release frees the space of a file that did not become complete.
+func (r *reservation) release() {
 	r.cache.mu.Lock()
 	defer r.cache.mu.Unlock()
-	r.giveBack()
-	delete(r.cache.rooms, r)
+	r.freeReserved()
+	delete(r.cache.reservations, r)
 }
 
-// giveBack takes what was written out of the count. c.mu is held.
-func (r *room) giveBack() {
-	r.cache.partial -= r.written
+// freeReserved removes the written bytes from the accounting. c.mu is held.
+func (r *reservation) freeReserved() {
+	r.cache.partialBytes -= r.written
 	r.written = 0
 }

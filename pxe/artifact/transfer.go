@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// errSlow ends a transfer that is slower than the least rate.
-var errSlow = errors.New("slower than the least rate")
+// errSlow ends a transfer that is slower than the minimum rate.
+var errSlow = errors.New("slower than the minimum rate")
 
-// metered counts what is read from a body. A timer that each byte sets back would let an origin hold a lane with a byte now and then.
+// metered counts the bytes read from a body. A timer that each byte resets would let an origin keep a lane with a byte now and then.
 type metered struct {
-	body io.Reader
-	read atomic.Int64 // since the last look
+	body        io.Reader
+	windowBytes atomic.Int64 // since the window started
 }
 
 func (m *metered) Read(p []byte) (int, error) {
 	n, err := m.body.Read(p)
-	m.read.Add(int64(n))
+	m.windowBytes.Add(int64(n))
 	return n, err
 }
 
-// watch cancels the transfer with errSlow after a window in which less than least bytes were read. It returns when ctx ends.
-func (m *metered) watch(ctx context.Context, window time.Duration, least int64, cancel context.CancelCauseFunc) {
+// watch cancels the transfer with errSlow after a window with fewer bytes than minBytes. It returns when ctx ends.
+func (m *metered) watch(ctx context.Context, window time.Duration, minBytes int64, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(window)
 	defer ticker.Stop()
 	for {
@@ -32,7 +32,7 @@ func (m *metered) watch(ctx context.Context, window time.Duration, least int64, 
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if !m.fast(least) {
+			if !m.endWindow(minBytes) {
 				cancel(errSlow)
 				return
 			}
@@ -40,5 +40,5 @@ func (m *metered) watch(ctx context.Context, window time.Duration, least int64, 
 	}
 }
 
-// fast ends a window, and is true when at least so many bytes were read in it.
-func (m *metered) fast(least int64) bool { return m.read.Swap(0) >= least }
+// endWindow ends a window, and is true if at least that many bytes were read in it.
+func (m *metered) endWindow(minBytes int64) bool { return m.windowBytes.Swap(0) >= minBytes }

@@ -16,7 +16,7 @@ import (
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// TestExample: the example of the documentation is a valid file, and means what it says.
+// TestExample: the example of the documentation is a valid file, with the documented meaning.
 func TestExample(t *testing.T) {
 	g := NewWithT(t)
 	doc, err := os.ReadFile("../../docs/network-boot.md")
@@ -27,7 +27,7 @@ func TestExample(t *testing.T) {
 	c, err := Parse([]byte(example))
 	g.Expect(err).NotTo(HaveOccurred())
 
-	// What the example says of everything but networks and TLS is what holds anyway.
+	// The example has the defaults for everything except networks and TLS.
 	_, networks, _ := strings.Cut(example, "networks:\n")
 	short, err := Parse([]byte("networks:\n" + networks))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -50,7 +50,7 @@ func TestExample(t *testing.T) {
 	g.Expect(BaseURL(c.Networks, addr("10.9.9.9"))).To(Equal("http://192.0.2.5:8480"), "an address of no network")
 }
 
-// TestClusterctl: the ConfigMap that clusterctl installs is valid with the least of variables, and with all.
+// TestClusterctl: the ConfigMap that clusterctl installs is valid with the fewest variables, and with all.
 func TestClusterctl(t *testing.T) {
 	g := NewWithT(t)
 	manifest, err := os.ReadFile("../../config/boot/boot-config.yaml")
@@ -92,7 +92,7 @@ func TestClusterctl(t *testing.T) {
 	}}))
 }
 
-// good is a network that nothing is wrong with.
+// good is a valid network.
 const good = `{name: a, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24}`
 
 func TestErrors(t *testing.T) {
@@ -137,7 +137,7 @@ func TestErrors(t *testing.T) {
 		"the router in a range":     {network("router: 198.51.100.9, ranges: [198.51.100.9]"), "leave out 198.51.100.9, which is the router"},
 		"the broadcast address":     {network("ranges: [198.51.100.200-198.51.100.255]"), "which is the broadcast address"},
 		"the network's address":     {network("ranges: [198.51.100.0-198.51.100.4]"), "which is the network's own address"},
-		"ranges that overlap":       {network("ranges: [198.51.100.10-198.51.100.20, 198.51.100.20-198.51.100.30]"), "leave out what networks[0].ranges[0] has"},
+		"ranges that overlap":       {network("ranges: [198.51.100.10-198.51.100.20, 198.51.100.20-198.51.100.30]"), "leave out the addresses that networks[0].ranges[0] has too"},
 		"IPv6 in an IPv4 network":   {network(`dns: ["2001:db8::1"]`), "networks[0].dns[0]: Invalid value: \"2001:db8::1\": give an address of the same IP version"},
 		"TLS without a key":         {`{http: {tls: {certFile: /a, url: "https://b"}}, networks: []}`, "http.tls.keyFile"},
 		"TLS at the port of HTTP":   {`{http: {tls: {port: 8480, certFile: /a, keyFile: /b, url: "https://b"}}, networks: []}`, "http.tls.port"},
@@ -156,8 +156,8 @@ func TestErrors(t *testing.T) {
 		"off beside others":         {"networks: [" + good + ", {name: b, mode: off, address: 198.51.100.5}]", "networks[1].subnet: Required value: give the network of its servers"},
 		"overlapping subnets":       {network("")[:len(network(""))-1] + ", {name: c, mode: \"off\", address: 192.0.2.6, subnet: 192.0.2.128/25}]", "networks[2].subnet"},
 		"another's address":         {"networks: [{name: b, mode: proxy, address: 192.0.2.77, interface: eth0}, {name: a, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24, ranges: [192.0.2.70-192.0.2.80]}]", "networks[1].ranges: Invalid value: \"192.0.2.77\": leave out the address of networks[0]"},
-		"nothing tells them apart":  {proxies("address: 192.0.2.5", "address: 192.0.2.5"), "networks[1]: Invalid value: \"b\": nothing tells it from networks[0]"},
-		"one interface for two":     {proxies("address: 192.0.2.5, interface: eth0", "address: 192.0.2.6, interface: eth0"), "nothing tells it from networks[0]"},
+		"nothing tells them apart":  {proxies("address: 192.0.2.5", "address: 192.0.2.5"), "networks[1]: Invalid value: \"b\": it cannot be distinguished from networks[0]"},
+		"one interface for two":     {proxies("address: 192.0.2.5, interface: eth0", "address: 192.0.2.6, interface: eth0"), "it cannot be distinguished from networks[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse([]byte(test.content))
@@ -166,7 +166,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestAllErrors: one reading tells everything that is wrong.
+// TestAllErrors: one reading reports all errors.
 func TestAllErrors(t *testing.T) {
 	_, err := Parse([]byte("http: {port: 0}\nnetworks: [{name: A, mode: on, address: x}]"))
 	g := NewWithT(t)
@@ -192,7 +192,7 @@ func TestToldApart(t *testing.T) {
 	}
 }
 
-// TestNetworkOf: the address of a server says which network it is of, and else the address that it asked.
+// TestNetworkOf: the address of a server determines its network, otherwise the address that received its request.
 func TestNetworkOf(t *testing.T) {
 	g := NewWithT(t)
 	c, err := Parse([]byte(`networks:
@@ -224,7 +224,7 @@ func TestRead(t *testing.T) {
 	g.Expect(c.CheckNetworks()).To(MatchError(HavePrefix("networks: Required value: give the network that servers boot in")))
 }
 
-// TestOutbound: the networks of the cluster and the addresses of boot servers are denied for artifacts and for BMCs, and what is allowed stays so.
+// TestOutbound: the networks of the cluster and the addresses of boot servers are denied for artifacts and for BMCs. Allowed ones stay allowed.
 func TestOutbound(t *testing.T) {
 	g := NewWithT(t)
 	c, err := Parse([]byte(`artifacts: {maxSize: 1Gi, allowNetworks: [10.96.0.80/32], allowHosts: [images.example.com], denyNetworks: [198.51.100.0/24]}
@@ -254,7 +254,7 @@ func TestUsable(t *testing.T) {
 	g.Expect(n.Usable(addr("192.0.2.62"))).To(BeTrue())
 }
 
-// FuzzParse: no file brings the manager down, and what is valid keeps the promises that the servers rely on.
+// FuzzParse: no file makes the manager panic, and a valid file fulfills the requirements of the servers.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("networks: [" + good + "]"))
 	f.Add([]byte(`networks: [{name: a, mode: authoritative, address: "2001:db8::5", subnet: "2001:db8::/64", ranges: ["2001:db8::10-2001:db8::20"]}]`))

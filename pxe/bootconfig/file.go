@@ -16,7 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// file is the file as it is written.
+// file is the file as written.
 type file struct {
 	HTTP            httpSection     `json:"http"`
 	TFTP            tftpSection     `json:"tftp"`
@@ -58,7 +58,7 @@ type artifactSection struct {
 	MaxSize string `json:"maxSize"`
 }
 
-// outboundSection is which addresses are connected to.
+// outboundSection restricts the addresses of outbound connections.
 type outboundSection struct {
 	AllowNetworks []string `json:"allowNetworks"`
 	AllowHosts    []string `json:"allowHosts"`
@@ -83,16 +83,16 @@ type network struct {
 	MaxBoots  int      `json:"maxBoots"`
 }
 
-// Bounds that keep a DHCP answer within a packet, and a boot file's URL within the 128 bytes of its header.
+// Bounds that keep a DHCP answer within a packet, and the URL of a boot file within the 128 bytes of the header field.
 const (
-	mostServers = 8
-	longestURL  = 80
+	maxServers   = 8
+	maxURLLength = 80
 )
 
-// none stands for nothing: clusterctl has no variables that default to nothing.
-const none = "none"
+// noneKeyword means an empty value: clusterctl has no variables whose default is empty.
+const noneKeyword = "none"
 
-// reader takes values out of the file and gathers what is wrong with them.
+// reader reads values from the file, and collects the errors.
 type reader struct{ problems field.ErrorList }
 
 func (r *reader) invalid(path *field.Path, value any, remedy string) {
@@ -137,13 +137,13 @@ func (f file) config() (Config, field.ErrorList) {
 		c.Networks = append(c.Networks, r.network(n, c.HTTP.Port, path.Index(i)))
 	}
 	if len(r.problems) == 0 {
-		r.together(c.Networks, path)
+		r.checkTogether(c.Networks, path)
 	}
 	c.Tenants = r.tenants(f.Tenants, c.Networks, field.NewPath("tenants"))
 	c.Deny(c.ClusterNetworks...)
 	for _, n := range c.Networks {
 		if n.Address.IsValid() {
-			c.Deny(netip.PrefixFrom(n.Address, n.Address.BitLen())) // that of another boot server may stand here too
+			c.Deny(netip.PrefixFrom(n.Address, n.Address.BitLen())) // the file may list networks of other boot servers too
 		}
 	}
 	return c, r.problems
@@ -187,18 +187,18 @@ var interfaceName = regexp.MustCompile(`^[^/\s]{1,15}$`)
 
 func (r *reader) network(n network, httpPort uint16, path *field.Path) Network {
 	for _, text := range []*string{&n.Interface, &n.Subnet, &n.URL, &n.Router, &n.Domain} {
-		if *text == none {
+		if *text == noneKeyword {
 			*text = ""
 		}
 	}
-	if n.Mode == "false" { // YAML takes the word off for it
+	if n.Mode == "false" { // YAML reads the word off as false
 		n.Mode = string(Off)
 	}
 	out := Network{
 		Name: n.Name, Mode: Mode(n.Mode), Interface: n.Interface, Subnet: r.prefix(n.Subnet, path.Child("subnet")), Domain: n.Domain, LeaseTime: DefaultLeaseTime,
 		MaxBoots: n.MaxBoots,
-		Router:   r.address(n.Router, path.Child("router")), DNS: r.addresses(n.DNS, mostServers, path.Child("dns")),
-		NTP: r.addresses(n.NTP, mostServers, path.Child("ntp")), Relays: r.addresses(n.Relays, math.MaxInt, path.Child("relays")),
+		Router:   r.address(n.Router, path.Child("router")), DNS: r.addresses(n.DNS, maxServers, path.Child("dns")),
+		NTP: r.addresses(n.NTP, maxServers, path.Child("ntp")), Relays: r.addresses(n.Relays, math.MaxInt, path.Child("relays")),
 		Ranges: r.ranges(n.Ranges, path.Child("ranges")),
 	}
 	if len(validation.IsDNS1123Label(n.Name)) > 0 {
@@ -232,7 +232,7 @@ func (r *reader) network(n network, httpPort uint16, path *field.Path) Network {
 	if n.URL != "" {
 		out.URL = r.url(n.URL, path.Child("url"))
 	}
-	r.alone(out, path)
+	r.checkNetwork(out, path)
 	return out
 }
 
@@ -249,7 +249,7 @@ func (r *reader) mtu(mtu *int, path *field.Path) uint16 {
 func (r *reader) url(text string, path *field.Path) string {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" ||
-		len(text) > longestURL {
+		len(text) > maxURLLength {
 		r.invalid(path, text, "give an HTTP URL of at most 80 characters, like http://192.0.2.5:8480")
 	}
 	return strings.TrimRight(text, "/")
@@ -282,14 +282,14 @@ func (r *reader) address(text string, path *field.Path) netip.Addr {
 	return address
 }
 
-func (r *reader) addresses(texts []string, most int, path *field.Path) []netip.Addr {
+func (r *reader) addresses(texts []string, limit int, path *field.Path) []netip.Addr {
 	var out []netip.Addr
 	texts = withoutNone(texts)
 	for i, text := range texts {
 		out = append(out, r.address(text, path.Index(i)))
 	}
-	if len(texts) > most {
-		r.problems = append(r.problems, field.TooMany(path, len(texts), most))
+	if len(texts) > limit {
+		r.problems = append(r.problems, field.TooMany(path, len(texts), limit))
 	}
 	return out
 }
@@ -313,7 +313,7 @@ func (r *reader) ranges(texts []string, path *field.Path) []pxe.Range {
 }
 
 func withoutNone(texts []string) []string {
-	if len(texts) == 1 && texts[0] == none {
+	if len(texts) == 1 && texts[0] == noneKeyword {
 		return nil
 	}
 	return texts

@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
 
-// Deny adds networks to those that neither artifacts nor BMCs may be in.
+// Deny denies networks to both artifacts and BMCs.
 func (c *Config) Deny(networks ...netip.Prefix) {
 	for _, policy := range []*outbound.Policy{&c.Artifacts.Outbound, &c.BMCs} {
 		policy.DenyNetworks = append(policy.DenyNetworks, networks...)
@@ -23,7 +23,7 @@ func (r *reader) outbound(s outboundSection, path *field.Path) outbound.Policy {
 	for i, host := range withoutNone(s.AllowHosts) {
 		_, err := netip.ParseAddr(host)
 		if len(validation.IsDNS1123Subdomain(host)) > 0 || err == nil {
-			r.invalid(path.Child("allowHosts").Index(i), host, "give a host name like images.example.com; addresses stand in allowNetworks, like 192.0.2.80/32")
+			r.invalid(path.Child("allowHosts").Index(i), host, "give a host name like images.example.com; addresses belong into allowNetworks, like 192.0.2.80/32")
 		}
 		policy.AllowHosts = append(policy.AllowHosts, host)
 	}

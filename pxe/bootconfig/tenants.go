@@ -11,26 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// otherNamespaces stands for all namespaces that no tenant names.
+// otherNamespaces means all namespaces that no tenant names.
 const otherNamespaces = "*"
 
-// Tenant is what the hosts of some namespaces may have. An empty field permits everything.
+// Tenant is what the hosts of some namespaces may use. An empty field permits everything.
 type Tenant struct {
-	// Namespaces are those of the tenant; "*" stands for all that no tenant names.
+	// Namespaces are those of the tenant; "*" means all that no tenant names.
 	Namespaces []string
-	// BMCNetworks are where its BMCs may be.
+	// BMCNetworks must contain the addresses of its BMCs.
 	BMCNetworks []netip.Prefix
 	// DHCPNetworks are the names of the networks in which its servers may boot.
 	DHCPNetworks []string
-	// MACPrefixes are what the boot MAC addresses of its hosts begin with, in lower case with colons.
+	// MACPrefixes are the permitted prefixes of the boot MAC addresses of its hosts, in lower case with colons.
 	MACPrefixes []string
 }
 
-// Tenants say which namespaces may use which BMCs, networks and MAC addresses. Where there are none, every namespace may use all; otherwise a namespace that none
-// of them is for may use nothing.
+// Tenants define which BMCs, networks and MAC addresses each namespace may use. Without tenants every namespace may use everything. With tenants, a namespace
+// that no tenant names may use nothing.
 type Tenants []Tenant
 
-// of returns the tenant of a namespace, and whether there is one. Without tenants it is one that may use everything.
+// of returns the tenant of a namespace, and whether there is one. Without tenants it returns one that may use everything.
 func (t Tenants) of(namespace string) (Tenant, bool) {
 	if len(t) == 0 {
 		return Tenant{}, true
@@ -43,8 +43,8 @@ func (t Tenants) of(namespace string) (Tenant, bool) {
 	return Tenant{}, false
 }
 
-// CheckHost returns an error, with the remedy, for the boot MAC address or the BMC of a host that its namespace may not use. bmc is the host name or IP address of the BMC.
-// Where a namespace is confined to networks of BMCs, the address has to be an IP address: what a name resolves to is known only when it is connected to.
+// CheckHost returns an error, with the remedy, if a namespace may not use the boot MAC address or the BMC of a host. bmc is the host name or IP address of the
+// BMC. In a namespace with BMCNetworks it must be an IP address, because the addresses of a name are known only when the provider connects.
 func (t Tenants) CheckHost(namespace, mac, bmc string) error {
 	const remedy = "the tenants of the provider's configuration file permit"
 	tenant, found := t.of(namespace)
@@ -67,13 +67,13 @@ func (t Tenants) CheckHost(namespace, mac, bmc string) error {
 	return nil
 }
 
-// MayBootIn is true for a network in which the servers of a namespace may boot.
+// MayBootIn is true if the servers of a namespace may boot in a network.
 func (t Tenants) MayBootIn(namespace, network string) bool {
 	tenant, found := t.of(namespace)
 	return found && (len(tenant.DHCPNetworks) == 0 || slices.Contains(tenant.DHCPNetworks, network))
 }
 
-// tenantSection is a tenant as it is written.
+// tenantSection is a tenant as written in the file.
 type tenantSection struct {
 	Namespaces   []string `json:"namespaces"`
 	BMCNetworks  []string `json:"bmcNetworks"`
@@ -83,7 +83,7 @@ type tenantSection struct {
 
 var macPrefix = regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){0,5}$`)
 
-// tenants reads the tenants. networks are empty where the file is that of controllers alone.
+// tenants reads the tenants. networks is empty in a file for the controllers alone.
 func (r *reader) tenants(sections []tenantSection, networks []Network, path *field.Path) Tenants {
 	var all Tenants
 	named := map[string]bool{}
@@ -107,7 +107,7 @@ func (r *reader) tenants(sections []tenantSection, networks []Network, path *fie
 	return all
 }
 
-// namespaces checks the namespaces of a tenant. named are those of all tenants.
+// namespaces checks the namespaces of a tenant. named has those of the tenants before it.
 func (r *reader) namespaces(names []string, named map[string]bool, path *field.Path) {
 	const remedy = `give the name of a namespace, or "*" for those that no tenant names`
 	if len(names) == 0 {

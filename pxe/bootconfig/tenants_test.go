@@ -16,7 +16,7 @@ tenants:
 - namespaces: [admin]
 `
 
-// TestTenants: what hosts of a namespace may have, and that a namespace for which there is no tenant may have nothing.
+// TestTenants: the hosts of a namespace may use what its tenant permits, and those of a namespace without a tenant nothing.
 func TestTenants(t *testing.T) {
 	g := NewWithT(t)
 	none, err := Parse([]byte("networks: [" + good + "]"))
@@ -66,7 +66,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestTenantErrors: a mistake in the tenants is told with its place and the remedy.
+// TestTenantErrors: an error in the tenants is reported with its location and the remedy.
 func TestTenantErrors(t *testing.T) {
 	for name, c := range map[string]struct{ tenants, want string }{
 		"no namespace":       {"{macPrefixes: ['52:54:00']}", "tenants[0].namespaces: Required value"},

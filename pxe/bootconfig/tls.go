@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// tls checks the section of HTTPS. Whether the certificate is one shows when it is read.
+// tls checks the section of HTTPS. The certificate itself is checked when it is read.
 func (s tlsSection) tls(r *reader, httpPort uint16) *TLS {
 	path := field.NewPath("http", "tls")
 	out := &TLS{Port: port(s.Port, DefaultHTTPSPort), CertFile: s.CertFile, KeyFile: s.KeyFile}
@@ -20,7 +20,7 @@ func (s tlsSection) tls(r *reader, httpPort uint16) *TLS {
 		}
 	}
 	if !strings.HasPrefix(s.URL, "https://") {
-		r.invalid(path.Child("url"), s.URL, "give where servers find it, like https://boot.example.com:8481, with a name that the certificate has")
+		r.invalid(path.Child("url"), s.URL, "give the URL at which servers find it, like https://boot.example.com:8481, with a name that the certificate has")
 		return out
 	}
 	out.URL = r.url(s.URL, path.Child("url"))

@@ -11,56 +11,56 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// mostProbes is how many addresses are tried for one DISCOVER. The client asks again.
-const mostProbes = 3
+// maxProbes is how many addresses are probed for one DISCOVER. The client repeats its request.
+const maxProbes = 3
 
-// wanted is the address that a client has, or asks for. It is invalid for none.
-func (x *exchange) wanted() netip.Addr {
+// requestedAddress returns the address that a client has, or asks for. It is invalid for none.
+func (x *exchange) requestedAddress() netip.Addr {
 	if requested := addrOf(x.request.RequestedIPAddress()); requested.IsValid() {
 		return requested
 	}
 	return addrOf(x.request.ClientIPAddr)
 }
 
-// lease returns the address that the client keeps. One that is new, for a client on our own link, is offered when nobody there answers
-// for it (RFC 2131, section 2.2). Behind a relay the client itself looks, and declines.
+// lease returns the address that the client keeps. A new address, for a client on a local link, is offered only if no machine answers for it
+// (RFC 2131, section 2.2). Behind a relay the client itself checks the address, and declines it.
 func (s *Server) lease(ctx context.Context, x *exchange) (netip.Addr, error) {
 	mac := x.request.ClientHWAddr
-	wanted := x.wanted()
+	wanted := x.requestedAddress()
 	if !x.network.Usable(wanted) {
 		wanted = netip.Addr{}
 	}
-	for range mostProbes {
+	for range maxProbes {
 		lease, err := s.Booter.Lease(ctx, pxe.LeaseRequest{MAC: mac, Pool: x.network.Pool(), Wanted: wanted})
 		if err != nil {
 			return netip.Addr{}, fmt.Errorf("find an address: %w", err)
 		}
 		if !x.network.Usable(lease.Address) {
-			return netip.Addr{}, fmt.Errorf("find an address: %s is none that a server of %s may have", lease.Address, x.network.Subnet)
+			return netip.Addr{}, fmt.Errorf("find an address: a server of %s cannot have %s", x.network.Subnet, lease.Address)
 		}
-		if !lease.New || relayOf(x.request).IsValid() || x.request.MessageType() != dhcpv4.MessageTypeDiscover || !s.used(ctx, x, lease.Address) {
+		if !lease.New || relayOf(x.request).IsValid() || x.request.MessageType() != dhcpv4.MessageTypeDiscover || !s.inUse(ctx, x, lease.Address) {
 			return lease.Address, nil
 		}
 		if err := s.Booter.Decline(ctx, mac, lease.Address); err != nil {
-			return netip.Addr{}, fmt.Errorf("decline %s, which somebody else uses: %w", lease.Address, err)
+			return netip.Addr{}, fmt.Errorf("decline %s, which another device uses: %w", lease.Address, err)
 		}
 		wanted = netip.Addr{}
 	}
-	return netip.Addr{}, fmt.Errorf("find an address: somebody uses each of the %d that were tried", mostProbes)
+	return netip.Addr{}, fmt.Errorf("find an address: other devices use all %d that were probed", maxProbes)
 }
 
-// used is true when another machine than the client answers for an address.
-func (s *Server) used(ctx context.Context, x *exchange, address netip.Addr) bool {
+// inUse is true if a machine other than the client answers for an address.
+func (s *Server) inUse(ctx context.Context, x *exchange, address netip.Addr) bool {
 	probe := s.Probe
 	if probe == nil {
 		probe = Probe
 	}
 	owner, used, err := probe(ctx, x.network.Address, address)
 	if err != nil {
-		if s.seldom.allow("probe " + x.network.Name) {
-			s.Log.Error(err, "Look whether somebody uses an address", "address", address.String(), "network", x.network.Name)
+		if s.logs.allow("probe " + x.network.Name) {
+			s.Log.Error(err, "Failed to check whether another device uses an address", "address", address.String(), "network", x.network.Name)
 		}
-		return false // nothing is known against it
+		return false // assume that it is free
 	}
 	if !used || owner.String() == x.request.ClientHWAddr.String() {
 		return false
@@ -71,31 +71,31 @@ func (s *Server) used(ctx context.Context, x *exchange, address netip.Addr) bool
 
 func (s *Server) conflict(x *exchange, address netip.Addr, owner net.HardwareAddr) {
 	s.Metrics.conflict(x.network.Name)
-	if !s.seldom.allow("conflict " + address.String()) {
+	if !s.logs.allow("conflict " + address.String()) {
 		return
 	}
-	s.Log.Info("Somebody else uses an address of this network: find out who, or take the address out of the ranges",
+	s.Log.Info("Another device uses an address of this network: find it, or remove the address from the ranges",
 		"address", address.String(), "owner", owner.String(), "network", x.network.Name, "mac", x.request.ClientHWAddr.String())
 }
 
-// release keeps the lease: a server that is switched off finds its address again.
+// release keeps the lease, so that a server gets the same address after it was powered off.
 func (s *Server) release(x *exchange) error {
-	s.Log.V(1).Info("Released, and kept", "mac", x.request.ClientHWAddr.String(), "address", x.request.ClientIPAddr.String(), "network", x.network.Name)
-	return silent(noted, "released")
+	s.Log.V(1).Info("Kept the lease of a released address", "mac", x.request.ClientHWAddr.String(), "address", x.request.ClientIPAddr.String(), "network", x.network.Name)
+	return NoReply(ResultNoted, "released")
 }
 
-// decline notes that somebody else uses the address that a client was given.
+// decline records that another device uses the address of a client.
 func (s *Server) decline(ctx context.Context, x *exchange) error {
 	address := addrOf(x.request.RequestedIPAddress())
 	if !x.network.Usable(address) {
-		return silent(unsuitable, "declines what is no address of this network")
+		return NoReply(ResultUnsuitable, "declines an address outside this network")
 	}
 	if !s.acknowledged.MayDecline(x.request.ClientHWAddr, address) {
-		return silent(unsuitable, "declines an address that it was not given a moment ago")
+		return NoReply(ResultUnsuitable, "declines an address that it was not given within the last minute")
 	}
 	if err := s.Booter.Decline(ctx, x.request.ClientHWAddr, address); err != nil {
 		return fmt.Errorf("decline %s: %w", address, err)
 	}
 	s.conflict(x, address, nil)
-	return silent(noted, "declined")
+	return NoReply(ResultNoted, "declined")
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// racks are networks of each kind: one at an interface, one there of which only the address is known, two behind routers. Requests from elsewhere come in
-// by interface 9.
+// racks are networks of each kind: one at an interface, one there of which only the address is known, two behind routers. Requests from other places arrive
+// at interface 9.
 func racks(b pxe.Booter) *Server {
 	at := func(name, address, subnet string, relays ...string) bootconfig.Network {
 		n := bootconfig.Network{Name: name, Mode: bootconfig.Proxy, Address: netip.MustParseAddr(address), URL: "http://" + address}
@@ -35,14 +35,14 @@ func racks(b pxe.Booter) *Server {
 		at("link", "192.0.2.1", "192.0.2.0/24"), at("bare", "10.2.0.1", ""), at("far", "192.0.2.1", "198.51.100.0/24"),
 		at("named", "192.0.2.1", "203.0.113.0/24", "10.0.0.9", "172.16.0.1"),
 	}}
-	s.devices.look = func(index int) Device {
+	s.devices.readDevice = func(index int) Device {
 		return map[int]Device{1: device("eth1", "192.0.2.1/24"), 2: device("eth2", "10.2.0.1/24"), 9: device("eth9", "192.168.0.1/24")}[index]
 	}
 	return s
 }
 
-// TestBelieved: a request that a router forwarded is of a network only if an address of the network sent it, or a relay agent that is known. Any other is
-// dropped, and counts for nothing: a client that reaches the boot server over IP alone cannot pass for a server that asks DHCP.
+// TestBelieved: a request that a router forwarded is accepted only if its source is an address of the network, or a known relay agent. Any other request is
+// dropped, and has no effect: a client that can only reach the boot server over IP cannot pretend to be a server that sends DHCP.
 func TestBelieved(t *testing.T) {
 	const everyone, alone = "255.255.255.255", "192.0.2.1"
 	from := func(device int, target, source string) Arrival {
@@ -57,49 +57,49 @@ func TestBelieved(t *testing.T) {
 		in      Arrival
 		request []dhcpv4.Modifier
 		network string
-		what    result
+		what    Result
 	}{
-		"a broadcast": {from(1, everyone, "0.0.0.0"), nil, "link", answered},
-		"a broadcast of a client with an address":         {from(1, everyone, "192.0.2.77"), has("192.0.2.77"), "link", answered},
-		"a broadcast of a client from another network":    {from(1, everyone, outside), nil, "link", answered},
-		"a broadcast that claims another network":         {from(2, everyone, "0.0.0.0"), has("192.0.2.77"), "bare", answered},
-		"a broadcast that claims a network behind others": {from(9, everyone, "0.0.0.0"), has("198.51.100.77"), "", noNetwork},
-		"unicast without an address":                      {from(1, alone, "0.0.0.0"), nil, "link", answered},
-		"unicast on the link":                             {from(1, alone, "192.0.2.77"), nil, "link", answered},
-		"renewing on the link":                            {from(1, alone, "192.0.2.77"), has("192.0.2.77"), "link", answered},
-		"unicast on the link, without a subnet":           {from(2, "10.2.0.1", "10.2.0.66"), nil, "bare", answered},
-		"renewing behind a router":                        {from(9, alone, "198.51.100.77"), has("198.51.100.77"), "far", answered},
-		"renewing behind a router with named relays":      {from(9, alone, "203.0.113.77"), has("203.0.113.77"), "named", answered},
+		"a broadcast": {from(1, everyone, "0.0.0.0"), nil, "link", ResultAnswered},
+		"a broadcast of a client with an address":         {from(1, everyone, "192.0.2.77"), has("192.0.2.77"), "link", ResultAnswered},
+		"a broadcast of a client from another network":    {from(1, everyone, outside), nil, "link", ResultAnswered},
+		"a broadcast that claims another network":         {from(2, everyone, "0.0.0.0"), has("192.0.2.77"), "bare", ResultAnswered},
+		"a broadcast that claims a network behind others": {from(9, everyone, "0.0.0.0"), has("198.51.100.77"), "", ResultNoNetwork},
+		"unicast without an address":                      {from(1, alone, "0.0.0.0"), nil, "link", ResultAnswered},
+		"unicast on the link":                             {from(1, alone, "192.0.2.77"), nil, "link", ResultAnswered},
+		"renewing on the link":                            {from(1, alone, "192.0.2.77"), has("192.0.2.77"), "link", ResultAnswered},
+		"unicast on the link, without a subnet":           {from(2, "10.2.0.1", "10.2.0.66"), nil, "bare", ResultAnswered},
+		"renewing behind a router":                        {from(9, alone, "198.51.100.77"), has("198.51.100.77"), "far", ResultAnswered},
+		"renewing behind a router with named relays":      {from(9, alone, "203.0.113.77"), has("203.0.113.77"), "named", ResultAnswered},
 
-		"routed by a router on the link":               {from(1, alone, outside), nil, "link", untrusted},
-		"routed, with an address of the link":          {from(1, alone, outside), has("192.0.2.77"), "link", untrusted},
-		"routed, without a subnet":                     {from(2, "10.2.0.1", outside), nil, "bare", untrusted},
-		"routed to the subnet's broadcast address":     {from(1, "192.0.2.255", outside), nil, "link", untrusted},
-		"routed to where nobody knows":                 {Arrival{Device: 1, Source: netip.MustParseAddrPort(outside + ":68")}, nil, "link", untrusted},
-		"from nowhere":                                 {Arrival{Device: 1, Target: ours}, nil, "link", untrusted},
-		"routed by elsewhere":                          {from(9, alone, outside), nil, "", noNetwork},
-		"routed by elsewhere, with an address":         {from(9, alone, outside), has("192.0.2.77"), "", noNetwork},
-		"forged, by another interface than the link's": {from(9, alone, "192.0.2.77"), has("192.0.2.77"), "", noNetwork},
-		"routed, for a network behind a router":        {from(9, alone, outside), has("198.51.100.77"), "far", untrusted},
-		"on a link, for a network behind a router":     {from(1, alone, "192.0.2.66"), has("198.51.100.77"), "far", untrusted},
+		"routed by a router on the link":               {from(1, alone, outside), nil, "link", ResultUntrusted},
+		"routed, with an address of the link":          {from(1, alone, outside), has("192.0.2.77"), "link", ResultUntrusted},
+		"routed, without a subnet":                     {from(2, "10.2.0.1", outside), nil, "bare", ResultUntrusted},
+		"routed to the subnet's broadcast address":     {from(1, "192.0.2.255", outside), nil, "link", ResultUntrusted},
+		"routed to where nobody knows":                 {Arrival{Device: 1, Source: netip.MustParseAddrPort(outside + ":68")}, nil, "link", ResultUntrusted},
+		"from nowhere":                                 {Arrival{Device: 1, Target: ours}, nil, "link", ResultUntrusted},
+		"routed by elsewhere":                          {from(9, alone, outside), nil, "", ResultNoNetwork},
+		"routed by elsewhere, with an address":         {from(9, alone, outside), has("192.0.2.77"), "", ResultNoNetwork},
+		"forged, by another interface than the link's": {from(9, alone, "192.0.2.77"), has("192.0.2.77"), "", ResultNoNetwork},
+		"routed, for a network behind a router":        {from(9, alone, outside), has("198.51.100.77"), "far", ResultUntrusted},
+		"on a link, for a network behind a router":     {from(1, alone, "192.0.2.66"), has("198.51.100.77"), "far", ResultUntrusted},
 
-		"a relay":             {from(9, alone, "198.51.100.1"), via("198.51.100.1"), "far", answered},
-		"a relay of the link": {from(1, alone, "192.0.2.9"), via("192.0.2.9"), "link", answered},
-		"a relay that sends from a named address": {from(9, alone, "10.0.0.9"), via("203.0.113.1"), "named", answered},
-		"a relay that is named":                   {from(9, alone, "172.16.0.1"), via("172.16.0.1"), "named", answered},
-		"a named relay that names the link":       {from(9, alone, "10.0.0.9"), via("172.16.0.1", link("203.0.113.0")), "named", answered},
+		"a relay":             {from(9, alone, "198.51.100.1"), via("198.51.100.1"), "far", ResultAnswered},
+		"a relay of the link": {from(1, alone, "192.0.2.9"), via("192.0.2.9"), "link", ResultAnswered},
+		"a relay that sends from a named address": {from(9, alone, "10.0.0.9"), via("203.0.113.1"), "named", ResultAnswered},
+		"a relay that is named":                   {from(9, alone, "172.16.0.1"), via("172.16.0.1"), "named", ResultAnswered},
+		"a named relay that names the link":       {from(9, alone, "10.0.0.9"), via("172.16.0.1", link("203.0.113.0")), "named", ResultAnswered},
 
-		"no relay, with the giaddr of one":               {from(9, alone, outside), via("198.51.100.1"), "far", untrusted},
-		"no relay, with a giaddr of the link":            {from(1, alone, outside), via("192.0.2.9"), "link", untrusted},
-		"no relay, with the giaddr of a named one":       {from(9, alone, outside), via("172.16.0.1"), "named", untrusted},
-		"no relay, with its own giaddr":                  {from(9, alone, outside), via(outside), "", noNetwork},
-		"no relay, with its own giaddr and a link":       {from(9, alone, outside), via(outside, link("203.0.113.0")), "", noNetwork},
-		"no relay, with a named giaddr and a link":       {from(9, alone, outside), via("172.16.0.1", link("203.0.113.0")), "named", untrusted},
-		"a relay that is not named, where others are":    {from(9, alone, "203.0.113.1"), via("203.0.113.1"), "named", untrusted},
-		"a relay that is named for another network":      {from(9, alone, "10.0.0.9"), via("198.51.100.1"), "far", untrusted},
-		"a relay that sends from another of its network": {from(9, alone, "198.51.100.2"), via("198.51.100.1"), "far", untrusted},
-		"a giaddr in a broadcast":                        {from(1, everyone, "0.0.0.0"), via("198.51.100.1"), "far", untrusted},
-		"a giaddr and an address of the network":         {from(9, alone, outside), append(via("198.51.100.1"), has("198.51.100.77")...), "far", untrusted},
+		"no relay, with the giaddr of one":               {from(9, alone, outside), via("198.51.100.1"), "far", ResultUntrusted},
+		"no relay, with a giaddr of the link":            {from(1, alone, outside), via("192.0.2.9"), "link", ResultUntrusted},
+		"no relay, with the giaddr of a named one":       {from(9, alone, outside), via("172.16.0.1"), "named", ResultUntrusted},
+		"no relay, with its own giaddr":                  {from(9, alone, outside), via(outside), "", ResultNoNetwork},
+		"no relay, with its own giaddr and a link":       {from(9, alone, outside), via(outside, link("203.0.113.0")), "", ResultNoNetwork},
+		"no relay, with a named giaddr and a link":       {from(9, alone, outside), via("172.16.0.1", link("203.0.113.0")), "named", ResultUntrusted},
+		"a relay that is not named, where others are":    {from(9, alone, "203.0.113.1"), via("203.0.113.1"), "named", ResultUntrusted},
+		"a relay that is named for another network":      {from(9, alone, "10.0.0.9"), via("198.51.100.1"), "far", ResultUntrusted},
+		"a relay that sends from another of its network": {from(9, alone, "198.51.100.2"), via("198.51.100.1"), "far", ResultUntrusted},
+		"a giaddr in a broadcast":                        {from(1, everyone, "0.0.0.0"), via("198.51.100.1"), "far", ResultUntrusted},
+		"a giaddr and an address of the network":         {from(9, alone, outside), append(via("198.51.100.1"), has("198.51.100.77")...), "far", ResultUntrusted},
 	} {
 		for port, proxy := range map[string]bool{"67": false, "4011": true} {
 			t.Run(name+", port "+port, func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestBelieved(t *testing.T) {
 				x, err := s.handle(t.Context(), request, arrival{test.in, proxy})
 				g.Expect(resultOf(x, err)).To(Equal(test.what))
 				g.Expect(x.network.Name).To(Equal(test.network))
-				s.saw(x, resultOf(x, err))
-				if test.what == answered {
+				s.recordStage(x, resultOf(x, err))
+				if test.what == ResultAnswered {
 					g.Expect(b.Stages()).To(Equal([]pxe.Stage{pxe.StageDHCP}))
 				} else {
 					g.Expect(b.Stages()).To(BeEmpty())
@@ -125,18 +125,18 @@ func TestBelieved(t *testing.T) {
 	}
 }
 
-// TestBelievedAlone: a single network of which only the address is known hears every interface, and believes relay agents on its links alone.
+// TestBelievedAlone: a single network of which only the address is known receives requests of every interface, and accepts only relay agents on its links.
 func TestBelievedAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		source, giaddr string
-		what           result
+		what           Result
 	}{
-		"a relay on a link":             {"192.168.0.9", "192.168.0.9", answered},
-		"a relay on another link":       {"10.2.0.9", "10.2.0.9", untrusted},
-		"a relay elsewhere":             {"10.9.8.7", "10.9.8.7", untrusted},
-		"the giaddr of one on the link": {"10.9.8.7", "192.168.0.9", untrusted},
-		"a client on a link":            {"192.168.0.66", "", answered},
-		"a client elsewhere":            {"10.9.8.7", "", untrusted},
+		"a relay on a link":             {"192.168.0.9", "192.168.0.9", ResultAnswered},
+		"a relay on another link":       {"10.2.0.9", "10.2.0.9", ResultUntrusted},
+		"a relay elsewhere":             {"10.9.8.7", "10.9.8.7", ResultUntrusted},
+		"the giaddr of one on the link": {"10.9.8.7", "192.168.0.9", ResultUntrusted},
+		"a client on a link":            {"192.168.0.66", "", ResultAnswered},
+		"a client elsewhere":            {"10.9.8.7", "", ResultUntrusted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := racks(booter(networkBoot))
@@ -152,11 +152,11 @@ func TestBelievedAlone(t *testing.T) {
 	}
 }
 
-// TestSharedLink: of two networks on one link the address of a client says which is its own.
+// TestSharedLink: if two networks are on one link, the address of a client determines its network.
 func TestSharedLink(t *testing.T) {
 	s := racks(booter(networkBoot))
 	s.Networks = s.Networks[:2]
-	s.devices.look = func(int) Device { return device("eth1", "192.0.2.1/24", "10.2.0.1/24") }
+	s.devices.readDevice = func(int) Device { return device("eth1", "192.0.2.1/24", "10.2.0.1/24") }
 	for client, want := range map[string]string{"": "", "192.0.2.77": "link"} {
 		g := NewWithT(t)
 		request := discover(t, pxeClient(iana.EFI_X86_64)...)
@@ -169,7 +169,7 @@ func TestSharedLink(t *testing.T) {
 	}
 }
 
-// TestUntrusted: over a real socket, what is not believed is counted, no stage of a boot, and logged once in a while for each sender.
+// TestUntrusted: over a real socket, an untrusted request is counted, is no stage of a boot, and is logged at most once per interval for each source.
 func TestUntrusted(t *testing.T) {
 	g := NewWithT(t)
 	var mu sync.Mutex
@@ -185,7 +185,7 @@ func TestUntrusted(t *testing.T) {
 	for range 3 {
 		r.forward(t, forged, server)
 	}
-	metrics.awaitCount(t, "net-88", "discover", untrusted, 3)
+	metrics.awaitCount(t, "net-88", "discover", ResultUntrusted, 3)
 	r.forward(t, discover(t, append(pxeClient(iana.EFI_X86_64), r.via)...).ToBytes(), server)
 	offer, _ := r.answer(t)
 	g.Expect(offer.BootFileName).NotTo(BeEmpty(), "a request that is believed is answered")
@@ -193,7 +193,7 @@ func TestUntrusted(t *testing.T) {
 	g.Expect(logged()).To(ConsistOf(And(ContainSubstring("sent it from 127.0.88.2"), ContainSubstring("127.0.88.3"))))
 }
 
-// TestBroadcastIsHeard: the socket says what was broadcast, and what was sent to this machine alone.
+// TestBroadcastIsHeard: the socket distinguishes broadcasts from unicast packets.
 func TestBroadcastIsHeard(t *testing.T) {
 	g := NewWithT(t)
 	metrics := newMetrics(t)
@@ -213,7 +213,7 @@ func TestBroadcastIsHeard(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	send(net.IPv4(127, 0, 89, 1))
-	metrics.awaitCount(t, n.Name, "discover", untrusted, 1)
+	metrics.awaitCount(t, n.Name, "discover", ResultUntrusted, 1)
 	send(net.IPv4bcast)
-	metrics.awaitCount(t, n.Name, "discover", answered, 1)
+	metrics.awaitCount(t, n.Name, "discover", ResultAnswered, 1)
 }

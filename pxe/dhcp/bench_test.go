@@ -8,7 +8,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// BenchmarkAnswer parses a firmware's DISCOVER, decides, and writes the answer, without the wire and the API.
+// BenchmarkAnswer parses a firmware's DISCOVER, decides, and writes the answer, without the network and the API.
 func BenchmarkAnswer(b *testing.B) {
 	for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
 		b.Run(string(mode), func(b *testing.B) {

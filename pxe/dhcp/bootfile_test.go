@@ -14,7 +14,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// TestClassify: what clients say they are.
+// TestClassify: the classification of clients.
 func TestClassify(t *testing.T) {
 	class := func(text string) dhcpv4.Modifier { return dhcpv4.WithOption(dhcpv4.OptClassIdentifier(text)) }
 	bios := pxeClient(iana.INTEL_X86PC)
@@ -48,7 +48,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestBootFiles: what each kind of client is told to load, by whichever mode.
+// TestBootFiles: the boot file of each kind of client, in each mode.
 func TestBootFiles(t *testing.T) {
 	secure := pxe.Answer{Known: true, Boot: pxe.Network, SecureBoot: true}
 	legacyDisk := pxe.Answer{Known: true, Boot: pxe.Disk, Legacy: true}
@@ -86,7 +86,7 @@ func TestBootFiles(t *testing.T) {
 			g := NewWithT(t)
 			request := discover(t, test.client...)
 			offer, what := ask(t, server(bootconfig.Authoritative, booter(test.answer)), request, atServer)
-			g.Expect(what).To(Equal(answered), "an address is given in any case")
+			g.Expect(what).To(Equal(ResultAnswered), "an address is given in any case")
 			g.Expect(offer.YourIPAddr.String()).To(Equal("192.0.2.77"))
 			g.Expect(offer.BootFileName).To(Equal(test.file), "in the header")
 			g.Expect(offer.BootFileNameOption()).To(Equal(test.file), "in the options")
@@ -98,21 +98,21 @@ func TestBootFiles(t *testing.T) {
 
 			offer, what = ask(t, server(bootconfig.Proxy, booter(test.answer)), request, atServer)
 			if test.file == "" {
-				g.Expect(what).To(Equal(nothing), "a proxy with no boot file keeps silent")
+				g.Expect(what).To(Equal(ResultNothing), "a proxy with no boot file keeps silent")
 				return
 			}
-			g.Expect(what).To(Equal(answered))
+			g.Expect(what).To(Equal(ResultAnswered))
 			g.Expect(offer.BootFileName).To(Equal(test.file))
 			g.Expect(offer.YourIPAddr.IsUnspecified()).To(BeTrue(), "a proxy gives no address")
 			if test.class == "" {
-				test.class = classPXE // iPXE takes a proxy's answer only with it
+				test.class = classPXE // iPXE accepts a proxy's answer only with it
 			}
 			g.Expect(offer.ClassIdentifier()).To(Equal(test.class))
 		})
 	}
 }
 
-// TestSoon: firmware of a server that is not powered on yet gets no answer, in whichever mode, so that it asks again. An operating system has its address.
+// TestSoon: firmware of a server that is not powered on yet gets no answer, in any mode, so that it asks again. An operating system gets its address.
 func TestSoon(t *testing.T) {
 	soon := pxe.Answer{Known: true, Boot: pxe.Soon}
 	for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
@@ -127,13 +127,13 @@ func TestSoon(t *testing.T) {
 					return pxe.Lease{}, nil
 				}
 				_, what := ask(t, server(mode, b), discover(t, client...), atServer)
-				g.Expect(what).To(Equal(nothing))
+				g.Expect(what).To(Equal(ResultNothing))
 				x, err := server(mode, b).handle(t.Context(), message(t, dhcpv4.MessageTypeRequest, with(client, requested(leased))...), atProxy)
 				g.Expect(err).To(HaveOccurred())
 				g.Expect(x.file).To(BeEmpty())
 				b.Leases, b.Answer = nil, networkBoot
 				offer, what := ask(t, server(mode, b), discover(t, client...), atServer)
-				g.Expect(what).To(Equal(answered), "when it asks again")
+				g.Expect(what).To(Equal(ResultAnswered), "when it asks again")
 				g.Expect(offer.BootFileName).NotTo(BeEmpty())
 			})
 		}
@@ -141,19 +141,19 @@ func TestSoon(t *testing.T) {
 	g := NewWithT(t)
 	b := booter(soon)
 	offer, what := ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
-	g.Expect(what).To(Equal(answered))
+	g.Expect(what).To(Equal(ResultAnswered))
 	g.Expect(offer.YourIPAddr.String()).To(Equal("192.0.2.77"))
 	decline := message(t, dhcpv4.MessageTypeDecline, with(pxeClient(iana.EFI_X86_64), requested(leased), serverID(ours))...)
 	s := server(bootconfig.Authoritative, b)
 	s.acknowledged.Note(decline.ClientHWAddr, leased)
 	_, what = ask(t, s, decline, atServer)
-	g.Expect(what).To(Equal(noted))
+	g.Expect(what).To(Equal(ResultNoted))
 	g.Expect(b.Declined()).To(Equal([]netip.Addr{leased}))
 }
 
 // TestAllNamed: the list of boot loaders is that of the answers.
 func TestAllNamed(t *testing.T) {
-	for _, named := range AllNamed() {
+	for _, named := range LoaderClients() {
 		answer := networkBoot
 		answer.SecureBoot = named.SecureBoot
 		client := pxeClient(named.Client.Arch)
@@ -163,10 +163,10 @@ func TestAllNamed(t *testing.T) {
 		offer, _ := ask(t, server(bootconfig.Proxy, booter(answer)), discover(t, client...), atServer)
 		NewWithT(t).Expect(offer.BootFileName).To(HaveSuffix("/"+named.Loader), "%s", named.Client)
 	}
-	NewWithT(t).Expect(AllNamed()).To(HaveLen(11))
+	NewWithT(t).Expect(LoaderClients()).To(HaveLen(11))
 }
 
-// TestDiscoveryControl: who is told to ask no boot server, and who must not be told.
+// TestDiscoveryControl: which clients are told to ask no boot server, and which must not be told.
 func TestDiscoveryControl(t *testing.T) {
 	control := []byte{6, 1, 8, 255}
 	item := dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, []byte{71, 4, 0, 9, 0, 0, 255}))
@@ -192,7 +192,7 @@ func TestDiscoveryControl(t *testing.T) {
 	}
 }
 
-// TestServerNames: firmware finds the TFTP server wherever it looks, iPXE need not wait for a proxy, and clients of HTTP hear of no TFTP.
+// TestServerNames: firmware finds the TFTP server in every field that it may read, iPXE does not wait for a proxy, and HTTP clients get no TFTP server.
 func TestServerNames(t *testing.T) {
 	g := NewWithT(t)
 	s := server(bootconfig.Authoritative, booter(networkBoot))
@@ -211,7 +211,7 @@ func TestServerNames(t *testing.T) {
 	g.Expect(offer.ServerHostName).To(BeEmpty())
 }
 
-// TestSizes: an answer fits into what the client takes; a name that does not fit into the header is not cut off there.
+// TestSizes: an answer fits into the client's maximum size; a name that does not fit into the header field is not cut off.
 func TestSizes(t *testing.T) {
 	g := NewWithT(t)
 	s := server(bootconfig.Authoritative, booter(networkBoot))
@@ -236,7 +236,7 @@ func TestSizes(t *testing.T) {
 
 	request.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionClientIdentifier, make([]byte, 1400)))
 	_, what := ask(t, s, request, atServer)
-	g.Expect(what).To(Equal(unsuitable))
+	g.Expect(what).To(Equal(ResultUnsuitable))
 }
 
 // TestOperatorConfig: each text names every loader, the script's URL with a MAC address in the form that HTTP serves, and only

@@ -14,13 +14,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/tftp"
 )
 
-// Client is what a DHCP client says it is.
+// Client is the kind of a DHCP client, as its request describes it.
 type Client struct {
 	// PXE is true for firmware that boots over the network.
 	PXE bool
 	// HTTP is true for UEFI HTTP boot.
 	HTTP bool
-	// IPXE is true for an iPXE that speaks HTTP: it takes the script right away.
+	// IPXE is true for an iPXE that supports HTTP: it can fetch the script at once.
 	IPXE bool
 	// Arch is the firmware's architecture (RFC 4578, section 2.1).
 	Arch iana.Arch
@@ -39,24 +39,24 @@ func (c Client) String() string {
 	return kind + ", " + c.Arch.String()
 }
 
-// Boots is true for a client that looks for something to boot.
+// Boots is true for a client that asks for a boot file.
 func (c Client) Boots() bool { return c.PXE || c.HTTP || c.IPXE }
 
-// bios is true for a client that boots with a BIOS. All others have UEFI, or something stranger that gets no boot file.
+// bios is true for a client that boots with a BIOS. All others have UEFI, or unsupported firmware that gets no boot file.
 func (c Client) bios() bool { return c.Arch == iana.INTEL_X86PC }
 
 const (
 	classPXE  = "PXEClient"
 	classHTTP = "HTTPClient"
-	// optionIPXE holds options of iPXE's own, in both directions.
+	// optionIPXE encapsulates iPXE's own options, in both directions.
 	optionIPXE = dhcpv4.GenericOptionCode(175)
-	// ipxeHTTP, in it, says that this iPXE was built with HTTP.
+	// ipxeHTTP, in it, means that this iPXE was built with HTTP.
 	ipxeHTTP = 19
 	// ipxeNoProxy tells iPXE not to wait for the offer of a proxy.
 	ipxeNoProxy = 176
 )
 
-// Classify tells what a client is by options 60 (vendor class), 77 (user class), 93 (architecture) and 175 (iPXE).
+// Classify classifies a client by options 60 (vendor class), 77 (user class), 93 (architecture) and 175 (iPXE).
 func Classify(request *dhcpv4.DHCPv4) Client {
 	vendor := request.ClassIdentifier()
 	return Client{
@@ -64,10 +64,10 @@ func Classify(request *dhcpv4.DHCPv4) Client {
 	}
 }
 
-// isIPXE is true for iPXE which says so in its user class, or says nothing there and has iPXE's own options. One with another user
-// class was told to pass for something else, and one without HTTP cannot read its script.
+// isIPXE is true for an iPXE with HTTP whose user class names iPXE, or is empty. iPXE with another user class was built to look like another client, and iPXE
+// without HTTP cannot fetch its script.
 func isIPXE(request *dhcpv4.DHCPv4) bool {
-	// iPXE sends its name without the length that RFC 3004 puts before it.
+	// iPXE sends its name without the length byte that RFC 3004 requires before it.
 	class := string(request.Options.Get(dhcpv4.OptionUserClassInformation))
 	own := request.Options.Get(optionIPXE)
 	if own == nil {
@@ -90,7 +90,7 @@ func ArchIn(class string) (iana.Arch, bool) {
 	return iana.Arch(number), err == nil
 }
 
-// archOf returns the first architecture that there is a boot loader for. Firmware that leaves option 93 out writes it into its vendor class.
+// archOf returns the first architecture that has a boot loader. Firmware without option 93 names its architecture in the vendor class.
 func archOf(request *dhcpv4.DHCPv4, vendor string) iana.Arch {
 	archs := request.ClientArch()
 	if len(archs) == 0 {
@@ -106,11 +106,11 @@ func archOf(request *dhcpv4.DHCPv4, vendor string) iana.Arch {
 	return archs[0]
 }
 
-// loader names a boot loader as in the folder that TFTP and HTTP serve: iPXE, and shim for firmware that runs signed programs only.
+// loader has the names of boot loaders in the folder that TFTP and HTTP serve: iPXE, and shim for firmware that runs only signed programs.
 type loader struct{ plain, signed string }
 
-// loaders are the boot loaders by architecture. The numbers of the two UEFI x64 entries were swapped in RFC 4578; firmware sends
-// either. There is none for IA32 UEFI.
+// loaders are the boot loaders by architecture. RFC 4578 swapped the numbers of the two UEFI x64 entries, and firmware sends either. There is no boot loader for
+// IA32 UEFI.
 var loaders = map[iana.Arch]loader{
 	iana.INTEL_X86PC:     {plain: "undionly.kpxe"},
 	iana.EFI_BC:          {plain: "snponly.efi", signed: "shimx64.efi"},
@@ -120,7 +120,7 @@ var loaders = map[iana.Arch]loader{
 	iana.EFI_ARM64_HTTP:  {plain: "snponly-arm64.efi", signed: "shimaa64.efi"},
 }
 
-// LoaderFor returns the name of the boot loader for an architecture, empty if there is none. A BIOS knows no signatures.
+// LoaderFor returns the name of the boot loader for an architecture, empty if there is none. A BIOS checks no signatures.
 func LoaderFor(arch iana.Arch, secureBoot bool) string {
 	if secureBoot && arch != iana.INTEL_X86PC {
 		return loaders[arch].signed
@@ -128,8 +128,8 @@ func LoaderFor(arch iana.Arch, secureBoot bool) string {
 	return loaders[arch].plain
 }
 
-// Named is a kind of client that is told to load a boot loader.
-type Named struct {
+// LoaderClient is a kind of client, with the boot loader that DHCP names to it.
+type LoaderClient struct {
 	Client Client
 	// SecureBoot is true for a server that boots with shim.
 	SecureBoot bool
@@ -137,20 +137,20 @@ type Named struct {
 	Loader string
 }
 
-// AllNamed returns every kind of client that a boot loader is named to, in a fixed order. Who serves boot loaders must have them all.
-func AllNamed() []Named {
-	var all []Named
+// LoaderClients returns every kind of client that gets a boot loader, in a fixed order. The boot server must serve all these boot loaders.
+func LoaderClients() []LoaderClient {
+	var all []LoaderClient
 	for arch, l := range loaders {
 		client := Client{PXE: true, Arch: arch}
 		if arch == iana.EFI_X86_64_HTTP || arch == iana.EFI_ARM64_HTTP {
 			client = Client{HTTP: true, Arch: arch}
 		}
-		all = append(all, Named{Client: client, Loader: l.plain})
+		all = append(all, LoaderClient{Client: client, Loader: l.plain})
 		if l.signed != "" {
-			all = append(all, Named{Client: client, SecureBoot: true, Loader: l.signed})
+			all = append(all, LoaderClient{Client: client, SecureBoot: true, Loader: l.signed})
 		}
 	}
-	slices.SortFunc(all, func(a, b Named) int {
+	slices.SortFunc(all, func(a, b LoaderClient) int {
 		if a.Client.Arch != b.Client.Arch {
 			return int(a.Client.Arch) - int(b.Client.Arch)
 		}
@@ -159,7 +159,7 @@ func AllNamed() []Named {
 	return all
 }
 
-// bootFile returns what a client is told to load, empty for nothing.
+// bootFile returns the boot file of a client, empty for none.
 func bootFile(n bootconfig.Network, client Client, answer pxe.Answer, mac net.HardwareAddr) string {
 	name := LoaderFor(client.Arch, answer.SecureBoot)
 	switch {
@@ -168,7 +168,7 @@ func bootFile(n bootconfig.Network, client Client, answer pxe.Answer, mac net.Ha
 	case client.IPXE:
 		return n.URL + pxe.ScriptPath(mac)
 	case answer.Boot == pxe.Disk && !answer.Legacy || name == "":
-		// UEFI firmware goes on to the disk when the network has nothing for it; a BIOS may try the network for ever.
+		// UEFI firmware continues with the disk when the network offers nothing. A BIOS may try the network forever.
 		return ""
 	case client.HTTP:
 		return n.URL + pxe.LoaderPath(mac, name)

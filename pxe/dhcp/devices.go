@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// deviceLife is how long what is known of an interface is believed.
-const deviceLife = 10 * time.Second
+// deviceCacheTTL is how long facts about an interface are cached.
+const deviceCacheTTL = 10 * time.Second
 
-// Devices knows the interfaces of this machine by their index. Interfaces come and go, and asking the kernel for each packet is dear.
+// Devices caches the interfaces of this machine by their index. Interfaces come and go, and asking the kernel for each packet is expensive.
 type Devices struct {
-	// look asks the kernel. Defaults to kernelDevice.
-	look func(index int) Device
+	// readDevice reads an interface from the kernel. Defaults to kernelDevice.
+	readDevice func(index int) Device
 
-	mu    sync.Mutex
-	known map[int]knownDevice
+	mu     sync.Mutex
+	cached map[int]cachedDevice
 }
 
-// Device is an interface of this machine. One that is gone has no name.
+// Device is an interface of this machine. A removed interface has no name.
 type Device struct {
 	Name string
 	// Prefixes are its addresses, each with the length of its network's prefix.
@@ -36,12 +36,12 @@ func (d Device) Addresses() []netip.Addr {
 	return all
 }
 
-// Neighbors is true for an address of a network that the interface has an address in: no router stands between.
+// Neighbors is true for an address of a network that the interface has an address in, so that no router is between them.
 func (d Device) Neighbors(a netip.Addr) bool {
 	return slices.ContainsFunc(d.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-type knownDevice struct {
+type cachedDevice struct {
 	Device
 
 	until time.Time
@@ -51,22 +51,22 @@ type knownDevice struct {
 func (d *Devices) Get(index int) Device {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known, ok := d.known[index]
+	known, ok := d.cached[index]
 	if !ok || time.Now().After(known.until) {
-		look := d.look
-		if look == nil {
-			look = kernelDevice
+		read := d.readDevice
+		if read == nil {
+			read = kernelDevice
 		}
-		known = knownDevice{look(index), time.Now().Add(deviceLife)}
-		if d.known == nil {
-			d.known = map[int]knownDevice{}
+		known = cachedDevice{read(index), time.Now().Add(deviceCacheTTL)}
+		if d.cached == nil {
+			d.cached = map[int]cachedDevice{}
 		}
-		d.known[index] = known
+		d.cached[index] = known
 	}
 	return known.Device
 }
 
-// kernelDevice returns what the kernel knows of an interface.
+// kernelDevice reads an interface from the kernel.
 func kernelDevice(index int) Device {
 	found, err := net.InterfaceByIndex(index)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// TestFirmwareIsSeen: that firmware asks is told whether or not there is something to boot; that an operating system asks is not, nor
-// what another DHCP server answers.
+// TestFirmwareIsSeen: a request of firmware is recorded whether or not there is something to boot. Requests of an operating system, and
+// those that another DHCP server answers, are not.
 func TestFirmwareIsSeen(t *testing.T) {
 	answer := func(p *dhcpv4.DHCPv4) { p.OpCode = dhcpv4.OpcodeBootReply }
 	for name, test := range map[string]struct {
@@ -30,7 +30,7 @@ func TestFirmwareIsSeen(t *testing.T) {
 			b := booter(pxe.Answer{Known: true})
 			x := &exchange{request: discover(t, test.client...), reply: &dhcpv4.DHCPv4{}, file: test.file}
 			x.client = Classify(x.request)
-			(&Server{Booter: b}).saw(x, answered)
+			(&Server{Booter: b}).recordStage(x, ResultAnswered)
 			NewWithT(t).Expect(b.Stages()).To(Equal(test.want))
 		})
 	}

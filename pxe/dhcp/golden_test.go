@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// checkGolden compares with a file of testdata. With UPDATE_GOLDEN=1 in the environment it writes the file.
+// checkGolden compares a text with a file of testdata. With UPDATE_GOLDEN=1 in the environment it writes the file.
 func checkGolden(t *testing.T, name, text string) {
 	t.Helper()
 	g := NewWithT(t)

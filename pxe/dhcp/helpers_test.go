@@ -42,17 +42,17 @@ func booter(answer pxe.Answer) *pxetest.Booter {
 
 func server(mode bootconfig.Mode, b pxe.Booter) *Server {
 	s := &Server{Networks: []bootconfig.Network{network(mode)}, Booter: b, Log: logr.Discard()}
-	s.devices.look = func(int) Device { return Device{} } // of this machine nothing is known
+	s.devices.readDevice = func(int) Device { return Device{} } // no interface of this machine is known
 	return s
 }
 
-// The ports that a request may come in at.
+// The ports at which a request may arrive.
 var (
 	atServer = arrival{Arrival: Arrival{Device: 7, Target: limitedBroadcast, Source: netip.MustParseAddrPort("0.0.0.0:68")}}
 	atProxy  = arrival{Arrival: Arrival{Device: 7, Target: ours, Source: netip.MustParseAddrPort("192.0.2.200:4011")}, proxy: true}
 )
 
-// byRelay is how a request comes in that a relay agent sends from an address.
+// byRelay is the arrival of a request that a relay agent sends from an address.
 func byRelay(address string) arrival {
 	return arrival{Arrival: Arrival{Device: 7, Target: ours, Source: netip.AddrPortFrom(netip.MustParseAddr(address), serverPort)}}
 }
@@ -116,8 +116,8 @@ func relayed(giaddr string, sub ...dhcpv4.Option) dhcpv4.Modifier {
 	}
 }
 
-// ask gives the request to the server as it comes over the wire, and returns the answer as it goes over the wire.
-func ask(tb testing.TB, s *Server, request *dhcpv4.DHCPv4, in arrival) (*dhcpv4.DHCPv4, result) {
+// ask encodes a request, gives it to the server, and returns the decoded answer.
+func ask(tb testing.TB, s *Server, request *dhcpv4.DHCPv4, in arrival) (*dhcpv4.DHCPv4, Result) {
 	tb.Helper()
 	g := NewWithT(tb)
 	read, err := parse(request.ToBytes())

@@ -9,14 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics count what becomes of DHCP requests. Their labels have few values: the networks of the configuration, the kinds of
-// messages, and what may become of a request. Nobody on the wire can add one.
+// Metrics counts DHCP requests by their result. The labels have few values: the networks of the configuration, the kinds of messages, and the results. Clients
+// cannot add values.
 type Metrics struct {
 	requests  *prometheus.CounterVec
 	conflicts *prometheus.CounterVec
 }
 
-// NewMetrics makes counters, and registers them.
+// NewMetrics creates and registers the counters.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -37,7 +37,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) request(network string, kind dhcpv4.MessageType, what result) {
+func (m *Metrics) request(network string, kind dhcpv4.MessageType, what Result) {
 	if m == nil {
 		return
 	}
@@ -48,8 +48,8 @@ func (m *Metrics) request(network string, kind dhcpv4.MessageType, what result) 
 	m.requests.WithLabelValues(network, name, string(what)).Inc()
 }
 
-// expect shows the conflicts of a network from the start, so that the first one counts as a rise.
-func (m *Metrics) expect(network string) {
+// initConflicts creates the conflict counter of a network with 0, so that the first conflict counts as an increase.
+func (m *Metrics) initConflicts(network string) {
 	if m != nil {
 		m.conflicts.WithLabelValues(network)
 	}
@@ -62,34 +62,34 @@ func (m *Metrics) conflict(network string) {
 }
 
 const (
-	// quiet is how long the same is not told again of a machine.
-	quiet = 5 * time.Minute
-	// mostTold bounds what is remembered to have been told: anybody can send with any MAC address.
-	mostTold = 4096
+	// repeatInterval is how long a repeated message about the same machine is suppressed.
+	repeatInterval = 5 * time.Minute
+	// maxRepeatKeys bounds the keys in memory: anyone can send with any MAC address.
+	maxRepeatKeys = 4096
 )
 
-// seldom lets each thing be told once in a while. When too many different things happen none is told: the metrics count them.
-type seldom struct {
+// repeatLimiter limits repeated log messages: allow is true for a key at most once per interval. With too many keys it is false for new ones; the metrics count them.
+type repeatLimiter struct {
 	mu sync.Mutex
-	// told is since since, before is what was told in the time before that.
-	told, before map[string]time.Time
-	since        time.Time
+	// current has the keys since the time since, previous those of the interval before.
+	current, previous map[string]time.Time
+	since             time.Time
 }
 
-func (s *seldom) allow(what string) bool {
+func (s *repeatLimiter) allow(what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if now.Sub(s.since) >= quiet {
-		s.told, s.before, s.since = map[string]time.Time{}, s.told, now
+	if now.Sub(s.since) >= repeatInterval {
+		s.current, s.previous, s.since = map[string]time.Time{}, s.current, now
 	}
-	at, ok := s.told[what]
+	at, ok := s.current[what]
 	if !ok {
-		at, ok = s.before[what]
+		at, ok = s.previous[what]
 	}
-	if ok && now.Sub(at) < quiet || len(s.told) >= mostTold {
+	if ok && now.Sub(at) < repeatInterval || len(s.current) >= maxRepeatKeys {
 		return false
 	}
-	s.told[what] = now
+	s.current[what] = now
 	return true
 }

@@ -22,7 +22,7 @@ func rooms() *Server {
 	}
 	six := bootconfig.Network{Name: "six", Mode: bootconfig.Authoritative, Interface: "eth1", Address: netip.MustParseAddr("2001:db8::1"), Subnet: netip.MustParsePrefix("2001:db8::/64")}
 	s := &Server{Networks: []bootconfig.Network{six, a, b, c, far}, Log: logr.Discard()}
-	s.devices.look = func(index int) Device {
+	s.devices.readDevice = func(index int) Device {
 		return map[int]Device{
 			1: device("eth1", "192.168.0.1/24", "10.1.0.1/16"), 2: device("eth2", "10.2.0.1/24"), 3: device("eth3"), 4: device("eth4", "192.168.4.1/24"),
 		}[index]
@@ -65,7 +65,7 @@ func TestNetworkOf(t *testing.T) {
 		"a relay elsewhere that is not":             {1, []dhcpv4.Modifier{relayed("172.16.0.2")}, ""},
 		"a relay with a link":                       {1, []dhcpv4.Modifier{relayed("172.16.0.1", circuit, link("10.4.0.0"))}, "far"},
 		"a relay with a link that it may not name":  {1, []dhcpv4.Modifier{relayed("172.16.0.1", link("10.3.0.0"))}, ""},
-		"a relay with a link of nobody":             {1, []dhcpv4.Modifier{relayed("10.4.0.9", link("10.77.0.0"))}, ""},
+		"a relay with an unknown link":              {1, []dhcpv4.Modifier{relayed("10.4.0.9", link("10.77.0.0"))}, ""},
 		"a relay with a selection":                  {1, []dhcpv4.Modifier{relayed("172.16.0.1"), selection("10.4.0.0")}, "far"},
 		"a link goes before a selection":            {1, []dhcpv4.Modifier{relayed("172.16.0.1", link("10.4.0.0")), selection("10.3.0.0")}, "far"},
 		"a link without a relay says nothing":       {1, []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(link("10.4.0.0")))}, "a"},
@@ -73,7 +73,7 @@ func TestNetworkOf(t *testing.T) {
 		"a link of an odd length":                   {1, []dhcpv4.Modifier{relayed("10.4.0.9", dhcpv4.OptGeneric(dhcpv4.LinkSelectionSubOption, []byte{1}))}, "far"},
 		"a selection of this network":               {1, []dhcpv4.Modifier{selection("10.1.0.0")}, "a"},
 		"a selection of another network":            {1, []dhcpv4.Modifier{selection("10.3.0.0")}, ""},
-		"a client with an address of nobody":        {3, []dhcpv4.Modifier{ciaddr(netip.MustParseAddr("10.77.0.77"))}, "c"},
+		"a client with an unknown address":          {3, []dhcpv4.Modifier{ciaddr(netip.MustParseAddr("10.77.0.77"))}, "c"},
 		"a client that came from another network":   {1, []dhcpv4.Modifier{ciaddr(atFar)}, "a"},
 		"a broadcast of a network behind a router":  {4, []dhcpv4.Modifier{ciaddr(atFar)}, ""},
 		"a client that was in another network here": {2, []dhcpv4.Modifier{ciaddr(netip.MustParseAddr("10.1.0.77"))}, "b"},
@@ -91,7 +91,7 @@ func TestNetworkOf(t *testing.T) {
 	g.Expect(n.Name).To(Equal("far"), "a client that renews from behind a router")
 }
 
-// TestSingleNetwork: what is of no other network is of the only one.
+// TestSingleNetwork: a request of no known network belongs to the only one.
 func TestSingleNetwork(t *testing.T) {
 	s := server(bootconfig.Proxy, nil)
 	of := func(device int, modifiers ...dhcpv4.Modifier) bool {
@@ -101,20 +101,20 @@ func TestSingleNetwork(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(of(99)).To(BeTrue())
 	g.Expect(of(99, relayed("192.0.2.9"))).To(BeTrue())
-	g.Expect(of(99, relayed("10.0.0.9"))).To(BeFalse(), "nobody said that this relay is one")
+	g.Expect(of(99, relayed("10.0.0.9"))).To(BeFalse(), "the configuration does not name this relay agent")
 	s.Networks[0].Subnet = netip.Prefix{}
 	g.Expect(of(99, relayed("10.0.0.9"))).To(BeTrue(), "nothing is known of the network")
 	s.Networks[0].Interface = "eth0"
-	s.devices.look = func(index int) Device { return map[int]Device{1: device("eth0"), 2: device("eth1")}[index] }
+	s.devices.readDevice = func(index int) Device { return map[int]Device{1: device("eth0"), 2: device("eth1")}[index] }
 	g.Expect(of(1)).To(BeTrue())
 	g.Expect(of(2)).To(BeFalse())
 }
 
-// TestDevices: the kernel is asked once in a while, and knows this machine's loopback interface.
+// TestDevices: the kernel is asked at most once per interval, and knows this machine's loopback interface.
 func TestDevices(t *testing.T) {
 	g := NewWithT(t)
 	asked := 0
-	d := Devices{look: func(index int) Device {
+	d := Devices{readDevice: func(index int) Device {
 		asked++
 		return kernelDevice(index)
 	}}
@@ -131,7 +131,7 @@ func TestDevices(t *testing.T) {
 	g.Expect(d.Get(1 << 30)).To(Equal(Device{}))
 }
 
-// TestRelay: what a relay sends along goes back to it, and it may stand in for the server.
+// TestRelay: the answer returns the relay agent's information, and the agent may replace the server identifier by its own.
 func TestRelay(t *testing.T) {
 	g := NewWithT(t)
 	proxy := netip.MustParseAddr("192.0.2.3")
@@ -146,11 +146,11 @@ func TestRelay(t *testing.T) {
 	g.Expect(addrOf(offer.ServerIdentifier())).To(Equal(proxy))
 
 	_, what := ask(t, s, message(t, dhcpv4.MessageTypeRequest, relayed("192.0.2.3", circuit, override), serverID(proxy), requested(leased)), byRelay("192.0.2.3"))
-	g.Expect(what).To(Equal(answered))
+	g.Expect(what).To(Equal(ResultAnswered))
 	_, what = ask(t, s, message(t, dhcpv4.MessageTypeRequest, relayed("192.0.2.3", circuit), serverID(proxy), requested(leased)), byRelay("192.0.2.3"))
-	g.Expect(what).To(Equal(elsewhere), "no relay said so")
+	g.Expect(what).To(Equal(ResultElsewhere), "no relay said so")
 	_, what = ask(t, s, message(t, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(override)), serverID(proxy), requested(leased)), atServer)
-	g.Expect(what).To(Equal(elsewhere), "a client cannot say so")
+	g.Expect(what).To(Equal(ResultElsewhere), "a client cannot say so")
 }
 
 func TestDestination(t *testing.T) {

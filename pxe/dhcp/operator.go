@@ -17,9 +17,8 @@ import (
 // Software names the DHCP servers that OperatorConfig writes for.
 func Software() []string { return slices.Sorted(maps.Keys(operatorTemplates)) }
 
-// OperatorConfig returns what a DHCP server of the operator's own must say for the networks that have DHCP off: by which options it
-// tells its clients apart, and what each is to load. Such a server cannot write a MAC address into a name as we do; iPXE can, and
-// puts its own into the URL of its script.
+// OperatorConfig returns the configuration for an operator's DHCP server in the networks that have DHCP off: which options distinguish the clients, and which
+// boot file each kind loads. Such a server cannot put a MAC address into a file name as this one does; iPXE can, and puts its own into the URL of its script.
 func OperatorConfig(software string, networks []bootconfig.Network) (string, error) {
 	text := operatorTemplates[software]
 	if text == nil {
@@ -42,17 +41,17 @@ func OperatorConfig(software string, networks []bootconfig.Network) (string, err
 	return out.String(), nil
 }
 
-// operatorView is what the templates are made of.
+// operatorView is the input of the templates.
 type operatorView struct {
 	Network bootconfig.Network
-	// Several is true when the text is for more than one network.
+	// Several is true if the text is for more than one network.
 	Several bool
 	// Script is the URL of a server's script. iPXE puts its MAC address into it, with dashes.
 	Script string
 	Kinds  []operatorKind
 }
 
-// operatorKind is firmware that loads the same.
+// operatorKind is a kind of firmware with its boot file.
 type operatorKind struct {
 	Name  string
 	HTTP  bool
@@ -60,10 +59,10 @@ type operatorKind struct {
 	File  string
 }
 
-// operatorKinds groups the boot loaders. Secure Boot is a property of a server, which another DHCP server does not know.
+// operatorKinds groups the boot loaders by file. Secure Boot is a property of a host, which another DHCP server does not know.
 func operatorKinds(n bootconfig.Network) []operatorKind {
 	var kinds []operatorKind
-	for _, named := range AllNamed() {
+	for _, named := range LoaderClients() {
 		if named.SecureBoot {
 			continue
 		}
@@ -81,7 +80,7 @@ func operatorKinds(n bootconfig.Network) []operatorKind {
 	return kinds
 }
 
-// operatorFuncs write an architecture as ISC's dhcpd and as Kea do.
+// operatorFuncs format an architecture for ISC dhcpd and for Kea.
 var operatorFuncs = template.FuncMap{
 	"colons": func(arch iana.Arch) string { return fmt.Sprintf("%02x:%02x", uint16(arch)>>8, uint16(arch)&0xff) },
 	"hex":    func(arch iana.Arch) string { return fmt.Sprintf("0x%04x", uint16(arch)) },
@@ -89,7 +88,7 @@ var operatorFuncs = template.FuncMap{
 
 var operatorTemplates = map[string]*template.Template{
 	"dnsmasq": template.Must(template.New("dnsmasq").Parse(`# Network {{.Network.Name}}: boot loaders and scripts are at {{.Network.Address}}. For servers with Secure Boot name shimx64.efi, and say
-# dhcp-no-override: shim looks for what comes next where the header says that it was itself.
+# dhcp-no-override: shim fetches GRUB from the folder of the boot file that the header names.
 {{- $tag := ""}}{{if .Several}}{{$tag = printf "tag:%s," .Network.Name}}
 # Its dhcp-range says set:{{.Network.Name}}.{{end}}
 dhcp-userclass=set:ipxe,iPXE

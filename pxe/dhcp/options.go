@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// udpOverhead is what IP and UDP put before a message.
+	// udpOverhead is the size of the IP and UDP headers.
 	udpOverhead = 28
-	// leastSize is the datagram that every client takes (RFC 2131, section 2), mostSize one that no Ethernet breaks up.
-	leastSize, mostSize = 576, 1500
-	// fileSize is the space for a boot file's name in the header, with the 0 at its end.
-	fileSize = 128
-	// pxeItem, in option 43, says which boot server a client asks.
+	// minMessageSize is the datagram that every client accepts (RFC 2131, section 2), maxMessageSize the largest that Ethernet does not fragment.
+	minMessageSize, maxMessageSize = 576, 1500
+	// bootFileFieldSize is the size of the header field for the boot file's name, with its final 0.
+	bootFileFieldSize = 128
+	// pxeItem, in option 43, names the boot server that a client asks.
 	pxeItem = dhcpv4.GenericOptionCode(71)
 )
 
-// addAddress adds the address and how long it may be used.
+// addAddress adds the address with its lease time.
 func (x *exchange) addAddress(address netip.Addr) {
 	x.reply.YourIPAddr = address.AsSlice()
 	x.reply.UpdateOption(dhcpv4.OptIPAddressLeaseTime(x.network.LeaseTime))
 }
 
-// addParameters adds what an address needs to be of use.
+// addParameters adds the configuration that belongs to an address.
 func (x *exchange) addParameters() {
 	n := x.network
 	x.reply.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(n.Subnet.Bits(), 32)))
@@ -55,26 +55,26 @@ func slicesOf(addresses []netip.Addr) []net.IP {
 	return out
 }
 
-// addBootFile names the boot file in the header and in the options: some firmware reads only the one, some only the other, and shim
-// looks for GRUB beside what the header names.
+// addBootFile names the boot file in the header and in the options. Some firmware reads only one of them, and shim looks for GRUB beside the file that
+// the header names.
 func (x *exchange) addBootFile() {
-	if len(x.file) < fileSize {
+	if len(x.file) < bootFileFieldSize {
 		x.reply.BootFileName = x.file
 	}
 	x.reply.UpdateOption(dhcpv4.OptBootFileName(x.file))
 	x.reply.ServerIPAddr = x.network.Address.AsSlice()
-	// RFC 4578, section 2.3: the client's UUID goes back to it.
+	// RFC 4578, section 2.3: the server returns the client's UUID.
 	dhcpv4.WithOptionCopied(x.request, dhcpv4.OptionClientMachineIdentifier)(x.reply)
 	proxy := x.in.proxy || x.network.Mode == bootconfig.Proxy
 	switch {
 	case x.client.IPXE && !proxy:
-		// iPXE need not wait for a proxy's offer.
+		// iPXE does not need to wait for a proxy's offer.
 		x.reply.UpdateOption(dhcpv4.OptGeneric(optionIPXE, []byte{ipxeNoProxy, 1, 1}))
 	case x.client.HTTP:
-		// UEFI 2.10, section 24.7.2: the answer must carry the class, or firmware passes it over.
+		// UEFI 2.10, section 24.7.2: firmware ignores an answer without the class.
 		x.reply.UpdateOption(dhcpv4.OptClassIdentifier(classHTTP))
 	default:
-		// iPXE too takes the answer of a proxy only with the class.
+		// iPXE accepts the answer of a proxy only with the class, too.
 		x.reply.UpdateOption(dhcpv4.OptClassIdentifier(classPXE))
 		server := x.network.Address.String()
 		x.reply.ServerHostName = server
@@ -85,9 +85,9 @@ func (x *exchange) addBootFile() {
 	}
 }
 
-// addDiscoveryControl adds PXE_DISCOVERY_CONTROL (43, sub-option 6) = 8: boot what this answer names, ask no boot server (PXE 2.1,
-// section 2.2.3). A proxy must not send it to UEFI: EDK2 drops the first offer of a proxy that has it. Without it EDK2 takes
-// the proxy for a boot server and asks for the file once more at port 4011. The item that a client asks for goes back to it.
+// addDiscoveryControl adds PXE_DISCOVERY_CONTROL (43, sub-option 6) = 8: boot the file of this answer, ask no boot server (PXE 2.1, section 2.2.3). A proxy
+// must not send it to UEFI: EDK2 drops the first offer of a proxy that has it. Without it EDK2 treats the proxy as a boot server and asks for the file once
+// more at port 4011. The answer returns the item that a client asks for.
 func (x *exchange) addDiscoveryControl() {
 	control := []byte{6, 1, 8}
 	asked := dhcpv4.Options{}
@@ -97,28 +97,28 @@ func (x *exchange) addDiscoveryControl() {
 	x.reply.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, append(control, 255)))
 }
 
-// dispensable are options that a boot can do without, the most dispensable first.
-var dispensable = []dhcpv4.OptionCode{
+// droppableOptions are options that a boot does not need, in the order in which they are dropped.
+var droppableOptions = []dhcpv4.OptionCode{
 	dhcpv4.OptionNTPServers, dhcpv4.OptionDomainName, dhcpv4.OptionInterfaceMTU, dhcpv4.OptionTFTPServerName, dhcpv4.OptionClientMachineIdentifier,
 	dhcpv4.OptionDomainNameServer,
 }
 
-// fit leaves out what does not fit into the largest message that the client takes (option 57).
+// fit drops options until the answer fits into the largest message that the client accepts (option 57).
 func (x *exchange) fit() error {
 	size, err := x.request.MaxMessageSize()
 	if err != nil {
-		size = leastSize
+		size = minMessageSize
 	}
-	most := int(min(max(size, leastSize), mostSize)) - udpOverhead
-	for _, code := range dispensable {
-		if len(x.reply.ToBytes()) <= most {
+	limit := int(min(max(size, minMessageSize), maxMessageSize)) - udpOverhead
+	for _, code := range droppableOptions {
+		if len(x.reply.ToBytes()) <= limit {
 			return nil
 		}
 		x.reply.DeleteOption(code)
 	}
-	// A long client identifier or relay information goes back as it came, in an answer that is no longer than what was asked with.
-	if len(x.reply.ToBytes()) > max(most, mostSize-udpOverhead) {
-		return silent(unsuitable, "the answer would be too long")
+	// A long client identifier or relay information is returned as it came, so the answer may be longer, but no longer than an Ethernet frame.
+	if len(x.reply.ToBytes()) > max(limit, maxMessageSize-udpOverhead) {
+		return NoReply(ResultUnsuitable, "the answer would be too long")
 	}
 	return nil
 }

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// probeTime is how long an answer is waited for. Machines on the same link answer within milliseconds.
-	probeTime = 500 * time.Millisecond
-	// probePort is that of the service discard, which nobody runs: what comes to it is refused.
+	// probeTimeout is the timeout for an answer. Machines on the same link answer within milliseconds.
+	probeTimeout = 500 * time.Millisecond
+	// probePort is the port of the discard service, which no machine runs: machines refuse packets to it.
 	probePort = 9
 )
 
-// Probe says whether a machine on a link of ours uses an address, and which one where the kernel knows. It needs no privileges: to
-// send a packet there, the kernel asks for the address by ARP, and a machine that is there refuses the packet or at least
-// answers for its address. A machine that the kernel has met before and that stays silent is not noticed.
+// Probe returns whether a machine on a local link uses an address, and its MAC address if the kernel knows it. It needs no privileges: it sends a packet, for
+// which the kernel resolves the address by ARP. A machine with the address refuses the packet, or at least answers the ARP request. Probe does not notice a
+// machine that was in the kernel's neighbour table already and that does not answer.
 func Probe(ctx context.Context, from, address netip.Addr) (owner net.HardwareAddr, used bool, err error) {
 	local := &net.UDPAddr{IP: from.AsSlice()}
 	conn, err := (&net.Dialer{LocalAddr: local}).DialContext(ctx, "udp4", netip.AddrPortFrom(address, probePort).String())
@@ -33,10 +33,10 @@ func Probe(ctx context.Context, from, address netip.Addr) (owner net.HardwareAdd
 	if _, err := conn.Write([]byte{0}); err != nil {
 		return nil, false, err
 	}
-	end := time.Now().Add(probeTime)
+	end := time.Now().Add(probeTimeout)
 	buffer := make([]byte, 1)
 	for time.Now().Before(end) && ctx.Err() == nil {
-		if err := conn.SetReadDeadline(time.Now().Add(probeTime / 20)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(probeTimeout / 20)); err != nil {
 			return nil, false, err
 		}
 		_, err := conn.Read(buffer)
@@ -55,11 +55,11 @@ func Probe(ctx context.Context, from, address netip.Addr) (owner net.HardwareAdd
 	return nil, false, ctx.Err()
 }
 
-// neighbour returns who the kernel knows to have an address, and whether that was confirmed lately.
+// neighbour returns the MAC address for an address in the kernel's neighbour table, and whether it was confirmed recently.
 func neighbour(address netip.Addr) (net.HardwareAddr, bool, error) {
 	neighbours, err := netlink.NeighList(0, netlink.FAMILY_V4)
 	if err != nil {
-		return nil, false, fmt.Errorf("read the kernel's table of neighbours: %w", err)
+		return nil, false, fmt.Errorf("read the kernel's neighbour table: %w", err)
 	}
 	for _, n := range neighbours {
 		if addrOf(n.IP) == address && n.State&netlink.NUD_REACHABLE != 0 {

@@ -50,19 +50,19 @@ func anyRequest(t *rapid.T) *dhcpv4.DHCPv4 {
 	return p
 }
 
-// promises are what holds for every answer to whatever request.
+// promises checks the requirements for the answer to any request.
 func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, request, reply *dhcpv4.DHCPv4, in arrival) {
 	n := s.Networks[0]
-	answer, _ := b.Lookup(nil, request.ClientHWAddr) //nolint:staticcheck // a fake that asks for no context
+	answer, _ := b.Lookup(nil, request.ClientHWAddr) //nolint:staticcheck // a fake that needs no context
 	named := reply.BootFileName + reply.BootFileNameOption()
 	given := addrOf(reply.YourIPAddr)
 	switch {
 	case in.Source.Addr() == fromOutside.Source.Addr():
-		t.Fatalf("somebody outside of the network is answered: %s", request)
+		t.Fatalf("a machine outside of the network got an answer: %s", request)
 	case relayOf(request).IsValid() && relayOf(request) != in.Source.Addr():
 		t.Fatalf("a relay is answered that sends from %s: %s", in.Source, request)
 	case !answer.Known:
-		t.Fatalf("somebody unknown is answered: %s", reply)
+		t.Fatalf("an unknown machine got an answer: %s", reply)
 	case n.Mode == bootconfig.Off:
 		t.Fatalf("an answer where DHCP is off: %s", reply)
 	case answer.Boot == pxe.Soon && Classify(request).Boots():
@@ -72,15 +72,15 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 	case given.IsValid() && (n.Mode == bootconfig.Proxy || in.proxy):
 		t.Fatalf("a proxy gives an address: %s", reply)
 	case given.IsValid() && !n.Usable(given):
-		t.Fatalf("an address that nobody may have: %s", given)
+		t.Fatalf("an unusable address: %s", given)
 	case given.IsValid() != reply.Options.Has(dhcpv4.OptionIPAddressLeaseTime):
 		t.Fatalf("an address without a time, or a time without an address: %s", reply)
 	case reply.MessageType() == dhcpv4.MessageTypeNak && (n.Mode != bootconfig.Authoritative || given.IsValid() || named != ""):
 		t.Fatalf("a NAK that says more: %s", reply)
 	case !reply.Options.Has(dhcpv4.OptionServerIdentifier):
-		t.Fatalf("an answer of nobody: %s", reply)
+		t.Fatalf("an answer without a server identifier: %s", reply)
 	}
-	if size := len(reply.ToBytes()); size > mostSize-udpOverhead {
+	if size := len(reply.ToBytes()); size > maxMessageSize-udpOverhead {
 		t.Fatalf("an answer of %d bytes", size)
 	}
 	x := &exchange{request: request, reply: reply, in: in, network: n}
@@ -94,7 +94,7 @@ var answers = []pxe.Answer{
 	{Known: true, Boot: pxe.Soon},
 }
 
-// fromOutside is how a request comes in that is routed, from an address of no network.
+// fromOutside is the arrival of a routed request, from an address of no network.
 var fromOutside = byRelay("10.0.0.1")
 
 var arrivals = []arrival{atServer, atProxy, byRelay("192.0.2.3"), byRelay("192.0.2.9"), fromOutside, {Arrival: fromOutside.Arrival, proxy: true}}
@@ -122,7 +122,7 @@ func TestPromises(t *testing.T) {
 	})
 }
 
-// FuzzReply: no packet brings the server down, and every answer keeps the promises.
+// FuzzReply: no packet makes the server panic, and every answer fulfills the requirements.
 func FuzzReply(f *testing.F) {
 	for _, modifiers := range [][]dhcpv4.Modifier{
 		nil, pxeClient(iana.EFI_X86_64), ipxeClient(), httpClient(iana.EFI_X86_64_HTTP), {relayed("192.0.2.3", link("192.0.2.0")), selection("192.0.2.0")},
@@ -142,7 +142,7 @@ func FuzzReply(f *testing.F) {
 				b := booter(networkBoot)
 				s := server(mode, b)
 				x, err := s.handle(t.Context(), request, in)
-				s.tell(x, resultOf(x, err), err)
+				s.logResult(x, resultOf(x, err), err)
 				if err != nil {
 					continue
 				}

@@ -1,9 +1,9 @@
-// Package dhcp answers the DHCPv4 (RFC 2131) of servers that boot over the network (PXE 2.1, RFC 4578), in each network either beside
-// another DHCP server, which gives the addresses (proxy), or alone (authoritative).
+// Package dhcp answers the DHCPv4 requests (RFC 2131) of servers that boot over the network (PXE 2.1, RFC 4578). In each network it works either beside another
+// DHCP server, which gives the addresses (proxy), or alone (authoritative).
 //
-// One socket serves all networks: the kernel tells by which interface a request came in, and is told by which one and from which
-// address the answer leaves (IP_PKTINFO). A socket for each interface would need CAP_NET_RAW, would have to follow interfaces
-// that come and go, and would miss clients that renew their lease from behind a router.
+// One socket serves all networks. The kernel reports the interface at which a request arrived, and takes the interface and source address of the answer
+// (IP_PKTINFO). A socket for each interface would need CAP_NET_RAW, would have to follow interfaces that come and go, and would miss clients behind a router
+// that renew their lease.
 package dhcp
 
 import (
@@ -25,35 +25,34 @@ import (
 
 const (
 	serverPort, clientPort = 67, 68
-	// patience bounds the answer to a packet. Clients ask again after some seconds.
-	patience = 3 * time.Second
+	// answerTimeout is the timeout of an answer. Clients repeat their requests after some seconds.
+	answerTimeout = 3 * time.Second
 )
 
 // Server answers DHCP.
 type Server struct {
-	// Networks are those that are served. Those of IPv6 are passed over.
+	// Networks are those that are served. IPv6 networks are ignored.
 	Networks []bootconfig.Network
 	Booter   pxe.Booter
 	Log      logr.Logger
-	// Metrics count what becomes of requests. Nil counts nothing.
+	// Metrics counts requests by their result. Nil counts nothing.
 	Metrics *Metrics
-	// Probe says whether a machine on a link of ours, where we have the address from, uses an address. Defaults to the function Probe.
+	// Probe returns whether a machine on the link with the address from uses an address. Defaults to the function Probe.
 	Probe func(ctx context.Context, from, address netip.Addr) (owner net.HardwareAddr, used bool, err error)
 
 	acknowledged pxe.Acknowledged
 
-	devices Devices
-	seldom  seldom
-	dropped seldom // whose requests were logged because the sender is not believed
+	devices       Devices
+	logs          repeatLimiter
+	untrustedLogs repeatLimiter // limits the messages about untrusted requests
 }
 
-// Serve answers what comes to the port of DHCP until ctx ends. It closes conn. A bad packet is dropped, and so is one that comes
-// while too many are being answered.
+// Serve answers requests at the DHCP port until ctx ends. It closes conn. It drops bad packets, and packets above the limit of concurrent answers.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	return s.serve(ctx, conn, false)
 }
 
-// ServeProxy answers as Serve does, what comes to the port of proxies.
+// ServeProxy is Serve for the proxy port.
 func (s *Server) ServeProxy(ctx context.Context, conn net.PacketConn) error {
 	return s.serve(ctx, conn, true)
 }
@@ -62,7 +61,7 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn, proxy bool) err
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	for i := range s.Networks {
-		s.Metrics.expect(s.Networks[i].Name)
+		s.Metrics.initConflicts(s.Networks[i].Name)
 	}
 	packets := ipv4.NewPacketConn(conn)
 	if err := packets.SetControlMessage(ipv4.FlagInterface|ipv4.FlagDst, true); err != nil {
@@ -80,19 +79,19 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn, proxy bool) err
 		Take: func(packet []byte, in Arrival) (answer, overload func()) {
 			request, err := parse(packet)
 			if err != nil {
-				s.Metrics.request("", dhcpv4.MessageTypeNone, malformed)
-				s.Log.V(4).Info("Dropping what is no DHCP packet", "source", in.Source.String(), "error", err.Error())
+				s.Metrics.request("", dhcpv4.MessageTypeNone, ResultMalformed)
+				s.Log.V(4).Info("Dropped a malformed DHCP packet", "source", in.Source.String(), "error", err.Error())
 				return nil, nil
 			}
 			return func() { s.answer(ctx, packets, request, arrival{in, proxy}) }, func() {
-				s.Metrics.request("", request.MessageType(), overloaded)
-				s.Log.V(2).Info("Dropping a DHCP packet: too many at once", "mac", request.ClientHWAddr.String())
+				s.Metrics.request("", request.MessageType(), ResultOverloaded)
+				s.Log.V(2).Info("Dropped a DHCP packet: too many at once", "mac", request.ClientHWAddr.String())
 			}
 		},
 	}.Run(ctx)
 }
 
-// parse reads a packet. A panic of the codec is an error of that packet.
+// parse decodes a packet. A panic of the codec is an error of that packet: malformed packets made it panic before (insomniacslk/dhcp#382, fixed in 2020).
 func parse(packet []byte) (request *dhcpv4.DHCPv4, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -103,60 +102,60 @@ func parse(packet []byte) (request *dhcpv4.DHCPv4, err error) {
 }
 
 func (s *Server) answer(ctx context.Context, conn *ipv4.PacketConn, request *dhcpv4.DHCPv4, in arrival) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			s.Metrics.request("", request.MessageType(), panicked)
-			s.Log.Error(fmt.Errorf("%v", p), "Answer DHCP: this is a bug", "stack", string(debug.Stack()))
+			s.Metrics.request("", request.MessageType(), ResultPanicked)
+			s.Log.Error(fmt.Errorf("%v", p), "Panicked while answering DHCP: this is a bug", "stack", string(debug.Stack()))
 		}
 	}()
 	x, err := s.handle(ctx, request, in)
 	what := resultOf(x, err)
 	s.Metrics.request(x.network.Name, request.MessageType(), what)
-	s.tell(x, what, err)
-	s.saw(x, what)
+	s.logResult(x, what, err)
+	s.recordStage(x, what)
 	if err != nil {
 		return
 	}
 	target, out := destination(x)
-	if _, err := conn.WriteTo(x.reply.ToBytes(), out, target); err != nil && s.seldom.allow("send "+x.network.Name) {
-		s.Log.Error(err, "Send the answer: is the network's address one of this machine?", "target", target.String(), "network", x.network.Name, "address", x.network.Address.String())
+	if _, err := conn.WriteTo(x.reply.ToBytes(), out, target); err != nil && s.logs.allow("send "+x.network.Name) {
+		s.Log.Error(err, "Failed to send the answer: does this machine have the network's address?", "target", target.String(), "network", x.network.Name, "address", x.network.Address.String())
 	}
 }
 
-// saw notes that firmware asked: for a boot file that it is told, or for one that it is not. What did not come from one of the networks counts for nothing.
-func (s *Server) saw(x *exchange, what result) {
+// recordStage records a request of firmware, with or without a boot file in the answer. Requests from none of the networks are not recorded.
+func (s *Server) recordStage(x *exchange, what Result) {
 	switch {
-	case what == noNetwork || what == untrusted:
-	case x.file != "" && what == answered:
+	case what == ResultNoNetwork || what == ResultUntrusted:
+	case x.file != "" && what == ResultAnswered:
 		s.Booter.ObserveStage(x.request.ClientHWAddr, pxe.StageDHCP, addrOf(x.reply.YourIPAddr), x.client.String())
 	case x.client.Boots() && x.request.OpCode == dhcpv4.OpcodeBootRequest:
 		s.Booter.ObserveStage(x.request.ClientHWAddr, pxe.StageFirmware, netip.Addr{}, x.client.String())
 	}
 }
 
-// tell logs what became of a request. What anybody on the wire can bring about again and again is told seldom.
-func (s *Server) tell(x *exchange, what result, err error) {
+// logResult logs the result of a request. Messages that a client can cause repeatedly are limited.
+func (s *Server) logResult(x *exchange, what Result, err error) {
 	log := s.Log.WithValues("mac", x.request.ClientHWAddr.String(), "kind", x.request.MessageType().String(), "client", x.client.String(), "network", x.network.Name)
-	notable := what == failed || x.client.Boots() && (what == unknown || what == noNetwork || what == nothing)
+	notable := what == ResultFailed || x.client.Boots() && (what == ResultUnknown || what == ResultNoNetwork || what == ResultNothing)
 	switch {
-	case what == untrusted && s.dropped.allow(x.in.Source.Addr().String()):
-		log.Info("Dropped a DHCP request whose sender is not believed", "why", err.Error(), "source", x.in.Source.String(), "giaddr", relayOf(x.request).String())
-	case what == answered || what == refused:
-		log.V(4).Info("Answering", "address", x.reply.YourIPAddr.String(), "file", x.file)
-	case !notable || !s.seldom.allow(x.request.ClientHWAddr.String()+string(what)):
-		log.V(5).Info("No answer", "why", err.Error())
-	case what == failed:
-		log.Error(err, "Answer DHCP")
+	case what == ResultUntrusted && s.untrustedLogs.allow(x.in.Source.Addr().String()):
+		log.Info("Dropped a DHCP request from an untrusted source", "why", err.Error(), "source", x.in.Source.String(), "giaddr", relayOf(x.request).String())
+	case what == ResultAnswered || what == ResultRefused:
+		log.V(4).Info("Answered", "address", x.reply.YourIPAddr.String(), "file", x.file)
+	case !notable || !s.logs.allow(x.request.ClientHWAddr.String()+string(what)):
+		log.V(5).Info("Sent no answer", "why", err.Error())
+	case what == ResultFailed:
+		log.Error(err, "Failed to answer DHCP")
 	default:
-		log.Info("A machine that wants to boot gets no boot file", "why", err.Error())
+		log.Info("A network boot client got no boot file", "why", err.Error())
 	}
 }
 
-// destination returns where an answer goes (RFC 2131, section 4.1): to the relay, at the port that it sent from if it says so
-// (RFC 8357); to the client's address if it has one; else to everyone on the interface that the request came in by. The
-// answer to the port of proxies goes back to where the request came from. All come from the address that the clients know.
+// destination returns where an answer goes (RFC 2131, section 4.1). It goes to the relay agent, at its source port if it asks for that (RFC 8357); to the
+// client's address if it has one; otherwise as a broadcast to the interface of the request. The answer at the proxy port goes back to the source of the
+// request. All answers come from the address that the clients know.
 func destination(x *exchange) (net.Addr, *ipv4.ControlMessage) {
 	out := &ipv4.ControlMessage{Src: x.network.Address.AsSlice()}
 	source, relay, client := x.in.Source, relayOf(x.request), addrOf(x.request.ClientIPAddr)

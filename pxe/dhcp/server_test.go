@@ -92,15 +92,15 @@ func newMetrics(t *testing.T) *Metrics {
 	return m
 }
 
-// awaitCount waits until so many requests had a result.
-func (m *Metrics) awaitCount(t *testing.T, network, kind string, what result, want int) {
+// awaitCount waits until a result was counted that often.
+func (m *Metrics) awaitCount(t *testing.T, network, kind string, what Result, want int) {
 	t.Helper()
 	NewWithT(t).Eventually(func() float64 {
 		return testutil.ToFloat64(m.requests.WithLabelValues(network, kind, string(what)))
 	}).Should(BeEquivalentTo(want), "%s %s", kind, what)
 }
 
-// TestTwoServers: two managers on one wire offer the same address, and only the one that the client chooses answers its REQUEST.
+// TestTwoServers: two managers on one link offer the same address, and only the one that the client chooses answers its REQUEST.
 func TestTwoServers(t *testing.T) {
 	g := NewWithT(t)
 	r := newRelay(t, "127.0.82.2")
@@ -128,9 +128,9 @@ func TestTwoServers(t *testing.T) {
 	ack, from := r.answer(t)
 	g.Expect(ack.MessageType()).To(Equal(dhcpv4.MessageTypeAck))
 	g.Expect(from).To(Equal(chosen))
-	metrics[0].awaitCount(t, "net-82", "request", elsewhere, 1)
+	metrics[0].awaitCount(t, "net-82", "request", ResultElsewhere, 1)
 
-	// Without a server's name both answer, and say the same.
+	// Without a server identifier both answer, with the same content.
 	r.forward(t, message(t, dhcpv4.MessageTypeRequest, r.via, requested(booter.Address)).ToBytes(), servers...)
 	for range servers {
 		ack, _ := r.answer(t)
@@ -158,7 +158,7 @@ func TestSeveralNetworks(t *testing.T) {
 		g.Expect(n.Subnet.Contains(addrOf(offer.YourIPAddr))).To(BeTrue())
 		g.Expect(addrOf(offer.ServerIdentifier())).To(Equal(n.Address))
 	}
-	// What is sent to one address of this machine for the network of another is answered from where the client expects it.
+	// A request to one address of this machine for the network of another is answered from the address that the client expects.
 	r := newRelay(t, "127.0.84.2")
 	r.forward(t, discover(t, r.via).ToBytes(), netip.AddrPortFrom(s.Networks[0].Address, port))
 	_, from := r.answer(t)
@@ -177,7 +177,7 @@ func (f fragile) Lookup(ctx context.Context, hw net.HardwareAddr) (pxe.Answer, e
 	return f.Booter.Lookup(ctx, hw)
 }
 
-// TestUnkillable: neither rubbish nor a bug ends the loop, and both are counted.
+// TestUnkillable: neither malformed packets nor a bug end the loop, and both are counted.
 func TestUnkillable(t *testing.T) {
 	g := NewWithT(t)
 	metrics := newMetrics(t)
@@ -190,12 +190,12 @@ func TestUnkillable(t *testing.T) {
 		r.forward(t, packet, server)
 	}
 	r.forward(t, discover(t, r.via, dhcpv4.WithHwAddr(other)).ToBytes(), server)
-	metrics.awaitCount(t, "", "discover", panicked, 1)
-	metrics.awaitCount(t, "", "other", malformed, 5)
+	metrics.awaitCount(t, "", "discover", ResultPanicked, 1)
+	metrics.awaitCount(t, "", "other", ResultMalformed, 5)
 	r.forward(t, discover(t, r.via).ToBytes(), server)
 	offer, _ := r.answer(t)
 	g.Expect(offer.ClientHWAddr).To(Equal(mac))
-	metrics.awaitCount(t, "net-85", "discover", answered, 1)
+	metrics.awaitCount(t, "net-85", "discover", ResultAnswered, 1)
 	g.Expect(booter.Stages()).To(BeEmpty(), "a client that boots nothing is no stage of a boot")
 }
 
@@ -208,8 +208,8 @@ func TestMetricsAreRegistered(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
-// TestSaw: the boot file of a client that is answered is a stage of its boot, with the address that it was given.
-func TestSaw(t *testing.T) {
+// TestStages: an answer with a boot file is a stage of the client's boot, with the address of the answer.
+func TestStages(t *testing.T) {
 	g := NewWithT(t)
 	booter := &pxetest.Booter{MAC: mac, Answer: networkBoot, Address: netip.MustParseAddr("127.0.86.77")}
 	s := &Server{Networks: []bootconfig.Network{loopback(86, bootconfig.Authoritative)}, Booter: booter, Log: logr.Discard()}
@@ -229,7 +229,7 @@ func TestSaw(t *testing.T) {
 	g.Expect(booter.Stages()).To(Equal([]pxe.Stage{pxe.StageDHCP}))
 }
 
-// TestOverload: what comes while too many requests are being answered is dropped and counted, and the loop goes on.
+// TestOverload: requests above the limit of concurrent answers are dropped and counted, and the loop continues.
 func TestOverload(t *testing.T) {
 	metrics := newMetrics(t)
 	booter := &pxetest.Booter{MAC: mac, Answer: networkBoot}
@@ -242,15 +242,15 @@ func TestOverload(t *testing.T) {
 	server := run(t, "127.0.87.1:0", s.Serve)
 	r := newRelay(t, "127.0.87.2")
 	packet := discover(t, r.via).ToBytes()
-	for range workers + 10 {
+	for range maxWorkers + 10 {
 		r.forward(t, packet, server)
 	}
-	metrics.awaitCount(t, "", "discover", overloaded, 10)
+	metrics.awaitCount(t, "", "discover", ResultOverloaded, 10)
 	close(gate)
-	metrics.awaitCount(t, "net-87", "discover", answered, workers)
+	metrics.awaitCount(t, "net-87", "discover", ResultAnswered, maxWorkers)
 }
 
-// TestDeadSocket: a socket that is of no use ends the server with an error.
+// TestDeadSocket: an unusable socket ends the server with an error.
 func TestDeadSocket(t *testing.T) {
 	conn := listen(t, "127.0.0.1:0")
 	g := NewWithT(t)
@@ -258,8 +258,8 @@ func TestDeadSocket(t *testing.T) {
 	g.Expect(server(bootconfig.Proxy, nil).Serve(t.Context(), conn)).NotTo(Succeed())
 }
 
-// TestTell: what goes wrong for a machine is told once in a while, ordinary DHCP of strangers not at all, and memory is bounded.
-func TestTell(t *testing.T) {
+// TestLogOfResults: a failure of a machine is logged at most once per interval, ordinary DHCP of unknown machines is not logged, and memory is bounded.
+func TestLogOfResults(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
 	told := func() int { mu.Lock(); defer mu.Unlock(); return len(lines) }
@@ -267,7 +267,7 @@ func TestTell(t *testing.T) {
 	s.Log = funcr.New(func(_, line string) { mu.Lock(); defer mu.Unlock(); lines = append(lines, line) }, funcr.Options{})
 	say := func(request *dhcpv4.DHCPv4) {
 		x, err := s.handle(t.Context(), request, atServer)
-		s.tell(x, resultOf(x, err), err)
+		s.logResult(x, resultOf(x, err), err)
 	}
 	g := NewWithT(t)
 	for range 3 {
@@ -280,18 +280,18 @@ func TestTell(t *testing.T) {
 	}
 	g.Expect(lines).To(ConsistOf(And(ContainSubstring("52:54:00:00:00:02"), ContainSubstring("not a server of the inventory"))))
 
-	for i := range 3 * mostTold {
+	for i := range 3 * maxRepeatKeys {
 		hw := net.HardwareAddr{2, 0, 0, 0, byte(i >> 8), byte(i)}
 		say(discover(t, with(pxeClient(iana.EFI_X86_64), dhcpv4.WithHwAddr(hw))...))
 	}
-	g.Expect(told()).To(Equal(mostTold))
-	g.Expect(s.seldom.told).To(HaveLen(mostTold))
-	s.seldom.since = time.Now().Add(-quiet)
+	g.Expect(told()).To(Equal(maxRepeatKeys))
+	g.Expect(s.logs.current).To(HaveLen(maxRepeatKeys))
+	s.logs.since = time.Now().Add(-repeatInterval)
 	say(discover(t, with(pxeClient(iana.EFI_X86_64), dhcpv4.WithHwAddr(other))...))
-	g.Expect(told()).To(Equal(mostTold), "it was told not long enough ago")
-	for key := range s.seldom.before {
-		s.seldom.before[key] = time.Now().Add(-quiet)
+	g.Expect(told()).To(Equal(maxRepeatKeys), "the last message is too recent")
+	for key := range s.logs.previous {
+		s.logs.previous[key] = time.Now().Add(-repeatInterval)
 	}
 	say(discover(t, with(pxeClient(iana.EFI_X86_64), dhcpv4.WithHwAddr(other))...))
-	g.Expect(told()).To(Equal(mostTold + 1))
+	g.Expect(told()).To(Equal(maxRepeatKeys + 1))
 }

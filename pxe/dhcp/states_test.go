@@ -19,7 +19,7 @@ import (
 
 var stranger = netip.MustParseAddr("192.0.2.9")
 
-// TestAuthoritative goes through the states of RFC 2131, section 4.3.
+// TestAuthoritative runs through the states of RFC 2131, section 4.3.
 func TestAuthoritative(t *testing.T) {
 	wrong := netip.MustParseAddr("192.0.2.78")
 	const ack, nak, none = dhcpv4.MessageTypeAck, dhcpv4.MessageTypeNak, dhcpv4.MessageTypeNone
@@ -27,31 +27,31 @@ func TestAuthoritative(t *testing.T) {
 		kind    dhcpv4.MessageType
 		request []dhcpv4.Modifier
 		want    dhcpv4.MessageType
-		what    result
+		what    Result
 	}{
-		"SELECTING us":                        {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(leased)}, ack, answered},
-		"SELECTING us, another address":       {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(wrong)}, nak, refused},
-		"SELECTING another server":            {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, elsewhere},
-		"INIT-REBOOT":                         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(leased)}, ack, answered},
-		"INIT-REBOOT, another address":        {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(wrong)}, nak, refused},
-		"INIT-REBOOT, from another network":   {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(netip.MustParseAddr("10.0.0.1"))}, nak, refused},
-		"RENEWING or REBINDING":               {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(leased)}, ack, answered},
-		"RENEWING, another address":           {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(wrong)}, nak, refused},
-		"REQUEST for no address":              {dhcpv4.MessageTypeRequest, nil, none, unsuitable},
-		"INFORM":                              {dhcpv4.MessageTypeInform, []dhcpv4.Modifier{ciaddr(wrong)}, ack, answered},
-		"RELEASE":                             {dhcpv4.MessageTypeRelease, []dhcpv4.Modifier{serverID(ours), ciaddr(leased)}, none, noted},
-		"DECLINE of what was not given now":   {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(leased)}, none, unsuitable},
-		"DECLINE of another server's address": {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, elsewhere},
-		"DECLINE of what nobody is given":     {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(ours)}, none, unsuitable},
-		"DECLINE of nothing":                  {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours)}, none, unsuitable},
-		"DISCOVER by somebody unknown":        {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other)}, none, unknown},
-		"REQUEST by somebody unknown":         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), requested(wrong)}, none, unknown},
-		"DECLINE by somebody unknown":         {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), serverID(ours), requested(leased)}, none, unknown},
-		"an OFFER":                            {dhcpv4.MessageTypeOffer, nil, none, unsuitable},
-		"BOOTP, which has no kind":            {none, []dhcpv4.Modifier{dhcpv4.WithoutOption(dhcpv4.OptionDHCPMessageType)}, none, unsuitable},
-		"a reply":                             {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{func(p *dhcpv4.DHCPv4) { p.OpCode = dhcpv4.OpcodeBootReply }}, none, unsuitable},
-		"no Ethernet":                         {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(make(net.HardwareAddr, 8))}, none, unsuitable},
-		"Infiniband, with a short address":    {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHWType(iana.HWTypeInfiniband)}, none, unsuitable},
+		"SELECTING us":                              {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(leased)}, ack, ResultAnswered},
+		"SELECTING us, another address":             {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(ours), requested(wrong)}, nak, ResultRefused},
+		"SELECTING another server":                  {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, ResultElsewhere},
+		"INIT-REBOOT":                               {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(leased)}, ack, ResultAnswered},
+		"INIT-REBOOT, another address":              {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(wrong)}, nak, ResultRefused},
+		"INIT-REBOOT, from another network":         {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{requested(netip.MustParseAddr("10.0.0.1"))}, nak, ResultRefused},
+		"RENEWING or REBINDING":                     {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(leased)}, ack, ResultAnswered},
+		"RENEWING, another address":                 {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(wrong)}, nak, ResultRefused},
+		"REQUEST for no address":                    {dhcpv4.MessageTypeRequest, nil, none, ResultUnsuitable},
+		"INFORM":                                    {dhcpv4.MessageTypeInform, []dhcpv4.Modifier{ciaddr(wrong)}, ack, ResultAnswered},
+		"RELEASE":                                   {dhcpv4.MessageTypeRelease, []dhcpv4.Modifier{serverID(ours), ciaddr(leased)}, none, ResultNoted},
+		"DECLINE of what was not given now":         {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(leased)}, none, ResultUnsuitable},
+		"DECLINE of another server's address":       {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(stranger), requested(leased)}, none, ResultElsewhere},
+		"DECLINE of an address that is never given": {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours), requested(ours)}, none, ResultUnsuitable},
+		"DECLINE of nothing":                        {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{serverID(ours)}, none, ResultUnsuitable},
+		"DISCOVER by an unknown machine":            {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other)}, none, ResultUnknown},
+		"REQUEST by an unknown machine":             {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), requested(wrong)}, none, ResultUnknown},
+		"DECLINE by an unknown machine":             {dhcpv4.MessageTypeDecline, []dhcpv4.Modifier{dhcpv4.WithHwAddr(other), serverID(ours), requested(leased)}, none, ResultUnknown},
+		"an OFFER":                                  {dhcpv4.MessageTypeOffer, nil, none, ResultUnsuitable},
+		"BOOTP, which has no kind":                  {none, []dhcpv4.Modifier{dhcpv4.WithoutOption(dhcpv4.OptionDHCPMessageType)}, none, ResultUnsuitable},
+		"a reply":                                   {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{func(p *dhcpv4.DHCPv4) { p.OpCode = dhcpv4.OpcodeBootReply }}, none, ResultUnsuitable},
+		"no Ethernet":                               {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHwAddr(make(net.HardwareAddr, 8))}, none, ResultUnsuitable},
+		"Infiniband, with a short address":          {dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithHWType(iana.HWTypeInfiniband)}, none, ResultUnsuitable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -67,7 +67,7 @@ func TestAuthoritative(t *testing.T) {
 			if test.want == nak {
 				g.Expect(addrOf(reply.YourIPAddr).IsValid()).To(BeFalse())
 				g.Expect(addrOf(reply.ClientIPAddr).IsValid()).To(BeFalse())
-				g.Expect(reply.IsBroadcast()).To(BeTrue(), "a relay must tell everyone")
+				g.Expect(reply.IsBroadcast()).To(BeTrue(), "a relay agent must broadcast it")
 				g.Expect(reply.Options.Has(dhcpv4.OptionIPAddressLeaseTime)).To(BeFalse())
 				g.Expect(reply.BootFileName).To(BeEmpty())
 			}
@@ -76,8 +76,8 @@ func TestAuthoritative(t *testing.T) {
 	}
 }
 
-// TestDecline: an address is declined once, by the server that was given it a moment ago, and not by one that renewed it: a forged packet would take the address
-// of a server that runs.
+// TestDecline: an address is declined once, by the server that was given it within the last minute, and not by one that renewed it. Otherwise a forged packet would
+// take the address of a running server.
 func TestDecline(t *testing.T) {
 	g := NewWithT(t)
 	b := booter(networkBoot)
@@ -85,7 +85,7 @@ func TestDecline(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	s.acknowledged.Clock = now
 	decline := message(t, dhcpv4.MessageTypeDecline, serverID(ours), requested(leased))
-	try := func(want result) {
+	try := func(want Result) {
 		t.Helper()
 		_, what := ask(t, s, decline, atServer)
 		g.Expect(what).To(Equal(want))
@@ -96,19 +96,19 @@ func TestDecline(t *testing.T) {
 		g.Expect(reply.MessageType()).To(Equal(dhcpv4.MessageTypeAck))
 	}
 	given(ciaddr(leased))
-	try(unsuitable)
+	try(ResultUnsuitable)
 	given(serverID(ours), requested(leased))
 	now.SetTime(now.Now().Add(time.Minute))
-	try(unsuitable)
+	try(ResultUnsuitable)
 	g.Expect(b.Declined()).To(BeEmpty())
 	given(serverID(ours), requested(leased))
 	now.SetTime(now.Now().Add(59 * time.Second))
-	try(noted)
-	try(unsuitable)
+	try(ResultNoted)
+	try(ResultUnsuitable)
 	g.Expect(b.Declined()).To(Equal([]netip.Addr{leased}))
 }
 
-// TestParameters: what goes with an address, and that INFORM gets all of it but the address.
+// TestParameters: the options of an answer with an address. INFORM gets all of them except the address.
 func TestParameters(t *testing.T) {
 	g := NewWithT(t)
 	s := server(bootconfig.Authoritative, booter(known))
@@ -139,7 +139,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestWanted: a client gets the address that it has where it can, and only that of this network is asked for.
+// TestWanted: a client keeps its address if it can, and only an address of this network is requested.
 func TestWanted(t *testing.T) {
 	for name, test := range map[string]struct {
 		request *dhcpv4.DHCPv4
@@ -167,7 +167,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestLeaseErrors: without an address there is no answer, and none that nobody may have is ever given.
+// TestLeaseErrors: without an address there is no answer, and an unusable address is never given.
 func TestLeaseErrors(t *testing.T) {
 	for name, lease := range map[string]pxe.Lease{
 		"nothing": {}, "our own address": {Address: ours}, "the router": {Address: netip.MustParseAddr("192.0.2.254")},
@@ -177,22 +177,22 @@ func TestLeaseErrors(t *testing.T) {
 			b := booter(networkBoot)
 			b.Leases = func(pxe.LeaseRequest) (pxe.Lease, error) { return lease, nil }
 			_, what := ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
-			NewWithT(t).Expect(what).To(Equal(failed))
+			NewWithT(t).Expect(what).To(Equal(ResultFailed))
 		})
 	}
 	b := booter(networkBoot)
 	b.Leases = func(pxe.LeaseRequest) (pxe.Lease, error) { return pxe.Lease{}, errors.New("all are given") }
 	_, what := ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
-	NewWithT(t).Expect(what).To(Equal(failed))
+	NewWithT(t).Expect(what).To(Equal(ResultFailed))
 	b = booter(networkBoot)
 	b.Err = errors.New("no cache")
 	for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
 		_, what = ask(t, server(mode, b), discover(t, pxeClient(iana.EFI_X86_64)...), atServer)
-		NewWithT(t).Expect(what).To(Equal(failed))
+		NewWithT(t).Expect(what).To(Equal(ResultFailed))
 	}
 }
 
-// TestProxy: what a proxy answers, at either port.
+// TestProxy: the answers of a proxy, at both ports.
 func TestProxy(t *testing.T) {
 	const offer, ack, none = dhcpv4.MessageTypeOffer, dhcpv4.MessageTypeAck, dhcpv4.MessageTypeNone
 	uefi := pxeClient(iana.EFI_X86_64)
@@ -205,7 +205,7 @@ func TestProxy(t *testing.T) {
 	}{
 		"DISCOVER":                        {dhcpv4.MessageTypeDiscover, uefi, atServer, offer},
 		"DISCOVER of an operating system": {dhcpv4.MessageTypeDiscover, nil, atServer, none},
-		"DISCOVER of somebody unknown":    {dhcpv4.MessageTypeDiscover, with(uefi, dhcpv4.WithHwAddr(other)), atServer, none},
+		"DISCOVER of an unknown machine":  {dhcpv4.MessageTypeDiscover, with(uefi, dhcpv4.WithHwAddr(other)), atServer, none},
 		"REQUEST to the other server":     {dhcpv4.MessageTypeRequest, with(uefi, serverID(stranger), requested(client)), atServer, none},
 		"REQUEST that names us":           {dhcpv4.MessageTypeRequest, with(uefi, serverID(ours), requested(client)), atServer, none},
 		"INIT-REBOOT":                     {dhcpv4.MessageTypeRequest, with(uefi, requested(client)), atServer, none},
@@ -216,7 +216,7 @@ func TestProxy(t *testing.T) {
 		"REQUEST at 4011 that names the other server": {dhcpv4.MessageTypeRequest, with(uefi, ciaddr(client), serverID(stranger)), atProxy, ack},
 		"REQUEST at 4011 without an address":          {dhcpv4.MessageTypeRequest, uefi, atProxy, ack},
 		"INFORM at 4011":                              {dhcpv4.MessageTypeInform, with(uefi, ciaddr(client)), atProxy, ack},
-		"REQUEST at 4011 of somebody unknown":         {dhcpv4.MessageTypeRequest, with(uefi, ciaddr(client), dhcpv4.WithHwAddr(other)), atProxy, none},
+		"REQUEST at 4011 of an unknown machine":       {dhcpv4.MessageTypeRequest, with(uefi, ciaddr(client), dhcpv4.WithHwAddr(other)), atProxy, none},
 		"REQUEST at 4011 of an operating system":      {dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{ciaddr(client)}, atProxy, none},
 		"DISCOVER at 4011":                            {dhcpv4.MessageTypeDiscover, uefi, atProxy, none},
 		"DECLINE at 4011":                             {dhcpv4.MessageTypeDecline, with(uefi, requested(client)), atProxy, none},
@@ -239,7 +239,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// checkProxy checks what EDK2 needs of a proxy: no address, our class, no option 43, and where to ask and what to load.
+// checkProxy checks the requirements of EDK2 for a proxy: no address, the class, no option 43, and the server and boot file.
 func checkProxy(g Gomega, reply *dhcpv4.DHCPv4) {
 	g.Expect(addrOf(reply.YourIPAddr).IsValid()).To(BeFalse())
 	g.Expect(reply.Options.Has(dhcpv4.OptionIPAddressLeaseTime)).To(BeFalse())
@@ -252,7 +252,7 @@ func checkProxy(g Gomega, reply *dhcpv4.DHCPv4) {
 	g.Expect(reply.BootFileName).To(Equal("52-54-00-00-00-01/snponly.efi"))
 }
 
-// TestProxyPortBeside: firmware that takes an authoritative server for a proxy is answered too, without an address.
+// TestProxyPortBeside: firmware that asks an authoritative server at the proxy port gets an answer too, without an address.
 func TestProxyPortBeside(t *testing.T) {
 	g := NewWithT(t)
 	request := message(t, dhcpv4.MessageTypeRequest, with(pxeClient(iana.EFI_X86_64), ciaddr(leased))...)
@@ -265,16 +265,16 @@ func TestOff(t *testing.T) {
 	for _, in := range []arrival{atServer, atProxy} {
 		for kind := dhcpv4.MessageTypeDiscover; kind <= dhcpv4.MessageTypeInform; kind++ {
 			_, what := ask(t, server(bootconfig.Off, booter(networkBoot)), message(t, kind, pxeClient(iana.EFI_X86_64)...), in)
-			NewWithT(t).Expect(what).To(Equal(elsewhere))
+			NewWithT(t).Expect(what).To(Equal(ResultElsewhere))
 		}
 	}
 }
 
-// TestProbe: a new address is offered on our own link only if nobody else answers for it.
+// TestProbe: a new address is offered on a local link only if no other machine answers for it.
 func TestProbe(t *testing.T) {
 	addresses := []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("192.0.2.12"), netip.MustParseAddr("192.0.2.13")}
 	for name, test := range map[string]struct {
-		used    int // so many of the addresses are
+		used    int // how many of the addresses are in use
 		owner   net.HardwareAddr
 		old     bool
 		err     error
@@ -313,7 +313,7 @@ func TestProbe(t *testing.T) {
 			reply, what := ask(t, s, test.request, in)
 			g.Expect(probes).To(Equal(test.probes))
 			if !test.offered.IsValid() {
-				g.Expect(what).To(Equal(failed))
+				g.Expect(what).To(Equal(ResultFailed))
 				g.Expect(b.Declined()).To(Equal(addresses[:3]))
 				return
 			}
@@ -322,7 +322,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeLoopback: a machine that refuses a packet uses the address. Every loopback address is one of this machine.
+// TestProbeLoopback: a machine that refuses a packet uses the address. This machine has every loopback address.
 func TestProbeLoopback(t *testing.T) {
 	g := NewWithT(t)
 	_, used, err := Probe(t.Context(), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.9"))

@@ -11,30 +11,31 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
-// maxIdentities bounds the identity associations of a request that are answered, and the addresses in each that are looked at.
+// maxIdentities bounds the identity associations of a request that are answered, and the addresses that are read from each.
 const maxIdentities = 8
 
-// addAddress answers the identity associations of a request. The first for an address gets the one that the server keeps; there
-// is none for a second, no temporary one and no prefix.
+// addAddress answers the identity associations of a request. The first one for an address gets the address that the server keeps. Further ones, temporary
+// addresses and prefixes are not available.
 func (s *Server) addAddress(ctx context.Context, x *exchange) error {
 	options := x.request.Options
-	for i, ia := range first(options.IANA()) {
+	for i, ia := range capped(options.IANA()) {
 		answer := &dhcpv6.OptIANA{IaId: ia.IaId}
 		if i > 0 {
 			answer.Options.Add(status(iana.StatusNoAddrsAvail, "a server has one address"))
-		} else if err := s.give(ctx, x, ia, answer); err != nil {
+		} else if err := s.giveAddress(ctx, x, ia, answer); err != nil {
 			return err
 		}
 		x.reply.AddOption(answer)
 	}
-	for _, ia := range first(options.IATA()) {
+	for _, ia := range capped(options.IATA()) {
 		answer := &dhcpv6.OptIATA{IaId: ia.IaId}
 		answer.Options.Add(status(iana.StatusNoAddrsAvail, "there are no temporary addresses"))
 		x.reply.AddOption(answer)
 	}
-	for _, ia := range first(options.IAPD()) {
+	for _, ia := range capped(options.IAPD()) {
 		answer := &dhcpv6.OptIAPD{IaId: ia.IaId}
 		answer.Options.Add(status(iana.StatusNoPrefixAvail, "there are no prefixes"))
 		x.reply.AddOption(answer)
@@ -42,14 +43,14 @@ func (s *Server) addAddress(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-// first bounds what is looked at of what a client sent.
-func first[T any](all []T) []T { return all[:min(len(all), maxIdentities)] }
+// capped bounds what is read from a client's request.
+func capped[T any](all []T) []T { return all[:min(len(all), maxIdentities)] }
 
-// give answers an identity association with the address that the server keeps. Another one that the client has is given no more
-// time: it stops using it (RFC 8415, sections 18.3.4 and 18.3.5). A REQUEST for one of another network is told so (18.3.2).
-func (s *Server) give(ctx context.Context, x *exchange, ia, answer *dhcpv6.OptIANA) error {
+// giveAddress answers an identity association with the address that the server keeps. Any other address of the client gets a lifetime of zero, so that it stops
+// using it (RFC 8415, sections 18.3.4 and 18.3.5). A REQUEST for an address of another network gets NotOnLink (18.3.2).
+func (s *Server) giveAddress(ctx context.Context, x *exchange, ia, answer *dhcpv6.OptIANA) error {
 	var wanted netip.Addr
-	has := first(ia.Options.Addresses())
+	has := capped(ia.Options.Addresses())
 	for _, a := range has {
 		address := addrOf(a.IPv6Addr)
 		if x.network.Subnet.Contains(address) {
@@ -64,7 +65,7 @@ func (s *Server) give(ctx context.Context, x *exchange, ia, answer *dhcpv6.OptIA
 		return fmt.Errorf("find an address: %w", err)
 	}
 	if !lease.Address.Is6() || lease.Address == x.network.Address {
-		return fmt.Errorf("find an address: %s is none that a server of %s may have", lease.Address, x.network.Name)
+		return fmt.Errorf("find an address: a server of %s cannot have %s", x.network.Name, lease.Address)
 	}
 	x.address = lease.Address
 	valid := cmp.Or(x.network.LeaseTime, time.Hour)
@@ -88,8 +89,8 @@ func status(code iana.StatusCode, message string) dhcpv6.Option {
 	return &dhcpv6.OptStatusCode{StatusCode: code, StatusMessage: message}
 }
 
-// identified returns the addresses in the identity associations of a request.
-func (x *exchange) identified() []netip.Addr {
+// requestedAddresses returns the addresses in the identity associations of a request.
+func (x *exchange) requestedAddresses() []netip.Addr {
 	var all []netip.Addr
 	for _, ia := range x.request.Options.IANA() {
 		for _, a := range ia.Options.Addresses() {
@@ -98,15 +99,14 @@ func (x *exchange) identified() []netip.Addr {
 			}
 		}
 	}
-	return first(all)
+	return capped(all)
 }
 
-// confirm says whether the addresses that a client has are of its network (RFC 8415, section 18.3.3). There is nothing to say to one
-// that has none.
+// confirm answers whether the client's addresses are of its network (RFC 8415, section 18.3.3). A client without addresses gets no answer.
 func (x *exchange) confirm() error {
-	addresses := x.identified()
+	addresses := x.requestedAddresses()
 	if len(addresses) == 0 {
-		return silent(unsuitable, "confirms no address")
+		return dhcp.NoReply(dhcp.ResultUnsuitable, "confirms no address")
 	}
 	for _, a := range addresses {
 		if !x.network.Subnet.Contains(a) {
@@ -118,17 +118,17 @@ func (x *exchange) confirm() error {
 	return nil
 }
 
-// decline notes that somebody else uses addresses that the client was given a moment ago.
+// decline records that other devices use addresses that the client was given within the last minute.
 func (s *Server) decline(ctx context.Context, x *exchange) {
-	for _, a := range x.identified() {
+	for _, a := range x.requestedAddresses() {
 		if !s.acknowledged.MayDecline(x.mac, a) {
 			continue
 		}
 		if err := s.Booter.Decline(ctx, x.mac, a); err != nil {
-			s.Log.Error(err, "Decline an address", "mac", x.mac.String(), "address", a.String(), "network", x.network.Name)
+			s.Log.Error(err, "Failed to decline an address", "mac", x.mac.String(), "address", a.String(), "network", x.network.Name)
 			continue
 		}
-		s.Log.Info("Somebody else uses an address of this network: find out who, or take the address out of the ranges",
+		s.Log.Info("Another device uses an address of this network: find it, or remove the address from the ranges",
 			"address", a.String(), "network", x.network.Name, "mac", x.mac.String())
 	}
 	x.reply.AddOption(status(iana.StatusSuccess, "noted"))

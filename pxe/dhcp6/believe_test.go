@@ -15,8 +15,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
-// TestBelieved: a request that a router forwarded is of a network only if an address of the network sent it, or a relay agent that is known. Any other is
-// dropped, and counts for nothing.
+// TestBelieved: a request that a router forwarded is accepted only if its source is an address of the network, or a known relay agent. Any other request is
+// dropped, and has no effect.
 func TestBelieved(t *testing.T) {
 	const outside = "2001:db8:9::7"
 	client := func() dhcpv6.DHCPv6 {
@@ -35,31 +35,31 @@ func TestBelieved(t *testing.T) {
 		packet  dhcpv6.DHCPv6
 		in      dhcp.Arrival
 		network string
-		what    result
+		what    dhcp.Result
 	}{
-		"a link-local address":                    {client(), from("fe80::1"), "rack-1", answered},
-		"a link-local address with a zone":        {client(), from("fe80::1%lo"), "rack-1", answered},
-		"all servers of the link":                 {client(), multicast(from(outside), "ff02::1:2"), "rack-1", answered},
-		"an address of the subnet":                {client(), from("2001:db8::66"), "rack-1", answered},
-		"an address of the link":                  {client(), from("::1"), "rack-1", answered},
-		"routed":                                  {client(), from(outside), "rack-1", untrusted},
-		"routed to all servers of the site":       {client(), multicast(from(outside), "ff05::1:3"), "rack-1", untrusted},
-		"a switch that forwards":                  {via("::"), from("fe80::1"), "rack-1", answered},
-		"routed, as if by a switch":               {via("::"), from(outside), "rack-1", untrusted},
-		"a relay":                                 {via("2001:db8:2::1"), from("2001:db8:2::1"), "rack-2", answered},
-		"a relay before a relay":                  {through(via("2001:db8:2::1"), "2001:db8:2::2", "2001:db8:2::1"), from("2001:db8:2::2"), "rack-2", answered},
-		"a named relay":                           {via("2001:db8:3::1"), from("2001:db8:8::1"), "rack-3", answered},
-		"a named relay of an unknown link":        {via("2001:db8:7::1"), from("2001:db8:8::1"), "rack-3", answered},
-		"a named relay with a link-local address": {via("2001:db8:3::1"), from("fe80::9%lo"), "rack-3", answered},
-		"no relay":                                {via("2001:db8:2::1"), from(outside), "rack-2", untrusted},
-		"no relay, of a network with one":         {via("2001:db8:3::1"), from(outside), "rack-3", untrusted},
-		"no relay, of the link":                   {via("2001:db8::1"), from(outside), "rack-1", untrusted},
-		"no relay, with its own link":             {via(outside), from(outside), "", noNetwork},
-		"no relay, around one":                    {through(via("2001:db8:2::1"), outside, "fe80::1"), from(outside), "rack-2", untrusted},
-		"a relay that is not named":               {via("2001:db8:3::1"), from("2001:db8:3::1"), "rack-3", untrusted},
-		"a relay that sends from elsewhere":       {via("2001:db8:2::1"), from("2001:db8:2::9"), "rack-2", untrusted},
-		"a relay that another network names":      {via("2001:db8:2::1"), from("2001:db8:8::1"), "rack-2", untrusted},
-		"a link-local address, as if a relay":     {via("2001:db8:2::1"), from("fe80::1"), "rack-2", untrusted},
+		"a link-local address":                    {client(), from("fe80::1"), "rack-1", dhcp.ResultAnswered},
+		"a link-local address with a zone":        {client(), from("fe80::1%lo"), "rack-1", dhcp.ResultAnswered},
+		"all servers of the link":                 {client(), multicast(from(outside), "ff02::1:2"), "rack-1", dhcp.ResultAnswered},
+		"an address of the subnet":                {client(), from("2001:db8::66"), "rack-1", dhcp.ResultAnswered},
+		"an address of the link":                  {client(), from("::1"), "rack-1", dhcp.ResultAnswered},
+		"routed":                                  {client(), from(outside), "rack-1", dhcp.ResultUntrusted},
+		"routed to all servers of the site":       {client(), multicast(from(outside), "ff05::1:3"), "rack-1", dhcp.ResultUntrusted},
+		"a switch that forwards":                  {via("::"), from("fe80::1"), "rack-1", dhcp.ResultAnswered},
+		"routed, as if by a switch":               {via("::"), from(outside), "rack-1", dhcp.ResultUntrusted},
+		"a relay":                                 {via("2001:db8:2::1"), from("2001:db8:2::1"), "rack-2", dhcp.ResultAnswered},
+		"a relay before a relay":                  {through(via("2001:db8:2::1"), "2001:db8:2::2", "2001:db8:2::1"), from("2001:db8:2::2"), "rack-2", dhcp.ResultAnswered},
+		"a named relay":                           {via("2001:db8:3::1"), from("2001:db8:8::1"), "rack-3", dhcp.ResultAnswered},
+		"a named relay of an unknown link":        {via("2001:db8:7::1"), from("2001:db8:8::1"), "rack-3", dhcp.ResultAnswered},
+		"a named relay with a link-local address": {via("2001:db8:3::1"), from("fe80::9%lo"), "rack-3", dhcp.ResultAnswered},
+		"no relay":                                {via("2001:db8:2::1"), from(outside), "rack-2", dhcp.ResultUntrusted},
+		"no relay, of a network with one":         {via("2001:db8:3::1"), from(outside), "rack-3", dhcp.ResultUntrusted},
+		"no relay, of the link":                   {via("2001:db8::1"), from(outside), "rack-1", dhcp.ResultUntrusted},
+		"no relay, with its own link":             {via(outside), from(outside), "", dhcp.ResultNoNetwork},
+		"no relay, around one":                    {through(via("2001:db8:2::1"), outside, "fe80::1"), from(outside), "rack-2", dhcp.ResultUntrusted},
+		"a relay that is not named":               {via("2001:db8:3::1"), from("2001:db8:3::1"), "rack-3", dhcp.ResultUntrusted},
+		"a relay that sends from elsewhere":       {via("2001:db8:2::1"), from("2001:db8:2::9"), "rack-2", dhcp.ResultUntrusted},
+		"a relay that another network names":      {via("2001:db8:2::1"), from("2001:db8:8::1"), "rack-2", dhcp.ResultUntrusted},
+		"a link-local address, as if a relay":     {via("2001:db8:2::1"), from("fe80::1"), "rack-2", dhcp.ResultUntrusted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -67,10 +67,10 @@ func TestBelieved(t *testing.T) {
 			s, err := New(&Server{Networks: []bootconfig.Network{network(bootconfig.Proxy), behind, named}, Booter: booter, Log: logr.Discard()})
 			g.Expect(err).NotTo(HaveOccurred())
 			x, err := s.handle(t.Context(), test.packet, test.in)
-			g.Expect(resultOf(err)).To(Equal(test.what))
+			g.Expect(dhcp.ResultOf(err)).To(Equal(test.what))
 			g.Expect(x.network.Name).To(Equal(test.network))
-			s.saw(x, resultOf(err))
-			if test.what == answered {
+			s.recordStage(x, dhcp.ResultOf(err))
+			if test.what == dhcp.ResultAnswered {
 				g.Expect(booter.Stages()).To(Equal([]pxe.Stage{pxe.StageDHCP}))
 			} else {
 				g.Expect(booter.Stages()).To(BeEmpty())
@@ -79,7 +79,7 @@ func TestBelieved(t *testing.T) {
 	}
 }
 
-// TestUntrusted: over a real socket, what is not believed is counted, no stage of a boot, and its log is bounded.
+// TestUntrusted: over a real socket, an untrusted request is counted, is no stage of a boot, and its log is bounded.
 func TestUntrusted(t *testing.T) {
 	g := NewWithT(t)
 	booter := newBooter(bootsUp)
@@ -98,7 +98,7 @@ func TestUntrusted(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	for range packets {
 		x, err := s.handle(t.Context(), message(dhcpv6.MessageTypeSolicit), from("2001:db8:9::7"))
-		s.tell(x, resultOf(err), err)
+		s.logResult(x, dhcp.ResultOf(err), err)
 	}
 	g.Expect(lines).To(Equal(10))
 }

@@ -18,11 +18,11 @@ import (
 const (
 	classPXE  = "PXEClient"
 	classHTTP = "HTTPClient"
-	// enterprise is the number that EDK2 writes before its vendor class, and wants to find in answers: Intel's.
-	enterprise = 343
+	// intelEnterprise is Intel's enterprise number. EDK2 sends it in its vendor class, and requires it in answers.
+	intelEnterprise = 343
 )
 
-// Classify tells what a client is by options 15 (user class), 16 (vendor class) and 61 (architecture).
+// Classify classifies a client by options 15 (user class), 16 (vendor class) and 61 (architecture).
 func Classify(m *dhcpv6.Message) dhcp.Client {
 	var c dhcp.Client
 	c.Arch = noArch
@@ -48,10 +48,10 @@ func Classify(m *dhcpv6.Message) dhcp.Client {
 	return c
 }
 
-// noArch is the architecture of a client that says none. There is no boot loader for it.
+// noArch is the architecture of a client that sends none. There is no boot loader for it.
 const noArch = iana.Arch(0xffff)
 
-// bootURL returns what a client is told to load, empty for nothing. There is no BIOS that boots over IPv6.
+// bootURL returns the boot file of a client, empty for none. No BIOS boots over IPv6.
 func bootURL(n bootconfig.Network, client dhcp.Client, answer pxe.Answer, mac net.HardwareAddr) string {
 	loader := dhcp.LoaderFor(client.Arch, answer.SecureBoot)
 	switch {
@@ -64,20 +64,20 @@ func bootURL(n bootconfig.Network, client dhcp.Client, answer pxe.Answer, mac ne
 	case client.HTTP:
 		return n.URL + pxe.LoaderPath(mac, loader)
 	case client.PXE:
-		// RFC 5970, section 3.1: an IPv6 address stands in brackets. EDK2 takes no name in its place, and no port.
+		// RFC 5970, section 3.1: an IPv6 address is in brackets. EDK2 accepts no host name there, and no port.
 		return "tftp://[" + n.Address.String() + "]/" + tftp.JoinName(mac, loader)
 	default:
 		return ""
 	}
 }
 
-// macs returns the MAC addresses that the client may have, the likeliest first. What the relay saw (RFC 6939) is all there is to
-// know. Else there is the DUID, which may hold the address of another interface of the same server, and the client's
-// link-local address, which firmware makes of its MAC address (RFC 4291, appendix A): EDK2's DUID is a UUID.
+// macs returns the MAC addresses that the client may have, the most likely first. The address that a relay agent reports (RFC 6939) is conclusive. Otherwise
+// the sources are the DUID, which may have the address of another interface of the same server, and the client's link-local address, which firmware derives
+// from its MAC address (RFC 4291, appendix A). EDK2 needs the latter: its DUID is a UUID.
 func (x *exchange) macs() []net.HardwareAddr {
 	client := x.in.Source.Addr()
 	if len(x.relays) > 0 {
-		relay := x.relays[len(x.relays)-1] // the first that saw it
+		relay := x.relays[len(x.relays)-1] // the one nearest to the client
 		if kind, mac := relay.Options.ClientLinkLayerAddress(); kind == iana.HWTypeEthernet && len(mac) == 6 {
 			return []net.HardwareAddr{mac}
 		}
@@ -103,7 +103,7 @@ func appendEthernet(macs []net.HardwareAddr, kind iana.HWType, mac net.HardwareA
 	return macs
 }
 
-// macIn returns the MAC address that a link-local address was made of, nil if it was made of something else.
+// macIn returns the MAC address that a link-local address was derived from, nil if there is none.
 func macIn(a netip.Addr) net.HardwareAddr {
 	b := a.As16()
 	if !a.Is6() || !a.IsLinkLocalUnicast() || b[11] != 0xff || b[12] != 0xfe {
@@ -112,7 +112,7 @@ func macIn(a netip.Addr) net.HardwareAddr {
 	return net.HardwareAddr{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]}
 }
 
-// addrOf returns an IPv6 address of a packet, an invalid one for none.
+// addrOf returns an IPv6 address of a packet, an invalid one if there is none.
 func addrOf(ip net.IP) netip.Addr {
 	a, _ := netip.AddrFromSlice(ip)
 	if a.IsUnspecified() || a.Is4In6() {

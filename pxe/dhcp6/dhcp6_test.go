@@ -106,18 +106,18 @@ func (w *wire) exchange(request *dhcpv6.Message) *dhcpv6.Message {
 	return reply
 }
 
-// silent sends what gets no answer, and then something that gets one.
+// silent sends a request without an answer, and then one with an answer.
 func (w *wire) expectSilence(packet dhcpv6.DHCPv6) {
 	w.send(packet)
 	w.exchange(message(dhcpv6.MessageTypeSolicit))
 }
 
-// counted is written after an answer left, and by another worker than the one that answers next: a test waits for it.
+// counted returns a counter. Another worker may increase it after the answer left, so a test waits for it.
 func (w *wire) counted(kind, what string) float64 {
 	return testutil.ToFloat64(w.Metrics.requests.WithLabelValues("rack-1", kind, what))
 }
 
-// message returns a message of a client with a DUID-LL, an identity association and the wish for everything.
+// message returns a message of a client with a DUID-LL, an identity association and a request for all options.
 func message(kind dhcpv6.MessageType, modifiers ...dhcpv6.Modifier) *dhcpv6.Message {
 	m, err := dhcpv6.NewMessage(append([]dhcpv6.Modifier{
 		dhcpv6.WithClientID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: mac}),
@@ -151,7 +151,7 @@ func without(code dhcpv6.OptionCode) dhcpv6.Modifier {
 
 func firmware(class string, arch iana.Arch) dhcpv6.Modifier {
 	return func(d dhcpv6.DHCPv6) {
-		d.AddOption(&dhcpv6.OptVendorClass{EnterpriseNumber: enterprise, Data: [][]byte{[]byte(class + ":Arch:00007:UNDI:003001")}})
+		d.AddOption(&dhcpv6.OptVendorClass{EnterpriseNumber: intelEnterprise, Data: [][]byte{[]byte(class + ":Arch:00007:UNDI:003001")}})
 		if arch != noArch {
 			d.AddOption(dhcpv6.OptClientArchType(arch))
 		}
@@ -160,7 +160,7 @@ func firmware(class string, arch iana.Arch) dhcpv6.Modifier {
 
 var iPXE = dhcpv6.WithUserClass([]byte("iPXE"))
 
-// expectLease checks that an answer gives the address that the server keeps.
+// expectLease checks that an answer has the address that the server keeps.
 func expectLease(g Gomega, reply *dhcpv6.Message) *dhcpv6.OptIANA {
 	ia := reply.Options.OneIANA()
 	g.Expect(ia).NotTo(BeNil())
@@ -237,7 +237,7 @@ func TestMessages(t *testing.T) {
 	g.Eventually(func() float64 { return w.counted("information-request", "answered") }).Should(Equal(1.0))
 }
 
-// TestIdentities: a server has one address, and nothing else.
+// TestIdentities: a server gets one address, and nothing else.
 func TestIdentities(t *testing.T) {
 	g := NewWithT(t)
 	w := newWire(t, newBooter(pxe.Answer{Known: true}), network(bootconfig.Authoritative))
@@ -259,7 +259,7 @@ func TestIdentities(t *testing.T) {
 	g.Expect(options.OneIAPD().Options.Status().StatusCode).To(Equal(iana.StatusNoPrefixAvail))
 }
 
-// TestWanted: the allocator is told the network and the address that the client has.
+// TestWanted: the lease request has the network and the address of the client.
 func TestWanted(t *testing.T) {
 	g := NewWithT(t)
 	booter := newBooter(pxe.Answer{Known: true})
@@ -279,13 +279,13 @@ func TestWanted(t *testing.T) {
 	g.Expect(<-requests).To(Equal(pxe.LeaseRequest{MAC: mac, Pool: network(bootconfig.Authoritative).Pool(), Wanted: netip.MustParseAddr("2001:db8::66")}))
 	answers <- pxe.Lease{Address: network(bootconfig.Authoritative).Address}
 	w.send(message(dhcpv6.MessageTypeSolicit))
-	g.Eventually(func() float64 { return w.counted("solicit", "failed") }).Should(Equal(1.0), "our own address is nobody's")
+	g.Eventually(func() float64 { return w.counted("solicit", "failed") }).Should(Equal(1.0), "the address of the boot server is never leased")
 	close(answers)
 	w.send(message(dhcpv6.MessageTypeRenew, toUs, has(leased.String())))
-	g.Eventually(func() float64 { return w.counted("renew", "failed") }).Should(Equal(1.0), "it keeps what it has until somebody knows better")
+	g.Eventually(func() float64 { return w.counted("renew", "failed") }).Should(Equal(1.0), "it keeps its address until a server answers")
 }
 
-// TestBootFiles: what each kind of client is told to load, in each mode.
+// TestBootFiles: the boot file of each kind of client, in each mode.
 func TestBootFiles(t *testing.T) {
 	const (
 		tftp   = "tftp://[2001:db8::5]/52-54-00-00-00-01/"
@@ -321,11 +321,11 @@ func TestBootFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			w := newWire(t, newBooter(c.answer), network(bootconfig.Authoritative))
-			class := func(m *dhcpv6.Message) string { return string(bytes.Join(m.Options.VendorClass(enterprise), nil)) }
+			class := func(m *dhcpv6.Message) string { return string(bytes.Join(m.Options.VendorClass(intelEnterprise), nil)) }
 			reply := w.exchange(message(dhcpv6.MessageTypeSolicit, c.client...))
 			expectLease(g, reply)
 			g.Expect(reply.Options.BootFileURL()).To(Equal(c.url))
-			// EDK2 asks port 4011 for what names PXEClient beside an address.
+			// EDK2 asks port 4011 if an answer with an address has the class PXEClient.
 			g.Expect(class(reply)).To(Equal(c.class))
 			information := w.exchange(message(dhcpv6.MessageTypeInformationRequest, append(c.client, without(dhcpv6.OptionIANA))...))
 			g.Expect(information.Options.BootFileURL()).To(Equal(c.url))
@@ -350,8 +350,8 @@ func TestBootFiles(t *testing.T) {
 	}
 }
 
-// TestProxy: beside another DHCPv6 server firmware gets its boot file in an ADVERTISE without addresses, and once more when it asks
-// for it alone. Everything else is for the other server.
+// TestProxy: beside another DHCPv6 server, firmware gets its boot file in an ADVERTISE without addresses, and once more when it asks
+// for it alone. All other messages are for the other server.
 func TestProxy(t *testing.T) {
 	g := NewWithT(t)
 	w := newWire(t, newBooter(bootsUp), network(bootconfig.Proxy))
@@ -359,7 +359,7 @@ func TestProxy(t *testing.T) {
 		advertise := w.exchange(message(dhcpv6.MessageTypeSolicit, firmware(class, arch), dhcpv6.WithRapidCommit))
 		g.Expect(advertise.MessageType).To(Equal(dhcpv6.MessageTypeAdvertise))
 		g.Expect(advertise.Options.OneIANA()).To(BeNil())
-		g.Expect(advertise.Options.VendorClass(enterprise)).To(Equal([][]byte{[]byte(class)}))
+		g.Expect(advertise.Options.VendorClass(intelEnterprise)).To(Equal([][]byte{[]byte(class)}))
 		g.Expect(advertise.Options.BootFileURL()).NotTo(BeEmpty())
 		g.Expect(advertise.Options.Preference()).To(BeZero())
 	}
@@ -376,7 +376,7 @@ func TestProxy(t *testing.T) {
 	}).Should(Equal(4.0))
 }
 
-// TestSoon: firmware of a server that is not powered on yet gets no answer, so that it asks again. An operating system has its address.
+// TestSoon: firmware of a server that is not powered on yet gets no answer, so that it asks again. An operating system gets its address.
 func TestSoon(t *testing.T) {
 	soon := pxe.Answer{Known: true, Boot: pxe.Soon}
 	for name, client := range map[string][]dhcpv6.Modifier{
@@ -393,7 +393,7 @@ func TestSoon(t *testing.T) {
 	}
 }
 
-// TestSilence: what is not for us, or from nobody of ours, gets no answer, and is counted.
+// TestSilence: messages for other servers, and of unknown clients, get no answer, and are counted.
 func TestSilence(t *testing.T) {
 	stranger := func(d dhcpv6.DHCPv6) {
 		d.UpdateOption(dhcpv6.OptClientID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: other}))
@@ -434,7 +434,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// from is how a packet comes in at the loopback interface, to this machine alone.
+// from is the arrival of a packet at the loopback interface, to this machine alone.
 func from(source string) dhcp.Arrival {
 	return dhcp.Arrival{Device: loopback, Target: netip.MustParseAddr("2001:db8::5"), Source: netip.AddrPortFrom(netip.MustParseAddr(source), 546)}
 }
@@ -453,8 +453,8 @@ func through(packet dhcpv6.DHCPv6, link, peer string, options ...dhcpv6.Option) 
 	return relayed
 }
 
-// TestRelays: an answer goes back through all relays, each of which gets what it needs; the network is that of the link which the
-// relay nearest to the client names.
+// TestRelays: an answer goes back through all relay agents, each of which gets its options. The network is that of the link address of the
+// relay agent nearest to the client.
 func TestRelays(t *testing.T) {
 	g := NewWithT(t)
 	rack2 := network(bootconfig.Authoritative)
@@ -503,7 +503,7 @@ func TestRelays(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
-// TestDestination: a relay listens at the port of servers, unless it says that it does not (RFC 8357).
+// TestDestination: a relay agent listens at the server port, unless it asks for its source port (RFC 8357).
 func TestDestination(t *testing.T) {
 	g := NewWithT(t)
 	source := netip.MustParseAddrPort("[fe80::2%eth0]:546")
@@ -560,13 +560,13 @@ func TestWhoAsks(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(x.mac).To(Equal(mac))
 			} else {
-				g.Expect(resultOf(err)).To(Equal(unknown))
+				g.Expect(dhcp.ResultOf(err)).To(Equal(dhcp.ResultUnknown))
 			}
 		})
 	}
 }
 
-// TestNetworks: the interface of a network must be there, and a packet from nowhere is nobody's.
+// TestNetworks: the interface of a network must exist, and a packet from an unknown interface is of no network.
 func TestNetworks(t *testing.T) {
 	g := NewWithT(t)
 	n := network(bootconfig.Authoritative)
@@ -575,16 +575,16 @@ func TestNetworks(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("network rack-1: interface no-such-interface")))
 	n.Interface = ""
 	_, err = New(&Server{Networks: []bootconfig.Network{n}})
-	g.Expect(err).To(MatchError("network rack-1: no interface has the address 2001:db8::5: name the interface that the network is at"))
+	g.Expect(err).To(MatchError("network rack-1: no interface has the address 2001:db8::5: give the network's interface"))
 	n.Subnet = netip.MustParsePrefix("2001:db8:7::/64")
 	s, err := New(&Server{Networks: []bootconfig.Network{n}, Booter: newBooter(bootsUp), Log: logr.Discard()})
 	g.Expect(err).NotTo(HaveOccurred(), "a network behind a relay needs no interface")
 	_, err = s.handle(t.Context(), message(dhcpv6.MessageTypeSolicit), from("fe80::1"))
-	g.Expect(resultOf(err)).To(Equal(noNetwork))
+	g.Expect(dhcp.ResultOf(err)).To(Equal(dhcp.ResultNoNetwork))
 	n.Subnet, n.Address = netip.MustParsePrefix("::/64"), netip.IPv6Loopback()
 	s, err = New(&Server{Networks: []bootconfig.Network{n}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(s.heard).To(HaveKey("rack-1"))
+	g.Expect(s.deviceOfNetwork).To(HaveKey("rack-1"))
 
 	id := identifierOf(n)
 	n.Address = netip.MustParseAddr("2001:db8::6")
@@ -593,7 +593,7 @@ func TestNetworks(t *testing.T) {
 	g.Expect(id.UUID[8] >> 6).To(Equal(byte(2)))
 }
 
-// TestHostile: garbage and a Booter that panics do no harm to the next request.
+// TestHostile: garbage, and a Booter that panics, do not affect the next request.
 func TestHostile(t *testing.T) {
 	g := NewWithT(t)
 	booter := newBooter(pxe.Answer{Known: true})
@@ -629,7 +629,7 @@ func TestClientNames(t *testing.T) {
 	g.Expect(Classify(several)).To(Equal(dhcp.Client{PXE: true, Arch: iana.EFI_X86_64}))
 }
 
-// FuzzHandle: no packet brings the server down, and every answer can be read again.
+// FuzzHandle: no packet makes the server panic, and every answer can be decoded.
 func FuzzHandle(f *testing.F) {
 	for _, m := range []dhcpv6.DHCPv6{
 		message(dhcpv6.MessageTypeSolicit, firmware(classPXE, iana.EFI_X86_64)), message(dhcpv6.MessageTypeRequest, toUs, has("2001:db8::77")),
@@ -645,7 +645,7 @@ func FuzzHandle(f *testing.F) {
 			return
 		}
 		for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
-			s := &Server{Networks: []bootconfig.Network{network(mode)}, Booter: newBooter(bootsUp), Log: logr.Discard(), heard: map[string]int{"rack-1": loopback}}
+			s := &Server{Networks: []bootconfig.Network{network(mode)}, Booter: newBooter(bootsUp), Log: logr.Discard(), deviceOfNetwork: map[string]int{"rack-1": loopback}}
 			source := "fe80::5054:ff:fe00:1"
 			if packet.IsRelay() {
 				source = "2001:db8::1"

@@ -5,13 +5,15 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
-// Metrics count what becomes of DHCPv6 requests. Their labels have few values: the networks of the configuration, the kinds of
-// messages, and what may become of a request. Nobody on the wire can add one.
+// Metrics counts DHCPv6 requests by their result. The labels have few values: the networks of the configuration, the kinds of messages, and the results.
+// Clients cannot add values.
 type Metrics struct{ requests *prometheus.CounterVec }
 
-// NewMetrics makes counters, and registers them.
+// NewMetrics creates and registers the counters.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capbm_dhcp6_requests_total",
@@ -21,7 +23,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, registerer.Register(m.requests)
 }
 
-func (m *Metrics) request(network string, kind dhcpv6.MessageType, what result) {
+func (m *Metrics) request(network string, kind dhcpv6.MessageType, what dhcp.Result) {
 	if m == nil {
 		return
 	}

@@ -2,7 +2,6 @@ package dhcp6
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 
@@ -15,34 +14,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
-// result is what became of a request. It is a label of a metric: there are few.
-type result string
-
-const (
-	answered   result = "answered"
-	unknown    result = "unknown"    // not a server of the inventory
-	nothing    result = "nothing"    // a server of the inventory that has nothing to boot, in a network where others give addresses
-	noNetwork  result = "no-network" // of none of the networks
-	untrusted  result = "untrusted"  // of a network, says a sender that is neither on its link nor a relay agent of it
-	elsewhere  result = "elsewhere"  // for another DHCPv6 server
-	unsuitable result = "unsuitable" // nothing that this server answers
-	malformed  result = "malformed"  // no DHCPv6
-	overloaded result = "overloaded" // too many at once
-	failed     result = "failed"     // an error of ours
-	panicked   result = "panicked"   // a bug of ours
-)
-
-// silence is why a request gets no answer, which is normal: the wire is full of requests that are for others.
-type silence struct {
-	result result
-	why    string
-}
-
-func (e silence) Error() string { return e.why }
-
-func silent(r result, why string) error { return silence{result: r, why: why} }
-
-// exchange is a request with all that is known of it, and its answer in the making.
+// exchange is a request with its context and its answer.
 type exchange struct {
 	in      dhcp.Arrival
 	request *dhcpv6.Message
@@ -51,14 +23,14 @@ type exchange struct {
 	client  dhcp.Client
 	mac     net.HardwareAddr
 	answer  pxe.Answer
-	// url is what the client is told to load, empty for nothing.
+	// url is the client's boot file, empty for none.
 	url string
-	// address is the one that the client is given, invalid for none.
+	// address is the address in the answer, invalid for none.
 	address netip.Addr
 	reply   *dhcpv6.Message
 }
 
-// handle answers a packet: the exchange's reply is to be sent. An error says why there is none, as a silence where that is normal.
+// handle answers a packet with the exchange's reply. An error, often a dhcp.NoReplyError, is the reason why there is no answer.
 func (s *Server) handle(ctx context.Context, packet dhcpv6.DHCPv6, in dhcp.Arrival) (*exchange, error) {
 	x := &exchange{in: in, request: &dhcpv6.Message{}}
 	request, relays, err := unwrap(packet)
@@ -70,7 +42,7 @@ func (s *Server) handle(ctx context.Context, packet dhcpv6.DHCPv6, in dhcp.Arriv
 		return x, err
 	}
 	if x.network.Mode == bootconfig.Off {
-		return x, silent(elsewhere, "DHCPv6 is off in this network")
+		return x, dhcp.NoReply(dhcp.ResultElsewhere, "DHCPv6 is off in this network")
 	}
 	if err := x.valid(); err != nil {
 		return x, err
@@ -82,32 +54,32 @@ func (s *Server) handle(ctx context.Context, packet dhcpv6.DHCPv6, in dhcp.Arriv
 	return x, s.compose(ctx, x)
 }
 
-// valid checks what must be in a message and what must not (RFC 8415, section 16).
+// valid checks which options a message must and must not have (RFC 8415, section 16).
 func (x *exchange) valid() error {
 	clientID, serverID := x.request.Options.ClientID(), x.request.Options.ServerID()
 	switch x.request.MessageType {
 	case dhcpv6.MessageTypeSolicit, dhcpv6.MessageTypeConfirm, dhcpv6.MessageTypeRebind:
 		if clientID == nil || serverID != nil {
-			return silent(unsuitable, "no client identifier, or a server identifier")
+			return dhcp.NoReply(dhcp.ResultUnsuitable, "no client identifier, or a server identifier")
 		}
 	case dhcpv6.MessageTypeRequest, dhcpv6.MessageTypeRenew, dhcpv6.MessageTypeDecline, dhcpv6.MessageTypeRelease:
 		if clientID == nil || serverID == nil {
-			return silent(unsuitable, "no client identifier, or no server identifier")
+			return dhcp.NoReply(dhcp.ResultUnsuitable, "no client identifier, or no server identifier")
 		}
 	case dhcpv6.MessageTypeInformationRequest:
 		if x.request.Options.OneIANA() != nil || x.request.Options.OneIATA() != nil || x.request.Options.OneIAPD() != nil {
-			return silent(unsuitable, "asks for addresses and does not")
+			return dhcp.NoReply(dhcp.ResultUnsuitable, "an INFORMATION-REQUEST with an identity association")
 		}
 	default:
-		return silent(unsuitable, "not a message to a server")
+		return dhcp.NoReply(dhcp.ResultUnsuitable, "not a message to a server")
 	}
 	if serverID != nil && !identifierOf(x.network).Equal(serverID) {
-		return silent(elsewhere, "for another DHCPv6 server")
+		return dhcp.NoReply(dhcp.ResultElsewhere, "for another DHCPv6 server")
 	}
 	return nil
 }
 
-// lookUp finds out which server it is.
+// lookUp identifies the server.
 func (s *Server) lookUp(ctx context.Context, x *exchange) error {
 	for _, mac := range x.macs() {
 		answer, err := s.Booter.Lookup(ctx, mac)
@@ -121,15 +93,15 @@ func (s *Server) lookUp(ctx context.Context, x *exchange) error {
 		}
 	}
 	if x.mac == nil {
-		return silent(unknown, "nothing tells its MAC address: neither a relay, nor its DUID, nor its link-local address")
+		return dhcp.NoReply(dhcp.ResultUnknown, "its MAC address is unknown: no relay agent, DUID or link-local address has it")
 	}
-	return silent(unknown, "not a server of the inventory")
+	return dhcp.NoReply(dhcp.ResultUnknown, "not a server of the inventory")
 }
 
 func (s *Server) compose(ctx context.Context, x *exchange) error {
 	if x.answer.Boot == pxe.Soon && x.client.Boots() && x.request.MessageType != dhcpv6.MessageTypeDecline {
-		// Firmware that gets no answer asks again. One that is told no boot file gives up, and its boot is lost.
-		return silent(nothing, "it is not powered on yet")
+		// Firmware that gets no answer asks again. With an answer without a boot file it gives up, and the boot is lost.
+		return dhcp.NoReply(dhcp.ResultNothing, "it is not powered on yet")
 	}
 	x.reply = &dhcpv6.Message{MessageType: dhcpv6.MessageTypeReply, TransactionID: x.request.TransactionID}
 	if id := x.request.GetOneOption(dhcpv6.OptionClientID); id != nil {
@@ -143,7 +115,7 @@ func (s *Server) compose(ctx context.Context, x *exchange) error {
 	case dhcpv6.MessageTypeConfirm:
 		return x.confirm()
 	case dhcpv6.MessageTypeRelease:
-		// A server that is switched off finds its address again.
+		// A server gets the same address after it was powered off.
 		x.reply.AddOption(status(iana.StatusSuccess, "released, and kept"))
 		return nil
 	case dhcpv6.MessageTypeDecline:
@@ -155,7 +127,7 @@ func (s *Server) compose(ctx context.Context, x *exchange) error {
 		} else {
 			x.reply.MessageType = dhcpv6.MessageTypeAdvertise
 		}
-		// The client need not wait for other servers.
+		// The client does not need to wait for other servers.
 		x.reply.AddOption(dhcpv6.OptPreference(255))
 	default:
 	}
@@ -167,14 +139,14 @@ func (s *Server) compose(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-// proxy answers in the mode proxy: with the boot file, and to firmware that asks for an address too, in the way that EDK2 knows. EDK2
-// asks for the boot file once more, by a REQUEST without an identity association, when it has its address.
+// proxy composes the answer in the mode proxy. It has the boot file, and for firmware that asks for an address too it has the form that EDK2 expects. When
+// EDK2 has its address, it asks for the boot file once more, by a REQUEST without an identity association.
 func (x *exchange) proxy() error {
 	firmware := (x.client.PXE || x.client.HTTP) && !x.client.IPXE
 	kind := x.request.MessageType
 	switch {
 	case x.url == "":
-		return silent(nothing, "nothing to boot")
+		return dhcp.NoReply(dhcp.ResultNothing, "nothing to boot")
 	case kind == dhcpv6.MessageTypeInformationRequest:
 		x.addBootFile()
 		return nil
@@ -182,7 +154,7 @@ func (x *exchange) proxy() error {
 		x.reply.MessageType = dhcpv6.MessageTypeAdvertise
 	case kind == dhcpv6.MessageTypeRequest && firmware && x.request.Options.OneIANA() == nil:
 	default:
-		return silent(elsewhere, "for the DHCPv6 server that gives the addresses")
+		return dhcp.NoReply(dhcp.ResultElsewhere, "for the DHCPv6 server that gives the addresses")
 	}
 	x.addBootFile()
 	if x.client.PXE {
@@ -191,23 +163,23 @@ func (x *exchange) proxy() error {
 	return nil
 }
 
-// addBootFile names the boot file.
+// addBootFile adds the URL of the boot file.
 func (x *exchange) addBootFile() {
 	if x.url == "" {
 		return
 	}
 	x.reply.AddOption(dhcpv6.OptBootFileURL(x.url))
 	if x.client.HTTP && !x.client.IPXE {
-		// UEFI 2.10, section 24.7.2: the answer must carry the class, or firmware passes it over.
+		// UEFI 2.10, section 24.7.2: firmware ignores an answer without the class.
 		x.reply.AddOption(vendorClass(classHTTP))
 	}
 }
 
 func vendorClass(class string) dhcpv6.Option {
-	return &dhcpv6.OptVendorClass{EnterpriseNumber: enterprise, Data: [][]byte{[]byte(class)}}
+	return &dhcpv6.OptVendorClass{EnterpriseNumber: intelEnterprise, Data: [][]byte{[]byte(class)}}
 }
 
-// addParameters adds what the client asks for, where the network has it.
+// addParameters adds the options that the client requests and the network has.
 func (x *exchange) addParameters() {
 	n := x.network
 	if len(n.DNS) > 0 && x.request.IsOptionRequested(dhcpv6.OptionDNSRecursiveNameServer) {
@@ -232,17 +204,4 @@ func ips(addresses []netip.Addr) []net.IP {
 		out[i] = a.AsSlice()
 	}
 	return out
-}
-
-// resultOf says what became of a request.
-func resultOf(err error) result {
-	var s silence
-	switch {
-	case errors.As(err, &s):
-		return s.result
-	case err != nil:
-		return failed
-	default:
-		return answered
-	}
 }

@@ -1,5 +1,5 @@
-// Package grub renders the configuration that GRUB (https://www.gnu.org/software/grub/manual) fetches on servers with Secure Boot:
-// what pxe/ipxe says in iPXE's words, in GRUB's.
+// Package grub renders the configuration that GRUB (https://www.gnu.org/software/grub/manual) fetches on servers with Secure Boot. It is the counterpart of
+// pxe/ipxe.
 package grub
 
 import (
@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	// The MAC address is known to GRUB alone: the file is the same for every server. What it sources sets again to 1 as long as
-	// there is something to wait for. GRUB has no jump, and a configuration that loads itself would fill its stack.
+	// Only GRUB knows its MAC address: this file is the same for every server. The sourced file sets again to 1 while there is something to wait for. GRUB
+	// has no jump, and a configuration that loads itself would overflow its stack.
 	first = parse(`set again=1
 while [ "$again" = 1 ]; do
   set again=0
@@ -36,8 +36,8 @@ echo 'The boot files could not be loaded, trying again in 10 seconds'
 sleep 10
 set again=1
 `)
-	// GRUB has no way to tell the firmware that it did not boot, at which the firmware would try its next device: after an exit some
-	// show their menu. So the disk's loader is started from here, the one at the place that UEFI names for it.
+	// GRUB cannot report a failed boot to the firmware, so that the firmware would try its next device: after an exit, some firmware shows its menu. So this
+	// configuration starts the disk's boot loader, at the path that UEFI defines for it.
 	disk = parse(`echo {{ quote . }}
 for loader in /efi/boot/bootx64.efi /efi/boot/bootaa64.efi; do
   if search --no-floppy --file --set=root $loader; then
@@ -54,7 +54,7 @@ func parse(text string) *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{"quote": quote}).Parse(text))
 }
 
-// First is what GRUB reads first, from its own folder. It sends it on to url, with its MAC address added.
+// First returns the file that GRUB reads first, from its own folder. It sources url, with the MAC address appended.
 func First(url string) ([]byte, error) {
 	folder, err := file(url)
 	if err != nil {
@@ -85,18 +85,17 @@ func Network(v ipxe.Values) ([]byte, error) {
 			continue
 		}
 		if strings.ContainsAny(word, `"'\`) || strings.ContainsFunc(word, unprintable) {
-			return nil, fmt.Errorf("%q cannot stand in the command line of a server with Secure Boot: GRUB hands on quotation marks and backslashes "+
-				"with another backslash before them", word)
+			return nil, fmt.Errorf("the command line of a server with Secure Boot cannot contain %q: GRUB adds a backslash before quotation marks and backslashes", word)
 		}
 		data.Words = append(data.Words, quote(word))
 	}
 	return render(network, data)
 }
 
-// Disk boots what is installed.
+// Disk boots the installed system.
 func Disk(title string) ([]byte, error) { return render(disk, ipxe.Line(title)+": booting from disk") }
 
-// Again has the configuration asked for again after so many seconds.
+// Again makes GRUB ask for the configuration again after some seconds.
 func Again(why string, seconds int) ([]byte, error) {
 	return render(again, struct {
 		Why     string
@@ -104,7 +103,7 @@ func Again(why string, seconds int) ([]byte, error) {
 	}{fmt.Sprintf("%s, asking again in %d seconds", ipxe.Line(why), seconds), seconds})
 }
 
-// file returns how GRUB names a URL, as one word: (http,HOST:PORT)/PATH.
+// file returns a URL in GRUB's syntax, as one word: (http,HOST:PORT)/PATH.
 func file(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"text/template"
 )
 
-// Values are what a boot script is made of, and what a template of a user's own may name.
+// Values are the input of a boot script. A user's own template may name them.
 type Values struct {
-	// Title tells people at the console whose script it is.
+	// Title identifies the boot at the console.
 	Title string
 	// MAC is the server's MAC address, with colons, and Hostname the name that its node gets.
 	MAC, Hostname string
-	// Kernel and Initrds are the URLs of the checked copies on the boot server. Kernel is empty where the boot source has none.
+	// Kernel and Initrds are the URLs of the verified copies on the boot server. Kernel is empty if the boot source has none.
 	Kernel  string
 	Initrds []string
-	// CommandLine is the kernel command line. It says where the bootstrap data is.
+	// CommandLine is the kernel command line. It has the location of the bootstrap data.
 	CommandLine string
-	// SeedURL is where the bootstrap data is, with a slash at its end: SeedURL and user-data make the URL of the data as it is.
+	// SeedURL is the folder of the bootstrap data, with a slash at its end: user-data in it is the unchanged bootstrap data.
 	SeedURL string
-	// SelfURL is the script's own URL: it is asked for again when something cannot be loaded.
+	// SelfURL is the script's own URL. The script asks there again if something cannot be loaded.
 	SelfURL string
 }
 
@@ -40,9 +40,9 @@ sleep 10
 imgfree
 chain --replace {{ .SelfURL }}
 `)
-	// A BIOS takes an exit from iPXE for a failed boot and may try the network for ever; sanboot starts the disk itself.
+	// A BIOS takes an exit from iPXE as a failed boot and may try the network forever; sanboot starts the disk directly.
 	diskBIOS = must("#!ipxe\necho {{ . }}: booting from disk\nsanboot --no-describe --drive 0x80 || exit\n")
-	// UEFI firmware goes on with its next device when iPXE fails. When it ends well, some firmware shows its menu and waits.
+	// UEFI firmware continues with its next device when iPXE fails. When iPXE succeeds, some firmware shows its menu and waits.
 	diskUEFI = must("#!ipxe\necho {{ . }}: booting from disk\nexit 1\n")
 	again    = must("#!ipxe\necho {{ .Why }}, asking again in {{ .Seconds }} seconds\nsleep {{ .Seconds }}\nchain --replace {{ .URL }}\n")
 )
@@ -58,18 +58,18 @@ func Network(v Values) ([]byte, error) {
 	return render(network, v)
 }
 
-// checked returns the values with a title that can be echoed, or an error for those that cannot stand in a script.
+// checked returns the values with a title that can be echoed, or an error for values that a script cannot contain.
 func (v Values) checked() (Values, error) {
 	v.Title = Line(v.Title)
 	for _, word := range append([]string{v.MAC, v.Hostname, v.Kernel, v.CommandLine, v.SeedURL, v.SelfURL}, v.Initrds...) {
 		if strings.ContainsFunc(word, unprintable) || strings.Contains(word, "${") || endsCommand(word) {
-			return v, fmt.Errorf("%q cannot stand in a script", word)
+			return v, fmt.Errorf("a script cannot contain %q", word)
 		}
 	}
 	return v, nil
 }
 
-// Disk boots what is installed.
+// Disk boots the installed system.
 func Disk(title string, legacy bool) ([]byte, error) {
 	if legacy {
 		return render(diskBIOS, Line(title))
@@ -77,7 +77,7 @@ func Disk(title string, legacy bool) ([]byte, error) {
 	return render(diskUEFI, Line(title))
 }
 
-// Again asks for the script at url again after so many seconds.
+// Again asks for the script at url again after some seconds.
 func Again(why string, seconds int, url string) ([]byte, error) {
 	return render(again, struct {
 		Why     string
@@ -86,8 +86,8 @@ func Again(why string, seconds int, url string) ([]byte, error) {
 	}{Line(why), seconds, url})
 }
 
-// endsCommand is true for a text in which iPXE would end the command and begin the next, or a comment. It looks at whole
-// words: the ; in ds=nocloud;s=... is none.
+// endsCommand is true for a text in which iPXE would end the command and start the next one, or a comment. iPXE looks for whole words, so the ; in
+// ds=nocloud;s=... ends no command.
 func endsCommand(text string) bool {
 	return slices.ContainsFunc(strings.Fields(text), func(word string) bool {
 		return word == "||" || word == "&&" || word == ";" || word[0] == '#'
@@ -96,8 +96,8 @@ func endsCommand(text string) bool {
 
 func unprintable(r rune) bool { return r < ' ' || r > '~' }
 
-// Line makes a text safe to be echoed: a boot loader would replace settings, end a command at ||, && and ;, take a new line for
-// a new command, a backslash at the end for a line that goes on, and a dash at the beginning for an option.
+// Line makes a text safe for echo. A boot loader would expand settings, end a command at ||, && and ;, start a new command at a new line, continue the line
+// after a final backslash, and take a leading dash as an option.
 func Line(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unprintable(r) || strings.ContainsRune(`$|&;#\`, r) {

@@ -30,7 +30,7 @@ const (
 	ignition = "ignition.firstboot ignition.platform.id=metal ignition.config.url=http://192.0.2.1:8480/seed/dc/host-1/token/ignition"
 )
 
-// installer is a template of a user's own, for a system that has its own words.
+// installer is a user's own template, for a system with its own arguments.
 const installer = `#!ipxe
 # {{ .Hostname }} at {{ .MAC }}
 :retry
@@ -44,7 +44,7 @@ sleep 5
 chain --replace {{ .SelfURL }}
 `
 
-// TestGolden keeps the scripts as they are: real firmware was seen to boot them.
+// TestGolden keeps the scripts unchanged: real firmware has booted them.
 func TestGolden(t *testing.T) {
 	for name, script := range map[string]func() ([]byte, error){
 		"network.ipxe":          func() ([]byte, error) { return Network(values(2, noCloud)) },
@@ -72,8 +72,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// commands returns what iPXE takes a script for: its commands with their arguments. It joins lines at backslashes, splits at
-// white space, ends commands at || && and ;, and drops what follows a #, as iPXE's script.c and exec.c do.
+// commands returns the commands that iPXE parses from a script, with their arguments. It joins lines at backslashes, splits at
+// white space, ends commands at || && and ;, and drops the text after a #, as iPXE's script.c and exec.c do.
 func commands(script []byte) [][]string {
 	text := strings.ReplaceAll(strings.ReplaceAll(string(script), "\r\n", "\n"), "\\\n", "")
 	var all [][]string
@@ -105,8 +105,8 @@ func names(commands [][]string) string {
 	return strings.Join(out, " ")
 }
 
-// FuzzScripts: whatever the texts are, a script that is given out has the commands that it should have, with nothing for iPXE to
-// replace in them, and the kernel has all of its command line.
+// FuzzScripts: whatever the texts are, a script has exactly the intended commands, with nothing that iPXE
+// would expand, and the kernel gets all of its command line.
 func FuzzScripts(f *testing.F) {
 	for _, s := range []string{"quiet", "a ; shell", "a && shell", "|| shell", "#", "${net0/mac}", "a\\", "-x", "a\nshell", "a\x00b", "\v||\v", "a\\\n", "ds=nocloud;s=x", "é"} {
 		f.Add(s, s)
@@ -136,7 +136,7 @@ func FuzzScripts(f *testing.F) {
 	})
 }
 
-// TestScripts draws what the fuzzer would find by and by.
+// TestScripts draws what the fuzzer would find with time.
 func TestScripts(t *testing.T) {
 	words := rapid.SampledFrom([]string{" ", "\n", "\\", "|", "&", ";", "#", "$", "{", "}", "-", "\x00", "\t", "\v", "\r", "\"", "'", "a", "goto", "shell", "é", "\u00a0", "\u2028"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -154,7 +154,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestCommandLineThatEndsTheCommand: iPXE would run the rest as a command of its own, or drop it with the seed behind it.
+// TestCommandLineThatEndsTheCommand: iPXE would run the rest as a separate command, or drop it with the location of the seed.
 func TestCommandLineThatEndsTheCommand(t *testing.T) {
 	for commandLine, ok := range map[string]bool{
 		"quiet ; shell": false, "quiet && shell": false, "|| shell": false, "quiet #1": false, "quiet ;": false,
@@ -172,13 +172,13 @@ func TestTemplates(t *testing.T) {
 		"#!ipxex\n":             "first line",
 		"#!ipxe\n{{ .Kernel":    "unclosed action",
 		"#!ipxe\n{{ .Secret }}": "can't evaluate field Secret",
-		"#!ipxe\n{{ printf \"%1000000000d\" 1 }}":                             "the function printf is not there: only and, eq, index, len, ne, not, or are",
-		"#!ipxe\n{{ .Kernel | html }}":                                        "the function html is not there",
-		"#!ipxe\n{{ if (print 1) }}{{ end }}":                                 "the function print is not there",
-		"#!ipxe\n{{ range 1000000000 }}{{ end }}":                             "it may range over .Initrds only",
-		"#!ipxe\n{{ range .Initrds }}{{ range $.Initrds }}{{ end }}{{ end }}": "it may range over .Initrds only, and once",
-		"#!ipxe\n{{ define \"a\" }}{{ end }}":                                 "must not define others",
-		"#!ipxe\n{{ template \"a\" }}":                                        "cannot stand in it",
+		"#!ipxe\n{{ printf \"%1000000000d\" 1 }}":                             "the function printf is not available: only and, eq, index, len, ne, not, or are",
+		"#!ipxe\n{{ .Kernel | html }}":                                        "the function html is not available",
+		"#!ipxe\n{{ if (print 1) }}{{ end }}":                                 "the function print is not available",
+		"#!ipxe\n{{ range 1000000000 }}{{ end }}":                             "a template may range over .Initrds only",
+		"#!ipxe\n{{ range .Initrds }}{{ range $.Initrds }}{{ end }}{{ end }}": "a template may range over .Initrds only, and ranges cannot be nested",
+		"#!ipxe\n{{ define \"a\" }}{{ end }}":                                 "must not define other templates",
+		"#!ipxe\n{{ template \"a\" }}":                                        "a template cannot contain",
 		"#!ipxe\n{{ index .Initrds 9 }}":                                      "out of range",
 		"#!ipxe\n" + strings.Repeat("#", 16<<10):                              "it has 16391 bytes, and may have 16384",
 		"#!ipxe\n" + strings.Repeat("{{ .CommandLine }}", 900):                "the script has more than 65536 bytes",
@@ -190,12 +190,12 @@ func TestTemplates(t *testing.T) {
 		g.Expect(err).To(MatchError(HavePrefix("iPXE template: ")), text)
 	}
 	_, err := Template("#!ipxe\n{{ .CommandLine }}", Values{CommandLine: "a ; shell"})
-	g.Expect(err).To(MatchError(ContainSubstring("cannot stand in a script")), "the values are as in any other script")
+	g.Expect(err).To(MatchError(ContainSubstring("a script cannot contain")), "the values are as in any other script")
 	g.Expect(Check(installer)).To(Succeed())
 	g.Expect(Check("#!ipxe\r\n{{ if and (eq .Hostname \"a\") (ne (len .Initrds) 0) }}x{{ else if not .Kernel }}y{{ end }}")).To(Succeed())
 }
 
-// FuzzTemplate: no template takes for ever, or makes more than a script may have.
+// FuzzTemplate: every template is rendered in finite time, within the maximum size of a script.
 func FuzzTemplate(f *testing.F) {
 	f.Add(installer)
 	f.Add("#!ipxe\n{{ range .Initrds }}{{ . }}{{ else }}{{ .Title }}{{ end }}")

@@ -10,17 +10,17 @@ import (
 	"text/template/parse"
 )
 
-// Bounds on templates, which users write: a script is small, and one that is made takes no time.
+// Bounds on templates, which users write: a script is small, and rendering takes no time.
 const (
 	maxTemplate = 16 << 10
 	maxScript   = 64 << 10
 )
 
-// functions are those of text/template that a template may call. The others can make texts of any length, or take for ever.
+// functions are the functions of text/template that a template may call. The others can produce texts of any length, or never return.
 var functions = []string{"and", "eq", "index", "len", "ne", "not", "or"}
 
-// Template renders a script of the user's own: a text/template over Values, whose first line is #!ipxe. It may name the values,
-// ask (if, with, and, or, not, eq, ne, len, index), and range over the initrds.
+// Template renders a user's own script: a text/template over Values, whose first line is #!ipxe. It may name the values, use if, with, and, or, not, eq, ne,
+// len and index, and range over the initrds.
 func Template(text string, v Values) ([]byte, error) {
 	t, err := parseTemplate(text)
 	if err != nil {
@@ -36,7 +36,7 @@ func Template(text string, v Values) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Check returns what is wrong with a template, as far as its text tells.
+// Check returns the errors of a template that do not depend on its values.
 func Check(text string) error {
 	_, err := parseTemplate(text)
 	return err
@@ -48,14 +48,14 @@ func parseTemplate(text string) (*template.Template, error) {
 	case len(text) > maxTemplate:
 		return nil, fmt.Errorf("iPXE template: it has %d bytes, and may have %d", len(text), maxTemplate)
 	case strings.TrimRight(first, "\r") != "#!ipxe":
-		return nil, errors.New(`iPXE template: its first line must be "#!ipxe", or iPXE does not take it for a script`)
+		return nil, errors.New(`iPXE template: its first line must be "#!ipxe", otherwise iPXE does not accept it as a script`)
 	}
 	t, err := template.New("ipxeTemplate").Option("missingkey=error").Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("iPXE template: %w", err)
 	}
 	if len(t.Templates()) > 1 {
-		return nil, errors.New("iPXE template: it must not define others")
+		return nil, errors.New("iPXE template: it must not define other templates")
 	}
 	if err := checkNodes(t.Root, false); err != nil {
 		return nil, fmt.Errorf("iPXE template: %w", err)
@@ -63,7 +63,7 @@ func parseTemplate(text string) (*template.Template, error) {
 	return t, nil
 }
 
-// checkNodes refuses what could take for ever. inRange is true within a range.
+// checkNodes rejects nodes that might never finish. inRange is true within a range.
 func checkNodes(node parse.Node, inRange bool) error {
 	switch n := node.(type) {
 	case *parse.ListNode:
@@ -86,11 +86,11 @@ func checkNodes(node parse.Node, inRange bool) error {
 		return checkBranch(&n.BranchNode, inRange)
 	case *parse.RangeNode:
 		if over := n.Pipe.Cmds[0].String(); inRange || len(n.Pipe.Cmds) != 1 || over != ".Initrds" && over != "$.Initrds" {
-			return fmt.Errorf("%s: it may range over .Initrds only, and once within another", n.Pipe)
+			return fmt.Errorf("%s: a template may range over .Initrds only, and ranges cannot be nested", n.Pipe)
 		}
 		return checkBranch(&n.BranchNode, true)
 	default:
-		return fmt.Errorf("%s cannot stand in it", node)
+		return fmt.Errorf("a template cannot contain %s", node)
 	}
 }
 
@@ -104,14 +104,14 @@ func checkPipe(pipe *parse.PipeNode) error {
 			switch n := arg.(type) {
 			case *parse.IdentifierNode:
 				if !slices.Contains(functions, n.Ident) {
-					return fmt.Errorf("the function %s is not there: only %s are", n.Ident, strings.Join(functions, ", "))
+					return fmt.Errorf("the function %s is not available: only %s are", n.Ident, strings.Join(functions, ", "))
 				}
 			case *parse.PipeNode:
 				if err := checkPipe(n); err != nil {
 					return err
 				}
 			case *parse.ChainNode:
-				return fmt.Errorf("%s cannot stand in it", n)
+				return fmt.Errorf("a template cannot contain %s", n)
 			default:
 			}
 		}
@@ -119,7 +119,7 @@ func checkPipe(pipe *parse.PipeNode) error {
 	return nil
 }
 
-// bounded is a buffer that takes no more than a script may have.
+// bounded is a buffer with the maximum size of a script.
 type bounded struct{ bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {

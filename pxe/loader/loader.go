@@ -1,5 +1,5 @@
-// Package loader holds the boot loaders that servers are given: programs that firmware runs with every right, so that only what
-// a list names, with the checksum that it names, is ever given out.
+// Package loader reads the boot loaders that servers load. Firmware runs them with full privileges, so only files that a list names, with the right checksum,
+// are served.
 package loader
 
 import (
@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// Manifest is the name of the list in a folder with boot loaders. It is what sha256sum prints: a checksum, two blanks and a name
-// on each line. The comment above a line, where there is one, says where the file comes from.
+// Manifest is the name of the list in a folder with boot loaders. It has the format of sha256sum: a checksum, two spaces and a name on each line. A comment
+// above a line is the source of the file.
 const Manifest = "SHA256SUMS"
 
-// Bounds on what is read: a folder that is mounted by mistake must not fill the memory.
+// Bounds on what is read: a wrongly mounted folder must not fill the memory.
 const (
 	maxFile     = 64 << 20
 	maxManifest = 64 << 10
@@ -31,11 +31,11 @@ const (
 // File is a boot loader.
 type File struct {
 	Name string
-	// Content is the whole file. It is held in memory, so that nobody exchanges it after it was checked.
+	// Content is the whole file. It is kept in memory, so that it cannot be replaced after it was verified.
 	Content []byte
 	// SHA256 is its checksum in hexadecimal.
 	SHA256 string
-	// Source says where the file comes from, for people: a package with its version, say.
+	// Source is where the file comes from, as the manifest describes it: for example a package with its version.
 	Source string
 	// Dir is the folder that it was read from.
 	Dir string
@@ -43,12 +43,12 @@ type File struct {
 	Time time.Time
 }
 
-// Set is the boot loaders that may be given out. It never changes, and is safe for concurrent use.
+// Set is the boot loaders that may be served. It is immutable, and safe for concurrent use.
 type Set struct{ files map[string]*File }
 
-// Load reads the boot loaders of folders. A file in a later folder takes the place of one with the same name in an earlier one:
-// so operators lay their own over those of the image. The error tells every folder and file that is not as its list says. What
-// is wrong is not in the set, also where an earlier folder has a file of that name: the operator did not mean that one.
+// Load reads the boot loaders of folders. A file in a later folder replaces the file of the same name in an earlier one, so that operators can replace files of
+// the image. The error names every folder and file that does not match its manifest. Such a file is not in the set, even if an earlier folder has a file of that
+// name: the operator wanted to replace that one.
 func Load(dirs ...string) (*Set, error) {
 	set := &Set{files: map[string]*File{}}
 	var problems []error
@@ -103,8 +103,8 @@ func (s *Set) load(dir string) error {
 	return errors.Join(problems...)
 }
 
-// read reads a regular file that is not larger than most.
-func read(root *os.Root, name string, most int64) ([]byte, time.Time, error) {
+// read reads a regular file of at most that many bytes.
+func read(root *os.Root, name string, maxBytes int64) ([]byte, time.Time, error) {
 	file, err := root.Open(name)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -117,17 +117,17 @@ func read(root *os.Root, name string, most int64) ([]byte, time.Time, error) {
 	if !info.Mode().IsRegular() {
 		return nil, time.Time{}, fmt.Errorf("%s is no regular file", name)
 	}
-	content, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(content)) > most {
-		err = fmt.Errorf("%s is larger than %d bytes", name, most)
+	content, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	if err == nil && int64(len(content)) > maxBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxBytes)
 	}
 	return content, info.ModTime(), err
 }
 
-// line is a line of the list: a checksum, a blank, a blank or a star (binary mode), and a plain file name.
+// line is a line of the manifest: a checksum, a space, a space or a star (binary mode), and a file name without a folder.
 var line = regexp.MustCompile(`^([0-9a-f]{64}) [ *]([A-Za-z0-9_][A-Za-z0-9._-]{0,63})$`)
 
-// parse reads a list.
+// parse reads a manifest.
 func parse(list []byte) ([]*File, error) {
 	var entries []*File
 	comment := ""

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// folder makes a folder with files and a list of them. The content of a file is its name and the folder's.
+// folder creates a folder with files and their manifest. The content of a file is its name and the folder's.
 func folder(t *testing.T, list string, names ...string) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -44,7 +44,7 @@ func TestLoad(t *testing.T) {
 	g.Expect(set.Get("unlisted.efi")).To(BeNil(), "what no list names is not served")
 }
 
-// TestProblems: whatever is not as the list says is told with its name and the way out, and is not served; the rest is.
+// TestProblems: the error names every file that does not match its manifest, with the remedy. That file is not served; the others are.
 func TestProblems(t *testing.T) {
 	g := NewWithT(t)
 	good := folder(t, entry("a.efi", "a.efi")+entry("b.efi", "b.efi")+entry("c.efi", "c.efi"), "a.efi", "b.efi", "c.efi")
@@ -78,7 +78,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever stands in a list, only plain names come out of it.
+// FuzzParse: whatever a manifest contains, the result has only file names without folders.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(entry("x", "x")))
 	f.Add([]byte("# a comment\n\n" + entry("x", "snponly.efi")))

@@ -10,19 +10,19 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// Booter is a hand-written pxe.Booter for one server. It records what it saw, and fails on demand.
+// Booter is a hand-written pxe.Booter for one server. It records its calls, and fails on demand.
 type Booter struct {
 	MAC     net.HardwareAddr
 	Answer  pxe.Answer
 	Address netip.Addr
 	Token   string
 	Data    seed.Data
-	// Lookups, where not nil, answers Lookup for the server, and Scripts answers Script.
+	// Lookups, if not nil, answers Lookup for the server, and Scripts answers Script.
 	Lookups func() (pxe.Answer, error)
 	Scripts func(from netip.Addr) (pxe.Script, error)
-	// Admits, where not nil, answers Admit.
+	// Admits, if not nil, answers Admit.
 	Admits func(from netip.Addr) error
-	// Leases, where not nil, answers Lease.
+	// Leases, if not nil, answers Lease.
 	Leases func(request pxe.LeaseRequest) (pxe.Lease, error)
 	// Err is returned by every method that returns an error.
 	Err error
@@ -36,7 +36,7 @@ type Booter struct {
 
 var _ pxe.Booter = &Booter{}
 
-// Stages returns the stages that were seen, in their order, without repetitions.
+// Stages returns the observed stages in their order, without repetitions.
 func (b *Booter) Stages() []pxe.Stage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *Booter) Stages() []pxe.Stage {
 	return out
 }
 
-// Failures returns what was told to Failed.
+// Failures returns the errors that ObserveFailure was called with.
 func (b *Booter) Failures() []error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,7 +63,7 @@ func (b *Booter) Reports() int {
 	return b.reports
 }
 
-// Lookup returns what Lookups says, or Answer, for the server and nothing for others.
+// Lookup returns the result of Lookups, or Answer, for the server, and nothing for others.
 func (b *Booter) Lookup(_ context.Context, mac net.HardwareAddr) (pxe.Answer, error) {
 	if mac.String() != b.MAC.String() {
 		return pxe.Answer{}, b.Err
@@ -74,7 +74,7 @@ func (b *Booter) Lookup(_ context.Context, mac net.HardwareAddr) (pxe.Answer, er
 	return b.Answer, b.Err
 }
 
-// Lease returns what Leases says, or Address.
+// Lease returns the result of Leases, or Address.
 func (b *Booter) Lease(_ context.Context, request pxe.LeaseRequest) (pxe.Lease, error) {
 	if b.Leases != nil {
 		return b.Leases(request)
@@ -97,7 +97,7 @@ func (b *Booter) Declined() []netip.Addr {
 	return append([]netip.Addr(nil), b.declined...)
 }
 
-// Admit returns what Admits says, or Err.
+// Admit returns the result of Admits, or Err.
 func (b *Booter) Admit(_ context.Context, _ net.HardwareAddr, from netip.Addr) error {
 	if b.Admits != nil {
 		return b.Admits(from)
@@ -105,7 +105,7 @@ func (b *Booter) Admit(_ context.Context, _ net.HardwareAddr, from netip.Addr) e
 	return b.Err
 }
 
-// Script returns what Scripts says, or a script of the answer's files.
+// Script returns the result of Scripts, or a script of the answer's files.
 func (b *Booter) Script(_ context.Context, _ net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
 	if b.Scripts != nil {
 		return b.Scripts(from)

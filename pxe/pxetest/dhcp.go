@@ -10,7 +10,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
-// dhcp goes through DISCOVER, OFFER, REQUEST and ACK. A proxy's offer has no address, and ends it.
+// dhcp sends DISCOVER and REQUEST, and waits for OFFER and ACK. After a proxy's offer, which has no address, it stops.
 func (f *Firmware) dhcp(ctx context.Context, ipxe bool) (*dhcpv4.DHCPv4, error) {
 	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(f.Relay, 0)))
 	if err != nil {
@@ -38,11 +38,11 @@ func (f *Firmware) dhcp(ctx context.Context, ipxe bool) (*dhcpv4.DHCPv4, error) 
 	return f.exchange(ctx, conn, request, dhcpv4.MessageTypeAck)
 }
 
-// modifiers make a packet one of PXE firmware or of iPXE that came through a relay.
+// modifiers return the options of PXE firmware or of iPXE behind a relay agent.
 func (f *Firmware) modifiers(ipxe bool) []dhcpv4.Modifier {
 	m := []dhcpv4.Modifier{
 		dhcpv4.WithRelay(f.Relay.AsSlice()),
-		// The relay wants its answers at the port that it asked from (RFC 8357).
+		// The relay agent asks for answers at its source port (RFC 8357).
 		dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(dhcpv4.OptGeneric(dhcpv4.RelaySourcePortSubOption, nil))),
 		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(fmt.Sprintf("PXEClient:Arch:%05d:UNDI:003016", f.Arch))),
 		dhcpv4.WithOption(dhcpv4.OptClientArch(f.Arch)),
@@ -55,19 +55,19 @@ func (f *Firmware) modifiers(ipxe bool) []dhcpv4.Modifier {
 
 // exchange sends a packet until its answer comes.
 func (f *Firmware) exchange(ctx context.Context, conn *net.UDPConn, packet *dhcpv4.DHCPv4, want dhcpv4.MessageType) (*dhcpv4.DHCPv4, error) {
-	patience, tries := f.Patience, f.Tries
-	if patience == 0 {
-		patience = time.Second
+	timeout, attempts := f.Timeout, f.Attempts
+	if timeout == 0 {
+		timeout = time.Second
 	}
-	if tries == 0 {
-		tries = 10
+	if attempts == 0 {
+		attempts = 10
 	}
 	buffer := make([]byte, 1<<16)
-	for range tries {
+	for range attempts {
 		if _, err := conn.WriteToUDPAddrPort(packet.ToBytes(), f.DHCPServer); err != nil {
 			return nil, err
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 			return nil, err
 		}
 		n, err := conn.Read(buffer)

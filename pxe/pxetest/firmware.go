@@ -1,5 +1,5 @@
-// Package pxetest plays the client of a network boot: the firmware of a server, iPXE, and the first steps of its operating
-// system. It speaks the real protocols over UDP and TCP, follows what it is told, and runs no code that it loads.
+// Package pxetest emulates the client of a network boot: the firmware of a server, iPXE, and the first steps of its operating
+// system. It speaks the real protocols over UDP and TCP, loads what it is told to load, and runs none of it.
 package pxetest
 
 import (
@@ -24,37 +24,37 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Firmware is a server's firmware. It asks DHCP through a relay, as servers in racks do: that needs no privileged port.
+// Firmware is a server's firmware. It sends DHCP through a relay agent, as servers in racks do: that needs no privileged port.
 type Firmware struct {
 	MAC net.HardwareAddr
 	// Arch is the firmware's architecture. The zero value is a BIOS.
 	Arch iana.Arch
-	// DHCPServer is where the relay forwards to, and Relay the relay's own address.
+	// DHCPServer is the address that the relay agent forwards to, and Relay the agent's own address.
 	DHCPServer netip.AddrPort
 	Relay      netip.Addr
 	// TFTPPort is the port of TFTP. Defaults to 69.
 	TFTPPort uint16
-	// Patience is how long an answer is waited for, and Tries how often it is asked for. Default to 1 s and 10.
-	Patience time.Duration
-	Tries    int
-	// Persist is how long what is fetched over HTTP, from the script on, is asked for again while nobody answers, or the answer is "not now". It
-	// holds for the operating system too. Zero asks once.
+	// Timeout is how long it waits for an answer, and Attempts how often it asks. Default to 1 s and 10.
+	Timeout  time.Duration
+	Attempts int
+	// Persist is how long an HTTP request, from that for the script on, is repeated while there is no answer, or the answer is "not now". It
+	// applies to the operating system too. Zero asks once.
 	Persist time.Duration
-	// Stage, where not nil, is called when a stage is done.
+	// Stage, if not nil, is called at the end of each stage.
 	Stage func(stage string)
 }
 
-// System is what was booted.
+// System is what the firmware booted.
 type System struct {
 	// Address is the address that DHCP gave.
 	Address netip.Addr
-	// CommandLine is the kernel's.
+	// CommandLine is the kernel command line.
 	CommandLine string
 	// Files are the SHA-256 checksums of the kernel and the initrds.
 	Files []string
-	// Disk is true when the script said to boot from the disk. Nothing else is set then.
+	// Disk is true if the script boots the disk. No other field is set then.
 	Disk bool
-	// MetaData, of which the plain values are kept, UserData, VendorData and NetworkConfig are the seed.
+	// MetaData (its plain values), UserData, VendorData and NetworkConfig are the seed.
 	MetaData      map[string]string
 	UserData      []byte
 	VendorData    []byte
@@ -65,7 +65,7 @@ type System struct {
 	client *http.Client
 }
 
-// ErrNothingToBoot means that nobody told the firmware what to boot.
+// ErrNothingToBoot means that the firmware got no boot file.
 var ErrNothingToBoot = errors.New("no boot file offered")
 
 func (f *Firmware) stage(name string) {
@@ -74,7 +74,7 @@ func (f *Firmware) stage(name string) {
 	}
 }
 
-// Boot boots over the network: it returns when the seed was read, and the operating system would begin its work.
+// Boot boots over the network. It returns after the seed was read, when the operating system would start its work.
 func (f *Firmware) Boot(ctx context.Context) (*System, error) {
 	offer, err := f.dhcp(ctx, false)
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *Firmware) Boot(ctx context.Context) (*System, error) {
 	return s, nil
 }
 
-// clientFrom returns an HTTP client that speaks from an address, as a server's operating system does.
+// clientFrom returns an HTTP client with a source address, like that of a server's operating system.
 func clientFrom(address netip.Addr, persist time.Duration) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: address.AsSlice()}, Timeout: 10 * time.Second}
 	transport := &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
@@ -200,7 +200,7 @@ func (s *System) readSeed(ctx context.Context) error {
 	return err
 }
 
-// SeedURL returns where the kernel command line says that the seed is.
+// SeedURL returns the location of the seed from the kernel command line.
 func (s *System) SeedURL() (string, error) {
 	for word := range strings.FieldsSeq(s.CommandLine) {
 		if rest, ok := strings.CutPrefix(word, "ds=nocloud;"); ok {
@@ -240,7 +240,7 @@ func (s *System) Post(ctx context.Context, address string, form url.Values) erro
 	return errors.Join(err, response.Body.Close())
 }
 
-// Get fetches something from the system's address. The caller closes the body.
+// Get fetches a URL from the system's address. The caller closes the body.
 func (s *System) Get(ctx context.Context, address string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -18,20 +18,20 @@ import (
 	"github.com/pin/tftp/v3"
 )
 
-// Firmware6 is a UEFI server's firmware that boots over IPv6. It asks DHCPv6 through a relay.
+// Firmware6 is a UEFI server's firmware that boots over IPv6. It sends DHCPv6 through a relay agent.
 type Firmware6 struct {
 	Firmware
 
-	// Server is where the relay forwards to, and Link its address on the firmware's link.
+	// Server is the address that the relay agent forwards to, and Link the agent's address on the firmware's link.
 	Server netip.AddrPort
 	Link   netip.Addr
-	// HTTP makes it boot over HTTP in place of TFTP.
+	// HTTP makes it boot over HTTP instead of TFTP.
 	HTTP bool
-	// Stateless makes it ask for the boot file only: its address comes from router advertisements.
+	// Stateless makes it ask for the boot file only. Its address comes from router advertisements.
 	Stateless bool
 }
 
-// Boot boots over the network: it returns when the seed was read, and the operating system would begin its work.
+// Boot boots over the network. It returns after the seed was read, when the operating system would start its work.
 func (f *Firmware6) Boot(ctx context.Context) (*System, error) {
 	offer, err := f.ask(ctx, false)
 	if err != nil {
@@ -44,7 +44,7 @@ func (f *Firmware6) Boot(ctx context.Context) (*System, error) {
 	if err != nil {
 		return nil, fmt.Errorf("DHCPv6 of iPXE: %w", err)
 	}
-	// Its requests come from whatever address the machine has: there is but one loopback address of IPv6.
+	// Its requests come from any address of this machine: IPv6 has only one loopback address.
 	s := &System{Address: addressIn(reply), client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}}
 	if err := f.runScript(ctx, s, reply.Options.BootFileURL()); err != nil || s.Disk {
 		return s, err
@@ -55,7 +55,7 @@ func (f *Firmware6) Boot(ctx context.Context) (*System, error) {
 	return s, nil
 }
 
-// Ask is what iPXE asks DHCPv6: the answer names its script.
+// Ask sends the DHCPv6 request of iPXE. The answer names its script.
 func (f *Firmware6) Ask(ctx context.Context) (*dhcpv6.Message, error) { return f.ask(ctx, true) }
 
 func addressIn(reply *dhcpv6.Message) netip.Addr {
@@ -67,7 +67,7 @@ func addressIn(reply *dhcpv6.Message) netip.Addr {
 	return a
 }
 
-// ask goes through SOLICIT, ADVERTISE, REQUEST and REPLY, or INFORMATION-REQUEST and REPLY.
+// ask exchanges SOLICIT, ADVERTISE, REQUEST and REPLY, or INFORMATION-REQUEST and REPLY.
 func (f *Firmware6) ask(ctx context.Context, ipxe bool) (*dhcpv6.Message, error) {
 	solicit, err := dhcpv6.NewSolicit(f.MAC, f.modifiers6(ipxe)...)
 	if err != nil {
@@ -89,7 +89,7 @@ func (f *Firmware6) ask(ctx context.Context, ipxe bool) (*dhcpv6.Message, error)
 	return f.exchange6(ctx, request)
 }
 
-// modifiers6 make a message one of UEFI firmware, as EDK2 writes it, or of iPXE.
+// modifiers6 return the options of UEFI firmware, as EDK2 writes them, or of iPXE.
 func (f *Firmware6) modifiers6(ipxe bool) []dhcpv6.Modifier {
 	class := "PXEClient"
 	if f.HTTP && !ipxe {
@@ -121,14 +121,14 @@ func (f *Firmware6) exchange6(ctx context.Context, message *dhcpv6.Message) (*dh
 	if err != nil {
 		return nil, err
 	}
-	// The relay wants its answers at the port that it asked from (RFC 8357).
+	// The relay agent asks for answers at its source port (RFC 8357).
 	relayed.AddOption(dhcpv6.OptRelayPort(0))
 	buffer := make([]byte, 1<<16)
-	for range cmp.Or(f.Tries, 10) {
+	for range cmp.Or(f.Attempts, 10) {
 		if _, err := conn.WriteTo(relayed.ToBytes(), net.UDPAddrFromAddrPort(f.Server)); err != nil {
 			return nil, err
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(cmp.Or(f.Patience, time.Second))); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(cmp.Or(f.Timeout, time.Second))); err != nil {
 			return nil, err
 		}
 		n, _, err := conn.ReadFrom(buffer)
@@ -163,7 +163,7 @@ func (f *Firmware6) fetchLoader(ctx context.Context, offer *dhcpv6.Message) erro
 	var loader bytes.Buffer
 	switch from.Scheme {
 	case "http":
-		// UEFI HTTP boot passes over what does not say that it is for it.
+		// UEFI HTTP boot ignores an answer without its class.
 		if class := offer.Options.VendorClass(343); len(class) == 0 || string(class[0]) != "HTTPClient" {
 			return errors.New("the answer is not for HTTP boot")
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/loader"
 )
 
-// WriteLoaders fills a folder with boot loaders and the list of their checksums. They are emulated, as the firmware is: they are
-// fetched and not run. Each holds "loader " and its name.
+// WriteLoaders writes boot loaders and the list of their checksums to a folder. They are emulated: the emulated firmware fetches them
+// and does not run them. Each contains "loader " and its name.
 func WriteLoaders(dir string, names ...string) error {
 	list := []byte("# emulated\n")
 	var problems []error

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// persistent asks again as iPXE's scripts and cloud-init do: a boot server that restarts is no reason to give up.
+// persistent repeats requests as iPXE's scripts and cloud-init do: they survive the restart of a boot server.
 type persistent struct {
 	next  http.RoundTripper
 	limit time.Duration
 }
 
-// askAgain is how long is waited before the next try. Real clients wait seconds.
+// askAgain is the delay between two attempts. Real clients wait for seconds.
 const askAgain = 50 * time.Millisecond
 
 func (p *persistent) RoundTrip(request *http.Request) (*http.Response, error) {

@@ -9,17 +9,17 @@ import (
 	"sync"
 )
 
-// The ports that FreePort chooses from lie below those that Linux gives to outgoing connections, which come and go.
+// The ports that FreePort chooses from are below those that Linux uses for outgoing connections.
 const firstPort, lastPort = 20000, 32000
 
-// taken keeps the ports that FreePort returned from being returned again, by this process or another, as long as this one lives.
+// taken reserves the ports that FreePort returned, so that no process gets them again during the life of this one.
 var taken struct {
 	sync.Mutex
 	marks []net.Listener
 }
 
-// FreePort returns a port that nothing listens on at an address, neither for TCP nor for UDP, and that it never returns again: for a program that
-// is started later and has to be told its port.
+// FreePort returns a port on which nothing listens at an address, neither for TCP nor for UDP. It never returns the same port again, so that a program that
+// starts later can use it.
 func FreePort(address netip.Addr) (uint16, error) {
 	taken.Lock()
 	defer taken.Unlock()
@@ -27,7 +27,7 @@ func FreePort(address netip.Addr) (uint16, error) {
 		port := uint16(firstPort + rand.IntN(lastPort-firstPort))            //nolint:gosec // no secret, and within bounds
 		mark, err := net.Listen("unix", fmt.Sprintf("@capbm-port-%d", port)) //nolint:noctx // returns at once
 		if err != nil {
-			continue // another has it
+			continue // another process has it
 		}
 		taken.marks = append(taken.marks, mark)
 		at := netip.AddrPortFrom(address, port)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// maxChains bounds how often a script may send iPXE to another.
+// maxChains bounds how often a script may chain to another one.
 const maxChains = 100
 
-// runScript does what iPXE does with the scripts that this project writes; anything else is an error.
+// runScript runs the scripts that this project writes as iPXE does. Any other command is an error.
 func (f *Firmware) runScript(ctx context.Context, s *System, url string) error {
 	for range maxChains {
 		content, err := get(ctx, s.client, url)
@@ -32,7 +32,7 @@ func (f *Firmware) runScript(ctx context.Context, s *System, url string) error {
 	return errors.New("the scripts chain without end")
 }
 
-// runLines runs a script, and returns where it chains to.
+// runLines runs a script, and returns the URL that it chains to.
 func (f *Firmware) runLines(ctx context.Context, s *System, lines []string) (string, error) {
 	for _, line := range lines {
 		line, _, _ = strings.Cut(line, " || ")

@@ -1,10 +1,10 @@
-// Package quota bounds what clients do at once, by their addresses. An IPv6 client may use any address of its /64, so those are bounded by /64 too.
+// Package quota bounds the concurrent activities of clients by their addresses. An IPv6 client may use any address of its /64, so each /64 has a bound too.
 package quota
 
 import "net/netip"
 
-// prefixBits is the length of the prefixes that links have (RFC 4291, section 2.5.1): one client has all addresses of one, and a whole rack may
-// have its addresses in one.
+// prefixBits is the prefix length of links (RFC 4291, section 2.5.1). One client can use all addresses of such a prefix, and a whole rack may have its addresses
+// in one.
 const prefixBits = 64
 
 // PrefixOf returns the /64 of an IPv6 address, and false for any other address.
@@ -17,17 +17,17 @@ func PrefixOf(address netip.Addr) (netip.Prefix, bool) {
 	return prefix, err == nil
 }
 
-// Clients counts what clients do at once. It is not safe for concurrent use.
+// Clients counts the concurrent activities of clients. It is not safe for concurrent use.
 type Clients struct {
-	// PerAddress and PerPrefix are how much the clients with one address, and those in one IPv6 /64, may do at once. The latter has to be enough for a
-	// rack of servers that boot.
+	// PerAddress and PerPrefix are the maximum numbers of concurrent activities of one address, and of one IPv6 /64. The latter must be enough for a rack of
+	// servers that boot.
 	PerAddress, PerPrefix int
 
 	addresses map[netip.Addr]int
 	prefixes  map[netip.Prefix]int
 }
 
-// Enter counts one more. It returns false, and counts nothing, where that is too much.
+// Enter counts one activity. It returns false, and counts nothing, if the address or its /64 has reached its maximum.
 func (c *Clients) Enter(address netip.Addr) bool {
 	prefix, counted := PrefixOf(address)
 	if c.addresses[address] >= c.PerAddress || counted && c.prefixes[prefix] >= c.PerPrefix {
@@ -43,7 +43,7 @@ func (c *Clients) Enter(address netip.Addr) bool {
 	return true
 }
 
-// Leave takes back one Enter that returned true.
+// Leave reverts one Enter that returned true.
 func (c *Clients) Leave(address netip.Addr) {
 	if c.addresses[address]--; c.addresses[address] == 0 {
 		delete(c.addresses, address)

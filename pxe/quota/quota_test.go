@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMain fixes the seed of the properties, so a failure comes again, and leaves no files of failures behind, of which mutants have many.
+// TestMain fixes the seed of the properties, so that failures are reproducible, and stores no files of failures, of which mutants have many.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.seed": "1", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
@@ -33,7 +33,7 @@ func TestPrefixOf(t *testing.T) {
 	}
 }
 
-// TestPropertyClients: neither bound is ever passed, nobody is refused below both, and nothing is left of those who left.
+// TestPropertyClients: neither bound is ever exceeded, no client is refused below both, and clients that left are forgotten.
 func TestPropertyClients(t *testing.T) {
 	addresses := []netip.Addr{
 		netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"),

@@ -6,7 +6,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// BenchmarkFile renders all that a host is given as its seed.
+// BenchmarkFile renders all files of a host's seed.
 func BenchmarkFile(b *testing.B) {
 	for _, format := range seed.Formats() {
 		b.Run(string(format), func(b *testing.B) {

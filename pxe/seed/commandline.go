@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// CommandLine is the kernel arguments that tell the operating system where its seed is, at a URL without a slash at its end, and the
-// network that it fetches it over. A nil network leaves that to the image.
+// CommandLine returns the kernel arguments with the location of the seed, at a URL without a slash at its end, and with the network over which the operating
+// system fetches it. A nil network leaves that to the image.
 func CommandLine(format Format, network *Network, url string) (string, error) {
 	var words []string
 	switch format.orDefault() {
@@ -22,7 +22,7 @@ func CommandLine(format Format, network *Network, url string) (string, error) {
 			words = append(words, word)
 		}
 		// dsmode=net: before version 23.2 cloud-init took "nocloud" for a seed that needs no network. Its other name there, nocloud-net,
-		// is deprecated in new versions.
+		// is deprecated in newer versions. Delete dsmode=net when no supported distribution has cloud-init before 23.2.
 		words = append(words, "ds=nocloud;dsmode=net;s="+url+"/")
 	case Ignition:
 		if network != nil {
@@ -32,7 +32,7 @@ func CommandLine(format Format, network *Network, url string) (string, error) {
 			}
 			words = append(words, word)
 		}
-		// Fedora CoreOS and its kin run Ignition for the first two, Flatcar for the third. Each ignores what is the other's.
+		// Fedora CoreOS and its derivatives run Ignition for the first two, Flatcar for the third. Each ignores the arguments of the other.
 		words = append(words, "ignition.firstboot", "ignition.platform.id=metal", "flatcar.first_boot=1", "ignition.config.url="+url+"/"+IgnitionFile)
 	default:
 		return "", format.unknown()
@@ -40,9 +40,9 @@ func CommandLine(format Format, network *Network, url string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// networkArgument is the network-config for cloud-init. It stands on the command line as well as in the seed: there every version
-// applies it before it looks for the seed, while versions before 24.3 fetch none from the seed. What the command line says has
-// precedence over the initramfs, what the seed says has not.
+// networkArgument returns the network-config for cloud-init. It is on the command line as well as in the seed. From the command line every version applies it
+// before it looks for the seed, while versions before 24.3 fetch none from the seed. The network-config on the command line overrides that of the initramfs; the
+// one in the seed does not.
 func networkArgument(network *Network) (string, error) {
 	content, err := json.Marshal(network.netplan())
 	if err != nil {

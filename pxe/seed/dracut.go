@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// CommandLineNetwork is the network as kernel arguments for an initramfs that fetches something before the system's own configuration
-// is there, as Ignition does. The syntax is dracut's (dracut.cmdline(7)); systemd-network-generator and NetworkManager's
-// nm-initrd-generator read it. The initramfs-tools of Debian know but a part of it. Search domains are not told: the URLs hold addresses.
+// CommandLineNetwork returns the network as kernel arguments for an initramfs that fetches something before the system's own configuration exists, as
+// Ignition does. The syntax is dracut's (dracut.cmdline(7)); systemd-network-generator and NetworkManager's nm-initrd-generator read it. Debian's initramfs-tools
+// supports only a part of it. Search domains are left out, because the URLs contain addresses.
 //
-// The names of VLANs tell their tags there: others than vlan100 and LINK.100 are an error.
+// dracut reads the tag of a VLAN from its name: names other than vlan100 and LINK.100 are an error.
 func CommandLineNetwork(n *Network) (string, error) {
 	words := []string{"rd.neednet=1"}
 	for _, i := range n.Interfaces {
@@ -55,7 +55,7 @@ func CommandLineNetwork(n *Network) (string, error) {
 
 var taggedName = regexp.MustCompile(`^(?:vlan|(.+)\.)0*([1-9][0-9]*)$`)
 
-// namesTag is true for a VLAN whose name is one of those that dracut reads the tag from: vlan100, vlan0100, eth0.100, eth0.0100.
+// namesTag is true for a VLAN name from which dracut reads the tag: vlan100, vlan0100, eth0.100, eth0.0100.
 func (v VLAN) namesTag() bool {
 	match := taggedName.FindStringSubmatch(v.Name)
 	return match != nil && (match[1] == "" || match[1] == v.Link) && match[2] == strconv.Itoa(v.ID)
@@ -68,7 +68,7 @@ func (s Settings) dracut(name string) []string {
 	if s.MTU > 0 {
 		mtu = ":" + strconv.Itoa(s.MTU)
 	}
-	// A DHCP client of one family is enough to fetch something, and a link has room for one.
+	// DHCP of one address family is enough to fetch something, and the argument of a link has room for one.
 	switch {
 	case s.DHCP4:
 		words = append(words, "ip="+name+":dhcp"+mtu)
@@ -91,7 +91,7 @@ func (s Settings) dracut(name string) []string {
 	}
 	for _, a := range s.Addresses {
 		v4 := a.Addr().Is4()
-		// The gateway is told once, with the first address of its family.
+		// The gateway is written once, with the first address of its family.
 		words = append(words, fmt.Sprintf("ip=%s::%s:%s::%s:none%s", bracketed(a.Addr()), gateways[v4], mask(a), name, mtu))
 		gateways[v4] = ""
 	}
@@ -105,7 +105,7 @@ func bracketed(a netip.Addr) string {
 	return "[" + a.String() + "]"
 }
 
-// mask is the netmask of an IPv4 network, and the length of the prefix of an IPv6 network.
+// mask returns the netmask of an IPv4 network, and the prefix length of an IPv6 network.
 func mask(p netip.Prefix) string {
 	if p.Addr().Is4() {
 		return net.IP(net.CIDRMask(p.Bits(), 32)).String()

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// The paths of what Ignition writes for us. The scripts hold the token, so nobody else reads them.
+// The paths of files that the Ignition config writes. The scripts contain the token, so only root can read them.
 const (
 	metadataPath = "/etc/capbm/metadata"
 	upPath       = "/etc/capbm/report"
 	watchPath    = "/etc/capbm/report-bootstrap"
 )
 
-// ignitionConfig is the part of the Ignition configuration specifications 2.2 to 2.4 and 3.x that is needed here.
+// ignitionConfig is the part that this package needs of the Ignition configuration specifications 2.2 to 2.4 and 3.x.
 type ignitionConfig struct {
 	Ignition ignitionSection `json:"ignition"`
 	Storage  ignitionStorage `json:"storage"`
@@ -31,7 +31,7 @@ type ignitionSection struct {
 	Config  ignitionInsert `json:"config"`
 }
 
-// ignitionInsert takes another config in: Append is of specification 2, Merge of 3.
+// ignitionInsert includes another config: Append in specification 2, Merge in 3.
 type ignitionInsert struct {
 	Append []ignitionSource `json:"append,omitempty"`
 	Merge  []ignitionSource `json:"merge,omitempty"`
@@ -66,8 +66,8 @@ type ignitionUnit struct {
 
 var ignitionVersion = regexp.MustCompile(`^(2\.[2-4]|3\.[0-9]{1,2})\.[0-9]+(-experimental)?$`)
 
-// ignition is a config with what the system is told by us, which takes in the bootstrap data. What both say, the bootstrap data decides.
-// The bootstrap data stands in it as a data URL: what is fetched in one request arrives whole or not at all.
+// ignition renders an Ignition config with the provider's files and units, which includes the bootstrap data. The bootstrap data takes precedence.
+// It is included as a data URL, so that one request fetches everything or nothing.
 func ignition(d Data, base string) ([]byte, error) {
 	version, err := versionOf(d.UserData)
 	if err != nil {
@@ -92,7 +92,7 @@ func ignition(d Data, base string) ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// versionOf returns the version of the specification that an Ignition config follows, or an error if it cannot be taken in.
+// versionOf returns the specification version of an Ignition config, or an error if it cannot be included.
 func versionOf(userData []byte) (string, error) {
 	var config struct {
 		Ignition struct {
@@ -100,8 +100,8 @@ func versionOf(userData []byte) (string, error) {
 		} `json:"ignition"`
 	}
 	if err := json.Unmarshal(userData, &config); err != nil {
-		// Not the error itself: it may quote the bootstrap data.
-		return "", errors.New("the bootstrap data says that it is Ignition and is not its JSON")
+		// The error of the decoder is dropped: it may quote the bootstrap data.
+		return "", errors.New("the format of the bootstrap data is ignition, but the data is not an Ignition config in JSON")
 	}
 	if !ignitionVersion.MatchString(config.Ignition.Version) {
 		return "", fmt.Errorf("the bootstrap data is Ignition of version %.20q: versions 2.2 to 2.4 and 3.x can be served", config.Ignition.Version)
@@ -123,7 +123,7 @@ func ignitionFiles(d Data, base string) ([]file, error) {
 		files = append(files, file{watchPath, 0o700, watch})
 	}
 	if d.Network != nil {
-		// Flatcar has systemd-networkd and Fedora CoreOS NetworkManager. Neither has the other, so each finds its own files only.
+		// Flatcar has systemd-networkd and Fedora CoreOS has NetworkManager. Neither has the other, so each reads only its own files.
 		files = append(files, d.Network.networkd()...)
 		files = append(files, d.Network.keyfiles()...)
 	}
@@ -131,12 +131,12 @@ func ignitionFiles(d Data, base string) ([]file, error) {
 	return files, nil
 }
 
-// ignitionUnits are the units that report. What was reported is not reported again at the next boot, and how the bootstrap went is not
-// looked for again: the files that tell it are gone then.
+// ignitionUnits returns the units that report. After a later boot of the system they neither repeat a report nor look for the result of the bootstrap: the files
+// that show the result are gone then.
 func ignitionUnits(d Data) []ignitionUnit {
 	unit := func(name, what, after, script, mark string) ignitionUnit {
 		done := script + ".done"
-		return ignitionUnit{Name: name, Enabled: true, Contents: text(
+		return ignitionUnit{Name: name, Enabled: true, Contents: joinLines(
 			"[Unit]", "Description="+what, "Wants=network-online.target", "After=network-online.target"+after, "ConditionPathExists=!"+done, "",
 			"[Service]", "Type=oneshot", "RemainAfterExit=yes", "ExecStart=/bin/sh "+script, mark+"=/bin/touch "+done, "",
 			"[Install]", "WantedBy=multi-user.target",
@@ -150,16 +150,16 @@ func ignitionUnits(d Data) []ignitionUnit {
 	return units
 }
 
-// reportsOutcome is true when the system shall report how its bootstrap went.
+// reportsOutcome is true if the system should report the result of its bootstrap.
 func (d Data) reportsOutcome() bool { return d.SucceededPath != "" && d.FailedPath != "" }
 
-// environment is what the system is told about itself, as a file that a shell and systemd's EnvironmentFile read.
+// environment returns the facts about the host as a file that a shell and systemd's EnvironmentFile can read.
 func environment(d Data) string {
 	labels := make([]string, 0, len(d.Labels))
 	for _, key := range slices.Sorted(maps.Keys(d.Labels)) {
 		labels = append(labels, key+"="+d.Labels[key])
 	}
-	return text(
+	return joinLines(
 		"CAPBM_INSTANCE_ID="+quote(d.InstanceID), "CAPBM_HOSTNAME="+quote(d.Hostname), "CAPBM_PROVIDER_ID="+quote(d.ProviderID),
 		"CAPBM_FAILURE_DOMAIN="+quote(d.FailureDomain), "CAPBM_LABELS="+quote(strings.Join(labels, ",")),
 	).String()

@@ -28,7 +28,7 @@ func ignition(g Gomega, name string) seed.Data {
 	return d
 }
 
-// TestIgnition3: Ignition's own parser takes the config without a complaint, and merges the bootstrap data over it.
+// TestIgnition3: Ignition's own parser accepts the config without a complaint, and merges the bootstrap data over it.
 func TestIgnition3(t *testing.T) {
 	g := NewWithT(t)
 	d := ignition(g, "other-3.4.ign")
@@ -57,7 +57,7 @@ func TestIgnition3(t *testing.T) {
 	g.Expect(units).To(ConsistOf("kubeadm.service", "capbm-report.service", "capbm-report-bootstrap.service"))
 }
 
-// TestIgnition2: the library that Cluster API's kubeadm bootstrap provider writes its configs with takes ours.
+// TestIgnition2: the library with which Cluster API's kubeadm bootstrap provider writes its configs accepts this package's configs.
 func TestIgnition2(t *testing.T) {
 	g := NewWithT(t)
 	d := ignition(g, "kubeadm-2.3.ign")
@@ -76,7 +76,7 @@ func TestIgnition2(t *testing.T) {
 	g.Expect(both.Storage.Files).To(HaveLen(len(ours.Storage.Files) + 2))
 }
 
-// TestIgnitionVersions: the config has the version of the bootstrap data, and what cannot be taken in is told without quoting it.
+// TestIgnitionVersions: the config has the version of the bootstrap data, and the error for data that cannot be included does not quote it.
 func TestIgnitionVersions(t *testing.T) {
 	for _, c := range []struct {
 		userData string
@@ -90,9 +90,9 @@ func TestIgnitionVersions(t *testing.T) {
 		{`{"ignition":{"version":"1.0.0"}}`, "versions 2.2 to 2.4"},
 		{`{"ignition":{"version":"4.0.0"}}`, "versions 2.2 to 2.4"},
 		{`{"ignition":{}}`, "versions 2.2 to 2.4"},
-		{`{"ignition":"secret"}`, "is not its JSON"},
-		{"variant: fcos # secret", "is not its JSON"},
-		{"", "is not its JSON"},
+		{`{"ignition":"secret"}`, "the data is not an Ignition config in JSON"},
+		{"variant: fcos # secret", "the data is not an Ignition config in JSON"},
+		{"", "the data is not an Ignition config in JSON"},
 	} {
 		t.Run(c.userData, func(t *testing.T) {
 			g := NewWithT(t)
@@ -116,7 +116,7 @@ func TestIgnitionVersions(t *testing.T) {
 	}
 }
 
-// TestIgnitionNetworks: whatever the network, Ignition takes its files.
+// TestIgnitionNetworks: Ignition accepts the files of any network.
 func TestIgnitionNetworks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := NewWithT(t)
@@ -139,7 +139,7 @@ func marshal(g Gomega, v any) []byte {
 	return out
 }
 
-// readable is a config with its files as they are written.
+// readable returns a config with its files decoded.
 func readable(t *testing.T, content string) string {
 	t.Helper()
 	g := NewWithT(t)

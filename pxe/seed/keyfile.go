@@ -7,15 +7,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// keyfileDir is where NetworkManager looks for connections.
+// keyfileDir is the prefix of the files, in NetworkManager's folder for connections.
 const keyfileDir = "/etc/NetworkManager/system-connections/capbm-"
 
-// keyfiles renders the network for NetworkManager (nm-settings-keyfile(5)). Connections name each other by UUIDs, which follow from the
-// names of the links, and interfaces are recognised by their MAC addresses.
+// keyfiles renders the network for NetworkManager (nm-settings-keyfile(5)). Connections refer to each other by UUIDs, which are derived from the names of the
+// links. Interfaces are matched by their MAC addresses.
 func (n *Network) keyfiles() []file {
 	var out []file
 	add := func(name string, sections ...string) {
-		// NetworkManager ignores connections that others can read.
+		// NetworkManager ignores connections that other users can read.
 		out = append(out, file{keyfileDir + name + ".nmconnection", 0o600, strings.Join(sections, "\n")})
 	}
 	for _, i := range n.Interfaces {
@@ -41,13 +41,13 @@ func (n *Network) keyfiles() []file {
 	return out
 }
 
-// namespace makes the UUIDs of connections ours.
+// namespace is the namespace for the UUIDs of connections.
 var namespace = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("infrastructure.cluster.x-k8s.io"))
 
 func connectionID(link string) string { return uuid.NewSHA1(namespace, []byte(link)).String() }
 
 func section(name string, lines ...string) string {
-	return text(append([]string{"[" + name + "]"}, lines...)...).String()
+	return joinLines(append([]string{"[" + name + "]"}, lines...)...).String()
 }
 
 func ethernet(mac string, mtu int) string {
@@ -58,7 +58,7 @@ func ethernet(mac string, mtu int) string {
 	return section("ethernet", lines...)
 }
 
-// options are the options of a bond in the kernel's words.
+// options returns the options of a bond with the kernel's names.
 func (b Bond) options() []string {
 	options := []string{"mode=" + b.Mode}
 	if b.Monitor > 0 {
@@ -69,11 +69,11 @@ func (b Bond) options() []string {
 	return appendSet(options, "primary=", b.Primary)
 }
 
-// keyfileIP is the section of a family.
+// keyfileIP returns the section of an address family.
 func (s Settings) keyfileIP(v4 bool) string {
 	name, method, dhcp := "ipv4", "disabled", s.DHCP4
 	if !v4 {
-		// The kernel may still take addresses from router advertisements, as with the other renderers.
+		// The kernel may still accept addresses from router advertisements, as with the other renderers.
 		name, method, dhcp = "ipv6", "ignore", s.DHCP6
 	}
 	switch {

@@ -2,7 +2,7 @@ package seed
 
 import "net/netip"
 
-// netplan is network-config version 2 of cloud-init, which is netplan's format.
+// netplan is cloud-init's network-config version 2, which has the format of netplan.
 type netplan struct {
 	Version   int                    `json:"version"`
 	Ethernets map[string]netplanLink `json:"ethernets"`
@@ -37,7 +37,7 @@ type netplanBond struct {
 	Primary            string `json:"primary,omitempty"`
 }
 
-// netplanRoute never says "default": cloud-init 22.4 understands prefixes only.
+// netplanRoute never contains "default": cloud-init 22.4 understands prefixes only.
 type netplanRoute struct {
 	To     netip.Prefix `json:"to"`
 	Via    netip.Addr   `json:"via"`

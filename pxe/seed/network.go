@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Network is the network of an operating system. Names of links are unique and valid, what refers to a link names one that is there,
-// and every gateway can be reached: whoever makes a Network has seen to that.
+// Network is the network of an operating system. The names of links are unique and valid, every reference to a link has a target, and every gateway can be
+// reached: the caller ensures that.
 type Network struct {
 	Interfaces []Interface
 	Bonds      []Bond
@@ -20,19 +20,19 @@ type Settings struct {
 	MTU int
 	// Addresses are static addresses with the lengths of their networks' prefixes.
 	Addresses []netip.Prefix
-	// DHCP4 and DHCP6 ask DHCP for addresses of the family.
+	// DHCP4 and DHCP6 request addresses of the family from DHCP.
 	DHCP4, DHCP6 bool
 	Routes       []Route
-	// Nameservers and Search are for names that are asked over this link.
+	// Nameservers and Search are for names that are resolved over this link.
 	Nameservers []netip.Addr
 	Search      []string
 }
 
 // Interface is a network interface.
 type Interface struct {
-	// Name is the name that it gets if it has a MAC, and has if not.
+	// Name is the new name of an interface with a MAC, and the existing name of one without.
 	Name string
-	// MAC is the address that it is recognised by, in lower case with colons. Empty for an interface that is recognised by its name.
+	// MAC matches the interface, in lower case with colons. An interface without it is matched by its name.
 	MAC string
 	Settings
 }
@@ -41,16 +41,16 @@ type Interface struct {
 type Bond struct {
 	Name       string
 	Interfaces []string
-	// Mode, LACPRate and HashPolicy have the words of the kernel's documentation. All but Mode may be empty.
+	// Mode, LACPRate and HashPolicy have the values of the kernel's documentation. All except Mode may be empty.
 	Mode, LACPRate, HashPolicy string
-	// Monitor is how often the interfaces are looked at, in whole milliseconds.
+	// Monitor is the interval of link monitoring, in whole milliseconds.
 	Monitor time.Duration
-	// Primary is the interface that is preferred, or empty.
+	// Primary is the preferred interface, or empty.
 	Primary string
 	Settings
 }
 
-// VLAN is a link with a tag on an interface or a bond.
+// VLAN is a tagged link on an interface or a bond.
 type VLAN struct {
 	Name string
 	ID   int
@@ -63,16 +63,16 @@ type VLAN struct {
 type Route struct {
 	To  netip.Prefix
 	Via netip.Addr
-	// Metric ranks routes. Zero is the system's default.
+	// Metric orders routes. Zero is the system's default.
 	Metric int
 }
 
 func (r Route) isDefault() bool { return r.To.Bits() == 0 }
 
-// addressed is true for a link that the system has addresses on.
+// addressed is true for a link with addresses.
 func (s Settings) addressed() bool { return len(s.Addresses) > 0 || s.DHCP4 || s.DHCP6 }
 
-// has is true when the link has static addresses of a family.
+// has is true if the link has static addresses of a family.
 func (s Settings) has(v4 bool) bool {
 	for _, a := range s.Addresses {
 		if a.Addr().Is4() == v4 {
@@ -92,7 +92,7 @@ func (n *Network) bondOf(name string) *Bond {
 	return nil
 }
 
-// vlansOn returns the VLANs that a link carries.
+// vlansOn returns the VLANs on a link.
 func (n *Network) vlansOn(name string) []string {
 	var names []string
 	for _, v := range n.VLANs {

@@ -12,7 +12,7 @@ type file struct {
 	content string
 }
 
-// networkdDir is where systemd looks for the configuration of links. The files come before those of the image, by their numbers.
+// networkdDir is the prefix of the files, in systemd's folder for the configuration of links. Their numbers order them before those of the image.
 const networkdDir = "/etc/systemd/network/10-capbm-"
 
 // networkd renders the network for systemd-networkd (systemd.network(5), systemd.netdev(5)), and the names of the interfaces for
@@ -25,9 +25,9 @@ func (n *Network) networkd() []file {
 	for _, i := range n.Interfaces {
 		match := "Name=" + i.Name
 		if i.MAC != "" {
-			// Not MACAddress: bonds and VLANs take over the address of their interface.
+			// Not MACAddress: bonds and VLANs inherit the address of their interface.
 			match = "PermanentMACAddress=" + i.MAC
-			add(i.Name, "link", text("[Match]", match, "", "[Link]", "Name="+i.Name))
+			add(i.Name, "link", joinLines("[Match]", match, "", "[Link]", "Name="+i.Name))
 		}
 		add(i.Name, "network", n.networkdLink(match, i.Name, i.Settings))
 	}
@@ -36,23 +36,23 @@ func (n *Network) networkd() []file {
 		lines = appendSet(lines, "MIIMonitorSec=", milliseconds(b))
 		lines = appendSet(lines, "LACPTransmitRate=", b.LACPRate)
 		lines = appendSet(lines, "TransmitHashPolicy=", b.HashPolicy)
-		add(b.Name, "netdev", text(lines...))
+		add(b.Name, "netdev", joinLines(lines...))
 		add(b.Name, "network", n.networkdLink("Name="+b.Name, b.Name, b.Settings))
 	}
 	for _, v := range n.VLANs {
-		add(v.Name, "netdev", text("[NetDev]", "Name="+v.Name, "Kind=vlan", "", "[VLAN]", fmt.Sprintf("Id=%d", v.ID)))
+		add(v.Name, "netdev", joinLines("[NetDev]", "Name="+v.Name, "Kind=vlan", "", "[VLAN]", fmt.Sprintf("Id=%d", v.ID)))
 		add(v.Name, "network", n.networkdLink("Name="+v.Name, v.Name, v.Settings))
 	}
 	return out
 }
 
 func (n *Network) networkdLink(match, name string, s Settings) *strings.Builder {
-	out := text("[Match]", match, "", "[Link]")
+	out := joinLines("[Match]", match, "", "[Link]")
 	if s.MTU > 0 {
 		_, _ = fmt.Fprintf(out, "MTUBytes=%d\n", s.MTU)
 	}
 	if !s.addressed() {
-		// The system is online when the links with addresses are.
+		// The system is online once the links with addresses are.
 		_, _ = out.WriteString("RequiredForOnline=no\n")
 	}
 	dhcp := map[[2]bool]string{{false, false}: "no", {true, false}: "ipv4", {false, true}: "ipv6", {true, true}: "yes"}[[2]bool{s.DHCP4, s.DHCP6}]
@@ -84,7 +84,7 @@ func (n *Network) networkdLink(match, name string, s Settings) *strings.Builder 
 	return out
 }
 
-// milliseconds is how often a bond's interfaces are looked at, as systemd reads it, or "" for the default.
+// milliseconds returns the interval of a bond's link monitoring in systemd's format, or "" for the default.
 func milliseconds(b Bond) string {
 	if b.Monitor == 0 {
 		return ""
@@ -92,8 +92,8 @@ func milliseconds(b Bond) string {
 	return fmt.Sprintf("%dms", b.Monitor.Milliseconds())
 }
 
-// text writes lines.
-func text(lines ...string) *strings.Builder {
+// joinLines writes lines.
+func joinLines(lines ...string) *strings.Builder {
 	out := &strings.Builder{}
 	for _, l := range lines {
 		_, _ = out.WriteString(l + "\n")

@@ -6,8 +6,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// metaData is what cloud-init knows of the instance. A template reads it as {{ ds.meta_data.provider_id }}: cloud-init gives each key
-// with a hyphen a second name with underscores, and both are written out for what reads the file by itself.
+// metaData renders the metadata of the instance. A template reads it as {{ ds.meta_data.provider_id }}: cloud-init gives each key with a hyphen a second name
+// with underscores. Both are in the file, for programs that read the file itself.
 func metaData(d Data, _ string) ([]byte, error) {
 	meta := map[string]any{
 		"instance-id": d.InstanceID, "local-hostname": d.Hostname, "hostname": d.Hostname, "provider-id": d.ProviderID, "provider_id": d.ProviderID,
@@ -21,11 +21,11 @@ func metaData(d Data, _ string) ([]byte, error) {
 	return yaml.Marshal(meta)
 }
 
-func userData(d Data, _ string) ([]byte, error) { //nolint:unparam // it stands among the others
+func userData(d Data, _ string) ([]byte, error) { //nolint:unparam // it has the signature of the others
 	return d.UserData, nil
 }
 
-// vendorData makes the system report in, by cloud-init's phone_home. The user data can replace it.
+// vendorData makes the system report with cloud-init's phone_home. The user data can replace it.
 func vendorData(d Data, base string) ([]byte, error) {
 	config, err := yaml.Marshal(map[string]any{"phone_home": map[string]any{
 		"url": base + path.Clean("/"+d.ReportPath), "post": []string{"instance_id", "hostname"}, "tries": 10,
@@ -37,7 +37,7 @@ func vendorData(d Data, base string) ([]byte, error) {
 	if !d.reportsOutcome() {
 		return config, nil
 	}
-	// A script of its own: a runcmd would be lost to the user data's, which takes the place of the vendor's lists.
+	// The watch is a separate script: a runcmd would be lost, because the lists of the user data replace those of the vendor data.
 	script, err := cloudInitWatch.render(d, base)
 	if err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func vendorData(d Data, base string) ([]byte, error) {
 	return append([]byte("#cloud-config-archive\n"), archive...), err
 }
 
-// networkConfig is the network of the operating system. For a server without one it is an empty file, which leaves the network to the
-// image: cloud-init would ask for a missing file ten times, a second apart.
+// networkConfig renders the network of the operating system. Without a network the file is empty, which leaves the network to the image: cloud-init would ask
+// for a missing file ten times, a second apart.
 func networkConfig(d Data, _ string) ([]byte, error) {
 	if d.Network == nil {
 		return nil, nil

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// sentinel is the file that bootstrap providers write when their work is done, by Cluster API's contract.
+// sentinel is the file that bootstrap providers write on success, by Cluster API's contract.
 const sentinel = "/run/cluster-api/bootstrap-success.complete"
 
-// watch is a script that waits for the end of a bootstrap and reports how it went.
-type watch struct {
-	// Sentinel is the file that says that the bootstrap succeeded.
+// outcomeWatch is a script that waits for the end of a bootstrap and reports its result.
+type outcomeWatch struct {
+	// Sentinel is the file that exists after a successful bootstrap.
 	Sentinel string
-	// Finished is a command of the shell that succeeds when the bootstrap is over.
+	// Finished is a shell command that succeeds once the bootstrap has ended.
 	Finished string
-	// Poll is how often is looked, in whole seconds, and Looks how often at most.
-	Poll  time.Duration
-	Looks int
-	// Aside is true for a script that its caller waits for: it goes on in the background.
-	Aside bool
+	// Poll is the interval of checks, in whole seconds, and Looks their maximum number.
+	Poll   time.Duration
+	Checks int
+	// Background is true for a script that its caller waits for: it continues in the background.
+	Background bool
 }
 
 var (
-	// cloudInitWatch waits for the end of cloud-init: until then the commands of the user data run, and phone_home comes after them.
-	cloudInitWatch = watch{Sentinel: sentinel, Finished: "[ -e /run/cloud-init/result.json ]", Poll: 5 * time.Second, Looks: 720, Aside: true}
-	// ignitionWatch waits for the sentinel, or for the unit that Cluster API's kubeadm bootstrap provider writes to fail.
-	ignitionWatch = watch{
-		Sentinel: sentinel, Finished: "[ -e " + sentinel + " ] || systemctl is-failed --quiet kubeadm.service", Poll: 5 * time.Second, Looks: 720,
+	// cloudInitWatch waits for the end of cloud-init. Before that the commands of the user data run, and phone_home comes after them.
+	cloudInitWatch = outcomeWatch{Sentinel: sentinel, Finished: "[ -e /run/cloud-init/result.json ]", Poll: 5 * time.Second, Checks: 720, Background: true}
+	// ignitionWatch waits for the sentinel, or for a failure of the unit that Cluster API's kubeadm bootstrap provider writes.
+	ignitionWatch = outcomeWatch{
+		Sentinel: sentinel, Finished: "[ -e " + sentinel + " ] || systemctl is-failed --quiet kubeadm.service", Poll: 5 * time.Second, Checks: 720,
 	}
 )
 
-// sendFunction sends a report with what the image has, ten times at most. BusyBox's and Debian's shells run it. Not every BusyBox has a
-// wget that bounds its time.
+// sendFunction sends a report with the tools of the image, ten times at most. The shells of BusyBox and Debian can run it. It uses timeout because not every wget
+// of BusyBox has a timeout option.
 const sendFunction = `post() {
   if command -v curl >/dev/null 2>&1; then
     curl --silent --fail --max-time 30 --output /dev/null --data reported "$1"
@@ -57,7 +57,7 @@ var (
 	watchScript = template.Must(template.New("").Parse(`#!/bin/sh
 # Reports to the boot server whether the bootstrap data was carried out.
 ` + sendFunction + `
-{{- if .Aside }}
+{{- if .Background }}
 if [ "$1" != watch ]; then
   [ -d /run/systemd/system ] && systemd-run --quiet --collect --unit=capbm-report-bootstrap /bin/sh "$0" watch && exit
   setsid /bin/sh "$0" watch </dev/null >/dev/null 2>&1 &
@@ -66,7 +66,7 @@ fi
 {{- end }}
 looks=1
 until {{ .Finished }}; do
-  [ "$looks" -lt {{ .Looks }} ] || break
+  [ "$looks" -lt {{ .Checks }} ] || break
   sleep {{ .Seconds }}
   looks=$((looks + 1))
 done
@@ -82,10 +82,10 @@ fi
 `))
 )
 
-func (w watch) render(d Data, base string) (string, error) {
+func (w outcomeWatch) render(d Data, base string) (string, error) {
 	var out strings.Builder
 	err := watchScript.Execute(&out, struct {
-		watch
+		outcomeWatch
 
 		Seconds           int
 		Succeeded, Failed string
@@ -93,14 +93,14 @@ func (w watch) render(d Data, base string) (string, error) {
 	return out.String(), err
 }
 
-// renderUp renders the script that reports in.
+// renderUp renders the script that reports that the system is up.
 func renderUp(d Data, base string) (string, error) {
 	var out strings.Builder
 	err := upScript.Execute(&out, quoted(base, d.ReportPath))
 	return out.String(), err
 }
 
-// quoted is the URL of a path as a word of the shell.
+// quoted returns the URL of a path as a word of the shell.
 func quoted(base, where string) string { return quote(base + path.Clean("/"+where)) }
 
 // quote makes a text one word of the shell.

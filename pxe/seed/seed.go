@@ -1,6 +1,6 @@
-// Package seed renders bootstrap data for the operating system that asks for it: as a cloud-init NoCloud seed (meta-data, user-data,
-// vendor-data, network-config; https://docs.cloud-init.io, "NoCloud") or as an Ignition config
-// (https://coreos.github.io/ignition). docs/seeds.md says what is in them.
+// Package seed renders bootstrap data for the operating system that fetches it. It writes cloud-init NoCloud seeds (meta-data, user-data, vendor-data,
+// network-config; https://docs.cloud-init.io, "NoCloud"), after which it is named, and Ignition configs (https://coreos.github.io/ignition). docs/seeds.md
+// describes their content.
 package seed
 
 import (
@@ -19,7 +19,7 @@ const (
 	IgnitionFile  = "ignition"
 )
 
-// HasUserData is true for the files that hold the bootstrap data, or whose content depends on it.
+// HasUserData is true for the files that contain the bootstrap data, or whose content depends on it.
 func HasUserData(file string) bool { return file == UserData || file == IgnitionFile }
 
 // Format is the format of bootstrap data, as the key "format" of a bootstrap Secret names it.
@@ -33,7 +33,7 @@ const (
 	Ignition Format = "ignition"
 )
 
-// Formats are all formats of bootstrap data.
+// Formats returns all formats of bootstrap data.
 func Formats() []Format { return []Format{CloudConfig, Ignition} }
 
 func (f Format) orDefault() Format { return cmp.Or(f, CloudConfig) }
@@ -42,7 +42,7 @@ func (f Format) unknown() error {
 	return fmt.Errorf("bootstrap data of the format %.50q cannot be served: %q can", string(f), Formats())
 }
 
-// Data is what a seed is made of.
+// Data is the input of a seed.
 type Data struct {
 	// InstanceID changes with each boot attempt: cloud-init runs once for each.
 	InstanceID string
@@ -50,23 +50,23 @@ type Data struct {
 	Hostname string
 	// ProviderID is the node's provider ID.
 	ProviderID string
-	// FailureDomain is where the server stands. Empty when nobody said.
+	// FailureDomain is the failure domain of the server, or empty.
 	FailureDomain string
-	// Labels are the server's.
+	// Labels are those of the host.
 	Labels map[string]string
-	// Network is the network that the operating system shall have. Nil leaves it to the image.
+	// Network is the network of the operating system. Nil leaves it to the image.
 	Network *Network
-	// UserData is the bootstrap data, as it is.
+	// UserData is the bootstrap data, unchanged.
 	UserData []byte
 	// Format is the format of UserData. Empty is CloudConfig.
 	Format Format
-	// ReportPath is where the running system reports in, on the server that serves the seed.
+	// ReportPath is where the running system reports, on the server that serves the seed.
 	ReportPath string
-	// SucceededPath and FailedPath are where it reports whether the bootstrap data was carried out. Empty when nobody wants to know.
+	// SucceededPath and FailedPath are where it reports the result of the bootstrap. Empty for no report.
 	SucceededPath, FailedPath string
 }
 
-// File renders a file of the seed, for a server with the URL base. It returns false for files that a seed of its format does not have.
+// File renders a file of the seed, for a server with the URL base. It returns false for a file that the format does not have.
 func File(d Data, name, base string) ([]byte, bool, error) {
 	known, ok := files[d.Format.orDefault()]
 	if !ok {
@@ -80,7 +80,7 @@ func File(d Data, name, base string) ([]byte, bool, error) {
 	return content, err == nil, err
 }
 
-// Check is an error when user data cannot be served in a format that it claims to have. The error quotes nothing of it.
+// Check returns an error if user data cannot be served in its format. The error quotes nothing of the user data.
 func Check(f Format, userData []byte) error {
 	switch f.orDefault() {
 	case CloudConfig:

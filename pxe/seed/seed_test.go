@@ -123,7 +123,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestCommandLineNetwork: what the command line tells cloud-init is what the seed tells it, in one word without what a boot loader minds.
+// TestCommandLineNetwork: cloud-init gets the same network from the command line as from the seed, in one word without special characters of boot loaders.
 func TestCommandLineNetwork(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := NewWithT(t)
@@ -145,7 +145,7 @@ func TestCommandLineNetwork(t *testing.T) {
 	})
 }
 
-// TestGolden keeps what was seen to be accepted by cloud-init, netplan, NetworkManager, systemd and Ignition.
+// TestGolden keeps unchanged what cloud-init, netplan, NetworkManager, systemd and Ignition have accepted.
 func TestGolden(t *testing.T) {
 	d := data(seed.CloudConfig)
 	d.Network, d.SucceededPath, d.FailedPath = seedtest.Static(), "/report/dc/h/t/succeeded", "/report/dc/h/t/failed"

@@ -25,7 +25,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
 
-// offer asks for what a kind of client is to load, through a relay.
+// offer requests the boot file of a kind of client, through a relay agent.
 func offer(t *testing.T, firmware *pxetest.Firmware, client dhcp.Client) *dhcpv4.DHCPv4 {
 	t.Helper()
 	g := NewWithT(t)
@@ -51,7 +51,7 @@ func offer(t *testing.T, firmware *pxetest.Firmware, client dhcp.Client) *dhcpv4
 	return answer
 }
 
-// load fetches a boot file from where an offer says that it is.
+// load fetches a boot file from the location in an offer.
 func load(ctx context.Context, offer *dhcpv4.DHCPv4, tftpPort uint16) ([]byte, error) {
 	if !strings.HasPrefix(offer.BootFileName, "http://") {
 		client, err := tftp.NewClient(net.JoinHostPort(offer.ServerIPAddr.String(), strconv.Itoa(int(tftpPort))))
@@ -78,14 +78,14 @@ func load(ctx context.Context, offer *dhcpv4.DHCPv4, tftpPort uint16) ([]byte, e
 	return io.ReadAll(response.Body)
 }
 
-// TestEveryBootFileIsServed: whatever DHCP names to any kind of client is there, and is what it was named for.
+// TestEveryBootFileIsServed: every boot file that DHCP names to any kind of client exists, and is the right one.
 func TestEveryBootFileIsServed(t *testing.T) {
 	var content atomic.Value
 	for _, secureBoot := range []bool{false, true} {
 		booter := newBooter(t, &content)
 		booter.Answer.SecureBoot = secureBoot
 		firmware := lab(t, booter)
-		for _, named := range dhcp.AllNamed() {
+		for _, named := range dhcp.LoaderClients() {
 			if named.SecureBoot != secureBoot {
 				continue
 			}
@@ -99,12 +99,12 @@ func TestEveryBootFileIsServed(t *testing.T) {
 	}
 }
 
-// TestLoadersOfOthers: a DHCP server that cannot tell its clients apart names boot loaders that are there too.
+// TestLoadersOfOthers: the boot loaders that another DHCP server names, without MAC addresses, exist too.
 func TestLoadersOfOthers(t *testing.T) {
 	var content atomic.Value
 	firmware := lab(t, newBooter(t, &content))
 	base, _, _ := strings.Cut(offer(t, firmware, dhcp.Client{HTTP: true, Arch: 16}).BootFileName, "/loader/")
-	for _, named := range dhcp.AllNamed() {
+	for _, named := range dhcp.LoaderClients() {
 		file := named.Loader
 		if named.Client.HTTP {
 			file = base + pxe.LoaderPath(nil, named.Loader)
@@ -116,8 +116,8 @@ func TestLoadersOfOthers(t *testing.T) {
 	}
 }
 
-// TestAskedTooEarly: firmware that asks before its server is powered on, as the boot server knows it, boots all the same: DHCP answers it when that is known,
-// and a script that says to ask again is asked for again.
+// TestAskedTooEarly: firmware that asks before the boot server knows of the power-on boots nevertheless. DHCP answers once it knows,
+// and a script that says to ask again is requested again.
 func TestAskedTooEarly(t *testing.T) {
 	g := NewWithT(t)
 	var content atomic.Value
@@ -159,7 +159,7 @@ func TestFromFile(t *testing.T) {
 	g.Expect([]string{got.DHCPAddress, got.ProxyAddress, got.TFTPAddress, got.HTTPAddress}).To(Equal([]string{"127.0.0.5:6767", "", "", "127.0.0.5:8480"}))
 }
 
-// TestNoDHCP: where every network has DHCP off nobody listens for it, and the rest is served.
+// TestNoDHCP: if every network has DHCP off, the boot server does not listen for it, and serves the rest.
 func TestNoDHCP(t *testing.T) {
 	g := NewWithT(t)
 	address := func() string { return netip.AddrPortFrom(bootAddress, freePort(t)).String() }

@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp6"
 )
 
-// startDHCP6 listens for DHCPv6 where there is a network for it.
+// startDHCP6 listens for DHCPv6 if a network needs it.
 func (s *Server) startDHCP6(listen func(name, network, address string, serve func(context.Context, net.PacketConn) error) error) error {
 	networks := slices.DeleteFunc(slices.Clone(s.Config.Networks), func(n bootconfig.Network) bool { return !n.Address.Is6() })
 	if !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Off }) {

@@ -18,23 +18,23 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
 )
 
-// Bounds on connections. One more than these is closed at once: a few hostile clients must not take the places of all servers. Many
-// servers may be behind one address, a router's that translates them. An IPv6 client has all addresses of its /64, in which may be a rack: 64 servers
-// have 32 connections each there, and one client a quarter of all.
+// Bounds on connections. The server closes a connection above them at once: a few hostile clients must not use up the connections of all servers. Many
+// servers may be behind one address, that of a router that translates addresses. An IPv6 client can use all addresses of its /64, which may also have a rack: 64
+// servers then have 32 connections each, and one client has at most a quarter of all.
 const (
-	mostConnections = 8192
-	mostPerAddress  = 256
-	mostPerPrefix   = 2048
+	maxConnections = 8192
+	maxPerAddress  = 256
+	maxPerPrefix   = 2048
 )
 
-// startHTTP serves over HTTP, and over HTTPS where that is asked for.
+// startHTTP serves HTTP, and HTTPS if it is configured.
 func (s *Server) startHTTP(ctx context.Context, group *errgroup.Group, handler *pxe.Handler) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Config.HTTPAddress)
 	if err != nil {
 		return fmt.Errorf("listen for HTTP: %w", err)
 	}
 	s.Log.Info("Listening", "protocol", "HTTP", "address", listener.Addr().String())
-	mux, limits := handler.Mux(), newConnections(mostConnections, mostPerAddress, mostPerPrefix)
+	mux, limits := handler.Mux(), newConnections(maxConnections, maxPerAddress, maxPerPrefix)
 	serveHTTP(ctx, group, s.newHTTPServer(mux, limits), func(web *http.Server) error { return web.Serve(listener) })
 	if s.Config.HTTPSAddress == "" {
 		return nil
@@ -42,7 +42,7 @@ func (s *Server) startHTTP(ctx context.Context, group *errgroup.Group, handler *
 	return s.startHTTPS(ctx, group, s.newHTTPServer(mux, limits))
 }
 
-// newHTTPServer returns a server that waits for nobody for long. How long an answer may take, the handler knows.
+// newHTTPServer returns a server with timeouts for requests. The handler bounds the time of an answer.
 func (s *Server) newHTTPServer(handler http.Handler, limits *connections) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
@@ -64,27 +64,27 @@ func serveHTTP(ctx context.Context, group *errgroup.Group, web *http.Server, ser
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if err := web.Shutdown(grace); err != nil {
-			return web.Close() // who still loads asks again elsewhere
+			return web.Close() // clients that still load files ask another boot server
 		}
 		return nil
 	})
 }
 
-// connections bounds the connections, in all, from one address and from one IPv6 /64. It watches them from outside: a connection in a wrapper is no
-// *net.TCPConn any more, and files would go through the memory of this process (no sendfile).
+// connections bounds the connections in all, from one address and from one IPv6 /64. It observes them through ConnState: a wrapped connection is not a
+// *net.TCPConn, and files would go through the memory of this process (no sendfile).
 type connections struct {
-	most int
+	max int
 
-	mu    sync.Mutex
-	from  quota.Clients
-	known map[net.Conn]netip.Addr
+	mu        sync.Mutex
+	clients   quota.Clients
+	addresses map[net.Conn]netip.Addr
 }
 
-func newConnections(most, perAddress, perPrefix int) *connections {
-	return &connections{most: most, from: quota.Clients{PerAddress: perAddress, PerPrefix: perPrefix}, known: map[net.Conn]netip.Addr{}}
+func newConnections(total, perAddress, perPrefix int) *connections {
+	return &connections{max: total, clients: quota.Clients{PerAddress: perAddress, PerPrefix: perPrefix}, addresses: map[net.Conn]netip.Addr{}}
 }
 
-// changed is an http.Server's ConnState.
+// changed is the ConnState function of an http.Server.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,15 +95,15 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 			return
 		}
 		address := remote.Addr().Unmap().WithZone("")
-		if len(c.known) >= c.most || !c.from.Enter(address) {
-			_ = conn.Close() // the server finds it closed
+		if len(c.addresses) >= c.max || !c.clients.Enter(address) {
+			_ = conn.Close() // the server notices it
 			return
 		}
-		c.known[conn] = address
+		c.addresses[conn] = address
 	case http.StateClosed, http.StateHijacked:
-		if address, ok := c.known[conn]; ok {
-			delete(c.known, conn)
-			c.from.Leave(address)
+		if address, ok := c.addresses[conn]; ok {
+			delete(c.addresses, conn)
+			c.clients.Leave(address)
 		}
 	case http.StateActive, http.StateIdle:
 	}

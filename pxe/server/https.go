@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// startHTTPS serves over TLS. The certificate is read again when its files change, as cert-manager and kubelet change them.
+// startHTTPS serves over TLS. It reads the certificate again when its files change, as cert-manager and kubelet change them.
 func (s *Server) startHTTPS(ctx context.Context, group *errgroup.Group, web *http.Server) error {
 	certificate, err := certwatcher.New(s.Config.CertFile, s.Config.KeyFile)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Server) startHTTPS(ctx context.Context, group *errgroup.Group, web *htt
 	}
 	s.Log.Info("Listening", "protocol", "HTTPS", "address", listener.Addr().String())
 	web.TLSConfig = &tls.Config{GetCertificate: certificate.GetCertificate, MinVersion: tls.VersionTLS12}
-	// Firmware and boot loaders know HTTP/1.1.
+	// Firmware and boot loaders support HTTP/1.1 only.
 	web.Protocols = &http.Protocols{}
 	web.Protocols.SetHTTP1(true)
 	group.Go(func() error { return certificate.Start(ctx) })
@@ -32,7 +32,7 @@ func (s *Server) startHTTPS(ctx context.Context, group *errgroup.Group, web *htt
 	return nil
 }
 
-// secureURL returns where servers find this one over HTTPS, nil if they don't.
+// secureURL returns the function for the HTTPS URL, nil without HTTPS.
 func (s *Server) secureURL() func(netip.Addr) string {
 	if s.Config.HTTPSAddress == "" {
 		return nil

@@ -31,7 +31,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
 
-// writeCertificate writes a certificate for the boot server, and returns what trusts it.
+// writeCertificate writes a certificate for the boot server, and returns a pool that trusts it.
 func writeCertificate(t *testing.T, dir string, serial int64) *x509.CertPool {
 	t.Helper()
 	g := NewWithT(t)
@@ -45,7 +45,7 @@ func writeCertificate(t *testing.T, dir string, serial int64) *x509.CertPool {
 	g.Expect(err).NotTo(HaveOccurred())
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	g.Expect(err).NotTo(HaveOccurred())
-	// As kubelet does it: the new file takes the place of the old at once.
+	// As kubelet does it: the new file replaces the old one atomically.
 	put := func(name, kind string, content []byte) []byte {
 		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})
 		g.Expect(os.WriteFile(filepath.Join(dir, "new"), text, 0o600)).To(Succeed())
@@ -62,8 +62,8 @@ func httpsClient(pool *x509.CertPool) *http.Client {
 	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 }
 
-// TestHTTPS: with a certificate, bootstrap data and reports go over HTTPS and no other way, scripts say so, and a certificate that is
-// replaced is used without a restart.
+// TestHTTPS: with a certificate, bootstrap data and reports use HTTPS only, scripts name HTTPS URLs, and a replaced certificate is
+// used without a restart.
 func TestHTTPS(t *testing.T) {
 	g := NewWithT(t)
 	var content atomic.Value
@@ -107,7 +107,7 @@ func TestHTTPS(t *testing.T) {
 		ContainSubstring("kernel --name kernel http://"+plain+"/boot/"), ContainSubstring("ds=nocloud;dsmode=net;s=https://"+secure+"/seed/dc/h/token/ ")))
 	_, body, err := get(httpsClient(first), "https://"+secure+script)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(body).To(ContainSubstring("kernel --name kernel https://"+secure+"/boot/"), "who came over HTTPS goes on so")
+	g.Expect(body).To(ContainSubstring("kernel --name kernel https://"+secure+"/boot/"), "a client that came over HTTPS gets HTTPS URLs")
 
 	seed := pxe.SeedPath("dc/h", "token") + "/"
 	code, _, err := get(http.DefaultClient, "http://"+plain+seed+"user-data")
@@ -135,7 +135,7 @@ func TestHTTPS(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("certificate")), "the old one is gone")
 }
 
-// TestStart: what is wrong with a certificate or a listener ends the start with an error that says which.
+// TestStart: an error of a certificate or a listener ends the start, and the error names it.
 func TestStart(t *testing.T) {
 	g := NewWithT(t)
 	booter := &pxetest.Booter{}
@@ -145,7 +145,7 @@ func TestStart(t *testing.T) {
 	g.Expect(s.Start(t.Context())).To(MatchError(ContainSubstring("read the certificate of HTTPS: open /nowhere")))
 }
 
-// TestLoaderThatIsWrong: the server starts without it, and is not ready: the others are served, and somebody looks.
+// TestLoaderThatIsWrong: the server starts without an invalid boot loader, and is not ready: the other loaders are served, and operators notice.
 func TestLoaderThatIsWrong(t *testing.T) {
 	g := NewWithT(t)
 	loaders := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestConnections: who opens too many connections loses those beyond the bound and not the others, and others are served.
+// TestConnections: a client that opens too many connections loses only those above the bound, and other clients are served.
 func TestConnections(t *testing.T) {
 	g := NewWithT(t)
 	limits := newConnections(5, 3, 4)
@@ -52,7 +52,7 @@ func TestConnections(t *testing.T) {
 	g.Eventually(func() bool { return served(open(5)) }).Should(BeTrue(), "there is room again")
 }
 
-// remote is a connection of a client with an address.
+// remote is a connection from an address.
 type remote struct {
 	net.Conn
 
@@ -67,11 +67,11 @@ func (r remote) Close() error {
 	return nil
 }
 
-// TestConnectionsOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 have the connections that a boot needs and more. One client with all
+// TestConnectionsOfALink: 64 servers of a rack whose addresses are in one IPv6 /64 have more connections than a boot needs. One client with all
 // addresses of a /64 has a part of all connections, and the next link has its own.
 func TestConnectionsOfALink(t *testing.T) {
 	g := NewWithT(t)
-	limits := newConnections(mostConnections, mostPerAddress, mostPerPrefix)
+	limits := newConnections(maxConnections, maxPerAddress, maxPerPrefix)
 	connect := func(prefix string, server int) bool {
 		closed := false
 		address := &net.TCPAddr{IP: net.ParseIP(fmt.Sprintf("%s%x", prefix, server+1)), Port: 1}
@@ -84,11 +84,11 @@ func TestConnectionsOfALink(t *testing.T) {
 		}
 	}
 	open := 0
-	for address := range mostConnections {
+	for address := range maxConnections {
 		if connect("2001:db8:0:2::", address) {
 			open++
 		}
 	}
-	g.Expect(open).To(Equal(mostConnections / 4))
+	g.Expect(open).To(Equal(maxConnections / 4))
 	g.Expect(connect("2001:db8:0:3::", 0)).To(BeTrue())
 }

@@ -24,32 +24,31 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/tftp"
 )
 
-// Config says where the boot server listens and what it serves.
+// Config is where the boot server listens and what it serves.
 type Config struct {
 	// Networks are those whose servers boot. There is at least one.
 	Networks []bootconfig.Network
-	// DHCPAddress and ProxyAddress are where DHCP is listened for: port 67, and port 4011 for PXE clients that ask a proxy once
-	// more. Neither is used when the mode of every network is off. An empty ProxyAddress is not listened at.
+	// DHCPAddress and ProxyAddress are the addresses for DHCP: port 67, and port 4011 for PXE clients that ask a proxy a second time. Neither is used if the
+	// mode of every network is off. With an empty ProxyAddress the server does not listen for proxy requests.
 	DHCPAddress, ProxyAddress string
-	// DHCP6Address and DHCP6ProxyAddress are the same for DHCPv6, with port 547 in place of 67.
+	// DHCP6Address and DHCP6ProxyAddress are the same for DHCPv6, with port 547 instead of 67.
 	DHCP6Address, DHCP6ProxyAddress string
-	// TFTPAddress is where boot loaders are served: port 69. Empty serves none.
+	// TFTPAddress is the address for boot loaders: port 69. Empty serves none.
 	TFTPAddress string
-	// HTTPAddress is where everything else is served.
+	// HTTPAddress is the address for everything else.
 	HTTPAddress string
-	// HTTPSAddress, where not empty, is where everything is served over TLS too. Bootstrap data and reports go this way only then.
-	// CertFile and KeyFile hold the certificate, and are read again when they change. HTTPSBaseURL is where servers find it, without a slash
-	// at its end, with a name that the certificate has.
+	// HTTPSAddress, if not empty, serves everything over TLS too. Bootstrap data and reports then use HTTPS only. CertFile and KeyFile have the certificate,
+	// and are read again when they change. HTTPSBaseURL is where servers find it, without a slash at its end. The certificate must be valid for its name.
 	HTTPSAddress, CertFile, KeyFile, HTTPSBaseURL string
-	// LoaderDirs are the folders with the boot loaders, each with its list of checksums. A loader of a later folder takes the
-	// place of one with the same name in an earlier one.
+	// LoaderDirs are the folders with the boot loaders, each with its manifest. A loader in a later folder replaces the one of the same name in an earlier
+	// folder.
 	LoaderDirs []string
-	// Artifacts bound the cache of kernels and initrds.
+	// Artifacts configures the cache of kernels and initrds.
 	Artifacts artifact.Options
 }
 
-// FromFile returns what a configuration file says. Listeners take all addresses, since DHCP of servers without an address comes as a
-// broadcast; only where the networks have but one address and it is a loopback address, as in a try-out, they take that one.
+// FromFile converts a configuration file. Listeners use all addresses, because DHCP requests of servers without an address are broadcasts. If the networks have
+// only one address and it is a loopback address, as in a test setup, listeners use that one.
 func FromFile(c bootconfig.Config) Config {
 	host := ""
 	if first := c.Networks[0].Address; first.IsLoopback() &&
@@ -74,21 +73,21 @@ func FromFile(c bootconfig.Config) Config {
 	return config
 }
 
-// Server is the boot server. It needs no leader: any number may run.
+// Server is the boot server. It needs no leader election: several may run.
 type Server struct {
 	Config Config
 	Booter pxe.Booter
 	Log    logr.Logger
-	// DHCPMetrics and DHCP6Metrics count what becomes of requests. Nil counts nothing.
+	// DHCPMetrics and DHCP6Metrics count requests by their result. Nil counts nothing.
 	DHCPMetrics  *dhcp.Metrics
 	DHCP6Metrics *dhcp6.Metrics
-	// BootSlots say who has to wait for others of its network: see NewBootSlots. Nil lets everybody boot at once.
+	// BootSlots limits how many servers of a network boot at once: see NewBootSlots. Nil sets no limit.
 	BootSlots *pxe.BootSlots
 
-	problem atomic.Pointer[error] // what keeps it from being ready, nil before it started
+	problem atomic.Pointer[error] // why it is not ready; nil before it started
 }
 
-// NeedLeaderElection is false: boot servers answer from what they see, and write with optimistic locks.
+// NeedLeaderElection is false: boot servers answer from their caches, and write with optimistic locks.
 func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start serves until ctx ends, or until a listener fails.
@@ -102,8 +101,8 @@ func (s *Server) Start(ctx context.Context) error {
 	defer cache.Close()
 	loaders, problem := loader.Load(s.Config.LoaderDirs...)
 	if problem != nil {
-		// The others are served: a fleet that has no use for the loader that is missing goes on.
-		s.Log.Error(problem, "Boot loaders are missing")
+		// The other loaders are served: a fleet that does not need the missing one keeps booting.
+		s.Log.Error(problem, "Some boot loaders are not served")
 	}
 	for _, file := range loaders.All() {
 		s.Log.Info("Serving a boot loader", "name", file.Name, "folder", file.Dir, "source", file.Source, "sha256", file.SHA256)
@@ -116,7 +115,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready is nil when all listeners are there and every boot loader is as its list says. It is a check of /readyz.
+// Ready returns nil if all listeners run and every boot loader matches its manifest. It is a check of /readyz.
 func (s *Server) Ready(*http.Request) error {
 	if problem := s.problem.Load(); problem != nil {
 		return *problem
@@ -160,7 +159,7 @@ func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifa
 		return err
 	}
 	if s.Config.TFTPAddress != "" {
-		// Without an address the socket hears IPv4 and IPv6.
+		// Without an address the socket receives IPv4 and IPv6.
 		if err := listen("TFTP", "udp", s.Config.TFTPAddress, s.tftp(loaders).Serve); err != nil {
 			return err
 		}
@@ -171,12 +170,12 @@ func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifa
 	})
 }
 
-// baseURL returns where a server finds HTTP that reached this one at a local address.
+// baseURL returns the HTTP URL for a server that reached the boot server at a local address.
 func (s *Server) baseURL(local netip.Addr) string {
 	return bootconfig.BaseURL(s.Config.Networks, local)
 }
 
-// networkOf names the network of a server at an address that reached this one at a local address.
+// networkOf returns the name of the network of a server at the address from that reached the boot server at the address local.
 func (s *Server) networkOf(local, from netip.Addr) string {
 	return bootconfig.NetworkOf(s.Config.Networks, local, from).Name
 }
@@ -190,7 +189,7 @@ func NewBootSlots(networks []bootconfig.Network, booter pxe.Booter) *pxe.BootSlo
 	return pxe.NewBootSlots(most, booter)
 }
 
-// tftp serves the boot loaders, and what GRUB asks for first.
+// tftp serves the boot loaders, and GRUB's first file.
 func (s *Server) tftp(loaders *loader.Set) *tftp.Server {
 	return &tftp.Server{
 		Log: s.Log.WithName("tftp"),

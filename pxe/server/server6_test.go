@@ -23,7 +23,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
 
-// lab6 is a boot server of a network of IPv6, which listens at all addresses, with the firmware of one client.
+// lab6 is a boot server of an IPv6 network, which listens at all addresses, with the firmware of one client.
 func lab6(t *testing.T, mode bootconfig.Mode, booter *pxetest.Booter) *pxetest.Firmware6 {
 	t.Helper()
 	g := NewWithT(t)
@@ -43,7 +43,7 @@ func lab6(t *testing.T, mode bootconfig.Mode, booter *pxetest.Booter) *pxetest.F
 		Config: server.Config{
 			Networks: []bootconfig.Network{{
 				Name: "test", Mode: mode, Subnet: netip.MustParsePrefix("::/64"), Address: loopback, URL: "http://" + netip.AddrPortFrom(loopback, httpPort).String(),
-				Relays: []netip.Addr{loopback}, // which has but this address to send from
+				Relays: []netip.Addr{loopback}, // the only address that it can send from
 			}},
 			DHCP6Address: netip.AddrPortFrom(loopback, dhcpPort).String(), TFTPAddress: at(tftpPort), HTTPAddress: at(httpPort), LoaderDirs: []string{loaders},
 			Artifacts: artifact.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 1},
@@ -69,7 +69,7 @@ func lab6(t *testing.T, mode bootconfig.Mode, booter *pxetest.Booter) *pxetest.F
 	}
 }
 
-// TestBoot6 goes the whole way over IPv6 for every kind of firmware: whatever DHCPv6 names is served.
+// TestBoot6 boots over IPv6 with every kind of firmware: everything that DHCPv6 names is served.
 func TestBoot6(t *testing.T) {
 	for name, c := range map[string]struct {
 		arch       iana.Arch

@@ -29,7 +29,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
 
-// The boot server and its clients have loopback addresses of their own: a client's requests come from the address that DHCP
+// The boot server and its clients have loopback addresses of their own: a client sends its requests from the address that DHCP
 // gave it.
 var (
 	bootAddress   = netip.MustParseAddr("127.0.80.1")
@@ -51,7 +51,7 @@ func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 	dhcpPort, tftpPort, httpPort := freePort(t), freePort(t), freePort(t)
 	loaders := t.TempDir()
 	var names []string
-	for _, named := range dhcp.AllNamed() {
+	for _, named := range dhcp.LoaderClients() {
 		names = append(names, named.Loader)
 	}
 	slices.Sort(names) // some kinds of clients load the same
@@ -105,7 +105,7 @@ func newBooter(t *testing.T, content *atomic.Value) *pxetest.Booter {
 	}
 }
 
-// TestBoot goes the whole way for every kind of firmware: whatever DHCP names is served.
+// TestBoot boots with every kind of firmware: everything that DHCP names is served.
 func TestBoot(t *testing.T) {
 	for _, arch := range []iana.Arch{iana.INTEL_X86PC, iana.EFI_X86_64, iana.EFI_BC, iana.EFI_ARM64} {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -129,8 +129,8 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// TestWrongKernel: a kernel that is not the one its checksum names is not served, the reason is told, and the boot goes on
-// by itself when the origin is mended.
+// TestWrongKernel: a kernel with another checksum is not served, the reason is recorded, and the boot continues
+// automatically once the origin is fixed.
 func TestWrongKernel(t *testing.T) {
 	g := NewWithT(t)
 	var content atomic.Value
@@ -153,13 +153,13 @@ func TestNoBoot(t *testing.T) {
 	booter := newBooter(t, &content)
 	booter.Answer = pxe.Answer{Known: true}
 	firmware := lab(t, booter)
-	firmware.Tries = 2 // nothing answers
+	firmware.Attempts = 2 // nothing answers
 	_, err := firmware.Boot(t.Context())
 	g.Expect(err).To(MatchError(pxetest.ErrNothingToBoot))
 	g.Expect(booter.Stages()).To(Equal([]pxe.Stage{pxe.StageFirmware}), "that it asked is seen all the same")
 }
 
-// TestRefusals: without the token there is no seed, and errors tell a stranger nothing.
+// TestRefusals: without the token there is no seed, and errors reveal nothing to a stranger.
 func TestRefusals(t *testing.T) {
 	g := NewWithT(t)
 	var content atomic.Value

@@ -6,16 +6,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// How requests end, as a label of a metric.
+// The results of requests, as a label of a metric.
 const (
 	outcomeSent      = "sent"      // the file was sent, and the client has all of it
 	outcomeSize      = "size"      // the client wanted to know the size
 	outcomeAborted   = "aborted"   // the client ended the transfer
-	outcomeTimeout   = "timeout"   // the client does not answer any more
-	outcomeFailed    = "failed"    // the network does not take the packets
+	outcomeTimeout   = "timeout"   // the client stopped answering
+	outcomeFailed    = "failed"    // the packets could not be sent
 	outcomeNotFound  = "not-found" // there is no such file
-	outcomeRefused   = "refused"   // it asked to write, or for another form than octets
-	outcomeMalformed = "malformed" // it was no request
+	outcomeRefused   = "refused"   // a write request, or a mode other than octet
+	outcomeMalformed = "malformed" // not a request
 	outcomeBusy      = "busy"      // too many at once: no answer, clients ask again
 )
 

@@ -20,48 +20,47 @@ const (
 	opOptionAck
 )
 
-// The error codes that are sent or looked at (RFC 1350, appendix; 8 of RFC 2347).
+// The error codes that are sent or evaluated (RFC 1350, appendix; 8 of RFC 2347).
 const (
 	codeNotFound  = 1
 	codeViolation = 2
 	codeIllegal   = 4
-	// codeOptions is what a client ends a transfer with that it began to learn a file's size.
+	// codeOptions ends a transfer that the client started only to learn the size of the file.
 	codeOptions = 8
 )
 
 const (
 	headerLength = 4
-	// A client that asks for no block size gets blocks of 512 bytes (RFC 1350). A block of the largest fits into an Ethernet frame
-	// with the headers of IPv6, which are the longer ones.
-	defaultBlock, largestBlock = 512, 1448
-	// largestWindow is how many blocks are sent before an acknowledgement is awaited (RFC 7440).
-	largestWindow = 16
-	// longestTimeout bounds what a client may ask for (RFC 2349): until then it keeps a transfer from others.
-	longestTimeout = 10 * time.Second
-	// longestRequest is the largest request that is looked at (RFC 2347, section 2: the maximum is 512).
-	longestRequest = 512
+	// A client that requests no block size gets blocks of 512 bytes (RFC 1350). The largest block fits into an Ethernet frame with the headers of IPv6, which
+	// are longer than those of IPv4.
+	defaultBlock, maxBlock = 512, 1448
+	// maxWindow is how many blocks are sent without an acknowledgement (RFC 7440).
+	maxWindow = 16
+	// maxTimeout bounds the timeout that a client may request (RFC 2349): an idle transfer counts against the limit of transfers.
+	maxTimeout = 10 * time.Second
+	// maxRequest is the maximum size of a request (RFC 2347, section 2).
+	maxRequest = 512
 )
 
 var errMalformed = errors.New("not a request of TFTP")
 
-// request asks for a file.
+// request is a request for a file.
 type request struct {
 	write      bool
 	name, mode string
-	// block is the length of a block and window how many are sent at once. timeout is 0 if the client asks for none.
+	// block is the length of a block and window how many are sent at once. timeout is 0 if the client requests none.
 	block, window int
 	timeout       time.Duration
-	// size is true for a client that wants to know the file's size.
+	// size is true if the client requests the file's size.
 	size bool
-	// options are the names of the options that were understood, in their order: these are acknowledged.
+	// options are the names of the accepted options, in their order. The server acknowledges these.
 	options []string
 }
 
-// parseRequest takes a request apart. Options that are not known, or whose value is not good, are as if they were not there:
-// RFC 2347 wants it so.
+// parseRequest decodes a request. It ignores options that are unknown or have an invalid value, as RFC 2347 requires.
 func parseRequest(packet []byte) (request, error) {
 	r := request{block: defaultBlock, window: 1}
-	if len(packet) < 2 || len(packet) > longestRequest || packet[len(packet)-1] != 0 {
+	if len(packet) < 2 || len(packet) > maxRequest || packet[len(packet)-1] != 0 {
 		return r, errMalformed
 	}
 	switch binary.BigEndian.Uint16(packet) {
@@ -91,10 +90,10 @@ func (r *request) option(name, value string) {
 	}
 	switch {
 	case name == "blksize" && n >= defaultBlock:
-		r.block = min(n, largestBlock)
+		r.block = min(n, maxBlock)
 	case name == "windowsize" && n >= 1:
-		r.window = min(n, largestWindow)
-	case name == "timeout" && n >= 1 && time.Duration(n)*time.Second <= longestTimeout:
+		r.window = min(n, maxWindow)
+	case name == "timeout" && n >= 1 && time.Duration(n)*time.Second <= maxTimeout:
 		r.timeout = time.Duration(n) * time.Second
 	case name == "tsize" && n == 0:
 		r.size = true
@@ -104,7 +103,7 @@ func (r *request) option(name, value string) {
 	r.options = append(r.options, name)
 }
 
-// optionAck acknowledges the options that were understood, for a file of a size.
+// optionAck returns the acknowledgement of the accepted options, for a file of a size.
 func (r *request) optionAck(size int) []byte {
 	packet := binary.BigEndian.AppendUint16(nil, opOptionAck)
 	values := map[string]int{"blksize": r.block, "windowsize": r.window, "timeout": int(r.timeout / time.Second), "tsize": size}

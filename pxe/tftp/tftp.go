@@ -1,5 +1,9 @@
-// Package tftp serves boot loaders over TFTP (RFC 1350, with the options of RFC 2347 to 2349 and 7440), and nothing else: all
-// that is larger goes over HTTP. It only reads, and its files are in memory: no name leads to a disk.
+// Package tftp serves boot loaders over TFTP (RFC 1350, with the options of RFC 2347 to 2349 and 7440). Larger files go over HTTP. It is read-only, and its files
+// are in memory: no name leads to a disk.
+//
+// It does not use github.com/pin/tftp because v3.2.0 opens a socket and starts a goroutine for each packet before it calls a handler, answers error packets with
+// errors, sends only the error code 1, and supports neither the timeout of RFC 2349 nor the window of RFC 7440. No upstream issue was found. Delete this package
+// when pin/tftp can limit transfers before it allocates for them, and supports both options.
 package tftp
 
 import (
@@ -20,38 +24,38 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
 )
 
-// Bounds on what is done at once. A request too many is dropped: clients ask again, and would give up at an error. Firmware asks for the size of a file,
-// then for the file, and often for two files. An IPv6 client has all addresses of its /64, in which may be a rack: 64 servers have 4 transfers each there,
-// and one client a quarter of all.
+// Bounds on concurrent transfers. A request above them is dropped: clients repeat it, and would give up after an error. Firmware asks for the size of a file,
+// then for the file, and often for two files. An IPv6 client can use all addresses of its /64, which may also have a rack: 64 servers then have 4 transfers each,
+// and one client has at most a quarter of all.
 const (
-	mostTransfers = 1024
-	mostPerClient = 16
-	mostPerPrefix = 256
-	// mostFailures is how many reads in a row may fail. One is normal; so many mean that the socket is of no use.
-	mostFailures = 100
+	maxTransfers = 1024
+	maxPerClient = 16
+	maxPerPrefix = 256
+	// maxFailures is how many reads in a row may fail. A single failure is normal; this many mean that the socket is unusable.
+	maxFailures = 100
 )
 
 // Server serves boot loaders.
 type Server struct {
-	// Open returns the file with a name, false if there is none. local is the server's address that was asked.
+	// Open returns the file with a name, false if there is none. local is the server's address that received the request.
 	Open func(name string, local netip.Addr) ([]byte, bool)
-	// Fetched is called when a client has fetched a file, or all but its last blocks, which were sent. The first part of the name, up to a slash, is the server's MAC
-	// address with dashes: DHCP puts it there, for TFTP does not tell who asks.
+	// Fetched is called when a client has fetched a file, or when all but the last blocks are acknowledged and the last are sent. The first part of the name, up
+	// to a slash, is the server's MAC address with dashes: DHCP puts it there, because TFTP does not identify the client.
 	Fetched func(mac net.HardwareAddr, from netip.Addr, file string)
 	Log     logr.Logger
 
-	most int // mostTransfers where it is 0
+	maxTransfers int // 0 means the constant maxTransfers
 
 	mu      sync.Mutex
 	running map[netip.AddrPort]bool // by client
 	clients quota.Clients
 }
 
-// Serve answers requests until ctx ends. It closes conn, which must be a UDP socket. Several may be served at once.
+// Serve answers requests until ctx ends. It closes conn, which must be a UDP socket. It may be called for several sockets at once.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx) // also when reading fails: the transfers end too
+	ctx, cancel := context.WithCancel(ctx) // ends the transfers if reading fails
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
@@ -59,18 +63,18 @@ func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	buffer := make([]byte, longestRequest+1) // a request that fills it is too long
-	failures := 0                            // in a row
+	buffer := make([]byte, maxRequest+1) // a request that fills it is too long
+	failures := 0                        // in a row
 	for {
 		n, dst, source, err := read(buffer)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, net.ErrClosed), err != nil && failures >= mostFailures:
+		case errors.Is(err, net.ErrClosed), err != nil && failures >= maxFailures:
 			return err
 		case err != nil:
 			failures++
-			s.Log.Error(err, "Read a TFTP packet")
+			s.Log.Error(err, "Failed to read a TFTP packet")
 			continue
 		}
 		failures = 0
@@ -92,7 +96,7 @@ func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 }
 
 func addressOf(ip net.IP) netip.AddrPort {
-	address, _ := netip.AddrFromSlice(ip) // where it is not known, the system chooses
+	address, _ := netip.AddrFromSlice(ip) // if it is not known, the kernel chooses one
 	return netip.AddrPortFrom(address.Unmap(), 0)
 }
 
@@ -104,8 +108,7 @@ func portOf(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(udp.AddrPort().Addr().Unmap(), udp.AddrPort().Port())
 }
 
-// packetReader reads a packet. It says which address of this machine it was for, where that is known: the answer must come from
-// there, or the client does not take it.
+// packetReader reads a packet. It returns the local address that received the packet, if that is known: a client accepts the answer only from there.
 type packetReader func([]byte) (n int, local net.IP, from net.Addr, err error)
 
 func reader(conn net.PacketConn) (packetReader, error) {
@@ -133,15 +136,15 @@ func reader(conn net.PacketConn) (packetReader, error) {
 	}, packets.SetControlMessage(ipv6.FlagDst, true)
 }
 
-// enter notes a transfer to a client. It returns false when there is one already, which the client asks for again because it
-// has no answer yet, or when there are too many.
+// enter records a transfer to a client. It returns false if there are too many, or if this client has one already: a client repeats its request until it has an
+// answer.
 func (s *Server) enter(from netip.AddrPort) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == nil {
-		s.running, s.clients = map[netip.AddrPort]bool{}, quota.Clients{PerAddress: mostPerClient, PerPrefix: mostPerPrefix}
+		s.running, s.clients = map[netip.AddrPort]bool{}, quota.Clients{PerAddress: maxPerClient, PerPrefix: maxPerPrefix}
 	}
-	if s.running[from] || len(s.running) >= cmp.Or(s.most, mostTransfers) || !s.clients.Enter(from.Addr()) {
+	if s.running[from] || len(s.running) >= cmp.Or(s.maxTransfers, maxTransfers) || !s.clients.Enter(from.Addr()) {
 		return false
 	}
 	s.running[from] = true
@@ -155,7 +158,7 @@ func (s *Server) leave(from netip.AddrPort) {
 	s.clients.Leave(from.Addr())
 }
 
-// answer sends what is asked for, and notes how it ended.
+// answer serves a request, and records the result.
 func (s *Server) answer(ctx context.Context, r request, local, from netip.AddrPort) {
 	log := s.Log.WithValues("client", from.String(), "file", clip(r.name))
 	if local.Addr().IsLinkLocalUnicast() {
@@ -164,7 +167,7 @@ func (s *Server) answer(ctx context.Context, r request, local, from netip.AddrPo
 	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(local), net.UDPAddrFromAddrPort(from))
 	if err != nil {
 		requests.WithLabelValues(outcomeFailed).Inc()
-		log.Error(err, "Answer a TFTP request")
+		log.Error(err, "Failed to answer a TFTP request")
 		return
 	}
 	defer func() { _ = conn.Close() }()
@@ -174,16 +177,16 @@ func (s *Server) answer(ctx context.Context, r request, local, from netip.AddrPo
 	requests.WithLabelValues(outcome).Inc()
 	switch {
 	case err == nil, ctx.Err() != nil:
-		log.V(4).Info("TFTP request answered", "outcome", outcome)
+		log.V(4).Info("Answered a TFTP request", "outcome", outcome)
 	case outcome == outcomeFailed:
-		log.Error(err, "Send a boot loader")
+		log.Error(err, "Failed to send a boot loader")
 	default:
-		// These are the client's doing, and anybody can cause them.
-		log.V(2).Info("TFTP request not carried out", "outcome", outcome, "why", err.Error())
+		// The client is the cause, and any client can cause these.
+		log.V(2).Info("Did not serve a TFTP request", "outcome", outcome, "why", err.Error())
 	}
 }
 
-// send sends a file, or why there is none. It returns how that ended.
+// send sends a file, or an error packet. It returns the result.
 func (s *Server) send(r request, conn *net.UDPConn, local, from netip.Addr) (string, error) {
 	t := &transfer{conn: conn, request: r}
 	switch {
@@ -217,16 +220,16 @@ func (s *Server) send(r request, conn *net.UDPConn, local, from netip.Addr) (str
 	}
 }
 
-// clip makes what a client sent fit for a log.
+// clip shortens and quotes a client's text for a log.
 func clip(text string) string { return fmt.Sprintf("%.100q", text) }
 
-// JoinName returns the name that a server asks TFTP for a boot loader with.
+// JoinName returns the TFTP name of a boot loader for one server.
 func JoinName(mac net.HardwareAddr, file string) string {
 	return strings.ReplaceAll(mac.String(), ":", "-") + "/" + file
 }
 
-// SplitName returns the MAC address and the boot loader in a name. A name without a MAC address is that of a boot loader. Some
-// firmware writes the slash of another system, or one before the name.
+// SplitName returns the MAC address and the boot loader in a name. A name without a MAC address is that of a boot loader. Some firmware writes a backslash
+// instead of the slash, or a slash before the name.
 func SplitName(name string) (net.HardwareAddr, string) {
 	name = strings.TrimLeft(strings.ReplaceAll(name, `\`, "/"), "/")
 	first, rest, found := strings.Cut(name, "/")

@@ -64,7 +64,7 @@ func start(t *testing.T, size int) *lab {
 	return l
 }
 
-// receive fetches a file with a client that is not ours.
+// receive fetches a file with the client of github.com/pin/tftp.
 func (l *lab) receive(address, name string, blockSize int, size bool) ([]byte, error) {
 	c, err := client.NewClient(address)
 	if err != nil {
@@ -129,7 +129,7 @@ func TestBothFamilies(t *testing.T) {
 	g.Expect(<-done).To(Succeed())
 }
 
-// TestManyBlocks: the numbers of blocks have 16 bits, and begin again.
+// TestManyBlocks: block numbers have 16 bits, and wrap around.
 func TestManyBlocks(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t, 65537*512+1)
@@ -150,11 +150,11 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// peer is a client that says what the test says.
+// peer is a client that the test controls.
 type peer struct {
 	g    Gomega
 	conn *net.UDPConn
-	from *net.UDPAddr // who answered
+	from *net.UDPAddr // the source of the last answer
 }
 
 func (l *lab) peer() *peer {
@@ -187,7 +187,7 @@ func (p *peer) read() []byte {
 	return buffer[:n]
 }
 
-// silent is true when nothing comes for a while.
+// silent is true if nothing arrives for some time.
 func (p *peer) silent(d time.Duration) bool {
 	p.g.Expect(p.conn.SetReadDeadline(time.Now().Add(d))).To(Succeed())
 	_, _, err := p.conn.ReadFromUDP(make([]byte, 2000))
@@ -198,7 +198,7 @@ func data(block uint16, content []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, opData), block), content...)
 }
 
-// TestOptions is RFC 2347 to 2349 and 7440: what is understood is acknowledged, the rest is as if it were not there.
+// TestOptions covers RFC 2347 to 2349 and 7440: supported options are acknowledged, others are ignored.
 func TestOptions(t *testing.T) {
 	l := start(t, 5000)
 	for options, want := range map[string]string{
@@ -221,11 +221,11 @@ func TestOptions(t *testing.T) {
 	p.send(opError, "\x00\x00over")
 }
 
-// TestWindow: so many blocks are sent at once, and after a loss it goes on behind the last that came.
+// TestWindow: a window of blocks is sent at once, and after a loss the transfer continues after the last block that arrived.
 func TestWindow(t *testing.T) {
 	l := start(t, 512*6)
 	p := l.peer()
-	// With the timeout that a client asks for, the server does not send again because this machine is slow.
+	// With the timeout that the client requests, the server does not retransmit because this machine is slow.
 	p.send(opRead, "snponly.efi", "octet", "windowsize", "3", "timeout", "10")
 	p.g.Expect(binary.BigEndian.Uint16(p.read())).To(Equal(opOptionAck))
 	p.ack(0)
@@ -249,7 +249,7 @@ func (l *lab) idle() bool {
 	return len(l.running) == 0
 }
 
-// TestDuplicates: an acknowledgement that comes twice brings no block twice, or every packet would come twice from then on
+// TestDuplicates: a repeated acknowledgement causes no second block. Otherwise every packet would be sent twice from then on
 // (the Sorcerer's Apprentice, RFC 1123).
 func TestDuplicates(t *testing.T) {
 	l := start(t, 3000)
@@ -269,7 +269,7 @@ func TestDuplicates(t *testing.T) {
 	p.g.Eventually(l.idle).Should(BeTrue())
 }
 
-// TestReadOnly: a request to write is refused with the code of RFC 1350 for that.
+// TestReadOnly: a write request is refused with the code of RFC 1350 for it.
 func TestReadOnly(t *testing.T) {
 	l := start(t, 10)
 	p := l.peer()
@@ -280,7 +280,7 @@ func TestReadOnly(t *testing.T) {
 	p.g.Expect(p.read()).To(Equal([]byte("\x00\x05\x00\x04octet only\x00")))
 }
 
-// TestSizeOnly: UEFI firmware asks for the size, ends that transfer with error 8, and asks again. Nothing is wrong with that.
+// TestSizeOnly: UEFI firmware asks for the size, ends that transfer with error 8, and asks again. This is no failure.
 func TestSizeOnly(t *testing.T) {
 	l := start(t, 10)
 	sized, aborted := testutil.ToFloat64(requests.WithLabelValues(outcomeSize)), testutil.ToFloat64(requests.WithLabelValues(outcomeAborted))
@@ -295,7 +295,7 @@ func TestSizeOnly(t *testing.T) {
 	p.g.Expect(l.fetched).To(BeEmpty())
 }
 
-// TestLastAcknowledgement: a client that has all and goes without a word has fetched its boot loader.
+// TestLastAcknowledgement: a client that has all blocks and leaves without an acknowledgement has fetched its boot loader.
 func TestLastAcknowledgement(t *testing.T) {
 	l := start(t, 600)
 	p := l.peer()
@@ -309,10 +309,10 @@ func TestLastAcknowledgement(t *testing.T) {
 	p.g.Eventually(l.fetched).Should(Receive(Equal("52:54:00:00:00:01 127.0.0.1 snponly.efi")))
 	p.g.Expect(p.conn.Close()).To(Succeed())
 	p.g.Eventually(l.idle, "30s").Should(BeTrue())
-	p.g.Expect(l.fetched).To(BeEmpty(), "it is told once")
+	p.g.Expect(l.fetched).To(BeEmpty(), "it is called once")
 }
 
-// TestBounds: a client that asks and does not answer keeps a few places for a few seconds, and others are served meanwhile.
+// TestBounds: a client that asks and does not answer uses a few transfers for a few seconds, and others are served in the meantime.
 func TestBounds(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t, 10)
@@ -341,7 +341,7 @@ func TestBounds(t *testing.T) {
 	g.Eventually(l.idle).Should(BeTrue())
 }
 
-// TestTransfersOfAClient: an address has a few transfers at once, and an IPv6 client with all addresses of its /64 a part of all. 64 servers of a rack
+// TestTransfersOfAClient: an address may have a few transfers at once, and an IPv6 client with all addresses of its /64 a part of all. 64 servers of a rack
 // in one /64 have what their firmware needs.
 func TestTransfersOfAClient(t *testing.T) {
 	g := NewWithT(t)
@@ -364,19 +364,19 @@ func TestTransfersOfAClient(t *testing.T) {
 	for address := range 1000 {
 		transfers += enter("2001:db8:0:2::%x", address, 1)
 	}
-	g.Expect(transfers).To(Equal(mostTransfers / 4))
+	g.Expect(transfers).To(Equal(maxTransfers / 4))
 	s.leave(netip.MustParseAddrPort("[2001:db8:0:2::]:0"))
 	g.Expect(enter("2001:db8:0:2::%x", 1000, 2)).To(Equal(1))
 }
 
-// TestStops: the server ends with its context, whatever is under way.
+// TestStops: the server stops with its context, whatever transfers are running.
 func TestStops(t *testing.T) {
 	l := start(t, 10)
 	l.peer().send(opRead, "snponly.efi", "octet")
 	NewWithT(t).Eventually(l.idle).Should(BeFalse())
 }
 
-// TestLoss: over a wire that loses packets both ways, clients have their loaders in the end.
+// TestLoss: over a network that loses packets in both directions, clients still get their loaders.
 func TestLoss(t *testing.T) {
 	l := start(t, 60_000)
 	var wg sync.WaitGroup
@@ -411,7 +411,7 @@ func newLossy(t *testing.T, server netip.AddrPort, n int) string {
 			if err != nil {
 				return
 			}
-			seen.Store(sender) // the server answers from a port of the transfer's own
+			seen.Store(sender) // the server answers from a separate port for each transfer
 			if packets.Add(1)%int64(n) != 0 {
 				_, _ = to.WriteToUDP(buffer[:size], target.Load())
 			}
@@ -422,7 +422,7 @@ func newLossy(t *testing.T, server netip.AddrPort, n int) string {
 	return outer.LocalAddr().String()
 }
 
-// FuzzRequest: whatever comes in a packet, what comes out of it is within its bounds.
+// FuzzRequest: whatever a packet contains, the decoded request is within its bounds.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte("\x00\x01snponly.efi\x00octet\x00blksize\x001468\x00tsize\x000\x00"))
 	f.Add([]byte("\x00\x02x\x00octet\x00"))
@@ -432,16 +432,16 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.block < defaultBlock || r.block > largestBlock || r.window < 1 || r.window > largestWindow || r.timeout < 0 || r.timeout > longestTimeout {
+		if r.block < defaultBlock || r.block > maxBlock || r.window < 1 || r.window > maxWindow || r.timeout < 0 || r.timeout > maxTimeout {
 			t.Fatalf("%+v", r)
 		}
-		if len(r.options) > 4 || len(r.optionAck(1<<30)) > longestRequest || strings.Contains(r.name, "\x00") {
+		if len(r.options) > 4 || len(r.optionAck(1<<30)) > maxRequest || strings.Contains(r.name, "\x00") {
 			t.Fatalf("%+v", r)
 		}
 	})
 }
 
-// FuzzSplitName: every name that DHCP gives out is taken apart again, and no name brings the server down.
+// FuzzSplitName: every name that DHCP gives can be split again, and no name makes the server panic.
 func FuzzSplitName(f *testing.F) {
 	f.Add("52-54-00-00-00-01/snponly.efi")
 	f.Add(`\52-54-00-00-00-01\x`)

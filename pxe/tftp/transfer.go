@@ -10,20 +10,19 @@ import (
 )
 
 const (
-	// firstTimeout is how long an answer is waited for, and twice as long each time that none comes, up to lastTimeout. A client that
-	// is seen to answer faster is waited for four times as long as it takes, and for leastTimeout at least.
-	leastTimeout, firstTimeout, lastTimeout = 200 * time.Millisecond, time.Second, 4 * time.Second
-	// tries is how often a packet is sent that is not answered. A client that never answered may be none: anybody can write any
-	// sender's address on a request.
-	tries, firstTries = 6, 3
-	// longest bounds a transfer: whoever acknowledges a block now and then must not keep it for ever.
-	longest = 10 * time.Minute
+	// firstTimeout is the timeout for the first answer. It doubles after each timeout, up to maxRetryTimeout. After a faster answer the timeout is four times the
+	// round trip, and minTimeout at least.
+	minTimeout, firstTimeout, maxRetryTimeout = 200 * time.Millisecond, time.Second, 4 * time.Second
+	// maxSends is how often an unanswered packet is sent, maxFirstSends how often to a client that never answered: the source address of a request may be forged.
+	maxSends, maxFirstSends = 6, 3
+	// transferTimeout bounds a transfer: a client that acknowledges a block now and then must not keep it forever.
+	transferTimeout = 10 * time.Minute
 )
 
-// errSizeOnly ends a transfer that was begun to learn the size of the file: UEFI firmware does so before it allocates memory.
+// errSizeOnly ends a transfer whose client wanted only the size of the file. UEFI firmware does so before it allocates memory.
 var errSizeOnly = errors.New("the client wanted to know the size")
 
-// clientError is what a client ends a transfer with.
+// clientError is an error packet of a client, which ends the transfer.
 type clientError struct {
 	code    uint16
 	message string
@@ -33,44 +32,44 @@ func (e clientError) Error() string {
 	return fmt.Sprintf("the client says %q (error %d)", e.message, e.code)
 }
 
-// timeoutError ends a transfer whose client does not answer any more.
+// timeoutError ends a transfer whose client stopped answering.
 type timeoutError struct{ block int }
 
 func (e timeoutError) Error() string {
 	return fmt.Sprintf("the client does not acknowledge block %d", e.block)
 }
 
-// transfer sends a file over a socket of its own, which is connected to the client: other senders are not heard.
+// transfer sends a file over its own socket, which is connected to the client, so that packets of other senders do not arrive.
 type transfer struct {
 	conn    *net.UDPConn
 	request request
 	content []byte
 	end     time.Time
-	// heard is true when the client answered: it is there, and wants the file. trip is how long its answers take.
-	heard bool
-	trip  time.Duration
-	// sent counts the bytes of the file that were sent, each time that they were.
+	// answered is true once the client answered: it exists, and wants the file. trip is the round-trip time.
+	answered  bool
+	roundTrip time.Duration
+	// sent counts the bytes of the file that were sent, with retransmissions.
 	sent int
-	// fetched is called once the client acknowledged all but the last blocks and these were sent. That it has them too is not always
-	// told: firmware runs the boot loader, and its last acknowledgement may be lost.
+	// fetched is called once the client acknowledged all but the last blocks and these were sent. Their acknowledgement may be lost: firmware runs the
+	// boot loader at once.
 	fetched func()
 }
 
 // run sends the file until its last block is acknowledged.
 func (t *transfer) run() error {
-	t.end = time.Now().Add(longest)
+	t.end = time.Now().Add(transferTimeout)
 	if len(t.request.options) > 0 {
 		ack := t.request.optionAck(len(t.content))
 		if _, err := t.await(0, 0, func() error { return t.write(ack) }); err != nil {
 			return err
 		}
 	}
-	// A file ends with a block that is not full, an empty one if need be.
+	// A file ends with a block that is not full, which may be empty.
 	last := len(t.content)/t.request.block + 1
 	for next := 1; next <= last; {
 		until := min(next+t.request.window-1, last)
 		acked, err := t.await(next-1, until, func() error {
-			defer t.note(until == last && t.heard)
+			defer t.reportFetched(until == last && t.answered)
 			return t.sendBlocks(next, until)
 		})
 		if err != nil {
@@ -78,11 +77,11 @@ func (t *transfer) run() error {
 		}
 		next = acked + 1
 	}
-	t.note(true)
+	t.reportFetched(true)
 	return nil
 }
 
-func (t *transfer) note(fetched bool) {
+func (t *transfer) reportFetched(fetched bool) {
 	if fetched && t.fetched != nil {
 		t.fetched()
 		t.fetched = nil
@@ -112,12 +111,12 @@ func (t *transfer) write(packet []byte) error {
 	return err
 }
 
-// await sends something until a block is acknowledged that is later than before and not later than until, and returns that
-// block. Of options, block 0 is what is acknowledged: before and until are 0 then.
+// await sends something until the client acknowledges a block later than before and not later than until, and returns that block. Options are acknowledged as
+// block 0: before and until are 0 then.
 func (t *transfer) await(before, until int, send func() error) (int, error) {
 	wait := firstTimeout
-	if t.trip > 0 {
-		wait = max(leastTimeout, min(4*t.trip, firstTimeout))
+	if t.roundTrip > 0 {
+		wait = max(minTimeout, min(4*t.roundTrip, firstTimeout))
 	}
 	for try := 1; ; try++ {
 		sent := time.Now()
@@ -131,16 +130,16 @@ func (t *transfer) await(before, until int, send func() error) (int, error) {
 		var netErr net.Error
 		switch {
 		case err == nil && try == 1:
-			t.trip = max(time.Since(sent), t.trip*7/8)
+			t.roundTrip = max(time.Since(sent), t.roundTrip*7/8)
 			return acked, nil
-		case err == nil: // it may answer what was sent first
+		case err == nil: // the answer may be to an earlier packet, so it is no measurement
 			return acked, nil
 		case !errors.As(err, &netErr) || !netErr.Timeout():
 			return 0, err
-		case !t.heard && try >= firstTries, try >= tries, time.Now().After(t.end):
+		case !t.answered && try >= maxFirstSends, try >= maxSends, time.Now().After(t.end):
 			return 0, timeoutError{until}
 		}
-		wait = min(2*wait, lastTimeout)
+		wait = min(2*wait, maxRetryTimeout)
 	}
 }
 
@@ -148,7 +147,7 @@ func (t *transfer) awaitOnce(before, until int, deadline time.Time) (int, error)
 	if err := t.conn.SetReadDeadline(deadline); err != nil {
 		return 0, err
 	}
-	buffer := make([]byte, longestRequest)
+	buffer := make([]byte, maxRequest)
 	for {
 		n, err := t.conn.Read(buffer)
 		if err != nil {
@@ -160,9 +159,9 @@ func (t *transfer) awaitOnce(before, until int, deadline time.Time) (int, error)
 		number := binary.BigEndian.Uint16(buffer[2:])
 		switch binary.BigEndian.Uint16(buffer) {
 		case opAck:
-			t.heard = true
-			// An acknowledgement that was sent before is passed over: answering each with a block would double every packet from then
-			// on (RFC 1123, section 4.2.3.1).
+			t.answered = true
+			// A repeated acknowledgement is ignored: answering each with a block would double every packet from then on (RFC 1123,
+			// section 4.2.3.1).
 			if acked := before + int(number-uint16(before)); acked <= until && (acked > before || until == 0) { //nolint:gosec // modulo 65536
 				return acked, nil
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-// Ignition is what a config of Ignition writes.
+// Ignition is the output of an Ignition config.
 type Ignition struct {
 	Version string
 	Files   []File

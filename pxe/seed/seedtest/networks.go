@@ -1,4 +1,4 @@
-// Package seedtest makes networks for tests, and takes Ignition configs apart.
+// Package seedtest provides networks for tests, and decodes Ignition configs.
 package seedtest
 
 import (
@@ -34,7 +34,7 @@ func Static() *seed.Network {
 	}
 }
 
-// Networks generates networks that the API server would accept, with what an initramfs can be told.
+// Networks generates networks that the API server accepts and that an initramfs can be configured with.
 func Networks() *rapid.Generator[*seed.Network] {
 	return rapid.Custom(func(t *rapid.T) *seed.Network {
 		n := &seed.Network{}
@@ -66,7 +66,7 @@ func Networks() *rapid.Generator[*seed.Network] {
 		for _, link := range links {
 			for _, id := range rapid.SliceOfNDistinct(rapid.IntRange(1, 4094), 0, 2, rapid.ID).Draw(t, "VLANs") {
 				n.VLANs = append(n.VLANs, seed.VLAN{Name: fmt.Sprintf("%s.%d", link, id), ID: id, Link: link, Settings: settings(t, 100+len(n.VLANs))})
-				n.VLANs[len(n.VLANs)-1].MTU = 0 // it would have to fit the link's
+				n.VLANs[len(n.VLANs)-1].MTU = 0 // it could be larger than that of the link
 			}
 		}
 		return n
@@ -89,7 +89,7 @@ func bond(t *rapid.T, number int, members []seed.Interface) seed.Bond {
 	return b
 }
 
-// settings are those of the link with a number, which makes its networks its own.
+// settings returns the settings of the link with a number, with networks of its own.
 func settings(t *rapid.T, number int) seed.Settings {
 	s := seed.Settings{MTU: rapid.SampledFrom([]int{0, 1280, 9000}).Draw(t, "MTU")}
 	add := func(address, gateway, everywhere, elsewhere string) {

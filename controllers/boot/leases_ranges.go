@@ -24,7 +24,7 @@ func inRanges(ranges []pxe.Range, a netip.Addr) bool {
 	return false
 }
 
-// size counts the addresses of a range. One of IPv6 may have more than can be counted: it has as many as can.
+// size counts the addresses of a range, up to math.MaxUint64.
 func size(r pxe.Range) uint64 {
 	if !contains(r, r.First) {
 		return 0
@@ -33,27 +33,28 @@ func size(r pxe.Range) uint64 {
 	if [8]byte(first[:8]) != [8]byte(last[:8]) {
 		return math.MaxUint64
 	}
-	return saturate(binary.BigEndian.Uint64(last[8:])-binary.BigEndian.Uint64(first[8:]), 1)
+	return saturatingAdd(binary.BigEndian.Uint64(last[8:])-binary.BigEndian.Uint64(first[8:]), 1)
 }
 
-// total counts the addresses of all ranges, in the same way.
+// total counts the addresses of all ranges, up to math.MaxUint64.
 func total(ranges []pxe.Range) uint64 {
 	var n uint64
 	for _, r := range ranges {
-		n = saturate(n, size(r))
+		n = saturatingAdd(n, size(r))
 	}
 	return n
 }
 
-func saturate(a, b uint64) uint64 {
+// saturatingAdd adds up to math.MaxUint64.
+func saturatingAdd(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64
 	}
 	return a + b
 }
 
-// at returns the address with a number below total.
-func at(ranges []pxe.Range, n uint64) netip.Addr {
+// addressAt returns the address with an index below total.
+func addressAt(ranges []pxe.Range, n uint64) netip.Addr {
 	for _, r := range ranges {
 		if s := size(r); n >= s {
 			n -= s
@@ -70,16 +71,16 @@ func at(ranges []pxe.Range, n uint64) netip.Addr {
 	return netip.Addr{}
 }
 
-// place returns the number of the address that a server is offered first. It follows from the MAC address, so that two boot
-// servers find the same one for the same server, and rarely the same one for two.
-func place(mac net.HardwareAddr, of uint64) uint64 {
+// firstIndex returns the index of the address that a server is offered first. It follows from the MAC address: two boot servers find the
+// same index for the same server, and rarely the same one for two servers.
+func firstIndex(mac net.HardwareAddr, of uint64) uint64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write(mac)
 	return hash.Sum64() % of
 }
 
-// after returns the number that comes n after another, with the first after the last.
-func after(start, n, of uint64) uint64 {
+// indexAfter returns the index n places after start, and continues with the first after the last.
+func indexAfter(start, n, of uint64) uint64 {
 	if rest := of - start; n >= rest {
 		return n - rest
 	}

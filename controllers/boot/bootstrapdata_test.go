@@ -15,7 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// TestSeed: what stands in a host's spec and labels reaches its operating system, and what that reports of its bootstrap is seen.
+// TestSeed: the operating system gets the settings of a host's spec and labels, and its report of the bootstrap is recorded.
 func TestSeed(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
@@ -53,7 +53,7 @@ func TestSeed(t *testing.T) {
 	})
 }
 
-// TestFormats: bootstrap data that no host can be given ends the boot at once, and the machine says so. Ignition is served when the Secret says Ignition.
+// TestFormats: bootstrap data of an unsupported format ends the boot at once, and the machine shows it. Ignition is served if the Secret has that format.
 func TestFormats(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)
