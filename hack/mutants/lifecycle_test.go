@@ -152,7 +152,7 @@ var lifecycleMutants = []mutant{
 	{"a claim that ended, and did not, is in no doubt", recordFile, "	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedAt != nil:\n", "	case false:\n"},
 	{"the record of another claim that did not end is in no doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b):\n", "	case false:\n"},
 	{"a record of another claim from before the claim is in doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b):", "	case IsOpen(b):"},
-	{"a move waits for what nobody knows", recordFile, "	if v.MoveBlocked {\n", "	if false {\n"},
+	{"a move waits for what nobody knows", recordFile, "step := allowMoveOrPoll(v, s)", "step := pollBMC(v, s)"},
 
 	// The record of a boot.
 	{"a number is given twice", bootFile, "Number: number + 1,", "Number: max(number, 1),"},

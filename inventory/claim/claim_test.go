@@ -121,11 +121,11 @@ func TestAssumed(t *testing.T) {
 	g.Expect(gets("m1", "10")).To(BeTrue())
 	g.Expect(gets("m1", "10")).To(BeTrue(), "again for the same machine")
 	g.Expect(gets("m2", "10")).To(BeFalse())
-	g.Expect(gets("m2", "9")).To(BeFalse(), "a list from before tells nothing")
+	g.Expect(gets("m2", "9")).To(BeFalse(), "a list from before the claim proves nothing")
 	g.Expect(gets("m2", "11")).To(BeTrue(), "the cache has caught up: the host is free")
 	g.Expect(gets("m1", "11")).To(BeFalse())
 	assumed.Drop(&version("11")[0], "m1")
-	g.Expect(gets("m1", "11")).To(BeFalse(), "whoever drops what is another's drops nothing")
+	g.Expect(gets("m1", "11")).To(BeFalse(), "Drop keeps an assumption for another machine")
 	assumed.Drop(&version("11")[0], "m2")
 	g.Expect(gets("m1", "11")).To(BeTrue())
 }

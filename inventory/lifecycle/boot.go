@@ -15,10 +15,7 @@ func stayProvisioned(v View, s Settings) Step {
 	if v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.BMC.Power == v1alpha1.PowerOff {
 		s.PollInterval = s.ActiveInterval
 	}
-	step := pollBMC(v, s)
-	if v.MoveBlocked {
-		step = Step{Action: AllowMove}
-	}
+	step := allowMoveOrPoll(v, s)
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseProvisioned, "", ""
 	return step
 }
@@ -85,10 +82,7 @@ func recordStateLoss(v View, s Settings) Step {
 }
 
 func stayBootFailed(v View, s Settings) Step {
-	step := pollBMC(v, s)
-	if v.MoveBlocked {
-		step = Step{Action: AllowMove}
-	}
+	step := allowMoveOrPoll(v, s)
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseBootFailed, v.Boot.Failure.Reason, v.Boot.Failure.Message
 	return step
 }
@@ -96,7 +90,7 @@ func stayBootFailed(v View, s Settings) Step {
 // awaitProviderID waits for the machine to get its provider ID. From then on the server gets no command at all, so a remaining boot override is
 // cleared before, if the BMC can be reached. A move is allowed here: the spec records that the host reported in.
 func awaitProviderID(v View, _ Settings) Step {
-	step := Step{Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonWaitingForMachine, Message: "Reported in"}
+	step := Step{Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonWaitingForMachine, Message: "The server reported in"}
 	switch {
 	case v.BMC.OverrideSet && !v.BMC.Busy && !v.bmcBlocked():
 		step.Action = ClearBootOverride

@@ -12,8 +12,8 @@ import (
 // TestWaitingIsQuiet: the condition of a waiting host does not change for a minute, however often its BMC is read.
 func TestWaitingIsQuiet(t *testing.T) {
 	for name, test := range map[string]struct {
-		view View
-		most int
+		view       View
+		maxChanges int
 	}{
 		"claimed, and runs although nobody started it":                 {claimedView(poweredOn), 0},
 		"released, and the BMC only says that it obeys":                {claimedView(provisioned, poweredOn, deleting), 0},
@@ -25,15 +25,15 @@ func TestWaitingIsQuiet(t *testing.T) {
 		"claimed, and the BMC was never asked": {claimedView(poweredOn, func(v *View) { v.BMC = BMC{} }), 2}, // one change at the BMC's answer, and one for its contents
 	} {
 		t.Run(name, func(t *testing.T) {
-			var told []string
+			var reports []string
 			asked := minute(test.view, func(step Step) {
 				now := string(step.Phase) + " " + step.Reason + ": " + step.Message
-				if len(told) == 0 || told[len(told)-1] != now {
-					told = append(told, now)
+				if len(reports) == 0 || reports[len(reports)-1] != now {
+					reports = append(reports, now)
 				}
 			})
 			g := NewWithT(t)
-			g.Expect(len(told)-1).To(BeNumerically("<=", test.most), "%q", told)
+			g.Expect(len(reports)-1).To(BeNumerically("<=", test.maxChanges), "%q", reports)
 			if name != "available" {
 				g.Expect(asked).To(BeNumerically(">=", 1), "the minute shows nothing")
 			}

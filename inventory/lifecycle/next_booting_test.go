@@ -47,7 +47,7 @@ var nextBooting = map[string]nextCase{
 	"booting: power read after it": {bootingView(netbootSet, commanded(CommandPowerOn, 0)), StateBooting, ReadPower, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: being switched on":   {bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second)), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: does not switch on":  {bootingView(netbootSet, commanded(CommandPowerOn, 25*time.Second)), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-	"booting: went off by itself": {
+	"booting: went off without a command": {
 		bootingView(commanded(CommandPowerOn, 40*time.Second), func(v *View) { v.BMC.NetworkBootSetAt = noon.Add(-50 * time.Second) }, justOff),
 		StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
@@ -78,8 +78,8 @@ var nextBooting = map[string]nextCase{
 	"the record is missing, from memory":   {bootingView(noRecord, moveFree, provisioned, ephemeral), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
 	"a boot that does not count yet":       {bootingView(uncounted, moveFree), StateBooting, CountBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"not recorded that it is powered on":   {bootingView(netbootSet, notPoweredOn), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-	"a person powered it on":               {bootingView(poweredOn, notPoweredOn), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-	"told in the second of the last release": {
+	"somebody powered it on":               {bootingView(poweredOn, notPoweredOn), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"network boot set in the second of the last release": {
 		bootingView(func(v *View) {
 			v.BMC.NetworkBootSetAt, v.BMC.CleanedAt = v.Boot.PoweredOffAt.Time, v.Boot.PoweredOffAt.Add(time.Millisecond)
 		}), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,

@@ -40,11 +40,11 @@ var nextFree = map[string]nextCase{
 	"held, and free":                  {freeView(forceHeld), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"free, inspected yesterday":       {freeView(inspected(24 * time.Hour)), StateFree, Inspect, v1alpha1.PhaseAvailable, ""},
 	"free, incapable ten minutes ago": {freeView(missingCapability, inspected(10*time.Minute)), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"the Secret is missing, and a person wants the BMC asked": {
+	"the Secret is missing, and a user requests a retry": {
 		freeView(noSecret, retryNow), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
 	},
 	"free, and the BMC cannot boot it": {freeView(missingCapability), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"the BMC is down, and a person wants it asked": {
+	"the BMC is down, and a user requests a retry": {
 		freeView(bmcDown, retryNow), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
 	},
 }

@@ -28,7 +28,7 @@ var nextPowerHold = map[string]nextCase{
 	"held off":                                {claimedView(provisioned, powerHeld, powerHeldOff), StatePowerHold, Nothing, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"held off, after a restart":               {claimedView(provisioned, powerHeld, powerHeldOff, func(v *View) { v.BMC = BMC{} }), StatePowerHold, Inspect, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"held off, and somebody switched it on":   {claimedView(provisioned, poweredOn, powerHeld, powerHeldOff), StatePowerHold, RecordPowerHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
-	"no hold is left: it is not off for good": {claimedView(provisioned, powerHeldOff), StatePowerHold, RecordPowerHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
+	"no hold is left: it is powered on again": {claimedView(provisioned, powerHeldOff), StatePowerHold, RecordPowerHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"no hold is left: switch on":              {claimedView(provisioned, powerHoldSince), StatePowerHold, PowerOn, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"no hold is left, and from memory":        {claimedView(provisioned, ephemeral, powerHoldSince, justOff), StatePowerHold, Nothing, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"no hold is left: being switched on":      {claimedView(provisioned, powerHoldSince, commanded(CommandPowerOn, 9*time.Second)), StatePowerHold, Nothing, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},

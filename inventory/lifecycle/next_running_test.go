@@ -52,8 +52,8 @@ var nextRunning = map[string]nextCase{
 	"reported in, an override stands, BMC down": {
 		bootingView(poweredOn, overrideSet, reported, bmcDown), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
 	},
-	"provisioned, an override stands":                {claimedView(provisioned, poweredOn, overrideSet), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
-	"held, and from memory":                          {claimedView(provisioned, ephemeral, powerHeld, powerHeldOff), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
-	"provisioned, inspected yesterday":               {claimedView(provisioned, poweredOn, inspected(24*time.Hour)), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
-	"a person wants the BMC of a running host asked": {claimedView(provisioned, poweredOn, retryNow), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
+	"provisioned, an override stands":                      {claimedView(provisioned, poweredOn, overrideSet), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"held, and from memory":                                {claimedView(provisioned, ephemeral, powerHeld, powerHeldOff), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
+	"provisioned, inspected yesterday":                     {claimedView(provisioned, poweredOn, inspected(24*time.Hour)), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
+	"a user requests a retry of the BMC of a running host": {claimedView(provisioned, poweredOn, retryNow), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
 }

@@ -364,13 +364,13 @@ func TestPropertyProgressIsSteady(t *testing.T) {
 		progress := BootProgress(v, DefaultSettings(), step)
 		ends := step.Action == RecordBoot && step.Boot.VoidedAt != nil
 		if v.CurrentBoot() != nil && !ends && step.State != StateDeleting && (progress == nil || progress.Reason == "" || progress.Message == "") {
-			t.Fatalf("nothing is told in %s of %+v: %+v", step.State, v, progress)
+			t.Fatalf("no progress in %s of %+v: %+v", step.State, v, progress)
 		}
 		later := v
 		later.Now = v.Now.Add(time.Second)
 		if after := Next(later, DefaultSettings()); after.State == step.State && after.Action == step.Action && step.Action != RecordBoot &&
 			after.Reason == step.Reason && after.Message == step.Message && !reflect.DeepEqual(BootProgress(later, DefaultSettings(), after), progress) {
-			t.Fatalf("a second later it tells something else: %+v", v)
+			t.Fatalf("a second later the progress differs: %+v", v)
 		}
 	})
 }

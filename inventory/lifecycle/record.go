@@ -80,10 +80,7 @@ func (v View) bootUnknownCause() string {
 
 // stayBootUnknown only polls a host whose boot is unknown, and says how to end that.
 func stayBootUnknown(v View, s Settings) Step {
-	step := pollBMC(v, s)
-	if v.MoveBlocked {
-		step = Step{Action: AllowMove}
-	}
+	step := allowMoveOrPoll(v, s)
 	step.Phase, step.Reason = v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown
 	step.Message = fmt.Sprintf("%s. It is unknown which bootstrap data the server got, so nothing is done. %s, or delete the Machine to have it replaced",
 		v.bootUnknownCause(), v.bootUnknownRemedy())

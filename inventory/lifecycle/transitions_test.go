@@ -50,11 +50,11 @@ var impossible = []struct {
 	from, to []State
 	why      string
 }{
-	{[]State{StateDeleting}, others(StatePaused), "the object is gone, and what is registered anew is another one"},
+	{[]State{StateDeleting}, others(StatePaused), "the object is gone, and a new registration is another object"},
 	{[]State{StateQuarantined, StateFree}, append(running(StateClaimed), StateOrphaned, StateReleasing, StateCleaning), "nobody has the host, and a claim begins with waiting for the bootstrap data, or for a look at the power"},
 	{[]State{StateQuarantined}, []State{StateClaimed}, "nobody claims a host in quarantine"},
 	{running(StateBooting), []State{StateQuarantined, StateFree}, "a machine gives its host up through a release"},
-	{[]State{StateOrphaned}, []State{StateQuarantined, StateFree}, "only a person lets such a host go, which is a release"},
+	{[]State{StateOrphaned}, []State{StateQuarantined, StateFree}, "only a user's request releases such a host, which is Releasing"},
 	{[]State{StateReleasing}, []State{StateFree}, "what is released without a cleaning goes into quarantine, or stays externally provisioned"},
 	{[]State{StateCleaning}, []State{StateExternallyProvisioned}, "an externally provisioned host is not cleaned, so this is two changes at once"},
 	{[]State{StateExternallyProvisioned}, []State{StateCleaning}, "the release of an externally provisioned host is Releasing, so this is two changes at once"},
