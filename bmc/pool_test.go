@@ -79,7 +79,7 @@ func TestLimits(t *testing.T) {
 		wg      sync.WaitGroup
 		fake    bmctest.Fake
 	)
-	pool := newPool(t, bmc.Driver{Open: fake.Open, Limit: limit}, bmc.PoolOptions{Patience: time.Nanosecond, Rate: 1e6})
+	pool := newPool(t, bmc.Driver{Open: fake.Open, Limit: limit}, bmc.PoolOptions{SlotTimeout: time.Nanosecond, Rate: 1e6})
 	for i := range bmcs * jobsEach {
 		host := strconv.Itoa(i % bmcs)
 		wg.Add(1)
@@ -187,7 +187,7 @@ func TestLogoutLater(t *testing.T) {
 	g.Expect(result(t, pool, job, poll)).NotTo(Succeed())
 	g.Expect(machine.Misbehave(bmctest.Busy503, 0)).To(Succeed())
 	g.Expect(machine.Sessions()).To(Equal(1), "it could not be ended")
-	job.Now = true
+	job.IgnoreBackoff = true
 	g.Expect(result(t, pool, job, poll)).To(Succeed())
 	g.Expect(machine.Sessions()).To(Equal(1), "the old one is gone, and the new one is kept for the next job")
 	pool.Close()
@@ -219,7 +219,7 @@ func TestRefusedLogin(t *testing.T) {
 	g.Expect(logins.Load()).To(Equal(int32(1)))
 
 	again := job
-	again.Now = true
+	again.IgnoreBackoff = true
 	err = result(t, pool, again, poll)
 	g.Expect(logins.Load()).To(Equal(int32(2)))
 	g.Expect(bmc.RetryAfter(err)).To(BeNumerically(">=", 10*time.Minute), "ever more slowly")
@@ -326,7 +326,7 @@ func TestTarPits(t *testing.T) {
 	g := NewWithT(t)
 	const all, pits = 1000, 200
 	driver := &redfish.Driver{Permit: bmctest.Loopback, RequestTimeout: time.Hour}
-	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{Timeout: time.Hour, Patience: 200 * time.Millisecond})
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{Timeout: time.Hour, SlotTimeout: 200 * time.Millisecond})
 	var well, bad atomic.Int32
 	healthy := make(chan error, all)
 	servers := make([]*httptest.Server, 0, all)

@@ -123,7 +123,7 @@ func TestRelayPanics(t *testing.T) {
 	g := NewWithT(t)
 	endpoint := (&amtServer{}).endpoint(t)
 	broken := false
-	endpoint.Pace = func(ctx context.Context) error {
+	endpoint.Throttle = func(ctx context.Context) error {
 		if broken {
 			panic("a defect of ours")
 		}
@@ -297,7 +297,7 @@ func TestAMTPace(t *testing.T) {
 	s := &amtServer{}
 	endpoint := s.endpoint(t)
 	waits := 0
-	endpoint.Pace = func(ctx context.Context) error { waits++; return ctx.Err() }
+	endpoint.Throttle = func(ctx context.Context) error { waits++; return ctx.Err() }
 	c, err := testDriver().OpenAMT(t.Context(), endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = c.Close(context.Background()) }()

@@ -99,7 +99,7 @@ func TestIpmitoolArguments(t *testing.T) {
 	g := NewWithT(t)
 	d, folder, endpoint := fakeIpmitool(t)
 	waits := 0
-	endpoint.Pace = func(ctx context.Context) error { waits++; return ctx.Err() }
+	endpoint.Throttle = func(ctx context.Context) error { waits++; return ctx.Err() }
 	c, err := d.OpenIpmitool(t.Context(), endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, o := range []bmc.BootOverride{

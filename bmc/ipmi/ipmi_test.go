@@ -331,7 +331,7 @@ func TestPace(t *testing.T) {
 	g := NewWithT(t)
 	_, endpoint := newMachine(t, options())
 	turns := 0
-	endpoint.Pace = func(ctx context.Context) error { turns++; return ctx.Err() }
+	endpoint.Throttle = func(ctx context.Context) error { turns++; return ctx.Err() }
 	client, err := calm.Open(t.Context(), endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = client.Close(context.Background()) })

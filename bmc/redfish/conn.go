@@ -42,11 +42,11 @@ type conn struct {
 }
 
 var (
-	_ bmc.Client       = &conn{}
-	_ bmc.VirtualMedia = &conn{}
-	_ bmc.SecureBooter = &conn{}
-	_ bmc.Monitor      = &conn{}
-	_ bmc.CacheResetter       = &conn{}
+	_ bmc.Client        = &conn{}
+	_ bmc.VirtualMedia  = &conn{}
+	_ bmc.SecureBooter  = &conn{}
+	_ bmc.Monitor       = &conn{}
+	_ bmc.CacheResetter = &conn{}
 )
 
 // ResetCache forgets what was read: the resources of real servers have tens of KiB, and are stale by the next job.

@@ -284,7 +284,7 @@ func TestPermit(t *testing.T) {
 	strict := newDriver(t)
 	strict.Permit = bmc.AllowList{}
 	_, err := strict.Open(t.Context(), endpoint)
-	g.Expect(err).To(MatchError(ContainSubstring("127.0.0.1 is a loopback, link-local, multicast or reserved address: the provider speaks to no BMC there, unless bmcs.allowNetworks")))
+	g.Expect(err).To(MatchError(ContainSubstring("127.0.0.1 is a loopback, link-local, multicast or reserved address: the provider connects to BMCs there only if bmcs.allowNetworks")))
 	endpoint.URL.Host = strings.Replace(endpoint.URL.Host, "127.0.0.1", "localhost", 1)
 	_, err = strict.Open(t.Context(), endpoint)
 	g.Expect(err).To(HaveOccurred())

@@ -176,7 +176,7 @@ func TestPowerIgnored(t *testing.T) {
 	g.Expect(c.PowerOn(t.Context())).To(Succeed(), "the BMC says so")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	g.Expect(bmc.AwaitPower(ctx, c, bmc.PowerOn, time.Millisecond)).To(MatchError(ContainSubstring("the BMC still says Off")))
+	g.Expect(bmc.AwaitPower(ctx, c, bmc.PowerOn, time.Millisecond)).To(MatchError(ContainSubstring("the BMC still reports Off")))
 }
 
 func TestBootWays(t *testing.T) {

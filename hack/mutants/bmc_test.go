@@ -4,10 +4,10 @@ package mutants_test
 var bmcMutants = []mutant{
 	{"where BMCs may be is not checked", "allowlist.go", "	if err := outbound.Policy(p).Check(host, ip); err != nil {", "	if err := outbound.Policy(p).Check(host, ip); false {"},
 	{"addresses are not checked when a connection is made", "allowlist.go", "outbound.Dial(ctx, timeout, p.Check, network, address)", "outbound.Dial(ctx, timeout, func(string, netip.Addr) error { return nil }, network, address)"},
-	{"a BMC that did not do it is asked again at once", "backoff.go", "	f[id] = noted\n", "	_ = noted\n"},
+	{"a BMC that did not do it is asked again at once", "backoff.go", "	f[id] = recorded\n", "	_ = recorded\n"},
 	{"a fault with other credentials counts", "backoff.go", "e.Username, e.Password, e.CA, e.InsecureSkipVerify)", "\"\", \"\", e.CA, e.InsecureSkipVerify)"},
 	{"a fault of another protocol counts", "backoff.go", "e.URL.Scheme, e.URL.Host,", "\"\", e.URL.Host,"},
-	{"who wants the pool's faults ignored does not get it", "bmcqueue.go", "known != nil && !job.Now", "known != nil"},
+	{"who wants the pool's faults ignored does not get it", "bmcqueue.go", "known != nil && !job.IgnoreBackoff", "known != nil"},
 }
 
 // ipmiMutants are those of bmc/ipmi: what proves that an answer is the BMC's.
