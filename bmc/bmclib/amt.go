@@ -51,10 +51,10 @@ func (d *Driver) OpenAMT(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client
 	if err != nil {
 		return nil, err
 	}
-	b := &amtBack{relay: &relay{
+	b := &amtBackend{relay: &relay{
 		wire: w, target: target.String(), login: digest{username: endpoint.Username, password: endpoint.Password},
 	}}
-	c := &client{back: b, timeout: d.callTimeout()}
+	c := &client{backend: b, timeout: d.callTimeout()}
 	if err := c.do(ctx, "Connect", func(ctx context.Context) error {
 		_, err := b.PowerStateGet(ctx)
 		return err
@@ -65,18 +65,18 @@ func (d *Driver) OpenAMT(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client
 	return c, nil
 }
 
-// amtBack speaks AMT. Each call makes a provider of its own, since the relay has another port each time.
-type amtBack struct{ relay *relay }
+// amtBackend speaks AMT. Each call makes a provider of its own, since the relay has another port each time.
+type amtBackend struct{ relay *relay }
 
-func (b *amtBack) explain(_ context.Context, err error) error {
-	b.relay.passed = 0
+func (b *amtBackend) explain(_ context.Context, err error) error {
+	b.relay.messages = 0
 	return b.relay.wire.explain(err)
 }
 
-func (b *amtBack) close() { b.relay.wire.close() }
+func (b *amtBackend) close() { b.relay.wire.close() }
 
-// through makes one call of a provider that speaks to the relay.
-func (b *amtBack) through(ctx context.Context, call func(*intelamt.Conn) error) error {
+// withRelay makes one call of a provider that speaks to the relay.
+func (b *amtBackend) withRelay(ctx context.Context, call func(*intelamt.Conn) error) error {
 	host, port, stop, err := b.relay.start(ctx)
 	if err != nil {
 		return err
@@ -87,8 +87,8 @@ func (b *amtBack) through(ctx context.Context, call func(*intelamt.Conn) error) 
 }
 
 // PowerStateGet reads the power state, in which the relay has replaced what iamt would take for off by mistake.
-func (b *amtBack) PowerStateGet(ctx context.Context) (state string, err error) {
-	err = b.through(ctx, func(conn *intelamt.Conn) error {
+func (b *amtBackend) PowerStateGet(ctx context.Context) (state string, err error) {
+	err = b.withRelay(ctx, func(conn *intelamt.Conn) error {
 		state, err = conn.PowerStateGet(ctx)
 		return err
 	})
@@ -99,9 +99,9 @@ func (b *amtBack) PowerStateGet(ctx context.Context) (state string, err error) {
 type amtCommand struct {
 	// state is what the provider is asked for.
 	state string
-	// ways are the power states that may be requested. iamt picks the one that it likes best among those that the BMC offers: it likes
+	// states are the power states that may be requested. iamt picks the one that it likes best among those that the BMC offers: it likes
 	// graceful ones best, also for a forced off, and it knows no reset.
-	ways []int
+	states []int
 }
 
 var amtCommands = map[string]amtCommand{
@@ -113,24 +113,24 @@ var amtCommands = map[string]amtCommand{
 }
 
 // PowerSet gives a command.
-func (b *amtBack) PowerSet(ctx context.Context, state string) (ok bool, err error) {
+func (b *amtBackend) PowerSet(ctx context.Context, state string) (ok bool, err error) {
 	command, known := amtCommands[state]
 	if !known {
 		return false, unsupported("Command", "AMT has no command "+state)
 	}
-	b.relay.ways, b.relay.noWay = command.ways, false
-	defer func() { b.relay.ways = nil }()
-	err = b.through(ctx, func(conn *intelamt.Conn) error {
+	b.relay.states, b.relay.noneOffered = command.states, false
+	defer func() { b.relay.states = nil }()
+	err = b.withRelay(ctx, func(conn *intelamt.Conn) error {
 		ok, err = conn.PowerSet(ctx, command.state)
 		return err
 	})
-	if err != nil && b.relay.noWay {
+	if err != nil && b.relay.noneOffered {
 		err = unsupported("Command", "AMT does not offer it now"+map[bool]string{true: ": the operating system runs no agent (LMS)"}[state == "soft"])
 	}
 	return ok, err
 }
 
-func (*amtBack) device(override bmc.BootOverride) (string, error) {
+func (*amtBackend) device(override bmc.BootOverride) (string, error) {
 	const op = "Set the boot override"
 	switch {
 	case override.Target == bmc.BootNone:
@@ -149,11 +149,11 @@ func (*amtBack) device(override bmc.BootOverride) (string, error) {
 // BootDeviceSet makes the network the next boot device, or with "none" takes that back. The order is emptied first: some versions
 // of AMT do not do that themselves after a boot (MeshCommander knows it, and in iamt it is commented out). iamt cannot empty it,
 // so one message is ours.
-func (b *amtBack) BootDeviceSet(ctx context.Context, device string, _, _ bool) (ok bool, err error) {
+func (b *amtBackend) BootDeviceSet(ctx context.Context, device string, _, _ bool) (ok bool, err error) {
 	if _, err := b.relay.post(ctx, emptyBootOrder(b.relay.target)); err != nil || device == "none" {
 		return err == nil, err
 	}
-	err = b.through(ctx, func(conn *intelamt.Conn) error {
+	err = b.withRelay(ctx, func(conn *intelamt.Conn) error {
 		ok, err = conn.BootDeviceSet(ctx, device, false, false)
 		return err
 	})
@@ -161,12 +161,12 @@ func (b *amtBack) BootDeviceSet(ctx context.Context, device string, _, _ bool) (
 }
 
 // describe claims what AMT has from version 6 on. Which power states it offers depends on the state it is in.
-func (b *amtBack) describe() bmc.Description {
+func (b *amtBackend) describe() bmc.Description {
 	d := bmc.Description{Protocol: "Intel AMT", Vendor: "Intel", Capabilities: []bmc.Capability{
 		bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanBootPXE,
 	}}
 	if version, ok := strings.CutPrefix(b.relay.server, "Intel(R) Active Management Technology "); ok {
-		d.FirmwareVersion = brief(version)
+		d.FirmwareVersion = shorten(version)
 	}
 	return d
 }

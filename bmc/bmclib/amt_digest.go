@@ -19,8 +19,8 @@ type digest struct {
 	count                int  // requests with the nonce
 }
 
-// take begins anew with the challenge of an answer.
-func (d *digest) take(header http.Header) error {
+// challenge begins anew with the challenge of an answer.
+func (d *digest) challenge(header http.Header) error {
 	for _, value := range header.Values("WWW-Authenticate") {
 		scheme, rest, _ := strings.Cut(strings.TrimSpace(value), " ")
 		if !strings.EqualFold(scheme, "digest") {

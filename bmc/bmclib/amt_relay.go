@@ -31,24 +31,24 @@ type relay struct {
 	target string
 	login  digest
 
-	// ways are the power states that iamt may request; nil leaves it the choice. noWay is set when the BMC offers none of them.
-	ways  []int
-	noWay bool
+	// states are the power states that iamt may request; nil leaves it the choice. noWay is set when the BMC offers none of them.
+	states      []int
+	noneOffered bool
 	// server is how the BMC names itself.
 	server string
-	// refused is set once the BMC refused the credentials: they are not tried again, since BMCs lock accounts.
-	refused error
+	// loginError is set once the BMC refused the credentials: they are not tried again, since BMCs lock accounts.
+	loginError error
 
 	token string
 
-	mu     sync.Mutex      // held while a message is passed on
-	ctx    context.Context //nolint:containedctx // of the call that lasts; iamt's requests do not carry its deadline
-	passed int
+	mu       sync.Mutex      // held while a message is passed on
+	ctx      context.Context //nolint:containedctx // of the call that lasts; iamt's requests do not carry its deadline
+	messages int
 }
 
-// mostMessages bounds the messages of one call. Some BMCs' enumerations never end, and iamt would follow them. The longest call that is
+// maxMessages bounds the messages of one call. Some BMCs' enumerations never end, and iamt would follow them. The longest call that is
 // known has about a dozen.
-const mostMessages = 64
+const maxMessages = 64
 
 // start opens the relay for one call. stop closes it, and waits until nothing of it is left.
 func (r *relay) start(ctx context.Context) (host string, port uint32, stop func(), err error) {
@@ -101,7 +101,7 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		})
 	}
 	if err != nil {
-		r.wire.fail(err)
+		r.wire.recordError(err)
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
@@ -110,15 +110,15 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 
 // post sends a message to the BMC and returns its answer, as iamt is to see it.
 func (r *relay) post(ctx context.Context, message []byte) ([]byte, error) {
-	if r.passed++; r.passed > mostMessages {
-		return nil, fmt.Errorf("the answers do not end: there were %d", mostMessages)
+	if r.messages++; r.messages > maxMessages {
+		return nil, fmt.Errorf("the answers do not end: there were %d", maxMessages)
 	}
 	a, err := r.authenticated(ctx, message)
 	if err != nil {
 		return nil, err
 	}
 	r.server = a.header.Get("Server")
-	body, seen, err := normalize(a.body, r.ways)
+	body, seen, err := normalize(a.body, r.states)
 	switch {
 	case seen.fault != "":
 		return nil, faultError(a, seen)
@@ -127,14 +127,14 @@ func (r *relay) post(ctx context.Context, message []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	}
-	r.noWay = r.noWay || seen.noWay
+	r.noneOffered = r.noneOffered || seen.noneOffered
 	return body, nil
 }
 
 // authenticated sends a message with credentials. Those that were refused with a fresh nonce are wrong.
 func (r *relay) authenticated(ctx context.Context, message []byte) (*answer, error) {
-	if r.refused != nil {
-		return nil, r.refused
+	if r.loginError != nil {
+		return nil, r.loginError
 	}
 	fresh := r.login.nonce == ""
 	if fresh {
@@ -143,9 +143,9 @@ func (r *relay) authenticated(ctx context.Context, message []byte) (*answer, err
 			return nil, err
 		}
 		if a.status != http.StatusUnauthorized {
-			return nil, notAsked(a)
+			return nil, noChallenge(a)
 		}
-		if err := r.login.take(a.header); err != nil {
+		if err := r.login.challenge(a.header); err != nil {
 			return nil, err
 		}
 	}
@@ -154,19 +154,19 @@ func (r *relay) authenticated(ctx context.Context, message []byte) (*answer, err
 		return a, err
 	}
 	if !fresh { // the nonce is used up
-		if err := r.login.take(a.header); err != nil {
+		if err := r.login.challenge(a.header); err != nil {
 			return nil, err
 		}
 		if a, err = r.signed(ctx, message); err != nil || a.status != http.StatusUnauthorized {
 			return a, err
 		}
 	}
-	r.refused = statusError(a, "")
-	return nil, r.refused
+	r.loginError = statusError(a, "")
+	return nil, r.loginError
 }
 
-// notAsked is the error of an answer to a request without credentials that should have been 401.
-func notAsked(a *answer) error {
+// noChallenge is the error of an answer to a request without credentials that should have been 401.
+func noChallenge(a *answer) error {
 	if a.status >= http.StatusBadRequest {
 		return statusError(a, "")
 	}
@@ -190,7 +190,7 @@ func (r *relay) send(ctx context.Context, message []byte, authorization string) 
 }
 
 // faultError is the error of a SOAP fault. The codes are those of WS-Management (DSP0226, annex on faults).
-func faultError(a *answer, seen soapSeen) error {
+func faultError(a *answer, seen soapResult) error {
 	kind := bmc.Failed
 	switch {
 	case strings.Contains(seen.fault, "AccessDenied"), a.status == http.StatusForbidden:
@@ -202,5 +202,5 @@ func faultError(a *answer, seen soapSeen) error {
 		a.status == http.StatusServiceUnavailable:
 		kind = bmc.Unreachable
 	}
-	return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("AMT answers %d with a fault: %s", a.status, brief(seen.fault))}
+	return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("AMT answers %d with a fault: %s", a.status, shorten(seen.fault))}
 }

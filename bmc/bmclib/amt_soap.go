@@ -42,12 +42,12 @@ const maxDepth = 32
 // amtOff are the states in which a server is off for sure. A hibernated one has no power, and its memory is on disk.
 var amtOff = []int{amtOffHard, amtHibernate, amtOffSoft, amtOffSoftGraceful, amtOffHardGraceful}
 
-// soapSeen is what was found in an answer.
-type soapSeen struct {
+// soapResult is what was found in an answer.
+type soapResult struct {
 	// fault is the text of a SOAP fault, its codes first.
 	fault string
-	// noWay is true where power states are offered, and none of those wanted.
-	noWay bool
+	// noneOffered is true where power states are offered, and none of those wanted.
+	noneOffered bool
 }
 
 // normalize reads an answer of AMT, and changes it where iamt would go wrong:
@@ -60,8 +60,8 @@ type soapSeen struct {
 //
 // A ReturnValue that is not 0 is an error: iamt does not look at that of a power command. So is deep nesting: iamt prints every
 // answer with an indentation.
-func normalize(body []byte, ways []int) ([]byte, soapSeen, error) {
-	n := &normalizer{ways: ways, body: body}
+func normalize(body []byte, ways []int) ([]byte, soapResult, error) {
+	n := &normalizer{states: ways, body: body}
 	d := xml.NewDecoder(bytes.NewReader(body))
 	for {
 		from := d.InputOffset()
@@ -70,29 +70,29 @@ func normalize(body []byte, ways []int) ([]byte, soapSeen, error) {
 			break
 		}
 		if err != nil {
-			return nil, n.seen, errors.New("the answer is not the XML of AMT")
+			return nil, n.result, errors.New("the answer is not the XML of AMT")
 		}
 		if err := n.token(token, from, d.InputOffset()); err != nil {
-			return nil, n.seen, err
+			return nil, n.result, err
 		}
 	}
-	n.seen.noWay = ways != nil && n.service && !n.found
-	return append(n.out, body[n.copied:]...), n.seen, nil
+	n.result.noneOffered = ways != nil && n.service && !n.found
+	return append(n.out, body[n.copied:]...), n.result, nil
 }
 
 type normalizer struct {
-	ways []int
-	body []byte
-	out  []byte
+	states []int
+	body   []byte
+	out    []byte
 	// copied is how much of the body is in out already, or left out.
 	copied int64
 	stack  []element
 	// service is true once there was a power service, and states counts the power states of the last. found is true once one of
 	// the ways was offered.
-	service bool
-	states  int
-	found   bool
-	seen    soapSeen
+	service    bool
+	stateCount int
+	found      bool
+	result     soapResult
 }
 
 // element is an element that is open.
@@ -112,7 +112,7 @@ func (n *normalizer) token(token xml.Token, from, to int64) error {
 			return errors.New("the answer has an element where a power state is due") // which would be replaced with it, and before it
 		}
 		if t.Name.Local == powerService {
-			n.service, n.states = true, 0
+			n.service, n.stateCount = true, 0
 		}
 		n.stack = append(n.stack, element{name: t.Name.Local, from: from, content: to})
 	case xml.CharData:
@@ -138,28 +138,28 @@ func (n *normalizer) within(name string) bool {
 func (n *normalizer) element(name, text string, from, content, end, to int64) error {
 	switch {
 	case n.inFault() && text != "":
-		n.seen.fault = strings.TrimSpace(n.seen.fault + " " + text)
+		n.result.fault = strings.TrimSpace(n.result.fault + " " + text)
 	case name == "ReturnValue" && text != "0":
 		kind := bmc.Failed
 		if text == "1" { // "not supported" in CIM
 			kind = bmc.Unsupported
 		}
-		return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("AMT refuses the command with ReturnValue %s", brief(text))}
-	case name == powerService && n.states != 1:
+		return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("AMT refuses the command with ReturnValue %s", shorten(text))}
+	case name == powerService && n.stateCount != 1:
 		return errors.New("the answer does not tell the power state")
 	case !n.within(powerService):
 	case name == "AvailableRequestedPowerStates":
 		state, err := strconv.Atoi(text)
-		if err == nil && (n.ways == nil || slices.Contains(n.ways, state)) {
+		if err == nil && (n.states == nil || slices.Contains(n.states, state)) {
 			n.found = true
 			return nil
 		}
 		n.replace(from, to, "")
 	case name == "PowerState":
-		n.states++
+		n.stateCount++
 		state, err := strconv.Atoi(text)
 		if err != nil || state < amtOn || state > amtDiagnosticInterrupt {
-			return fmt.Errorf("the answer has the power state %q", brief(text))
+			return fmt.Errorf("the answer has the power state %q", shorten(text))
 		}
 		sure := amtOn
 		if slices.Contains(amtOff, state) {

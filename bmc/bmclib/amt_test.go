@@ -236,7 +236,7 @@ func TestAMTLogsInOnce(t *testing.T) {
 	g.Expect(s.failed).To(Equal(1))
 
 	// Credentials that were refused are not tried again.
-	back := c.(*client).back.(*amtBack)
+	back := c.(*client).backend.(*amtBackend)
 	back.relay.login.password = "wrong"
 	for range 3 {
 		_, err = c.PowerState(t.Context())
@@ -308,7 +308,7 @@ func TestAMTPace(t *testing.T) {
 func TestRelayLetsNobodyElseIn(t *testing.T) {
 	g := NewWithT(t)
 	s := &amtServer{}
-	back := openAMT(t, s).(*client).back.(*amtBack)
+	back := openAMT(t, s).(*client).backend.(*amtBackend)
 	before := len(s.requests)
 	host, port, stop, err := back.relay.start(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
@@ -331,7 +331,7 @@ func TestRelayLetsNobodyElseIn(t *testing.T) {
 func TestDigest(t *testing.T) {
 	g := NewWithT(t)
 	d := digest{username: "Mufasa", password: "Circle Of Life"}
-	g.Expect(d.take(http.Header{"Www-Authenticate": {"Negotiate", `Digest realm="testrealm@host.com", qop="auth,auth-int", ` +
+	g.Expect(d.challenge(http.Header{"Www-Authenticate": {"Negotiate", `Digest realm="testrealm@host.com", qop="auth,auth-int", ` +
 		`nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093", opaque="5ccc069c403ebaf9f0171e9517f40e41"`}})).To(Succeed())
 	g.Expect(d.authorization("GET", "/dir/index.html", "0a4f113b")).To(And(
 		ContainSubstring(`response="6629fae49393a05397450978507c4ef1"`), ContainSubstring("nc=00000001"), ContainSubstring(`opaque="5ccc069c403ebaf9f0171e9517f40e41"`)))
@@ -339,9 +339,9 @@ func TestDigest(t *testing.T) {
 	for _, refused := range []string{
 		"", "Basic realm=x", "Digest realm", `Digest realm="x"`, `Digest nonce="x", algorithm=SHA-256`, `Digest nonce="x", qop="auth-int"`,
 	} {
-		g.Expect(d.take(http.Header{"Www-Authenticate": {refused}})).NotTo(Succeed(), refused)
+		g.Expect(d.challenge(http.Header{"Www-Authenticate": {refused}})).NotTo(Succeed(), refused)
 	}
-	g.Expect(d.take(http.Header{"Www-Authenticate": {`digest nonce=a,realm="b\"c"`}})).To(Succeed())
+	g.Expect(d.challenge(http.Header{"Www-Authenticate": {`digest nonce=a,realm="b\"c"`}})).To(Succeed())
 	g.Expect(d).To(Equal(digest{username: "Mufasa", password: "Circle Of Life", realm: `b"c`, nonce: "a"}))
 	g.Expect(d.authorization("GET", "/", "")).NotTo(ContainSubstring("qop"))
 }
@@ -352,7 +352,7 @@ func FuzzChallenge(f *testing.F) {
 	f.Add(`Digest nonce="\`)
 	f.Fuzz(func(t *testing.T, challenge string) {
 		var d digest
-		if err := d.take(http.Header{"Www-Authenticate": {challenge}}); err == nil && d.nonce == "" {
+		if err := d.challenge(http.Header{"Www-Authenticate": {challenge}}); err == nil && d.nonce == "" {
 			t.Error("a challenge without a nonce was taken")
 		}
 		_ = d.authorization("POST", "/wsman", "c")

@@ -37,8 +37,8 @@ type Driver struct {
 	Ipmitool string
 }
 
-// mostIpmitool is how many BMCs may be spoken to by ipmitool at once. Each has a process of some MiB.
-const mostIpmitool = 32
+// maxIpmitool is how many BMCs may be spoken to by ipmitool at once. Each has a process of some MiB.
+const maxIpmitool = 32
 
 // Drivers returns the drivers by URL scheme, for bmc.NewPool.
 func (d *Driver) Drivers() map[string]bmc.Driver {
@@ -47,7 +47,7 @@ func (d *Driver) Drivers() map[string]bmc.Driver {
 		SchemeAMTInsecure: {Open: d.OpenAMT},
 		SchemeRPC:         {Open: d.OpenRPC, Peer: rpcPeer},
 		SchemeRPCInsecure: {Open: d.OpenRPC, Peer: rpcPeer},
-		SchemeIpmitool:    {Open: d.OpenIpmitool, Limit: mostIpmitool},
+		SchemeIpmitool:    {Open: d.OpenIpmitool, Limit: maxIpmitool},
 	}
 }
 

@@ -21,8 +21,8 @@ type provider interface {
 	BootDeviceSet(ctx context.Context, device string, persistent, efi bool) (ok bool, err error)
 }
 
-// back is a provider with what differs between them.
-type back interface {
+// backend is a provider with what differs between them.
+type backend interface {
 	provider
 	// explain turns what a call ended with into an error that has a kind. It is called after every call, also after one that
 	// ended well: the providers swallow some errors.
@@ -40,7 +40,7 @@ type interrupter interface {
 
 // client makes a bmc.Client of a provider.
 type client struct {
-	back    back
+	backend backend
 	timeout time.Duration
 }
 
@@ -50,7 +50,7 @@ var _ bmc.Client = &client{}
 func (c *client) do(ctx context.Context, op string, call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	err := c.back.explain(ctx, guard(func() error { return call(ctx) }))
+	err := c.backend.explain(ctx, guard(func() error { return call(ctx) }))
 	var known *bmc.Error
 	switch {
 	case err == nil:
@@ -60,7 +60,7 @@ func (c *client) do(ctx context.Context, op string, call func(ctx context.Contex
 	case ctx.Err() != nil:
 		return bmc.Wrap(op, fmt.Errorf("there was no answer: %w", ctx.Err()))
 	default:
-		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New(brief(err.Error()))}
+		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New(shorten(err.Error()))}
 	}
 }
 
@@ -74,8 +74,8 @@ func guard(call func() error) (err error) {
 	return call()
 }
 
-// brief puts a text that a stranger may have had a hand in on one short line.
-func brief(text string) string {
+// shorten puts a text that a stranger may have had a hand in on one short line.
+func shorten(text string) string {
 	return fmt.Sprintf("%.200s", strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?"))
 }
 
@@ -89,7 +89,7 @@ func (c *client) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	const op = "Read the power state"
 	var state string
 	err := c.do(ctx, op, func(ctx context.Context) (err error) {
-		state, err = c.back.PowerStateGet(ctx)
+		state, err = c.backend.PowerStateGet(ctx)
 		return err
 	})
 	switch {
@@ -100,7 +100,7 @@ func (c *client) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	case strings.EqualFold(state, "off"):
 		return bmc.PowerOff, nil
 	default:
-		return "", &bmc.Error{Kind: bmc.Failed, Op: op, Err: fmt.Errorf("the answer is %q", brief(state))}
+		return "", &bmc.Error{Kind: bmc.Failed, Op: op, Err: fmt.Errorf("the answer is %q", shorten(state))}
 	}
 }
 
@@ -161,7 +161,7 @@ func (c *client) set(ctx context.Context, op, command string, want bmc.PowerStat
 
 func (c *client) command(ctx context.Context, op, command string) error {
 	return c.do(ctx, op, func(ctx context.Context) error {
-		ok, err := c.back.PowerSet(ctx, command)
+		ok, err := c.backend.PowerSet(ctx, command)
 		if err == nil && !ok {
 			err = errors.New("the provider says that it was not done")
 		}
@@ -172,18 +172,18 @@ func (c *client) command(ctx context.Context, op, command string) error {
 // NMI sends a non-maskable interrupt, where the provider can.
 func (c *client) NMI(ctx context.Context) error {
 	const op = "Send an NMI"
-	i, ok := c.back.(interrupter)
+	i, ok := c.backend.(interrupter)
 	if !ok {
 		return unsupported(op, "the provider has no such command")
 	}
 	return c.do(ctx, op, i.SendNMI)
 }
 
-// wayDevice is the only way: bmclib has one call for it.
-const wayDevice bmc.BootMethod = "BootDevice"
+// methodBootDevice is the only way: bmclib has one call for it.
+const methodBootDevice bmc.BootMethod = "BootDevice"
 
 // BootMethods lists the ways to set a boot override.
-func (*client) BootMethods() []bmc.BootMethod { return []bmc.BootMethod{wayDevice} }
+func (*client) BootMethods() []bmc.BootMethod { return []bmc.BootMethod{methodBootDevice} }
 
 // BootOverride is Unsupported: no provider of bmclib that is used here reads it.
 func (*client) BootOverride(context.Context) (bmc.BootOverride, error) {
@@ -193,18 +193,18 @@ func (*client) BootOverride(context.Context) (bmc.BootOverride, error) {
 // SetBootOverride sets the override. It cannot be read back.
 //
 // An empty mode asks for UEFI: bmclib knows UEFI and not UEFI only, and to say nothing is to say legacy.
-func (c *client) SetBootOverride(ctx context.Context, override bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
+func (c *client) SetBootOverride(ctx context.Context, override bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
-	if way != "" && way != wayDevice {
-		return bmc.BootResult{}, unsupported(op, fmt.Sprintf("there is no way %q", way))
+	if method != "" && method != methodBootDevice {
+		return bmc.BootResult{}, unsupported(op, fmt.Sprintf("there is no boot method %q", method))
 	}
-	device, err := c.back.device(override)
+	device, err := c.backend.device(override)
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
 	efi := override.Mode != bmc.BootLegacy && override.Target != bmc.BootNone
 	err = c.do(ctx, op, func(ctx context.Context) error {
-		ok, err := c.back.BootDeviceSet(ctx, device, override.Continuous, efi)
+		ok, err := c.backend.BootDeviceSet(ctx, device, override.Continuous, efi)
 		if err == nil && !ok {
 			err = errors.New("the provider says that it was not done")
 		}
@@ -213,7 +213,7 @@ func (c *client) SetBootOverride(ctx context.Context, override bmc.BootOverride,
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
-	return bmc.BootResult{Method: wayDevice}, nil
+	return bmc.BootResult{Method: methodBootDevice}, nil
 }
 
 // bootDevice names a boot target as ipmitool and the webhook protocol do.
@@ -241,13 +241,13 @@ func (*client) Inspect(ctx context.Context) (bmc.Inventory, error) {
 
 // Describe tells what the provider is known to do.
 func (c *client) Describe(ctx context.Context) (bmc.Description, error) {
-	d := c.back.describe()
+	d := c.backend.describe()
 	slices.Sort(d.Capabilities)
 	return d, bmc.Wrap("Describe", ctx.Err())
 }
 
 // Close ends the connection. Nothing is logged in between two calls.
 func (c *client) Close(context.Context) error {
-	c.back.close()
+	c.backend.close()
 	return nil
 }

@@ -17,9 +17,9 @@ const maxBody = 256 << 10
 // wire makes HTTP exchanges with one BMC: paced, verified and bounded. It remembers the first that failed, since the providers
 // drop errors or turn them into text. It is not safe for concurrent use.
 type wire struct {
-	endpoint  bmc.Endpoint
-	transport *http.Transport
-	failed    error
+	endpoint   bmc.Endpoint
+	transport  *http.Transport
+	firstError error
 }
 
 // answer is an answer that has been read.
@@ -58,19 +58,19 @@ func (w *wire) exchange(request *http.Request) (*answer, error) {
 	return &answer{status: response.StatusCode, header: response.Header, body: body}, nil
 }
 
-// fail remembers an error, unless there is one already.
-func (w *wire) fail(err error) {
-	if w.failed == nil {
-		w.failed = bmc.Wrap("Exchange", err)
+// recordError remembers an error, unless there is one already.
+func (w *wire) recordError(err error) {
+	if w.firstError == nil {
+		w.firstError = bmc.Wrap("Exchange", err)
 	}
 }
 
 // explain prefers the error that was remembered over what the provider made of it, and forgets it.
 func (w *wire) explain(err error) error {
-	if w.failed != nil {
-		err = w.failed
+	if w.firstError != nil {
+		err = w.firstError
 	}
-	w.failed = nil
+	w.firstError = nil
 	return err
 }
 
@@ -79,7 +79,7 @@ func (w *wire) close() { w.transport.CloseIdleConnections() }
 // statusError is the error of an answer that is one, with what it says.
 func statusError(a *answer, says string) error {
 	text := fmt.Sprintf("the answer is %d %s", a.status, http.StatusText(a.status))
-	if says = brief(says); says != "" {
+	if says = shorten(says); says != "" {
 		text += ": " + says
 	}
 	err := &bmc.Error{Kind: kindOfStatus(a.status), Op: "Exchange", Err: errors.New(text)}

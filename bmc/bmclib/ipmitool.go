@@ -57,8 +57,8 @@ func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.C
 	if err != nil {
 		return nil, unsupported("Start ipmitool", "the program ipmitool is needed and not installed: "+err.Error())
 	}
-	b := &ipmitoolBack{program: program, endpoint: endpoint, suite: suite, port: strconv.Itoa(port)}
-	c := &client{back: b, timeout: d.callTimeout()}
+	b := &ipmitoolBackend{program: program, endpoint: endpoint, suite: suite, port: strconv.Itoa(port)}
+	c := &client{backend: b, timeout: d.callTimeout()}
 	err = c.do(ctx, "Connect", func(ctx context.Context) error {
 		if b.ip, err = d.resolve(ctx, host); err != nil {
 			return err
@@ -105,16 +105,16 @@ func (d *Driver) resolve(ctx context.Context, host string) (string, error) {
 	return "", err
 }
 
-type ipmitoolBack struct {
+type ipmitoolBackend struct {
 	provider                 *ipmitool.Conn
 	program, suite, ip, port string
 	endpoint                 bmc.Endpoint
 }
 
-func (*ipmitoolBack) close() {}
+func (*ipmitoolBackend) close() {}
 
 // PowerStateGet reads the power state. The provider returns what ipmitool printed.
-func (b *ipmitoolBack) PowerStateGet(ctx context.Context) (string, error) {
+func (b *ipmitoolBackend) PowerStateGet(ctx context.Context) (string, error) {
 	if err := b.endpoint.Wait(ctx); err != nil {
 		return "", err
 	}
@@ -134,19 +134,19 @@ func chassisPower(printed string) (string, error) {
 		switch {
 		case !ok:
 		case said != "on" && said != "off", state != "" && state != said:
-			return "", fmt.Errorf("ipmitool says %q", brief(printed))
+			return "", fmt.Errorf("ipmitool says %q", shorten(printed))
 		default:
 			state = said
 		}
 	}
 	if state == "" {
-		return "", fmt.Errorf("ipmitool says %q", brief(printed))
+		return "", fmt.Errorf("ipmitool says %q", shorten(printed))
 	}
 	return state, nil
 }
 
 // BootDeviceSet sets what is booted next.
-func (b *ipmitoolBack) BootDeviceSet(ctx context.Context, device string, persistent, efi bool) (bool, error) {
+func (b *ipmitoolBackend) BootDeviceSet(ctx context.Context, device string, persistent, efi bool) (bool, error) {
 	if err := b.endpoint.Wait(ctx); err != nil {
 		return false, err
 	}
@@ -154,22 +154,22 @@ func (b *ipmitoolBack) BootDeviceSet(ctx context.Context, device string, persist
 }
 
 // PowerSet gives a command.
-func (b *ipmitoolBack) PowerSet(ctx context.Context, state string) (bool, error) {
+func (b *ipmitoolBackend) PowerSet(ctx context.Context, state string) (bool, error) {
 	err := b.once(ctx, state)
 	return err == nil, err
 }
 
 // SendNMI sends an NMI.
-func (b *ipmitoolBack) SendNMI(ctx context.Context) error { return b.once(ctx, "diag") }
+func (b *ipmitoolBackend) SendNMI(ctx context.Context) error { return b.once(ctx, "diag") }
 
-// ipmitoolConfirms are the commands of "chassis power", with what ipmitool prints when the BMC took one.
-var ipmitoolConfirms = map[string]string{"on": "Up/On", "off": "Down/Off", "soft": "Soft", "cycle": "Cycle", "reset": "Reset", "diag": "Diag"}
+// ipmitoolConfirmations are the commands of "chassis power", with what ipmitool prints when the BMC took one.
+var ipmitoolConfirmations = map[string]string{"on": "Up/On", "off": "Down/Off", "soft": "Soft", "cycle": "Cycle", "reset": "Reset", "diag": "Diag"}
 
-// mostPrinted bounds what is kept of ipmitool's output. It prints some lines.
-const mostPrinted = 16 << 10
+// maxOutput bounds what is kept of ipmitool's output. It prints some lines.
+const maxOutput = 16 << 10
 
-// noSession is what ipmitool prints last where it could not open a session.
-const noSession = "Unable to establish"
+// noSessionText is what ipmitool prints last where it could not open a session.
+const noSessionText = "Unable to establish"
 
 // once runs a command of "chassis power" and sends it to the BMC once. The provider cannot do that: it lets ipmitool repeat a request
 // whose answer was lost, and a server that is cycled or gets an NMI twice does not come up, or loses its crash dump. ipmitool counts
@@ -177,8 +177,8 @@ const noSession = "Unable to establish"
 //
 // The price is that one lost packet ends the login, which looks like a refused one. So a login that fails here is called Unreachable:
 // nothing was sent, and the next reading of the power state finds out what is wrong.
-func (b *ipmitoolBack) once(ctx context.Context, command string) error {
-	confirmation, known := ipmitoolConfirms[command]
+func (b *ipmitoolBackend) once(ctx context.Context, command string) error {
+	confirmation, known := ipmitoolConfirmations[command]
 	if !known {
 		return unsupported("Command", "ipmitool has no command "+command)
 	}
@@ -189,43 +189,43 @@ func (b *ipmitoolBack) once(ctx context.Context, command string) error {
 		"-H", b.ip, "-p", b.port, "-C", b.suite, "chassis", "power", command)
 	run.Env = []string{"IPMITOOL_PASSWORD=" + b.endpoint.Password}
 	run.WaitDelay = time.Second
-	out := &head{}
+	out := &limitedBuffer{}
 	run.Stdout, run.Stderr = out, out
 	err := run.Run()
 	printed := out.kept.String()
 	switch {
-	case err != nil && strings.Contains(printed, noSession):
-		return &bmc.Error{Kind: bmc.Unreachable, Op: "Log in", Err: errors.New("no session came about: " + brief(printed))}
+	case err != nil && strings.Contains(printed, noSessionText):
+		return &bmc.Error{Kind: bmc.Unreachable, Op: "Log in", Err: errors.New("no session came about: " + shorten(printed))}
 	case err != nil:
 		return fmt.Errorf("%s: %w", printed, err)
 	case !strings.Contains(printed, "Chassis Power Control: "+confirmation):
-		return fmt.Errorf("ipmitool says %q", brief(printed))
+		return fmt.Errorf("ipmitool says %q", shorten(printed))
 	default:
 		return nil
 	}
 }
 
-// head keeps the beginning of what is written to it.
-type head struct{ kept bytes.Buffer }
+// limitedBuffer keeps the beginning of what is written to it.
+type limitedBuffer struct{ kept bytes.Buffer }
 
-func (h *head) Write(p []byte) (int, error) {
-	_, _ = h.kept.Write(p[:min(len(p), mostPrinted-h.kept.Len())]) // never fails
+func (h *limitedBuffer) Write(p []byte) (int, error) {
+	_, _ = h.kept.Write(p[:min(len(p), maxOutput-h.kept.Len())]) // never fails
 	return len(p), nil
 }
 
-func (*ipmitoolBack) device(override bmc.BootOverride) (string, error) {
+func (*ipmitoolBackend) device(override bmc.BootOverride) (string, error) {
 	return bootDevice(override.Target, "cdrom")
 }
 
 // describe claims what IPMI has. What a BMC lacks it tells when it is asked for it.
-func (b *ipmitoolBack) describe() bmc.Description {
+func (b *ipmitoolBackend) describe() bmc.Description {
 	return bmc.Description{Protocol: "IPMI 2.0 by ipmitool, cipher suite " + b.suite, Capabilities: []bmc.Capability{
 		bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanNMI, bmc.CanBootPXE, bmc.CanBootDisk, bmc.CanBootCD,
 	}}
 }
 
-// ipmitoolSays tells the kind of an error from what ipmitool 1.8.18 and 1.8.19 print. The first line that is found decides.
-var ipmitoolSays = []struct {
+// ipmitoolErrors tells the kind of an error from what ipmitool 1.8.18 and 1.8.19 print. The first line that is found decides.
+var ipmitoolErrors = []struct {
 	text string
 	kind bmc.Kind
 }{
@@ -255,7 +255,7 @@ var ipmitoolSays = []struct {
 }
 
 // explain finds the kind of an error in what ipmitool printed.
-func (b *ipmitoolBack) explain(ctx context.Context, err error) error {
+func (b *ipmitoolBackend) explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -264,12 +264,12 @@ func (b *ipmitoolBack) explain(ctx context.Context, err error) error {
 	case bmc.KindOf(err) != bmc.Failed:
 		return bmc.Wrap("Ask", err)
 	}
-	for _, s := range ipmitoolSays {
+	for _, s := range ipmitoolErrors {
 		if strings.Contains(err.Error(), s.text) {
-			return &bmc.Error{Kind: s.kind, Op: "Ask", Err: errors.New(brief(err.Error()))}
+			return &bmc.Error{Kind: s.kind, Op: "Ask", Err: errors.New(shorten(err.Error()))}
 		}
 	}
-	if !strings.Contains(err.Error(), noSession) {
+	if !strings.Contains(err.Error(), noSessionText) {
 		return err
 	}
 	if silent := b.probe(ctx); silent != nil {
@@ -288,7 +288,7 @@ const (
 )
 
 // probe returns an error where no BMC answers. It needs no credentials.
-func (b *ipmitoolBack) probe(ctx context.Context) error {
+func (b *ipmitoolBackend) probe(ctx context.Context) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(b.ip, b.port)) // resolve has checked the address
 	if err != nil {
 		return err

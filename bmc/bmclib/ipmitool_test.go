@@ -108,7 +108,7 @@ func TestIpmitoolArguments(t *testing.T) {
 	} {
 		result, err := c.SetBootOverride(t.Context(), o, "")
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(result).To(Equal(bmc.BootResult{Method: wayDevice}))
+		g.Expect(result).To(Equal(bmc.BootResult{Method: methodBootDevice}))
 	}
 	_, err = c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootHTTP}, "")
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported))
@@ -170,11 +170,11 @@ func TestIpmitoolNoSession(t *testing.T) {
 
 func TestHead(t *testing.T) {
 	g := NewWithT(t)
-	h := &head{}
-	for _, size := range []int{10, mostPrinted, 0, 10} {
+	h := &limitedBuffer{}
+	for _, size := range []int{10, maxOutput, 0, 10} {
 		g.Expect(h.Write(make([]byte, size))).To(Equal(size))
 	}
-	g.Expect(h.kept.Len()).To(Equal(mostPrinted))
+	g.Expect(h.kept.Len()).To(Equal(maxOutput))
 }
 
 func TestIpmitoolFaults(t *testing.T) {

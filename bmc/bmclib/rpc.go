@@ -63,7 +63,7 @@ func (d *Driver) OpenRPC(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client
 	if signed != "body" {
 		p.Opts.Signature.IncludedPayloadHeaders = []string{p.Opts.Request.TimestampHeader}
 	}
-	c := &client{back: &rpcBack{Provider: p, wire: w}, timeout: d.callTimeout()}
+	c := &client{backend: &rpcBackend{Provider: p, wire: w}, timeout: d.callTimeout()}
 	if err := c.do(ctx, "Connect", p.Open); err != nil {
 		w.close()
 		return nil, err
@@ -71,22 +71,22 @@ func (d *Driver) OpenRPC(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client
 	return c, nil
 }
 
-type rpcBack struct {
+type rpcBackend struct {
 	*rpc.Provider
 
 	wire *wire
 }
 
-func (b *rpcBack) explain(_ context.Context, err error) error { return b.wire.explain(err) }
+func (b *rpcBackend) explain(_ context.Context, err error) error { return b.wire.explain(err) }
 
-func (b *rpcBack) close() { b.wire.close() }
+func (b *rpcBackend) close() { b.wire.close() }
 
-func (*rpcBack) device(override bmc.BootOverride) (string, error) {
+func (*rpcBackend) device(override bmc.BootOverride) (string, error) {
 	return bootDevice(override.Target, "cdrom")
 }
 
 // describe claims what the protocol has: a webhook cannot be asked what it can do.
-func (*rpcBack) describe() bmc.Description {
+func (*rpcBackend) describe() bmc.Description {
 	return bmc.Description{Protocol: "bmclib RPC webhook", Capabilities: []bmc.Capability{
 		bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanBootPXE, bmc.CanBootDisk, bmc.CanBootCD,
 	}}
@@ -102,7 +102,7 @@ func (h webhook) RoundTrip(request *http.Request) (*http.Response, error) {
 		err = webhookError(a)
 	}
 	if err != nil {
-		h.wire.fail(err)
+		h.wire.recordError(err)
 		return nil, err
 	}
 	return &http.Response{
@@ -134,5 +134,5 @@ func webhookError(a *answer) error {
 	if content.Error.Code == methodNotFound {
 		kind = bmc.Unsupported
 	}
-	return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("the webhook says %d: %s", content.Error.Code, brief(content.Error.Message))}
+	return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("the webhook says %d: %s", content.Error.Code, shorten(content.Error.Message))}
 }

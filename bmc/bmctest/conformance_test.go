@@ -171,8 +171,8 @@ func TestShutDownCheck(t *testing.T) {
 // blind is a BMC that cannot be asked for its override.
 type blind struct{ *bmctest.Fake }
 
-func (b blind) SetBootOverride(ctx context.Context, o bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
-	result, err := b.Fake.SetBootOverride(ctx, o, way)
+func (b blind) SetBootOverride(ctx context.Context, o bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
+	result, err := b.Fake.SetBootOverride(ctx, o, method)
 	result.ReadBack = nil
 	return result, err
 }

@@ -134,12 +134,12 @@ func (f *Fake) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 }
 
 // SetBootOverride sets the override.
-func (f *Fake) SetBootOverride(ctx context.Context, override bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
+func (f *Fake) SetBootOverride(ctx context.Context, override bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	if err := f.call(ctx, "SetBootOverride"); err != nil {
 		return bmc.BootResult{}, err
 	}
 	f.server().override(override)
-	return bmc.BootResult{Method: way, ReadBack: &override}, nil
+	return bmc.BootResult{Method: method, ReadBack: &override}, nil
 }
 
 // BootMethods returns one way.

@@ -15,24 +15,24 @@ import (
 
 // The ways to set a boot override by the boot flags (IPMI 2.0, table 28-14, parameter 5), the one that the specification means first.
 const (
-	// wayFlags sets device, duration and firmware interface.
-	wayFlags bmc.BootMethod = "Flags"
-	// wayNoMode leaves the EFI flag out. Some firmware refuses or ignores flags with it (bmc-toolbox/bmclib#209).
-	wayNoMode bmc.BootMethod = "FlagsWithoutMode"
-	// wayContinuous overrides every boot, for firmware that ignores flags for one boot (os-autoinst-distri-opensuse#17788,
+	// methodFlags sets device, duration and firmware interface.
+	methodFlags bmc.BootMethod = "Flags"
+	// methodNoMode leaves the EFI flag out. Some firmware refuses or ignores flags with it (bmc-toolbox/bmclib#209).
+	methodNoMode bmc.BootMethod = "FlagsWithoutMode"
+	// methodContinuous overrides every boot, for firmware that ignores flags for one boot (os-autoinst-distri-opensuse#17788,
 	// JetSki#110): the override has to be taken back.
-	wayContinuous bmc.BootMethod = "FlagsContinuous"
+	methodContinuous bmc.BootMethod = "FlagsContinuous"
 )
 
-var ways = []bmc.BootMethod{wayFlags, wayNoMode, wayContinuous}
+var methods = []bmc.BootMethod{methodFlags, methodNoMode, methodContinuous}
 
 // BootMethods lists the ways, those that the table of quirks names first.
 func (c *conn) BootMethods() []bmc.BootMethod {
 	if c.quirk == nil {
-		return slices.Clone(ways)
+		return slices.Clone(methods)
 	}
-	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.ways, w) })
-	return append(slices.Clone(c.quirk.ways), rest...)
+	rest := slices.DeleteFunc(slices.Clone(methods), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.methods, w) })
+	return append(slices.Clone(c.quirk.methods), rest...)
 }
 
 // devices are the boot device selectors.
@@ -106,25 +106,25 @@ func paramError(err error) error {
 // SetBootOverride sets the boot flags in the way given, and where the BMC refuses or does not show them, in the next one. Where it
 // shows none of them, the first one that it took is set again. What is read back is a hint only: BMCs show flags that the firmware
 // ignores, and mark flags as not valid that it obeys (ipmi_sim).
-func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
+func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
 	if _, ok := devices[want.Target]; !ok {
 		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: fmt.Errorf("IPMI has no flag for the boot target %q", want.Target)}
 	}
-	if err := c.learn(ctx); err != nil {
+	if err := c.findQuirks(ctx); err != nil {
 		return bmc.BootResult{}, err
 	}
 	var (
 		best, last *bmc.BootResult
 		refused    error
 	)
-	for i, way := range c.waysFor(want, way) {
-		if way == wayContinuous && i > 0 && best != nil {
+	for i, method := range c.methodsFor(want, method) {
+		if method == methodContinuous && i > 0 && best != nil {
 			break // flags that are not shown may hold all the same: they must not become lasting ones
 		}
-		result, err := c.setInWay(ctx, op, want, way)
+		result, err := c.setWithMethod(ctx, op, want, method)
 		switch {
-		case err != nil && !absent(err):
+		case err != nil && !isRefusal(err):
 			return bmc.BootResult{}, err
 		case err != nil && refused == nil:
 			refused = err
@@ -142,14 +142,14 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 	case best == nil:
 		return bmc.BootResult{}, refused
 	case best != last:
-		return c.setInWay(ctx, op, want, best.Method)
+		return c.setWithMethod(ctx, op, want, best.Method)
 	default:
 		return *best, nil
 	}
 }
 
-// waysFor lists the ways to try, beginning with the one given. Those that would send the same flags again are left out.
-func (c *conn) waysFor(want bmc.BootOverride, first bmc.BootMethod) []bmc.BootMethod {
+// methodsFor lists the ways to try, beginning with the one given. Those that would send the same flags again are left out.
+func (c *conn) methodsFor(want bmc.BootOverride, first bmc.BootMethod) []bmc.BootMethod {
 	list := c.BootMethods()
 	if i := slices.Index(list, first); i >= 0 {
 		list = slices.Concat(list[i:], list[:i])
@@ -157,29 +157,29 @@ func (c *conn) waysFor(want bmc.BootOverride, first bmc.BootMethod) []bmc.BootMe
 	return slices.DeleteFunc(list, func(w bmc.BootMethod) bool {
 		switch {
 		case want.Target == bmc.BootNone:
-			return w != wayFlags
+			return w != methodFlags
 		case w == first:
 			return false
-		case w == wayNoMode:
+		case w == methodNoMode:
 			return want.Mode != bmc.BootUEFI
 		default:
-			return w == wayContinuous && want.Continuous
+			return w == methodContinuous && want.Continuous
 		}
 	})
 }
 
-func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
+func (c *conn) setWithMethod(ctx context.Context, op string, want bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	flags := &types.BootOptionParam_BootFlags{
 		// Flags that are valid but name no device still pick the firmware interface (ipmitool#304): an override is taken back
 		// by flags that are not valid.
 		BootFlagsValid: want.Target != bmc.BootNone, BootDeviceSelector: devices[want.Target],
-		Persist:      want.Target != bmc.BootNone && (want.Continuous || way == wayContinuous),
-		BIOSBootType: types.BIOSBootType(want.Target != bmc.BootNone && want.Mode == bmc.BootUEFI && way != wayNoMode),
+		Persist:      want.Target != bmc.BootNone && (want.Continuous || method == methodContinuous),
+		BIOSBootType: types.BIOSBootType(want.Target != bmc.BootNone && want.Mode == bmc.BootUEFI && method != methodNoMode),
 	}
 	if err := c.writeFlags(ctx, op, flags); err != nil {
 		return bmc.BootResult{}, err
 	}
-	result := bmc.BootResult{Method: way, Lasts: flags.Persist && !want.Continuous}
+	result := bmc.BootResult{Method: method, Lasts: flags.Persist && !want.Continuous}
 	read, err := c.bootFlags(ctx)
 	if err != nil {
 		if bmc.KindOf(err) == bmc.Unreachable {
@@ -190,7 +190,7 @@ func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, w
 	}
 	override := overrideOf(read)
 	result.Lasts = result.Lasts || read.BootFlagsValid && read.Persist && !want.Continuous && want.Target != bmc.BootNone
-	result.ReadBack, result.Doubt = &override, doubt(flags, read, want.Mode != "" && way != wayNoMode)
+	result.ReadBack, result.Doubt = &override, doubt(flags, read, want.Mode != "" && method != methodNoMode)
 	return result, nil
 }
 
@@ -233,7 +233,7 @@ func (c *conn) writeFlags(ctx context.Context, op string, flags *types.BootOptio
 		{types.BootOptionParamSelector_SetInProgress, []byte{setInProgress}},
 		{types.BootOptionParamSelector_BootInfoAcknowledge, []byte{0x01, 0x01}}, // the firmware's bit, and its mask
 	} {
-		if err := missing(c.writeParam(ctx, op, optional.param, optional.data)); err != nil {
+		if err := ignoreOptional(c.writeParam(ctx, op, optional.param, optional.data)); err != nil {
 			return err
 		}
 	}
@@ -246,7 +246,7 @@ func (c *conn) writeFlags(ctx context.Context, op string, flags *types.BootOptio
 		done = []byte{setComplete}
 	}
 	for _, state := range done {
-		if err := missing(c.writeParam(ctx, op, types.BootOptionParamSelector_SetInProgress, []byte{state})); err != nil {
+		if err := ignoreOptional(c.writeParam(ctx, op, types.BootOptionParamSelector_SetInProgress, []byte{state})); err != nil {
 			return err
 		}
 	}

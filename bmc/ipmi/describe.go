@@ -23,7 +23,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	if err != nil {
 		return bmc.Description{}, err
 	}
-	c.recognize(device, f.model)
+	c.setQuirks(device, f.model)
 	d := bmc.Description{
 		Protocol:        fmt.Sprintf("IPMI %d.%d, cipher suite %d", device.MajorIPMIVersion, device.MinorIPMIVersion, c.suite),
 		Vendor:          vendorOf(device, f),
@@ -44,7 +44,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 		{c.hasClock, []bmc.Capability{bmc.CanClock}},
 	} {
 		has, err := ask.what(ctx)
-		if err := missing(err); err != nil {
+		if err := ignoreOptional(err); err != nil {
 			return bmc.Description{}, err
 		}
 		if has && err == nil {
@@ -88,13 +88,13 @@ func firmwareOf(device *app.GetDeviceIDResponse) string {
 	return fmt.Sprintf("%d.%02d", device.MajorFirmwareRevision, device.MinorFirmwareRevision)
 }
 
-// learn finds the entries of the table of quirks that are for this BMC. The FRU is read only where an entry may be.
-func (c *conn) learn(ctx context.Context) error {
+// findQuirks finds the entries of the table of quirks that are for this BMC. The FRU is read only where an entry may be.
+func (c *conn) findQuirks(ctx context.Context) error {
 	if c.quirk != nil {
 		return nil
 	}
 	device, err := c.deviceID(ctx)
-	if err := missing(err); err != nil {
+	if err := ignoreOptional(err); err != nil {
 		return err
 	}
 	if err != nil {
@@ -107,11 +107,11 @@ func (c *conn) learn(ctx context.Context) error {
 			return err
 		}
 	}
-	c.recognize(device, f.model)
+	c.setQuirks(device, f.model)
 	return nil
 }
 
-func (c *conn) recognize(device *app.GetDeviceIDResponse, model string) {
+func (c *conn) setQuirks(device *app.GetDeviceIDResponse, model string) {
 	found, names := quirksOf(vendorOf(device, fru{}), model, firmwareOf(device))
 	c.quirk, c.quirks = &found, names
 }

@@ -16,20 +16,20 @@ func refusal(op string, code types.CompletionCode) error {
 	if said := code.String(); said != "" {
 		text += ": " + strings.TrimSpace(said)
 	}
-	return &bmc.Error{Kind: kindOfCode(code), Op: op, Err: fmt.Errorf("%w", &codeError{code, text})}
+	return &bmc.Error{Kind: kindOfCode(code), Op: op, Err: fmt.Errorf("%w", &completionError{code, text})}
 }
 
-// codeError is a completion code in words.
-type codeError struct {
+// completionError is a completion code in words.
+type completionError struct {
 	code types.CompletionCode
 	text string
 }
 
-func (e *codeError) Error() string { return e.text }
+func (e *completionError) Error() string { return e.text }
 
 // codeOf returns the completion code that an error is about; ok is false for any other error.
 func codeOf(err error) (code types.CompletionCode, ok bool) {
-	var e *codeError
+	var e *completionError
 	if errors.As(err, &e) {
 		return e.code, true
 	}
@@ -50,14 +50,14 @@ func kindOfCode(code types.CompletionCode) bmc.Kind {
 	}
 }
 
-// absent is true for answers that say that the BMC does not have what was asked for, and that say nothing of the BMC being gone.
-func absent(err error) bool {
+// isRefusal is true for answers that say that the BMC does not have what was asked for, and that say nothing of the BMC being gone.
+func isRefusal(err error) bool {
 	_, refused := codeOf(err)
 	return refused && bmc.KindOf(err) != bmc.Unreachable
 }
 
-// missing turns the errors of what a BMC need not have into nil.
-func missing(err error) error {
+// ignoreOptional turns the errors of what a BMC need not have into nil.
+func ignoreOptional(err error) error {
 	if bmc.KindOf(err) == bmc.Unreachable {
 		return err
 	}

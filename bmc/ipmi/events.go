@@ -12,8 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// mostGaps is how many record IDs in a row may be missing from the event log before the search for older entries ends.
-const mostGaps = 16
+// maxGaps is how many record IDs in a row may be missing from the event log before the search for older entries ends.
+const maxGaps = 16
 
 // Events reads the newest entries of the system event log (IPMI 2.0, 31). The log is linked from old to new only, so from the newest entry,
 // which can be asked for, the search goes back by record IDs, in the steps that the first two entries show: they count up on every
@@ -38,16 +38,16 @@ func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
 	}
 	first, next, err := c.readSEL(ctx, 0)
 	if err != nil {
-		return events, missing(err)
+		return events, ignoreOptional(err)
 	}
 	step := 1
 	if next != lastRecord && next > first.RecordID {
 		step = int(next - first.RecordID)
 	}
 	gaps := 0
-	for id := int(newest.RecordID) - step; id > 0 && len(events) < most && gaps < mostGaps; id -= step {
+	for id := int(newest.RecordID) - step; id > 0 && len(events) < most && gaps < maxGaps; id -= step {
 		entry, _, err := c.readSEL(ctx, uint16(id)) //nolint:gosec // between 0 and the newest
-		if err := missing(err); err != nil {
+		if err := ignoreOptional(err); err != nil {
 			return nil, err
 		}
 		if err != nil || int(entry.RecordID) != id {
@@ -114,11 +114,11 @@ func severityOf(s types.EventSeverity) bmc.Health {
 	}
 }
 
-// sinceBoot is the first time that is a time. Smaller ones count the seconds since the BMC started, and FFFFFFFFh is none (IPMI 2.0, 37.1).
-const sinceBoot = 0x20000000
+// minTimestamp is the first time that is a time. Smaller ones count the seconds since the BMC started, and FFFFFFFFh is none (IPMI 2.0, 37.1).
+const minTimestamp = 0x20000000
 
 func clockOf(t time.Time) time.Time {
-	if s := t.Unix(); s < sinceBoot || s >= 0xffffffff {
+	if s := t.Unix(); s < minTimestamp || s >= 0xffffffff {
 		return time.Time{}
 	}
 	return t.UTC()

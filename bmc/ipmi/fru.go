@@ -32,11 +32,11 @@ func (c *conn) readFRU(ctx context.Context) (fru, error) {
 	const op = "Read the FRU"
 	info := &storage.GetFRUInventoryAreaInfoResponse{}
 	if err := c.do(ctx, op, &storage.GetFRUInventoryAreaInfoRequest{}, info); err != nil {
-		return fru{}, missing(err)
+		return fru{}, ignoreOptional(err)
 	}
 	data, err := c.readFRUData(ctx, info, 0, int(types.FRUCommonHeaderSize))
 	if err != nil {
-		return fru{}, missing(err)
+		return fru{}, ignoreOptional(err)
 	}
 	header := &types.FRUCommonHeader{}
 	if err := decode(op, func() error { return header.Unpack(data) }); err != nil || header.FormatVersion != types.FRUFormatVersion {
@@ -63,7 +63,7 @@ func (c *conn) readFRU(ctx context.Context) (fru, error) {
 		{record: &chassis, take: func() fru { return fru{serial: text(chassis.SerialNumberTypeLength, chassis.SerialNumber)} }},
 	}
 	for i, offset := range []uint8{header.ProductOffset8B, header.BoardOffset8B, header.ChassisOffset8B} {
-		if err := missing(c.readArea(ctx, info, int(offset)*8, &areas[i])); err != nil {
+		if err := ignoreOptional(c.readArea(ctx, info, int(offset)*8, &areas[i])); err != nil {
 			return fru{}, err
 		}
 	}
@@ -101,10 +101,10 @@ func (c *conn) readArea(ctx context.Context, info *storage.GetFRUInventoryAreaIn
 	return err
 }
 
-// mostRead is how much of a FRU is asked for at once. Most BMCs return more; leastRead is what every one does.
+// maxRead is how much of a FRU is asked for at once. Most BMCs return more; leastRead is what every one does.
 const (
-	mostRead  = 32
-	leastRead = 8
+	maxRead = 32
+	minRead = 8
 )
 
 // readFRUData reads some bytes of FRU 0 (IPMI 2.0, 34.2), in pieces that the BMC can return.
@@ -114,20 +114,20 @@ func (c *conn) readFRUData(ctx context.Context, info *storage.GetFRUInventoryAre
 	if info.DeviceAccessedByWords {
 		unit = 2
 	}
-	if c.read == 0 {
-		c.read = mostRead
+	if c.readSize == 0 {
+		c.readSize = maxRead
 	}
 	var data []byte
 	for len(data) < length {
-		count := min(length-len(data), int(c.read))
+		count := min(length-len(data), int(c.readSize))
 		answer := &storage.ReadFRUDataResponse{}
 		request := &storage.ReadFRUDataRequest{ReadOffset: uint16((offset + len(data)) / unit), ReadCount: uint8((count + unit - 1) / unit)} //nolint:gosec // an area ends below 4096
 		err := c.do(ctx, op, request, answer)
-		if code, ok := codeOf(err); ok && storage.ReadFRUDataLength2Big(code) && c.read > leastRead {
-			c.read /= 2
+		if code, ok := codeOf(err); ok && storage.ReadFRUDataLength2Big(code) && c.readSize > minRead {
+			c.readSize /= 2
 			continue
 		}
-		if err == nil && len(answer.Data) < min(count, leastRead) {
+		if err == nil && len(answer.Data) < min(count, minRead) {
 			err = &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New("the BMC returned less than it was asked for")}
 		}
 		if err != nil {
@@ -138,8 +138,8 @@ func (c *conn) readFRUData(ctx context.Context, info *storage.GetFRUInventoryAre
 	return data, nil
 }
 
-// filler is what makers leave in fields that they do not fill in.
-var filler = regexp.MustCompile(`(?i)^(to be filled.*|default string|not specified|not available|none|n/?a|null|unknown|empty|[0x. -]*|0?123456789\w*)$`)
+// placeholder is what makers leave in fields that they do not fill in.
+var placeholder = regexp.MustCompile(`(?i)^(to be filled.*|default string|not specified|not available|none|n/?a|null|unknown|empty|[0x. -]*|0?123456789\w*)$`)
 
 // text decodes a field. What is not printable is left out, since it is shown to people.
 func text(kind types.TypeLength, raw []byte) string {
@@ -158,7 +158,7 @@ func text(kind types.TypeLength, raw []byte) string {
 		return r
 	}, string(chars))
 	s = strings.Join(strings.Fields(s), " ")
-	if filler.MatchString(s) {
+	if placeholder.MatchString(s) {
 		return ""
 	}
 	return s

@@ -16,7 +16,7 @@ import (
 func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	inventory := bmc.Inventory{}
 	device, err := c.deviceID(ctx)
-	if err := missing(err); err != nil {
+	if err := ignoreOptional(err); err != nil {
 		return bmc.Inventory{}, err
 	}
 	f, fruErr := c.readFRU(ctx)
@@ -31,7 +31,7 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 		}
 	}
 	guid := &app.GetSystemGUIDResponse{}
-	if err := missing(c.do(ctx, "Read the system GUID", &app.GetSystemGUIDRequest{}, guid)); err != nil {
+	if err := ignoreOptional(c.do(ctx, "Read the system GUID", &app.GetSystemGUIDRequest{}, guid)); err != nil {
 		return bmc.Inventory{}, err
 	}
 	inventory.SystemUUID = systemUUID(guid.GUID)

@@ -84,16 +84,16 @@ func checkCredentials(e bmc.Endpoint) error {
 	return nil
 }
 
-// asker is a session: it asks the BMC one question at a time.
-type asker interface {
-	// ask sends a request and returns the completion code and the data of the answer. Its errors have a kind.
-	ask(ctx context.Context, q question) (types.CompletionCode, []byte, error)
+// requester is a session: it asks the BMC one question at a time.
+type requester interface {
+	// send sends a request and returns the completion code and the data of the answer. Its errors have a kind.
+	send(ctx context.Context, q ipmiRequest) (types.CompletionCode, []byte, error)
 	// close ends the session. It may be called again.
 	close(ctx context.Context) error
 }
 
-// question is a request to the BMC.
-type question struct {
+// ipmiRequest is a request to the BMC.
+type ipmiRequest struct {
 	command types.Command
 	lun     uint8
 	data    []byte
@@ -103,12 +103,12 @@ type question struct {
 
 // conn is a connection to one BMC.
 type conn struct {
-	bmc    asker
-	suite  types.CipherSuiteID
-	device *app.GetDeviceIDResponse // what the BMC said last of itself
-	quirk  *quirk                   // of this BMC; nil until it is known
-	quirks []string                 // names of the entries that quirk is made of
-	read   uint8                    // most bytes that the BMC returns at once of a FRU
+	bmc      requester
+	suite    types.CipherSuiteID
+	device   *app.GetDeviceIDResponse // what the BMC said last of itself
+	quirk    *quirk                   // of this BMC; nil until it is known
+	quirks   []string                 // names of the entries that quirk is made of
+	readSize uint8                    // most bytes that the BMC returns at once of a FRU
 }
 
 var (
@@ -121,13 +121,13 @@ func (c *conn) Close(ctx context.Context) error { return c.bmc.close(ctx) }
 
 // do sends a request and decodes the answer, for a sentence that begins with op.
 func (c *conn) do(ctx context.Context, op string, request types.Request, response types.Response) error {
-	return c.doWith(ctx, op, question{}, request, response)
+	return c.doWith(ctx, op, ipmiRequest{}, request, response)
 }
 
 // doWith is do with what the question says besides the command.
-func (c *conn) doWith(ctx context.Context, op string, q question, request types.Request, response types.Response) error {
+func (c *conn) doWith(ctx context.Context, op string, q ipmiRequest, request types.Request, response types.Response) error {
 	q.command, q.data = request.Command(), request.Pack()
-	code, data, err := c.bmc.ask(ctx, q)
+	code, data, err := c.bmc.send(ctx, q)
 	if err != nil {
 		return err
 	}

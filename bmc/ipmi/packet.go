@@ -114,7 +114,7 @@ func (k keys) open(packet []byte) (header, []byte, error) {
 }
 
 // packMessage builds an IPMI message (IPMI 2.0, 13.8).
-func packMessage(q question, sequence uint8) []byte {
+func packMessage(q ipmiRequest, sequence uint8) []byte {
 	message := types.IPMIRequest{
 		ResponderAddr: types.BMC_SA, NetFn: q.command.NetFn, ResponderLUN: q.lun,
 		RequesterAddr: types.RemoteConsole_SWID, RequesterSequence: sequence, Command: q.command.ID, CommandData: q.data,
@@ -125,7 +125,7 @@ func packMessage(q question, sequence uint8) []byte {
 
 // unpackMessage reads the answer to a message, and ok is false for an answer to another one. The checksums are not looked at: the
 // authentication code is better, and some BMCs get them wrong.
-func unpackMessage(payload []byte, q question, sequence uint8) (types.CompletionCode, []byte, bool) {
+func unpackMessage(payload []byte, q ipmiRequest, sequence uint8) (types.CompletionCode, []byte, bool) {
 	var message types.IPMIResponse
 	if err := message.Unpack(payload); err != nil {
 		return 0, nil, false

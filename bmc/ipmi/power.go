@@ -24,22 +24,22 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 
 // PowerOn switches the server on.
 func (c *conn) PowerOn(ctx context.Context) error {
-	return c.toward(ctx, "Power on", bmc.PowerOn, chassis.ChassisControlPowerUp)
+	return c.setPower(ctx, "Power on", bmc.PowerOn, chassis.ChassisControlPowerUp)
 }
 
 // ShutDown asks the operating system to shut down, by a press of the power button (ACPI).
 func (c *conn) ShutDown(ctx context.Context) error {
-	return c.toward(ctx, "Shut down", bmc.PowerOff, chassis.ChassisControlSoftShutdown)
+	return c.setPower(ctx, "Shut down", bmc.PowerOff, chassis.ChassisControlSoftShutdown)
 }
 
 // ForceOff switches the server off at once.
 func (c *conn) ForceOff(ctx context.Context) error {
-	return c.toward(ctx, "Force off", bmc.PowerOff, chassis.ChassisControlPowerDown)
+	return c.setPower(ctx, "Force off", bmc.PowerOff, chassis.ChassisControlPowerDown)
 }
 
-// toward commands what leads to a state, unless that is so already. A BMC that refuses it although, or because, the state is as
+// setPower commands what leads to a state, unless that is so already. A BMC that refuses it although, or because, the state is as
 // wanted is no error.
-func (c *conn) toward(ctx context.Context, op string, want bmc.PowerState, command chassis.ChassisControl) error {
+func (c *conn) setPower(ctx context.Context, op string, want bmc.PowerState, command chassis.ChassisControl) error {
 	state, err := c.PowerState(ctx)
 	if err != nil || state == want {
 		return err
@@ -89,7 +89,7 @@ func (c *conn) NMI(ctx context.Context) error {
 // control gives a Chassis Control command (IPMI 2.0, 28.3). A command that acts each time it arrives is sent once: when its answer
 // is lost the error is Unreachable, and whether the BMC obeyed is not known.
 func (c *conn) control(ctx context.Context, op string, command chassis.ChassisControl, once bool) error {
-	err := c.doWith(ctx, op, question{once: once}, &chassis.ChassisControlRequest{ChassisControl: command}, nil)
+	err := c.doWith(ctx, op, ipmiRequest{once: once}, &chassis.ChassisControlRequest{ChassisControl: command}, nil)
 	var refused *bmc.Error
 	if code, ok := codeOf(err); ok && errors.As(err, &refused) {
 		switch code {

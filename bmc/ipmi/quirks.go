@@ -8,8 +8,8 @@ import (
 
 // quirk is how a BMC is to be treated differently.
 type quirk struct {
-	// ways are the ways to set a boot override that are tried first.
-	ways []bmc.BootMethod
+	// methods are the ways to set a boot override that are tried first.
+	methods []bmc.BootMethod
 }
 
 // knownQuirk is an entry of the table of known deviations.
@@ -19,8 +19,8 @@ type knownQuirk struct {
 	// BMC's firmware version. nil is any.
 	vendor, model, firmware *regexp.Regexp
 	quirk                   quirk
-	// seen is the observation behind the entry, and where it stands.
-	seen string
+	// observation is the observation behind the entry, and where it stands.
+	observation string
 }
 
 func matches(pattern *regexp.Regexp, text string) bool {
@@ -48,8 +48,8 @@ func quirksOf(vendor, model, firmware string) (quirk, []string) {
 			continue
 		}
 		names = append(names, known.name)
-		if known.quirk.ways != nil {
-			merged.ways = known.quirk.ways
+		if known.quirk.methods != nil {
+			merged.methods = known.quirk.methods
 		}
 	}
 	return merged, names

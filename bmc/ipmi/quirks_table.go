@@ -11,8 +11,8 @@ var knownQuirks = []knownQuirk{
 	{
 		name:   "EFIFlagBootsDisk",
 		vendor: regexp.MustCompile(`^Supermicro$`), model: regexp.MustCompile(`^X11DSC`), firmware: regexp.MustCompile(`^1\.68$`),
-		quirk: quirk{ways: []bmc.BootMethod{wayNoMode, wayFlags}},
-		seen: "Supermicro X11DSC+, BIOS 3.1, firmware 1.68: PXE with the EFI flag boots the disk where that has a system, PXE without it " +
+		quirk: quirk{methods: []bmc.BootMethod{methodNoMode, methodFlags}},
+		observation: "Supermicro X11DSC+, BIOS 3.1, firmware 1.68: PXE with the EFI flag boots the disk where that has a system, PXE without it " +
 			"boots the network (github.com/bmc-toolbox/bmclib/pull/209). A comment there doubts that this holds for UEFI: the caller " +
 			"who sees no request goes on to the next way.",
 	},

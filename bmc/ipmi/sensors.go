@@ -12,8 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// mostRecords bounds the walk through the sensor repository. The largest servers have some hundred records.
-const mostRecords = 1024
+// maxRecords bounds the walk through the sensor repository. The largest servers have some hundred records.
+const maxRecords = 1024
 
 // lastRecord stands for the end of the repository as a next record, and for the newest entry of the event log as a record.
 const lastRecord = 0xffff
@@ -28,14 +28,14 @@ func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 	}
 	var sensors []bmc.Sensor
 	seen := map[uint16]bool{}
-	for id := uint16(0); id != lastRecord && len(seen) < mostRecords && !seen[id]; {
+	for id := uint16(0); id != lastRecord && len(seen) < maxRecords && !seen[id]; {
 		seen[id] = true
 		next, record, err := c.readReserved(ctx, &reservation, id)
 		if err != nil {
-			if id == 0 && absent(err) {
+			if id == 0 && isRefusal(err) {
 				return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 			}
-			if err := missing(err); err != nil {
+			if err := ignoreOptional(err); err != nil {
 				return nil, err
 			}
 			break // what was read is what there is
@@ -55,7 +55,7 @@ func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 // reserve reserves the sensor repository (IPMI 2.0, 33.11). A BMC that has no reservations takes 0.
 func (c *conn) reserve(ctx context.Context, op string) (uint16, error) {
 	reservation := &storage.ReserveSDRRepoResponse{}
-	if err := c.do(ctx, op, &storage.ReserveSDRRepoRequest{}, reservation); err != nil && !absent(err) {
+	if err := c.do(ctx, op, &storage.ReserveSDRRepoRequest{}, reservation); err != nil && !isRefusal(err) {
 		return 0, err
 	}
 	return reservation.ReservationID, nil
@@ -115,9 +115,9 @@ func (c *conn) readSensor(ctx context.Context, record []byte) (s bmc.Sensor, ok 
 		return s, false, nil
 	}
 	reading := &sensor.GetSensorReadingResponse{}
-	q := question{lun: uint8(full.GeneratorID >> 8 & 0x03)}
+	q := ipmiRequest{lun: uint8(full.GeneratorID >> 8 & 0x03)}
 	if err := c.doWith(ctx, "Read a sensor", q, &sensor.GetSensorReadingRequest{SensorNumber: uint8(full.SensorNumber)}, reading); err != nil {
-		return s, false, missing(err)
+		return s, false, ignoreOptional(err)
 	}
 	if reading.ReadingUnavailable || reading.SensorScanningDisabled {
 		return s, false, nil

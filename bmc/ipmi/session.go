@@ -23,12 +23,12 @@ type session struct {
 	socket    *socket
 	suite     types.CipherSuiteID
 	privilege types.PrivilegeLevel
-	ours      uint32 // session ID that we chose: the BMC's packets carry it
-	theirs    uint32 // session ID that the BMC chose: ours carry it
+	consoleID uint32 // session ID that we chose: the BMC's packets carry it
+	bmcID     uint32 // session ID that the BMC chose: ours carry it
 	keys      keys
 	tag       uint8  // of handshake messages
 	sent      uint32 // session sequence number of the last packet sent
-	seen      uint32 // and of the last one accepted
+	received  uint32 // and of the last one accepted
 	message   uint8  // sequence number of the last message, 6 bits
 	closed    bool
 }
@@ -47,21 +47,21 @@ func login(ctx context.Context, socket *socket, endpoint bmc.Endpoint, opts opti
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, errSilent) || try == mostTries {
+		if !errors.Is(err, errNoAnswer) || try == maxTries {
 			return nil, err
 		}
 	}
 	if err := s.raise(ctx); err != nil {
-		s.giveUp(ctx)
+		s.closeQuietly(ctx)
 		return nil, err
 	}
 	return s, nil
 }
 
-// mostTries is how often a session is proposed. RAKP messages are not repeated: a BMC that was only slow answers each RAKP message 1
+// maxTries is how often a session is proposed. RAKP messages are not repeated: a BMC that was only slow answers each RAKP message 1
 // with another random number, and takes the proof for an earlier one for a wrong password. So when one or its answer is lost, a new
 // session is begun.
-const mostTries = 2
+const maxTries = 2
 
 // propose opens a session with the first cipher suite that the BMC takes (IPMI 2.0, 13.17, 13.18).
 func (s *session) propose(ctx context.Context, suites []types.CipherSuiteID) (types.AuthAlg, error) {
@@ -71,13 +71,13 @@ func (s *session) propose(ctx context.Context, suites []types.CipherSuiteID) (ty
 		if !ok {
 			continue
 		}
-		s.ours = random32()
+		s.consoleID = random32()
 		s.tag++
-		request := &rmcpplus.OpenSessionRequest{MessageTag: s.tag, RemoteConsoleSessionID: s.ours}
+		request := &rmcpplus.OpenSessionRequest{MessageTag: s.tag, RemoteConsoleSessionID: s.consoleID}
 		request.AuthenticationPayload, request.IntegrityPayload, request.ConfidentialityPayload =
 			rmcpplus.NewAlgorithmPayloads(auth, integrity, confidentiality)
 		answer := &rmcpplus.OpenSessionResponse{}
-		if err := s.shake(ctx, false, types.PayloadTypeRmcpOpenSessionRequest, request.Pack(), answer); err != nil {
+		if err := s.handshake(ctx, false, types.PayloadTypeRmcpOpenSessionRequest, request.Pack(), answer); err != nil {
 			return 0, err
 		}
 		switch {
@@ -94,7 +94,7 @@ func (s *session) propose(ctx context.Context, suites []types.CipherSuiteID) (ty
 		}
 		// virtualbmc answers with suite 3 whatever is proposed: it is one that would have been proposed next.
 		auth, integrity, _, _ = types.GetCipherSuiteAlgorithms(suites[picked])
-		s.suite, s.keys.integrity, s.theirs = suites[picked], integrity, answer.ManagedSystemSessionID
+		s.suite, s.keys.integrity, s.bmcID = suites[picked], integrity, answer.ManagedSystemSessionID
 		return auth, nil
 	}
 	return 0, &bmc.Error{Kind: bmc.Unsupported, Op: "Log in", Err: fmt.Errorf("the BMC offers none of the cipher suites %d: %s", suites, refused)}
@@ -110,12 +110,12 @@ func answers(answer *rmcpplus.OpenSessionResponse, suite types.CipherSuiteID) bo
 func (s *session) authenticate(ctx context.Context, endpoint bmc.Endpoint, auth types.AuthAlg) error {
 	s.tag++
 	one := &rmcpplus.RAKPMessage1{
-		MessageTag: s.tag, ManagedSystemSessionID: s.theirs, NameOnlyLookup: true, RequestedMaximumPrivilegeLevel: s.privilege,
+		MessageTag: s.tag, ManagedSystemSessionID: s.bmcID, NameOnlyLookup: true, RequestedMaximumPrivilegeLevel: s.privilege,
 		UsernameLength: uint8(len(endpoint.Username)), Username: []byte(endpoint.Username), //nolint:gosec // at most 16, see checkCredentials
 	}
 	_, _ = rand.Read(one.RemoteConsoleRandomNumber[:]) // it never fails
 	two := &rmcpplus.RAKPMessage2{AuthAlg: auth}
-	if err := s.shake(ctx, true, types.PayloadTypeRAKPMessage1, one.Pack(), two); err != nil {
+	if err := s.handshake(ctx, true, types.PayloadTypeRAKPMessage1, one.Pack(), two); err != nil {
 		return err
 	}
 	if two.RmcpStatusCode != types.RmcpStatusCodeNoErrors {
@@ -123,7 +123,7 @@ func (s *session) authenticate(ctx context.Context, endpoint bmc.Endpoint, auth 
 	}
 	ours, theirs, guid := one.RemoteConsoleRandomNumber[:], two.ManagedSystemRandomNumber[:], two.ManagedSystemGUID[:]
 	secret := crypto.PadPassword20([]byte(endpoint.Password))
-	proof, err := crypto.RAKP2AuthCode(auth, s.ours, s.theirs, ours, theirs, guid, one.Role(), endpoint.Username, secret)
+	proof, err := crypto.RAKP2AuthCode(auth, s.consoleID, s.bmcID, ours, theirs, guid, one.Role(), endpoint.Username, secret)
 	if err != nil {
 		return bmc.Wrap("Log in", err)
 	}
@@ -131,14 +131,14 @@ func (s *session) authenticate(ctx context.Context, endpoint bmc.Endpoint, auth 
 		s.abandon(auth)
 		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New("the password is wrong: the BMC's proof is of another one. Some BMCs answer so for an unknown user, too")}
 	}
-	proof, err = crypto.RAKP3AuthCode(auth, theirs, s.ours, one.Role(), endpoint.Username, secret)
+	proof, err = crypto.RAKP3AuthCode(auth, theirs, s.consoleID, one.Role(), endpoint.Username, secret)
 	if err != nil {
 		return bmc.Wrap("Log in", err)
 	}
 	s.tag++
-	three := &rmcpplus.RAKPMessage3{MessageTag: s.tag, ManagedSystemSessionID: s.theirs, KeyExchangeAuthenticationCode: proof}
+	three := &rmcpplus.RAKPMessage3{MessageTag: s.tag, ManagedSystemSessionID: s.bmcID, KeyExchangeAuthenticationCode: proof}
 	four := &rmcpplus.RAKPMessage4{AuthAlg: auth}
-	if err := s.shake(ctx, true, types.PayloadTypeRAKPMessage3, three.Pack(), four); err != nil {
+	if err := s.handshake(ctx, true, types.PayloadTypeRAKPMessage3, three.Pack(), four); err != nil {
 		return err
 	}
 	if four.RmcpStatusCode != types.RmcpStatusCodeNoErrors {
@@ -149,7 +149,7 @@ func (s *session) authenticate(ctx context.Context, endpoint bmc.Endpoint, auth 
 		return bmc.Wrap("Log in", err)
 	}
 	s.keys.k1, s.keys.k2 = k1, k2
-	proof, err = crypto.RAKP4ICV(auth, ours, s.theirs, guid, sik)
+	proof, err = crypto.RAKP4ICV(auth, ours, s.bmcID, guid, sik)
 	if err == nil && !crypto.Equal(proof, four.IntegrityCheckValue) {
 		// With other keys it would not understand a farewell either.
 		err = errors.New("the BMC's second proof is wrong: it may have a BMC key (Kg), which this driver does not do")
@@ -161,7 +161,7 @@ func (s *session) authenticate(ctx context.Context, endpoint bmc.Endpoint, auth 
 // nothing is waited for: this is the one refusal that a wrong password costs.
 func (s *session) abandon(auth types.AuthAlg) {
 	three := &rmcpplus.RAKPMessage3{
-		MessageTag: s.tag + 1, RmcpStatusCode: types.RmcpStatusCodeInvalidIntegrityCheckValue, ManagedSystemSessionID: s.theirs,
+		MessageTag: s.tag + 1, RmcpStatusCode: types.RmcpStatusCodeInvalidIntegrityCheckValue, ManagedSystemSessionID: s.bmcID,
 		KeyExchangeAuthenticationCode: make([]byte, crypto.RAKP3AuthCodeLen(auth)),
 	}
 	_, _ = s.socket.Write(header{payload: types.PayloadTypeRAKPMessage3}.pack(three.Pack()))
@@ -170,7 +170,7 @@ func (s *session) abandon(auth types.AuthAlg) {
 // raise asks for the privilege level: a session begins as user at most (IPMI 2.0, 22.18).
 func (s *session) raise(ctx context.Context) error {
 	request := &app.SetSessionPrivilegeLevelRequest{PrivilegeLevel: s.privilege}
-	code, _, err := s.ask(ctx, question{command: request.Command(), data: request.Pack()})
+	code, _, err := s.send(ctx, ipmiRequest{command: request.Command(), data: request.Pack()})
 	if err != nil {
 		return err
 	}
@@ -186,8 +186,8 @@ func (s *session) raise(ctx context.Context) error {
 	}
 }
 
-// shake sends a message of the handshake and decodes its answer, whose payload type is the next one.
-func (s *session) shake(ctx context.Context, once bool, kind types.PayloadType, message []byte, answer types.Response) error {
+// handshake sends a message of the handshake and decodes its answer, whose payload type is the next one.
+func (s *session) handshake(ctx context.Context, once bool, kind types.PayloadType, message []byte, answer types.Response) error {
 	packet := header{payload: kind}.pack(message)
 	err := s.socket.exchange(ctx, once, func() ([]byte, error) { return packet, nil }, func(packet []byte) bool {
 		h, payload, _, ok := unpack(packet)
@@ -197,16 +197,16 @@ func (s *session) shake(ctx context.Context, once bool, kind types.PayloadType, 
 		if payload[1] != uint8(types.RmcpStatusCodeNoErrors) {
 			// A refusal need not name the session; ipmi_sim's ends after the status.
 			payload = append(slices.Clone(payload), make([]byte, 8)...)
-		} else if len(payload) < 8 || binary.LittleEndian.Uint32(payload[4:]) != s.ours {
+		} else if len(payload) < 8 || binary.LittleEndian.Uint32(payload[4:]) != s.consoleID {
 			return false
 		}
 		return decode("Log in", func() error { return answer.Unpack(payload) }) == nil
 	})
-	return silent("Log in", err)
+	return exchangeError("Log in", err)
 }
 
-// ask sends a request in the session. Each repeat is a packet of its own, with the message's sequence number of the first (IPMI 2.0, 6.12.8).
-func (s *session) ask(ctx context.Context, q question) (types.CompletionCode, []byte, error) {
+// send sends a request in the session. Each repeat is a packet of its own, with the message's sequence number of the first (IPMI 2.0, 6.12.8).
+func (s *session) send(ctx context.Context, q ipmiRequest) (types.CompletionCode, []byte, error) {
 	op := "Send " + q.command.Name
 	if s.closed {
 		return 0, nil, &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New("the connection is closed")}
@@ -219,20 +219,20 @@ func (s *session) ask(ctx context.Context, q question) (types.CompletionCode, []
 	)
 	err := s.socket.exchange(ctx, q.once, func() ([]byte, error) {
 		s.sent++
-		return s.keys.seal(header{payload: types.PayloadTypeIPMI, session: s.theirs, sequence: s.sent}, message)
+		return s.keys.seal(header{payload: types.PayloadTypeIPMI, session: s.bmcID, sequence: s.sent}, message)
 	}, func(packet []byte) bool {
 		h, payload, err := s.keys.open(packet)
 		// A sequence number that is not larger is that of a packet that was seen: somebody sends it again.
-		if err != nil || h.payload != types.PayloadTypeIPMI || h.session != s.ours || h.sequence <= s.seen {
+		if err != nil || h.payload != types.PayloadTypeIPMI || h.session != s.consoleID || h.sequence <= s.received {
 			return false
 		}
 		var ok bool
 		if code, data, ok = unpackMessage(payload, q, s.message); ok {
-			s.seen = h.sequence
+			s.received = h.sequence
 		}
 		return ok
 	})
-	return code, data, silent(op, err)
+	return code, data, exchangeError(op, err)
 }
 
 // closeTimeout bounds the end of a session: a BMC that is gone must not hold up who leaves it.
@@ -245,19 +245,19 @@ func (s *session) close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	request := &app.CloseSessionRequest{SessionID: s.theirs}
-	code, _, err := s.ask(ctx, question{command: request.Command(), data: request.Pack()})
+	request := &app.CloseSessionRequest{SessionID: s.bmcID}
+	code, _, err := s.send(ctx, ipmiRequest{command: request.Command(), data: request.Pack()})
 	s.closed = true
 	const invalidSession = 0x87 // it has ended already (IPMI 2.0, 22.19)
 	if err == nil && code != types.CodeOK && code != invalidSession {
 		err = refusal("Log out", code)
 	}
-	closeErr := silent("Log out", s.socket.Close())
+	closeErr := exchangeError("Log out", s.socket.Close())
 	return cmp.Or(err, closeErr)
 }
 
-// giveUp closes a session whose opening failed, also when ctx has ended. Its error would only hide why.
-func (s *session) giveUp(ctx context.Context) { _ = s.close(context.WithoutCancel(ctx)) }
+// closeQuietly closes a session whose opening failed, also when ctx has ended. Its error would only hide why.
+func (s *session) closeQuietly(ctx context.Context) { _ = s.close(context.WithoutCancel(ctx)) }
 
 // random32 returns a random number that is not 0, which stands for no session.
 func random32() uint32 {

@@ -22,8 +22,8 @@ var buffers = sync.Pool{New: func() any { return new([maxPacket]byte) }}
 type socket struct {
 	net.Conn
 
-	endpoint       bmc.Endpoint
-	timeout, again time.Duration
+	endpoint             bmc.Endpoint
+	timeout, repeatAfter time.Duration
 }
 
 func (d *Driver) dial(ctx context.Context, endpoint bmc.Endpoint, address string) (*socket, error) {
@@ -31,11 +31,11 @@ func (d *Driver) dial(ctx context.Context, endpoint bmc.Endpoint, address string
 	if err != nil {
 		return nil, err
 	}
-	return &socket{Conn: c, endpoint: endpoint, timeout: d.requestTimeout(), again: d.repeatAfter()}, nil
+	return &socket{Conn: c, endpoint: endpoint, timeout: d.requestTimeout(), repeatAfter: d.repeatAfter()}, nil
 }
 
-// errSilent is the error when no answer came.
-var errSilent = errors.New("the BMC did not answer in time")
+// errNoAnswer is the error when no answer came.
+var errNoAnswer = errors.New("the BMC did not answer in time")
 
 // exchange sends a packet until accept takes a packet that came back, for as long as the timeout of a request and ctx last. With
 // once it sends one packet only. build makes the packet for each time it is sent. What accept does not take is dropped: it is late, or
@@ -48,7 +48,7 @@ func (s *socket) exchange(ctx context.Context, once bool, build func() ([]byte, 
 	defer s.interrupt(ctx)()
 	buffer := buffers.Get().(*[maxPacket]byte) //nolint:forcetypeassert // it holds nothing else
 	defer buffers.Put(buffer)
-	for again := s.again; ; again *= 2 { // a BMC that is slow must not drown in repeats
+	for again := s.repeatAfter; ; again *= 2 { // a BMC that is slow must not drown in repeats
 		packet, err := build()
 		if err != nil {
 			return err
@@ -69,10 +69,10 @@ func (s *socket) exchange(ctx context.Context, once bool, build func() ([]byte, 
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("receive from the BMC: %w", unwrapNet(err))
 		case !until.Before(end):
-			return errSilent
+			return errNoAnswer
 		}
 		if err := s.endpoint.Wait(ctx); err != nil {
-			return errSilent
+			return errNoAnswer
 		}
 	}
 }
@@ -112,13 +112,13 @@ func (s *socket) interrupt(ctx context.Context) func() {
 	}
 }
 
-// silent gives the errors of an exchange their kind.
-func silent(op string, err error) error {
+// exchangeError gives the errors of an exchange their kind.
+func exchangeError(op string, err error) error {
 	var known *bmc.Error
 	switch {
 	case err == nil, errors.As(err, &known):
 		return err
-	case errors.Is(err, errSilent), errors.Is(err, context.Canceled), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, errNoAnswer), errors.Is(err, context.Canceled), errors.Is(err, net.ErrClosed):
 		return &bmc.Error{Kind: bmc.Unreachable, Op: op, Err: err}
 	default:
 		return bmc.Wrap(op, err)

@@ -15,29 +15,29 @@ import (
 
 // The ways to set a boot override (DSP0268, ComputerSystem.Boot), the one that the specification means first.
 const (
-	// wayPlain writes target, duration and mode to the system.
-	wayPlain bmc.BootMethod = "Plain"
-	// wayNoMode leaves the mode as it is: many BMCs refuse it where it cannot be changed.
-	wayNoMode bmc.BootMethod = "NoMode"
-	// waySettings writes to the settings object (@Redfish.Settings), which takes effect at the next boot.
-	waySettings bmc.BootMethod = "Settings"
-	// waySettingsNoMode does so without the mode.
-	waySettingsNoMode bmc.BootMethod = "SettingsNoMode"
-	// wayContinuous overrides every boot, for BMCs that do not take Once: the override has to be taken back.
-	wayContinuous bmc.BootMethod = "Continuous"
-	// wayBootOrder puts the target first in the boot order, where the BMC has no override at all: the order has to be taken back.
-	wayBootOrder bmc.BootMethod = "BootOrder"
+	// methodPlain writes target, duration and mode to the system.
+	methodPlain bmc.BootMethod = "Plain"
+	// methodNoMode leaves the mode as it is: many BMCs refuse it where it cannot be changed.
+	methodNoMode bmc.BootMethod = "NoMode"
+	// methodSettings writes to the settings object (@Redfish.Settings), which takes effect at the next boot.
+	methodSettings bmc.BootMethod = "Settings"
+	// methodSettingsNoMode does so without the mode.
+	methodSettingsNoMode bmc.BootMethod = "SettingsNoMode"
+	// methodContinuous overrides every boot, for BMCs that do not take Once: the override has to be taken back.
+	methodContinuous bmc.BootMethod = "Continuous"
+	// methodBootOrder puts the target first in the boot order, where the BMC has no override at all: the order has to be taken back.
+	methodBootOrder bmc.BootMethod = "BootOrder"
 )
 
-var ways = []bmc.BootMethod{wayPlain, wayNoMode, waySettings, waySettingsNoMode, wayContinuous}
+var methods = []bmc.BootMethod{methodPlain, methodNoMode, methodSettings, methodSettingsNoMode, methodContinuous}
 
 // BootMethods lists the ways, those that the table of quirks names first.
 func (c *conn) BootMethods() []bmc.BootMethod {
-	if c.byOrder {
-		return []bmc.BootMethod{wayBootOrder}
+	if c.usesBootOrder {
+		return []bmc.BootMethod{methodBootOrder}
 	}
-	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.ways, w) })
-	return append(slices.Clone(c.quirk.ways), rest...)
+	rest := slices.DeleteFunc(slices.Clone(methods), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.methods, w) })
+	return append(slices.Clone(c.quirk.methods), rest...)
 }
 
 // targets names the boot targets as Redfish does, the best first.
@@ -58,7 +58,7 @@ var errNoOverride = errors.New("the BMC offers no boot override (BootSourceOverr
 // offersOverride is true for a system, or its settings object, that shows a boot override or the targets for one.
 func offersOverride(system resource) bool {
 	boot := system.object("Boot")
-	return len(boot.texts("BootSourceOverrideTarget@Redfish.AllowableValues")) > 0 || boot.shows("BootSourceOverrideTarget")
+	return len(boot.texts("BootSourceOverrideTarget@Redfish.AllowableValues")) > 0 || boot.hasProperty("BootSourceOverrideTarget")
 }
 
 // bootSource reads the resource that shows the boot override: the system or its settings object. It is nil where neither does.
@@ -66,7 +66,7 @@ func (c *conn) bootSource(ctx context.Context) resource {
 	if offersOverride(c.system) {
 		return c.system
 	}
-	if settings := c.try(ctx, c.settings()); offersOverride(settings) {
+	if settings := c.readOptional(ctx, c.settings()); offersOverride(settings) {
 		return settings
 	}
 	return nil
@@ -124,15 +124,15 @@ func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 		return bmc.BootOverride{}, err
 	}
 	override := readOverride(c.system)
-	if c.ordersOnly(ctx) {
+	if c.detectBootOrder(ctx) {
 		override = c.readOrder()
 	} else if settings := c.settings(); override.Target == bmc.BootNone && settings != "" {
 		// One that was written there shows there until the next boot.
-		if pending := readOverride(c.try(ctx, settings)); pending.Target != bmc.BootNone {
+		if pending := readOverride(c.readOptional(ctx, settings)); pending.Target != bmc.BootNone {
 			override = pending
 		}
 	}
-	return override, wrap("Read the boot override", c.ended(ctx))
+	return override, wrap("Read the boot override", c.unavailable(ctx))
 }
 
 // readOverride reads the override out of a system or its settings object. A target that is none of ours is returned as it is.
@@ -164,43 +164,43 @@ func readOverride(system resource) bmc.BootOverride {
 
 // SetBootOverride sets the override in the way given, and where the BMC refuses or ignores that, in the next one. Where it seems to
 // ignore all of them, the result is that of the last one: it is what may stand unseen, and what comes after it is to be tried next.
-func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
+func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
 	if err := c.refresh(ctx); err != nil {
 		return bmc.BootResult{}, err
 	}
 	source := c.bootSource(ctx)
-	if source == nil && c.ended(ctx) == nil {
+	if source == nil && c.unavailable(ctx) == nil {
 		result, err := c.setOrder(ctx, want)
 		return result, wrap(op, err)
 	}
 	name, err := c.target(source, want)
-	if err := c.ended(ctx); err != nil {
+	if err := c.unavailable(ctx); err != nil {
 		return bmc.BootResult{}, wrap(op, err)
 	}
 	if err != nil {
 		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 	}
 	c.readManager(ctx) // its firmware's version may have an entry in the table
-	ways := c.BootMethods()
-	if i := slices.Index(ways, way); i >= 0 {
-		ways = slices.Concat(ways[i:], ways[:i])
+	methods := c.BootMethods()
+	if i := slices.Index(methods, method); i >= 0 {
+		methods = slices.Concat(methods[i:], methods[:i])
 	}
 	var (
 		doubted *bmc.BootResult
 		refusal error
 	)
-	for i, way := range ways {
-		if way == wayContinuous && i > 0 && doubted != nil {
+	for i, method := range methods {
+		if method == methodContinuous && i > 0 && doubted != nil {
 			break // an override that is not shown may be pending all the same: it must not become one for ever
 		}
-		result, err := c.setOverride(ctx, want, name, way)
+		result, err := c.setOverride(ctx, want, name, method)
 		switch {
-		case errors.Is(err, errNoSuchWay):
+		case errors.Is(err, errNotApplicable):
 		case err != nil && !refused(err):
 			return bmc.BootResult{}, wrap(op, err)
 		case err != nil:
-			c.quirk.settings = c.quirk.settings || saysID(err, "OperationSupportedInFutureStateURI")
+			c.quirk.settings = c.quirk.settings || hasMessageID(err, "OperationSupportedInFutureStateURI")
 			refusal = cmp.Or(refusal, err)
 		case result.Doubt == "":
 			return result, nil
@@ -214,16 +214,16 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 	return bmc.BootResult{}, wrap(op, refusal)
 }
 
-// errNoSuchWay means that a way makes no sense for this BMC or this override.
-var errNoSuchWay = errors.New("no such way here")
+// errNotApplicable means that a way makes no sense for this BMC or this override.
+var errNotApplicable = errors.New("no such way here")
 
 // setOverride sets the override in one way and reads it back.
-func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, way bmc.BootMethod) (bmc.BootResult, error) {
-	path, boot, err := c.overrideRequest(want, name, way)
+func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (bmc.BootResult, error) {
+	path, boot, err := c.overrideRequest(want, name, method)
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
-	if err := c.change(ctx, path, map[string]any{"Boot": boot}); err != nil {
+	if err := c.patch(ctx, path, map[string]any{"Boot": boot}); err != nil {
 		return bmc.BootResult{}, err
 	}
 	after, err := c.get(ctx, path)
@@ -234,15 +234,15 @@ func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name sche
 	if want.Target == bmc.BootNone && slices.Contains(targets[got.Target], c.quirk.home) {
 		got = bmc.BootOverride{Target: bmc.BootNone, Mode: got.Mode}
 	}
-	result := bmc.BootResult{Method: way, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
+	result := bmc.BootResult{Method: method, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
 	result.Doubt = doubt(want, got)
 	return result, nil
 }
 
 // overrideRequest returns what is written in one way, and to which resource.
-func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, way bmc.BootMethod) (string, map[string]any, error) {
+func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (string, map[string]any, error) {
 	path := c.path
-	if way == waySettings || way == waySettingsNoMode {
+	if method == methodSettings || method == methodSettingsNoMode {
 		path = c.settings()
 	}
 	mode := want.Mode
@@ -253,10 +253,10 @@ func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, w
 	switch {
 	case want.Target == bmc.BootNone && c.quirk.home == "":
 		boot["BootSourceOverrideEnabled"] = schemas.DisabledBootSourceOverrideEnabled
-	case want.Target == bmc.BootNone, want.Continuous, way == wayContinuous:
+	case want.Target == bmc.BootNone, want.Continuous, method == methodContinuous:
 		boot["BootSourceOverrideEnabled"] = schemas.ContinuousBootSourceOverrideEnabled
 	}
-	withMode := mode != "" && way != wayNoMode && way != waySettingsNoMode
+	withMode := mode != "" && method != methodNoMode && method != methodSettingsNoMode
 	if withMode {
 		boot["BootSourceOverrideMode"] = schemas.BootSourceOverrideMode(mode)
 	}
@@ -266,9 +266,9 @@ func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, w
 	if want.URI != "" {
 		boot["HttpBootUri"] = want.URI
 	}
-	pointless := (way == wayNoMode || way == waySettingsNoMode) && mode == "" || way == wayContinuous && (want.Continuous || want.Target == bmc.BootNone)
+	pointless := (method == methodNoMode || method == methodSettingsNoMode) && mode == "" || method == methodContinuous && (want.Continuous || want.Target == bmc.BootNone)
 	if path == "" || pointless {
-		return "", nil, errNoSuchWay
+		return "", nil, errNotApplicable
 	}
 	return path, boot, nil
 }

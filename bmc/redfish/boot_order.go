@@ -64,20 +64,20 @@ func (c *conn) orderKey() string { return c.endpoint.URL.Host + c.path }
 
 func (c *conn) bootOrder() []string { return c.system.texts("Boot", "BootOrder") }
 
-// ordersOnly is true where the BMC has a boot order and no override.
-func (c *conn) ordersOnly(ctx context.Context) bool {
-	c.byOrder = c.hasOrder() && c.bootSource(ctx) == nil
-	return c.byOrder
+// detectBootOrder is true where the BMC has a boot order and no override.
+func (c *conn) detectBootOrder(ctx context.Context) bool {
+	c.usesBootOrder = c.hasBootOrder() && c.bootSource(ctx) == nil
+	return c.usesBootOrder
 }
 
-// hasOrder is true where the system has a boot order, and says what stands in it.
-func (c *conn) hasOrder() bool {
+// hasBootOrder is true where the system has a boot order, and says what stands in it.
+func (c *conn) hasBootOrder() bool {
 	return len(c.bootOrder()) > 0 && c.system.link("Boot", "BootOptions") != ""
 }
 
 // bootOptions reads the options that the boot order has, in its order.
 func (c *conn) bootOptions(ctx context.Context) ([]bootOption, error) {
-	if !c.ordersOnly(ctx) {
+	if !c.detectBootOrder(ctx) {
 		return nil, errNoOverride
 	}
 	paths, _, err := c.collection(ctx, c.system.link("Boot", "BootOptions"))
@@ -85,8 +85,8 @@ func (c *conn) bootOptions(ctx context.Context) ([]bootOption, error) {
 		return nil, err
 	}
 	targets := map[string]bmc.BootTarget{}
-	for _, r := range c.all(ctx, paths) {
-		if r.has("BootOptionEnabled") && !r.truth("BootOptionEnabled") {
+	for _, r := range c.readAll(ctx, paths) {
+		if r.has("BootOptionEnabled") && !r.boolean("BootOptionEnabled") {
 			continue
 		}
 		for _, name := range []string{r.text("BootOptionReference"), r.text("Name"), r.id()} {
@@ -99,7 +99,7 @@ func (c *conn) bootOptions(ctx context.Context) ([]bootOption, error) {
 	for _, reference := range c.bootOrder() {
 		options = append(options, bootOption{reference, targets[reference]})
 	}
-	return options, c.ended(ctx)
+	return options, c.unavailable(ctx)
 }
 
 // targetOf tells what an option boots from: by its alias, which is named as the override's targets are, by its device path (UEFI
@@ -149,7 +149,7 @@ func (c *conn) setOrder(ctx context.Context, want bmc.BootOverride) (bmc.BootRes
 	was, replaced := c.driver.orders.get(c.orderKey())
 	if want.Target == bmc.BootNone {
 		if !replaced {
-			return bmc.BootResult{Method: wayBootOrder, ReadBack: &bmc.BootOverride{Target: bmc.BootNone}}, nil
+			return bmc.BootResult{Method: methodBootOrder, ReadBack: &bmc.BootOverride{Target: bmc.BootNone}}, nil
 		}
 		return c.writeOrder(ctx, want, was.order)
 	}
@@ -186,7 +186,7 @@ func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []st
 			break
 		}
 		written = path
-		if err = c.change(ctx, path, map[string]any{"Boot": map[string]any{"BootOrder": order}}); err == nil || !refused(err) {
+		if err = c.patch(ctx, path, map[string]any{"Boot": map[string]any{"BootOrder": order}}); err == nil || !refused(err) {
 			break
 		}
 	}
@@ -197,7 +197,7 @@ func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []st
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
-	result := bmc.BootResult{Method: wayBootOrder}
+	result := bmc.BootResult{Method: methodBootOrder}
 	result.ReadBack = &bmc.BootOverride{Target: bmc.BootNone}
 	if want.Target != bmc.BootNone {
 		result.Lasts = !want.Continuous

@@ -38,7 +38,7 @@ func TestBootOrder(t *testing.T) {
 		return c
 	}
 	c := open()
-	g.Expect(c.BootMethods()).To(Equal([]bmc.BootMethod{wayBootOrder}))
+	g.Expect(c.BootMethods()).To(Equal([]bmc.BootMethod{methodBootOrder}))
 	description, err := c.Describe(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(description.Capabilities).To(ContainElements(bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk))
@@ -49,7 +49,7 @@ func TestBootOrder(t *testing.T) {
 	result, err := c.SetBootOverride(ctx, pxe, "")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result).To(Equal(bmc.BootResult{
-		Method: wayBootOrder, Lasts: true, ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true},
+		Method: methodBootOrder, Lasts: true, ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true},
 	}))
 	g.Expect(s.written).To(Equal([]string{aSystem + ` {"Boot":{"BootOrder":["Boot0002","Boot0004","Boot0001","Boot0003","Boot0005"]}}`}))
 	g.Expect(c.BootOverride(ctx)).To(HaveField("Target", bmc.BootPXE))

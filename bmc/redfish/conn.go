@@ -30,11 +30,11 @@ type conn struct {
 	// What was spent since the system was read, and the error that ends every further request.
 	requests, bytes int
 	fatal           error
-	relogged        bool // since the last Rest
-	// only is true where the Systems collection was read and lists nothing but the system.
-	only bool
-	// byOrder is true where what is booted is chosen by the boot order.
-	byOrder bool
+	loggedInAgain   bool // since the last Rest
+	// onlySystemListed is true where the Systems collection was read and lists nothing but the system.
+	onlySystemListed bool
+	// usesBootOrder is true where what is booted is chosen by the boot order.
+	usesBootOrder bool
 	// expand is how resources are asked for together with those that they link to.
 	expand expansion
 	// cache holds what was read since an inspection began, or the description before it; nil otherwise: everything is read afresh.
@@ -50,7 +50,7 @@ var (
 )
 
 // ResetCache forgets what was read: the resources of real servers have tens of KiB, and are stale by the next job.
-func (c *conn) ResetCache() { c.system, c.manager, c.cache, c.relogged = nil, nil, nil, false }
+func (c *conn) ResetCache() { c.system, c.manager, c.cache, c.loggedInAgain = nil, nil, nil, false }
 
 // login reads the service root, which needs no credentials, and logs in where sessions are asked for.
 func (c *conn) login(ctx context.Context) error {
@@ -89,14 +89,14 @@ func (c *conn) login(ctx context.Context) error {
 // sessionTableFull is true for the answer to a login that found no free session (DSP0268, Base.SessionLimitExceeded; some BMCs
 // send 503 without it).
 func sessionTableFull(err error) bool {
-	return saysID(err, "SessionLimitExceeded") || saysID(err, "RAC0218") // iDRAC's own
+	return hasMessageID(err, "SessionLimitExceeded") || hasMessageID(err, "RAC0218") // iDRAC's own
 }
 
-// most503 is how often a request is repeated that a BMC was too busy for, and most503Wait how long it may ask to wait. Nothing was
+// maxBusyRetries is how often a request is repeated that a BMC was too busy for, and most503Wait how long it may ask to wait. Nothing was
 // done with a request that got 503, so repeating it is safe for any method.
 const (
-	most503     = 2
-	most503Wait = 5 * time.Second
+	maxBusyRetries = 2
+	maxBusyWait    = 5 * time.Second
 )
 
 // request sends one request and decodes the answer. A session that the BMC forgot is replaced once in a job. After that, and with
@@ -120,13 +120,13 @@ func (c *conn) attempt(ctx context.Context, method, path string, body any, heade
 		case err == nil:
 			r, err := c.read(got.body)
 			return r, got.header, err
-		case statusOf(err) == http.StatusUnauthorized && c.wire.session != "" && !c.relogged:
-			c.relogged = true
+		case statusOf(err) == http.StatusUnauthorized && c.wire.session != "" && !c.loggedInAgain:
+			c.loggedInAgain = true
 			_ = c.wire.closeSession(ctx) // where it is only this resource that is refused, the session would stay open
 			if err := c.login(ctx); err != nil {
 				return nil, nil, err
 			}
-		case errors.As(err, &full) && busy < most503 && full.after <= most503Wait:
+		case errors.As(err, &full) && busy < maxBusyRetries && full.after <= maxBusyWait:
 			busy++
 			timer := time.NewTimer(full.after)
 			select {
@@ -143,14 +143,14 @@ func (c *conn) attempt(ctx context.Context, method, path string, body any, heade
 
 // read decodes an answer, as long as the BMC did not say more than a server has to say.
 func (c *conn) read(body []byte) (resource, error) {
-	if c.bytes += len(body); c.bytes > mostBytes {
+	if c.bytes += len(body); c.bytes > maxBytes {
 		return nil, errEndless
 	}
 	return decode(body)
 }
 
 // errEndless ends what would go on for ever in a tree whose links lead in circles.
-var errEndless = fmt.Errorf("the BMC has more than %d resources, or more than %d MiB of them", mostRequests, mostBytes>>20)
+var errEndless = fmt.Errorf("the BMC has more than %d resources, or more than %d MiB of them", maxRequests, maxBytes>>20)
 
 // get reads a resource.
 func (c *conn) get(ctx context.Context, path string) (resource, error) {
@@ -166,7 +166,7 @@ func (c *conn) get(ctx context.Context, path string) (resource, error) {
 
 // fetch reads a resource from the BMC.
 func (c *conn) fetch(ctx context.Context, path string) (resource, error) {
-	if c.requests++; c.requests > mostRequests {
+	if c.requests++; c.requests > maxRequests {
 		return nil, errEndless
 	}
 	r, _, err := c.request(ctx, http.MethodGet, path, nil, nil)
@@ -176,9 +176,9 @@ func (c *conn) fetch(ctx context.Context, path string) (resource, error) {
 	return r, err
 }
 
-// try reads a resource that may not be there: nil then, and wherever else the BMC has no sensible answer. Whether it was the BMC
+// readOptional reads a resource that may not be there: nil then, and wherever else the BMC has no sensible answer. Whether it was the BMC
 // that was gone, or the login that is refused by now, ended says.
-func (c *conn) try(ctx context.Context, path string) resource {
+func (c *conn) readOptional(ctx context.Context, path string) resource {
 	if path == "" {
 		return nil
 	}
@@ -191,10 +191,10 @@ func (c *conn) try(ctx context.Context, path string) resource {
 
 // Bounds on what is read of a BMC, which may say that it has as many members as it likes.
 const (
-	mostPages    = 50
-	mostMembers  = 512
-	mostRequests = 1000 // for one call; a server full of drives needs 200
-	mostBytes    = 8 << 20
+	maxPages    = 50
+	maxMembers  = 512
+	maxRequests = 1000 // for one call; a server full of drives needs 200
+	maxBytes    = 8 << 20
 )
 
 // collection returns the members' paths. Members that are written out in full are returned as resources too.
@@ -203,7 +203,7 @@ func (c *conn) collection(ctx context.Context, path string) ([]string, []resourc
 		paths []string
 		full  []resource
 	)
-	for page := 0; path != "" && page < mostPages && len(paths) < mostMembers; page++ {
+	for page := 0; path != "" && page < maxPages && len(paths) < maxMembers; page++ {
 		r, err := c.getExpanded(ctx, path, true)
 		if err != nil {
 			return paths, full, err
@@ -216,7 +216,7 @@ func (c *conn) collection(ctx context.Context, path string) ([]string, []resourc
 		}
 		path = r.link("Members@odata.nextLink")
 	}
-	return paths[:min(len(paths), mostMembers)], full, nil
+	return paths[:min(len(paths), maxMembers)], full, nil
 }
 
 // members reads a collection and each of its members, as far as the BMC gives them. A path of "" has none.
@@ -225,17 +225,17 @@ func (c *conn) members(ctx context.Context, path string) []resource {
 		return nil
 	}
 	paths, _, _ := c.collection(ctx, path) // what could be read is what there is
-	return c.all(ctx, paths)
+	return c.readAll(ctx, paths)
 }
 
-// all reads the resources at the paths, each once, as far as the BMC gives them.
-func (c *conn) all(ctx context.Context, paths []string) []resource {
+// readAll reads the resources at the paths, each once, as far as the BMC gives them.
+func (c *conn) readAll(ctx context.Context, paths []string) []resource {
 	var all []resource
-	for i, path := range paths[:min(len(paths), mostMembers)] {
-		if c.ended(ctx) != nil || c.requests > mostRequests {
+	for i, path := range paths[:min(len(paths), maxMembers)] {
+		if c.unavailable(ctx) != nil || c.requests > maxRequests {
 			break
 		}
-		if r := c.try(ctx, path); r != nil && !slices.Contains(paths[:i], path) {
+		if r := c.readOptional(ctx, path); r != nil && !slices.Contains(paths[:i], path) {
 			all = append(all, r.at(path))
 		}
 	}
@@ -255,9 +255,9 @@ var etagForms = []func(header, body string) string{
 	func(string, string) string { return "" },
 }
 
-// change patches a resource with If-Match (DSP0266, 6.5), and copes with what BMCs make of it: an ETag that changed meanwhile, a
+// patch patches a resource with If-Match (DSP0266, 6.5), and copes with what BMCs make of it: an ETag that changed meanwhile, a
 // weak one that they do not take back, one that never matches.
-func (c *conn) change(ctx context.Context, path string, body any) error {
+func (c *conn) patch(ctx context.Context, path string, body any) error {
 	var err error
 	for _, match := range etagForms {
 		r, header, getErr := c.request(ctx, http.MethodGet, path, nil, nil)
@@ -286,8 +286,8 @@ func refused(err error) bool {
 	}
 }
 
-// ended is why nothing more can be read: what was not read then is not missing.
-func (c *conn) ended(ctx context.Context) error { return cmp.Or(c.fatal, ctx.Err()) }
+// unavailable is why nothing more can be read: what was not read then is not missing.
+func (c *conn) unavailable(ctx context.Context) error { return cmp.Or(c.fatal, ctx.Err()) }
 
 // Close ends the session, if there is one.
 func (c *conn) Close(ctx context.Context) error { return c.wire.closeSession(ctx) }

@@ -37,7 +37,7 @@ func (e *answerError) Error() string { return says(e) }
 // errorOf reads an answer that is an error. A body that is no Redfish error is not quoted: whatever answers at the address would get
 // its words into a condition.
 func errorOf(status int, body []byte) error {
-	e := &answerError{status: status, page: isPage(body), plainHTTP: status == http.StatusBadRequest && saysPlainHTTP(body)}
+	e := &answerError{status: status, page: isPage(body), plainHTTP: status == http.StatusBadRequest && rejectsPlainHTTP(body)}
 	r, err := decode(body)
 	if err != nil {
 		return e // the status says enough
@@ -52,16 +52,16 @@ func errorOf(status int, body []byte) error {
 		if message == "" && id != "" { // some services leave the sentence to the registry of messages
 			message = strings.TrimSpace(id + " " + strings.Join(info.texts("MessageArgs"), " "))
 		}
-		e.say(message)
+		e.addMessage(message)
 	}
 	if len(e.messages) == 0 { // it only says where the details are, or repeats them
-		e.say(r.text("message"))
+		e.addMessage(r.text("message"))
 	}
 	return e
 }
 
-// say notes a message, unless it was said already.
-func (e *answerError) say(message string) {
+// addMessage notes a message, unless it was said already.
+func (e *answerError) addMessage(message string) {
 	message = strings.Join(strings.Fields(message), " ")
 	if message != "" && !slices.Contains(e.messages, message) {
 		e.messages = append(e.messages, message)
@@ -71,8 +71,8 @@ func (e *answerError) say(message string) {
 // isPage is true for a web page.
 func isPage(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
 
-// saysPlainHTTP is true for what TLS ports of common web servers answer to a request without TLS (Go, nginx, Apache).
-func saysPlainHTTP(body []byte) bool {
+// rejectsPlainHTTP is true for what TLS ports of common web servers answer to a request without TLS (Go, nginx, Apache).
+func rejectsPlainHTTP(body []byte) bool {
 	text := strings.ToLower(string(body[:min(len(body), 2048)]))
 	return strings.Contains(text, "https server") || strings.Contains(text, "https port") || strings.Contains(text, "ssl-enabled server port")
 }
@@ -89,7 +89,7 @@ func wrap(op string, err error) error {
 		return err
 	case errors.As(err, &busy):
 		return &bmc.Error{Kind: bmc.Unreachable, Op: op, Err: busy, RetryAfter: busy.after}
-	case errors.As(err, &e) && slices.ContainsFunc(transient, func(id string) bool { return saysID(err, id) }):
+	case errors.As(err, &e) && slices.ContainsFunc(transient, func(id string) bool { return hasMessageID(err, id) }):
 		return &bmc.Error{Kind: bmc.Unreachable, Op: op, Err: e, RetryAfter: 30 * time.Second}
 	case errors.As(err, &e):
 		return &bmc.Error{Kind: kindOfStatus(e.status), Op: op, Err: e}
@@ -102,8 +102,8 @@ func wrap(op string, err error) error {
 // (HPE; openstack/ironic redfish-post-boot-retry), and while the BMC itself starts (Dell; openstack/sushy, quadsproject/badfish#129).
 var transient = []string{"UnableToModifyDuringSystemPOST", "SWC0700", "SYS518"}
 
-// saysID is true for an answer with this message, whatever the registry that it is from.
-func saysID(err error, id string) bool {
+// hasMessageID is true for an answer with this message, whatever the registry that it is from.
+func hasMessageID(err error, id string) bool {
 	var e *answerError
 	if !errors.As(err, &e) {
 		return false

@@ -14,19 +14,19 @@ type expansion struct {
 	// query stands behind the path; empty where the service offers none.
 	query string
 	// Whether collections are asked for with their members, and other resources with what they link to.
-	members, others bool
+	members, resources bool
 }
 
 func expansionOf(root resource) expansion {
 	offered := root.object("ProtocolFeaturesSupported", "ExpandQuery")
-	e := expansion{members: true, others: true}
+	e := expansion{members: true, resources: true}
 	switch {
-	case offered.truth("NoLinks"):
+	case offered.boolean("NoLinks"):
 		e.query = "?$expand=." // all but the property Links
-	case offered.truth("ExpandAll"):
+	case offered.boolean("ExpandAll"):
 		e.query = "?$expand=*"
 	}
-	if e.query != "" && offered.truth("Levels") {
+	if e.query != "" && offered.boolean("Levels") {
 		e.query += "($levels=1)"
 	}
 	return e
@@ -35,7 +35,7 @@ func expansionOf(root resource) expansion {
 // getExpanded reads a resource and, within an inspection and where the service offers it, those that it links to, which are found
 // in the cache afterwards. What did not come with it is read separately when it is needed.
 func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) (resource, error) {
-	offered := &c.expand.others
+	offered := &c.expand.resources
 	if isCollection {
 		offered = &c.expand.members
 	}
@@ -46,13 +46,13 @@ func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) 
 	r, err := c.fetch(ctx, path+c.expand.query)
 	switch kind := bmc.KindOf(wrap(http.MethodGet, err)); {
 	case err == nil:
-	case kind == bmc.Unauthorized, kind == bmc.NotFound, ctx.Err() != nil, c.requests > mostRequests:
+	case kind == bmc.Unauthorized, kind == bmc.NotFound, ctx.Err() != nil, c.requests > maxRequests:
 		return nil, err
 	default: // it may be too much for the service, also in time
 		*offered, c.fatal = false, fatal
 		return c.get(ctx, path)
 	}
-	if links := r.links("Members"); !c.keep(r) && (len(links) > 0 || !isCollection) {
+	if links := r.links("Members"); !c.cacheExpanded(r) && (len(links) > 0 || !isCollection) {
 		*offered = false // it was ignored
 	}
 	c.cache[path], c.cache[expandedMark+path] = r, resource{}
@@ -62,13 +62,13 @@ func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) 
 // expandedMark stands before the path of what was asked for with all that it links to.
 const expandedMark = "expanded "
 
-// keep puts the resources that are written out in another one into the cache, and says whether there is any.
-func (c *conn) keep(value any) bool {
+// cacheExpanded puts the resources that are written out in another one into the cache, and says whether there is any.
+func (c *conn) cacheExpanded(value any) bool {
 	found := false
 	switch v := value.(type) {
 	case resource:
 		for _, inner := range v {
-			found = c.keep(inner) || found
+			found = c.cacheExpanded(inner) || found
 		}
 	case map[string]any:
 		r := resource(v)
@@ -78,10 +78,10 @@ func (c *conn) keep(value any) bool {
 			}
 			found = true
 		}
-		return c.keep(r) || found
+		return c.cacheExpanded(r) || found
 	case []any:
 		for _, inner := range v {
-			found = c.keep(inner) || found
+			found = c.cacheExpanded(inner) || found
 		}
 	}
 	return found

@@ -283,7 +283,7 @@ func FuzzTree(f *testing.F) {
 		}
 		_, _ = c.Describe(t.Context())
 		_, _ = c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}, "")
-		if s.count() > 2*mostRequests {
+		if s.count() > 2*maxRequests {
 			t.Errorf("%d requests", s.count())
 		}
 	})

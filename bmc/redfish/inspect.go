@@ -19,13 +19,13 @@ type inspection struct {
 	inventory bmc.Inventory
 	// processors are what the Processors collection lists, accelerators included.
 	processors listing
-	// boxes are the chassis that hold nothing but this system; nil until they were read. unread stands for one that could not be.
-	boxes  []resource
-	unread listing
+	// ownChassis are the chassis that hold nothing but this system; nil until they were read. unread stands for one that could not be.
+	ownChassis    []resource
+	unreadChassis listing
 	// notNICs are the MAC addresses and paths of interfaces that are not the server's own.
 	notNICs map[string]bool
-	// alone is whether the BMC manages no other server; nil until it was asked for.
-	alone *bool
+	// onlyServer is whether the BMC manages no other server; nil until it was asked for.
+	onlyServer *bool
 }
 
 // Inspect reads the inventory. It asks for what is needed most first.
@@ -51,10 +51,10 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 		{bmc.FactPowerSupplies, n.readPowerSupplies},
 	} {
 		fact := bmc.Fact{}
-		if c.ended(ctx) == nil {
+		if c.unavailable(ctx) == nil {
 			fact = part.read(ctx)
 		}
-		if err := c.ended(ctx); err != nil {
+		if err := c.unavailable(ctx); err != nil {
 			if !outOfTime(ctx, err) {
 				return bmc.Inventory{}, wrap("Inspect", err)
 			}
@@ -71,8 +71,8 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 // forgets it. The devices that the system links to come with it, where they are several and the service offers that.
 func (c *conn) refreshForInspection(ctx context.Context) error {
 	devices := len(unique(c.system.links("PCIeDevices")))
-	c.renew()
-	if devices > 2 && c.expand.query != "" && c.expand.others {
+	c.resetBudget()
+	if devices > 2 && c.expand.query != "" && c.expand.resources {
 		c.cache = map[string]resource{}
 		if system, err := c.getExpanded(ctx, c.path, false); err == nil && isSystem(system) {
 			c.system = system
@@ -102,12 +102,12 @@ func outOfTime(ctx context.Context, err error) bool {
 // identity takes what the system says of itself.
 func (n *inspection) identity() {
 	s, i := n.system, &n.inventory
-	i.Manufacturer, i.Model, i.Health = said(s.text("Manufacturer")), said(s.text("Model")), healthOf(s)
-	i.SerialNumber = serialOf(s.text("SerialNumber"))
+	i.Manufacturer, i.Model, i.Health = dropPlaceholder(s.text("Manufacturer")), dropPlaceholder(s.text("Model")), healthOf(s)
+	i.SerialNumber = serialNumber(s.text("SerialNumber"))
 	if i.SerialNumber == "" && n.quirk.serialInSKU {
-		i.SerialNumber = serialOf(s.text("SKU"))
+		i.SerialNumber = serialNumber(s.text("SKU"))
 	}
-	i.SystemUUID, i.FirmwareVersion = uuidOf(s.text("UUID")), said(s.text("BiosVersion"))
+	i.SystemUUID, i.FirmwareVersion = uuidOf(s.text("UUID")), dropPlaceholder(s.text("BiosVersion"))
 	for name, value := range map[bmc.FactName]string{
 		bmc.FactSerialNumber: i.SerialNumber, bmc.FactSystemUUID: i.SystemUUID, bmc.FactFirmwareVersion: i.FirmwareVersion,
 	} {
@@ -131,10 +131,10 @@ func (n *inspection) readFirmware(ctx context.Context) bmc.Fact {
 	if paths := n.system.links("Links", "ManagedBy"); manager == nil && len(paths) > 0 {
 		fact.Source = paths[0]
 	}
-	version := said(manager.text("FirmwareVersion"))
+	version := dropPlaceholder(manager.text("FirmwareVersion"))
 	if version == "" && manager != nil {
 		if software := n.softwareOf(ctx, manager); software != nil {
-			version, fact.Source = said(software.text("Version")), software.link("@odata.id")
+			version, fact.Source = dropPlaceholder(software.text("Version")), software.link("@odata.id")
 		}
 	}
 	n.inventory.BMCFirmwareVersion = version
@@ -147,7 +147,7 @@ func (n *inspection) readFirmware(ctx context.Context) bmc.Fact {
 func (n *inspection) softwareOf(ctx context.Context, manager resource) resource {
 	path := manager.link("Links", "ActiveSoftwareImage")
 	if path == "" {
-		update := n.try(ctx, n.root.link("UpdateService"))
+		update := n.readOptional(ctx, n.root.link("UpdateService"))
 		paths, _, _ := n.collection(ctx, update.link("FirmwareInventory")) // without it nothing is known
 		for _, candidate := range paths {
 			if strings.EqualFold(candidate[strings.LastIndex(candidate, "/")+1:], manager.id()) {
@@ -155,7 +155,7 @@ func (n *inspection) softwareOf(ctx context.Context, manager resource) resource 
 			}
 		}
 	}
-	if software := n.try(ctx, path); software != nil {
+	if software := n.readOptional(ctx, path); software != nil {
 		return software.at(path)
 	}
 	return nil
@@ -170,8 +170,8 @@ type listing struct {
 	total int
 	// err is why the collection could not be read.
 	err error
-	// vague is true where something was read that says nothing of such parts.
-	vague bool
+	// inconclusive is true where something was read that says nothing of such parts.
+	inconclusive bool
 }
 
 // list reads a collection and its members. A path of "" is one that is not offered.
@@ -181,7 +181,7 @@ func (c *conn) list(ctx context.Context, path string) listing {
 		return l
 	}
 	paths, inline, err := c.collection(ctx, path)
-	l.members, l.total, l.err = c.all(ctx, paths), len(unique(paths)), err
+	l.members, l.total, l.err = c.readAll(ctx, paths), len(unique(paths)), err
 	for _, member := range inline { // some services write members out, and do not have them at their own paths
 		path := member.link("@odata.id")
 		if len(l.members) < l.total && !slices.ContainsFunc(l.members, func(r resource) bool { return r.link("@odata.id") == path }) {
@@ -193,7 +193,7 @@ func (c *conn) list(ctx context.Context, path string) listing {
 
 // complete is true where the collection and each of its members was read.
 func (l listing) complete() bool {
-	return l.source != "" && l.err == nil && !l.vague && len(l.members) == l.total
+	return l.source != "" && l.err == nil && !l.inconclusive && len(l.members) == l.total
 }
 
 // and adds another listing of parts of the same kind.
@@ -202,7 +202,7 @@ func (l listing) and(other listing) listing {
 		l.source = cmp.Or(other.source, l.source)
 	}
 	l.members, l.total = append(l.members, other.members...), l.total+other.total
-	l.err, l.vague = cmp.Or(l.err, other.err), l.vague || other.vague
+	l.err, l.inconclusive = cmp.Or(l.err, other.err), l.inconclusive || other.inconclusive
 	return l
 }
 
@@ -218,13 +218,13 @@ func (l listing) fact(parts int) bmc.Fact {
 	case l.complete() && !occupied:
 		fact.State = bmc.FactAbsent
 	default:
-		fact.State, fact.Message = bmc.FactUnknown, l.why()
+		fact.State, fact.Message = bmc.FactUnknown, l.reason()
 	}
 	return fact
 }
 
-// why says why nothing is known.
-func (l listing) why() string {
+// reason says why nothing is known.
+func (l listing) reason() string {
 	switch {
 	case l.source == "":
 		return "the BMC does not offer it"

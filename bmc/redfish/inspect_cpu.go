@@ -46,7 +46,7 @@ func cpus(i *bmc.Inventory, processors []resource) {
 
 // modelOf returns the model of a processor. Processors pad it with spaces (CPUID, brand string).
 func modelOf(processor resource) string {
-	return said(strings.Join(strings.Fields(processor.text("Model")), " "))
+	return dropPlaceholder(strings.Join(strings.Fields(processor.text("Model")), " "))
 }
 
 func isCPU(processor resource) bool {
@@ -85,7 +85,7 @@ func (n *inspection) readMemory(ctx context.Context) bmc.Fact {
 	sized, whole, serials := int64(0), modules.complete(), map[string]bool{}
 	sortByPath(modules.members)
 	for _, m := range modules.members {
-		size, serial := min(m.count("CapacityMiB"), math.MaxInt32), serialOf(m.text("SerialNumber"))
+		size, serial := min(m.count("CapacityMiB"), math.MaxInt32), serialNumber(m.text("SerialNumber"))
 		switch {
 		case isAbsent(m), serials[serial]:
 		case size == 0:
@@ -93,7 +93,7 @@ func (n *inspection) readMemory(ctx context.Context) bmc.Fact {
 		default:
 			serials[serial] = serial != ""
 			i.DIMMs = append(i.DIMMs, bmc.DIMM{
-				Name: m.id(), Manufacturer: said(m.text("Manufacturer")), PartNumber: said(m.text("PartNumber")), SerialNumber: serial,
+				Name: m.id(), Manufacturer: dropPlaceholder(m.text("Manufacturer")), PartNumber: dropPlaceholder(m.text("PartNumber")), SerialNumber: serial,
 				SizeMiB: size, Health: healthOf(m),
 			})
 			if !isPersistent(m) {

@@ -9,8 +9,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// found is a device and what it is known by.
-type found struct {
+// deviceInfo is a device and what it is known by.
+type deviceInfo struct {
 	bmc.Device
 
 	// keys are the paths of its resources and functions, and its serial number. Devices with a key in common are one.
@@ -35,11 +35,11 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 		}
 	}
 	sources := []listing{pcie, accelerators, graphics}
-	if len(pcie.members) == 0 && n.ended(ctx) == nil {
+	if len(pcie.members) == 0 && n.unavailable(ctx) == nil {
 		oem := n.oemDevices(ctx)
 		for _, d := range oem.members {
 			if instances := d.links("DeviceInstances"); !isAbsent(d) && len(instances) > 0 { // a board without a PCI function is no device
-				devices = addDevice(devices, oemDevice(d, n.try(ctx, instances[0])))
+				devices = addDevice(devices, oemDevice(d, n.readOptional(ctx, instances[0])))
 			}
 		}
 		sources = append(sources, oem)
@@ -65,14 +65,14 @@ func (n *inspection) deviceFact(sources []listing) bmc.Fact {
 		all = all.and(source)
 	}
 	if all.source == "" {
-		all = n.unread
+		all = n.unreadChassis
 	}
 	return all.fact(0)
 }
 
 // addDevice adds a device, or completes the one that it is already. It may tie two together that were not known to be one.
-func addDevice(devices []found, d found) []found {
-	isSame := func(known found) bool {
+func addDevice(devices []deviceInfo, d deviceInfo) []deviceInfo {
+	isSame := func(known deviceInfo) bool {
 		return slices.ContainsFunc(known.keys, func(key string) bool { return slices.Contains(d.keys, key) })
 	}
 	first := slices.IndexFunc(devices, isSame)
@@ -90,7 +90,7 @@ func addDevice(devices []found, d found) []found {
 }
 
 // complete takes over what another resource says of the same device. An accelerator knows itself better than its PCIe device does.
-func (f *found) complete(other found) {
+func (f *deviceInfo) complete(other deviceInfo) {
 	first, second := *f, other
 	if other.own && !f.own {
 		first, second = other, *f
@@ -103,10 +103,10 @@ func (f *found) complete(other found) {
 }
 
 // describe takes what every kind of device says of itself.
-func describe(d resource, more ...string) found {
-	f := found{Device: bmc.Device{
-		Name: cmp.Or(d.text("Name"), d.id()), Manufacturer: said(d.text("Manufacturer")), Model: said(d.text("Model")),
-		Serial: serialOf(d.text("SerialNumber")), Firmware: said(d.text("FirmwareVersion")), Health: healthOf(d),
+func describe(d resource, more ...string) deviceInfo {
+	f := deviceInfo{Device: bmc.Device{
+		Name: cmp.Or(d.text("Name"), d.id()), Manufacturer: dropPlaceholder(d.text("Manufacturer")), Model: dropPlaceholder(d.text("Model")),
+		Serial: serialNumber(d.text("SerialNumber")), Firmware: dropPlaceholder(d.text("FirmwareVersion")), Health: healthOf(d),
 	}}
 	serial := ""
 	if f.Serial != "" {
@@ -124,10 +124,10 @@ func describe(d resource, more ...string) found {
 func twinKey(path string) string { return "PCIe device " + path[strings.LastIndex(path, "/")+1:] }
 
 // pcieDevices reads the PCIe devices that the system links to, and those of its chassis.
-func (n *inspection) pcieDevices(ctx context.Context) (listing, []found) {
+func (n *inspection) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
 	var (
 		read    listing
-		devices []found
+		devices []deviceInfo
 	)
 	take := func(of listing, twins bool) {
 		for _, d := range of.members {
@@ -135,7 +135,7 @@ func (n *inspection) pcieDevices(ctx context.Context) (listing, []found) {
 				f := n.pcieDevice(ctx, d)
 				if twins {
 					f.keys = append(f.keys, twinKey(path))
-				} else if slices.ContainsFunc(devices, func(known found) bool { return slices.Contains(known.keys, twinKey(path)) }) {
+				} else if slices.ContainsFunc(devices, func(known deviceInfo) bool { return slices.Contains(known.keys, twinKey(path)) }) {
 					f.keys = append(f.keys, twinKey(path))
 				}
 				devices = addDevice(devices, f)
@@ -151,37 +151,37 @@ func (n *inspection) pcieDevices(ctx context.Context) (listing, []found) {
 			_, _ = n.getExpanded(ctx, n.path, false) // they are read one by one where it does not work
 		}
 		slices.Sort(paths)
-		take(listing{source: n.path, members: n.all(ctx, paths), total: len(paths)}, true)
+		take(listing{source: n.path, members: n.readAll(ctx, paths), total: len(paths)}, true)
 	}
-	for _, box := range n.ownBoxes(ctx) {
+	for _, box := range n.readOwnChassis(ctx) {
 		links := unique(box.links("Links", "PCIeDevices"))
 		isNew := func(path string) bool { return !slices.Contains(paths, path) }
 		switch collection := box.link("PCIeDevices"); {
-		case n.ended(ctx) != nil, len(links) > 0 && !slices.ContainsFunc(links, isNew):
+		case n.unavailable(ctx) != nil, len(links) > 0 && !slices.ContainsFunc(links, isNew):
 		case collection != "":
 			take(n.list(ctx, collection), false)
 		case len(links) > 0:
-			take(listing{source: box.link("@odata.id"), members: n.all(ctx, links), total: len(links)}, false)
+			take(listing{source: box.link("@odata.id"), members: n.readAll(ctx, links), total: len(links)}, false)
 		}
 	}
 	return read, devices
 }
 
 // pcieDevice describes a PCIe device. Its first function says what it is.
-func (n *inspection) pcieDevice(ctx context.Context, d resource) found {
+func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	functions := unique(d.links("Links", "PCIeFunctions"))
 	if collection := d.link("PCIeFunctions"); len(functions) == 0 && collection != "" {
 		functions, _, _ = n.collection(ctx, collection) // a device without functions has no class
 	}
 	f := describe(d, functions...)
-	f.title = said(d.text("Name"))
+	f.title = dropPlaceholder(d.text("Name"))
 	first := resource(nil)
 	slices.SortFunc(functions, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	for i, path := range functions {
 		if n.cache[path] == nil && i > 0 {
 			continue // it costs a request, and functions are mostly in their order
 		}
-		function := n.try(ctx, path)
+		function := n.readOptional(ctx, path)
 		if function != nil && (first == nil || function.count("FunctionId") < first.count("FunctionId")) {
 			first = function
 		}
@@ -201,12 +201,12 @@ func (n *inspection) accelerators(ctx context.Context) listing {
 		}
 	}
 	take(n.processors)
-	if n.only {
+	if n.onlySystemListed {
 		return read
 	}
 	paths, _ := n.systemPaths(ctx) // where there is no such list, there is no other system
-	for _, system := range n.all(ctx, paths) {
-		if system.link("@odata.id") != n.path && n.isAlone(ctx) { // so that it is no server
+	for _, system := range n.readAll(ctx, paths) {
+		if system.link("@odata.id") != n.path && n.isOnlyServer(ctx) { // so that it is no server
 			take(n.list(ctx, system.link("Processors")))
 		}
 	}
@@ -214,13 +214,13 @@ func (n *inspection) accelerators(ctx context.Context) listing {
 }
 
 // acceleratorOf describes a processor that is no CPU. It may be shown as a PCIe device as well.
-func acceleratorOf(p resource) found {
+func acceleratorOf(p resource) deviceInfo {
 	keys := p.links("Links", "PCIeFunctions")
 	if device := p.link("Links", "PCIeDevice"); device != "" {
 		keys = append(keys, device, twinKey(device))
 	}
 	f := describe(p, keys...)
-	f.Firmware = cmp.Or(f.Firmware, said(p.text("FPGA", "FirmwareVersion")))
+	f.Firmware = cmp.Or(f.Firmware, dropPlaceholder(p.text("FPGA", "FirmwareVersion")))
 	f.Class, f.accelerator, f.own = p.text("ProcessorType"), true, true
 	if strings.EqualFold(f.Class, classGPU) {
 		f.Class = classGPU
@@ -229,17 +229,17 @@ func acceleratorOf(p resource) found {
 }
 
 // graphicsOf describes a graphics controller.
-func graphicsOf(g resource) found {
+func graphicsOf(g resource) deviceInfo {
 	f := describe(g, append(g.links("Links", "Processors"), g.link("Links", "PCIeDevice"))...)
 	f.Class, f.accelerator, f.own = classGPU, true, true
-	f.Firmware = cmp.Or(f.Firmware, said(g.text("BiosVersion")))
+	f.Firmware = cmp.Or(f.Firmware, dropPlaceholder(g.text("BiosVersion")))
 	return f
 }
 
 // oemDevices reads the devices that HPE's chassis list in a collection of their own, where there are no PCIeDevices.
 func (n *inspection) oemDevices(ctx context.Context) listing {
 	read := listing{}
-	for _, box := range n.ownBoxes(ctx) {
+	for _, box := range n.readOwnChassis(ctx) {
 		instances := n.system.link("Oem", "Hpe", "Links", "PCIDevices")
 		if list := box.link("Oem", "Hpe", "Links", "Devices"); list != "" {
 			if instances != "" {
@@ -252,9 +252,9 @@ func (n *inspection) oemDevices(ctx context.Context) listing {
 }
 
 // oemDevice describes one of them. Its PCI function says what it is: what is called a GPU there includes the switches between GPUs.
-func oemDevice(d, function resource) found {
+func oemDevice(d, function resource) deviceInfo {
 	f := describe(d)
-	f.title, f.Firmware = said(d.text("Name")), said(d.text("FirmwareVersion", "Current", "VersionString"))
+	f.title, f.Firmware = dropPlaceholder(d.text("Name")), dropPlaceholder(d.text("FirmwareVersion", "Current", "VersionString"))
 	f.Class = classOf(function, strings.Contains(d.text("Location"), "Slot"))
 	f.accelerator = f.Class == classGPU
 	return f

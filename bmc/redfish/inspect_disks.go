@@ -11,7 +11,7 @@ import (
 func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
 	storage := n.list(ctx, n.system.link("Storage"))
 	simple := n.system.link("SimpleStorage")
-	if simple != "" && (storage.source == "" || storage.err != nil) && n.ended(ctx) == nil {
+	if simple != "" && (storage.source == "" || storage.err != nil) && n.unavailable(ctx) == nil {
 		if fact := n.readSimpleStorage(ctx, simple); fact.State == bmc.FactKnown || storage.source == "" {
 			return fact
 		}
@@ -47,12 +47,12 @@ func (n *inspection) drivesOf(ctx context.Context, storage resource) listing {
 	if len(paths) > 1 {
 		_, _ = n.getExpanded(ctx, storage.link("@odata.id"), false) // they are read one by one where it does not work
 	}
-	return listing{source: storage.link("@odata.id"), members: n.all(ctx, paths), total: len(paths)}
+	return listing{source: storage.link("@odata.id"), members: n.readAll(ctx, paths), total: len(paths)}
 }
 
 func diskOf(d resource) bmc.Disk {
 	disk := bmc.Disk{
-		Name: d.id(), Model: said(d.text("Model")), SerialNumber: serialOf(d.text("SerialNumber")), WWN: wwnOf(d), SizeBytes: d.count("CapacityBytes"),
+		Name: d.id(), Model: dropPlaceholder(d.text("Model")), SerialNumber: serialNumber(d.text("SerialNumber")), WWN: wwnOf(d), SizeBytes: d.count("CapacityBytes"),
 		Health: healthOf(d),
 	}
 	switch media := strings.ToUpper(d.text("MediaType")); {
@@ -76,7 +76,7 @@ func (n *inspection) readSimpleStorage(ctx context.Context, path string) bmc.Fac
 	devices.total += len(devices.members)
 	for _, d := range devices.members {
 		if size := d.count("CapacityBytes"); !isAbsent(d) && size > 0 {
-			n.inventory.Disks = append(n.inventory.Disks, bmc.Disk{Name: d.text("Name"), Model: said(d.text("Model")), SizeBytes: size, Health: healthOf(d)})
+			n.inventory.Disks = append(n.inventory.Disks, bmc.Disk{Name: d.text("Name"), Model: dropPlaceholder(d.text("Model")), SizeBytes: size, Health: healthOf(d)})
 		}
 	}
 	return devices.fact(len(n.inventory.Disks))

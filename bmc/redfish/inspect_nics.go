@@ -22,7 +22,7 @@ func (n *inspection) readNICs(ctx context.Context) bmc.Fact {
 		n.addNIC(bmc.NIC{Name: r.id(), MACAddress: macOfInterface(r), SpeedMbps: bounded32(r.count("SpeedMbps")), LinkUp: linkOf(r)})
 	}
 	fact := interfaces.fact(len(n.inventory.NICs))
-	if n.ended(ctx) != nil {
+	if n.unavailable(ctx) != nil {
 		return fact
 	}
 	adapters := n.adapters(ctx)
@@ -94,7 +94,7 @@ func (n *inspection) otherMACs(ctx context.Context, interfaces listing) map[stri
 // adapters reads the network adapters of the system's chassis or, where these have none, those of its network interfaces.
 func (n *inspection) adapters(ctx context.Context) listing {
 	adapters := listing{}
-	for _, box := range n.ownBoxes(ctx) {
+	for _, box := range n.readOwnChassis(ctx) {
 		adapters = adapters.and(n.list(ctx, box.link("NetworkAdapters")))
 	}
 	if len(adapters.members) > 0 {
@@ -106,7 +106,7 @@ func (n *inspection) adapters(ctx context.Context) listing {
 		paths = append(paths, r.link("Links", "NetworkAdapter"))
 	}
 	paths = unique(slices.DeleteFunc(paths, func(path string) bool { return path == "" }))
-	return adapters.and(listing{source: interfaces.source, err: interfaces.err, members: n.all(ctx, paths), total: len(paths), vague: interfaces.total > 0})
+	return adapters.and(listing{source: interfaces.source, err: interfaces.err, members: n.readAll(ctx, paths), total: len(paths), inconclusive: interfaces.total > 0})
 }
 
 // readAdapter adds the ports of an adapter that are no Ethernet interfaces of the system. A function has a MAC address and a name, a port
@@ -127,7 +127,7 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 			unknown = append(unknown, f)
 		}
 	}
-	if known > 0 && len(unknown) == 0 || n.ended(ctx) != nil {
+	if known > 0 && len(unknown) == 0 || n.unavailable(ctx) != nil {
 		return
 	}
 	ports := n.portsOf(ctx, adapter)
@@ -137,7 +137,7 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 		if i := slices.IndexFunc(ports, func(p resource) bool { return slices.Contains(macsOfPort(p), mac) }); i >= 0 {
 			port = ports[i]
 		} else {
-			port = n.try(ctx, cmp.Or(f.link("Links", "PhysicalPortAssignment"), f.link("PhysicalPortAssignment"), f.link("Links", "PhysicalNetworkPortAssignment")))
+			port = n.readOptional(ctx, cmp.Or(f.link("Links", "PhysicalPortAssignment"), f.link("PhysicalPortAssignment"), f.link("Links", "PhysicalNetworkPortAssignment")))
 		}
 		n.addNIC(bmc.NIC{Name: f.id(), MACAddress: mac, SpeedMbps: speedOfPort(port), LinkUp: linkOf(port)})
 	}
@@ -178,7 +178,7 @@ func (n *inspection) portsOf(ctx context.Context, adapter resource) []resource {
 	isRead := func(path string) bool {
 		return slices.ContainsFunc(ports, func(p resource) bool { return p.link("@odata.id") == path })
 	}
-	ports = append(ports, n.all(ctx, slices.DeleteFunc(unique(linked), isRead))...)
+	ports = append(ports, n.readAll(ctx, slices.DeleteFunc(unique(linked), isRead))...)
 	sortByPath(ports)
 	return ports
 }

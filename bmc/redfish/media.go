@@ -20,7 +20,7 @@ func (c *conn) drives(ctx context.Context) ([]resource, error) {
 			drives = append(drives, c.members(ctx, manager.link("VirtualMedia"))...)
 		}
 	}
-	return drives, wrap("List the virtual drives", c.ended(ctx))
+	return drives, wrap("List the virtual drives", c.unavailable(ctx))
 }
 
 // isOptical is true for a drive that images can be booted from. One that does not tell is known by its name.
@@ -57,7 +57,7 @@ func (c *conn) readDrives(ctx context.Context) ([]resource, error) {
 // isInserted is true when something is in a drive. Old services have no Inserted, and some keep the image's name after the eject.
 func isInserted(drive resource) bool {
 	if drive.has("Inserted") {
-		return drive.truth("Inserted")
+		return drive.boolean("Inserted")
 	}
 	return drive.text("Image") != ""
 }
@@ -110,7 +110,7 @@ func (c *conn) insert(ctx context.Context, drive resource, image string) error {
 			}
 		}
 	}
-	return c.change(ctx, drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
+	return c.patch(ctx, drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
 }
 
 // EjectMedia empties every drive.
@@ -141,7 +141,7 @@ func (c *conn) eject(ctx context.Context, drive resource) error {
 			return err
 		}
 	}
-	return c.change(ctx, drive.link("@odata.id"), map[string]any{"Image": nil, "Inserted": false})
+	return c.patch(ctx, drive.link("@odata.id"), map[string]any{"Image": nil, "Inserted": false})
 }
 
 // awaitDrive waits until the drive says what was done: BMCs fetch images in the background.

@@ -41,16 +41,16 @@ func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 		return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no sensors")}
 	}
 	var sensors []bmc.Sensor
-	for _, source := range c.all(ctx, sources) {
+	for _, source := range c.readAll(ctx, sources) {
 		if source.has("Members") {
-			for _, r := range c.all(ctx, source.links("Members")) {
+			for _, r := range c.readAll(ctx, source.links("Members")) {
 				sensors = appendSensor(sensors, r, r.text("ReadingType"), r.text("ReadingUnits"), "Reading")
 			}
 			continue
 		}
 		sensors = append(sensors, sensorsIn(source)...)
 	}
-	return sensors, wrap(op, c.ended(ctx))
+	return sensors, wrap(op, c.unavailable(ctx))
 }
 
 // sensorsIn picks the readings out of a Thermal or a Power resource.
@@ -138,14 +138,14 @@ func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
 		if len(paths) > 2*most {
 			ends = slices.Concat(paths[:most], paths[len(paths)-most:])
 		}
-		entries = c.all(ctx, ends)
+		entries = c.readAll(ctx, ends)
 	}
 	events := make([]bmc.Event, 0, len(entries))
 	for _, e := range entries {
 		events = append(events, eventOf(e))
 	}
 	slices.SortStableFunc(events, func(a, b bmc.Event) int { return b.Time.Compare(a.Time) })
-	return events[:min(most, len(events))], wrap(op, c.ended(ctx))
+	return events[:min(most, len(events))], wrap(op, c.unavailable(ctx))
 }
 
 func eventOf(r resource) bmc.Event {
@@ -181,7 +181,7 @@ func (c *conn) Clock(ctx context.Context) (time.Time, error) {
 	}
 	c.manager = nil // it was read some time ago
 	text := c.readManager(ctx).text("DateTime")
-	if err := c.ended(ctx); err != nil {
+	if err := c.unavailable(ctx); err != nil {
 		return time.Time{}, wrap(op, err)
 	}
 	if text == "" {

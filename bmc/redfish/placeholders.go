@@ -15,8 +15,8 @@ var placeholders = map[string]bool{
 // countedSerial matches serial numbers that are the digits in their order, as reference firmware has them.
 var countedSerial = regexp.MustCompile(`(?i)^0?1234567890?(1234567890?)*(ab|abcdef)?$`)
 
-// said returns a text that a BMC gave, or "" for a placeholder.
-func said(text string) string {
+// dropPlaceholder returns a text that a BMC gave, or "" for a placeholder.
+func dropPlaceholder(text string) string {
 	text = strings.TrimSpace(text)
 	if placeholders[strings.ToLower(text)] || strings.Trim(text, "0") == "" {
 		return ""
@@ -24,9 +24,9 @@ func said(text string) string {
 	return text
 }
 
-// serialOf returns a serial number, or "" for a placeholder.
-func serialOf(text string) string {
-	text = said(text)
+// serialNumber returns a serial number, or "" for a placeholder.
+func serialNumber(text string) string {
+	text = dropPlaceholder(text)
 	if strings.Trim(text, "0-. ") == "" || countedSerial.MatchString(text) {
 		return ""
 	}
@@ -35,7 +35,7 @@ func serialOf(text string) string {
 
 // uuidOf returns a UUID in lower case, or "" for a placeholder: one digit only, or the one that reference firmware of AMI has.
 func uuidOf(text string) string {
-	text = strings.ToLower(said(text))
+	text = strings.ToLower(dropPlaceholder(text))
 	digits := strings.ReplaceAll(text, "-", "")
 	if strings.Trim(digits, "0") == "" || strings.Trim(digits, "f") == "" || text == "03000200-0400-0500-0006-000700080009" {
 		return ""

@@ -48,17 +48,17 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 
 // PowerOn switches the server on.
 func (c *conn) PowerOn(ctx context.Context) error {
-	return c.bring(ctx, "Power on", bmc.PowerOn, bmc.CanPowerOn)
+	return c.setPower(ctx, "Power on", bmc.PowerOn, bmc.CanPowerOn)
 }
 
 // ShutDown asks the operating system to shut down.
 func (c *conn) ShutDown(ctx context.Context) error {
-	return c.bring(ctx, "Shut down", bmc.PowerOff, bmc.CanShutDown)
+	return c.setPower(ctx, "Shut down", bmc.PowerOff, bmc.CanShutDown)
 }
 
 // ForceOff switches the server off.
 func (c *conn) ForceOff(ctx context.Context) error {
-	return c.bring(ctx, "Power off", bmc.PowerOff, bmc.CanForceOff)
+	return c.setPower(ctx, "Power off", bmc.PowerOff, bmc.CanForceOff)
 }
 
 // Cycle switches a running server off and on, and one that is off on.
@@ -77,13 +77,15 @@ func (c *conn) Cycle(ctx context.Context) error {
 }
 
 // Reset restarts a running server.
-func (c *conn) Reset(ctx context.Context) error { return c.running(ctx, "Reset", bmc.CanReset) }
+func (c *conn) Reset(ctx context.Context) error { return c.commandRunning(ctx, "Reset", bmc.CanReset) }
 
 // NMI interrupts a running server.
-func (c *conn) NMI(ctx context.Context) error { return c.running(ctx, "Send an NMI", bmc.CanNMI) }
+func (c *conn) NMI(ctx context.Context) error {
+	return c.commandRunning(ctx, "Send an NMI", bmc.CanNMI)
+}
 
-// running gives a command to a server that must be on.
-func (c *conn) running(ctx context.Context, op string, command bmc.Capability) error {
+// commandRunning gives a command to a server that must be on.
+func (c *conn) commandRunning(ctx context.Context, op string, command bmc.Capability) error {
 	state, err := c.PowerState(ctx)
 	if err != nil {
 		return err
@@ -98,8 +100,8 @@ func (c *conn) running(ctx context.Context, op string, command bmc.Capability) e
 	}
 }
 
-// bring gives a command unless the server is as it shall be, or on the way there. The error of a BMC that refuses what is so already is none.
-func (c *conn) bring(ctx context.Context, op string, want bmc.PowerState, command bmc.Capability) error {
+// setPower gives a command unless the server is as it shall be, or on the way there. The error of a BMC that refuses what is so already is none.
+func (c *conn) setPower(ctx context.Context, op string, want bmc.PowerState, command bmc.Capability) error {
 	state, err := c.PowerState(ctx)
 	switch {
 	case err != nil || state == want:
@@ -143,7 +145,7 @@ func (c *conn) reset(ctx context.Context, op string, command bmc.Capability) err
 	}
 	_, _, err = c.request(ctx, http.MethodPost, target, map[string]any{"ResetType": kind}, nil)
 	var refused *bmc.Error
-	if wrapped := wrap(op, err); errors.As(wrapped, &refused) && (statusOf(err) == http.StatusConflict || saysID(err, "ResourceInUse")) {
+	if wrapped := wrap(op, err); errors.As(wrapped, &refused) && (statusOf(err) == http.StatusConflict || hasMessageID(err, "ResourceInUse")) {
 		// The state of the resource does not allow it now (RFC 9110, 15.5.10; Base.ResourceInUse). BMCs answer so while the power is in transition.
 		return &bmc.Error{Kind: bmc.Busy, Op: op, Err: refused.Err, RetryAfter: refused.RetryAfter}
 	}
@@ -155,7 +157,7 @@ func (c *conn) resetType(ctx context.Context, types []schemas.ResetType) (schema
 	const property = "ResetType"
 	offered := c.system.texts("Actions", resetAction, property+"@Redfish.AllowableValues")
 	if info := c.system.link("Actions", resetAction, "@Redfish.ActionInfo"); len(offered) == 0 && info != "" {
-		for _, parameter := range c.try(ctx, info).list("Parameters") {
+		for _, parameter := range c.readOptional(ctx, info).list("Parameters") {
 			if parameter.text("Name") == property {
 				offered = parameter.texts("AllowableValues")
 			}

@@ -10,8 +10,8 @@ import (
 
 // quirk is how a BMC is to be treated differently.
 type quirk struct {
-	// ways are the ways to set a boot override that are tried first.
-	ways []bmc.BootMethod
+	// methods are the ways to set a boot override that are tried first.
+	methods []bmc.BootMethod
 	// keepMode sends the mode with every override, also where nobody asked for one.
 	keepMode bool
 	// disableOnly takes an override back without naming a target.
@@ -32,8 +32,8 @@ type quirk struct {
 
 // merge lets what the other says win.
 func (q quirk) merge(other quirk) quirk {
-	if other.ways != nil {
-		q.ways = other.ways
+	if other.methods != nil {
+		q.methods = other.methods
 	}
 	if other.cd != "" {
 		q.cd = other.cd
@@ -58,8 +58,8 @@ type knownQuirk struct {
 	// vendor, model and firmware are what the entry is for: patterns for what the system and its manager say. nil is any.
 	vendor, model, firmware *regexp.Regexp
 	quirk                   quirk
-	// seen is the observation behind the entry, and where it can be read.
-	seen string
+	// observation is the observation behind the entry, and where it can be read.
+	observation string
 }
 
 // quirksOf merges the entries that are for a BMC. Later entries win.

@@ -37,9 +37,9 @@ func remedy(err error) error {
 		return add(sshRemedy)
 	case errors.As(err, &record):
 		return add("the port does not speak TLS: name the port of the BMC's HTTPS")
-	case speaks(err, "SSH-"):
+	case answerBeginsWith(err, "SSH-"):
 		return notHTTP(sshRemedy)
-	case speaks(err, `\x15\x03`), speaks(err, `\x16\x03`): // the records of TLS that alert and that shake hands (RFC 8446, 5.1)
+	case answerBeginsWith(err, `\x15\x03`), answerBeginsWith(err, `\x16\x03`): // the records of TLS that alert and that shake hands (RFC 8446, 5.1)
 		return notHTTP("the port speaks HTTPS: write redfish:// instead of redfish+http://, or name the port of HTTP")
 	case err != nil && strings.Contains(err.Error(), "malformed HTTP "):
 		return notHTTP(pageRemedy)
@@ -51,7 +51,7 @@ func remedy(err error) error {
 // notHTTP stands in for an error of net/http, which quotes what came: a stranger's words.
 func notHTTP(what string) error { return errors.New("the answer is not HTTP: " + what) }
 
-// speaks is true for an answer that began with these bytes where HTTP was expected. net/http has no type for that, only words (Go 1.26).
-func speaks(err error, beginning string) bool {
+// answerBeginsWith is true for an answer that began with these bytes where HTTP was expected. net/http has no type for that, only words (Go 1.26).
+func answerBeginsWith(err error, beginning string) bool {
 	return err != nil && strings.Contains(err.Error(), `malformed HTTP response "`+beginning)
 }

@@ -42,7 +42,7 @@ func (r resource) refusal() error {
 	status := http.StatusInternalServerError
 	refused := errorOf(status, content)
 	for _, missing := range []string{"ResourceMissingAtURI", "ResourceNotFound"} {
-		if saysID(refused, missing) {
+		if hasMessageID(refused, missing) {
 			return errorOf(http.StatusNotFound, content)
 		}
 	}
@@ -59,15 +59,15 @@ func (r resource) value(path ...string) any {
 		}
 		found, ok := object[name]
 		if !ok {
-			found = alike(object, name)
+			found = valueIgnoringCase(object, name)
 		}
 		v = found
 	}
 	return v
 }
 
-// alike returns the value whose name differs in case alone; of several, the one that is sorted first.
-func alike(object map[string]any, name string) any {
+// valueIgnoringCase returns the value whose name differs in case alone; of several, the one that is sorted first.
+func valueIgnoringCase(object map[string]any, name string) any {
 	best := ""
 	for key := range object {
 		if len(key) == len(name) && strings.EqualFold(key, name) && (best == "" || key < best) {
@@ -116,16 +116,16 @@ func (r resource) count(path ...string) int64 {
 	return int64(n)
 }
 
-// truth returns a boolean, also one that is written as a word.
-func (r resource) truth(path ...string) bool {
+// boolean returns a boolean, also one that is written as a word.
+func (r resource) boolean(path ...string) bool {
 	return strings.EqualFold(r.text(path...), "true")
 }
 
 // has is true where there is something other than null.
 func (r resource) has(path ...string) bool { return r.value(path...) != nil }
 
-// shows is true where a property is there, also with null.
-func (r resource) shows(name string) bool {
+// hasProperty is true where a property is there, also with null.
+func (r resource) hasProperty(name string) bool {
 	for key := range r {
 		if strings.EqualFold(key, name) {
 			return true

@@ -30,7 +30,7 @@ func (c *conn) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
 	if err != nil {
 		return bmc.SecureBoot{}, err
 	}
-	state := bmc.SecureBoot{Enabled: r.truth("SecureBootEnable")}
+	state := bmc.SecureBoot{Enabled: r.boolean("SecureBootEnable")}
 	state.Active = state.Enabled
 	if r.has("SecureBootCurrentBoot") {
 		state.Active = strings.EqualFold(r.text("SecureBootCurrentBoot"), "Enabled")
@@ -42,11 +42,11 @@ func (c *conn) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
 func (c *conn) SetSecureBoot(ctx context.Context, enabled bool) error {
 	const op = "Set Secure Boot"
 	r, path, err := c.readSecureBoot(ctx, op)
-	if err != nil || r.truth("SecureBootEnable") == enabled {
+	if err != nil || r.boolean("SecureBootEnable") == enabled {
 		return err
 	}
 	if settings := r.link("@Redfish.Settings", "SettingsObject"); settings != "" {
 		path = settings
 	}
-	return wrap(op, c.change(ctx, path, map[string]any{"SecureBootEnable": enabled}))
+	return wrap(op, c.patch(ctx, path, map[string]any{"SecureBootEnable": enabled}))
 }

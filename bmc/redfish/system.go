@@ -26,7 +26,7 @@ func (c *conn) findSystem(ctx context.Context) error {
 		return err
 	}
 	c.quirk, c.quirks = quirksOf(c.vendor(), c.system.text("Model"), "")
-	c.byOrder = c.hasOrder() && !offersOverride(c.system) && c.settings() == ""
+	c.usesBootOrder = c.hasBootOrder() && !offersOverride(c.system) && c.settings() == ""
 	return nil
 }
 
@@ -70,7 +70,7 @@ func (c *conn) servers(ctx context.Context) ([]resource, error) {
 	if err != nil {
 		return nil, wrap("List the systems", err)
 	}
-	c.only = len(paths) == 1
+	c.onlySystemListed = len(paths) == 1
 	var (
 		servers []resource
 		last    error
@@ -139,8 +139,8 @@ func isServer(system resource) bool {
 	return isSystem(system)
 }
 
-// renew begins a call: with a new budget, and without what ended the one before, unless a login was refused.
-func (c *conn) renew() {
+// resetBudget begins a call: with a new budget, and without what ended the one before, unless a login was refused.
+func (c *conn) resetBudget() {
 	c.requests, c.bytes, c.cache = 0, 0, nil
 	if bmc.KindOf(wrap("", c.fatal)) != bmc.Unauthorized {
 		c.fatal = nil
@@ -149,7 +149,7 @@ func (c *conn) renew() {
 
 // refresh reads the system afresh.
 func (c *conn) refresh(ctx context.Context) error {
-	c.renew()
+	c.resetBudget()
 	system, err := c.fetch(ctx, c.path)
 	if err != nil {
 		return wrap("Read system "+c.path, err)
@@ -178,7 +178,7 @@ func (c *conn) readManager(ctx context.Context) resource {
 	}
 	linked := c.system.links("Links", "ManagedBy")
 	var bmcs []resource
-	for _, m := range c.all(ctx, c.managers(ctx)) {
+	for _, m := range c.readAll(ctx, c.managers(ctx)) {
 		servers := m.links("Links", "ManagerForServers")
 		switch kind := m.text("ManagerType"); {
 		case kind == "AuxiliaryController", strings.HasPrefix(m.id(), "HGX_"): // the latter manages accelerators (NVIDIA)
@@ -202,7 +202,7 @@ func (c *conn) readManager(ctx context.Context) resource {
 // ownManagers reads the managers that the system links to or, where it links to none, the one that fits it.
 func (c *conn) ownManagers(ctx context.Context) []resource {
 	if paths := c.system.links("Links", "ManagedBy"); len(paths) > 0 {
-		return c.all(ctx, paths)
+		return c.readAll(ctx, paths)
 	}
 	if m := c.readManager(ctx); m != nil {
 		return []resource{m}

@@ -18,16 +18,16 @@ import (
 // maxBody bounds what is read of one answer. The largest resources of real BMCs have some hundred KiB.
 const maxBody = 2 << 20
 
-// mostPolicies bounds the transports that are kept: there is one for each CA, and CAs are replaced.
-const mostPolicies = 256
+// maxTransports bounds the transports that are kept: there is one for each CA, and CAs are replaced.
+const maxTransports = 256
 
 // transports holds one HTTP transport for each way to verify certificates, so that connections and TLS sessions are shared.
 type transports struct {
 	mu       sync.Mutex
-	byPolicy map[policy]*http.Transport
+	byPolicy map[trust]*http.Transport
 }
 
-type policy struct {
+type trust struct {
 	ca   [sha256.Size]byte
 	skip bool
 }
@@ -46,7 +46,7 @@ func (d *Driver) httpClient(endpoint bmc.Endpoint) (*http.Client, error) {
 		next = d.Wrap(next)
 	}
 	return &http.Client{
-		Transport: &bounded{next: next, endpoint: endpoint, timeout: timeout},
+		Transport: &limitedTransport{next: next, endpoint: endpoint, timeout: timeout},
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {
 			// The credentials go along with a redirect: it must not lead elsewhere.
 			if next.URL.Host != via[0].URL.Host || next.URL.Scheme != via[0].URL.Scheme {
@@ -61,7 +61,7 @@ func (d *Driver) httpClient(endpoint bmc.Endpoint) (*http.Client, error) {
 }
 
 func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
-	p := policy{ca: sha256.Sum256(endpoint.CA), skip: endpoint.InsecureSkipVerify}
+	p := trust{ca: sha256.Sum256(endpoint.CA), skip: endpoint.InsecureSkipVerify}
 	t := &d.transports
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(t.byPolicy) >= mostPolicies {
+	if len(t.byPolicy) >= maxTransports {
 		for old, transport := range t.byPolicy {
 			transport.CloseIdleConnections()
 			delete(t.byPolicy, old)
@@ -80,20 +80,20 @@ func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
 		}
 	}
 	if t.byPolicy == nil {
-		t.byPolicy = map[policy]*http.Transport{}
+		t.byPolicy = map[trust]*http.Transport{}
 	}
 	t.byPolicy[p] = transport
 	return transport, nil
 }
 
-// bounded paces the requests to one BMC, and bounds each in time and in bytes, with its body: a BMC is a stranger.
-type bounded struct {
+// limitedTransport paces the requests to one BMC, and bounds each in time and in bytes, with its body: a BMC is a stranger.
+type limitedTransport struct {
 	next     http.RoundTripper
 	endpoint bmc.Endpoint
 	timeout  time.Duration
 }
 
-func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+func (b *limitedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	// gofish puts paths that the BMC gave, such as that of a session, behind the address as they are: "@evil.example/" there
 	// would be another host, and the credentials would go to it.
 	if request.URL.Host != b.endpoint.URL.Host || request.URL.User != nil {
