@@ -106,7 +106,7 @@ var Faults = map[Fault]FaultInfo{
 	OverrideNeverResets:     {What: "leaves an override for one boot set", Redfish: true, IPMI: true},
 	OverrideReverts:         {What: "shows the override that was set, and boots the disk", Redfish: true, IPMI: true},
 	OverrideAtSettings:      {What: "takes overrides at the @Redfish.Settings object alone", Redfish: true},
-	OverrideReadsInvalid:    {What: "says that the boot flags are not valid when they are read back", IPMI: true},
+	OverrideReadsInvalid:    {What: "reports boot flags as not valid when they are read back", IPMI: true},
 	NoNetworkBoot:           {What: "does not offer the network among the boot targets", Redfish: true},
 	NeedsETag:               {What: "refuses changes without If-Match", Redfish: true},
 	ETagStorm:               {What: "answers 412 to a change, whatever its If-Match", Redfish: true},

@@ -71,7 +71,7 @@ func TestSessionTableFull(t *testing.T) {
 	g, machine, _, endpoint := withFault(t, bmctest.SessionTableFull, options())
 	_, err := driver.Open(t.Context(), endpoint)
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
-	g.Expect(err).To(MatchError(ContainSubstring("all of its sessions are taken")))
+	g.Expect(err).To(MatchError(ContainSubstring("all of its sessions are in use")))
 	g.Expect(machine.Misbehave(bmctest.SessionTableFull, 0)).To(Succeed())
 	open(t, endpoint)
 }

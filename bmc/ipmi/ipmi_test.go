@@ -242,9 +242,9 @@ func TestWrongPassword(t *testing.T) {
 // does not let the user be what the URL asks for. The session is not proposed again.
 func TestUnknownUser(t *testing.T) {
 	for status, said := range map[byte]string{
-		0x0d: "with status 0Dh: Unauthorized name: the BMC has no enabled user of that name for IPMI over LAN as administrator, and did not look at the password",
-		0x09: "with status 09h: Invalid role; an account that may not be administrator needs a lower level",
-		0x0a: "with status 0Ah: Unauthorized role of privilege level requested; an account that may not be administrator needs a lower level",
+		0x0d: "with status 0Dh: Unauthorized name: the BMC has no enabled user of that name for IPMI over LAN as administrator, and did not check the password",
+		0x09: "with status 09h: Invalid role; if the account may not be administrator, set a lower level",
+		0x0a: "with status 0Ah: Unauthorized role of privilege level requested; if the account may not be administrator, set a lower level",
 	} {
 		g := NewWithT(t)
 		packets := &counter{}

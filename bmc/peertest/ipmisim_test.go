@@ -24,7 +24,7 @@ func TestIPMISim(t *testing.T) {
 		bmc.CanInventory, bmc.CanSensors, bmc.CanEventLog,
 	}
 	const invalid = "ipmi_sim obeys the boot flags, and marks them as not valid when they are read back"
-	known := bmctest.Known{Error: "the BMC says that the boot flags are not valid", Why: invalid}
+	known := bmctest.Known{Error: "the BMC reports that the boot flags are not valid", Why: invalid}
 	subject.Known = map[string]bmctest.Known{
 		"boots from the network once, and says so": known,
 		"boots from the network always":            known,
