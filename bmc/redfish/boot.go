@@ -13,25 +13,25 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// The ways to set a boot override (DSP0268, ComputerSystem.Boot), the one that the specification means first.
+// The methods to set a boot override (DSP0268, ComputerSystem.Boot). The method of the specification is first.
 const (
 	// methodPlain writes target, duration and mode to the system.
 	methodPlain bmc.BootMethod = "Plain"
-	// methodNoMode leaves the mode as it is: many BMCs refuse it where it cannot be changed.
+	// methodNoMode omits the mode: many BMCs refuse it if it cannot be changed.
 	methodNoMode bmc.BootMethod = "NoMode"
 	// methodSettings writes to the settings object (@Redfish.Settings), which takes effect at the next boot.
 	methodSettings bmc.BootMethod = "Settings"
-	// methodSettingsNoMode does so without the mode.
+	// methodSettingsNoMode writes to the settings object without the mode.
 	methodSettingsNoMode bmc.BootMethod = "SettingsNoMode"
-	// methodContinuous overrides every boot, for BMCs that do not take Once: the override has to be taken back.
+	// methodContinuous overrides every boot, for BMCs that do not accept Once. The caller has to remove the override.
 	methodContinuous bmc.BootMethod = "Continuous"
-	// methodBootOrder puts the target first in the boot order, where the BMC has no override at all: the order has to be taken back.
+	// methodBootOrder puts the target first in the boot order, for BMCs without an override. The caller has to restore the order.
 	methodBootOrder bmc.BootMethod = "BootOrder"
 )
 
 var methods = []bmc.BootMethod{methodPlain, methodNoMode, methodSettings, methodSettingsNoMode, methodContinuous}
 
-// BootMethods lists the ways, those that the table of quirks names first.
+// BootMethods lists the methods. Those of the quirks are first.
 func (c *conn) BootMethods() []bmc.BootMethod {
 	if c.usesBootOrder {
 		return []bmc.BootMethod{methodBootOrder}
@@ -40,7 +40,7 @@ func (c *conn) BootMethods() []bmc.BootMethod {
 	return append(slices.Clone(c.quirk.methods), rest...)
 }
 
-// targets names the boot targets as Redfish does, the best first.
+// targets are the Redfish names of the boot targets, in order of preference.
 var targets = map[bmc.BootTarget][]schemas.BootSource{
 	bmc.BootNone: {schemas.NoneBootSource},
 	bmc.BootPXE:  {schemas.PxeBootSource},
@@ -49,19 +49,19 @@ var targets = map[bmc.BootTarget][]schemas.BootSource{
 	bmc.BootCD:   {schemas.CdBootSource, usbCD},
 }
 
-// usbCD is what Supermicro calls the virtual drive; it is not in DSP0268.
+// usbCD is Supermicro's name of the virtual drive. It is not in DSP0268.
 const usbCD schemas.BootSource = "UsbCd"
 
-// errNoOverride is why a BMC cannot be told what to boot next.
+// errNoOverride means that the BMC cannot set what the server boots next.
 var errNoOverride = errors.New("the BMC offers no boot override (BootSourceOverrideTarget), and no BootOrder with BootOptions to boot from it")
 
-// offersOverride is true for a system, or its settings object, that shows a boot override or the targets for one.
+// offersOverride is true if a system, or its settings object, has a boot override or a list of its targets.
 func offersOverride(system resource) bool {
 	boot := system.object("Boot")
 	return len(boot.texts("BootSourceOverrideTarget@Redfish.AllowableValues")) > 0 || boot.hasProperty("BootSourceOverrideTarget")
 }
 
-// bootSource reads the resource that shows the boot override: the system or its settings object. It is nil where neither does.
+// bootSource reads the resource that has the boot override: the system or its settings object. It returns nil if neither does.
 func (c *conn) bootSource(ctx context.Context) resource {
 	if offersOverride(c.system) {
 		return c.system
@@ -72,7 +72,7 @@ func (c *conn) bootSource(ctx context.Context) resource {
 	return nil
 }
 
-// bootTargets lists the targets that the BMC can be told to boot from.
+// bootTargets lists the targets that the BMC can boot from.
 func (c *conn) bootTargets(ctx context.Context) []bmc.BootTarget {
 	var can []bmc.BootTarget
 	if source := c.bootSource(ctx); source != nil {
@@ -83,15 +83,15 @@ func (c *conn) bootTargets(ctx context.Context) []bmc.BootTarget {
 		}
 		return can
 	}
-	options, _ := c.bootOptions(ctx) // without any there is no target
+	options, _ := c.bootOptions(ctx) // after an error, there is no target
 	for _, o := range options {
 		can = append(can, o.target)
 	}
 	return can
 }
 
-// target picks the first of the target's names that the BMC allows. One that does not tell gets the first, but HTTP boot, which
-// is younger than the property. Where the table of quirks prefers a name, no other one will do.
+// target returns the first of the target's names that the BMC allows. If the BMC does not list its targets, it returns the first name,
+// except for HTTP boot, which is newer than the list. A name of the quirks replaces the others.
 func (c *conn) target(source resource, override bmc.BootOverride) (schemas.BootSource, error) {
 	want := override.Target
 	names, ok := targets[want]
@@ -104,7 +104,7 @@ func (c *conn) target(source resource, override bmc.BootOverride) (schemas.BootS
 	case want == bmc.BootNone && c.quirk.home != "":
 		names = []schemas.BootSource{c.quirk.home}
 	case want == bmc.BootHTTP && override.Mode == bmc.BootUEFI && readOverride(source).Mode == bmc.BootLegacy:
-		return names[0], nil // it is not offered in the mode that will be changed with it
+		return names[0], nil // the BMC does not list it in the current mode, which the override changes
 	}
 	allowed := source.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
 	if want == bmc.BootNone || len(allowed) == 0 && want != bmc.BootHTTP {
@@ -115,7 +115,7 @@ func (c *conn) target(source resource, override bmc.BootOverride) (schemas.BootS
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("the BMC does not offer to boot from %s, but from %v", names[0], allowed)
+	return "", fmt.Errorf("the BMC does not offer the boot target %s, only %v", names[0], allowed)
 }
 
 // BootOverride reads the override.
@@ -127,7 +127,7 @@ func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 	if c.detectBootOrder(ctx) {
 		override = c.readOrder()
 	} else if settings := c.settings(); override.Target == bmc.BootNone && settings != "" {
-		// One that was written there shows there until the next boot.
+		// An override in the settings object is pending until the next boot.
 		if pending := readOverride(c.readOptional(ctx, settings)); pending.Target != bmc.BootNone {
 			override = pending
 		}
@@ -135,7 +135,7 @@ func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 	return override, wrap("Read the boot override", c.unavailable(ctx))
 }
 
-// readOverride reads the override out of a system or its settings object. A target that is none of ours is returned as it is.
+// readOverride returns the override of a system or its settings object. An unknown target is returned with its Redfish name.
 func readOverride(system resource) bmc.BootOverride {
 	boot := system.object("Boot")
 	override := bmc.BootOverride{Target: bmc.BootNone, Continuous: strings.EqualFold(boot.text("BootSourceOverrideEnabled"), "Continuous")}
@@ -151,9 +151,9 @@ func readOverride(system resource) bmc.BootOverride {
 		return override
 	}
 	override.Target = bmc.BootTarget(target)
-	for ours, names := range targets {
+	for known, names := range targets {
 		if slices.ContainsFunc(names, func(n schemas.BootSource) bool { return strings.EqualFold(string(n), target) }) {
-			override.Target = ours
+			override.Target = known
 		}
 	}
 	if uri := boot.text("HttpBootUri"); override.Target == bmc.BootHTTP && uri != "None" {
@@ -162,8 +162,9 @@ func readOverride(system resource) bmc.BootOverride {
 	return override
 }
 
-// SetBootOverride sets the override in the way given, and where the BMC refuses or ignores that, in the next one. Where it seems to
-// ignore all of them, the result is that of the last one: it is what may stand unseen, and what comes after it is to be tried next.
+// SetBootOverride sets the override with the method given and, if the BMC refuses or ignores that, with the next one. If the BMC seems to
+// ignore all methods, the result is that of the last method: its override may be set although it is not shown, and the caller
+// continues with the method after it.
 func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
 	if err := c.refresh(ctx); err != nil {
@@ -192,7 +193,7 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, metho
 	)
 	for i, method := range methods {
 		if method == methodContinuous && i > 0 && doubted != nil {
-			break // an override that is not shown may be pending all the same: it must not become one for ever
+			break // an override that is not shown may be pending: it must not become permanent
 		}
 		result, err := c.setOverride(ctx, want, name, method)
 		switch {
@@ -214,10 +215,10 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, metho
 	return bmc.BootResult{}, wrap(op, refusal)
 }
 
-// errNotApplicable means that a way makes no sense for this BMC or this override.
-var errNotApplicable = errors.New("no such way here")
+// errNotApplicable means that a method does not apply to this BMC or this override.
+var errNotApplicable = errors.New("the method does not apply")
 
-// setOverride sets the override in one way and reads it back.
+// setOverride sets the override with one method and reads it back.
 func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (bmc.BootResult, error) {
 	path, boot, err := c.overrideRequest(want, name, method)
 	if err != nil {
@@ -239,7 +240,7 @@ func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name sche
 	return result, nil
 }
 
-// overrideRequest returns what is written in one way, and to which resource.
+// overrideRequest returns the path and the Boot property of one method.
 func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (string, map[string]any, error) {
 	path := c.path
 	if method == methodSettings || method == methodSettingsNoMode {
@@ -284,16 +285,16 @@ func (c *conn) settings() string {
 	return ""
 }
 
-// doubt says how what was read back differs from what was wanted. That an override for one boot reads as one for all is no
-// doubt but BootResult.Lasts.
+// doubt describes how the override that was read back differs from the wanted one. An override for one boot that reads as one for every
+// boot is not a doubt: BootResult.Lasts reports it.
 func doubt(want, got bmc.BootOverride) string {
 	switch {
 	case got.Target != want.Target:
-		return fmt.Sprintf("the BMC took the target %s and says %s", want.Target, got.Target)
+		return fmt.Sprintf("the BMC accepted the target %s and reports %s", want.Target, got.Target)
 	case want.Continuous && !got.Continuous:
-		return "the BMC took an override for every boot and says that it is for one"
+		return "the BMC accepted an override for every boot and reports one for the next boot"
 	case want.Mode != "" && got.Mode != "" && got.Mode != want.Mode && want.Target != bmc.BootNone:
-		return fmt.Sprintf("the BMC was told the mode %s and says %s", want.Mode, got.Mode)
+		return fmt.Sprintf("the BMC accepted the mode %s and reports %s", want.Mode, got.Mode)
 	default:
 		return ""
 	}

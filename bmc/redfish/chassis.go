@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// chassis reads the chassis that the system is in.
+// chassis reads the chassis that contain the system.
 func (c *conn) chassis(ctx context.Context) []resource {
 	collection := cmp.Or(c.root.link("Chassis"), "/redfish/v1/Chassis")
 	paths := c.system.links("Links", "Chassis")
 	if len(paths) == 0 || c.cache != nil && c.expand.query != "" {
-		all, _, _ := c.collection(ctx, collection) // where it is expanded, one request brings all chassis
+		all, _, _ := c.collection(ctx, collection) // with $expand, one request reads all chassis
 		if len(paths) == 0 {
 			return slices.DeleteFunc(c.readAll(ctx, all), func(box resource) bool { return c.belongsToOthers(box) })
 		}
@@ -20,17 +20,17 @@ func (c *conn) chassis(ctx context.Context) []resource {
 	return c.readAll(ctx, paths)
 }
 
-// belongsToOthers is true for a chassis that holds other systems only.
+// belongsToOthers is true for a chassis that contains only other systems.
 func (c *conn) belongsToOthers(box resource) bool {
 	systems := box.links("Links", "ComputerSystems")
 	return len(systems) > 0 && !slices.Contains(systems, c.path)
 }
 
-// maxChassis bounds the chassis whose parts are read: a server with accelerators has some dozens.
+// maxChassis limits the number of chassis whose parts are read. A server with accelerators has some dozens.
 const maxChassis = 64
 
-// readOwnChassis reads the chassis that hold nothing but this system: those that it links to, and what they contain. One that it
-// shares with other systems is none of them.
+// readOwnChassis reads the chassis that contain only this system: those that it links to, and the chassis inside them. It omits chassis
+// that the system shares with other systems.
 func (n *inspection) readOwnChassis(ctx context.Context) []resource {
 	if n.ownChassis != nil {
 		return n.ownChassis
@@ -60,20 +60,20 @@ func (n *inspection) readOwnChassis(ctx context.Context) []resource {
 	return n.ownChassis
 }
 
-// isOnlyServer is true where the BMC manages no other server.
+// isOnlyServer is true if the BMC manages no other server.
 func (n *inspection) isOnlyServer(ctx context.Context) bool {
 	if n.onlyServer == nil {
-		alone := n.onlySystemListed
-		if !alone {
+		only := n.onlySystemListed
+		if !only {
 			servers, err := n.servers(ctx)
-			alone = len(servers) == 1 || err == nil && len(servers) == 0
+			only = len(servers) == 1 || err == nil && len(servers) == 0
 		}
-		n.onlyServer = &alone
+		n.onlyServer = &only
 	}
 	return *n.onlyServer
 }
 
-// enclosure returns the chassis around the system's own ones, where it holds no other system.
+// enclosure returns the chassis that contain the system's own ones and no other system.
 func (n *inspection) enclosure(ctx context.Context) []resource {
 	var around []resource
 	for _, box := range n.readOwnChassis(ctx) {

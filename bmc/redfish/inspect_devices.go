@@ -9,19 +9,20 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// deviceInfo is a device and what it is known by.
+// deviceInfo is a device with the data to recognize it in other resources.
 type deviceInfo struct {
 	bmc.Device
 
-	// keys are the paths of its resources and functions, and its serial number. Devices with a key in common are one.
+	// keys are the paths of its resources and functions, and its serial number. Entries with a common key are the same device.
 	keys []string
-	// accelerator is true for GPUs and other processors that are no CPUs; own where the accelerator itself was read, not only its PCIe device.
+	// accelerator is true for GPUs and other processors that are not CPUs. own is true if the accelerator itself was read, not only its PCIe
+	// device.
 	accelerator, own bool
-	// title is what a PCIe device is called, which stands for the model that an accelerator does not tell.
+	// title is the name of a PCIe device. It replaces the model of an accelerator that reports none.
 	title string
 }
 
-// readDevices reads the PCIe devices and the accelerators. Systems, chassis and processors show the same ones.
+// readDevices reads the PCIe devices and the accelerators. Systems, chassis and processors list the same devices.
 func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 	pcie, devices := n.pcieDevices(ctx)
 	accelerators := n.accelerators(ctx)
@@ -38,7 +39,7 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 	if len(pcie.members) == 0 && n.unavailable(ctx) == nil {
 		oem := n.oemDevices(ctx)
 		for _, d := range oem.members {
-			if instances := d.links("DeviceInstances"); !isAbsent(d) && len(instances) > 0 { // a board without a PCI function is no device
+			if instances := d.links("DeviceInstances"); !isAbsent(d) && len(instances) > 0 { // a board without a PCI function is not a device
 				devices = addDevice(devices, oemDevice(d, n.readOptional(ctx, instances[0])))
 			}
 		}
@@ -54,8 +55,8 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 	return n.deviceFact(sources)
 }
 
-// deviceFact says what is known: from the first source that gave devices or, without any, from all that were offered. That all processors
-// are CPUs does not prove that there are no devices.
+// deviceFact returns the fact of the first source with devices or, without devices, of all sources. If all processors are CPUs, that does
+// not prove that there are no devices.
 func (n *inspection) deviceFact(sources []listing) bmc.Fact {
 	all := listing{}
 	for _, source := range sources {
@@ -70,7 +71,7 @@ func (n *inspection) deviceFact(sources []listing) bmc.Fact {
 	return all.fact(0)
 }
 
-// addDevice adds a device, or completes the one that it is already. It may tie two together that were not known to be one.
+// addDevice adds a device, or merges it with the same device. It may join two entries that were not known to be the same device.
 func addDevice(devices []deviceInfo, d deviceInfo) []deviceInfo {
 	isSame := func(known deviceInfo) bool {
 		return slices.ContainsFunc(known.keys, func(key string) bool { return slices.Contains(d.keys, key) })
@@ -89,7 +90,7 @@ func addDevice(devices []deviceInfo, d deviceInfo) []deviceInfo {
 	return devices
 }
 
-// complete takes over what another resource says of the same device. An accelerator knows itself better than its PCIe device does.
+// complete adds the data of another resource of the same device. The data of an accelerator precedes that of its PCIe device.
 func (f *deviceInfo) complete(other deviceInfo) {
 	first, second := *f, other
 	if other.own && !f.own {
@@ -102,7 +103,7 @@ func (f *deviceInfo) complete(other deviceInfo) {
 	f.keys = append(f.keys, other.keys...)
 }
 
-// describe takes what every kind of device says of itself.
+// describe reads the properties that all kinds of devices have.
 func describe(d resource, more ...string) deviceInfo {
 	f := deviceInfo{Device: bmc.Device{
 		Name: cmp.Or(d.text("Name"), d.id()), Manufacturer: dropPlaceholder(d.text("Manufacturer")), Model: dropPlaceholder(d.text("Model")),
@@ -120,7 +121,7 @@ func describe(d resource, more ...string) deviceInfo {
 	return f
 }
 
-// twinKey is the key of a device under the Id that the system has for it: its chassis has it under another path.
+// twinKey is a key with the Id of a PCIe device, because the system and its chassis list the device under different paths.
 func twinKey(path string) string { return "PCIe device " + path[strings.LastIndex(path, "/")+1:] }
 
 // pcieDevices reads the PCIe devices that the system links to, and those of its chassis.
@@ -148,7 +149,7 @@ func (n *inspection) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
 		take(n.list(ctx, collection), true)
 	} else if n.system.has("PCIeDevices") {
 		if len(paths) > 2 {
-			_, _ = n.getExpanded(ctx, n.path, false) // they are read one by one where it does not work
+			_, _ = n.getExpanded(ctx, n.path, false) // after an error, they are read one by one
 		}
 		slices.Sort(paths)
 		take(listing{source: n.path, members: n.readAll(ctx, paths), total: len(paths)}, true)
@@ -167,7 +168,7 @@ func (n *inspection) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
 	return read, devices
 }
 
-// pcieDevice describes a PCIe device. Its first function says what it is.
+// pcieDevice describes a PCIe device. Its first function determines its class.
 func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	functions := unique(d.links("Links", "PCIeFunctions"))
 	if collection := d.link("PCIeFunctions"); len(functions) == 0 && collection != "" {
@@ -179,7 +180,7 @@ func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	slices.SortFunc(functions, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	for i, path := range functions {
 		if n.cache[path] == nil && i > 0 {
-			continue // it costs a request, and functions are mostly in their order
+			continue // reading it costs a request, and functions are usually in order
 		}
 		function := n.readOptional(ctx, path)
 		if function != nil && (first == nil || function.count("FunctionId") < first.count("FunctionId")) {
@@ -191,7 +192,7 @@ func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	return f
 }
 
-// accelerators returns the processors that are none, also those of the accelerator baseboards, which NVIDIA has as systems of their own.
+// accelerators returns the processors that are not CPUs, including those of accelerator baseboards, which NVIDIA lists as separate systems.
 func (n *inspection) accelerators(ctx context.Context) listing {
 	read := listing{}
 	take := func(processors listing) {
@@ -204,16 +205,16 @@ func (n *inspection) accelerators(ctx context.Context) listing {
 	if n.onlySystemListed {
 		return read
 	}
-	paths, _ := n.systemPaths(ctx) // where there is no such list, there is no other system
+	paths, _ := n.systemPaths(ctx) // after an error, no other system is read
 	for _, system := range n.readAll(ctx, paths) {
-		if system.link("@odata.id") != n.path && n.isOnlyServer(ctx) { // so that it is no server
+		if system.link("@odata.id") != n.path && n.isOnlyServer(ctx) { // so this system is not a server
 			take(n.list(ctx, system.link("Processors")))
 		}
 	}
 	return read
 }
 
-// acceleratorOf describes a processor that is no CPU. It may be shown as a PCIe device as well.
+// acceleratorOf describes a processor that is not a CPU. The BMC may also list it as a PCIe device.
 func acceleratorOf(p resource) deviceInfo {
 	keys := p.links("Links", "PCIeFunctions")
 	if device := p.link("Links", "PCIeDevice"); device != "" {
@@ -236,14 +237,14 @@ func graphicsOf(g resource) deviceInfo {
 	return f
 }
 
-// oemDevices reads the devices that HPE's chassis list in a collection of their own, where there are no PCIeDevices.
+// oemDevices reads the OEM collection of devices in HPE's chassis, for services without PCIeDevices.
 func (n *inspection) oemDevices(ctx context.Context) listing {
 	read := listing{}
 	for _, box := range n.readOwnChassis(ctx) {
 		instances := n.system.link("Oem", "Hpe", "Links", "PCIDevices")
 		if list := box.link("Oem", "Hpe", "Links", "Devices"); list != "" {
 			if instances != "" {
-				_, _, _ = n.collection(ctx, instances) // they are read one by one where it cannot be read at once
+				_, _, _ = n.collection(ctx, instances) // after an error, they are read one by one
 			}
 			read = read.and(n.list(ctx, list))
 		}
@@ -251,7 +252,8 @@ func (n *inspection) oemDevices(ctx context.Context) listing {
 	return read
 }
 
-// oemDevice describes one of them. Its PCI function says what it is: what is called a GPU there includes the switches between GPUs.
+// oemDevice describes a device of HPE's collection. Its PCI function determines its class, because HPE also lists the switches between GPUs
+// as GPUs.
 func oemDevice(d, function resource) deviceInfo {
 	f := describe(d)
 	f.title, f.Firmware = dropPlaceholder(d.text("Name")), dropPlaceholder(d.text("FirmwareVersion", "Current", "VersionString"))

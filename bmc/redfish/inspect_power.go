@@ -7,7 +7,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// readPowerSupplies reads the power supplies of the system's chassis, or where these have none, of the enclosure that it has for itself.
+// readPowerSupplies reads the power supplies of the system's chassis or, if these have none, of an enclosure that contains only this system.
 func (n *inspection) readPowerSupplies(ctx context.Context) bmc.Fact {
 	read := listing{}
 	for _, box := range n.readOwnChassis(ctx) {
@@ -36,7 +36,7 @@ func (n *inspection) readPowerSupplies(ctx context.Context) bmc.Fact {
 	return read.fact(len(n.inventory.PowerSupplies))
 }
 
-// isSupply is false for an entry that says nothing but its name: a bay that the BMC cannot look into.
+// isSupply is false for an entry that has only a name: the BMC cannot read that bay.
 func isSupply(r resource) bool {
 	return r.text("Status", "State") != "" || dropPlaceholder(r.text("Model")) != "" || serialNumber(r.text("SerialNumber")) != "" || r.count("PowerCapacityWatts") > 0
 }

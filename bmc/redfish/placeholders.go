@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// placeholders are what firmware has in place of a text that nobody filled in, in lower case.
+// placeholders are the values of texts that the manufacturer did not fill in, in lower case.
 var placeholders = map[string]bool{
 	"n/a": true, "na": true, "null": true, "nil": true, "none": true, "unknown": true, "not available": true, "not specified": true,
 	"not applicable": true, "not present": true, "undefined": true, "to be filled by o.e.m.": true, "default string": true, "default": true,
 	"system serial number": true, "chassis serial number": true, "system product name": true, "oem": true,
 }
 
-// countedSerial matches serial numbers that are the digits in their order, as reference firmware has them.
+// countedSerial matches serial numbers that count the digits, as in reference firmware.
 var countedSerial = regexp.MustCompile(`(?i)^0?1234567890?(1234567890?)*(ab|abcdef)?$`)
 
-// dropPlaceholder returns a text that a BMC gave, or "" for a placeholder.
+// dropPlaceholder returns the text, or "" for a placeholder.
 func dropPlaceholder(text string) string {
 	text = strings.TrimSpace(text)
 	if placeholders[strings.ToLower(text)] || strings.Trim(text, "0") == "" {
@@ -24,7 +24,7 @@ func dropPlaceholder(text string) string {
 	return text
 }
 
-// serialNumber returns a serial number, or "" for a placeholder.
+// serialNumber returns the serial number, or "" for a placeholder.
 func serialNumber(text string) string {
 	text = dropPlaceholder(text)
 	if strings.Trim(text, "0-. ") == "" || countedSerial.MatchString(text) {
@@ -33,7 +33,7 @@ func serialNumber(text string) string {
 	return text
 }
 
-// uuidOf returns a UUID in lower case, or "" for a placeholder: one digit only, or the one that reference firmware of AMI has.
+// uuidOf returns the UUID in lower case, or "" for a placeholder: only zeros, only f, or the UUID of AMI's reference firmware.
 func uuidOf(text string) string {
 	text = strings.ToLower(dropPlaceholder(text))
 	digits := strings.ReplaceAll(text, "-", "")

@@ -16,8 +16,8 @@ var (
 	ami        = regexp.MustCompile(`(?i)^(american megatrends|ami\b|asrock|giga)`)
 )
 
-// knownQuirks is the table of known deviations. An entry only orders what is tried: vendors' names are unreliable, since the same
-// firmware ships under many of them, so every way is read back and left for the next where it does not hold.
+// knownQuirks is the table of known deviations. An entry only changes the order in which methods are tried. Vendor names are unreliable,
+// because many vendors ship the same firmware, so the result of each method is read back, and the next one is tried if it does not match.
 var knownQuirks = []knownQuirk{
 	{
 		name: "supermicro-mode-always", vendor: supermicro, quirk: quirk{keepMode: true},

@@ -84,7 +84,7 @@ func TestNamedSystem(t *testing.T) {
 		"/redfish/v1/Nothing": `{"Name":"nothing"}`,
 	})
 	for path, says := range map[string]string{
-		aChassis:                 "no ComputerSystem that can be switched, but Chassis",
+		aChassis:                 "not a ComputerSystem with power control, but Chassis",
 		"/redfish/v1/Managers/1": "but Manager",
 		aSystem + "/Pending":     "but ComputerSystem",
 		"/redfish/v1/Nothing":    "but something else",

@@ -141,10 +141,10 @@ func TestConformance(t *testing.T) {
 
 // onceIgnored: an override for one boot that is not shown may be pending. It is not turned into a lasting one.
 var onceIgnored = map[string]bmctest.Known{
-	"boots from the network once, and says so": {Error: "the BMC took the target PXE and says None", Why: "ignored"},
-	"boots from UEFI HTTP once":                {Error: "the BMC took the target HTTP and says PXE", Why: "ignored"},
-	"boots from the disk once":                 {Error: "the BMC took the target Disk and says PXE", Why: "ignored"},
-	"boots from the optical drive once":        {Error: "the BMC took the target CD and says PXE", Why: "ignored"},
+	"boots from the network once, and says so": {Error: "the BMC accepted the target PXE and reports None", Why: "ignored"},
+	"boots from UEFI HTTP once":                {Error: "the BMC accepted the target HTTP and reports PXE", Why: "ignored"},
+	"boots from the disk once":                 {Error: "the BMC accepted the target Disk and reports PXE", Why: "ignored"},
+	"boots from the optical drive once":        {Error: "the BMC accepted the target CD and reports PXE", Why: "ignored"},
 }
 
 var (
@@ -196,7 +196,7 @@ func TestBootWays(t *testing.T) {
 		"the rest, continuous":  {[]bmctest.Fault{bmctest.IgnoresOnce}, "Settings", bmc.BootResult{Method: "Continuous", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
 		"once reads continuous": {[]bmctest.Fault{bmctest.OnceReadsContinuous}, "", bmc.BootResult{Method: "Plain", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
 		"ignored": {[]bmctest.Fault{bmctest.IgnoresOverride}, "", bmc.BootResult{
-			Method: "NoMode", ReadBack: &bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.BootUEFI}, Doubt: "the BMC took the target PXE and says None",
+			Method: "NoMode", ReadBack: &bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.BootUEFI}, Doubt: "the BMC accepted the target PXE and reports None",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ func (c *conn) readSecureBoot(ctx context.Context, op string) (resource, string,
 	}
 	path := c.system.link("SecureBoot")
 	if path == "" {
-		return nil, "", &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC does not tell of Secure Boot")}
+		return nil, "", &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC does not report Secure Boot")}
 	}
 	r, err := c.get(ctx, path)
 	if kind := bmc.KindOf(wrap(op, err)); err != nil && kind == bmc.NotFound {
@@ -38,7 +38,7 @@ func (c *conn) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
 	return state, nil
 }
 
-// SetSecureBoot switches Secure Boot from the next boot on.
+// SetSecureBoot enables or disables Secure Boot from the next boot on.
 func (c *conn) SetSecureBoot(ctx context.Context, enabled bool) error {
 	const op = "Set Secure Boot"
 	r, path, err := c.readSecureBoot(ctx, op)

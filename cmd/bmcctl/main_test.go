@@ -278,7 +278,7 @@ func TestQualifyNotFit(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		"IgnoresOverride": {nil, `(?m)^BootPXE +either +FAILED: boots from the network once, and says so: the BMC took the target PXE and says None`},
+		"IgnoresOverride": {nil, `(?m)^BootPXE +either +FAILED: boots from the network once, and says so: the BMC accepted the target PXE and reports None`},
 		"NoMedia":         {[]string{"--must", "VirtualMedia"}, `(?m)^Verdict: NOT fit .* it lacks VirtualMedia \(not offered\)$`},
 		"OldSchema":       {[]string{"--must", "VirtualMedia"}, `(?m)^Verdict: NOT fit .* it lacks VirtualMedia \(not tried\)$`}, // there is no --image
 	} {
