@@ -112,7 +112,7 @@ func TestAMTNestedStates(t *testing.T) {
 		t.Run(nested, func(t *testing.T) {
 			g := NewWithT(t)
 			_, _, err := normalize([]byte("<g:"+powerService+` xmlns:g="g">`+nested+"</g:"+powerService+">"), []int{amtOn})
-			g.Expect(err).To(MatchError(ContainSubstring("where a power state is due")))
+			g.Expect(err).To(MatchError(ContainSubstring("in the place of a power state")))
 			expectKind(t, testDriver().OpenAMT, (&amtServer{state: nested}).endpoint(t), bmc.Failed)
 		})
 	}

@@ -1,4 +1,4 @@
-// Package leaktest finds goroutines that the tests of a package left behind.
+// Package leaktest finds goroutines that are still running after the tests of a package.
 package leaktest
 
 import (
@@ -10,10 +10,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Goroutines that end by themselves get as long as a busy machine may need: goleak alone waits for half a second.
+// timeout is how long goroutines may need to end on a busy machine. goleak waits only for half a second.
 const timeout, pollInterval = 30 * time.Second, 100 * time.Millisecond
 
-// Main runs a package's tests, which fail when they leave goroutines behind: func TestMain(m *testing.M) { leaktest.Main(m) }.
+// Main runs a package's tests, and fails if goroutines are still running after them: func TestMain(m *testing.M) { leaktest.Main(m) }.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
@@ -25,9 +25,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// await waits until no goroutine is left, and returns which are.
-func await(patience time.Duration) error {
-	for end := time.Now().Add(patience); ; time.Sleep(pollInterval) { // between looks
+// await waits until all goroutines have ended. The error lists those that have not.
+func await(timeout time.Duration) error {
+	for end := time.Now().Add(timeout); ; time.Sleep(pollInterval) {
 		if err := goleak.Find(); err == nil || time.Now().After(end) {
 			return err
 		}
