@@ -20,8 +20,8 @@ func TestAMTConforms(t *testing.T) {
 		Open: testDriver().OpenAMT, Endpoint: (&amtServer{}).endpoint(t), Settle: settle,
 		Must: []bmc.Capability{bmc.CanBootPXE, bmc.CanCycle, bmc.CanForceOff, bmc.CanPowerOn, bmc.CanReset, bmc.CanShutDown},
 		Known: map[string]bmctest.Known{
-			"boots from the network always":          {Error: "AMT overrides the next boot only", Why: "there is no other boot option"},
-			"a running server is asked to shut down": {Error: "the operating system runs no agent", Why: "so it was when the answers were recorded"},
+			"boots from the network always":               {Error: "AMT overrides the next boot only", Why: "there is no other boot option"},
+			"a running server accepts a shutdown request": {Error: "the operating system runs no agent", Why: "so it was when the answers were recorded"},
 		},
 	})
 }

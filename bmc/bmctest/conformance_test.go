@@ -83,7 +83,7 @@ func TestLatePower(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := bmctest.Conform(ctx, subject, func(r bmctest.Result) {
 		cancel()
-		if r.Check == "leaves the server as it was found" && r.Verdict == "" {
+		if r.Check == "restores the server" && r.Verdict == "" {
 			time.AfterFunc(50*time.Millisecond, func() { machine.SetPower(true) })
 		}
 	})
@@ -154,11 +154,11 @@ func resultOf(t *testing.T, s bmctest.Subject, check string) bmctest.Result {
 // TestShutDownCheck: a BMC that refuses a shutdown fails, and one whose server does not listen does not.
 func TestShutDownCheck(t *testing.T) {
 	g := NewWithT(t)
-	const check = "a running server is asked to shut down"
+	const check = "a running server accepts a shutdown request"
 	machine, subject := emulated(t, bmctest.Options{}, "")
 	result := resultOf(t, subject, check)
 	g.Expect(result.Verdict).To(Equal(bmctest.Passed), result.Error)
-	g.Expect(result.Notes).To(ContainElement(ContainSubstring("nothing on the server obeyed")))
+	g.Expect(result.Notes).To(ContainElement(ContainSubstring("the server did not shut down")))
 	g.Expect(machine.Misbehave(bmctest.ShutDownFails, -1)).To(Succeed())
 	g.Expect(resultOf(t, subject, check).Verdict).To(Equal(bmctest.Failed))
 
@@ -185,11 +185,11 @@ func TestHearsay(t *testing.T) {
 		_, err := fake.Open(ctx, e)
 		return blind{fake}, err
 	}}
-	result := resultOf(t, subject, "boots from the network once, and says so")
+	result := resultOf(t, subject, "boots from the network once, and reports it")
 	g.Expect(result.Verdict).To(Equal(bmctest.Passed))
-	g.Expect(result.Hearsay).To(Equal("it cannot be read back"))
-	g.Expect(result.Notes).To(ContainElement("taken; it cannot be read back"))
-	g.Expect(resultOf(t, subject, "off, also when it is off").Hearsay).To(BeEmpty())
+	g.Expect(result.Unverified).To(Equal("it cannot be read back"))
+	g.Expect(result.Notes).To(ContainElement("accepted; it cannot be read back"))
+	g.Expect(resultOf(t, subject, "power off, also when it is off").Unverified).To(BeEmpty())
 }
 
 // TestKnown: a check that is known to fail has to fail, and in the way that is known.
@@ -209,7 +209,7 @@ func TestKnown(t *testing.T) {
 	fake.Errors = nil
 	g.Expect(resultOf(t, with(bmctest.Known{Error: "CCh", Why: "it has no clock"}), check).Verdict).To(Equal(bmctest.Failed))
 	_, err := bmctest.Conform(t.Context(), with(bmctest.Known{Why: "it has no clock"}), func(bmctest.Result) {})
-	g.Expect(err).To(MatchError(ContainSubstring("a part of its error is needed")))
+	g.Expect(err).To(MatchError(ContainSubstring("with a part of its error")))
 }
 
 // TestWrongPassword: the one that is tried is as long as the right one, and differs where every BMC looks.
@@ -224,7 +224,7 @@ func TestWrongPassword(t *testing.T) {
 			}
 			return fake.Open(ctx, e)
 		}}
-		g.Expect(resultOf(t, subject, "a wrong password is refused, and called so").Verdict).To(Equal(bmctest.Passed))
+		g.Expect(resultOf(t, subject, "a wrong password is refused, and reported as such").Verdict).To(Equal(bmctest.Passed))
 		delete(tried, password)
 		g.Expect(tried).To(HaveLen(1))
 		for wrong := range tried {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	cycleCheck = "a cycle leaves it on"
-	resetCheck = "a reset leaves it on"
+	cycleCheck = "a power cycle leaves the server on"
+	resetCheck = "a reset leaves the server on"
 )
 
 // strict is a server whose power takes its time, behind a BMC with these faults.
@@ -46,7 +46,7 @@ func TestStrictBMC(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			for _, r := range outcome.Results {
 				g.Expect(r.Verdict).To(Equal(bmctest.Passed), "%s: %s", r.Check, r.Error)
-				g.Expect(r.Hearsay).To(BeEmpty(), "%s: the BMC records restarts", r.Check)
+				g.Expect(r.Unverified).To(BeEmpty(), "%s: the BMC records restarts", r.Check)
 			}
 			g.Expect(outcome.Restored).To(BeTrue())
 			g.Expect(machine.On()).To(BeTrue())
@@ -65,7 +65,7 @@ func TestRestartUnseen(t *testing.T) {
 	for _, check := range []string{cycleCheck, resetCheck} {
 		i := slices.IndexFunc(outcome.Results, func(r bmctest.Result) bool { return r.Check == check })
 		g.Expect(outcome.Results[i].Verdict).To(Equal(bmctest.Passed), outcome.Results[i].Error)
-		g.Expect(outcome.Results[i].Hearsay).To(Equal("the restart cannot be seen"))
+		g.Expect(outcome.Results[i].Unverified).To(Equal("the restart cannot be observed"))
 		g.Expect(outcome.Results[i].Took).To(BeNumerically(">", subject.Settle))
 	}
 	g.Expect(machine.Commands()).NotTo(ContainElement(HaveField("InTransition", true)))
@@ -89,7 +89,7 @@ func TestRestartIgnored(t *testing.T) {
 			g.Expect(r.Error).To(ContainSubstring("the server did not restart within 500ms"))
 		case resetCheck:
 			g.Expect(r.Verdict).To(Equal(bmctest.Passed), r.Error)
-			g.Expect(r.Notes).To(ContainElement(HavePrefix("the restart was seen: ")))
+			g.Expect(r.Notes).To(ContainElement(HavePrefix("the restart was observed: ")))
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestBusyBMC(t *testing.T) {
 		}}, func(bmctest.Result) {})
 		g.Expect(err).NotTo(HaveOccurred(), "the server is put back, whatever the error: the whole of it is repeated")
 		for _, r := range outcome.Results {
-			if r.Check == cycleCheck || r.Check == "an NMI is taken and leaves it on" {
+			if r.Check == cycleCheck || r.Check == "an NMI is accepted and leaves the server on" {
 				g.Expect(r.Verdict).To(Equal(c.want), "%s, with %v: %s", r.Check, c.err, r.Error)
 			}
 		}
@@ -154,7 +154,7 @@ func TestBusyBMC(t *testing.T) {
 
 // TestGiveBack: a failed attempt to restore the server's state is reported and repeated. When the time is up, the error has the state that was found.
 func TestGiveBack(t *testing.T) {
-	const restoring = "leaves the server as it was found"
+	const restoring = "restores the server"
 	for _, away := range []int{0, 1, 2, -1} { // tries that fail; -1 for all
 		g := NewWithT(t)
 		machine, subject := emulated(t, bmctest.Options{On: true}, "")
@@ -166,7 +166,7 @@ func TestGiveBack(t *testing.T) {
 		var told []string
 		outcome, err := bmctest.Conform(ctx, subject, func(r bmctest.Result) {
 			switch {
-			case r.Check == "off, also when it is off" && r.Verdict != "":
+			case r.Check == "power off, also when it is off" && r.Verdict != "":
 				cancel() // the server is off now
 			case r.Check == restoring && r.Verdict == "":
 				told = append(told, r.Error)
@@ -178,7 +178,7 @@ func TestGiveBack(t *testing.T) {
 		g.Expect(outcome.Restored).To(Equal(away >= 0))
 		g.Expect(machine.On()).To(Equal(away >= 0))
 		if away < 0 {
-			g.Expect(err).To(MatchError(ContainSubstring("the server could not be left as it was found (power On, boot mode UEFI): tried for 200ms: ")))
+			g.Expect(err).To(MatchError(ContainSubstring("the server could not be restored (power On, boot mode UEFI): tried for 200ms: ")))
 			continue
 		}
 		g.Expect(err).To(MatchError(context.Canceled))
@@ -201,7 +201,7 @@ func TestGiveBackRefused(t *testing.T) {
 		machine.SetPassword("another")
 		cancel()
 	})
-	g.Expect(err).To(MatchError(ContainSubstring("could not be left as it was found")))
+	g.Expect(err).To(MatchError(ContainSubstring("could not be restored")))
 	g.Expect(machine.Refused()).To(BeNumerically("<", 5))
 }
 

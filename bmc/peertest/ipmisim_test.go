@@ -26,11 +26,11 @@ func TestIPMISim(t *testing.T) {
 	const invalid = "ipmi_sim obeys the boot flags, and marks them as not valid when they are read back"
 	known := bmctest.Known{Error: "the BMC reports that the boot flags are not valid", Why: invalid}
 	subject.Known = map[string]bmctest.Known{
-		"boots from the network once, and says so": known,
-		"boots from the network always":            known,
-		"boots from the disk once":                 known,
-		"boots from the optical drive once":        known,
-		"an NMI is taken and leaves it on":         {Error: "CCh", Why: "ipmi_sim has no diagnostic interrupt"},
+		"boots from the network once, and reports it": known,
+		"boots from the network always":               known,
+		"boots from the disk once":                    known,
+		"boots from the optical drive once":           known,
+		"an NMI is accepted and leaves the server on": {Error: "CCh", Why: "ipmi_sim has no diagnostic interrupt"},
 	}
 	bmctest.Test(t, subject)
 

@@ -35,8 +35,8 @@ func TestSushyFake(t *testing.T) {
 				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust, Image: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
 				Settle: 30 * time.Second, Poll: 200 * time.Millisecond,
 				Known: map[string]bmctest.Known{
-					"an NMI is taken and leaves it on": {Error: "501 Not Implemented", Why: "Nmi is among the AllowableValues, and answered with 501"},
-					"boots from UEFI HTTP once":        {Error: "400 Bad Request", Why: "a change with HttpBootUri is answered with 400: the fake driver has nowhere to put it"},
+					"an NMI is accepted and leaves the server on": {Error: "501 Not Implemented", Why: "Nmi is among the AllowableValues, and answered with 501"},
+					"boots from UEFI HTTP once":                   {Error: "400 Bad Request", Why: "a change with HttpBootUri is answered with 400: the fake driver has nowhere to put it"},
 				},
 			})
 		})
@@ -83,7 +83,7 @@ func TestSushyLibvirt(t *testing.T) {
 		Known: map[string]bmctest.Known{
 			"boots from UEFI HTTP once": {Error: "400 Bad Request", Why: "the image at HttpBootUri is fetched before the change is answered, with 400 where " +
 				"it cannot be had, and put into the optical drive: the target reads Cd then"},
-			"an override for one boot expires with it": {Error: "it still is {Target:PXE", Why: "Once is taken, read as Continuous, and never taken back"},
+			"an override for one boot expires with it": {Error: "the override is still {Target:PXE", Why: "Once is taken, read as Continuous, and never taken back"},
 		},
 	})
 }

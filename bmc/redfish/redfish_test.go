@@ -141,15 +141,15 @@ func TestConformance(t *testing.T) {
 
 // onceIgnored: an override for one boot that is not shown may be pending. It is not turned into a lasting one.
 var onceIgnored = map[string]bmctest.Known{
-	"boots from the network once, and says so": {Error: "the BMC accepted the target PXE and reports None", Why: "ignored"},
-	"boots from UEFI HTTP once":                {Error: "the BMC accepted the target HTTP and reports PXE", Why: "ignored"},
-	"boots from the disk once":                 {Error: "the BMC accepted the target Disk and reports PXE", Why: "ignored"},
-	"boots from the optical drive once":        {Error: "the BMC accepted the target CD and reports PXE", Why: "ignored"},
+	"boots from the network once, and reports it": {Error: "the BMC accepted the target PXE and reports None", Why: "ignored"},
+	"boots from UEFI HTTP once":                   {Error: "the BMC accepted the target HTTP and reports PXE", Why: "ignored"},
+	"boots from the disk once":                    {Error: "the BMC accepted the target Disk and reports PXE", Why: "ignored"},
+	"boots from the optical drive once":           {Error: "the BMC accepted the target CD and reports PXE", Why: "ignored"},
 }
 
 var (
-	neverResets   = map[string]bmctest.Known{"an override for one boot expires with it": {Error: "it still is {Target:PXE", Why: "never"}}
-	shutDownFails = map[string]bmctest.Known{"a running server is asked to shut down": {Error: "The operating system does not answer", Why: "refused"}}
+	neverResets   = map[string]bmctest.Known{"an override for one boot expires with it": {Error: "the override is still {Target:PXE", Why: "never"}}
+	shutDownFails = map[string]bmctest.Known{"a running server accepts a shutdown request": {Error: "The operating system does not answer", Why: "refused"}}
 )
 
 func TestPowerCommands(t *testing.T) {

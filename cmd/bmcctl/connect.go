@@ -53,16 +53,16 @@ func (f *connection) target(ctx context.Context, address string, c console) (*ta
 	t := &target{Endpoint: bmc.Endpoint{URL: u, InsecureSkipVerify: f.insecure}, open: all[u.Scheme].Open}
 	switch {
 	case f.timeout <= 0:
-		return nil, misused("--timeout must be longer than nothing: leave it out for a minute")
+		return nil, usageErrorf("--timeout must be longer than nothing: leave it out for a minute")
 	case f.ca != "" && f.insecure:
-		return nil, misused("--ca verifies certificates and --insecure-skip-tls-verify does not: give one of them")
+		return nil, usageErrorf("--ca verifies certificates and --insecure-skip-tls-verify does not: give one of them")
 	case f.ca != "":
 		if t.CA, err = os.ReadFile(f.ca); err != nil {
-			return nil, misused("--ca: %v", err)
+			return nil, usageErrorf("--ca: %v", err)
 		}
 	}
 	if t.Username = cmp.Or(f.username, c.getenv("BMC_USERNAME")); t.Username == "" && drivers.NeedUsername(u.Scheme) {
-		return nil, misused("there is no user name: give --username, or set BMC_USERNAME")
+		return nil, usageErrorf("there is no user name: give --username, or set BMC_USERNAME")
 	}
 	t.Password, err = f.password(ctx, t.Username, c)
 	return t, err
@@ -71,7 +71,7 @@ func (f *connection) target(ctx context.Context, address string, c console) (*ta
 // parseAddress reads the URL of a BMC. No error quotes it where it may hold a password.
 func parseAddress(text string, all map[string]bmc.Driver) (*url.URL, error) {
 	if strings.Contains(text, "@") {
-		return nil, misused("the URL holds credentials, which everybody on this machine can see: take them out, " +
+		return nil, usageErrorf("the URL holds credentials, which everybody on this machine can see: take them out, " +
 			"and give --username, and --password-file or BMC_PASSWORD")
 	}
 	u, err := url.Parse(text)
@@ -83,21 +83,21 @@ func parseAddress(text string, all map[string]bmc.Driver) (*url.URL, error) {
 		if !strings.Contains(text, "://") {
 			err = errors.New("it has no scheme")
 		}
-		return nil, misused("%q is no URL of a BMC: %v: write it like redfish://192.0.2.10", text, err)
+		return nil, usageErrorf("%q is no URL of a BMC: %v: write it like redfish://192.0.2.10", text, err)
 	}
 	switch {
 	case !strings.Contains(text, "://"):
-		return nil, misused("%q has no scheme: write redfish://%s, or use another of %s", text, text, drivers.Schemes(all))
+		return nil, usageErrorf("%q has no scheme: write redfish://%s, or use another of %s", text, text, drivers.Schemes(all))
 	case u.Scheme == "https":
-		return nil, misused("https:// does not say what is spoken: write redfish://%s", u.Host)
+		return nil, usageErrorf("https:// does not say what is spoken: write redfish://%s", u.Host)
 	case u.Scheme == "http":
-		return nil, misused("http:// does not say what is spoken: write redfish+http://%s", u.Host)
+		return nil, usageErrorf("http:// does not say what is spoken: write redfish+http://%s", u.Host)
 	case all[u.Scheme].Open == nil:
-		return nil, misused("the scheme %s:// is unknown: use one of %s", u.Scheme, drivers.Schemes(all))
+		return nil, usageErrorf("the scheme %s:// is unknown: use one of %s", u.Scheme, drivers.Schemes(all))
 	case u.Hostname() == "":
-		return nil, misused("%q names no host: write it like %s://192.0.2.10", text, u.Scheme)
+		return nil, usageErrorf("%q names no host: write it like %s://192.0.2.10", text, u.Scheme)
 	case u.Fragment != "":
-		return nil, misused("%q has a part after #, which no BMC gets to see: take it out", text)
+		return nil, usageErrorf("%q has a part after #, which no BMC gets to see: take it out", text)
 	}
 	return u, nil
 }
@@ -107,11 +107,11 @@ func (f *connection) password(ctx context.Context, username string, c console) (
 	if f.passwordFile != "" {
 		content, err := os.ReadFile(f.passwordFile)
 		if err != nil {
-			return "", misused("--password-file: %v", err)
+			return "", usageErrorf("--password-file: %v", err)
 		}
 		password := strings.TrimRight(string(content), "\r\n")
 		if password == "" {
-			return "", misused("--password-file: %s is empty: write the password into it", f.passwordFile)
+			return "", usageErrorf("--password-file: %s is empty: write the password into it", f.passwordFile)
 		}
 		return password, nil
 	}
@@ -121,7 +121,7 @@ func (f *connection) password(ctx context.Context, username string, c console) (
 	if in, ok := c.in.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		return ask(ctx, in, strings.TrimSuffix("Password of "+username, " of ")+": ", c)
 	}
-	return "", misused("there is no password: give --password-file, set BMC_PASSWORD, or run bmcctl at a terminal")
+	return "", usageErrorf("there is no password: give --password-file, set BMC_PASSWORD, or run bmcctl at a terminal")
 }
 
 // ask asks for a password without an echo. When ctx ends, the terminal is made to echo again.
@@ -131,7 +131,7 @@ func ask(ctx context.Context, in *os.File, question string, c console) (string, 
 	if err != nil {
 		return "", err
 	}
-	sayf(c.err, "%s", question)
+	writef(c.err, "%s", question)
 	type answer struct {
 		password []byte
 		err      error
@@ -143,13 +143,13 @@ func ask(ctx context.Context, in *os.File, question string, c console) (string, 
 	}()
 	select {
 	case a := <-answers:
-		sayf(c.err, "\n")
+		writef(c.err, "\n")
 		if a.err == nil && len(a.password) == 0 {
-			return "", misused("the password is empty: type it, or give --password-file")
+			return "", usageErrorf("the password is empty: type it, or give --password-file")
 		}
 		return string(a.password), a.err
 	case <-ctx.Done():
-		sayf(c.err, "\n")
+		writef(c.err, "\n")
 		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
 }

@@ -72,18 +72,18 @@ func inventory(ctx context.Context, args []string, c console) error {
 	r.flags(set)
 	switch err := set.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
-		sayf(c.out, "%s%s", aboutInventory, set.FlagUsagesWrapped(120))
+		writef(c.out, "%s%s", aboutInventory, set.FlagUsagesWrapped(120))
 		return err
 	case err != nil:
-		return misused("%v", err)
+		return usageErrorf("%v", err)
 	case set.NArg() != 1:
-		return misused("bmcctl inventory takes one file, and was given %d: write bmcctl inventory rack.csv", set.NArg())
+		return usageErrorf("bmcctl inventory takes one file, and was given %d: write bmcctl inventory rack.csv", set.NArg())
 	case r.output != "" && r.output != "yaml":
-		return misused("--output: %q is not yaml, the only form there is", r.output)
+		return usageErrorf("--output: %q is not yaml, the only form there is", r.output)
 	case r.withPasswords && r.output == "":
-		return misused("--with-passwords belongs to --output yaml")
+		return usageErrorf("--with-passwords belongs to --output yaml")
 	case r.output != "" && r.dryRun:
-		return misused("--output yaml asks no cluster, and --dry-run does: give one of them")
+		return usageErrorf("--output yaml asks no cluster, and --dry-run does: give one of them")
 	}
 	r.file = set.Arg(0)
 	if r.output == "yaml" {
@@ -108,11 +108,11 @@ func (r *registration) connect() error {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: r.context})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return misused("the kubeconfig: %v: give --kubeconfig FILE, or set KUBECONFIG", err)
+		return usageErrorf("the kubeconfig: %v: give --kubeconfig FILE, or set KUBECONFIG", err)
 	}
 	if r.namespace == "" {
 		if r.namespace, _, err = loader.Namespace(); err != nil {
-			return misused("the kubeconfig: %v: give --namespace", err)
+			return usageErrorf("the kubeconfig: %v: give --namespace", err)
 		}
 	}
 	r.client, err = newClient(config)
@@ -136,11 +136,11 @@ func (r *registration) read() error {
 	} else {
 		file, err := os.Open(r.file)
 		if err != nil {
-			return misused("%v", err)
+			return usageErrorf("%v", err)
 		}
 		defer file.Close() //nolint:errcheck // it is read only
 		if info, err := file.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 {
-			sayf(r.console.err, "bmcctl: others on this machine may read %s: chmod 600 it if passwords are in it\n", clean(r.file))
+			writef(r.console.err, "bmcctl: others on this machine may read %s: chmod 600 it if passwords are in it\n", clean(r.file))
 		}
 		in = file
 	}
@@ -162,9 +162,9 @@ func (r *registration) report() error {
 	}
 	slices.SortStableFunc(r.problems, func(a, b rackfile.Problem) int { return a.Line - b.Line })
 	for _, p := range r.problems {
-		sayf(r.console.err, "%s: %s\n", clean(p.Place(r.file)), clean(p.Text))
+		writef(r.console.err, "%s: %s\n", clean(p.Position(r.file)), clean(p.Text))
 	}
-	sayf(r.console.err, "bmcctl: nothing was applied: correct what is named above (%d), and run it again\n", len(r.problems))
+	writef(r.console.err, "bmcctl: nothing was applied: correct what is named above (%d), and run it again\n", len(r.problems))
 	return errReported
 }
 
@@ -195,7 +195,7 @@ func (r *registration) print() error {
 		}
 	}
 	if left > 0 {
-		sayf(r.console.err, "bmcctl: %d Secrets were left out: --with-passwords prints them\n", left)
+		writef(r.console.err, "bmcctl: %d Secrets were left out: --with-passwords prints them\n", left)
 	}
 	return nil
 }

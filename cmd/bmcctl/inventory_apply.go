@@ -83,7 +83,7 @@ func (r *registration) checkLive(ctx context.Context) error {
 	var hosts v1alpha1.BareMetalHostList
 	err := r.client.List(ctx, &hosts)
 	if apierrors.IsForbidden(err) {
-		sayf(r.console.err, "bmcctl: the hosts of other namespaces may not be listed: only those of %s are compared with the file\n", clean(r.namespace))
+		writef(r.console.err, "bmcctl: the hosts of other namespaces may not be listed: only those of %s are compared with the file\n", clean(r.namespace))
 		err = r.client.List(ctx, &hosts, client.InNamespace(r.namespace))
 	}
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
@@ -303,7 +303,7 @@ func (r *registration) applyAll(ctx context.Context) error {
 	for i, outcome := range outcomes {
 		lines[outcome] = append(lines[outcome], r.servers[i].Line)
 	}
-	sayf(r.console.err, "bmcctl: it was broken off: %s\n", clean(err.Error()))
+	writef(r.console.err, "bmcctl: it was broken off: %s\n", clean(err.Error()))
 	for _, part := range []struct {
 		outcome int
 		text    string
@@ -314,10 +314,10 @@ func (r *registration) applyAll(ctx context.Context) error {
 		{lineUntouched, "not applied: %s\n"},
 	} {
 		if len(lines[part.outcome]) > 0 {
-			sayf(r.console.err, part.text, ranges(lines[part.outcome]))
+			writef(r.console.err, part.text, ranges(lines[part.outcome]))
 		}
 	}
-	sayf(r.console.err, "bmcctl: run it again with the same file: that completes it\n")
+	writef(r.console.err, "bmcctl: run it again with the same file: that completes it\n")
 	return errReported
 }
 
@@ -351,13 +351,13 @@ func (r *registration) summarize(verdicts []string) {
 			secrets++
 		}
 		if verdicts[i] != hostUnchanged {
-			sayf(r.console.out, "%s/%s %s\n", clean(s.Host.Namespace), clean(s.Host.Name), verdicts[i])
+			writef(r.console.out, "%s/%s %s\n", clean(s.Host.Namespace), clean(s.Host.Name), verdicts[i])
 		}
 	}
 	how := "are there"
 	if r.dryRun {
 		how = "would be there; nothing was applied"
 	}
-	sayf(r.console.out, "%d hosts with %d Secrets %s: %d created, %d changed, %d unchanged\n",
+	writef(r.console.out, "%d hosts with %d Secrets %s: %d created, %d changed, %d unchanged\n",
 		len(r.servers), secrets, how, counts[hostCreated], counts[hostChanged], counts[hostUnchanged])
 }

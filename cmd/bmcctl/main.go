@@ -39,8 +39,8 @@ type console struct {
 	getenv   func(string) string
 }
 
-// sayf writes to a person. When that fails, nobody is left to tell.
-func sayf(w io.Writer, format string, args ...any) {
+// writef writes to a person. When that fails, nobody is left to tell.
+func writef(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format, args...)
 }
 
@@ -49,13 +49,13 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-func misused(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+func usageErrorf(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // run runs a command and returns the exit code.
 func run(ctx context.Context, args []string, c console) int {
 	commands := map[string]func(context.Context, []string, console) error{"probe": probe, "qualify": qualify, "inventory": inventory}
 	if len(args) == 0 {
-		sayf(c.err, usage)
+		writef(c.err, usage)
 		return exitUsage
 	}
 	do := commands[args[0]]
@@ -63,10 +63,10 @@ func run(ctx context.Context, args []string, c console) int {
 	case do != nil:
 		return exitCode(do(ctx, args[1:], c), c)
 	case args[0] == "help", args[0] == "-h", args[0] == "--help":
-		sayf(c.out, usage)
+		writef(c.out, usage)
 		return exitOK
 	default:
-		return exitCode(misused("there is no command %q: use bmcctl probe, bmcctl qualify or bmcctl inventory", args[0]), c)
+		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify or bmcctl inventory", args[0]), c)
 	}
 }
 
@@ -80,13 +80,13 @@ func exitCode(err error, c console) int {
 	case err == nil, errors.Is(err, pflag.ErrHelp):
 		return exitOK
 	case errors.As(err, &misuse):
-		sayf(c.err, "bmcctl: %s (bmcctl --help has examples)\n", clean(misuse.text))
+		writef(c.err, "bmcctl: %s (bmcctl --help has examples)\n", clean(misuse.text))
 		return exitUsage
 	case errors.Is(err, errReported):
 	case errors.Is(err, context.Canceled):
-		sayf(c.err, "bmcctl: interrupted\n")
+		writef(c.err, "bmcctl: interrupted\n")
 	default:
-		sayf(c.err, "bmcctl: %s\n", clean(err.Error()))
+		writef(c.err, "bmcctl: %s\n", clean(err.Error()))
 	}
 	return exitFailed
 }
@@ -98,12 +98,12 @@ func parse(set *pflag.FlagSet, args []string, c console, about string) (string, 
 	err := set.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		sayf(c.out, "%s\n%s", about, set.FlagUsagesWrapped(120))
+		writef(c.out, "%s\n%s", about, set.FlagUsagesWrapped(120))
 		return "", err
 	case err != nil:
-		return "", misused("%v", err)
+		return "", usageErrorf("%v", err)
 	case set.NArg() != 1:
-		return "", misused("bmcctl %s takes one URL, and was given %d: write bmcctl %s redfish://192.0.2.10", set.Name(), set.NArg(), set.Name())
+		return "", usageErrorf("bmcctl %s takes one URL, and was given %d: write bmcctl %s redfish://192.0.2.10", set.Name(), set.NArg(), set.Name())
 	}
 	return set.Arg(0), nil
 }

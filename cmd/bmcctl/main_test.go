@@ -231,9 +231,9 @@ func TestQualifyFit(t *testing.T) {
 			got := bmcctl(t, credentials, append([]string{"qualify", server.Address}, flags...)...)
 			g.Expect(got.code).To(Equal(exitOK), got.out+got.err)
 			for _, line := range []string{
-				`\.\.\. +off, also when it is off$`, `passed +off, also when it is off \(`, `passed +an override for one boot expires with it \(`,
+				`\.\.\. +power off, also when it is off$`, `passed +power off, also when it is off \(`, `passed +an override for one boot expires with it \(`,
 				`open +[\d.]+m?µ?s +`, `set boot +[\d.]+m?µ?s +[\d.]+m?µ?s +\d+$`, `BootPXE +either +works$`, `Inventory +no +works$`,
-				`passed +leaves the server as it was found \(`, `Verdict: fit for network boot with this provider$`,
+				`passed +restores the server \(`, `Verdict: fit for network boot with this provider$`,
 			} {
 				g.Expect(got.out).To(MatchRegexp(`(?m)^`+line), line)
 			}
@@ -278,7 +278,7 @@ func TestQualifyNotFit(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		"IgnoresOverride": {nil, `(?m)^BootPXE +either +FAILED: boots from the network once, and says so: the BMC accepted the target PXE and reports None`},
+		"IgnoresOverride": {nil, `(?m)^BootPXE +either +FAILED: boots from the network once, and reports it: the BMC accepted the target PXE and reports None`},
 		"NoMedia":         {[]string{"--must", "VirtualMedia"}, `(?m)^Verdict: NOT fit .* it lacks VirtualMedia \(not offered\)$`},
 		"OldSchema":       {[]string{"--must", "VirtualMedia"}, `(?m)^Verdict: NOT fit .* it lacks VirtualMedia \(not tried\)$`}, // there is no --image
 	} {

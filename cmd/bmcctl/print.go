@@ -122,8 +122,8 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// word returns the word for yes or no, and none for what is not known.
-func word(known *bool, yes, no string) string {
+// yesNo returns the word for yes or no, and none for what is not known.
+func yesNo(known *bool, yes, no string) string {
 	switch {
 	case known == nil:
 		return ""
@@ -172,13 +172,13 @@ func printInventory(table *table, i *bmc.Inventory) {
 		if n.SpeedMbps > 0 {
 			speed = fmt.Sprintf("%d Mbit/s", n.SpeedMbps)
 		}
-		table.row(n.Name, n.MACAddress, speed, word(n.LinkUp, "up", "down"))
+		table.row(n.Name, n.MACAddress, speed, yesNo(n.LinkUp, "up", "down"))
 	}
 	if len(i.Disks) > 0 {
 		table.section("DISK", "SIZE", "KIND", "MODEL", "SERIAL", "WWN", "HEALTH")
 	}
 	for _, d := range i.Disks {
-		table.row(d.Name, size(d.SizeBytes), word(d.Rotational, "rotational", "solid state"), d.Model, d.SerialNumber, d.WWN, string(d.Health))
+		table.row(d.Name, size(d.SizeBytes), yesNo(d.Rotational, "rotational", "solid state"), d.Model, d.SerialNumber, d.WWN, string(d.Health))
 	}
 	if len(i.Devices) > 0 {
 		table.section("DEVICE", "CLASS", "MODEL", "SERIAL", "FIRMWARE", "HEALTH")

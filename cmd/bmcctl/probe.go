@@ -42,8 +42,8 @@ type findings struct {
 	TookSeconds map[string]float64 `json:"tookSeconds"`
 }
 
-// looker reads one thing after the other, until the BMC is gone.
-type looker struct {
+// bmcReader reads one thing after the other, until the BMC is gone.
+type bmcReader struct {
 	target  *target
 	client  bmc.Client
 	timeout time.Duration
@@ -69,15 +69,15 @@ func probe(ctx context.Context, args []string, c console) error {
 	}
 	switch {
 	case output != "text" && output != "json":
-		return misused("--output: %q is neither text nor json", output)
+		return usageErrorf("--output: %q is neither text nor json", output)
 	case events < 0:
-		return misused("--events: %d is no number of entries: give 0 or more", events)
+		return usageErrorf("--events: %d is no number of entries: give 0 or more", events)
 	}
 	t, err := f.target(ctx, address, c)
 	if err != nil {
 		return err
 	}
-	found, err := look(ctx, t, f.timeout, sensors, events)
+	found, err := readBMC(ctx, t, f.timeout, sensors, events)
 	if err != nil {
 		return t.explain(err)
 	}
@@ -94,8 +94,8 @@ func probe(ctx context.Context, args []string, c console) error {
 	return err
 }
 
-// look opens a BMC and reads what it has. The error is that of the connection: what could not be read else is in the findings.
-func look(ctx context.Context, t *target, timeout time.Duration, sensors bool, events int) (*findings, error) {
+// readBMC opens a BMC and reads what it has. The error is that of the connection: what could not be read else is in the findings.
+func readBMC(ctx context.Context, t *target, timeout time.Duration, sensors bool, events int) (*findings, error) {
 	found := &findings{Address: t.URL.String(), NotOffered: []string{}, Errors: map[string]string{}, TookSeconds: map[string]float64{}}
 	openCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -105,8 +105,8 @@ func look(ctx context.Context, t *target, timeout time.Duration, sensors bool, e
 		return nil, err
 	}
 	found.TookSeconds["open"] = time.Since(start).Seconds()
-	l := &looker{target: t, client: client, timeout: timeout, found: found}
-	l.lookAround(ctx)
+	l := &bmcReader{target: t, client: client, timeout: timeout, found: found}
+	l.readConfiguration(ctx)
 	if sensors {
 		found.Sensors = value(read(ctx, l, "sensors", monitor(l, bmc.Monitor.Sensors)))
 	}
@@ -123,7 +123,7 @@ func look(ctx context.Context, t *target, timeout time.Duration, sensors bool, e
 	return found, ctx.Err()
 }
 
-func (l *looker) lookAround(ctx context.Context) {
+func (l *bmcReader) readConfiguration(ctx context.Context) {
 	found, client := l.found, l.client
 	if d := read(ctx, l, "description", client.Describe); d != nil {
 		found.Description, found.Lacks = *d, lacking(d.Capabilities)
@@ -153,7 +153,7 @@ func (l *looker) lookAround(ctx context.Context) {
 }
 
 // monitor is a read of a BMC that may have no sensors, log and clock.
-func monitor[T any](l *looker, do func(bmc.Monitor, context.Context) (T, error)) func(context.Context) (T, error) {
+func monitor[T any](l *bmcReader, do func(bmc.Monitor, context.Context) (T, error)) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) {
 		m, err := bmc.As[bmc.Monitor](l.client, "Look")
 		if err != nil {
@@ -166,7 +166,7 @@ func monitor[T any](l *looker, do func(bmc.Monitor, context.Context) (T, error))
 
 // read reads one thing. It returns nil where the BMC does not offer it or failed, and notes which. After the BMC is gone, or
 // refuses the credentials, nothing more is asked of it.
-func read[T any](ctx context.Context, l *looker, name string, do func(context.Context) (T, error)) *T {
+func read[T any](ctx context.Context, l *bmcReader, name string, do func(context.Context) (T, error)) *T {
 	if l.gone || ctx.Err() != nil {
 		return nil
 	}

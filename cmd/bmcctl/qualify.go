@@ -56,18 +56,18 @@ func (q *qualification) set() *pflag.FlagSet {
 func (q *qualification) check() error {
 	for _, name := range q.must {
 		if !slices.Contains(capabilities, bmc.Capability(name)) {
-			return misused("--must: there is no capability %q: take from %s", name, list(capabilities))
+			return usageErrorf("--must: there is no capability %q: take from %s", name, list(capabilities))
 		}
 	}
 	if q.restore < 0 {
-		return misused("--restore cannot be negative: leave it out for three times --settle and a minute")
+		return usageErrorf("--restore cannot be negative: leave it out for three times --settle and a minute")
 	}
 	if q.settle <= 0 || q.poll <= 0 {
-		return misused("--settle and --poll must be longer than nothing: leave them out for 2m and 2s")
+		return usageErrorf("--settle and --poll must be longer than nothing: leave them out for 2m and 2s")
 	}
 	if q.image != "" {
 		if u, err := url.Parse(q.image); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return misused("--image must be an http or https URL that the BMC reaches, like http://192.0.2.5/boot.iso")
+			return usageErrorf("--image must be an http or https URL that the BMC reaches, like http://192.0.2.5/boot.iso")
 		}
 	}
 	return nil
@@ -85,9 +85,9 @@ func qualify(ctx context.Context, args []string, c console) error {
 	if _, err := parseAddress(address, drivers.All(anywhere)); err != nil {
 		return err
 	}
-	sayf(c.out, "%s", q.plan(address))
+	writef(c.out, "%s", q.plan(address))
 	if !q.yes {
-		return misused("nothing was done: add --yes when that is all right")
+		return usageErrorf("nothing was done: add --yes when that is all right")
 	}
 	t, err := q.target(ctx, address, c)
 	if err != nil {
@@ -103,11 +103,11 @@ func qualify(ctx context.Context, args []string, c console) error {
 		return err
 	}
 	name, keepErr := file.keep(q.report, r, newMasker(t, q, r.Inventory)) // before it is printed, which may fail
-	sayf(c.out, "\n")
+	writef(c.out, "\n")
 	if err := errors.Join(r.print(c.out), keepErr); err != nil {
 		return err
 	}
-	sayf(c.out, "Report: %s\n", name)
+	writef(c.out, "Report: %s\n", name)
 	if !r.fit {
 		return errReported
 	}
@@ -143,7 +143,7 @@ func (q *qualification) run(ctx context.Context, t *target, out io.Writer) (*res
 		Open: t.open, Endpoint: t.Endpoint, Timeout: q.timeout, Settle: q.settle, Poll: q.poll, Restore: q.restore, Image: q.image, Boots: q.boots,
 		SkipWrongPassword: q.skipWrongPassword,
 		Found: func(d bmc.Description) {
-			sayf(out, "\nIt is: %s, BMC firmware %s, %s\n\n", clean(d.Vendor+" "+d.Model), clean(d.FirmwareVersion), clean(d.Protocol))
+			writef(out, "\nIt is: %s, BMC firmware %s, %s\n\n", clean(d.Vendor+" "+d.Model), clean(d.FirmwareVersion), clean(d.Protocol))
 		},
 	}, p.report)
 	switch {
@@ -156,7 +156,7 @@ func (q *qualification) run(ctx context.Context, t *target, out io.Writer) (*res
 	case err != nil && len(r.Results) == 0:
 		return nil, t.explain(err)
 	}
-	r.trouble = err
+	r.restoreError = err
 	r.judge()
 	return r, nil
 }
@@ -174,19 +174,19 @@ func (p *progress) report(r bmctest.Result) {
 		before, after = "\r\x1b[K", ""
 	}
 	if r.Verdict == "" && r.Error != "" {
-		sayf(p.out, "%s%-12s %s, again: %s\n", before, "...", r.Check, clean(r.Error))
+		writef(p.out, "%s%-12s %s, again: %s\n", before, "...", r.Check, clean(r.Error))
 	}
 	if r.Verdict == "" {
-		sayf(p.out, "%-12s %s%s", "...", r.Check, after)
+		writef(p.out, "%-12s %s%s", "...", r.Check, after)
 		return
 	}
-	sayf(p.out, "%s%-12s %s (%s)\n", before, r.Verdict, r.Check, seconds(r.Took.Seconds()))
+	writef(p.out, "%s%-12s %s (%s)\n", before, r.Verdict, r.Check, seconds(r.Took.Seconds()))
 	if r.Error != "" {
-		sayf(p.out, "%-12s %s\n", "", clean(r.Error))
+		writef(p.out, "%-12s %s\n", "", clean(r.Error))
 	}
 	for _, note := range r.Notes {
 		if p.verbose {
-			sayf(p.out, "%-12s %s\n", "", clean(note))
+			writef(p.out, "%-12s %s\n", "", clean(note))
 		}
 	}
 }

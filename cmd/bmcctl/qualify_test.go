@@ -50,7 +50,7 @@ func TestInterrupt(t *testing.T) {
 	for when, delay := range map[string]time.Duration{
 		"It is: ": 0, // nothing was tried yet
 		"passed       boots from the network once, and": 0,
-		"...          off, also when it is off":         200 * time.Millisecond, // and the command is still to take effect
+		"...          power off, also when it is off":   200 * time.Millisecond, // and the command is still to take effect
 	} {
 		t.Run(when, func(t *testing.T) {
 			g := NewWithT(t)
@@ -66,7 +66,7 @@ func TestInterrupt(t *testing.T) {
 			address := s.Servers()[0].Address
 			code := run(ctx, append([]string{"qualify", address}, flags...), consoleOf(&watcher{&out, when, interrupt}, &errs))
 			g.Expect(code).To(Equal(exitFailed))
-			g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was left as it was found\n"))
+			g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was restored\n"))
 			g.Consistently(func() string { return s.Servers()[0].Power }, 2*delay+time.Millisecond).Should(Equal("On"))
 			g.Expect(s.Servers()[0].BootOverride.Target).To(Equal("None"))
 			files, err := os.ReadDir(filepath.Dir(reportOf(flags)))
@@ -91,8 +91,8 @@ func TestInterruptNotRestored(t *testing.T) {
 	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, flags...), consoleOf(&watcher{&out, "passed       off, also", stop}, &errs))
 	g.Expect(code).To(Equal(exitFailed))
 	g.Expect(errs.String()).To(MatchRegexp(
-		"^bmcctl: interrupted, and the server could not be left as it was found \\(power On, boot mode UEFI\\): tried for 300ms: .*: look after it\n$"))
-	g.Expect(out.String()).To(ContainSubstring("...          leaves the server as it was found, again: "))
+		"^bmcctl: interrupted, and the server could not be restored \\(power On, boot mode UEFI\\): tried for 300ms: .*: check the server\n$"))
+	g.Expect(out.String()).To(ContainSubstring("...          restores the server, again: "))
 }
 
 // TestInterruptRestoredLate: a BMC that is away when the server is to be put back is asked until it is there again.
@@ -109,7 +109,7 @@ func TestInterruptRestoredLate(t *testing.T) {
 	}}
 	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, quickly(t)...), consoleOf(stop, &errs))
 	g.Expect(code).To(Equal(exitFailed))
-	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was left as it was found\n"))
+	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was restored\n"))
 	g.Expect(s.Servers()[0].Power).To(Equal("On"))
 }
 
@@ -211,7 +211,7 @@ func TestQualifyWebhook(t *testing.T) {
 	address := "rpc+http://" + strings.TrimPrefix(server.URL, "http://") + "/?host=one"
 	flags := quickly(t, "--skip-wrong-password")
 	got := bmcctl(t, map[string]string{"BMC_PASSWORD": "key"}, append([]string{"qualify", address}, flags...)...)
-	g.Expect(got.out).To(MatchRegexp(`(?m)^BootPXE +either +works, as far as the BMC says: it cannot be read back$`))
+	g.Expect(got.out).To(MatchRegexp(`(?m)^BootPXE +either +works, according to the BMC: it cannot be read back$`))
 	g.Expect(got.out).To(MatchRegexp(`(?m)^Inventory +no +not offered$`))
 	g.Expect(got.out).To(MatchRegexp(`(?m)^Verdict: fit for network boot with this provider$`))
 	g.Expect(got.code).To(Equal(exitOK), got.err)

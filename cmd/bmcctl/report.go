@@ -44,7 +44,7 @@ func (r *result) report(m *masker) report {
 	checks := make([]checkReport, 0, len(r.Results))
 	for _, c := range r.Results {
 		checks = append(checks, checkReport{
-			Check: c.Check, Capability: c.Capability, Verdict: string(c.Verdict), Error: c.Error, Hearsay: c.Hearsay, Notes: c.Notes,
+			Check: c.Check, Capability: c.Capability, Verdict: string(c.Verdict), Error: c.Error, Hearsay: c.Unverified, Notes: c.Notes,
 			TookSeconds: c.Took.Seconds(),
 		})
 	}
@@ -87,12 +87,12 @@ type reportFile struct {
 
 func newReportFile(name string) (*reportFile, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, misused("--report: %s is no file that can be replaced: name one, such as %s", name, filepath.Join(filepath.Dir(name), "report.json"))
+		return nil, usageErrorf("--report: %s is no file that can be replaced: name one, such as %s", name, filepath.Join(filepath.Dir(name), "report.json"))
 	}
 	folder := filepath.Dir(name) // "." for an empty name
 	file, err := os.CreateTemp(folder, ".bmc-report-*")
 	if err != nil {
-		return nil, misused("no report can be written to %s: name a file elsewhere with --report", folder)
+		return nil, usageErrorf("no report can be written to %s: name a file elsewhere with --report", folder)
 	}
 	return &reportFile{file: file}, nil
 }

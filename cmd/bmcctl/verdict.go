@@ -14,11 +14,11 @@ import (
 
 // The words for a capability.
 const (
-	works      = "works"
-	hearsay    = "works, as far as the BMC says"
-	failed     = "FAILED"
-	notOffered = "not offered"
-	notTried   = "not tried"
+	works           = "works"
+	worksUnverified = "works, according to the BMC"
+	failed          = "FAILED"
+	notOffered      = "not offered"
+	notTried        = "not tried"
 )
 
 // judgement is the verdict on a capability. An empty one is on what every BMC must do.
@@ -30,7 +30,7 @@ type judgement struct {
 	Why    string `json:"why,omitempty"`
 }
 
-func (j judgement) works() bool { return j.Verdict == works || j.Verdict == hearsay }
+func (j judgement) works() bool { return j.Verdict == works || j.Verdict == worksUnverified }
 
 // basics stands for what every BMC must do, where a capability is named.
 const basics bmc.Capability = "Basics"
@@ -39,12 +39,12 @@ const basics bmc.Capability = "Basics"
 type result struct {
 	bmctest.Outcome
 
-	date       time.Time
-	subject    qualification
-	judgements []judgement
-	trouble    error // what kept the suite from leaving the server as it was found
-	fit        bool
-	verdict    string
+	date         time.Time
+	subject      qualification
+	judgements   []judgement
+	restoreError error // what kept the suite from leaving the server as it was found
+	fit          bool
+	verdict      string
 }
 
 // judge says of each capability whether it works, and of the BMC whether it is fit.
@@ -72,8 +72,8 @@ func (r *result) judge() {
 	if len(lacks) > 0 {
 		against = append(against, "it lacks "+strings.Join(lacks, ", "))
 	}
-	if r.trouble != nil {
-		against = append(against, r.trouble.Error())
+	if r.restoreError != nil {
+		against = append(against, r.restoreError.Error())
 	}
 	r.fit = len(against) == 0
 	r.verdict = "fit for network boot with this provider"
@@ -126,14 +126,14 @@ func (r *result) judgeOne(c bmc.Capability) judgement {
 			j.Verdict = works
 		}
 		switch {
-		case check.Verdict == bmctest.Failed && check.Spare != "":
-			why = append(why, "but not: "+check.Check+" ("+check.Spare+")")
+		case check.Verdict == bmctest.Failed && check.Alternative != "":
+			why = append(why, "but not: "+check.Check+" ("+check.Alternative+")")
 		case check.Verdict == bmctest.Failed:
 			j.Verdict = failed
 			why = append(why, check.Check+": "+check.Error)
-		case check.Hearsay != "" && j.Verdict == works:
-			j.Verdict = hearsay
-			why = append(why, check.Hearsay)
+		case check.Unverified != "" && j.Verdict == works:
+			j.Verdict = worksUnverified
+			why = append(why, check.Unverified)
 		}
 	}
 	if c == bmc.CanVirtualMedia && r.subject.image == "" && j.Verdict == works {

@@ -39,8 +39,8 @@ type Problem struct {
 	Text string
 }
 
-// Place says where the problem is, as compilers do: FILE:LINE: COLUMN.
-func (p Problem) Place(file string) string {
+// Position says where the problem is, as compilers do: FILE:LINE: COLUMN.
+func (p Problem) Position(file string) string {
 	if p.Line > 0 {
 		file = fmt.Sprintf("%s:%d", file, p.Line)
 	}

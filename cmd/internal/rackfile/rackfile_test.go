@@ -20,7 +20,7 @@ func read(t *testing.T, lines ...string) ([]rackfile.Server, []string) {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	said := []string{}
 	for _, p := range problems {
-		said = append(said, p.Place("f")+": "+p.Text)
+		said = append(said, p.Position("f")+": "+p.Text)
 	}
 	return servers, said
 }

@@ -29,7 +29,7 @@ func Run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	err := set.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		sayf(stdout, usage, set.FlagUsagesWrapped(120))
+		writef(stdout, usage, set.FlagUsagesWrapped(120))
 		return exitOK
 	case err == nil && set.NArg() > 0:
 		err = fmt.Errorf("%q is no flag: bmcsim has flags only", set.Arg(0))
@@ -37,18 +37,18 @@ func Run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		err = o.complete(getenv)
 	}
 	if err != nil {
-		sayf(stderr, "bmcsim: %v (bmcsim --help lists the flags)\n", err)
+		writef(stderr, "bmcsim: %v (bmcsim --help lists the flags)\n", err)
 		return exitUsage
 	}
 	if err := simulate(ctx, o, stdout, stderr); err != nil {
-		sayf(stderr, "bmcsim: %v\n", err)
+		writef(stderr, "bmcsim: %v\n", err)
 		return exitFailed
 	}
 	return exitOK
 }
 
-// sayf writes to a person. When that fails, nobody is left to tell.
-func sayf(w io.Writer, format string, args ...any) {
+// writef writes to a person. When that fails, nobody is left to tell.
+func writef(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format, args...)
 }
 
@@ -68,7 +68,7 @@ func simulate(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	sayf(stdout, "%s\n", r.summary(control))
+	writef(stdout, "%s\n", r.summary(control))
 	select {
 	case <-ctx.Done():
 		return nil
