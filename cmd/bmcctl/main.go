@@ -1,5 +1,4 @@
-// Command bmcctl is for the operator who has to decide whether to trust a BMC: it shows what a BMC is and what it can do, and
-// tries out whether that is true. For whoever has a rack of them it registers all at once.
+// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also registers the servers of a CSV file.
 package main
 
 import (
@@ -39,7 +38,7 @@ type console struct {
 	getenv   func(string) string
 }
 
-// writef writes to a person. When that fails, nobody is left to tell.
+// writef writes to the user. It ignores errors, because they cannot be reported.
 func writef(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format, args...)
 }
@@ -70,10 +69,10 @@ func run(ctx context.Context, args []string, c console) int {
 	}
 }
 
-// errReported ends a command that has said why it failed.
-var errReported = errors.New("it has been said")
+// errReported is the error of a command that has already printed its error.
+var errReported = errors.New("the error was printed")
 
-// exitCode says what went wrong, in one line, and returns the exit code.
+// exitCode prints the error in one line, and returns the exit code.
 func exitCode(err error, c console) int {
 	var misuse *usageError
 	switch {
@@ -91,7 +90,7 @@ func exitCode(err error, c console) int {
 	return exitFailed
 }
 
-// parse parses the arguments of a command, and returns the one that is no flag.
+// parse parses the arguments of a command, and returns the one that is not a flag.
 func parse(set *pflag.FlagSet, args []string, c console, about string) (string, error) {
 	set.SortFlags = false
 	set.Usage = func() {}
@@ -103,12 +102,12 @@ func parse(set *pflag.FlagSet, args []string, c console, about string) (string, 
 	case err != nil:
 		return "", usageErrorf("%v", err)
 	case set.NArg() != 1:
-		return "", usageErrorf("bmcctl %s takes one URL, and was given %d: write bmcctl %s redfish://192.0.2.10", set.Name(), set.NArg(), set.Name())
+		return "", usageErrorf("bmcctl %s takes one URL, but got %d: write bmcctl %s redfish://192.0.2.10", set.Name(), set.NArg(), set.Name())
 	}
 	return set.Arg(0), nil
 }
 
-// clean makes one line of a text, and takes out what a terminal would obey: much of it comes from BMCs.
+// clean returns a text as one line without control characters, because BMCs are not trusted.
 func clean(text string) string {
 	printable := strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -122,11 +121,11 @@ func clean(text string) string {
 	return strings.Join(strings.Fields(printable), " ")
 }
 
-const usage = `bmcctl shows what a BMC is and can do, tries out whether that is true, and registers servers.
+const usage = `bmcctl shows a BMC's model and capabilities, tests whether they work, and registers servers.
 
-  bmcctl probe URL       look at a BMC; nothing is changed
-  bmcctl qualify URL     try everything out on a server that nobody uses: it is switched off and on several times
-  bmcctl inventory FILE register the servers that a CSV file lists with a management cluster
+  bmcctl probe URL       read a BMC without changing anything
+  bmcctl qualify URL     test all capabilities on an unused server: it is switched off and on several times
+  bmcctl inventory FILE  register the servers in a CSV file with a management cluster
 
 The user name and the password come from --username and --password-file, or from BMC_USERNAME and BMC_PASSWORD in the environment;
 at a terminal, bmcctl asks for the password.
@@ -139,6 +138,6 @@ at a terminal, bmcctl asks for the password.
   bmcctl qualify redfish://192.0.2.10 --yes --image http://images.example/boot.iso --must VirtualMedia,SecureBoot
   bmcctl inventory rack.csv --dry-run
 
-The exit code is 0 when all is well (qualify: the BMC is fit), 1 when it is not, and 2 when the command line is wrong.
+The exit code is 0 on success (qualify: the BMC is fit), 1 on failure, and 2 if the command line is wrong.
 bmcctl COMMAND --help lists the flags.
 `

@@ -110,7 +110,7 @@ func TestTLS(t *testing.T) {
 	server := simtest.Start(t, "--redfish", "1", "--tls-ca", ca).Servers()[0]
 	got := bmcctl(t, credentials, "probe", server.Address)
 	g.Expect(got.code).To(Equal(exitFailed))
-	g.Expect(got.err).To(ContainSubstring("give the certificate that signed it with --ca FILE, or accept any with --insecure-skip-tls-verify"))
+	g.Expect(got.err).To(ContainSubstring("use --ca FILE with the certificate of its CA, or accept any with --insecure-skip-tls-verify"))
 	for _, flags := range [][]string{{"--ca", ca}, {"--insecure-skip-tls-verify"}} {
 		got = bmcctl(t, credentials, append([]string{"probe", server.Address}, flags...)...)
 		g.Expect(got.code).To(Equal(exitOK), got.err)
@@ -147,8 +147,8 @@ func TestUsage(t *testing.T) {
 	}{
 		{nil, "bmcctl probe URL"},
 		{[]string{"prove"}, "use bmcctl probe, bmcctl qualify or bmcctl inventory"},
-		{[]string{"probe"}, "takes one URL, and was given 0"},
-		{[]string{"probe", address, address}, "takes one URL, and was given 2"},
+		{[]string{"probe"}, "takes one URL, but got 0"},
+		{[]string{"probe", address, address}, "takes one URL, but got 2"},
 		{[]string{"probe", "192.0.2.10"}, "write redfish://192.0.2.10, or use another of "},
 		{[]string{"probe", "192.0.2.10:443"}, "write it like redfish://192.0.2.10"},
 		{[]string{"probe", "https://192.0.2.10/redfish"}, "write redfish://192.0.2.10"},
@@ -156,23 +156,23 @@ func TestUsage(t *testing.T) {
 		{[]string{"probe", "telnet://192.0.2.10"}, "the scheme telnet:// is unknown: use one of "},
 		{[]string{"probe", "redfish://"}, "names no host"},
 		{[]string{"probe", address + "#x"}, "take it out"},
-		{[]string{"probe", "redfish://admin:tiger%zz@192.0.2.10"}, "take them out, and give --username, and --password-file or BMC_PASSWORD"},
+		{[]string{"probe", "redfish://admin:tiger%zz@192.0.2.10"}, "remove them, and use --username, and --password-file or BMC_PASSWORD"},
 		{[]string{"qualify", "redfish://admin:tiger@192.0.2.10"}, "take them out"},
 		{[]string{"probe", address, "--password", "tiger"}, "unknown flag: --password"},
 		{[]string{"probe", address, "--password-file", empty}, "is empty: write the password into it"},
 		{[]string{"probe", address, "--password-file", "/none"}, "--password-file: open /none"},
 		{[]string{"probe", address, "--ca", "/none"}, "--ca: open /none"},
-		{[]string{"probe", address, "--ca", empty, "--insecure-skip-tls-verify"}, "give one of them"},
+		{[]string{"probe", address, "--ca", empty, "--insecure-skip-tls-verify"}, "use only one of them"},
 		{[]string{"probe", address, "-o", "xml"}, "neither text nor json"},
-		{[]string{"probe", address, "--events", "-1"}, "give 0 or more"},
+		{[]string{"probe", address, "--events", "-1"}, "use 0 or more"},
 		{[]string{"probe", address, "--timeout", "0"}, "--timeout"},
 		{[]string{"qualify", address}, "nothing was done: add --yes"},
-		{[]string{"qualify", address, "--yes", "--must", "Teleport"}, `there is no capability "Teleport": take from PowerOn, `},
+		{[]string{"qualify", address, "--yes", "--must", "Teleport"}, `the capability "Teleport" is unknown: use some of PowerOn, `},
 		{[]string{"qualify", address, "--yes", "--image", "boot.iso"}, "like http://192.0.2.5/boot.iso"},
 		{[]string{"qualify", address, "--yes", "--settle", "-1s"}, "--settle"},
-		{[]string{"qualify", address, "--yes", "--report", "/none/report.json"}, "name a file elsewhere with --report"},
-		{[]string{"qualify", address, "--yes", "--report", filepath.Dir(empty)}, "is no file that can be replaced: name one, such as "},
-		{[]string{"qualify", address, "--yes", "--report", os.DevNull}, "is no file that can be replaced"},
+		{[]string{"qualify", address, "--yes", "--report", "/none/report.json"}, "use --report with a file in another folder"},
+		{[]string{"qualify", address, "--yes", "--report", filepath.Dir(empty)}, "is not a regular file: use a file name, such as "},
+		{[]string{"qualify", address, "--yes", "--report", os.DevNull}, "is not a regular file"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			g := NewWithT(t)
@@ -186,7 +186,7 @@ func TestUsage(t *testing.T) {
 	for _, environment := range []map[string]string{{"BMC_USERNAME": "admin"}, {"BMC_PASSWORD": "tiger"}} {
 		got := bmcctl(t, environment, "probe", address)
 		g.Expect(got.code).To(Equal(exitUsage))
-		g.Expect(got.err).To(MatchRegexp("there is no password: give --password-file, set BMC_PASSWORD|there is no user name: give --username"))
+		g.Expect(got.err).To(MatchRegexp("there is no password: use --password-file, set BMC_PASSWORD|there is no user name: use --username"))
 	}
 	for _, args := range [][]string{{"--help"}, {"help"}, {"probe", "--help"}, {"qualify", "-h"}} {
 		got := bmcctl(t, nil, args...)
@@ -211,7 +211,7 @@ func TestUnreachable(t *testing.T) {
 	g.Expect(got.err).To(ContainSubstring("check the address and the port"))
 }
 
-// TestQualifyRefuses: without --yes it says what it would do, and does nothing, not even ask for a password.
+// TestQualifyRefuses: without --yes it prints what it would do, and does nothing, not even prompt for a password.
 func TestQualifyRefuses(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1")
@@ -272,7 +272,7 @@ func expectMasked(t *testing.T, flags []string, server simtest.Server) {
 	}
 }
 
-// TestQualifyNotFit: with a fault that stands in the way of network boot the BMC is not fit, and the report says why.
+// TestQualifyNotFit: with a fault that prevents network boot, the BMC is not fit, and the report contains the reason.
 func TestQualifyNotFit(t *testing.T) {
 	for fault, test := range map[string]struct {
 		flags []string

@@ -48,7 +48,7 @@ func reportOf(flags []string) string { return flags[slices.Index(flags, "--repor
 // TestInterrupt: an interrupted qualification leaves the server as it found it, and gives no verdict.
 func TestInterrupt(t *testing.T) {
 	for when, delay := range map[string]time.Duration{
-		"It is: ": 0, // nothing was tried yet
+		"Server: ": 0, // nothing was tried yet
 		"passed       boots from the network once, and": 0,
 		"...          power off, also when it is off":   200 * time.Millisecond, // and the command is still to take effect
 	} {
@@ -92,7 +92,7 @@ func TestInterruptNotRestored(t *testing.T) {
 	g.Expect(code).To(Equal(exitFailed))
 	g.Expect(errs.String()).To(MatchRegexp(
 		"^bmcctl: interrupted, and the server could not be restored \\(power On, boot mode UEFI\\): tried for 300ms: .*: check the server\n$"))
-	g.Expect(out.String()).To(ContainSubstring("...          restores the server, again: "))
+	g.Expect(out.String()).To(ContainSubstring("...          restores the server, retrying: "))
 }
 
 // TestInterruptRestoredLate: a BMC that is away when the server is to be put back is asked until it is there again.
@@ -122,7 +122,7 @@ func TestInterruptBefore(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, quickly(t)...), consoleOf(&out, &errs))
 	g.Expect(code).To(Equal(exitFailed))
-	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; no check had begun\n"))
+	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; no check had started\n"))
 }
 
 // TestQualifyStrict: a good BMC that is strict about power commands is fit, and each of its capabilities works, as bmcsim shows it.
@@ -163,7 +163,7 @@ func TestReportIsKept(t *testing.T) {
 	g.Expect(content.Fit).To(BeTrue())
 
 	flags = quickly(t)
-	occupy := &watcher{&out, "It is: ", func() { g.Expect(os.MkdirAll(filepath.Join(reportOf(flags), "full"), 0o700)).To(Succeed()) }}
+	occupy := &watcher{&out, "Server: ", func() { g.Expect(os.MkdirAll(filepath.Join(reportOf(flags), "full"), 0o700)).To(Succeed()) }}
 	errs.Reset()
 	g.Expect(run(t.Context(), append([]string{"qualify", address}, flags...), consoleOf(occupy, &errs))).To(Equal(exitFailed))
 	g.Expect(out.String()).To(ContainSubstring("Verdict: fit"))
