@@ -66,7 +66,7 @@ func (nopCloser) Close() error { return nil }
 
 func readCloser(text string) nopCloser { return nopCloser{strings.NewReader(text)} }
 
-// TestAMTPowerStates: what iamt takes for off although it is not, is not taken for off here.
+// TestAMTPowerStates: states that iamt wrongly reports as off are reported correctly.
 func TestAMTPowerStates(t *testing.T) {
 	for told, want := range map[string]bmc.PowerState{
 		"<g:PowerState>2</g:PowerState>":                               bmc.PowerOn,
@@ -99,14 +99,14 @@ func TestAMTPowerStates(t *testing.T) {
 	}
 }
 
-// nestedStates are answers that change within what is changed.
+// nestedStates are responses with elements inside the replaced elements.
 var nestedStates = []string{
 	"<g:PowerState>8<g:" + powerService + "><g:PowerState>8</g:PowerState></g:" + powerService + "></g:PowerState>",
 	"<g:PowerState>8</g:PowerState><g:AvailableRequestedPowerStates>99<g:" + powerService +
 		"><g:PowerState>8</g:PowerState></g:" + powerService + "></g:AvailableRequestedPowerStates>",
 }
 
-// TestAMTNestedStates: a hostile answer is an error, and no panic.
+// TestAMTNestedStates: a hostile response is an error and does not panic.
 func TestAMTNestedStates(t *testing.T) {
 	for _, nested := range nestedStates {
 		t.Run(nested, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestAMTNestedStates(t *testing.T) {
 	}
 }
 
-// TestRelayPanics: what panics in the relay is the error of the call, and not of the HTTP server's log.
+// TestRelayPanics: a panic in the relay is the error of the call, and is not only logged by the HTTP server.
 func TestRelayPanics(t *testing.T) {
 	g := NewWithT(t)
 	endpoint := (&amtServer{}).endpoint(t)
@@ -140,7 +140,7 @@ func TestRelayPanics(t *testing.T) {
 	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOff))
 }
 
-// TestAMTForce: iamt would ask the operating system, also where force is wanted.
+// TestAMTForce: a forced power-off is not replaced with a graceful one, which iamt prefers.
 func TestAMTForce(t *testing.T) {
 	g := NewWithT(t)
 	s := &amtServer{offers: []int{2, 5, 8, 10, 12, 14, 15}}
@@ -217,7 +217,7 @@ func TestAMTBoot(t *testing.T) {
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported))
 }
 
-// TestAMTLogsInOnce: BMCs lock accounts. iamt tries twice in a call.
+// TestAMTLogsInOnce: a wrong password is tried once, because BMCs lock accounts. iamt tries twice in a call.
 func TestAMTLogsInOnce(t *testing.T) {
 	g := NewWithT(t)
 	s := &amtServer{nonceUses: 1}
@@ -228,14 +228,14 @@ func TestAMTLogsInOnce(t *testing.T) {
 	g.Expect(s.logins).To(Equal(1))
 	g.Expect(s.failed).To(Equal(1))
 
-	// A nonce that is used up is no wrong password.
+	// An expired nonce is not a wrong password.
 	c, err := testDriver().OpenAMT(t.Context(), endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = c.Close(context.Background()) }()
 	g.Expect(c.PowerOn(t.Context())).To(Succeed())
 	g.Expect(s.failed).To(Equal(1))
 
-	// Credentials that were refused are not tried again.
+	// Refused credentials are not tried again.
 	back := c.(*client).backend.(*amtBackend)
 	back.relay.login.password = "wrong"
 	for range 3 {
@@ -291,8 +291,8 @@ func TestAMTFaults(t *testing.T) {
 	})
 }
 
-// TestAMTPace: each request waits for its turn, also those of the library.
-func TestAMTPace(t *testing.T) {
+// TestAMTThrottle: each request is throttled, including those of the library.
+func TestAMTThrottle(t *testing.T) {
 	g := NewWithT(t)
 	s := &amtServer{}
 	endpoint := s.endpoint(t)
@@ -304,8 +304,8 @@ func TestAMTPace(t *testing.T) {
 	g.Expect(waits).To(Equal(len(s.requests) + 1)) // and one for the challenge
 }
 
-// TestRelayLetsNobodyElseIn: other processes of this machine can connect to the relay.
-func TestRelayLetsNobodyElseIn(t *testing.T) {
+// TestRelayNeedsToken: other processes on this machine can connect to the relay, but cannot use it.
+func TestRelayNeedsToken(t *testing.T) {
 	g := NewWithT(t)
 	s := &amtServer{}
 	back := openAMT(t, s).(*client).backend.(*amtBackend)
@@ -359,7 +359,7 @@ func FuzzChallenge(f *testing.F) {
 	})
 }
 
-// FuzzNormalize: what passes does not grow, and passes a second time as it is.
+// FuzzNormalize: a normalized response is not longer, and a second normalization does not change it.
 func FuzzNormalize(f *testing.F) {
 	s := &amtServer{offers: []int{2, 8, 12}}
 	bodies := []string{s.service(f.Context()), output("CIM_BootService", "SetBootConfigRole", 1), "<a><b/></a>", strings.Repeat("<a>", 40)}

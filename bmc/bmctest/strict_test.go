@@ -18,7 +18,7 @@ const (
 	resetCheck = "a reset leaves the server on"
 )
 
-// strict is a server whose power takes its time, behind a BMC with these faults.
+// strict is a server with a power delay, and a BMC with these faults.
 func strict(t *testing.T, opts bmctest.Options, faults ...bmctest.Fault) (*bmctest.Machine, bmctest.Subject) {
 	t.Helper()
 	opts.PowerDelay = 50 * time.Millisecond
@@ -30,8 +30,8 @@ func strict(t *testing.T, opts bmctest.Options, faults ...bmctest.Fault) (*bmcte
 	return machine, subject
 }
 
-// TestStrictBMC: a good BMC that is strict about power commands passes every check, since none of them ends while the power is in transition: no
-// command comes in the middle of one.
+// TestStrictBMC: a working BMC that is strict about power commands passes every check, because no check ends during a power transition, so no
+// command arrives during one.
 func TestStrictBMC(t *testing.T) {
 	for name, faults := range map[string][]bmctest.Fault{
 		"all": bmctest.Strict, "busy": {bmctest.BusyInTransition}, "drops": {bmctest.DropsInTransition}, "stale": {bmctest.StalePower},
@@ -55,7 +55,7 @@ func TestStrictBMC(t *testing.T) {
 	}
 }
 
-// TestRestartUnseen: a restart that the BMC does not show is not called seen, and the next command waits until it is over.
+// TestRestartUnseen: a restart that the BMC does not show is unverified, and the next command waits until it is over.
 func TestRestartUnseen(t *testing.T) {
 	g := NewWithT(t)
 	machine, subject := strict(t, bmctest.Options{}, bmctest.OldSchema, bmctest.StalePower)
@@ -94,7 +94,7 @@ func TestRestartIgnored(t *testing.T) {
 	}
 }
 
-// busy is a BMC that refuses each power command once before it obeys.
+// busy is a BMC that refuses each power command once.
 type busy struct {
 	*bmctest.Fake
 
@@ -127,7 +127,7 @@ func (b busy) NMI(ctx context.Context) error {
 	return b.once("NMI", func() error { return b.Fake.NMI(ctx) })
 }
 
-// TestBusyBMC: a command that the BMC refuses for now is repeated. Another error is not: the command may have been obeyed.
+// TestBusyBMC: a command that the BMC refuses temporarily is repeated. After another error it is not, because it may have taken effect.
 func TestBusyBMC(t *testing.T) {
 	for _, c := range []struct {
 		err  *bmc.Error
@@ -152,8 +152,8 @@ func TestBusyBMC(t *testing.T) {
 	}
 }
 
-// TestGiveBack: a failed attempt to restore the server's state is reported and repeated. When the time is up, the error has the state that was found.
-func TestGiveBack(t *testing.T) {
+// TestRestore: a failed attempt to restore the server is reported and repeated. After the time limit, the error contains the original state.
+func TestRestore(t *testing.T) {
 	const restoring = "restores the server"
 	for _, away := range []int{0, 1, 2, -1} { // tries that fail; -1 for all
 		g := NewWithT(t)
@@ -190,8 +190,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestGiveBackRefused: a login that is refused is not repeated as fast as it can be: the account would be locked.
-func TestGiveBackRefused(t *testing.T) {
+// TestRestoreRefused: a refused login is not repeated at once, because that would lock the account.
+func TestRestoreRefused(t *testing.T) {
 	g := NewWithT(t)
 	machine, subject := emulated(t, bmctest.Options{On: true}, "")
 	subject.Restore, subject.SkipWrongPassword = 500*time.Millisecond, true
@@ -205,7 +205,7 @@ func TestGiveBackRefused(t *testing.T) {
 	g.Expect(machine.Refused()).To(BeNumerically("<", 5))
 }
 
-// TestInterruptedRestart: a server is not given back in the middle of a cycle, although its BMC says all the time that it is on.
+// TestInterruptedRestart: the restore waits for the end of a power cycle, even if the BMC always reports that the server is on.
 func TestInterruptedRestart(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		g := NewWithT(t)
@@ -218,7 +218,7 @@ func TestInterruptedRestart(t *testing.T) {
 	}
 }
 
-// TestFoundInTransition: what a server that is in transition is left as is what it is after that.
+// TestFoundInTransition: a server that was in transition is restored to its state after the transition.
 func TestFoundInTransition(t *testing.T) {
 	g := NewWithT(t)
 	machine, subject := strict(t, bmctest.Options{}, bmctest.TransitionStates)

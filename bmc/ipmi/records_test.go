@@ -14,7 +14,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// script is a session whose answers a test makes up.
+// script is a session with scripted responses.
 type script struct {
 	answer func(q ipmiRequest) (types.CompletionCode, []byte)
 	asked  []ipmiRequest
@@ -28,7 +28,7 @@ func (s *script) send(_ context.Context, q ipmiRequest) (types.CompletionCode, [
 
 func (*script) close(context.Context) error { return nil }
 
-// TestEndlessRepository: record IDs that never end, or go round, end the walk.
+// TestEndlessRepository: reading ends for record IDs that never end or form a circle.
 func TestEndlessRepository(t *testing.T) {
 	for name, next := range map[string]func(uint16) uint16{
 		"endless": func(id uint16) uint16 { return (id + 1) % lastRecord },
@@ -48,7 +48,7 @@ func TestEndlessRepository(t *testing.T) {
 	}
 }
 
-// TestEventLogSteps: the search goes back in the steps of the record IDs, over gaps, and ends.
+// TestEventLogSteps: the search follows the steps of the record IDs, skips gaps, and ends.
 func TestEventLogSteps(t *testing.T) {
 	record := func(id, next uint16) []byte {
 		entry := types.SEL{RecordID: id, RecordType: 0x02, Standard: &types.SELStandard{Timestamp: time.Unix(1700000000+int64(id), 0), SensorType: 0x12}}
@@ -97,7 +97,7 @@ func TestEventLogSteps(t *testing.T) {
 	}
 }
 
-// TestBootSequence: the flags are written as ipmitool does it, after their expiry was switched off.
+// TestBootSequence: the flags are written as ipmitool does, after their expiry has been disabled.
 func TestBootSequence(t *testing.T) {
 	g := NewWithT(t)
 	s := &script{answer: func(q ipmiRequest) (types.CompletionCode, []byte) {
@@ -146,7 +146,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestQuirks: an entry holds for its vendor, model and firmware, and each says what was seen.
+// TestQuirks: an entry applies to its vendor, model and firmware, and has an observation.
 func TestQuirks(t *testing.T) {
 	g := NewWithT(t)
 	found, names := quirksOf("Supermicro", "X11DSC+", "1.68")
@@ -160,13 +160,13 @@ func TestQuirks(t *testing.T) {
 	}
 }
 
-// TestPanic: a decoder that panics is an answer that cannot be read.
+// TestPanic: a panic of a decoder is the error of an invalid response.
 func TestPanic(t *testing.T) {
 	err := decode("Read", func() error { return errors.New(string([]byte{}[1:2])) })
 	NewWithT(t).Expect(bmc.KindOf(err)).To(Equal(bmc.Failed))
 }
 
-// FuzzAnswers: whatever the BMC answers, each call ends after a bounded number of questions, and its error is an *bmc.Error.
+// FuzzAnswers: for any response, each call ends after a limited number of requests, and its error is a *bmc.Error.
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 16, 1, 0, 1, 0, 0x51, 1, 43, 0x20, 0, 1, 3, 4})

@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
 )
 
-// TestIPMISim: the driver passes the suite against OpenIPMI's BMC emulator. It takes cipher suite 3 and refuses 17.
+// TestIPMISim: the driver passes the suite against OpenIPMI's BMC emulator. It accepts cipher suite 3 and refuses 17.
 func TestIPMISim(t *testing.T) {
 	g := NewWithT(t)
 	driver := &ipmi.Driver{Permit: bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}

@@ -14,17 +14,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// What both drivers of sushy-tools can do.
+// The capabilities of both drivers of sushy-tools.
 var sushyMust = []bmc.Capability{
 	bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanNMI,
 	bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk, bmc.CanBootCD,
 	bmc.CanInventory, bmc.CanVirtualMedia, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanClock,
 }
 
-// fakes are the systems of the fake driver: several, so that the URL has to name one.
+// fakes are the systems of the fake driver. There are several, so the URL must name one.
 var fakes = []string{"27946b59-9e44-4fa7-8e91-f3527a1ef094", "27946b59-9e44-4fa7-8e91-f3527a1ef095", "27946b59-9e44-4fa7-8e91-f3527a1ef096"}
 
-// TestSushyFake: the systems of the fake driver obey 1 to 11 s after a power command, which cannot be configured.
+// TestSushyFake: the systems of the fake driver execute a power command after 1 to 11 s, which cannot be configured.
 func TestSushyFake(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"HTTP": false, "HTTPS": true} {
@@ -43,7 +43,7 @@ func TestSushyFake(t *testing.T) {
 	}
 }
 
-// TestSushyCertificate: a foreign server's certificate is verified.
+// TestSushyCertificate: the certificate of another project's server is verified.
 func TestSushyCertificate(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
 
-// testName is what docs call a test.
+// testName matches names of tests in the docs.
 var testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`")
 
-// TestDocsTests: the tests that the docs name are there.
+// TestDocsTests: the tests that the docs name exist.
 func TestDocsTests(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../docs/bmc.md")
@@ -44,7 +44,7 @@ func TestDocsTests(t *testing.T) {
 	}
 }
 
-// TestDocs: every fault, every entry of the table and every method stands in the docs.
+// TestDocs: the docs describe every fault, every quirk and every boot method.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../docs/bmc.md")
@@ -96,7 +96,7 @@ func TestQuirks(t *testing.T) {
 	}
 }
 
-// TestQuirksAct: what an entry says is what is sent.
+// TestQuirksAct: each quirk changes the requests.
 func TestQuirksAct(t *testing.T) {
 	g := NewWithT(t)
 	c := &conn{system: resource{"Boot": map[string]any{"BootSourceOverrideMode": "Legacy"}}}

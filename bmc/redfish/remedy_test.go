@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// TestWrongAddress: what answers at a wrong address is named, with what to do about it.
+// TestWrongAddress: the error of a wrong address names the server that answers, and the remedy.
 func TestWrongAddress(t *testing.T) {
 	plain := httptest.NewServer(bmctest.NewMachine(bmctest.Options{Name: "s"}))
 	t.Cleanup(plain.Close)
@@ -98,8 +98,8 @@ func speaker(t *testing.T, banner string) string {
 	return listener.Addr().String()
 }
 
-// TestSaidOnce: what a BMC says twice, or with a pointer to where it says it, is quoted once.
-func TestSaidOnce(t *testing.T) {
+// TestMessageOnce: a message that a BMC repeats, or refers to, is quoted once.
+func TestMessageOnce(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":{"code":"Base.1.8.PropertyUnknown","message":"No such property","@Message.ExtendedInfo":[{"MessageId":"Base.1.8.PropertyUnknown","Message":"No such property"}]}}`:                       "the BMC answered 400 Bad Request: No such property",
 		`{"error":{"code":"Base.1.8.GeneralError","message":"See @Message.ExtendedInfo for more information.","@Message.ExtendedInfo":[{"Message":"The port is busy."},{"Message":"The port is busy."}]}}`: "the BMC answered 400 Bad Request: The port is busy.",

@@ -18,10 +18,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
 )
 
-// TestMain finds goroutines that were left behind.
+// TestMain fails if goroutines remain after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// outcome is how a run of bmcctl ended.
+// outcome is the result of a run of bmcctl.
 type outcome struct {
 	code     int
 	out, err string
@@ -117,7 +117,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestWrongPassword: it is tried once.
+// TestWrongPassword: a wrong password is tried once.
 func TestWrongPassword(t *testing.T) {
 	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1")
 	password := filepath.Join(t.TempDir(), "password")
@@ -129,13 +129,13 @@ func TestWrongPassword(t *testing.T) {
 			g.Expect(got.code).To(Equal(exitFailed))
 			g.Expect(got.err).To(ContainSubstring(`check the user name "admin" and the password`))
 			g.Expect(got.out + got.err).NotTo(ContainSubstring("not-this-one"))
-			// Over IPMI it is the client that finds out first, and tells the BMC (RAKP message 3).
+			// With IPMI, the client detects it first, and reports it to the BMC (RAKP message 3).
 			g.Eventually(func() int { return s.Servers()[i].RefusedLogins }).Should(Equal(n + 1))
 		}
 	}
 }
 
-// TestUsage: a mistake is named with its remedy, nothing is asked of a BMC, and no password is repeated.
+// TestUsage: a usage error contains the remedy and no password, and no request is sent to a BMC.
 func TestUsage(t *testing.T) {
 	g := NewWithT(t)
 	empty := filepath.Join(t.TempDir(), "empty")
@@ -195,7 +195,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUnreachable: a BMC that does not answer is an error with a remedy, and a look at one that stops answering shows what was read.
+// TestUnreachable: a BMC that does not answer is an error with a remedy. If it stops answering, the parts that were read are printed.
 func TestUnreachable(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1")
@@ -257,7 +257,7 @@ func readReport(t *testing.T, flags []string) (text string, content report) {
 	return string(file), content
 }
 
-// expectMasked: a report says everything about the model, and nothing about the one server and the way to it.
+// expectMasked: a report describes the model, and does not identify the server or its address.
 func expectMasked(t *testing.T, flags []string, server simtest.Server) {
 	t.Helper()
 	g := NewWithT(t)
@@ -299,7 +299,7 @@ func TestQualifyNotFit(t *testing.T) {
 	}
 }
 
-// TestQualifyOthersFail: what network boot does not need is told, and is no reason against the BMC.
+// TestQualifyOthersFail: failures of capabilities that network boot does not need are printed, but the BMC is fit.
 func TestQualifyOthersFail(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--fault", "OverrideNeverResets")

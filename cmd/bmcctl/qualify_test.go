@@ -22,7 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
 )
 
-// watcher does something when something is written.
+// watcher calls a function when a text is written.
 type watcher struct {
 	io.Writer
 
@@ -45,7 +45,7 @@ func consoleOf(out, errs io.Writer) console {
 // reportOf is the file that --report names.
 func reportOf(flags []string) string { return flags[slices.Index(flags, "--report")+1] }
 
-// TestInterrupt: an interrupted qualification leaves the server as it found it, and gives no verdict.
+// TestInterrupt: an interrupted qualification restores the server, and gives no verdict.
 func TestInterrupt(t *testing.T) {
 	for when, delay := range map[string]time.Duration{
 		"Server: ": 0, // nothing was tried yet
@@ -76,7 +76,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptNotRestored: what could not be put back is not said to be.
+// TestInterruptNotRestored: a failed restore is reported.
 func TestInterruptNotRestored(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--on")
@@ -95,7 +95,7 @@ func TestInterruptNotRestored(t *testing.T) {
 	g.Expect(out.String()).To(ContainSubstring("...          restores the server, retrying: "))
 }
 
-// TestInterruptRestoredLate: a BMC that is away when the server is to be put back is asked until it is there again.
+// TestInterruptRestoredLate: the restore is repeated until an unreachable BMC answers again.
 func TestInterruptRestoredLate(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--on")
@@ -113,7 +113,7 @@ func TestInterruptRestoredLate(t *testing.T) {
 	g.Expect(s.Servers()[0].Power).To(Equal("On"))
 }
 
-// TestInterruptBefore: when the BMC is still being looked at, there is nothing to put back.
+// TestInterruptBefore: before the first check, there is nothing to restore.
 func TestInterruptBefore(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--fault", "Hang")
@@ -125,7 +125,7 @@ func TestInterruptBefore(t *testing.T) {
 	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; no check had started\n"))
 }
 
-// TestQualifyStrict: a good BMC that is strict about power commands is fit, and each of its capabilities works, as bmcsim shows it.
+// TestQualifyStrict: a working BMC that is strict about power commands is fit, and each of its capabilities works.
 func TestQualifyStrict(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1", "--power-delay", "50ms", "--fault", "BusyInTransition,DropsInTransition,TransitionStates")
@@ -141,7 +141,7 @@ func TestQualifyStrict(t *testing.T) {
 	}
 }
 
-// brokenPipe is a standard output that ends.
+// brokenPipe is a standard output that is closed.
 type brokenPipe struct{ lines int }
 
 func (b *brokenPipe) Write(p []byte) (int, error) {
@@ -151,7 +151,7 @@ func (b *brokenPipe) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestReportIsKept: a report that was paid for with a dozen power cycles is not lost to what goes wrong in the end.
+// TestReportIsKept: the report of a dozen power cycles is kept after a late error.
 func TestReportIsKept(t *testing.T) {
 	g := NewWithT(t)
 	address := simtest.Start(t, "--redfish", "1").Servers()[0].Address
@@ -173,7 +173,7 @@ func TestReportIsKept(t *testing.T) {
 	g.Expect(content.Fit).To(BeTrue())
 }
 
-// webhook is a BMC behind a webhook, which cannot be asked for its boot override and has no inventory.
+// webhook is a BMC behind a webhook, without a readable boot override and without an inventory.
 type webhook struct {
 	mu sync.Mutex
 	on bool
@@ -203,7 +203,7 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content)
 }
 
-// TestQualifyWebhook: no user name is asked for, and what cannot be read back is not called proven. It is fit without an inventory.
+// TestQualifyWebhook: no user name is needed, overrides are unverified, and the BMC is fit without an inventory.
 func TestQualifyWebhook(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(&webhook{})

@@ -28,7 +28,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
 )
 
-// TestMain lets the test's own program be bmcsim, and finds goroutines that were left behind.
+// TestMain makes the test binary run as bmcsim, and fails if goroutines remain after the tests.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_BMCSIM") != "" {
 		main()
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// TestSignals: the program says in one line what is where, and a signal ends it well, also while a request hangs.
+// TestSignals: the program prints a summary in one line, and a signal ends it with success, even while a request hangs.
 func TestSignals(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		g := NewWithT(t)
@@ -61,7 +61,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// hang makes a request that is not answered, and returns what ends it.
+// hang sends a request that is not answered, and returns a function that ends it.
 func hang(t *testing.T, address string) <-chan error {
 	t.Helper()
 	g := NewWithT(t)
@@ -78,7 +78,7 @@ func hang(t *testing.T, address string) <-chan error {
 	return ended
 }
 
-// TestUsage: what is wrong with the flags is named, with the remedy.
+// TestUsage: the error names the wrong flag, with the remedy.
 func TestUsage(t *testing.T) {
 	busy, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -137,7 +137,7 @@ func open(t *testing.T, address string, ca []byte) bmc.Client {
 	return client
 }
 
-// TestControl: what the control server says is what the BMCs were told, and what it is told is how they behave.
+// TestControl: the control server shows the BMCs' commands, and changes their behavior.
 func TestControl(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "2", "--ipmi", "1")
@@ -210,11 +210,11 @@ func TestControlErrors(t *testing.T) {
 	}
 }
 
-// TestHosts: the manifests are what the API takes, and with TLS the CA that they name verifies the BMCs.
+// TestHosts: the API server accepts the manifests, and with TLS, their CA verifies the BMCs.
 func TestHosts(t *testing.T) {
 	g := NewWithT(t)
 	folder := t.TempDir()
-	g.Expect(os.WriteFile(folder+"/hosts.yaml", []byte("former"), 0o644)).To(Succeed()) // everybody may read it, which must not stay so
+	g.Expect(os.WriteFile(folder+"/hosts.yaml", []byte("former"), 0o644)).To(Succeed()) // every user may read it, which must change
 	s := simtest.Start(t, "--redfish", "2", "--ipmi", "1", "--tls-ca", folder+"/ca.crt", "--hosts", folder+"/hosts.yaml", "--advertise", "localhost")
 	manifests := s.Must(http.MethodGet, "/hosts.yaml")
 	file, err := os.ReadFile(folder + "/hosts.yaml")
@@ -246,7 +246,7 @@ func TestHosts(t *testing.T) {
 	g.Expect(secrets["sim-ca"]["ca.crt"]).To(Equal(string(ca)))
 }
 
-// TestRefusedLogins: a wrong password is one refused login, whatever the protocol and whoever notices it.
+// TestRefusedLogins: a wrong password is one refused login, in all protocols.
 func TestRefusedLogins(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1")
@@ -263,7 +263,7 @@ func TestRefusedLogins(t *testing.T) {
 	}
 }
 
-// TestSameAfterRestart: hosts that are registered are the same ones when the simulator is started again.
+// TestSameAfterRestart: registered hosts are the same after a restart of the simulator.
 func TestSameAfterRestart(t *testing.T) {
 	g := NewWithT(t)
 	first := simtest.Start(t, "--redfish", "2", "--on")

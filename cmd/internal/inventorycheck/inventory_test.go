@@ -54,7 +54,7 @@ func TestInventory(t *testing.T) {
 	t.Run("least rights", testLeastRights)
 }
 
-// outcome is how a run ended.
+// outcome is the result of a run.
 type outcome struct {
 	code     int
 	out, err string
@@ -85,7 +85,7 @@ func inventory(t *testing.T, kubeconfig, namespace string, lines []string, flags
 
 const header = "name,bmcAddress,username,password,bootMACAddress,failureDomain,labels"
 
-// rack returns the lines of a file with so many servers. n keeps racks apart.
+// rack returns the lines of a file with servers. n makes racks distinct.
 func rack(n, servers int) []string {
 	lines := []string{header}
 	for i := range servers {
@@ -130,7 +130,7 @@ func testRegister(t *testing.T) {
 	g.Expect(secret.Labels).To(And(HaveKey(v1alpha1.MoveLabel), HaveKey(v1alpha1.BMCSecretLabel)))
 	g.Expect(secret.Annotations).To(HaveKeyWithValue(v1alpha1.BMCHostsAnnotation, MatchRegexp(`^10[.]`)))
 
-	// What the provider writes meanwhile.
+	// The fields that the provider writes.
 	controllerstest.Modify(t, env, host, func(h *v1alpha1.BareMetalHost) {
 		h.Finalizers = []string{v1alpha1.HostFinalizer}
 		h.Labels["seen"] = "yes"
@@ -199,7 +199,7 @@ func testNothingHalfDone(t *testing.T) {
 	controllerstest.Modify(t, env, &host, func(h *v1alpha1.BareMetalHost) { h.Finalizers = nil })
 }
 
-// A line may name a Secret; it has to be there, and stays as it is.
+// A line may name a Secret, which must exist, and is not changed.
 func testSecretsThatExist(t *testing.T) {
 	g := NewWithT(t)
 	namespace, kubeconfig := env.Namespace(t), admin(t)
@@ -236,7 +236,7 @@ func testSample(t *testing.T) {
 	g.Expect(hosts(t, namespace)).To(HaveLen(3))
 }
 
-// What another program set is not taken over unless that is asked for.
+// Fields of another client are overwritten only with --force-conflicts.
 func testConflicts(t *testing.T) {
 	g := NewWithT(t)
 	namespace, kubeconfig := env.Namespace(t), admin(t)
@@ -282,7 +282,7 @@ clusters: [{name: c, cluster: {server: %q}}], users: [{name: c, user: {}}]}`, se
 	return kubeconfig, written
 }
 
-// When the API server goes away in the middle, each line is named with what became of it, and another run completes it.
+// If the API server becomes unreachable, the result of each line is printed, and another run completes it.
 func testBrokenOff(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
@@ -332,7 +332,7 @@ func testBrokenOff(t *testing.T) {
 	g.Expect(hosts(t, namespace)).To(HaveLen(30))
 }
 
-// The objects are printed without a cluster, and without passwords unless they are asked for.
+// The objects are printed without a cluster, and without passwords by default.
 func testYAML(t *testing.T) {
 	g := NewWithT(t)
 	got := inventory(t, "/nonexistent", "ns", rack(8, 2), "-o", "yaml")
@@ -351,7 +351,7 @@ func testYAML(t *testing.T) {
 	g.Expect(got.out).To(BeEmpty())
 }
 
-// What cannot be done is said with its remedy.
+// Errors contain the remedy.
 func testUsage(t *testing.T) {
 	for _, test := range []struct {
 		namespace  string
@@ -375,7 +375,7 @@ func testUsage(t *testing.T) {
 	}
 }
 
-// Who may only read and write hosts and write Secrets in one namespace can register servers there.
+// A user who may only read and write hosts and write Secrets in one namespace can register servers there.
 func testLeastRights(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
