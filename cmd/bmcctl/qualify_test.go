@@ -88,7 +88,7 @@ func TestInterruptNotRestored(t *testing.T) {
 		cancel()
 	}
 	flags := quickly(t, "--restore", "300ms")
-	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, flags...), consoleOf(&watcher{&out, "passed       off, also", stop}, &errs))
+	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, flags...), consoleOf(&watcher{&out, "passed       power off, also", stop}, &errs))
 	g.Expect(code).To(Equal(exitFailed))
 	g.Expect(errs.String()).To(MatchRegexp(
 		"^bmcctl: interrupted, and the server could not be restored \\(power On, boot mode UEFI\\): tried for 300ms: .*: check the server\n$"))
@@ -102,8 +102,8 @@ func TestInterruptRestoredLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var errs bytes.Buffer
-	back := &watcher{io.Discard, "found, again: ", func() { s.Must(http.MethodDelete, "/servers/*/faults/Down") }}
-	stop := &watcher{back, "passed       off, also", func() {
+	back := &watcher{io.Discard, "server, retrying: ", func() { s.Must(http.MethodDelete, "/servers/*/faults/Down") }}
+	stop := &watcher{back, "passed       power off, also", func() {
 		s.Must(http.MethodPut, "/servers/*/faults/Down")
 		cancel()
 	}}

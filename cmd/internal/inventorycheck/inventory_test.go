@@ -178,7 +178,7 @@ func testNothingHalfDone(t *testing.T) {
 		HavePrefix("rack.csv:7: bootMACAddress: the MAC address 52:54:00:00:02:00 belongs to the host "+elsewhere+"/r2-u0: correct it, or delete that host first"),
 		HavePrefix("rack.csv:7: bmcAddress: the BMC redfish://10.2.0.1 belongs to the host "+elsewhere+"/r2-u1"),
 		HavePrefix("rack.csv:8: bmcAddress: the host r3-u0 exists with the BMC redfish://10.3.0.0: use another name for this server, or --replace-bmc"),
-		And(HavePrefix("rack.csv:9: "), ContainSubstring("spec.failureDomain"), ContainSubstring("256")),
+		And(HavePrefix("rack.csv:9: "), ContainSubstring("spec.failureDomain"), ContainSubstring("63")),
 		Equal("bmcctl: nothing was applied: correct the problems above (6), and run it again"),
 	))
 	g.Expect(hosts(t, namespace)).To(HaveLen(1))
@@ -362,7 +362,7 @@ func testUsage(t *testing.T) {
 	}{
 		{"not-there", admin, nil, 1, `the namespace "not-there" does not exist: run kubectl create namespace not-there, or use --namespace`},
 		{"default", func(*testing.T) string { return "/nonexistent" }, nil, 2, "use --kubeconfig FILE, or set KUBECONFIG"},
-		{"default", admin, []string{"-o", "json"}, 2, `--output: "json" is not yaml`},
+		{"default", admin, []string{"-o", "json"}, 2, `--output: "json" is unknown`},
 		{"default", admin, []string{"-o", "yaml", "--dry-run"}, 2, "use only one of them"},
 		{"default", admin, []string{"--with-passwords"}, 2, "--with-passwords needs --output yaml"},
 		{"default", admin, []string{"another.csv"}, 2, "takes one file, but got 2"},
