@@ -68,12 +68,12 @@ type Result struct {
 	Check      string         `json:"check"`
 	Capability bmc.Capability `json:"capability,omitempty"`
 	Verdict    Verdict        `json:"verdict"`
-	// Alternative says why the provider does without, where it does: a failure is no reason against the BMC then.
+	// Alternative is what the provider does if the check fails. If it is not empty, a failure does not count against the BMC.
 	Alternative string `json:"spare,omitempty"`
 	// Error is the reason of a failure. Notes are observations during the check.
 	Error string   `json:"error,omitempty"`
 	Notes []string `json:"notes,omitempty"`
-	// Unverified says why a check that passed shows no more than the BMC's word, where it does not.
+	// Unverified is the reason why a check that passed relies on the BMC's confirmation only.
 	Unverified string `json:"hearsay,omitempty"`
 	// Took is how long it took.
 	Took time.Duration `json:"took"`
@@ -89,7 +89,7 @@ type check struct {
 // checks are the suite in its order: checks that only read come first.
 var checks = slices.Concat(loginChecks, readChecks, powerChecks, bootChecks, optionalFeatureChecks)
 
-// optionalChecks are the checks that a BMC may fail, with what the provider does instead.
+// optionalChecks are the checks that a BMC may fail, with the provider's alternative.
 var optionalChecks = map[string]string{
 	"boots from the network always":               "the provider sets overrides for one boot",
 	"boots from the network once, legacy":         "the provider uses UEFI unless the host's spec says otherwise",

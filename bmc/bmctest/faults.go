@@ -63,7 +63,7 @@ const (
 
 // FaultInfo describes a fault.
 type FaultInfo struct {
-	// What is what the BMC does.
+	// What describes the BMC's behavior.
 	What string
 	// Redfish and IPMI are true if BMCs of that protocol have the fault.
 	Redfish, IPMI bool

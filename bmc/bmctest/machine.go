@@ -51,8 +51,8 @@ type Machine struct {
 	on         bool
 	changing   *time.Timer // ends the power transition; nil without a transition
 	becoming   bool        // the value of on after the transition
-	staleOn    bool        // what on was when the last power command came
-	staleUntil time.Time   // until when a BMC with StalePower tells that
+	staleOn    bool        // the value of on at the last power command
+	staleUntil time.Time   // until when a BMC with StalePower reports staleOn
 	resetAt    time.Time   // when the server was last powered on or reset, by the BMC's clock
 	booted     bool
 	next       bmc.BootOverride

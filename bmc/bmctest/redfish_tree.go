@@ -27,7 +27,7 @@ func (m *Machine) root() object {
 	return o
 }
 
-// resource returns what is at a path, or nil.
+// resource returns the resource at a path, or nil.
 func (m *Machine) resource(path string) object {
 	if o := m.fixed()[path]; o != nil {
 		return o()

@@ -131,7 +131,7 @@ func (c *conn) do(ctx context.Context, op string, request types.Request, respons
 	return c.doWith(ctx, op, ipmiRequest{}, request, response)
 }
 
-// doWith is do with what the question says besides the command.
+// doWith is do with the options of q, whose command and data it sets.
 func (c *conn) doWith(ctx context.Context, op string, q ipmiRequest, request types.Request, response types.Response) error {
 	q.command, q.data = request.Command(), request.Pack()
 	code, data, err := c.bmc.send(ctx, q)

@@ -19,8 +19,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
 )
 
-const aboutQualify = `bmcctl qualify URL tries everything out that the BMC says it can do, and tells whether this provider can rely on it. The server
-is switched off and on several times: take one that nobody uses.
+const aboutQualify = `bmcctl qualify URL tests all capabilities that the BMC reports, and whether the BMC is fit for this provider. The server
+is switched off and on several times: use a server without a workload.
 
   bmcctl qualify redfish://192.0.2.10 --username admin --ca bmc-ca.crt --yes
   bmcctl qualify ipmi://192.0.2.10 --username admin --settle 5m --yes --report report.json

@@ -198,9 +198,9 @@ func TestControlErrors(t *testing.T) {
 		{http.MethodPut, "/servers/sim-redfish-1/faults/Slwo", 404, "use one of Busy503"},
 		{http.MethodPut, "/servers/*/faults/Slwo", 404, "use one of Busy503"},
 		{http.MethodPut, "/servers/sim-redfish-1/faults/SwappedGUID", 409, "only IPMI has the fault SwappedGUID, and sim-redfish-1 uses Redfish: use a server with IPMI, or * for all of them"},
-		{http.MethodPut, "/servers/sim-ipmi-1/faults/NeedsETag", 409, "is a fault of Redfish alone"},
+		{http.MethodPut, "/servers/sim-ipmi-1/faults/NeedsETag", 409, "only Redfish has the fault"},
 		{http.MethodPut, "/servers/sim-redfish-1/faults/Slow?times=0", 400, "DELETE deactivates a fault"},
-		{http.MethodPut, "/servers/sim-redfish-1/power/up", 400, "it is on or off"},
+		{http.MethodPut, "/servers/sim-redfish-1/power/up", 400, "use on or off"},
 		{http.MethodPost, "/servers", 405, ""},
 	} {
 		status, body := s.Do(test.method, test.path)

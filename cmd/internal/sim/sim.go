@@ -55,7 +55,7 @@ func writef(w io.Writer, format string, args ...any) {
 // simulate listens, prints the summary, and serves until ctx ends.
 func simulate(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	r := newRack(o, slog.NewTextHandler(stderr, nil))
-	defer r.close() //nolint:contextcheck // it waits for what ctx has ended
+	defer r.close() //nolint:contextcheck // it waits for goroutines that ctx has ended
 	if err := r.start(ctx); err != nil {
 		return err
 	}
