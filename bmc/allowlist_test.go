@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// TestPermit: addresses that only this machine or its link reaches are refused, however they are written, unless a network is permitted.
+// TestPermit: loopback and link-local addresses are refused in every notation, unless their network is allowed.
 func TestPermit(t *testing.T) {
 	none := bmc.AllowList{}
 	some := bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("169.254.3.0/24"), netip.MustParsePrefix("fe80::/64"), netip.MustParsePrefix("127.0.0.0/8")}}

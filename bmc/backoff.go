@@ -7,78 +7,78 @@ import (
 	"time"
 )
 
-// credentialsID stands for how a BMC is asked: protocol, port, credentials and trust. With another one a fault may be gone. Who asks in a wrong way does not keep
-// others from asking: hosts of several tenants may name one BMC.
+// credentialsID identifies how a job connects to a BMC: protocol, port, credentials and trust. Failures are kept for each ID, because
+// hosts of several tenants may name one BMC, and wrong credentials of one must not block the others.
 type credentialsID [sha256.Size]byte
 
 func credentialsIDOf(e Endpoint) credentialsID {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %t", e.URL.Scheme, e.URL.Host, e.Username, e.Password, e.CA, e.InsecureSkipVerify))
 }
 
-// failures are why a BMC is left alone for a while by those who ask it in one way: because it did not answer, or because it refused a login.
+// failures are the reasons why the pool does not contact a BMC for a while: it did not answer, or it refused a login.
 type failures map[credentialsID]failure
 
-// failure is one reason to leave a BMC alone.
+// failure is one reason not to contact a BMC.
 type failure struct {
 	err   *Error
 	count int // in a row
 	until time.Time
 }
 
-// maxFailures bounds the identities that are remembered for a BMC. There is one in the usual case.
+// maxFailures bounds the IDs that are remembered for a BMC. Usually there is one.
 const maxFailures = 16
 
-// known returns the error that a job with this identity would meet, or nil where it is worth a try.
-func (f failures) known(id credentialsID, now time.Time) error {
-	fault := f[id]
-	wait := fault.until.Sub(now)
-	if fault.err == nil || wait <= 0 {
+// active returns the error that jobs with this ID end with until the backoff is over. It is nil when a job may try.
+func (f failures) active(id credentialsID, now time.Time) error {
+	last := f[id]
+	wait := last.until.Sub(now)
+	if last.err == nil || wait <= 0 {
 		return nil
 	}
-	known := *fault.err
-	known.RetryAfter = wait
-	return &known
+	err := *last.err
+	err.RetryAfter = wait
+	return &err
 }
 
-// reached notes that the BMC did what was asked with this identity.
-func (f failures) reached(id credentialsID) { delete(f, id) }
+// clear removes the failure after a success with this ID.
+func (f failures) clear(id credentialsID) { delete(f, id) }
 
-// note decides how long the BMC is left alone after an error that is the BMC's, and returns err with that time.
-func (f failures) note(err error, e *Error, id credentialsID, now time.Time) error {
+// record starts a backoff after an error of the BMC, and returns err with the backoff as RetryAfter.
+func (f failures) record(err error, e *Error, id credentialsID, now time.Time) error {
 	if e.Kind != Unauthorized && e.Kind != Unreachable {
 		delete(f, id) // it answered
 		return err
 	}
-	noted := failure{count: 1}
+	recorded := failure{count: 1}
 	if before := f[id]; before.err != nil && before.err.Kind == e.Kind {
-		noted.count += before.count
+		recorded.count += before.count
 	}
 	known := *e
-	known.RetryAfter = max(backoff(e.Kind, noted.count), e.RetryAfter)
-	noted.err, noted.until = &known, now.Add(known.RetryAfter)
-	if _, there := f[id]; !there && len(f) >= maxFailures {
-		delete(f, f.soonest())
+	known.RetryAfter = max(backoff(e.Kind, recorded.count), e.RetryAfter)
+	recorded.err, recorded.until = &known, now.Add(known.RetryAfter)
+	if _, exists := f[id]; !exists && len(f) >= maxFailures {
+		delete(f, f.earliest())
 	}
-	f[id] = noted
+	f[id] = recorded
 	return &known
 }
 
-// soonest returns the identity that is worth a try soonest.
-func (f failures) soonest() (id credentialsID) {
+// earliest returns the ID whose backoff ends first.
+func (f failures) earliest() (id credentialsID) {
 	var until time.Time
-	for other, fault := range f {
-		if until.IsZero() || fault.until.Before(until) {
-			id, until = other, fault.until
+	for other, failure := range f {
+		if until.IsZero() || failure.until.Before(until) {
+			id, until = other, failure.until
 		}
 	}
 	return id
 }
 
-// backoff is how long a BMC is left alone after so many faults in a row.
+// backoff is how long the pool does not contact a BMC after this many failures in a row.
 //
 // A refused login is not repeated for two minutes, then for ten, then for an hour: BMCs lock an account for minutes to an hour
-// after three to five refusals within some minutes (iDRAC: 3 in 60 s; Supermicro: 3 in 5 minutes; XCC: 5). Half of a wait is added at random
-// at most, so that BMCs that failed together are not asked together.
+// after three to five refusals within some minutes (iDRAC: 3 in 60 s; Supermicro: 3 in 5 minutes; XCC: 5). A random delay of up to half
+// of the wait is added, so that BMCs that failed together are not contacted together.
 func backoff(kind Kind, count int) time.Duration {
 	var wait time.Duration
 	switch kind {

@@ -1,110 +1,75 @@
-// Package bmc speaks to baseboard management controllers. It knows nothing of Kubernetes: it speaks URLs, credentials and
-// MAC addresses. Drivers stand in folders of their own and are handed to the Pool, which gives each BMC one request at a time.
+// Package bmc controls servers through their baseboard management controllers (BMCs). It does not depend on Kubernetes: its terms are URLs,
+// credentials and MAC addresses. Each driver has its own folder. The Pool runs the drivers, with one request at a time for each BMC.
 package bmc
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"time"
 )
 
-// Client is a connection to one server's BMC. It is not safe for concurrent use. What not every BMC can do stands in interfaces
-// of its own: VirtualMedia, SecureBooter and Monitor. Use As to ask for one.
+// Client is a connection to one server's BMC. It is not safe for concurrent use. Optional capabilities have their own interfaces:
+// VirtualMedia, SecureBooter, Monitor and BootRecorder. As converts a client to one of them.
 //
-// Every error is an *Error, whose Kind says what can be done about it.
+// Every error is an *Error, whose Kind determines what the caller can do about it.
 type Client interface {
 	Power
 	BootOverrider
 	Inspector
-	// Describe tells what the BMC says of itself: which model it is, what it can do, and which of its known deviations the
-	// driver works around. It changes nothing.
+	// Describe returns the BMC's model and capabilities, and the known deviations that the driver works around. It changes nothing.
 	Describe(ctx context.Context) (Description, error)
-	// Close ends the connection and, where there is one, the session on the BMC. It may be called again where it failed.
+	// Close ends the connection and, if there is one, the session on the BMC. The caller may repeat it after an error.
 	Close(ctx context.Context) error
 }
 
-// CacheResetter is a client that holds what it read for the rest of a job. The Pool calls Rest before it keeps the client for another one.
+// CacheResetter is a client that caches responses during a job. The Pool calls ResetCache after each job.
 type CacheResetter interface{ ResetCache() }
 
-// As returns the client as one that can do more, such as VirtualMedia. The error is Unsupported where its driver cannot.
-func As[T any](c Client, op string) (T, error) {
-	can, ok := c.(T)
-	if !ok {
-		return can, &Error{Kind: Unsupported, Op: op, Err: errors.New("the protocol has no such command")}
-	}
-	return can, nil
-}
-
-// Endpoint is what a driver needs to reach a BMC.
+// Endpoint is the data that a driver needs to connect to a BMC.
 type Endpoint struct {
-	// URL is the address. Its scheme picks the driver.
+	// URL is the address. Its scheme selects the driver.
 	URL *url.URL
 	// Username and Password are the credentials.
 	Username, Password string
-	// CA holds PEM certificates that the BMC's certificate is verified with. Without it the system's roots are used.
+	// CA contains the PEM certificates that verify the BMC's certificate. If it is empty, the system's roots are used.
 	CA []byte
 	// InsecureSkipVerify accepts any certificate.
 	InsecureSkipVerify bool
-	// Pace, where not nil, is called by the driver before each request, and holds it back until the BMC may be asked again.
-	// The Pool sets it.
-	Pace func(ctx context.Context) error
+	// Throttle, if not nil, delays each request of the driver until the BMC's request rate allows it. The Pool sets it.
+	Throttle func(ctx context.Context) error
 }
 
-// Wait calls Pace.
+// Wait calls Throttle. Drivers call it before each request.
 func (e Endpoint) Wait(ctx context.Context) error {
-	if e.Pace == nil {
+	if e.Throttle == nil {
 		return ctx.Err()
 	}
-	return e.Pace(ctx)
+	return e.Throttle(ctx)
 }
 
 // Driver opens connections of one URL scheme.
 type Driver struct {
-	// Open opens a connection. It logs in once at most: BMCs lock accounts.
+	// Open opens a connection. It logs in at most once, because BMCs lock accounts.
 	Open func(context.Context, Endpoint) (Client, error)
-	// Limit is how many BMCs may be spoken to at once through this driver. Zero leaves it to the Pool's limit.
+	// Limit is the maximum number of jobs that use this driver at once. Zero means that only the Pool's limits apply.
 	Limit int
-	// KeepIdle tells how long an idle connection may be kept for the next job. nil takes the Pool's default.
+	// KeepIdle returns how long an idle connection is kept for the next job. If it is nil, PoolOptions.Idle applies.
 	KeepIdle func(Endpoint) time.Duration
-	// Peer names the BMC behind an endpoint, which gets one request at a time. nil takes the URL's host and port, so that one
-	// BMC that is spoken to for several systems is one.
+	// Peer names the BMC of an endpoint, which gets one request at a time. If it is nil, the URL's host and port name the BMC, so
+	// that several systems of one BMC share its queue.
 	Peer func(Endpoint) string
 }
 
-// Capability is something that a BMC may be able to do.
-type Capability string
-
-// The capabilities of BMCs.
-const (
-	CanPowerOn      Capability = "PowerOn"
-	CanForceOff     Capability = "ForceOff"
-	CanShutDown     Capability = "ShutDown"
-	CanCycle        Capability = "Cycle"
-	CanReset        Capability = "Reset"
-	CanNMI          Capability = "NMI"
-	CanBootPXE      Capability = "BootPXE"
-	CanBootHTTP     Capability = "BootHTTP"
-	CanBootDisk     Capability = "BootDisk"
-	CanBootCD       Capability = "BootCD"
-	CanInventory    Capability = "Inventory"
-	CanVirtualMedia Capability = "VirtualMedia"
-	CanSecureBoot   Capability = "SecureBoot"
-	CanSensors      Capability = "Sensors"
-	CanEventLog     Capability = "EventLog"
-	CanClock        Capability = "Clock"
-)
-
-// Description is what a BMC says of itself.
+// Description is what a BMC reports about itself.
 type Description struct {
-	// Protocol is the protocol spoken, with its version: "Redfish 1.15.0", "IPMI 2.0, cipher suite 17".
+	// Protocol is the protocol and its version: "Redfish 1.15.0", "IPMI 2.0, cipher suite 17".
 	Protocol string
-	// Vendor and Model are the server's. FirmwareVersion is the BMC's. Empty where the BMC does not tell.
+	// Vendor and Model are the server's. FirmwareVersion is the BMC's. They are empty if the BMC does not report them.
 	Vendor, Model, FirmwareVersion string
-	// Path is the path of the system that is managed, where the protocol has one.
+	// Path is the path of the managed system, if the protocol has paths.
 	Path string
-	// Capabilities are what the BMC says it can do, sorted.
+	// Capabilities are those that the BMC reports, sorted.
 	Capabilities []Capability
-	// Quirks name the entries of the driver's table of known deviations that apply.
+	// Quirks name the applicable entries of the driver's table of known deviations.
 	Quirks []string
 }

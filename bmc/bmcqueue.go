@@ -8,111 +8,113 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// bmcQueue is what the pool knows of a BMC. The queue and whether it is scheduled are guarded by Pool.mu; the rest belongs to whoever
-// scheduled the line: while nobody did, to the holder of Pool.mu.
+// bmcQueue is the pool's state of one BMC: its jobs, its connection and its recent failures. Pool.mu guards jobs and scheduled. The rest
+// belongs to the goroutine that runs the BMC's job; while no job is scheduled, to the holder of Pool.mu.
 type bmcQueue struct {
-	queue     []Job
-	scheduled bool // it stands in a lane, or a job runs
-	expired   bool // its connection is to be dropped
+	jobs      []Job
+	scheduled bool // it waits in a readyQueue, or one of its jobs runs
+	expired   bool // its idle connection is to be closed
 	used      time.Time
 	proven    bool // the last job reached the BMC
 
 	client   Client
-	unclosed []Client   // their logout failed
+	unclosed []Client   // clients whose logout failed
 	driver   *driverUse // of client
-	peer     string     // the URL and the identity that client was opened with
-	keep     time.Duration
+	peer     string     // the URL and the credentialsID of client
+	keepIdle time.Duration
 	limiter  *rate.Limiter
-	faults   failures
+	failures failures
 	observe  func(Call) // nil for none
 }
 
 func newBMCQueue(opts PoolOptions) *bmcQueue {
-	return &bmcQueue{faults: failures{}, limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate/2))), used: time.Now(), keep: opts.Idle, observe: opts.Observe}
+	return &bmcQueue{
+		failures: failures{}, limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate/2))), used: time.Now(), keepIdle: opts.Idle, observe: opts.Observe,
+	}
 }
 
-// run runs a job with the connection that is there, or a new one.
-func (l *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
+// run runs a job with the existing connection, or opens a new one.
+func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 	if ctx.Err() != nil {
 		return errClosed
 	}
 	id := credentialsIDOf(job.Endpoint)
-	if known := l.faults.known(id, time.Now()); known != nil && !job.Now {
+	if known := q.failures.active(id, time.Now()); known != nil && !job.IgnoreBackoff {
 		return known
 	}
 	ctx, cancel := context.WithTimeout(ctx, job.Timeout)
 	defer cancel()
-	err := l.connect(ctx, driver, job.Endpoint, id)
+	err := q.connect(ctx, driver, job.Endpoint, id)
 	if err == nil {
-		err = job.Run(ctx, observe(l.client, driver.scheme, l.observe))
-		if rester, ok := l.client.(CacheResetter); ok {
-			rester.ResetCache()
+		err = job.Run(ctx, observe(q.client, driver.scheme, q.observe))
+		if cached, ok := q.client.(CacheResetter); ok {
+			cached.ResetCache()
 		}
 	}
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
-		return err // it is none of the BMC's: the job gave up by itself
+		return err // the error is not from the BMC: the job gave up
 	}
 	if err == nil || e.Kind == Unsupported {
-		l.proven = true
-		l.faults.reached(id)
-		l.closeAgain(ctx)
+		q.proven = true
+		q.failures.clear(id)
+		q.closeUnclosed(ctx)
 		return err
 	}
-	l.drop(ctx)
-	l.proven = e.Kind != Unreachable
-	return l.faults.note(err, e, id, time.Now())
+	q.drop(ctx)
+	q.proven = e.Kind != Unreachable
+	return q.failures.record(err, e, id, time.Now())
 }
 
-// connect opens the connection, unless the one that is there will do.
-func (l *bmcQueue) connect(ctx context.Context, driver *driverUse, e Endpoint, id credentialsID) error {
+// connect opens the connection, unless the existing one has the same URL and credentials.
+func (q *bmcQueue) connect(ctx context.Context, driver *driverUse, e Endpoint, id credentialsID) error {
 	peer := e.URL.String() + string(id[:])
-	if l.client != nil && l.peer == peer {
+	if q.client != nil && q.peer == peer {
 		return nil
 	}
-	l.drop(ctx)
-	e.Pace = l.limiter.Wait
+	q.drop(ctx)
+	e.Throttle = q.limiter.Wait
 	start := time.Now()
 	client, err := driver.Open(ctx, e)
-	if l.observe != nil {
-		l.observe(Call{Scheme: driver.scheme, Operation: "Open", Took: time.Since(start), Err: err})
+	if q.observe != nil {
+		q.observe(Call{Scheme: driver.scheme, Operation: "Open", Took: time.Since(start), Err: err})
 	}
 	if err != nil {
 		return Wrap("Open", err)
 	}
-	l.client, l.driver, l.peer = client, driver, peer
+	q.client, q.driver, q.peer = client, driver, peer
 	if driver.KeepIdle != nil {
-		l.keep = driver.KeepIdle(e)
+		q.keepIdle = driver.KeepIdle(e)
 	}
 	return nil
 }
 
-// mostUnclosed is how many sessions of a BMC are remembered that could not be ended. It is less than BMCs have, which is 4 to 16.
-const mostUnclosed = 3
+// maxUnclosed bounds the sessions of a BMC that the pool remembers because their logout failed. BMCs allow 4 to 16 sessions.
+const maxUnclosed = 3
 
-// logoutTimeout bounds what the end of sessions may take from who waits for the BMC.
+// logoutTimeout bounds how long logouts delay the next job of the BMC.
 const logoutTimeout = 5 * time.Second
 
-// drop closes the connection, if there is one. A session that is not closed counts against the BMC's few: it is closed also
-// when the job's time is up, and once more when the BMC is well again. The job is not the worse for it.
-func (l *bmcQueue) drop(ctx context.Context) {
-	if l.client == nil {
+// drop closes the connection, if there is one. An open session counts against the BMC's few, so it is closed even when the job's
+// context has ended, and a failed logout is repeated when the BMC works again. A failed logout does not fail the job.
+func (q *bmcQueue) drop(ctx context.Context) {
+	if q.client == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 	defer cancel()
-	if l.client.Close(ctx) != nil && len(l.unclosed) < mostUnclosed {
-		l.unclosed = append(l.unclosed, l.client)
+	if q.client.Close(ctx) != nil && len(q.unclosed) < maxUnclosed {
+		q.unclosed = append(q.unclosed, q.client)
 	}
-	l.client, l.peer = nil, ""
+	q.client, q.peer = nil, ""
 }
 
-// closeAgain tries once more to end the sessions whose logout failed. What the BMC does not let go of then it ends by itself some time.
-func (l *bmcQueue) closeAgain(ctx context.Context) {
+// closeUnclosed repeats failed logouts once. If one fails again, the session ends with the BMC's own timeout.
+func (q *bmcQueue) closeUnclosed(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 	defer cancel()
-	for _, client := range l.unclosed {
+	for _, client := range q.unclosed {
 		_ = client.Close(ctx)
 	}
-	l.unclosed = nil
+	q.unclosed = nil
 }

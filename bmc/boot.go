@@ -16,7 +16,7 @@ type BootTarget string
 
 // The boot targets.
 const (
-	// BootNone is no override: the firmware's own order holds.
+	// BootNone is no override: the firmware's boot order applies.
 	BootNone BootTarget = "None"
 	// BootPXE is the network, by PXE.
 	BootPXE BootTarget = "PXE"
@@ -24,43 +24,44 @@ const (
 	BootHTTP BootTarget = "HTTP"
 	// BootDisk is the first disk.
 	BootDisk BootTarget = "Disk"
-	// BootCD is the optical drive, which is where virtual media are.
+	// BootCD is the optical drive, which includes virtual media.
 	BootCD BootTarget = "CD"
 )
 
-// BootOverride says what a server boots instead of what its firmware's order says.
+// BootOverride replaces the firmware's boot order.
 type BootOverride struct {
 	Target BootTarget
-	// Mode is the firmware interface. Empty leaves it as it is.
+	// Mode is the firmware interface. If it is empty, the mode is not changed.
 	Mode BootMode
-	// Continuous overrides every boot; without it only the next one.
+	// Continuous overrides every boot. Otherwise the override applies to the next boot only.
 	Continuous bool
-	// URI is what UEFI HTTP boot fetches, where the BMC can be told. Empty leaves it to DHCP.
+	// URI is the file that UEFI HTTP boot fetches, if the BMC accepts one. If it is empty, DHCP supplies it.
 	URI string
 }
 
-// BootMethod is one way to set a boot override, as drivers name them. The empty way leaves the choice to the driver.
+// BootMethod is a driver's name for a method to set a boot override. With an empty method the driver chooses.
 type BootMethod string
 
-// BootResult is what came of setting a boot override.
+// BootResult is the result of setting a boot override.
 type BootResult struct {
-	// Method is how it was set.
+	// Method is the method that set it.
 	Method BootMethod
-	// ReadBack is what the BMC says now; nil where it cannot be read.
+	// ReadBack is the override that the BMC reports afterwards; nil if it cannot be read.
 	ReadBack *BootOverride
-	// Doubt says how ReadBack differs from what was asked for; empty where it does not.
+	// Doubt describes how ReadBack differs from the requested override; empty if it does not.
 	Doubt string
-	// Lasts is true when an override that was asked for one boot holds until it is taken back.
+	// Lasts is true when an override that was requested for one boot applies until it is removed.
 	Lasts bool
 }
 
-// BootOverrider picks what a server boots next. A BMC's word that it did is a hint: the proof is the server's own request.
+// BootOverrider sets what a server boots next. The BMC's confirmation is a hint: the proof is the server's own boot request.
 type BootOverrider interface {
-	// BootOverride reads the override. The target is BootNone where there is none.
+	// BootOverride reads the override. The target is BootNone if no override is set.
 	BootOverride(ctx context.Context) (BootOverride, error)
-	// SetBootOverride sets the override, in the way given or, where the BMC refuses or ignores that, in the next one it
-	// knows. It is idempotent. The error is Unsupported where the BMC has no such target.
-	SetBootOverride(ctx context.Context, override BootOverride, way BootMethod) (BootResult, error)
-	// BootMethods lists the ways to try, the likeliest first, for a caller who saw that one did not work.
+	// SetBootOverride sets the override with the method given or, if the BMC refuses or ignores that one, with the driver's next
+	// method. It is idempotent. The error is Unsupported if the BMC does not have the target.
+	SetBootOverride(ctx context.Context, override BootOverride, method BootMethod) (BootResult, error)
+	// BootMethods lists the driver's methods, the one most likely to work first. If a server did not boot as set, the caller
+	// tries the next method.
 	BootMethods() []BootMethod
 }

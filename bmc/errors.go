@@ -12,35 +12,35 @@ import (
 	"time"
 )
 
-// Kind says what kind of error a BMC call ended with, and so what can be done about it.
+// Kind is the kind of error of a BMC call. It determines what the caller can do about it.
 type Kind string
 
 // The kinds of error.
 const (
-	// Unauthorized means that the BMC refused the credentials. BMCs say so too while they restart.
+	// Unauthorized means that the BMC refused the credentials. BMCs also answer so while they restart.
 	Unauthorized Kind = "Unauthorized"
 	// Unreachable means that the BMC did not answer in time, or that it was busy.
 	Unreachable Kind = "Unreachable"
 	// BadCertificate means that the BMC's certificate does not verify.
 	BadCertificate Kind = "BadCertificate"
-	// NotFound means that the BMC does not manage the system named, or manages several and none is named.
+	// NotFound means that the BMC does not manage the system that the URL names, or that it manages several and the URL names none.
 	NotFound Kind = "NotFound"
-	// Unsupported means that the BMC cannot do what was asked.
+	// Unsupported means that the BMC does not have the requested function.
 	Unsupported Kind = "Unsupported"
-	// Busy means that the BMC refused a command for now, since the power is in transition or another job has the server. Nothing was done, and the
-	// same command is worth another try soon.
+	// Busy means that the BMC refused a command temporarily, because the power is in transition or another job uses the server. Nothing was
+	// done. The caller may repeat the command soon.
 	Busy Kind = "Busy"
-	// Failed means that the BMC answered with an error or with nonsense.
+	// Failed means that the BMC answered with an error, or that its answer cannot be used.
 	Failed Kind = "Failed"
 )
 
 // Error is an error of a BMC call.
 type Error struct {
 	Kind Kind
-	// Op is what was tried, for a sentence that begins with it.
+	// Op is the operation, for the start of a sentence.
 	Op  string
 	Err error
-	// RetryAfter is how long the BMC is to be left alone; zero leaves it to the caller.
+	// RetryAfter is how long the caller should wait before it contacts the BMC again. If it is zero, the caller decides.
 	RetryAfter time.Duration
 }
 
@@ -49,7 +49,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Wrap returns an error of a BMC call with the kind that Classify finds. It returns nil for nil, and an *Error as it is.
+// Wrap returns err as an *Error with the kind that Classify returns. It returns nil and an *Error unchanged.
 func Wrap(op string, err error) error {
 	var e *Error
 	if err == nil || errors.As(err, &e) {
@@ -67,7 +67,7 @@ func KindOf(err error) Kind {
 	return Classify(err)
 }
 
-// RetryAfter returns how long the BMC is to be left alone after an error of a BMC call; zero leaves it to the caller.
+// RetryAfter returns how long to wait before the BMC is contacted again after an error of a BMC call. If it is zero, the caller decides.
 func RetryAfter(err error) time.Duration {
 	var e *Error
 	if errors.As(err, &e) {
@@ -76,13 +76,13 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// WrongCertificate is true for an error with a certificate that no other CA makes right: it is for another name, or expired.
+// WrongCertificate is true for a certificate error that another CA does not fix: the certificate is for another name, or it has expired.
 func WrongCertificate(err error) bool {
 	var invalid x509.CertificateInvalidError
 	return errors.As(err, new(x509.HostnameError)) || errors.As(err, &invalid) && invalid.Reason == x509.Expired
 }
 
-// Classify tells the kind of an error that the network or TLS gave.
+// Classify returns the kind of an error from the network or from TLS.
 func Classify(err error) Kind {
 	var (
 		verification *tls.CertificateVerificationError

@@ -25,33 +25,33 @@ var FactNames = []FactName{
 	FactBMCFirmwareVersion,
 }
 
-// FactState says what is known of a fact.
+// FactState is the state of a fact.
 type FactState string
 
 // The states of facts.
 const (
 	// FactKnown means that the BMC reports it.
 	FactKnown FactState = "Known"
-	// FactAbsent means that the BMC reports that there is none: every bay is empty.
+	// FactAbsent means that the BMC reports no such part: every bay is empty.
 	FactAbsent FactState = "Absent"
-	// FactUnknown means that the BMC does not offer it, that it could not be read, or that the time ran out. A list may be
-	// incomplete then.
+	// FactUnknown means that the BMC does not offer it, that it could not be read, or that the inspection timed out. Lists may be
+	// incomplete.
 	FactUnknown FactState = "Unknown"
 )
 
-// Fact says what is known of a part of an inventory.
+// Fact describes whether a part of an inventory is known.
 type Fact struct {
 	Name  FactName
 	State FactState
-	// Source is where it was read, or was to be read: a Redfish path, "FRU 0", "Get System GUID". Empty where there is no such place.
+	// Source is the place where it is read: a Redfish path, "FRU 0", "Get System GUID". It is empty if there is no such place.
 	Source string
-	// Message is the reason why a fact is unknown, or a remark on what is known.
+	// Message is the reason why a fact is unknown, or a remark on a known one.
 	Message string
 	// TimedOut is true for an unknown fact that a later inspection may find.
 	TimedOut bool
 }
 
-// Fact returns what is known of a fact.
+// Fact returns the fact of this name. A fact that is not set is Unknown.
 func (i *Inventory) Fact(name FactName) Fact {
 	if at := slices.IndexFunc(i.Facts, func(f Fact) bool { return f.Name == name }); at >= 0 {
 		return i.Facts[at]
@@ -59,7 +59,7 @@ func (i *Inventory) Fact(name FactName) Fact {
 	return Fact{Name: name, State: FactUnknown}
 }
 
-// SetFact notes a fact. It replaces what was noted of it before, and keeps the order of FactNames.
+// SetFact sets or replaces a fact, and keeps the order of FactNames.
 func (i *Inventory) SetFact(fact Fact) {
 	i.Facts = slices.DeleteFunc(i.Facts, func(f Fact) bool { return f.Name == fact.Name })
 	at := slices.IndexFunc(i.Facts, func(f Fact) bool { return slices.Index(FactNames, f.Name) > slices.Index(FactNames, fact.Name) })
@@ -69,7 +69,7 @@ func (i *Inventory) SetFact(fact Fact) {
 	i.Facts = slices.Insert(i.Facts, at, fact)
 }
 
-// SetNotOffered notes as unknown each fact of which nothing is noted, because the protocol does not offer it.
+// SetNotOffered sets each fact that is not set to Unknown, because the protocol does not offer it.
 func (i *Inventory) SetNotOffered(message string) {
 	for _, name := range FactNames {
 		if !slices.ContainsFunc(i.Facts, func(f Fact) bool { return f.Name == name }) {
@@ -78,7 +78,7 @@ func (i *Inventory) SetNotOffered(message string) {
 	}
 }
 
-// Partial is true where time ran out before everything was read.
+// Partial is true if the inspection timed out before everything was read.
 func (i *Inventory) Partial() bool {
 	return slices.ContainsFunc(i.Facts, func(f Fact) bool { return f.TimedOut })
 }

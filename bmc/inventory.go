@@ -2,15 +2,15 @@ package bmc
 
 import "context"
 
-// Inspector reads what a server is made of.
+// Inspector reads a server's hardware inventory.
 type Inspector interface {
-	// Inspect reads the inventory and changes nothing. Parts that the BMC does not offer are no error: Inventory.Facts says so. When
-	// ctx reaches its deadline, or the BMC stops to answer in time, the inventory has what was read until then, and the facts
-	// that are missing are TimedOut. Without an answer for the server itself the error is returned.
+	// Inspect reads the inventory and changes nothing. Parts that the BMC does not offer are not an error: Inventory.Facts reports them.
+	// When ctx reaches its deadline, or the BMC stops answering, the inventory contains the parts read so far, and the missing
+	// facts are TimedOut. Inspect returns an error only if the server resource itself cannot be read.
 	Inspect(ctx context.Context) (Inventory, error)
 }
 
-// Health is how a part is, as Redfish says it: OK, Warning or Critical; empty where it is not known.
+// Health is the health of a part, as in Redfish: OK, Warning or Critical; empty if it is unknown.
 type Health string
 
 // The states of health.
@@ -20,14 +20,14 @@ const (
 	HealthCritical Health = "Critical"
 )
 
-// Inventory is what a server is made of.
+// Inventory is a server's hardware.
 type Inventory struct {
 	Manufacturer, Model, SerialNumber string
-	// SystemUUID is the UUID that the server's firmware reports (SMBIOS), in lower case. Empty where it is a placeholder.
+	// SystemUUID is the UUID that the server's firmware reports (SMBIOS), in lower case. It is empty if the UUID is a placeholder.
 	SystemUUID                          string
 	FirmwareVersion, BMCFirmwareVersion string
 	CPUModel                            string
-	// Architecture is that of the processors, named as Go names it; empty where it is not known.
+	// Architecture is that of the processors, by its Go name (GOARCH); empty if it is unknown.
 	Architecture                     string
 	CPUSockets, CPUCores, CPUThreads int
 	// MemoryMiB is the volatile memory, in MiB.
@@ -39,7 +39,7 @@ type Inventory struct {
 	// Devices are GPUs and other PCIe devices.
 	Devices       []Device
 	PowerSupplies []PowerSupply
-	// Health is that of the whole server.
+	// Health is the health of the whole server.
 	Health Health
 	// Facts report for each of FactNames whether it is known, and its source.
 	Facts []Fact
@@ -58,9 +58,9 @@ type Disk struct {
 	Name, Model, SerialNumber string
 	// WWN is the World Wide Name (NAA, EUI), in lower case without a prefix.
 	WWN string
-	// SizeBytes is the capacity; zero where it is not known.
+	// SizeBytes is the capacity; zero if it is unknown.
 	SizeBytes int64
-	// Rotational is true for a hard disk and false for a solid state drive; nil where the BMC does not report it.
+	// Rotational is true for a hard disk and false for a solid state drive; nil if the BMC does not report it.
 	Rotational *bool
 	Health     Health
 }
@@ -70,18 +70,18 @@ type NIC struct {
 	Name string
 	// MACAddress is in lower case with colons.
 	MACAddress string
-	// SpeedMbps is the speed of the link; zero where it is not known.
+	// SpeedMbps is the speed of the link; zero if it is unknown.
 	SpeedMbps int
-	// LinkUp is nil where the BMC does not report it.
+	// LinkUp is nil if the BMC does not report it.
 	LinkUp *bool
 }
 
 // Device is a PCIe device.
 type Device struct {
-	// Class is what it is: GPU, NetworkController, MassStorageController, ... as Redfish names it.
+	// Class is the device class as in Redfish: GPU, NetworkController, MassStorageController, ...
 	Class                             string
 	Name, Manufacturer, Model, Serial string
-	// Firmware is its firmware's version.
+	// Firmware is the firmware version.
 	Firmware string
 	Health   Health
 }
@@ -89,7 +89,7 @@ type Device struct {
 // PowerSupply is a power supply unit.
 type PowerSupply struct {
 	Name, Model string
-	// Watts is the rated output; zero where it is not known.
+	// Watts is the rated output; zero if it is unknown.
 	Watts  int
 	Health Health
 }

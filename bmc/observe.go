@@ -5,124 +5,118 @@ import (
 	"time"
 )
 
-// Call is a call of a driver that ended: one method of a Client, or the opening of a connection. What a BMC was not asked, since it is left
-// alone for a while, is none.
+// Call is a finished call of a driver: one method of a Client, or the opening of a connection. A job that the pool rejects because
+// of a backoff makes no call.
 type Call struct {
 	// Scheme is the URL scheme that the driver is registered for.
 	Scheme string
 	// Operation is the method: Open, PowerState, SetBootOverride, ...
 	Operation string
-	// Took is how long it took, with the wait for the BMC's rate.
+	// Took is the duration, including the wait for the BMC's request rate.
 	Took time.Duration
-	// Err is how it ended.
+	// Err is the result.
 	Err error
 }
 
-// Load is what a pool has to do at the moment.
+// Load is the current work of a pool.
 type Load struct {
-	// Waiting are the jobs that wait for their turn, and Running those that are under way. Slow are those of the latter that gave their
-	// slot away since they take long.
+	// Waiting counts the jobs that wait for a slot, and Running those that run. Slow counts the running jobs that exceeded
+	// PoolOptions.SlotTimeout and gave up their slot.
 	Waiting, Running, Slow int
 }
 
-// Load returns what the pool has to do at the moment.
+// Load returns the pool's current work.
 func (p *Pool) Load() Load {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	running := p.stuck
-	for _, c := range []*class{&p.proven, &p.others} {
-		running += c.running
-	}
-	return Load{Waiting: max(0, len(p.busy)-running), Running: running, Slow: p.stuck}
+	running := p.slow + p.proven.used + p.unproven.used
+	return Load{Waiting: max(0, len(p.busy)-running), Running: running, Slow: p.slow}
 }
 
-// observed tells of each call of a client. It has every capability: of one that the client lacks, each method is Unsupported.
+// observed records the calls that the manager makes. Other methods, such as Cycle, are called unobserved; As finds the driver's
+// other interfaces through unwrap.
 type observed struct {
 	Client
 
 	scheme string
-	tell   func(Call)
+	record func(Call)
 }
 
-var (
-	_ VirtualMedia = observed{}
-	_ SecureBooter = observed{}
-	_ Monitor      = observed{}
-)
+// observedMedia is an observed client that implements VirtualMedia.
+type observedMedia struct {
+	observed
+	VirtualMedia
+}
 
-// observe returns a client that tells of each of its calls.
-func observe(c Client, scheme string, tell func(Call)) Client {
-	if tell == nil {
+// observe returns a client that records its calls.
+func observe(c Client, scheme string, record func(Call)) Client {
+	if record == nil {
 		return c
 	}
-	return observed{c, scheme, tell}
+	o := observed{c, scheme, record}
+	if media, ok := c.(VirtualMedia); ok {
+		return observedMedia{o, media}
+	}
+	return o
 }
 
-// call makes a call, and tells of it.
-func call[T any](o observed, operation string, do func() (T, error)) (T, error) {
-	start := time.Now()
-	got, err := do()
-	o.tell(Call{Scheme: o.scheme, Operation: operation, Took: time.Since(start), Err: err})
-	return got, err
-}
+func (o observed) unwrap() Client { return o.Client }
 
-// order is call for what returns nothing but an error.
-func (o observed) order(operation string, do func() error) error {
-	_, err := call(o, operation, func() (struct{}, error) { return struct{}{}, do() })
-	return err
+// done records a call that began at start. It is deferred, so err is the result.
+func (o observed) done(operation string, start time.Time, err *error) {
+	o.record(Call{Scheme: o.scheme, Operation: operation, Took: time.Since(start), Err: *err})
 }
 
 // PowerState implements Client.
-func (o observed) PowerState(ctx context.Context) (PowerState, error) {
-	return call(o, "PowerState", func() (PowerState, error) { return o.Client.PowerState(ctx) })
+func (o observed) PowerState(ctx context.Context) (_ PowerState, err error) {
+	defer o.done("PowerState", time.Now(), &err)
+	return o.Client.PowerState(ctx)
 }
 
 // PowerOn implements Client.
-func (o observed) PowerOn(ctx context.Context) error {
-	return o.order("PowerOn", func() error { return o.Client.PowerOn(ctx) })
+func (o observed) PowerOn(ctx context.Context) (err error) {
+	defer o.done("PowerOn", time.Now(), &err)
+	return o.Client.PowerOn(ctx)
 }
 
 // ShutDown implements Client.
-func (o observed) ShutDown(ctx context.Context) error {
-	return o.order("ShutDown", func() error { return o.Client.ShutDown(ctx) })
+func (o observed) ShutDown(ctx context.Context) (err error) {
+	defer o.done("ShutDown", time.Now(), &err)
+	return o.Client.ShutDown(ctx)
 }
 
 // ForceOff implements Client.
-func (o observed) ForceOff(ctx context.Context) error {
-	return o.order("ForceOff", func() error { return o.Client.ForceOff(ctx) })
-}
-
-// Cycle implements Client.
-func (o observed) Cycle(ctx context.Context) error {
-	return o.order("Cycle", func() error { return o.Client.Cycle(ctx) })
-}
-
-// Reset implements Client.
-func (o observed) Reset(ctx context.Context) error {
-	return o.order("Reset", func() error { return o.Client.Reset(ctx) })
-}
-
-// NMI implements Client.
-func (o observed) NMI(ctx context.Context) error {
-	return o.order("NMI", func() error { return o.Client.NMI(ctx) })
+func (o observed) ForceOff(ctx context.Context) (err error) {
+	defer o.done("ForceOff", time.Now(), &err)
+	return o.Client.ForceOff(ctx)
 }
 
 // BootOverride implements Client.
-func (o observed) BootOverride(ctx context.Context) (BootOverride, error) {
-	return call(o, "BootOverride", func() (BootOverride, error) { return o.Client.BootOverride(ctx) })
+func (o observed) BootOverride(ctx context.Context) (_ BootOverride, err error) {
+	defer o.done("BootOverride", time.Now(), &err)
+	return o.Client.BootOverride(ctx)
 }
 
 // SetBootOverride implements Client.
-func (o observed) SetBootOverride(ctx context.Context, override BootOverride, way BootMethod) (BootResult, error) {
-	return call(o, "SetBootOverride", func() (BootResult, error) { return o.Client.SetBootOverride(ctx, override, way) })
+func (o observed) SetBootOverride(ctx context.Context, override BootOverride, method BootMethod) (_ BootResult, err error) {
+	defer o.done("SetBootOverride", time.Now(), &err)
+	return o.Client.SetBootOverride(ctx, override, method)
 }
 
 // Inspect implements Client.
-func (o observed) Inspect(ctx context.Context) (Inventory, error) {
-	return call(o, "Inspect", func() (Inventory, error) { return o.Client.Inspect(ctx) })
+func (o observed) Inspect(ctx context.Context) (_ Inventory, err error) {
+	defer o.done("Inspect", time.Now(), &err)
+	return o.Client.Inspect(ctx)
 }
 
 // Describe implements Client.
-func (o observed) Describe(ctx context.Context) (Description, error) {
-	return call(o, "Describe", func() (Description, error) { return o.Client.Describe(ctx) })
+func (o observed) Describe(ctx context.Context) (_ Description, err error) {
+	defer o.done("Describe", time.Now(), &err)
+	return o.Client.Describe(ctx)
+}
+
+// EjectMedia implements VirtualMedia.
+func (o observedMedia) EjectMedia(ctx context.Context) (err error) {
+	defer o.done("EjectMedia", time.Now(), &err)
+	return o.VirtualMedia.EjectMedia(ctx)
 }

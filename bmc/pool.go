@@ -8,38 +8,38 @@ import (
 	"time"
 )
 
-// Job is something to do through a BMC.
+// Job is work that needs a connection to a BMC.
 type Job struct {
-	// Key says whose job it is. A key has one job at a time.
+	// Key identifies the owner of the job. A key has at most one job at a time.
 	Key string
-	// Endpoint is the BMC. A BMC gets one job at a time, also when several keys name it.
+	// Endpoint is the BMC. A BMC runs one job at a time, even if several keys name it.
 	Endpoint Endpoint
-	// Timeout is how long the job may take, with its connection, from when its turn came. Defaults to PoolOptions.Timeout.
+	// Timeout limits the duration of the job, including its connection, from its start. Defaults to PoolOptions.Timeout.
 	Timeout time.Duration
-	// Now tries also while the Pool leaves the BMC alone after a fault or a refused login.
-	Now bool
+	// IgnoreBackoff runs the job even during a backoff after a failure or a refused login.
+	IgnoreBackoff bool
 	// Run does the work. Its context ends at the timeout.
 	Run func(context.Context, Client) error
-	// Done is called once, with the error of Run or of the connection, when Key is free for the next job.
+	// Done is called once, with the error of Run or of the connection. The next job of Key may be submitted from then on.
 	Done func(error)
 }
 
-// Pool runs jobs in the background. It owns every connection and every session, and keeps to a budget:
+// Pool runs jobs in the background. It owns every connection and every session, and limits the load on BMCs:
 //
-//   - one job, and so one request, at a time for a BMC, and no more requests a second than its rate;
-//   - so many BMCs at a time in all, and so many for each driver that has a limit;
-//   - a connection is kept for a while for the next job, and logged out when it is dropped;
-//   - a BMC that does not answer is left alone for ever longer, and one that refused a login for so long that no account
-//     is locked: jobs submitted meanwhile end at once with the error that is known;
-//   - a BMC that answers slowly or never costs its own slot only: BMCs that have not answered yet have slots of their own, and
-//     a job that takes long gives its slot away.
+//   - A BMC runs one job, and so one request, at a time, and gets at most PoolOptions.Rate requests a second.
+//   - The number of concurrent jobs is limited in total, and for each driver that has a limit.
+//   - An idle connection is kept for the next job, and logged out when it is closed.
+//   - Failures start a backoff: a growing one for a BMC that does not answer, and one that prevents account lockouts after a refused
+//     login. Jobs that are submitted during the backoff end at once with the last error.
+//   - A slow BMC does not delay others: BMCs that have not answered yet have separate slots, and a job that exceeds
+//     PoolOptions.SlotTimeout gives up its slot.
 //
-// A BMC at rest costs some hundred bytes, and no goroutine.
+// An idle BMC costs some hundred bytes and no goroutine.
 type Pool struct {
-	opts    PoolOptions
-	drivers map[string]*driverUse
-	proven  class // BMCs whose last job reached them
-	others  class // new ones, and those that did not answer
+	opts     PoolOptions
+	drivers  map[string]*driverUse
+	proven   slots // for BMCs that the last job reached
+	unproven slots // for new BMCs, and those that did not answer
 
 	ctx    context.Context //nolint:containedctx // the pool's jobs outlive the calls that submit them
 	cancel context.CancelFunc
@@ -47,52 +47,52 @@ type Pool struct {
 
 	mu     sync.Mutex
 	closed bool
-	lanes  []*lane
-	stuck  int             // jobs that gave their slot away
+	queues []*readyQueue
+	slow   int             // running jobs that gave up their slot
 	busy   map[string]bool // by key
-	lines  map[string]*bmcQueue
+	bmcs   map[string]*bmcQueue
 }
 
-// PoolOptions bound what the pool does. Zero values take the defaults.
+// PoolOptions configure a Pool. Zero values take the defaults.
 type PoolOptions struct {
-	// Concurrency is how many BMCs are spoken to at once. Defaults to 64. As many more may be spoken to that have not
-	// answered yet.
+	// Concurrency is the maximum number of jobs that hold a slot. Defaults to 64. BMCs that have not answered yet have the same
+	// number of separate slots.
 	Concurrency int
-	// Timeout is how long a job may take, with its connection. Defaults to 60 s.
+	// Timeout limits the duration of a job, including its connection. Defaults to 60 s.
 	Timeout time.Duration
-	// Rate is how many requests a second a BMC gets, with bursts of half as many. Defaults to 20.
+	// Rate is the maximum number of requests per second to a BMC, with bursts of half as many. Defaults to 20.
 	Rate float64
-	// Idle is how long an unused connection is kept, unless its driver says otherwise. Defaults to 30 s.
+	// Idle is how long an unused connection is kept, unless its driver has KeepIdle. Defaults to 30 s.
 	Idle time.Duration
-	// Patience is how long a job keeps its slot from others. Defaults to 2 s.
-	Patience time.Duration
-	// MostStuck is how many jobs may have given their slot away. Defaults to 1024.
-	MostStuck int
-	// Observe, where not nil, is told of every call of a driver, by several jobs at once. It must not block.
+	// SlotTimeout is how long a job holds its slot. A job that runs longer gives it up, and continues. Defaults to 2 s.
+	SlotTimeout time.Duration
+	// MaxSlow is the maximum number of running jobs without a slot. Defaults to 1024.
+	MaxSlow int
+	// Observe, if not nil, is called after each call of a driver that the manager makes, by several jobs at once. It must not block.
 	Observe func(Call)
 }
 
 func (o PoolOptions) withDefaults() PoolOptions {
-	set(&o.Concurrency, 64)
-	set(&o.Timeout, time.Minute)
-	set(&o.Rate, 20)
-	set(&o.Idle, 30*time.Second)
-	set(&o.Patience, 2*time.Second)
-	set(&o.MostStuck, 1024)
+	setDefault(&o.Concurrency, 64)
+	setDefault(&o.Timeout, time.Minute)
+	setDefault(&o.Rate, 20)
+	setDefault(&o.Idle, 30*time.Second)
+	setDefault(&o.SlotTimeout, 2*time.Second)
+	setDefault(&o.MaxSlow, 1024)
 	return o
 }
 
-func set[T comparable](field *T, value T) {
+func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
 	}
 }
 
-// class counts the jobs that hold a slot.
-type class struct{ running, limit int }
+// slots counts the jobs that hold a slot.
+type slots struct{ used, limit int }
 
-// driverUse counts the jobs that run through a driver.
+// driverUse counts the running jobs of a driver.
 type driverUse struct {
 	Driver
 
@@ -100,35 +100,36 @@ type driverUse struct {
 	running int
 }
 
-// lane is where the BMCs of one driver and one class wait for a slot. Each stands in one lane at most, and waits once.
-type lane struct {
+// readyQueue contains the BMCs of one driver that wait for one kind of slot. A BMC is in at most one readyQueue, and only once.
+type readyQueue struct {
 	driver *driverUse
-	class  *class
-	ready  []*bmcQueue
+	slots  *slots
+	bmcs   []*bmcQueue
 }
 
-func (l *lane) free() bool {
-	return l.class.running < l.class.limit && (l.driver.Limit == 0 || l.driver.running < l.driver.Limit)
+// hasSlot is true if the first BMC may run a job now.
+func (r *readyQueue) hasSlot() bool {
+	return r.slots.used < r.slots.limit && (r.driver.Limit == 0 || r.driver.running < r.driver.Limit)
 }
 
-// NewPool returns a pool that opens BMCs with the drivers given, by URL scheme. Close it.
+// NewPool returns a pool that opens BMCs with the drivers, by URL scheme. The caller closes it.
 func NewPool(drivers map[string]Driver, opts PoolOptions) *Pool {
 	opts = opts.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Pool{
 		opts: opts, drivers: map[string]*driverUse{}, ctx: ctx, cancel: cancel,
-		proven: class{limit: opts.Concurrency}, others: class{limit: opts.Concurrency},
-		busy: map[string]bool{}, lines: map[string]*bmcQueue{},
+		proven: slots{limit: opts.Concurrency}, unproven: slots{limit: opts.Concurrency},
+		busy: map[string]bool{}, bmcs: map[string]*bmcQueue{},
 	}
 	for scheme, driver := range drivers {
 		p.drivers[scheme] = &driverUse{Driver: driver, scheme: scheme}
-		p.lanes = append(p.lanes, &lane{driver: p.drivers[scheme], class: &p.proven}, &lane{driver: p.drivers[scheme], class: &p.others})
+		p.queues = append(p.queues, &readyQueue{driver: p.drivers[scheme], slots: &p.proven}, &readyQueue{driver: p.drivers[scheme], slots: &p.unproven})
 	}
 	p.wg.Go(p.sweep)
 	return p
 }
 
-// Close ends the jobs that run, waits for them, and logs out everywhere. Jobs submitted later are refused.
+// Close cancels the running jobs, waits for them, and closes all connections. Jobs submitted later are refused.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -136,30 +137,30 @@ func (p *Pool) Close() {
 	p.cancel()
 	p.wg.Wait()
 	var logouts sync.WaitGroup
-	slots := make(chan struct{}, p.opts.Concurrency)
-	for _, l := range p.lines {
-		if l.client == nil && l.unclosed == nil {
+	limit := make(chan struct{}, p.opts.Concurrency)
+	for _, q := range p.bmcs {
+		if q.client == nil && q.unclosed == nil {
 			continue
 		}
-		slots <- struct{}{}
+		limit <- struct{}{}
 		logouts.Go(func() {
-			l.drop(context.Background())
-			l.closeAgain(context.Background())
-			<-slots
+			q.drop(context.Background())
+			q.closeUnclosed(context.Background())
+			<-limit
 		})
 	}
 	logouts.Wait()
 }
 
-// Submit starts a job in the background and returns at once. It returns false, and does nothing, while the key has a job or
-// when the pool is closed.
+// Submit starts a job in the background and returns at once. If the key already has a job, or the pool is closed, it does nothing and
+// returns false.
 func (p *Pool) Submit(job Job) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.busy[job.Key] {
 		return false
 	}
-	set(&job.Timeout, p.opts.Timeout)
+	setDefault(&job.Timeout, p.opts.Timeout)
 	p.busy[job.Key] = true
 	driver := p.drivers[job.Endpoint.URL.Scheme]
 	if driver == nil {
@@ -171,13 +172,13 @@ func (p *Pool) Submit(job Job) bool {
 	if driver.Peer != nil {
 		name = driver.Peer(job.Endpoint)
 	}
-	l := p.lines[name]
-	if l == nil {
-		l = newBMCQueue(p.opts)
-		p.lines[name] = l
+	q := p.bmcs[name]
+	if q == nil {
+		q = newBMCQueue(p.opts)
+		p.bmcs[name] = q
 	}
-	l.queue = append(l.queue, job)
-	p.enqueue(l)
+	q.jobs = append(q.jobs, job)
+	p.enqueue(q)
 	p.dispatch()
 	return true
 }
@@ -189,19 +190,19 @@ func (p *Pool) Busy(key string) bool {
 	return p.busy[key]
 }
 
-// enqueue puts a BMC that has jobs into its lane, unless it stands in one or a job of it runs. p.mu is held.
-func (p *Pool) enqueue(l *bmcQueue) {
-	if l.scheduled || len(l.queue) == 0 && !l.expired {
+// enqueue adds a BMC that has jobs to its readyQueue, unless it is in one already or one of its jobs runs. p.mu is held.
+func (p *Pool) enqueue(q *bmcQueue) {
+	if q.scheduled || len(q.jobs) == 0 && !q.expired {
 		return
 	}
-	driver := l.driver
-	if len(l.queue) > 0 {
-		driver = p.drivers[l.queue[0].Endpoint.URL.Scheme]
+	driver := q.driver
+	if len(q.jobs) > 0 {
+		driver = p.drivers[q.jobs[0].Endpoint.URL.Scheme]
 	}
-	for _, lane := range p.lanes {
-		if lane.driver == driver && (lane.class == &p.proven) == l.proven {
-			l.scheduled = true
-			lane.ready = append(lane.ready, l)
+	for _, ready := range p.queues {
+		if ready.driver == driver && (ready.slots == &p.proven) == q.proven {
+			q.scheduled = true
+			ready.bmcs = append(ready.bmcs, q)
 			return
 		}
 	}
@@ -209,42 +210,42 @@ func (p *Pool) enqueue(l *bmcQueue) {
 
 // dispatch starts a job for each free slot. p.mu is held.
 func (p *Pool) dispatch() {
-	for _, lane := range p.lanes {
-		for len(lane.ready) > 0 && lane.free() {
-			l := lane.ready[0]
-			lane.ready[0] = nil
-			lane.ready = lane.ready[1:]
-			slot := &slot{pool: p, lane: lane}
-			lane.class.running++
-			lane.driver.running++
-			p.wg.Go(func() { p.turn(l, slot) })
+	for _, ready := range p.queues {
+		for len(ready.bmcs) > 0 && ready.hasSlot() {
+			q := ready.bmcs[0]
+			ready.bmcs[0] = nil
+			ready.bmcs = ready.bmcs[1:]
+			s := &slot{pool: p, queue: ready}
+			ready.slots.used++
+			ready.driver.running++
+			p.wg.Go(func() { p.runNext(q, s) })
 		}
 	}
 }
 
-// turn runs the first job of a BMC, or drops its connection when there is none for it.
-func (p *Pool) turn(l *bmcQueue, s *slot) {
+// runNext runs the first job of a BMC, or closes its connection if it has no job for this driver.
+func (p *Pool) runNext(q *bmcQueue, s *slot) {
 	p.mu.Lock()
 	var job *Job
-	// A BMC that is spoken to in another way from now on is let go of in the old one first.
-	if len(l.queue) > 0 && p.drivers[l.queue[0].Endpoint.URL.Scheme] == s.lane.driver {
-		first := l.queue[0]
+	// If the next job uses another driver, the connection of this driver is closed first.
+	if len(q.jobs) > 0 && p.drivers[q.jobs[0].Endpoint.URL.Scheme] == s.queue.driver {
+		first := q.jobs[0]
 		job = &first
-		l.queue[0] = Job{}
-		l.queue = l.queue[1:]
+		q.jobs[0] = Job{}
+		q.jobs = q.jobs[1:]
 	}
 	p.mu.Unlock()
-	s.impatient(p.opts.Patience)
+	s.giveUpAfter(p.opts.SlotTimeout)
 	var err error
 	if job == nil {
-		l.drop(p.ctx)
+		q.drop(p.ctx)
 	} else {
-		err = l.run(p.ctx, s.lane.driver, *job)
+		err = q.run(p.ctx, s.queue.driver, *job)
 	}
 	p.mu.Lock()
 	s.release()
-	l.scheduled, l.expired, l.used = false, false, time.Now()
-	p.enqueue(l)
+	q.scheduled, q.expired, q.used = false, false, time.Now()
+	p.enqueue(q)
 	p.dispatch()
 	p.mu.Unlock()
 	if job != nil {
@@ -259,52 +260,53 @@ func (p *Pool) done(job Job, err error) {
 	job.Done(err)
 }
 
-// slot is held by a job that runs. One that takes long gives it away.
+// slot is held by a running job.
 type slot struct {
-	pool  *Pool
-	lane  *lane
-	timer *time.Timer
-	stuck bool
-	over  bool
+	pool     *Pool
+	queue    *readyQueue
+	timer    *time.Timer
+	slow     bool // the job gave up its slot, and still runs
+	released bool
 }
 
-// impatient makes the job give its slot away after a while. A driver's own limit is never exceeded.
-func (s *slot) impatient(after time.Duration) {
-	if s.lane.driver.Limit > 0 {
+// giveUpAfter makes the job give up its slot after the timeout. A slot of a driver with a limit is not given up, so that the limit
+// is never exceeded.
+func (s *slot) giveUpAfter(timeout time.Duration) {
+	if s.queue.driver.Limit > 0 {
 		return
 	}
 	p := s.pool
-	s.timer = time.AfterFunc(after, func() {
+	s.timer = time.AfterFunc(timeout, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if s.over || p.stuck >= p.opts.MostStuck {
+		if s.released || p.slow >= p.opts.MaxSlow {
 			return
 		}
-		s.stuck = true
-		p.stuck++
-		s.lane.class.running--
+		s.slow = true
+		p.slow++
+		s.queue.slots.used--
 		p.dispatch()
 	})
 }
 
-// release ends the job's hold. p.mu is held.
+// release frees the slot at the end of the job. p.mu is held.
 func (s *slot) release() {
-	s.over = true
+	s.released = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.lane.driver.running--
-	if s.stuck {
-		s.pool.stuck--
+	s.queue.driver.running--
+	if s.slow {
+		s.pool.slow--
 		return
 	}
-	s.lane.class.running--
+	s.queue.slots.used--
 }
 
 // forgetAfter is how long an unused BMC is remembered.
 const forgetAfter = time.Hour
 
-// sweep drops connections that are idle, and forgets BMCs that nobody asks for any more.
+// sweep closes idle connections, and removes BMCs that have had no job for forgetAfter.
 func (p *Pool) sweep() {
 	ticker := time.NewTicker(max(p.opts.Idle/4, time.Millisecond))
 	defer ticker.Stop()
@@ -314,14 +316,14 @@ func (p *Pool) sweep() {
 			return
 		case now := <-ticker.C:
 			p.mu.Lock()
-			for name, l := range p.lines {
+			for name, q := range p.bmcs {
 				switch {
-				case l.scheduled:
-				case l.client != nil && now.After(l.used.Add(l.keep)):
-					l.expired = true
-					p.enqueue(l)
-				case l.client == nil && now.After(l.used.Add(forgetAfter)):
-					delete(p.lines, name)
+				case q.scheduled:
+				case q.client != nil && now.After(q.used.Add(q.keepIdle)):
+					q.expired = true
+					p.enqueue(q)
+				case q.client == nil && now.After(q.used.Add(forgetAfter)):
+					delete(p.bmcs, name)
 				}
 			}
 			p.dispatch()
@@ -330,5 +332,5 @@ func (p *Pool) sweep() {
 	}
 }
 
-// errClosed ends jobs that were waiting when the pool was closed.
+// errClosed is the error of jobs that were waiting when the pool was closed.
 var errClosed = errors.New("the provider is stopping")

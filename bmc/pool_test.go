@@ -21,7 +21,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// TestMain finds goroutines, and with them connections, that were left behind.
+// TestMain fails if goroutines, and with them connections, remain after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func endpoint(host string) bmc.Endpoint {
@@ -35,7 +35,7 @@ func newPool(t *testing.T, driver bmc.Driver, opts bmc.PoolOptions) *bmc.Pool {
 	return pool
 }
 
-// result runs a job that does one thing and returns its error.
+// result runs a job and returns its error.
 func result(t *testing.T, pool *bmc.Pool, job bmc.Job, do func(context.Context, bmc.Client) error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -67,7 +67,7 @@ func TestOneJobAKey(t *testing.T) {
 		MatchError(ContainSubstring("no driver for the scheme")))
 }
 
-// TestLimits: one job at a time for a BMC, and no more BMCs at a time than the driver's limit.
+// TestLimits: a BMC runs one job at a time, and a driver not more jobs than its limit.
 func TestLimits(t *testing.T) {
 	g := NewWithT(t)
 	const bmcs, jobsEach, limit = 20, 5, 3
@@ -79,7 +79,7 @@ func TestLimits(t *testing.T) {
 		wg      sync.WaitGroup
 		fake    bmctest.Fake
 	)
-	pool := newPool(t, bmc.Driver{Open: fake.Open, Limit: limit}, bmc.PoolOptions{Patience: time.Nanosecond, Rate: 1e6})
+	pool := newPool(t, bmc.Driver{Open: fake.Open, Limit: limit}, bmc.PoolOptions{SlotTimeout: time.Nanosecond, Rate: 1e6})
 	for i := range bmcs * jobsEach {
 		host := strconv.Itoa(i % bmcs)
 		wg.Add(1)
@@ -106,8 +106,8 @@ func TestLimits(t *testing.T) {
 	g.Expect(most).To(BeNumerically("<=", limit))
 }
 
-// TestConnections: one is kept for the next job, belongs to the credentials that it was opened with, and is closed when it is idle,
-// after a fault, and when the pool is closed.
+// TestConnections: a connection is kept for the next job with the same credentials, and is closed when it is idle,
+// after an error, and when the pool is closed.
 func TestConnections(t *testing.T) {
 	g := NewWithT(t)
 	fake := &bmctest.Fake{}
@@ -142,7 +142,7 @@ func TestConnections(t *testing.T) {
 	g.Expect(result(t, idle, job, poll)).To(Succeed())
 }
 
-// TestLogout: however many sessions a pool opened, none is left on the BMCs when it is closed.
+// TestLogout: when a pool is closed, it has ended all its sessions on the BMCs.
 func TestLogout(t *testing.T) {
 	g := NewWithT(t)
 	driver := &redfish.Driver{Permit: bmctest.Loopback}
@@ -168,7 +168,7 @@ func TestLogout(t *testing.T) {
 	}
 }
 
-// TestLogoutLater: a session that a BMC did not end because it was busy is ended once it is well, so that an outage leaves none.
+// TestLogoutLater: a failed logout is repeated when the BMC works again, so that no session remains after an outage.
 func TestLogoutLater(t *testing.T) {
 	g := NewWithT(t)
 	driver := &redfish.Driver{Permit: bmctest.Loopback}
@@ -187,14 +187,14 @@ func TestLogoutLater(t *testing.T) {
 	g.Expect(result(t, pool, job, poll)).NotTo(Succeed())
 	g.Expect(machine.Misbehave(bmctest.Busy503, 0)).To(Succeed())
 	g.Expect(machine.Sessions()).To(Equal(1), "it could not be ended")
-	job.Now = true
+	job.IgnoreBackoff = true
 	g.Expect(result(t, pool, job, poll)).To(Succeed())
 	g.Expect(machine.Sessions()).To(Equal(1), "the old one is gone, and the new one is kept for the next job")
 	pool.Close()
 	g.Expect(machine.Sessions()).To(BeZero())
 }
 
-// TestRefusedLogin: a login that was refused is not repeated, whoever asks, but with other credentials or when a person says so.
+// TestRefusedLogin: a refused login is repeated only with other credentials or with IgnoreBackoff.
 func TestRefusedLogin(t *testing.T) {
 	g := NewWithT(t)
 	var logins atomic.Int32
@@ -219,7 +219,7 @@ func TestRefusedLogin(t *testing.T) {
 	g.Expect(logins.Load()).To(Equal(int32(1)))
 
 	again := job
-	again.Now = true
+	again.IgnoreBackoff = true
 	err = result(t, pool, again, poll)
 	g.Expect(logins.Load()).To(Equal(int32(2)))
 	g.Expect(bmc.RetryAfter(err)).To(BeNumerically(">=", 10*time.Minute), "ever more slowly")
@@ -230,7 +230,7 @@ func TestRefusedLogin(t *testing.T) {
 	g.Expect(result(t, pool, job, poll)).To(Succeed(), "a changed password is tried at once")
 }
 
-// TestRefusedLogins: two hosts behind one BMC with different passwords do not make each other's refusals forgotten.
+// TestRefusedLogins: refusals of two hosts of one BMC with different passwords are kept separately.
 func TestRefusedLogins(t *testing.T) {
 	g := NewWithT(t)
 	var refused atomic.Int32
@@ -251,7 +251,7 @@ func TestRefusedLogins(t *testing.T) {
 	g.Expect(refused.Load()).To(Equal(int32(1)))
 }
 
-// TestForeignErrors: an error that is not the BMC's says nothing of the BMC.
+// TestForeignErrors: an error that is not from the BMC starts no backoff.
 func TestForeignErrors(t *testing.T) {
 	g := NewWithT(t)
 	fake := &bmctest.Fake{}
@@ -263,7 +263,7 @@ func TestForeignErrors(t *testing.T) {
 	g.Expect(fake.Calls()).To(Equal([]string{"Open", "PowerState"}), "nor is its connection dropped")
 }
 
-// TestChangedScheme: a BMC that is spoken to in another way gets that way's driver, also when its old connection is being dropped.
+// TestChangedScheme: a job with another scheme gets that scheme's driver, even while the old connection is being closed.
 func TestChangedScheme(t *testing.T) {
 	g := NewWithT(t)
 	var wrong atomic.Int32
@@ -291,7 +291,7 @@ func TestChangedScheme(t *testing.T) {
 	g.Expect(wrong.Load()).To(BeZero())
 }
 
-// TestUnreachable: after a fault the BMC is left alone for a while, which a job meets at once.
+// TestUnreachable: after an error, jobs of the BMC end at once until the backoff is over.
 func TestUnreachable(t *testing.T) {
 	g := NewWithT(t)
 	fake := &bmctest.Fake{Errors: map[string]error{"Open": context.DeadlineExceeded}}
@@ -305,7 +305,7 @@ func TestUnreachable(t *testing.T) {
 	g.Expect(fake.Calls()).To(Equal([]string{"Open"}))
 }
 
-// TestRate: no more requests than the rate are made, with bursts of half as many.
+// TestRate: the request rate is limited, with bursts of half as many.
 func TestRate(t *testing.T) {
 	g := NewWithT(t)
 	fake := &bmctest.Fake{}
@@ -321,12 +321,12 @@ func TestRate(t *testing.T) {
 	})).To(MatchError(ContainSubstring("would exceed context deadline")))
 }
 
-// TestTarPits: 200 BMCs that take a connection and never answer cost 800 others nothing: these are done while none of the 200 is.
+// TestTarPits: 200 BMCs that accept connections and never answer do not delay 800 others: their jobs end before those of the 200.
 func TestTarPits(t *testing.T) {
 	g := NewWithT(t)
 	const all, pits = 1000, 200
 	driver := &redfish.Driver{Permit: bmctest.Loopback, RequestTimeout: time.Hour}
-	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{Timeout: time.Hour, Patience: 200 * time.Millisecond})
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{Timeout: time.Hour, SlotTimeout: 200 * time.Millisecond})
 	var well, bad atomic.Int32
 	healthy := make(chan error, all)
 	servers := make([]*httptest.Server, 0, all)
@@ -366,7 +366,7 @@ func TestTarPits(t *testing.T) {
 	}
 }
 
-// TestFaultsOfOthers: a host that names a BMC by a protocol or with credentials that do not work does not keep another host's jobs from it.
+// TestFaultsOfOthers: a host with the wrong protocol or credentials of a BMC does not block another host's jobs.
 func TestFaultsOfOthers(t *testing.T) {
 	for name, change := range map[string]func(*bmc.Endpoint){
 		"protocol":    func(e *bmc.Endpoint) { e.URL.Scheme = "other" },

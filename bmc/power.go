@@ -9,8 +9,8 @@ import (
 // PowerState is the power state of a server.
 type PowerState string
 
-// The power states (DSP0268, Resource.PowerState). A server that is powering on or off is neither on nor off: a command that comes meanwhile may be
-// refused or dropped.
+// The power states (DSP0268, Resource.PowerState). A server that is powering on or off is neither on nor off: the BMC may refuse or drop a
+// command during the transition.
 const (
 	PowerOn     PowerState = "On"
 	PowerOff    PowerState = "Off"
@@ -21,10 +21,10 @@ const (
 // InTransition is true for a state that ends without a command.
 func (s PowerState) InTransition() bool { return s == PoweringOn || s == PoweringOff }
 
-// Power switches a server. The methods return when the BMC accepted the command, not when it took effect: read the state back,
-// as AwaitPower does. All but Reset and NMI are idempotent: on for a server that is on is no error, also where the BMC calls it
-// one. The error is Unsupported where the BMC does not offer the command; BMCs that tell which they offer are asked first. It is Busy
-// where the power is in transition, and the command has to wait for the end of it.
+// Power controls a server's power. The methods return when the BMC has accepted the command, not when it has taken effect: read the state
+// back, as AwaitPower does. All methods except Reset and NMI are idempotent: PowerOn for a server that is on is no error, even if the BMC
+// returns one. The error is Unsupported if the BMC does not offer the command; the driver reads the BMC's list of commands first, if it
+// has one. The error is Busy while the power is in transition: the caller repeats the command after the transition.
 type Power interface {
 	// PowerState reads the power state.
 	PowerState(ctx context.Context) (PowerState, error)
@@ -34,19 +34,19 @@ type Power interface {
 	ShutDown(ctx context.Context) error
 	// ForceOff switches the server off at once.
 	ForceOff(ctx context.Context) error
-	// Cycle switches a running server off and on. It switches a server that is off on.
+	// Cycle switches a running server off and on again. A server that is off is switched on.
 	Cycle(ctx context.Context) error
 	// Reset restarts a running server without cutting its power. For a server that is off the error is Failed.
 	Reset(ctx context.Context) error
-	// NMI sends the processors a non-maskable interrupt, which makes an operating system write a crash dump.
+	// NMI sends the processors a non-maskable interrupt, which makes the operating system write a crash dump.
 	NMI(ctx context.Context) error
 }
 
-// LastBoot is what a BMC records of the last start of a server. The zero value stands for a BMC that records nothing.
+// LastBoot is a BMC's record of the last start of a server. The zero value means that the BMC has no record.
 type LastBoot struct {
-	// ResetAt is when the server was last powered on or reset, by the BMC's clock; zero where it is not recorded.
+	// ResetAt is when the server was last powered on or reset, by the BMC's clock; zero if it is not recorded.
 	ResetAt time.Time
-	// Progress is how far the boot is: it grows during a boot, and falls when the server restarts. Zero where it is not recorded.
+	// Progress is the stage of the boot: it grows during a boot, and falls when the server restarts. It is zero if it is not recorded.
 	Progress int
 }
 
@@ -55,16 +55,16 @@ func (b LastBoot) RestartedSince(before LastBoot) bool {
 	return !b.ResetAt.IsZero() && !before.ResetAt.IsZero() && !b.ResetAt.Equal(before.ResetAt) || b.Progress > 0 && b.Progress < before.Progress
 }
 
-// BootRecorder is a client whose BMC may record the last start of its server. The power state alone does not show a restart: a reset does not cut the
-// power, and a cycle may be over between two readings.
+// BootRecorder reads the BMC's record of the last start of its server. The power state does not show every restart: a reset does not cut
+// the power, and a cycle may be over between two reads.
 type BootRecorder interface {
-	// LastBoot reads the record. It is the zero value where the BMC records nothing.
+	// LastBoot reads the record. It is the zero value if the BMC has no record.
 	LastBoot(ctx context.Context) (LastBoot, error)
 }
 
-// AwaitPower reads the power state, every so often, until it is the one wanted. The error is Failed when ctx ends before.
-func AwaitPower(ctx context.Context, p Power, want PowerState, every time.Duration) error {
-	ticker := time.NewTicker(every)
+// AwaitPower reads the power state at each interval until it is the wanted one. The error is Failed if ctx ends first.
+func AwaitPower(ctx context.Context, p Power, want PowerState, interval time.Duration) error {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	var last error
 	for {
@@ -73,7 +73,7 @@ func AwaitPower(ctx context.Context, p Power, want PowerState, every time.Durati
 		case err == nil && state == want:
 			return nil
 		case err == nil:
-			last = fmt.Errorf("the BMC still says %s", state)
+			last = fmt.Errorf("the BMC still reports %s", state)
 		case ctx.Err() == nil || last == nil:
 			last = err
 		}

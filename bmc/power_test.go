@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// TestRestartedSince: a server restarted when its BMC records another start, or when the boot is not as far as it was. A boot that gets further did not.
+// TestRestartedSince: a server has restarted if the BMC records another start, or if the boot stage is lower than before.
 func TestRestartedSince(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {

@@ -20,16 +20,16 @@ import (
 //	amt://host[:port]        WS-Management with TLS, port 16993
 //	amt+http://host[:port]   without TLS, port 16992
 //
-// Authentication is HTTP digest (MD5), which is all that AMT has besides Kerberos. Without TLS the password stays secret, but whoever
-// is on the way can change commands and answers: it has to be asked for.
+// Authentication is HTTP digest (MD5); AMT's only alternative is Kerberos. Without TLS the password stays secret, but an attacker on the
+// network can change commands and responses, so TLS is the default.
 //
-// iamt verifies no certificate, takes no transport and leaves its connections open. So it never speaks to the BMC: it speaks to a
-// relay inside this process, which lives as long as one call, and the relay speaks to the BMC. See relay.
+// iamt (github.com/jacobweinstock/iamt at d7cdbe67d9ef of 2023-05-02, which bmclib v2.3.5 pins) verifies no certificates, accepts no
+// transport and leaves its connections open. Therefore it connects to a relay inside this process, which exists during one call and
+// connects to the BMC. No upstream issue was found. Delete the relay when iamt accepts an http.Client; see relay for the other reasons.
 //
-// AMT overrides the next boot only, from the network only, and the override holds for a power command that AMT itself gives. It does
-// not choose between UEFI and legacy: the firmware is taken to be UEFI. An operating system is asked to shut down where it runs
-// Intel's agent (LMS); else ShutDown is Unsupported. Sleeping counts as on and hibernated as off. NMI is Unsupported: iamt never
-// sends one.
+// The override applies to the next boot and to the network only, and takes effect with a power command of AMT. AMT does not select UEFI or
+// legacy: the firmware is assumed to use UEFI. ShutDown needs Intel's agent (LMS) in the operating system; otherwise it is Unsupported.
+// Sleeping counts as on, and hibernated as off. NMI is Unsupported, because iamt does not send it.
 func (d *Driver) OpenAMT(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client, error) {
 	target := url.URL{Scheme: "https", Path: "/wsman"}
 	port := 16993
@@ -51,10 +51,10 @@ func (d *Driver) OpenAMT(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client
 	if err != nil {
 		return nil, err
 	}
-	b := &amtBack{relay: &relay{
+	b := &amtBackend{relay: &relay{
 		wire: w, target: target.String(), login: digest{username: endpoint.Username, password: endpoint.Password},
 	}}
-	c := &client{back: b, timeout: d.callTimeout()}
+	c := &client{backend: b, timeout: d.callTimeout()}
 	if err := c.do(ctx, "Connect", func(ctx context.Context) error {
 		_, err := b.PowerStateGet(ctx)
 		return err
@@ -65,43 +65,43 @@ func (d *Driver) OpenAMT(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client
 	return c, nil
 }
 
-// amtBack speaks AMT. Each call makes a provider of its own, since the relay has another port each time.
-type amtBack struct{ relay *relay }
+// amtBackend controls AMT. Each call creates a provider, because the relay has another port for each call.
+type amtBackend struct{ relay *relay }
 
-func (b *amtBack) explain(_ context.Context, err error) error {
-	b.relay.passed = 0
+func (b *amtBackend) explain(_ context.Context, err error) error {
+	b.relay.messages = 0
 	return b.relay.wire.explain(err)
 }
 
-func (b *amtBack) close() { b.relay.wire.close() }
+func (b *amtBackend) close() { b.relay.wire.close() }
 
-// through makes one call of a provider that speaks to the relay.
-func (b *amtBack) through(ctx context.Context, call func(*intelamt.Conn) error) error {
+// withRelay makes one call of a provider that connects to the relay.
+func (b *amtBackend) withRelay(ctx context.Context, call func(*intelamt.Conn) error) error {
 	host, port, stop, err := b.relay.start(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	// The relay alone knows the credentials. What iamt logs in with opens the relay, for this call.
+	// Only the relay has the credentials. iamt logs in to the relay with the token of this call.
 	return call(intelamt.New(host, b.relay.token, b.relay.token, intelamt.WithPort(port), intelamt.WithHostScheme("http")))
 }
 
-// PowerStateGet reads the power state, in which the relay has replaced what iamt would take for off by mistake.
-func (b *amtBack) PowerStateGet(ctx context.Context) (state string, err error) {
-	err = b.through(ctx, func(conn *intelamt.Conn) error {
+// PowerStateGet reads the power state. The relay has replaced the states that iamt would report as off by mistake.
+func (b *amtBackend) PowerStateGet(ctx context.Context) (state string, err error) {
+	err = b.withRelay(ctx, func(conn *intelamt.Conn) error {
 		state, err = conn.PowerStateGet(ctx)
 		return err
 	})
 	return state, err
 }
 
-// amtCommand is how a command is given to AMT.
+// amtCommand is a power command.
 type amtCommand struct {
-	// state is what the provider is asked for.
+	// state is the state for the provider's PowerSet.
 	state string
-	// ways are the power states that may be requested. iamt picks the one that it likes best among those that the BMC offers: it likes
-	// graceful ones best, also for a forced off, and it knows no reset.
-	ways []int
+	// states are the power states that may be requested. iamt selects one of those that the BMC offers. It prefers graceful ones even for a
+	// forced off, and has no reset, so the relay removes the others. Delete when iamt accepts the power state.
+	states []int
 }
 
 var amtCommands = map[string]amtCommand{
@@ -112,25 +112,25 @@ var amtCommands = map[string]amtCommand{
 	"reset": {"cycle", []int{amtReset}},
 }
 
-// PowerSet gives a command.
-func (b *amtBack) PowerSet(ctx context.Context, state string) (ok bool, err error) {
+// PowerSet sends a command.
+func (b *amtBackend) PowerSet(ctx context.Context, state string) (ok bool, err error) {
 	command, known := amtCommands[state]
 	if !known {
 		return false, unsupported("Command", "AMT has no command "+state)
 	}
-	b.relay.ways, b.relay.noWay = command.ways, false
-	defer func() { b.relay.ways = nil }()
-	err = b.through(ctx, func(conn *intelamt.Conn) error {
+	b.relay.states, b.relay.noneOffered = command.states, false
+	defer func() { b.relay.states = nil }()
+	err = b.withRelay(ctx, func(conn *intelamt.Conn) error {
 		ok, err = conn.PowerSet(ctx, command.state)
 		return err
 	})
-	if err != nil && b.relay.noWay {
-		err = unsupported("Command", "AMT does not offer it now"+map[bool]string{true: ": the operating system runs no agent (LMS)"}[state == "soft"])
+	if err != nil && b.relay.noneOffered {
+		err = unsupported("Command", "AMT does not offer the command now"+map[bool]string{true: ": the operating system runs no agent (LMS)"}[state == "soft"])
 	}
 	return ok, err
 }
 
-func (*amtBack) device(override bmc.BootOverride) (string, error) {
+func (*amtBackend) device(override bmc.BootOverride) (string, error) {
 	const op = "Set the boot override"
 	switch {
 	case override.Target == bmc.BootNone:
@@ -146,32 +146,32 @@ func (*amtBack) device(override bmc.BootOverride) (string, error) {
 	}
 }
 
-// BootDeviceSet makes the network the next boot device, or with "none" takes that back. The order is emptied first: some versions
-// of AMT do not do that themselves after a boot (MeshCommander knows it, and in iamt it is commented out). iamt cannot empty it,
-// so one message is ours.
-func (b *amtBack) BootDeviceSet(ctx context.Context, device string, _, _ bool) (ok bool, err error) {
+// BootDeviceSet sets the network as the next boot device, or with "none" removes the override. It clears the boot order first, because some
+// versions of AMT do not clear it after a boot (MeshCommander does the same). iamt cannot clear it: its code for that is commented out at
+// d7cdbe67d9ef. No upstream issue was found. Delete emptyBootOrder when iamt has the call.
+func (b *amtBackend) BootDeviceSet(ctx context.Context, device string, _, _ bool) (ok bool, err error) {
 	if _, err := b.relay.post(ctx, emptyBootOrder(b.relay.target)); err != nil || device == "none" {
 		return err == nil, err
 	}
-	err = b.through(ctx, func(conn *intelamt.Conn) error {
+	err = b.withRelay(ctx, func(conn *intelamt.Conn) error {
 		ok, err = conn.BootDeviceSet(ctx, device, false, false)
 		return err
 	})
 	return ok, err
 }
 
-// describe claims what AMT has from version 6 on. Which power states it offers depends on the state it is in.
-func (b *amtBack) describe() bmc.Description {
+// describe returns the capabilities of AMT from version 6 on. The power states that AMT offers depend on its current state.
+func (b *amtBackend) describe() bmc.Description {
 	d := bmc.Description{Protocol: "Intel AMT", Vendor: "Intel", Capabilities: []bmc.Capability{
 		bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanBootPXE,
 	}}
 	if version, ok := strings.CutPrefix(b.relay.server, "Intel(R) Active Management Technology "); ok {
-		d.FirmwareVersion = brief(version)
+		d.FirmwareVersion = shorten(version)
 	}
 	return d
 }
 
-// emptyBootOrder is the message that takes an override back: CIM_BootConfigSetting.ChangeBootOrder without a source.
+// emptyBootOrder is the message that removes an override: CIM_BootConfigSetting.ChangeBootOrder without a source.
 func emptyBootOrder(target string) []byte {
 	const setting = "http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_BootConfigSetting"
 	var b bytes.Buffer

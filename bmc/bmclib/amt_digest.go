@@ -15,12 +15,12 @@ import (
 type digest struct {
 	username, password   string
 	realm, nonce, opaque string
-	qop                  bool // quality of protection "auth"; without it the old way of RFC 2069
+	qop                  bool // quality of protection "auth"; without it RFC 2069 applies
 	count                int  // requests with the nonce
 }
 
-// take begins anew with the challenge of an answer.
-func (d *digest) take(header http.Header) error {
+// challenge sets the nonce from the challenge of a response, and resets the counter.
+func (d *digest) challenge(header http.Header) error {
 	for _, value := range header.Values("WWW-Authenticate") {
 		scheme, rest, _ := strings.Cut(strings.TrimSpace(value), " ")
 		if !strings.EqualFold(scheme, "digest") {
@@ -35,10 +35,10 @@ func (d *digest) take(header http.Header) error {
 		d.realm, d.nonce, d.opaque, d.qop, d.count = fields["realm"], fields["nonce"], fields["opaque"], qop, 0
 		return nil
 	}
-	return errors.New("AMT asks for no digest authentication with MD5")
+	return errors.New("AMT does not offer digest authentication with MD5")
 }
 
-// challengeFields reads name=value and name="value", separated by commas (RFC 9110, 11.2). It stops at what it cannot read.
+// challengeFields reads name=value and name="value", separated by commas (RFC 9110, 11.2). It stops at invalid text.
 func challengeFields(text string) map[string]string {
 	fields := map[string]string{}
 	for {
@@ -57,7 +57,7 @@ func challengeFields(text string) map[string]string {
 	}
 }
 
-// quoted reads a quoted string without its opening quote, and returns what follows its end.
+// quoted reads a quoted string without its opening quote, and returns the text after it.
 func quoted(text string) (value, rest string) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -72,7 +72,7 @@ func quoted(text string) (value, rest string) {
 	return b.String(), ""
 }
 
-// authorization signs a request with a client's nonce.
+// authorization returns the Authorization header of a request with a client nonce.
 func (d *digest) authorization(method, uri, cnonce string) string {
 	d.count++
 	ha1 := hash(d.username + ":" + d.realm + ":" + d.password)
@@ -102,7 +102,7 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// secret is a fresh random text of 128 bits.
+// secret returns a new random text of 128 bits.
 func secret() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -16,41 +16,43 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// relay stands between the iamt library and the BMC while a call lasts. iamt connects to it on the loopback interface, without TLS,
-// and the relay passes the messages on to the BMC, with TLS that is verified. It does what iamt does not:
+// relay is an HTTP proxy between the iamt library and the BMC during a call. iamt connects to it on the loopback interface without TLS, and
+// the relay forwards the messages to the BMC with verified TLS. It works around these defects of iamt (d7cdbe67d9ef of 2023-05-02):
 //
-//   - it verifies the certificate, keeps to the pace, bounds answers, and follows no redirect;
-//   - it closes iamt's connections, which iamt keeps open for ever, with two goroutines each;
-//   - it logs in once: iamt tries a wrong password twice at each call, and panics on some challenges;
-//   - it finds refusals that iamt drops: a ReturnValue that is not 0, and what is in a SOAP fault;
-//   - it keeps iamt from taking every power state but one for off, and from asking politely where force is wanted: see normalize.
+//   - iamt verifies no certificates, has no throttle and no size limits, and follows redirects.
+//   - iamt never closes its connections, and keeps two goroutines for each. The relay closes them.
+//   - iamt tries a wrong password twice in each call, and panics on some challenges. The relay logs in once.
+//   - iamt drops refusals: a ReturnValue that is not 0, and the text of a SOAP fault.
+//   - iamt reports every power state except one as off, and requests a graceful power-off if a forced one is wanted: see normalize.
 //
-// Who may use it is checked with a random token: other processes on this machine get nothing.
+// No upstream issue was found for any of them. Delete each workaround when iamt has fixed its defect, or when bmclib replaces iamt.
+//
+// A random token authenticates iamt, so other processes on this machine cannot use the relay.
 type relay struct {
 	wire   *wire
 	target string
 	login  digest
 
-	// ways are the power states that iamt may request; nil leaves it the choice. noWay is set when the BMC offers none of them.
-	ways  []int
-	noWay bool
-	// server is how the BMC names itself.
+	// states are the power states that iamt may request; nil allows all. noneOffered is set when the BMC offers none of them.
+	states      []int
+	noneOffered bool
+	// server is the Server header of the BMC.
 	server string
-	// refused is set once the BMC refused the credentials: they are not tried again, since BMCs lock accounts.
-	refused error
+	// loginError is set after the BMC has refused the credentials. They are not tried again, because BMCs lock accounts.
+	loginError error
 
 	token string
 
-	mu     sync.Mutex      // held while a message is passed on
-	ctx    context.Context //nolint:containedctx // of the call that lasts; iamt's requests do not carry its deadline
-	passed int
+	mu       sync.Mutex      // held while a message is forwarded
+	ctx      context.Context //nolint:containedctx // of the current call; iamt's requests do not have its deadline
+	messages int
 }
 
-// mostMessages bounds the messages of one call. Some BMCs' enumerations never end, and iamt would follow them. The longest call that is
-// known has about a dozen.
-const mostMessages = 64
+// maxMessages limits the messages of one call, because the enumerations of some BMCs never end, and iamt would follow them. The longest
+// known call has about a dozen.
+const maxMessages = 64
 
-// start opens the relay for one call. stop closes it, and waits until nothing of it is left.
+// start opens the relay for one call. stop closes it, and waits until its goroutines have ended.
 func (r *relay) start(ctx context.Context) (host string, port uint32, stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -70,20 +72,20 @@ func (r *relay) start(ctx context.Context) (host string, port uint32, stop func(
 	return host, uint32(number), func() {
 		_ = server.Close()
 		<-served
-		r.mu.Lock() // a message that is under way is waited for
+		r.mu.Lock() // waits for a message that is being forwarded
 		r.ctx = nil
 		r.mu.Unlock()
 	}, nil
 }
 
-// ServeHTTP passes a message of iamt on.
+// ServeHTTP forwards a message of iamt.
 func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil {
 		return
 	}
-	// iamt begins with a request without credentials, to be asked for them.
+	// iamt sends the first request without credentials, and expects a challenge.
 	want := `Digest username="` + r.token + `",`
 	got := request.Header.Get("Authorization")
 	if subtle.ConstantTimeCompare([]byte(got[:min(len(got), len(want))]), []byte(want)) != 1 {
@@ -93,7 +95,7 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	message, err := io.ReadAll(io.LimitReader(request.Body, maxBody))
 	if err == nil {
-		// Messages name the address that they are sent to.
+		// Messages contain the address that they are sent to.
 		message = bytes.ReplaceAll(message, []byte("http://"+request.Host+"/wsman"), []byte(r.target))
 		err = guard(func() (err error) {
 			message, err = r.post(r.ctx, message)
@@ -101,40 +103,40 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		})
 	}
 	if err != nil {
-		r.wire.fail(err)
+		r.wire.recordError(err)
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
 	_, _ = w.Write(message)
 }
 
-// post sends a message to the BMC and returns its answer, as iamt is to see it.
+// post sends a message to the BMC and returns the normalized response.
 func (r *relay) post(ctx context.Context, message []byte) ([]byte, error) {
-	if r.passed++; r.passed > mostMessages {
-		return nil, fmt.Errorf("the answers do not end: there were %d", mostMessages)
+	if r.messages++; r.messages > maxMessages {
+		return nil, fmt.Errorf("the answers do not end: there were more than %d", maxMessages)
 	}
 	a, err := r.authenticated(ctx, message)
 	if err != nil {
 		return nil, err
 	}
 	r.server = a.header.Get("Server")
-	body, seen, err := normalize(a.body, r.ways)
+	body, seen, err := normalize(a.body, r.states)
 	switch {
 	case seen.fault != "":
 		return nil, faultError(a, seen)
 	case a.status != http.StatusOK:
-		return nil, statusError(a, "") // what AMT did not write is not quoted
+		return nil, statusError(a, "") // a body that is not from AMT is not quoted
 	case err != nil:
 		return nil, err
 	}
-	r.noWay = r.noWay || seen.noWay
+	r.noneOffered = r.noneOffered || seen.noneOffered
 	return body, nil
 }
 
-// authenticated sends a message with credentials. Those that were refused with a fresh nonce are wrong.
+// authenticated sends a message with credentials. If the BMC refuses them with a new nonce, they are wrong.
 func (r *relay) authenticated(ctx context.Context, message []byte) (*answer, error) {
-	if r.refused != nil {
-		return nil, r.refused
+	if r.loginError != nil {
+		return nil, r.loginError
 	}
 	fresh := r.login.nonce == ""
 	if fresh {
@@ -143,9 +145,9 @@ func (r *relay) authenticated(ctx context.Context, message []byte) (*answer, err
 			return nil, err
 		}
 		if a.status != http.StatusUnauthorized {
-			return nil, notAsked(a)
+			return nil, noChallenge(a)
 		}
-		if err := r.login.take(a.header); err != nil {
+		if err := r.login.challenge(a.header); err != nil {
 			return nil, err
 		}
 	}
@@ -153,24 +155,24 @@ func (r *relay) authenticated(ctx context.Context, message []byte) (*answer, err
 	if err != nil || a.status != http.StatusUnauthorized {
 		return a, err
 	}
-	if !fresh { // the nonce is used up
-		if err := r.login.take(a.header); err != nil {
+	if !fresh { // the nonce may have expired
+		if err := r.login.challenge(a.header); err != nil {
 			return nil, err
 		}
 		if a, err = r.signed(ctx, message); err != nil || a.status != http.StatusUnauthorized {
 			return a, err
 		}
 	}
-	r.refused = statusError(a, "")
-	return nil, r.refused
+	r.loginError = statusError(a, "")
+	return nil, r.loginError
 }
 
-// notAsked is the error of an answer to a request without credentials that should have been 401.
-func notAsked(a *answer) error {
+// noChallenge is the error of a response other than 401 to a request without credentials.
+func noChallenge(a *answer) error {
 	if a.status >= http.StatusBadRequest {
 		return statusError(a, "")
 	}
-	return errors.New("what answers is no AMT: it asks for no credentials")
+	return errors.New("the server is not AMT: it does not request credentials")
 }
 
 func (r *relay) signed(ctx context.Context, message []byte) (*answer, error) {
@@ -190,7 +192,7 @@ func (r *relay) send(ctx context.Context, message []byte, authorization string) 
 }
 
 // faultError is the error of a SOAP fault. The codes are those of WS-Management (DSP0226, annex on faults).
-func faultError(a *answer, seen soapSeen) error {
+func faultError(a *answer, seen soapResult) error {
 	kind := bmc.Failed
 	switch {
 	case strings.Contains(seen.fault, "AccessDenied"), a.status == http.StatusForbidden:
@@ -202,5 +204,5 @@ func faultError(a *answer, seen soapSeen) error {
 		a.status == http.StatusServiceUnavailable:
 		kind = bmc.Unreachable
 	}
-	return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("AMT answers %d with a fault: %s", a.status, brief(seen.fault))}
+	return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("AMT answers %d with a fault: %s", a.status, shorten(seen.fault))}
 }

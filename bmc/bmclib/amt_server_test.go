@@ -22,12 +22,12 @@ const (
 	transfer     = "http://schemas.xmlsoap.org/ws/2004/09/transfer/"
 )
 
-// amtServer is an AMT that switches a fake server. What it says follows Intel's AMT Implementation and Reference Guide and what is
-// known of recorded answers: a running server offers 10, 8, 5 and 11, one that is off offers 2; Pull returns one item.
+// amtServer is an AMT that controls a fake server. Its responses follow Intel's AMT Implementation and Reference Guide and
+// recorded responses: a running server offers 10, 8, 5 and 11, one that is off offers 2; Pull returns one item.
 type amtServer struct {
 	bmctest.Fake
 
-	// state, where set, is the power state that it tells. offers, where set, are those that it offers.
+	// state, if set, is the reported power state. offers, if set, are the offered ones.
 	state  string
 	offers []int
 	// returns is what RequestPowerStateChange returns.

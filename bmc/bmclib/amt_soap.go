@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// The power states of CIM_AssociatedPowerManagementService.PowerState, which are also what is requested (DMTF, CIM schema 2).
+// The power states of CIM_AssociatedPowerManagementService.PowerState, which are also the requestable states (DMTF, CIM schema 2).
 const (
 	amtOn                  = 2
 	amtSleepLight          = 3
@@ -33,35 +33,35 @@ const (
 	amtDiagnosticInterrupt = 17
 )
 
-// powerService is the class that tells the power state and those on offer.
+// powerService is the class with the power state and the requestable states.
 const powerService = "CIM_AssociatedPowerManagementService"
 
-// maxDepth bounds how deep elements of an answer may be nested. AMT's are about ten deep.
+// maxDepth is the maximum nesting depth of a response. AMT's responses have about ten levels.
 const maxDepth = 32
 
-// amtOff are the states in which a server is off for sure. A hibernated one has no power, and its memory is on disk.
+// amtOff are the states in which a server is certainly off. A hibernated server has no power, and its memory is on disk.
 var amtOff = []int{amtOffHard, amtHibernate, amtOffSoft, amtOffSoftGraceful, amtOffHardGraceful}
 
-// soapSeen is what was found in an answer.
-type soapSeen struct {
+// soapResult is the content of a response besides its body.
+type soapResult struct {
 	// fault is the text of a SOAP fault, its codes first.
 	fault string
-	// noWay is true where power states are offered, and none of those wanted.
-	noWay bool
+	// noneOffered is true if the response offers power states, but none of the wanted ones.
+	noneOffered bool
 }
 
-// normalize reads an answer of AMT, and changes it where iamt would go wrong:
+// normalize reads a response of AMT, and changes it for iamt (d7cdbe67d9ef):
 //
-//   - PowerState becomes 2, on, unless it is one in which the server is off for sure. iamt calls all others off, such as a
-//     sleeping server and one that is just being reset. An answer without the state, or with none of the list, is an error.
-//   - AvailableRequestedPowerStates are left out unless they are among the ways. nil leaves all.
+//   - PowerState becomes 2, on, unless the server is certainly off. iamt reports all other states as off, such as a sleeping server
+//     and one during a reset. A response without the state, or with an unknown state, is an error.
+//   - AvailableRequestedPowerStates that are not in states are removed. If states is nil, all remain.
 //
-// Both hold a number: elements in them are an error.
+// Both contain a number: elements in them are an error.
 //
-// A ReturnValue that is not 0 is an error: iamt does not look at that of a power command. So is deep nesting: iamt prints every
-// answer with an indentation.
-func normalize(body []byte, ways []int) ([]byte, soapSeen, error) {
-	n := &normalizer{ways: ways, body: body}
+// A ReturnValue that is not 0 is an error, because iamt ignores that of a power command. Deep nesting is an error, because iamt prints every
+// response with indentation. Delete when iamt reads all power states and return values.
+func normalize(body []byte, states []int) ([]byte, soapResult, error) {
+	n := &normalizer{states: states, body: body}
 	d := xml.NewDecoder(bytes.NewReader(body))
 	for {
 		from := d.InputOffset()
@@ -70,35 +70,35 @@ func normalize(body []byte, ways []int) ([]byte, soapSeen, error) {
 			break
 		}
 		if err != nil {
-			return nil, n.seen, errors.New("the answer is not the XML of AMT")
+			return nil, n.result, errors.New("the answer is not the XML of AMT")
 		}
 		if err := n.token(token, from, d.InputOffset()); err != nil {
-			return nil, n.seen, err
+			return nil, n.result, err
 		}
 	}
-	n.seen.noWay = ways != nil && n.service && !n.found
-	return append(n.out, body[n.copied:]...), n.seen, nil
+	n.result.noneOffered = states != nil && n.service && !n.found
+	return append(n.out, body[n.copied:]...), n.result, nil
 }
 
 type normalizer struct {
-	ways []int
-	body []byte
-	out  []byte
-	// copied is how much of the body is in out already, or left out.
+	states []int
+	body   []byte
+	out    []byte
+	// copied is the length of the part of the body that is copied or removed.
 	copied int64
 	stack  []element
 	// service is true once there was a power service, and states counts the power states of the last. found is true once one of
 	// the ways was offered.
-	service bool
-	states  int
-	found   bool
-	seen    soapSeen
+	service    bool
+	stateCount int
+	found      bool
+	result     soapResult
 }
 
-// element is an element that is open.
+// element is an open element.
 type element struct {
 	name          string
-	from, content int64 // where it and its content begin
+	from, content int64 // offsets of its start and of its content
 	text          []byte
 }
 
@@ -109,10 +109,10 @@ func (n *normalizer) token(token xml.Token, from, to int64) error {
 			return errors.New("the answer is nested too deeply")
 		}
 		if n.within("PowerState") || n.within("AvailableRequestedPowerStates") {
-			return errors.New("the answer has an element where a power state is due") // which would be replaced with it, and before it
+			return errors.New("the answer has an element in the place of a power state") // replacing both would corrupt the offsets
 		}
 		if t.Name.Local == powerService {
-			n.service, n.states = true, 0
+			n.service, n.stateCount = true, 0
 		}
 		n.stack = append(n.stack, element{name: t.Name.Local, from: from, content: to})
 	case xml.CharData:
@@ -129,43 +129,43 @@ func (n *normalizer) token(token xml.Token, from, to int64) error {
 	return nil
 }
 
-// within is true in an element of the name.
+// within is true if the innermost open element has the name.
 func (n *normalizer) within(name string) bool {
 	return len(n.stack) > 0 && n.stack[len(n.stack)-1].name == name
 }
 
-// element looks at an element that has ended. Its content is what stands from content to end.
+// element handles the end of an element. Its content extends from content to end.
 func (n *normalizer) element(name, text string, from, content, end, to int64) error {
 	switch {
 	case n.inFault() && text != "":
-		n.seen.fault = strings.TrimSpace(n.seen.fault + " " + text)
+		n.result.fault = strings.TrimSpace(n.result.fault + " " + text)
 	case name == "ReturnValue" && text != "0":
 		kind := bmc.Failed
 		if text == "1" { // "not supported" in CIM
 			kind = bmc.Unsupported
 		}
-		return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("AMT refuses the command with ReturnValue %s", brief(text))}
-	case name == powerService && n.states != 1:
-		return errors.New("the answer does not tell the power state")
+		return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("AMT refused the command with ReturnValue %s", shorten(text))}
+	case name == powerService && n.stateCount != 1:
+		return errors.New("the answer does not contain the power state")
 	case !n.within(powerService):
 	case name == "AvailableRequestedPowerStates":
 		state, err := strconv.Atoi(text)
-		if err == nil && (n.ways == nil || slices.Contains(n.ways, state)) {
+		if err == nil && (n.states == nil || slices.Contains(n.states, state)) {
 			n.found = true
 			return nil
 		}
 		n.replace(from, to, "")
 	case name == "PowerState":
-		n.states++
+		n.stateCount++
 		state, err := strconv.Atoi(text)
 		if err != nil || state < amtOn || state > amtDiagnosticInterrupt {
-			return fmt.Errorf("the answer has the power state %q", brief(text))
+			return fmt.Errorf("the answer has the power state %q", shorten(text))
 		}
-		sure := amtOn
+		normalized := amtOn
 		if slices.Contains(amtOff, state) {
-			sure = amtOffSoft
+			normalized = amtOffSoft
 		}
-		n.replace(content, end, strconv.Itoa(sure))
+		n.replace(content, end, strconv.Itoa(normalized))
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (n *normalizer) inFault() bool {
 	return slices.ContainsFunc(n.stack, func(e element) bool { return e.name == "Fault" })
 }
 
-// replace puts a text in the place of a part of the body.
+// replace replaces a part of the body.
 func (n *normalizer) replace(from, to int64, text string) {
 	n.out = append(n.out, n.body[n.copied:from]...)
 	n.out = append(n.out, text...)

@@ -20,8 +20,8 @@ func TestAMTConforms(t *testing.T) {
 		Open: testDriver().OpenAMT, Endpoint: (&amtServer{}).endpoint(t), Settle: settle,
 		Must: []bmc.Capability{bmc.CanBootPXE, bmc.CanCycle, bmc.CanForceOff, bmc.CanPowerOn, bmc.CanReset, bmc.CanShutDown},
 		Known: map[string]bmctest.Known{
-			"boots from the network always":          {Error: "AMT overrides the next boot only", Why: "there is no other boot option"},
-			"a running server is asked to shut down": {Error: "the operating system runs no agent", Why: "so it was when the answers were recorded"},
+			"boots from the network always":               {Error: "AMT overrides the next boot only", Why: "there is no other boot option"},
+			"a running server accepts a shutdown request": {Error: "the operating system runs no agent", Why: "so it was when the answers were recorded"},
 		},
 	})
 }
@@ -66,7 +66,7 @@ func (nopCloser) Close() error { return nil }
 
 func readCloser(text string) nopCloser { return nopCloser{strings.NewReader(text)} }
 
-// TestAMTPowerStates: what iamt takes for off although it is not, is not taken for off here.
+// TestAMTPowerStates: states that iamt wrongly reports as off are reported correctly.
 func TestAMTPowerStates(t *testing.T) {
 	for told, want := range map[string]bmc.PowerState{
 		"<g:PowerState>2</g:PowerState>":                               bmc.PowerOn,
@@ -99,31 +99,31 @@ func TestAMTPowerStates(t *testing.T) {
 	}
 }
 
-// nestedStates are answers that change within what is changed.
+// nestedStates are responses with elements inside the replaced elements.
 var nestedStates = []string{
 	"<g:PowerState>8<g:" + powerService + "><g:PowerState>8</g:PowerState></g:" + powerService + "></g:PowerState>",
 	"<g:PowerState>8</g:PowerState><g:AvailableRequestedPowerStates>99<g:" + powerService +
 		"><g:PowerState>8</g:PowerState></g:" + powerService + "></g:AvailableRequestedPowerStates>",
 }
 
-// TestAMTNestedStates: a hostile answer is an error, and no panic.
+// TestAMTNestedStates: a hostile response is an error and does not panic.
 func TestAMTNestedStates(t *testing.T) {
 	for _, nested := range nestedStates {
 		t.Run(nested, func(t *testing.T) {
 			g := NewWithT(t)
 			_, _, err := normalize([]byte("<g:"+powerService+` xmlns:g="g">`+nested+"</g:"+powerService+">"), []int{amtOn})
-			g.Expect(err).To(MatchError(ContainSubstring("where a power state is due")))
+			g.Expect(err).To(MatchError(ContainSubstring("in the place of a power state")))
 			expectKind(t, testDriver().OpenAMT, (&amtServer{state: nested}).endpoint(t), bmc.Failed)
 		})
 	}
 }
 
-// TestRelayPanics: what panics in the relay is the error of the call, and not of the HTTP server's log.
+// TestRelayPanics: a panic in the relay is the error of the call, and is not only logged by the HTTP server.
 func TestRelayPanics(t *testing.T) {
 	g := NewWithT(t)
 	endpoint := (&amtServer{}).endpoint(t)
 	broken := false
-	endpoint.Pace = func(ctx context.Context) error {
+	endpoint.Throttle = func(ctx context.Context) error {
 		if broken {
 			panic("a defect of ours")
 		}
@@ -140,7 +140,7 @@ func TestRelayPanics(t *testing.T) {
 	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOff))
 }
 
-// TestAMTForce: iamt would ask the operating system, also where force is wanted.
+// TestAMTForce: a forced power-off is not replaced with a graceful one, which iamt prefers.
 func TestAMTForce(t *testing.T) {
 	g := NewWithT(t)
 	s := &amtServer{offers: []int{2, 5, 8, 10, 12, 14, 15}}
@@ -217,7 +217,7 @@ func TestAMTBoot(t *testing.T) {
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported))
 }
 
-// TestAMTLogsInOnce: BMCs lock accounts. iamt tries twice in a call.
+// TestAMTLogsInOnce: a wrong password is tried once, because BMCs lock accounts. iamt tries twice in a call.
 func TestAMTLogsInOnce(t *testing.T) {
 	g := NewWithT(t)
 	s := &amtServer{nonceUses: 1}
@@ -228,15 +228,15 @@ func TestAMTLogsInOnce(t *testing.T) {
 	g.Expect(s.logins).To(Equal(1))
 	g.Expect(s.failed).To(Equal(1))
 
-	// A nonce that is used up is no wrong password.
+	// An expired nonce is not a wrong password.
 	c, err := testDriver().OpenAMT(t.Context(), endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = c.Close(context.Background()) }()
 	g.Expect(c.PowerOn(t.Context())).To(Succeed())
 	g.Expect(s.failed).To(Equal(1))
 
-	// Credentials that were refused are not tried again.
-	back := c.(*client).back.(*amtBack)
+	// Refused credentials are not tried again.
+	back := c.(*client).backend.(*amtBackend)
 	back.relay.login.password = "wrong"
 	for range 3 {
 		_, err = c.PowerState(t.Context())
@@ -291,24 +291,24 @@ func TestAMTFaults(t *testing.T) {
 	})
 }
 
-// TestAMTPace: each request waits for its turn, also those of the library.
-func TestAMTPace(t *testing.T) {
+// TestAMTThrottle: each request is throttled, including those of the library.
+func TestAMTThrottle(t *testing.T) {
 	g := NewWithT(t)
 	s := &amtServer{}
 	endpoint := s.endpoint(t)
 	waits := 0
-	endpoint.Pace = func(ctx context.Context) error { waits++; return ctx.Err() }
+	endpoint.Throttle = func(ctx context.Context) error { waits++; return ctx.Err() }
 	c, err := testDriver().OpenAMT(t.Context(), endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = c.Close(context.Background()) }()
 	g.Expect(waits).To(Equal(len(s.requests) + 1)) // and one for the challenge
 }
 
-// TestRelayLetsNobodyElseIn: other processes of this machine can connect to the relay.
-func TestRelayLetsNobodyElseIn(t *testing.T) {
+// TestRelayNeedsToken: other processes on this machine can connect to the relay, but cannot use it.
+func TestRelayNeedsToken(t *testing.T) {
 	g := NewWithT(t)
 	s := &amtServer{}
-	back := openAMT(t, s).(*client).back.(*amtBack)
+	back := openAMT(t, s).(*client).backend.(*amtBackend)
 	before := len(s.requests)
 	host, port, stop, err := back.relay.start(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
@@ -331,7 +331,7 @@ func TestRelayLetsNobodyElseIn(t *testing.T) {
 func TestDigest(t *testing.T) {
 	g := NewWithT(t)
 	d := digest{username: "Mufasa", password: "Circle Of Life"}
-	g.Expect(d.take(http.Header{"Www-Authenticate": {"Negotiate", `Digest realm="testrealm@host.com", qop="auth,auth-int", ` +
+	g.Expect(d.challenge(http.Header{"Www-Authenticate": {"Negotiate", `Digest realm="testrealm@host.com", qop="auth,auth-int", ` +
 		`nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093", opaque="5ccc069c403ebaf9f0171e9517f40e41"`}})).To(Succeed())
 	g.Expect(d.authorization("GET", "/dir/index.html", "0a4f113b")).To(And(
 		ContainSubstring(`response="6629fae49393a05397450978507c4ef1"`), ContainSubstring("nc=00000001"), ContainSubstring(`opaque="5ccc069c403ebaf9f0171e9517f40e41"`)))
@@ -339,9 +339,9 @@ func TestDigest(t *testing.T) {
 	for _, refused := range []string{
 		"", "Basic realm=x", "Digest realm", `Digest realm="x"`, `Digest nonce="x", algorithm=SHA-256`, `Digest nonce="x", qop="auth-int"`,
 	} {
-		g.Expect(d.take(http.Header{"Www-Authenticate": {refused}})).NotTo(Succeed(), refused)
+		g.Expect(d.challenge(http.Header{"Www-Authenticate": {refused}})).NotTo(Succeed(), refused)
 	}
-	g.Expect(d.take(http.Header{"Www-Authenticate": {`digest nonce=a,realm="b\"c"`}})).To(Succeed())
+	g.Expect(d.challenge(http.Header{"Www-Authenticate": {`digest nonce=a,realm="b\"c"`}})).To(Succeed())
 	g.Expect(d).To(Equal(digest{username: "Mufasa", password: "Circle Of Life", realm: `b"c`, nonce: "a"}))
 	g.Expect(d.authorization("GET", "/", "")).NotTo(ContainSubstring("qop"))
 }
@@ -352,14 +352,14 @@ func FuzzChallenge(f *testing.F) {
 	f.Add(`Digest nonce="\`)
 	f.Fuzz(func(t *testing.T, challenge string) {
 		var d digest
-		if err := d.take(http.Header{"Www-Authenticate": {challenge}}); err == nil && d.nonce == "" {
+		if err := d.challenge(http.Header{"Www-Authenticate": {challenge}}); err == nil && d.nonce == "" {
 			t.Error("a challenge without a nonce was taken")
 		}
 		_ = d.authorization("POST", "/wsman", "c")
 	})
 }
 
-// FuzzNormalize: what passes does not grow, and passes a second time as it is.
+// FuzzNormalize: a normalized response is not longer, and a second normalization does not change it.
 func FuzzNormalize(f *testing.F) {
 	s := &amtServer{offers: []int{2, 8, 12}}
 	bodies := []string{s.service(f.Context()), output("CIM_BootService", "SetBootConfigRole", 1), "<a><b/></a>", strings.Repeat("<a>", 40)}

@@ -1,6 +1,6 @@
-// Package bmclib speaks to BMCs through the providers of github.com/bmc-toolbox/bmclib: Intel AMT, webhooks, and the ipmitool
-// program. What the providers leave out is done here: certificates are verified, requests are paced and bounded, errors have a
-// kind, and an answer that could not be read is never taken for "off".
+// Package bmclib controls BMCs with the providers of github.com/bmc-toolbox/bmclib v2.3.5: Intel AMT, webhooks, and the ipmitool
+// program. This package adds what the providers do not do: it verifies certificates, throttles and limits requests, returns errors
+// with a kind, and never reports "off" after a response that it cannot read. Each workaround names its condition for deletion.
 package bmclib
 
 import (
@@ -27,18 +27,18 @@ const (
 	SchemeIpmitool = "ipmitool"
 )
 
-// Driver opens connections through bmclib's providers. The zero value is ready.
+// Driver opens connections with bmclib's providers. The zero value is ready.
 type Driver struct {
-	// Permit is which addresses BMCs may have.
+	// Permit defines the addresses that BMCs may have.
 	Permit bmc.AllowList
-	// CallTimeout bounds one call of a client, with all its requests. Defaults to 30 s.
+	// CallTimeout limits one call of a client, with all its requests. Defaults to 30 s.
 	CallTimeout time.Duration
-	// Ipmitool is the path of the ipmitool program. Defaults to the one that is found in PATH.
+	// Ipmitool is the path of the ipmitool program. Defaults to ipmitool in PATH.
 	Ipmitool string
 }
 
-// mostIpmitool is how many BMCs may be spoken to by ipmitool at once. Each has a process of some MiB.
-const mostIpmitool = 32
+// maxIpmitool is the maximum number of concurrent ipmitool processes. Each needs some MiB.
+const maxIpmitool = 32
 
 // Drivers returns the drivers by URL scheme, for bmc.NewPool.
 func (d *Driver) Drivers() map[string]bmc.Driver {
@@ -47,36 +47,36 @@ func (d *Driver) Drivers() map[string]bmc.Driver {
 		SchemeAMTInsecure: {Open: d.OpenAMT},
 		SchemeRPC:         {Open: d.OpenRPC, Peer: rpcPeer},
 		SchemeRPCInsecure: {Open: d.OpenRPC, Peer: rpcPeer},
-		SchemeIpmitool:    {Open: d.OpenIpmitool, Limit: mostIpmitool},
+		SchemeIpmitool:    {Open: d.OpenIpmitool, Limit: maxIpmitool},
 	}
 }
 
-// rpcPeer: behind one webhook are many BMCs, told apart by path and query.
+// rpcPeer names the BMC by path and query too, because one webhook serves many BMCs.
 func rpcPeer(e bmc.Endpoint) string { return e.URL.Host + e.URL.RequestURI() }
 
 func (d *Driver) callTimeout() time.Duration { return cmp.Or(d.CallTimeout, 30*time.Second) }
 
-// address reads the host and the port of a BMC's URL. The port defaults to the one given.
+// address returns the host and the port of a BMC's URL. port is the default.
 func address(u *url.URL, port int) (host string, _ int, err error) {
 	if u.Hostname() == "" {
 		return "", 0, &bmc.Error{Kind: bmc.NotFound, Op: "Read the address", Err: errors.New("it names no host")}
 	}
 	if text := u.Port(); text != "" {
 		if port, err = strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
-			return "", 0, &bmc.Error{Kind: bmc.NotFound, Op: "Read the address", Err: fmt.Errorf("%q is no port", text)}
+			return "", 0, &bmc.Error{Kind: bmc.NotFound, Op: "Read the address", Err: fmt.Errorf("the port %q is invalid", text)}
 		}
 	}
 	return u.Hostname(), port, nil
 }
 
-// onlyParameters refuses a URL with other parameters than those named, and with a path: who misspells one must learn it.
+// onlyParameters refuses a URL with other parameters than those named, or with a path, so that users notice misspelled ones.
 func onlyParameters(u *url.URL, names ...string) error {
 	if u.Path != "" && u.Path != "/" {
-		return &bmc.Error{Kind: bmc.Unsupported, Op: "Read the address", Err: fmt.Errorf("the path %q means nothing here", u.Path)}
+		return &bmc.Error{Kind: bmc.Unsupported, Op: "Read the address", Err: fmt.Errorf("the path %q is not supported: remove it", u.Path)}
 	}
 	for name := range u.Query() {
 		if !slices.Contains(names, name) {
-			return &bmc.Error{Kind: bmc.Unsupported, Op: "Read the address", Err: fmt.Errorf("the parameter %q is not known", name)}
+			return &bmc.Error{Kind: bmc.Unsupported, Op: "Read the address", Err: fmt.Errorf("the parameter %q is unknown", name)}
 		}
 	}
 	return nil

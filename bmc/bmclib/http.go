@@ -11,18 +11,19 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// maxBody bounds what is read of one answer. The longest that is known, AMT's boot settings, has some KiB.
+// maxBody is the maximum size of a response. The longest known one, AMT's boot settings, has some KiB.
 const maxBody = 256 << 10
 
-// wire makes HTTP exchanges with one BMC: paced, verified and bounded. It remembers the first that failed, since the providers
-// drop errors or turn them into text. It is not safe for concurrent use.
+// wire sends HTTP requests to one BMC, with throttling, certificate verification and size limits. It keeps the first error of a call,
+// because the providers of bmclib v2.3.5 drop errors or convert them to text. No upstream issue was found. Delete firstError when they
+// wrap errors. It is not safe for concurrent use.
 type wire struct {
-	endpoint  bmc.Endpoint
-	transport *http.Transport
-	failed    error
+	endpoint   bmc.Endpoint
+	transport  *http.Transport
+	firstError error
 }
 
-// answer is an answer that has been read.
+// answer is a response with its body.
 type answer struct {
 	status int
 	header http.Header
@@ -37,8 +38,8 @@ func (d *Driver) newWire(endpoint bmc.Endpoint) (*wire, error) {
 	return &wire{endpoint: endpoint, transport: transport}, nil
 }
 
-// exchange sends a request and reads the answer, whatever its status. A redirect is an error: requests carry what proves who we
-// are, and a power command must not go where the answer sends it.
+// exchange sends a request and returns the response of any status. A redirect is an error: requests contain credentials, and a power
+// command must not go to another server.
 func (w *wire) exchange(request *http.Request) (*answer, error) {
 	if err := w.endpoint.Wait(request.Context()); err != nil {
 		return nil, err
@@ -53,38 +54,38 @@ func (w *wire) exchange(request *http.Request) (*answer, error) {
 		return nil, err
 	}
 	if response.StatusCode/100 == 3 {
-		return nil, fmt.Errorf("the answer is a redirect (%d), which is not followed: give the address where it leads", response.StatusCode)
+		return nil, fmt.Errorf("the answer is a redirect (%d), which the provider does not follow: use the address that it redirects to", response.StatusCode)
 	}
 	return &answer{status: response.StatusCode, header: response.Header, body: body}, nil
 }
 
-// fail remembers an error, unless there is one already.
-func (w *wire) fail(err error) {
-	if w.failed == nil {
-		w.failed = bmc.Wrap("Exchange", err)
+// recordError keeps an error, unless there is one already.
+func (w *wire) recordError(err error) {
+	if w.firstError == nil {
+		w.firstError = bmc.Wrap("Exchange", err)
 	}
 }
 
-// explain prefers the error that was remembered over what the provider made of it, and forgets it.
+// explain returns the recorded error if there is one, otherwise the provider's error, and clears the recorded one.
 func (w *wire) explain(err error) error {
-	if w.failed != nil {
-		err = w.failed
+	if w.firstError != nil {
+		err = w.firstError
 	}
-	w.failed = nil
+	w.firstError = nil
 	return err
 }
 
 func (w *wire) close() { w.transport.CloseIdleConnections() }
 
-// statusError is the error of an answer that is one, with what it says.
-func statusError(a *answer, says string) error {
+// statusError is the error of a response with an error status, and its message.
+func statusError(a *answer, message string) error {
 	text := fmt.Sprintf("the answer is %d %s", a.status, http.StatusText(a.status))
-	if says = brief(says); says != "" {
-		text += ": " + says
+	if message = shorten(message); message != "" {
+		text += ": " + message
 	}
 	err := &bmc.Error{Kind: kindOfStatus(a.status), Op: "Exchange", Err: errors.New(text)}
 	if seconds, parseErr := strconv.Atoi(strings.TrimSpace(a.header.Get("Retry-After"))); parseErr == nil && err.Kind == bmc.Unreachable {
-		// What a stranger asks for may be absurd.
+		// The value is untrusted, so it is limited.
 		err.RetryAfter = time.Duration(min(max(seconds, 1), 600)) * time.Second
 	}
 	return err

@@ -19,27 +19,29 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// The cipher suites that may be used (IPMI 2.0, table 22-20): others encrypt nothing, or check nothing. 0 lets everybody in.
+// The cipher suites that may be used (IPMI 2.0, table 22-20). Others lack encryption or integrity. Suite 0 has no authentication.
 var cipherSuites = []string{"3", "17"}
 
 const defaultCipherSuite = "17"
 
-// OpenIpmitool connects by IPMI 2.0 (RMCP+) through bmclib's ipmitool provider, which runs the program ipmitool:
+// OpenIpmitool connects with IPMI 2.0 (RMCP+) and bmclib's ipmitool provider, which runs the program ipmitool:
 //
 //	ipmitool://host[:port][?cipherSuite=17]
 //
-// The port defaults to 623, and the cipher suite to 17 (SHA-256, AES-128). 3 (SHA-1, AES-128) is the other one; the rest is refused.
-// The provider alone would try 3 and then 17, and so log in twice with a wrong password.
+// The port defaults to 623, and the cipher suite to 17 (SHA-256, AES-128). Suite 3 (SHA-1, AES-128) is allowed; other suites are refused.
+// Without a suite, the provider of bmclib v2.3.5 would try 3 and then 17, and so log in twice with a wrong password.
 //
-// The provider reads the power state and sets the boot device. Power commands and NMIs are run without it: see once.
+// The provider reads the power state and sets the boot device. Power commands and NMIs are sent without it: see once.
 //
-// The password, at most 20 bytes, is handed over in the environment of the process, which only its user and root can read. The user
-// name stands on the command line. The end of a call's context kills the process. A missing program is Unsupported.
+// The password, at most 20 bytes, is passed in the environment of the process, which only its user and root can read. The user name is
+// on the command line. The end of a call's context kills the process. A missing program is Unsupported.
 //
-// ipmitool says the same of a BMC that refuses the credentials and of one that is silent. So when no session comes about the BMC is
-// asked for what is answered without one (Get Channel Authentication Capabilities): if it answers, the credentials were refused.
+// ipmitool prints the same text for a BMC that refuses the credentials and for one that does not answer. So if no session is established,
+// the driver sends a request that needs no session (Get Channel Authentication Capabilities): if the BMC answers, it refused the
+// credentials.
 //
-// The event log is not offered: the provider can read all of it only, a request for each entry, and prints times without a zone.
+// The event log is Unsupported: the provider of bmclib v2.3.5 reads only the whole log, with a request for each entry, and returns times
+// without a zone. No upstream issue was found.
 func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client, error) {
 	const op = "Read the address"
 	host, port, err := address(endpoint.URL, 623)
@@ -51,20 +53,21 @@ func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.C
 	}
 	suite := cmp.Or(endpoint.URL.Query().Get("cipherSuite"), defaultCipherSuite)
 	if !slices.Contains(cipherSuites, suite) {
-		return nil, unsupported(op, fmt.Sprintf("the cipher suite %q is not used here: %s", suite, strings.Join(cipherSuites, " or ")))
+		return nil, unsupported(op, fmt.Sprintf("the cipher suite %q is not allowed: use %s", suite, strings.Join(cipherSuites, " or ")))
 	}
 	program, err := exec.LookPath(cmp.Or(d.Ipmitool, "ipmitool"))
 	if err != nil {
-		return nil, unsupported("Start ipmitool", "the program ipmitool is needed and not installed: "+err.Error())
+		return nil, unsupported("Start ipmitool", "the program ipmitool is not installed: "+err.Error())
 	}
-	b := &ipmitoolBack{program: program, endpoint: endpoint, suite: suite, port: strconv.Itoa(port)}
-	c := &client{back: b, timeout: d.callTimeout()}
+	b := &ipmitoolBackend{program: program, endpoint: endpoint, suite: suite, port: strconv.Itoa(port)}
+	c := &client{backend: b, timeout: d.callTimeout()}
 	err = c.do(ctx, "Connect", func(ctx context.Context) error {
 		if b.ip, err = d.resolve(ctx, host); err != nil {
 			return err
 		}
 		joined := b.ip
-		// The provider joins host and port, and forgets the host where that gives no address, as with an IPv6 one without brackets.
+		// The provider of bmclib v2.3.5 joins host and port, and drops the host if the result is invalid, as for IPv6 without brackets. No
+		// upstream issue was found. Delete when it uses net.JoinHostPort.
 		if strings.Contains(joined, ":") {
 			joined = "[" + joined + "]"
 		}
@@ -73,7 +76,7 @@ func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.C
 		if err != nil {
 			return err
 		}
-		// A BMC that is down costs ipmitool almost a minute.
+		// For an unreachable BMC, ipmitool needs almost a minute.
 		if err := b.probe(ctx); err != nil {
 			return err
 		}
@@ -86,8 +89,8 @@ func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.C
 	return c, nil
 }
 
-// resolve finds the address of a host, and checks that a BMC may have it. ipmitool gets the address and not the name, so that it
-// cannot be another one then.
+// resolve resolves a host, and checks that a BMC may have the address. ipmitool gets the address, because the name could resolve to
+// another one.
 func (d *Driver) resolve(ctx context.Context, host string) (string, error) {
 	ips := []netip.Addr{}
 	ip, err := netip.ParseAddr(host)
@@ -105,80 +108,80 @@ func (d *Driver) resolve(ctx context.Context, host string) (string, error) {
 	return "", err
 }
 
-type ipmitoolBack struct {
+type ipmitoolBackend struct {
 	provider                 *ipmitool.Conn
 	program, suite, ip, port string
 	endpoint                 bmc.Endpoint
 }
 
-func (*ipmitoolBack) close() {}
+func (*ipmitoolBackend) close() {}
 
-// PowerStateGet reads the power state. The provider returns what ipmitool printed.
-func (b *ipmitoolBack) PowerStateGet(ctx context.Context) (string, error) {
+// PowerStateGet reads the power state from the output of ipmitool, which the provider returns.
+func (b *ipmitoolBackend) PowerStateGet(ctx context.Context) (string, error) {
 	if err := b.endpoint.Wait(ctx); err != nil {
 		return "", err
 	}
-	printed, err := b.provider.PowerStateGet(ctx)
+	output, err := b.provider.PowerStateGet(ctx)
 	if err != nil {
 		return "", err
 	}
-	return chassisPower(printed)
+	return chassisPower(output)
 }
 
-// chassisPower finds the power state in what ipmitool printed. Warnings stand between, such as that of a missing registry of
+// chassisPower returns the power state from the output of ipmitool, which may contain warnings, such as that of a missing registry of
 // manufacturers.
-func chassisPower(printed string) (string, error) {
+func chassisPower(output string) (string, error) {
 	state := ""
-	for line := range strings.Lines(printed) {
-		said, ok := strings.CutPrefix(strings.TrimSpace(line), "Chassis Power is ")
+	for line := range strings.Lines(output) {
+		value, ok := strings.CutPrefix(strings.TrimSpace(line), "Chassis Power is ")
 		switch {
 		case !ok:
-		case said != "on" && said != "off", state != "" && state != said:
-			return "", fmt.Errorf("ipmitool says %q", brief(printed))
+		case value != "on" && value != "off", state != "" && state != value:
+			return "", fmt.Errorf("ipmitool printed %q", shorten(output))
 		default:
-			state = said
+			state = value
 		}
 	}
 	if state == "" {
-		return "", fmt.Errorf("ipmitool says %q", brief(printed))
+		return "", fmt.Errorf("ipmitool printed %q", shorten(output))
 	}
 	return state, nil
 }
 
-// BootDeviceSet sets what is booted next.
-func (b *ipmitoolBack) BootDeviceSet(ctx context.Context, device string, persistent, efi bool) (bool, error) {
+// BootDeviceSet sets the next boot device.
+func (b *ipmitoolBackend) BootDeviceSet(ctx context.Context, device string, persistent, efi bool) (bool, error) {
 	if err := b.endpoint.Wait(ctx); err != nil {
 		return false, err
 	}
 	return b.provider.BootDeviceSet(ctx, device, persistent, efi)
 }
 
-// PowerSet gives a command.
-func (b *ipmitoolBack) PowerSet(ctx context.Context, state string) (bool, error) {
+// PowerSet sends a command.
+func (b *ipmitoolBackend) PowerSet(ctx context.Context, state string) (bool, error) {
 	err := b.once(ctx, state)
 	return err == nil, err
 }
 
 // SendNMI sends an NMI.
-func (b *ipmitoolBack) SendNMI(ctx context.Context) error { return b.once(ctx, "diag") }
+func (b *ipmitoolBackend) SendNMI(ctx context.Context) error { return b.once(ctx, "diag") }
 
-// ipmitoolConfirms are the commands of "chassis power", with what ipmitool prints when the BMC took one.
-var ipmitoolConfirms = map[string]string{"on": "Up/On", "off": "Down/Off", "soft": "Soft", "cycle": "Cycle", "reset": "Reset", "diag": "Diag"}
+// ipmitoolConfirmations are the commands of "chassis power", with the text that ipmitool prints if the BMC accepted the command.
+var ipmitoolConfirmations = map[string]string{"on": "Up/On", "off": "Down/Off", "soft": "Soft", "cycle": "Cycle", "reset": "Reset", "diag": "Diag"}
 
-// mostPrinted bounds what is kept of ipmitool's output. It prints some lines.
-const mostPrinted = 16 << 10
+// maxOutput is the maximum size of ipmitool's output that is kept. It prints some lines.
+const maxOutput = 16 << 10
 
-// noSession is what ipmitool prints last where it could not open a session.
-const noSession = "Unable to establish"
+// noSessionText is the last output of ipmitool if it could not open a session.
+const noSessionText = "Unable to establish"
 
-// once runs a command of "chassis power" and sends it to the BMC once. The provider cannot do that: it lets ipmitool repeat a request
-// whose answer was lost, and a server that is cycled or gets an NMI twice does not come up, or loses its crash dump. ipmitool counts
-// what it sends as retries: with 1 it sends once, and with 0 it takes its default, 4.
+// once runs a command of "chassis power" without repeats. The provider of bmclib v2.3.5 lets ipmitool repeat a request without a response,
+// and a server that gets a cycle or an NMI twice does not start, or loses its crash dump. ipmitool's retries (-R) include the first
+// request: 1 sends once, and 0 means its default, 4. No upstream issue was found. Delete when the provider accepts -R.
 //
-// The price is that one lost packet ends the login, which looks like a refused one. So a login that fails here is called Unreachable:
-// nothing was sent, and the next reading of the power state finds out what is wrong.
-func (b *ipmitoolBack) once(ctx context.Context, command string) error {
-	confirmation, known := ipmitoolConfirms[command]
+// Without repeats, one lost packet ends the login, which looks like a refused one. So a login that fails here is Unreachable: the command
+// was not sent, and the next read of the power state determines the cause.
+func (b *ipmitoolBackend) once(ctx context.Context, command string) error {
+	confirmation, known := ipmitoolConfirmations[command]
 	if !known {
 		return unsupported("Command", "ipmitool has no command "+command)
 	}
@@ -189,43 +192,43 @@ func (b *ipmitoolBack) once(ctx context.Context, command string) error {
 		"-H", b.ip, "-p", b.port, "-C", b.suite, "chassis", "power", command)
 	run.Env = []string{"IPMITOOL_PASSWORD=" + b.endpoint.Password}
 	run.WaitDelay = time.Second
-	out := &head{}
-	run.Stdout, run.Stderr = out, out
+	buffer := &limitedBuffer{}
+	run.Stdout, run.Stderr = buffer, buffer
 	err := run.Run()
-	printed := out.kept.String()
+	output := buffer.kept.String()
 	switch {
-	case err != nil && strings.Contains(printed, noSession):
-		return &bmc.Error{Kind: bmc.Unreachable, Op: "Log in", Err: errors.New("no session came about: " + brief(printed))}
+	case err != nil && strings.Contains(output, noSessionText):
+		return &bmc.Error{Kind: bmc.Unreachable, Op: "Log in", Err: errors.New("no session could be opened: " + shorten(output))}
 	case err != nil:
-		return fmt.Errorf("%s: %w", printed, err)
-	case !strings.Contains(printed, "Chassis Power Control: "+confirmation):
-		return fmt.Errorf("ipmitool says %q", brief(printed))
+		return fmt.Errorf("%s: %w", output, err)
+	case !strings.Contains(output, "Chassis Power Control: "+confirmation):
+		return fmt.Errorf("ipmitool printed %q", shorten(output))
 	default:
 		return nil
 	}
 }
 
-// head keeps the beginning of what is written to it.
-type head struct{ kept bytes.Buffer }
+// limitedBuffer keeps the first maxOutput bytes that are written to it.
+type limitedBuffer struct{ kept bytes.Buffer }
 
-func (h *head) Write(p []byte) (int, error) {
-	_, _ = h.kept.Write(p[:min(len(p), mostPrinted-h.kept.Len())]) // never fails
+func (h *limitedBuffer) Write(p []byte) (int, error) {
+	_, _ = h.kept.Write(p[:min(len(p), maxOutput-h.kept.Len())]) // never fails
 	return len(p), nil
 }
 
-func (*ipmitoolBack) device(override bmc.BootOverride) (string, error) {
+func (*ipmitoolBackend) device(override bmc.BootOverride) (string, error) {
 	return bootDevice(override.Target, "cdrom")
 }
 
-// describe claims what IPMI has. What a BMC lacks it tells when it is asked for it.
-func (b *ipmitoolBack) describe() bmc.Description {
+// describe returns the capabilities of IPMI. A BMC that lacks one refuses the command.
+func (b *ipmitoolBackend) describe() bmc.Description {
 	return bmc.Description{Protocol: "IPMI 2.0 by ipmitool, cipher suite " + b.suite, Capabilities: []bmc.Capability{
 		bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanNMI, bmc.CanBootPXE, bmc.CanBootDisk, bmc.CanBootCD,
 	}}
 }
 
-// ipmitoolSays tells the kind of an error from what ipmitool 1.8.18 and 1.8.19 print. The first line that is found decides.
-var ipmitoolSays = []struct {
+// ipmitoolErrors are the kinds of the error texts of ipmitool 1.8.18 and 1.8.19. The first text that matches decides.
+var ipmitoolErrors = []struct {
 	text string
 	kind bmc.Kind
 }{
@@ -236,7 +239,7 @@ var ipmitoolSays = []struct {
 	{"password is longer than", bmc.Unauthorized},
 	{"is too long", bmc.Unauthorized},
 	{"Could not open socket", bmc.Unreachable},
-	{"nsufficient resources", bmc.Unreachable}, // all sessions are taken
+	{"nsufficient resources", bmc.Unreachable}, // all sessions are in use
 	{"Node busy", bmc.Unreachable},
 	{": Timeout", bmc.Unreachable},
 	{"nsufficient privilege", bmc.Unauthorized},
@@ -244,7 +247,7 @@ var ipmitoolSays = []struct {
 	{"Invalid command", bmc.Unsupported},
 	{"Invalid data field", bmc.Unsupported},
 	{"arameter not supported", bmc.Unsupported},
-	// A refusal has its reason after "failed: ". What follows says that there was no answer, or a late one.
+	// A refusal has its reason after "failed: ". The texts below mean that there was no response, or a late one.
 	{"to ADMINISTRATOR failed: ", bmc.Unauthorized},
 	{"to ADMINISTRATOR failed", bmc.Unreachable},
 	{"no response from RAKP", bmc.Unreachable},
@@ -254,8 +257,8 @@ var ipmitoolSays = []struct {
 	{"Error setting Chassis Boot Parameter", bmc.Unreachable},
 }
 
-// explain finds the kind of an error in what ipmitool printed.
-func (b *ipmitoolBack) explain(ctx context.Context, err error) error {
+// explain returns the error with the kind of ipmitool's output.
+func (b *ipmitoolBackend) explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -264,31 +267,31 @@ func (b *ipmitoolBack) explain(ctx context.Context, err error) error {
 	case bmc.KindOf(err) != bmc.Failed:
 		return bmc.Wrap("Ask", err)
 	}
-	for _, s := range ipmitoolSays {
+	for _, s := range ipmitoolErrors {
 		if strings.Contains(err.Error(), s.text) {
-			return &bmc.Error{Kind: s.kind, Op: "Ask", Err: errors.New(brief(err.Error()))}
+			return &bmc.Error{Kind: s.kind, Op: "Ask", Err: errors.New(shorten(err.Error()))}
 		}
 	}
-	if !strings.Contains(err.Error(), noSession) {
+	if !strings.Contains(err.Error(), noSessionText) {
 		return err
 	}
-	if silent := b.probe(ctx); silent != nil {
-		return bmc.Wrap("Ask", silent)
+	if unreachable := b.probe(ctx); unreachable != nil {
+		return bmc.Wrap("Ask", unreachable)
 	}
 	return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New(
-		"the BMC answers and lets nobody in: user name, password, privilege or cipher suite is wrong")}
+		"the BMC answers but refuses the login: user name, password, privilege or cipher suite is wrong")}
 }
 
-// The request Get Channel Authentication Capabilities, for this channel and the privilege Administrator (IPMI 2.0, 13.6 and 22.13),
-// and how often and how long an answer is waited for.
+// The request Get Channel Authentication Capabilities, for this channel and the privilege Administrator (IPMI 2.0, 13.6 and 22.13), the
+// number of tries, and the timeout of each.
 const (
 	authCapabilities = "\x06\x00\xff\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x20\x18\xc8\x81\x00\x38\x8e\x04\xb5"
-	probes           = 3
+	probeTries       = 3
 	probeTimeout     = time.Second
 )
 
-// probe returns an error where no BMC answers. It needs no credentials.
-func (b *ipmitoolBack) probe(ctx context.Context) error {
+// probe returns an error if no BMC answers. It needs no credentials.
+func (b *ipmitoolBackend) probe(ctx context.Context) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(b.ip, b.port)) // resolve has checked the address
 	if err != nil {
 		return err
@@ -296,7 +299,7 @@ func (b *ipmitoolBack) probe(ctx context.Context) error {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var packet [512]byte
-	for range probes {
+	for range probeTries {
 		if err = b.endpoint.Wait(ctx); err != nil {
 			return err
 		}
@@ -311,7 +314,7 @@ func (b *ipmitoolBack) probe(ctx context.Context) error {
 	return &bmc.Error{Kind: bmc.Unreachable, Op: "Ask", Err: errors.New("no BMC answers at the address")}
 }
 
-// answersProbe is true for an answer to the probe: an IPMI message in RMCP whose command is the one asked for.
+// answersProbe is true for a response to the probe: an IPMI message in RMCP with the same command.
 func answersProbe(packet []byte) bool {
 	return len(packet) >= 21 && packet[0] == 0x06 && packet[3] == 0x07 && packet[19] == 0x38
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
 
-// script plays ipmitool and the server behind it. It keeps its state in files beside it, and writes down its arguments. What it prints
-// is what ipmitool 1.8.19 prints, with the warning first that it has where its registry of manufacturers is missing.
+// script simulates ipmitool and its server. It keeps its state in files in its folder, and records its arguments. Its output
+// is that of ipmitool 1.8.19, with the warning about a missing registry of manufacturers first.
 const script = `#!/bin/sh
 here=${0%/*}
 echo "$@" >>"$here/args"
@@ -62,7 +62,7 @@ func fakeIpmitool(t *testing.T) (*Driver, string, bmc.Endpoint) {
 	return d, folder, bmc.Endpoint{URL: parse(t, "ipmitool://"+probed(t)), Username: username, Password: password}
 }
 
-// probed answers the probe and nothing else.
+// probed answers only the probe.
 func probed(t *testing.T) (host string) {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -94,12 +94,12 @@ func TestIpmitoolConforms(t *testing.T) {
 	}})
 }
 
-// TestIpmitoolArguments: what is asked for reaches the command line, and the password does not.
+// TestIpmitoolArguments: the command line contains the command, but not the password.
 func TestIpmitoolArguments(t *testing.T) {
 	g := NewWithT(t)
 	d, folder, endpoint := fakeIpmitool(t)
 	waits := 0
-	endpoint.Pace = func(ctx context.Context) error { waits++; return ctx.Err() }
+	endpoint.Throttle = func(ctx context.Context) error { waits++; return ctx.Err() }
 	c, err := d.OpenIpmitool(t.Context(), endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, o := range []bmc.BootOverride{
@@ -108,7 +108,7 @@ func TestIpmitoolArguments(t *testing.T) {
 	} {
 		result, err := c.SetBootOverride(t.Context(), o, "")
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(result).To(Equal(bmc.BootResult{Method: wayDevice}))
+		g.Expect(result).To(Equal(bmc.BootResult{Method: methodBootDevice}))
 	}
 	_, err = c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootHTTP}, "")
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported))
@@ -127,7 +127,7 @@ func TestIpmitoolArguments(t *testing.T) {
 	g.Expect(waits).To(BeNumerically(">=", len(lines)))
 }
 
-// TestIpmitoolKinds: ipmitool has one exit code and many words.
+// TestIpmitoolKinds: the kind of an error follows from ipmitool's output, because it has one exit code.
 func TestIpmitoolKinds(t *testing.T) {
 	for says, want := range map[string]bmc.Kind{
 		"Error in open session response message : no matching cipher suite\nError: Unable to establish IPMI v2 / RMCP+ session":     bmc.Unsupported,
@@ -156,7 +156,7 @@ func TestIpmitoolKinds(t *testing.T) {
 	}
 }
 
-// TestIpmitoolNoSession: a command is sent once, so that one lost packet looks like a refused login. It is not called one.
+// TestIpmitoolNoSession: a command is sent once, so one lost packet looks like a refused login, but is Unreachable.
 func TestIpmitoolNoSession(t *testing.T) {
 	g := NewWithT(t)
 	d, folder, endpoint := fakeIpmitool(t)
@@ -165,16 +165,16 @@ func TestIpmitoolNoSession(t *testing.T) {
 	g.Expect(os.WriteFile(filepath.Join(folder, "says"), []byte("Error: Unable to establish IPMI v2 / RMCP+ session"), 0o600)).To(Succeed())
 	g.Expect(bmc.KindOf(c.NMI(t.Context()))).To(Equal(bmc.Unreachable))
 	_, err = c.PowerState(t.Context())
-	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized)) // four times is no accident
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized)) // four lost packets are unlikely
 }
 
 func TestHead(t *testing.T) {
 	g := NewWithT(t)
-	h := &head{}
-	for _, size := range []int{10, mostPrinted, 0, 10} {
+	h := &limitedBuffer{}
+	for _, size := range []int{10, maxOutput, 0, 10} {
 		g.Expect(h.Write(make([]byte, size))).To(Equal(size))
 	}
-	g.Expect(h.kept.Len()).To(Equal(mostPrinted))
+	g.Expect(h.kept.Len()).To(Equal(maxOutput))
 }
 
 func TestIpmitoolFaults(t *testing.T) {
@@ -234,7 +234,7 @@ func TestIpmitoolFaults(t *testing.T) {
 	}
 }
 
-// needIpmitool fails the test where the real program is missing.
+// needIpmitool fails the test if the real program is not installed.
 func needIpmitool(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("ipmitool"); err != nil {
@@ -242,7 +242,7 @@ func needIpmitool(t *testing.T) {
 	}
 }
 
-// emulated is a server whose IPMI BMC is the emulated one, and its endpoint.
+// emulated returns a server with an emulated IPMI BMC, and its endpoint.
 func emulated(t *testing.T) (*bmctest.Machine, bmc.Endpoint) {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -275,7 +275,7 @@ func TestRealIpmitoolConforms(t *testing.T) {
 	}
 }
 
-// TestRealIpmitoolOverride: what is asked for is what the BMC holds then.
+// TestRealIpmitoolOverride: the BMC has the override that was set.
 func TestRealIpmitoolOverride(t *testing.T) {
 	needIpmitool(t)
 	g := NewWithT(t)
@@ -295,7 +295,7 @@ func TestRealIpmitoolOverride(t *testing.T) {
 	g.Expect(m.Override().Target).To(Equal(bmc.BootNone))
 }
 
-// TestRealIpmitoolLostAnswer: a command whose answer was lost is not repeated.
+// TestRealIpmitoolLostAnswer: a command without a response is not repeated.
 func TestRealIpmitoolLostAnswer(t *testing.T) {
 	needIpmitool(t)
 	for name, c := range map[string]struct {
@@ -332,7 +332,7 @@ func TestRealIpmitoolLostAnswer(t *testing.T) {
 	}
 }
 
-// TestRealIpmitoolSessionTableFull: no free session is no refused login.
+// TestRealIpmitoolSessionTableFull: a full session table is not a refused login.
 func TestRealIpmitoolSessionTableFull(t *testing.T) {
 	needIpmitool(t)
 	g := NewWithT(t)
@@ -341,7 +341,7 @@ func TestRealIpmitoolSessionTableFull(t *testing.T) {
 	expectKind(t, testDriver().OpenIpmitool, endpoint, bmc.Unreachable)
 }
 
-// TestRealIpmitoolFaults runs the real program where nobody lets it in.
+// TestRealIpmitoolFaults runs the real program against BMCs that do not accept a login.
 func TestRealIpmitoolFaults(t *testing.T) {
 	needIpmitool(t)
 	d := testDriver()

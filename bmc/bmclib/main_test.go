@@ -26,15 +26,15 @@ const (
 	password = "correct horse staple"
 )
 
-// settle is how long a server may take to obey. These protocols show no restart of a server that is cycled at once, so the conformance suite waits as long.
+// settle is how long a power command may take. These protocols do not show a fast restart, so the conformance suite waits for the whole time.
 const settle = 3 * time.Second
 
-// testDriver may speak to this machine, and is impatient.
+// testDriver may connect to this machine, and has a short timeout.
 func testDriver() *Driver {
 	return &Driver{Permit: bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CallTimeout: 10 * time.Second}
 }
 
-// impatient is a driver that gives up soon.
+// impatient is a driver with a short timeout.
 func impatient() *Driver {
 	d := testDriver()
 	d.CallTimeout = 300 * time.Millisecond
@@ -58,7 +58,7 @@ func serveTLS(t *testing.T, handler http.Handler) (host string, ca []byte) {
 	return server.Listener.Addr().String(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-// tarPit takes connections and says nothing.
+// tarPit accepts connections and never answers.
 func tarPit(t *testing.T) (host string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func tarPit(t *testing.T) (host string) {
 	return listener.Addr().String() // the kernel takes the connections
 }
 
-// nobody is an address where nothing listens.
+// nobody is an address without a listener.
 func nobody(t *testing.T) (host string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -82,7 +82,7 @@ func nobody(t *testing.T) (host string) {
 
 type openFunc func(context.Context, bmc.Endpoint) (bmc.Client, error)
 
-// expectKind opens a BMC and expects it to fail, in time and without words that are secret.
+// expectKind opens a BMC and expects an error in time and without secrets.
 func expectKind(t *testing.T, open openFunc, endpoint bmc.Endpoint, want bmc.Kind) {
 	t.Helper()
 	g := NewWithT(t)
@@ -98,7 +98,7 @@ func expectKind(t *testing.T, open openFunc, endpoint bmc.Endpoint, want bmc.Kin
 	g.Expect(len(err.Error())).To(BeNumerically("<", 500))
 }
 
-// webServerFaults are faults of whatever answers by HTTP.
+// webServerFaults are faults of HTTP servers.
 func webServerFaults(t *testing.T, scheme, suffix string, open func(*Driver) openFunc) {
 	t.Helper()
 	endpoint := func(host string, ca []byte) bmc.Endpoint {

@@ -14,18 +14,18 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// OpenRPC connects to a webhook that stands for a BMC, as bmclib's rpc provider defines it:
+// OpenRPC connects to a webhook in place of a BMC, with the protocol of bmclib's rpc provider:
 //
 //	rpc+https://host[:port][/path]?host=NAME[&signed=body]
 //
-// NAME is what the webhook calls the BMC; other parameters go to the webhook as they are. With rpc+http there is no TLS: whoever is on
-// the way can tell us that a server is off.
+// NAME is the webhook's name of the BMC. Other parameters are sent to the webhook unchanged. rpc+http has no TLS: an attacker on the network
+// can forge the response that a server is off.
 //
 // Each request is a POST of {"id", "host", "method", "params"}; the methods are ping, getPowerState (the result is "on" or
 // "off"), setPowerState ({"state": on, off, soft, cycle or reset}) and setBootDevice ({"device": pxe, disk, cdrom or none,
 // "persistent", "efiBoot"}). The header X-BMCLIB-Signature-256 is "sha256=" and the HMAC-SHA256, in hexadecimal, of the body with the
-// value of X-BMCLIB-Timestamp (RFC 3339) appended, so that a webhook can refuse old requests. With signed=body it is of the body
-// alone, as webhooks expect that were made for bmclib's defaults. The password is the HMAC's secret; the user name is not used.
+// value of X-BMCLIB-Timestamp (RFC 3339) appended, so that a webhook can refuse old requests. With signed=body it is the HMAC of the body
+// only, for webhooks that expect bmclib's default. The password is the HMAC's secret; the user name is not used.
 //
 // The webhook answers 200 with {"id", "host", "result"} or with {"error": {"code", "message"}}, where the code is an HTTP status, or
 // -32601 for a method that it does not have. Source: bmclib v2.3.5, providers/rpc.
@@ -46,12 +46,13 @@ func (d *Driver) OpenRPC(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client
 	const op = "Read the address"
 	switch {
 	case name == "":
-		return nil, &bmc.Error{Kind: bmc.NotFound, Op: op, Err: errors.New("it names no BMC: append ?host=NAME")}
+		return nil, &bmc.Error{Kind: bmc.NotFound, Op: op, Err: errors.New("the address names no BMC: append ?host=NAME")}
 	case signed != "" && signed != "body":
-		return nil, unsupported(op, fmt.Sprintf("signed is %q, and may be body", signed))
+		return nil, unsupported(op, fmt.Sprintf("the parameter signed is %q: use body, or omit it", signed))
 	case endpoint.Password == "":
-		// The provider would send requests without a signature, which is what a webhook must refuse.
-		return nil, &bmc.Error{Kind: bmc.Unauthorized, Op: "Sign", Err: errors.New("there is no password to sign requests with")}
+		// Without a secret, the provider of bmclib v2.3.5 sends requests without a signature. No upstream issue was found. Delete when it
+		// returns an error.
+		return nil, &bmc.Error{Kind: bmc.Unauthorized, Op: "Sign", Err: errors.New("the password is missing, which signs the requests")}
 	}
 	w, err := d.newWire(endpoint)
 	if err != nil {
@@ -63,7 +64,7 @@ func (d *Driver) OpenRPC(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client
 	if signed != "body" {
 		p.Opts.Signature.IncludedPayloadHeaders = []string{p.Opts.Request.TimestampHeader}
 	}
-	c := &client{back: &rpcBack{Provider: p, wire: w}, timeout: d.callTimeout()}
+	c := &client{backend: &rpcBackend{Provider: p, wire: w}, timeout: d.callTimeout()}
 	if err := c.do(ctx, "Connect", p.Open); err != nil {
 		w.close()
 		return nil, err
@@ -71,29 +72,30 @@ func (d *Driver) OpenRPC(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client
 	return c, nil
 }
 
-type rpcBack struct {
+type rpcBackend struct {
 	*rpc.Provider
 
 	wire *wire
 }
 
-func (b *rpcBack) explain(_ context.Context, err error) error { return b.wire.explain(err) }
+func (b *rpcBackend) explain(_ context.Context, err error) error { return b.wire.explain(err) }
 
-func (b *rpcBack) close() { b.wire.close() }
+func (b *rpcBackend) close() { b.wire.close() }
 
-func (*rpcBack) device(override bmc.BootOverride) (string, error) {
+func (*rpcBackend) device(override bmc.BootOverride) (string, error) {
 	return bootDevice(override.Target, "cdrom")
 }
 
-// describe claims what the protocol has: a webhook cannot be asked what it can do.
-func (*rpcBack) describe() bmc.Description {
+// describe returns the capabilities of the protocol, because a webhook does not report its own.
+func (*rpcBackend) describe() bmc.Description {
 	return bmc.Description{Protocol: "bmclib RPC webhook", Capabilities: []bmc.Capability{
 		bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanBootPXE, bmc.CanBootDisk, bmc.CanBootCD,
 	}}
 }
 
-// webhook is the transport of the provider's HTTP client. It hands the provider answers that have been read, since the provider
-// refuses those without a length, and looks for errors itself, since the provider ignores those to a ping and those with code 0.
+// webhook is the transport of the provider's HTTP client. It works around the rpc provider of bmclib v2.3.5, which refuses responses without
+// a length, and ignores errors with code 0 and errors of a ping: it returns responses with a length, and checks errors itself. No
+// upstream issue was found. Delete when the provider does both.
 type webhook struct{ wire *wire }
 
 func (h webhook) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -102,7 +104,7 @@ func (h webhook) RoundTrip(request *http.Request) (*http.Response, error) {
 		err = webhookError(a)
 	}
 	if err != nil {
-		h.wire.fail(err)
+		h.wire.recordError(err)
 		return nil, err
 	}
 	return &http.Response{
@@ -111,10 +113,10 @@ func (h webhook) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// methodNotFound is the code of JSON-RPC 2.0 for a method that there is not.
+// methodNotFound is the code of JSON-RPC 2.0 for an unknown method.
 const methodNotFound = -32601
 
-// webhookError is the error that an answer carries, or nil.
+// webhookError is the error in a response, or nil.
 func webhookError(a *answer) error {
 	var content struct {
 		Error *rpc.ResponseError `json:"error"`
@@ -124,7 +126,7 @@ func webhookError(a *answer) error {
 	case a.status != http.StatusOK && err == nil && content.Error != nil:
 		return statusError(a, content.Error.Message)
 	case a.status != http.StatusOK:
-		return statusError(a, "") // what no webhook wrote is not quoted
+		return statusError(a, "") // a body that is not from a webhook is not quoted
 	case err != nil:
 		return errors.New("the answer is not the JSON of a webhook")
 	case content.Error == nil, *content.Error == rpc.ResponseError{}:
@@ -134,5 +136,5 @@ func webhookError(a *answer) error {
 	if content.Error.Code == methodNotFound {
 		kind = bmc.Unsupported
 	}
-	return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("the webhook says %d: %s", content.Error.Code, brief(content.Error.Message))}
+	return &bmc.Error{Kind: kind, Op: "Exchange", Err: fmt.Errorf("the webhook answered with error %d: %s", content.Error.Code, shorten(content.Error.Message))}
 }

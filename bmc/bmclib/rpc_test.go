@@ -19,7 +19,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
 
-// hook is a webhook that switches a fake server. It checks signatures as its documentation says, and not as the provider does.
+// hook is a webhook that controls a fake server. It checks signatures as documented, independently of the provider.
 type hook struct {
 	bmctest.Fake
 
@@ -135,7 +135,7 @@ func TestRPCVariants(t *testing.T) {
 	g.Expect(c.Close(t.Context())).To(Succeed())
 }
 
-// TestRPCAnswers: what a webhook may say, and what is made of it. Nothing is taken for a state that is none.
+// TestRPCAnswers: valid and invalid responses of a webhook. An invalid response is never a power state.
 func TestRPCAnswers(t *testing.T) {
 	for answer, want := range map[string]bmc.Kind{
 		`{"result":"Standby"}`: bmc.Failed,

@@ -18,7 +18,7 @@ var loginChecks = []check{
 		}
 		_, err = second.PowerState(ctx)
 		_, firstErr := r.client.PowerState(ctx)
-		return errors.Join(err, firstErr, r.leave(ctx, second))
+		return errors.Join(err, firstErr, r.closeClient(ctx, second))
 	}},
 	{"many logins in a row work", "", func(ctx context.Context, r *round) error {
 		for i := range 20 {
@@ -26,32 +26,32 @@ var loginChecks = []check{
 			if err != nil {
 				return fmt.Errorf("login %d: %w", i+1, err)
 			}
-			if err := r.leave(ctx, c); err != nil {
+			if err := r.closeClient(ctx, c); err != nil {
 				return fmt.Errorf("logout %d: %w", i+1, err)
 			}
 		}
 		return nil
 	}},
-	{"a wrong password is refused, and called so", "", func(ctx context.Context, r *round) error {
+	{"a wrong password is refused, and reported as such", "", func(ctx context.Context, r *round) error {
 		if r.SkipWrongPassword {
-			r.notef("left out")
+			r.notef("skipped")
 			return nil
 		}
 		wrong := r.Endpoint
 		wrong.Password = wrongPassword(wrong.Password)
 		c, err := r.open(ctx, wrong)
 		if err == nil {
-			return errors.Join(errors.New("it was let in"), r.leave(ctx, c))
+			return errors.Join(errors.New("the BMC accepted it"), r.closeClient(ctx, c))
 		}
 		if kind := bmc.KindOf(err); kind != bmc.Unauthorized {
-			return fmt.Errorf("the error is called %s: %w", kind, err)
+			return fmt.Errorf("the kind of the error is %s: %w", kind, err)
 		}
 		_, err = r.client.PowerState(ctx)
 		return err
 	}},
 }
 
-// wrongPassword is as long as the right one and differs at its beginning: some BMCs compare only so many bytes.
+// wrongPassword has the length of the right one and differs in the first byte, because some BMCs compare only some bytes.
 func wrongPassword(right string) string {
 	switch {
 	case right == "":
@@ -63,8 +63,8 @@ func wrongPassword(right string) string {
 	}
 }
 
-var lookChecks = []check{
-	{"it says what it is, and twice the same", "", func(ctx context.Context, r *round) error {
+var readChecks = []check{
+	{"the description is complete and repeatable", "", func(ctx context.Context, r *round) error {
 		one, err := r.client.Describe(ctx)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ var lookChecks = []check{
 			return fmt.Errorf("first %v, then %v", one, two)
 		}
 		if one.Protocol == "" || !slices.IsSorted(one.Capabilities) {
-			return fmt.Errorf("no protocol, or capabilities that are not sorted: %v", one)
+			return fmt.Errorf("the protocol is missing, or the capabilities are not sorted: %v", one)
 		}
 		return nil
 	}},
@@ -88,7 +88,7 @@ var lookChecks = []check{
 		for range polls {
 			start := time.Now()
 			_, err := r.client.PowerState(ctx)
-			took(times, start, err)
+			addDuration(times, start, err)
 			if err != nil {
 				return err
 			}
@@ -97,10 +97,10 @@ var lookChecks = []check{
 		r.notef("a poll takes %s (median), %s (longest of %d)", sorted[polls/2].Round(10*time.Microsecond), sorted[polls-1].Round(10*time.Microsecond), polls)
 		return nil
 	}},
-	{"the inventory can be read, and says what is known", bmc.CanInventory, func(ctx context.Context, r *round) error {
+	{"the inventory can be read, with the state of each fact", bmc.CanInventory, func(ctx context.Context, r *round) error {
 		start := time.Now()
 		i, err := r.client.Inspect(ctx)
-		took(&r.outcome.Latency.Inventory, start, err)
+		addDuration(&r.outcome.Latency.Inventory, start, err)
 		if err != nil {
 			return err
 		}
@@ -135,9 +135,9 @@ var lookChecks = []check{
 		}
 		r.notef("%d of its newest entries", len(events))
 		if len(events) > 10 {
-			return fmt.Errorf("10 were asked for, and %d came", len(events))
+			return fmt.Errorf("the BMC returned %d entries instead of 10", len(events))
 		}
-		for i := 1; i < len(events); i++ { // what they say is nobody's business who reads the report
+		for i := 1; i < len(events); i++ { // the messages are confidential, so the report does not contain them
 			if events[i].Time.After(events[i-1].Time) {
 				return fmt.Errorf("entry %d is newer than the one before it: %s after %s", i+1, events[i].Time.Format(time.RFC3339), events[i-1].Time.Format(time.RFC3339))
 			}
@@ -150,7 +150,7 @@ var lookChecks = []check{
 			return err
 		}
 		clock, err := m.Clock(ctx)
-		r.notef("it is %s ahead of ours", time.Until(clock).Round(time.Second))
+		r.notef("the BMC's clock is %s ahead of this machine's", time.Until(clock).Round(time.Second))
 		return err
 	}},
 }

@@ -10,14 +10,14 @@ import (
 )
 
 var bootChecks = []check{
-	{"boots from the network once, and says so", bmc.CanBootPXE, overrides(bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI})},
+	{"boots from the network once, and reports it", bmc.CanBootPXE, overrides(bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI})},
 	{"boots from the network once, legacy", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
 		result, err := r.setBoot(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootLegacy})
 		if bmc.KindOf(err) == bmc.Unsupported && err != nil {
 			r.notef("legacy boot is refused: %v", err)
 			return nil
 		}
-		r.notef("way %q, doubt %q", result.Method, result.Doubt)
+		r.notef("method %q, doubt %q", result.Method, result.Doubt)
 		return err
 	}},
 	{"boots from the network always", bmc.CanBootPXE, overrides(bmc.BootOverride{Target: bmc.BootPXE, Continuous: true})},
@@ -26,48 +26,48 @@ var bootChecks = []check{
 	}},
 	{"boots from the disk once", bmc.CanBootDisk, overrides(bmc.BootOverride{Target: bmc.BootDisk})},
 	{"boots from the optical drive once", bmc.CanBootCD, overrides(bmc.BootOverride{Target: bmc.BootCD})},
-	{takingBack, bmc.CanBootPXE, func(ctx context.Context, r *round) error {
+	{removalCheck, bmc.CanBootPXE, func(ctx context.Context, r *round) error {
 		_, err := r.setBoot(ctx, bmc.BootOverride{Target: bmc.BootPXE})
 		return errors.Join(err, overrides(bmc.BootOverride{Target: bmc.BootNone})(ctx, r))
 	}},
 	{"an override for one boot expires with it", bmc.CanBootPXE, func(ctx context.Context, r *round) error {
 		if !r.Boots {
-			r.notef("no boot uses it up here")
+			r.notef("not checked: the server does not boot here")
 			return nil
 		}
-		if err := r.to(ctx, bmc.PowerOff, r.client.ForceOff); err != nil {
+		if err := r.setPower(ctx, bmc.PowerOff, r.client.ForceOff); err != nil {
 			return err
 		}
 		if _, err := r.setBoot(ctx, bmc.BootOverride{Target: bmc.BootPXE}); err != nil {
 			return err
 		}
-		if err := r.to(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
+		if err := r.setPower(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
 			return err
 		}
-		return r.until(ctx, func() error {
+		return r.retry(ctx, func() error {
 			override, err := r.client.BootOverride(ctx)
 			if err == nil && override.Target != bmc.BootNone {
-				err = fmt.Errorf("it still is %+v", override)
+				err = fmt.Errorf("the override is still %+v", override)
 			}
 			return err
 		})
 	}},
 }
 
-// overrides sets an override and expects it to be read back.
+// overrides sets an override and checks that it can be read back.
 func overrides(want bmc.BootOverride) func(ctx context.Context, r *round) error {
 	return func(ctx context.Context, r *round) error {
 		result, err := r.setBoot(ctx, want)
 		if err != nil {
 			return err
 		}
-		r.notef("way %q", result.Method)
+		r.notef("method %q", result.Method)
 		if result.Doubt != "" {
 			return errors.New(result.Doubt)
 		}
 		if result.ReadBack == nil {
-			r.hearsay = "it cannot be read back"
-			r.notef("taken; it cannot be read back")
+			r.unverified = "it cannot be read back"
+			r.notef("accepted; it cannot be read back")
 		}
 		again, err := r.client.SetBootOverride(ctx, want, result.Method)
 		if err == nil && again.Doubt != "" {
@@ -77,22 +77,22 @@ func overrides(want bmc.BootOverride) func(ctx context.Context, r *round) error 
 	}
 }
 
-// setBoot sets an override in the driver's way, and takes the time.
+// setBoot sets an override with the driver's first method, and records the duration.
 func (r *round) setBoot(ctx context.Context, want bmc.BootOverride) (bmc.BootResult, error) {
 	start := time.Now()
 	result, err := r.client.SetBootOverride(ctx, want, "")
-	took(&r.outcome.Latency.Boot, start, err)
+	addDuration(&r.outcome.Latency.Boot, start, err)
 	return result, err
 }
 
-// until repeats a look until it is as it should be, or the time to settle is up.
-func (r *round) until(ctx context.Context, look func() error) error {
+// retry repeats check until it returns nil, or until the time to settle has passed.
+func (r *round) retry(ctx context.Context, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Settle)
 	defer cancel()
 	ticker := time.NewTicker(r.Poll)
 	defer ticker.Stop()
 	for {
-		err := look()
+		err := check()
 		if err == nil {
 			return nil
 		}
@@ -104,8 +104,8 @@ func (r *round) until(ctx context.Context, look func() error) error {
 	}
 }
 
-var extraChecks = []check{
-	{"an image goes into the virtual drive and out again", bmc.CanVirtualMedia, func(ctx context.Context, r *round) error {
+var optionalFeatureChecks = []check{
+	{"an image can be inserted and ejected", bmc.CanVirtualMedia, func(ctx context.Context, r *round) error {
 		media, err := bmc.As[bmc.VirtualMedia](r.client, "Insert media")
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ var extraChecks = []check{
 			if err := media.InsertMedia(ctx, r.Image); err != nil {
 				return err
 			}
-			if err := r.inserted(ctx, media, true); err != nil {
+			if err := r.awaitMedia(ctx, media, true); err != nil {
 				return err
 			}
 		}
@@ -127,13 +127,13 @@ var extraChecks = []check{
 			if err := media.EjectMedia(ctx); err != nil {
 				return err
 			}
-			if err := r.inserted(ctx, media, false); err != nil {
+			if err := r.awaitMedia(ctx, media, false); err != nil {
 				return err
 			}
 		}
 		return nil
 	}},
-	{"Secure Boot can be read, and set to what it is", bmc.CanSecureBoot, func(ctx context.Context, r *round) error {
+	{"Secure Boot can be read, and set to its current state", bmc.CanSecureBoot, func(ctx context.Context, r *round) error {
 		s, err := bmc.As[bmc.SecureBooter](r.client, "Read Secure Boot")
 		if err != nil {
 			return err
@@ -154,9 +154,9 @@ var extraChecks = []check{
 	}},
 }
 
-// inserted waits until a drive holds the image, or none holds any.
-func (r *round) inserted(ctx context.Context, media bmc.VirtualMedia, want bool) error {
-	return r.until(ctx, func() error {
+// awaitMedia waits until a drive contains an image, or no drive does.
+func (r *round) awaitMedia(ctx context.Context, media bmc.VirtualMedia, want bool) error {
+	return r.retry(ctx, func() error {
 		drives, err := media.Media(ctx)
 		if err != nil {
 			return err

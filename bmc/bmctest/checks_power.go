@@ -10,80 +10,80 @@ import (
 )
 
 var powerChecks = []check{
-	{"off, also when it is off", bmc.CanForceOff, func(ctx context.Context, r *round) error {
-		return errors.Join(r.to(ctx, bmc.PowerOff, r.client.ForceOff), r.to(ctx, bmc.PowerOff, r.client.ForceOff))
+	{"power off, also when it is off", bmc.CanForceOff, func(ctx context.Context, r *round) error {
+		return errors.Join(r.setPower(ctx, bmc.PowerOff, r.client.ForceOff), r.setPower(ctx, bmc.PowerOff, r.client.ForceOff))
 	}},
-	{"on, also when it is on", bmc.CanPowerOn, func(ctx context.Context, r *round) error {
-		return errors.Join(r.to(ctx, bmc.PowerOn, r.client.PowerOn), r.to(ctx, bmc.PowerOn, r.client.PowerOn))
+	{"power on, also when it is on", bmc.CanPowerOn, func(ctx context.Context, r *round) error {
+		return errors.Join(r.setPower(ctx, bmc.PowerOn, r.client.PowerOn), r.setPower(ctx, bmc.PowerOn, r.client.PowerOn))
 	}},
-	{"a cycle leaves it on", bmc.CanCycle, func(ctx context.Context, r *round) error {
-		if err := r.to(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
+	{"a power cycle leaves the server on", bmc.CanCycle, func(ctx context.Context, r *round) error {
+		if err := r.setPower(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
 			return err
 		}
 		return r.restart(ctx, r.client.Cycle)
 	}},
-	{"a cycle switches on what is off", bmc.CanCycle, func(ctx context.Context, r *round) error {
-		if err := r.to(ctx, bmc.PowerOff, r.client.ForceOff); err != nil {
+	{"a power cycle switches on a server that is off", bmc.CanCycle, func(ctx context.Context, r *round) error {
+		if err := r.setPower(ctx, bmc.PowerOff, r.client.ForceOff); err != nil {
 			return err
 		}
-		return r.to(ctx, bmc.PowerOn, r.client.Cycle)
+		return r.setPower(ctx, bmc.PowerOn, r.client.Cycle)
 	}},
-	{"a reset leaves it on", bmc.CanReset, func(ctx context.Context, r *round) error {
-		if err := r.to(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
+	{"a reset leaves the server on", bmc.CanReset, func(ctx context.Context, r *round) error {
+		if err := r.setPower(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
 			return err
 		}
 		return r.restart(ctx, r.client.Reset)
 	}},
-	{"an NMI is taken and leaves it on", bmc.CanNMI, func(ctx context.Context, r *round) error {
-		if err := r.to(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
+	{"an NMI is accepted and leaves the server on", bmc.CanNMI, func(ctx context.Context, r *round) error {
+		if err := r.setPower(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
 			return err
 		}
 		r.pending = bmc.PowerOn
 		if err := r.command(ctx, r.client.NMI); err != nil {
 			return err
 		}
-		return r.steady(ctx, bmc.PowerOn) // firmware may answer an NMI with a restart
+		return r.awaitSteady(ctx, bmc.PowerOn) // firmware may answer an NMI with a restart
 	}},
-	{"off, asked nicely first", bmc.CanForceOff, func(ctx context.Context, r *round) error {
-		if err := r.to(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
+	{"power off after a graceful shutdown request", bmc.CanForceOff, func(ctx context.Context, r *round) error {
+		if err := r.setPower(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
 			return err
 		}
 		if !r.can(bmc.CanShutDown) {
-			return r.to(ctx, bmc.PowerOff, r.client.ForceOff)
+			return r.setPower(ctx, bmc.PowerOff, r.client.ForceOff)
 		}
-		_, err := r.shutDown(ctx) // where it is refused the server is switched off all the same
+		_, err := r.shutDown(ctx) // after a refusal, the server is switched off too
 		if err != nil {
 			r.notef("the request to shut down was refused: %v", err)
 		}
-		return r.to(ctx, bmc.PowerOff, r.client.ForceOff)
+		return r.setPower(ctx, bmc.PowerOff, r.client.ForceOff)
 	}},
-	{"a running server is asked to shut down", bmc.CanShutDown, func(ctx context.Context, r *round) error {
-		if err := r.to(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
+	{"a running server accepts a shutdown request", bmc.CanShutDown, func(ctx context.Context, r *round) error {
+		if err := r.setPower(ctx, bmc.PowerOn, r.client.PowerOn); err != nil {
 			return err
 		}
 		obeyed, err := r.shutDown(ctx)
 		if err != nil || obeyed || !r.can(bmc.CanForceOff) {
 			return err
 		}
-		return r.to(ctx, bmc.PowerOff, r.client.ForceOff) // lest it obeys later
+		return r.setPower(ctx, bmc.PowerOff, r.client.ForceOff) // so that it does not shut down later
 	}},
-	{"a reset of what is off is an error", bmc.CanReset, func(ctx context.Context, r *round) error {
-		if err := r.to(ctx, bmc.PowerOff, r.client.ForceOff); err != nil {
+	{"a reset of a server that is off is an error", bmc.CanReset, func(ctx context.Context, r *round) error {
+		if err := r.setPower(ctx, bmc.PowerOff, r.client.ForceOff); err != nil {
 			return err
 		}
 		if err := r.client.Reset(ctx); err == nil {
 			r.pending = bmc.PowerOn
-			return errors.New("it was taken")
+			return errors.New("the BMC accepted it")
 		}
-		return r.settled(ctx, bmc.PowerOff)
+		return r.awaitPower(ctx, bmc.PowerOff)
 	}},
-	{"asking a server that is off to shut down is no error", bmc.CanShutDown, func(ctx context.Context, r *round) error {
-		return errors.Join(r.to(ctx, bmc.PowerOff, r.client.ForceOff), r.to(ctx, bmc.PowerOff, r.client.ShutDown))
+	{"a shutdown of a server that is off is no error", bmc.CanShutDown, func(ctx context.Context, r *round) error {
+		return errors.Join(r.setPower(ctx, bmc.PowerOff, r.client.ForceOff), r.setPower(ctx, bmc.PowerOff, r.client.ShutDown))
 	}},
 }
 
-// shutDown asks a running server to shut down, and says whether it did. That the BMC takes it is all that it can be blamed for: the operating system
-// may not listen.
+// shutDown requests a shutdown of a running server, and returns whether it shut down. The BMC is only responsible for accepting the request: the
+// operating system may ignore it.
 func (r *round) shutDown(ctx context.Context) (obeyed bool, err error) {
 	r.pending = bmc.PowerOff
 	if err := r.command(ctx, r.client.ShutDown); err != nil {
@@ -95,12 +95,12 @@ func (r *round) shutDown(ctx context.Context) (obeyed bool, err error) {
 		r.pending = ""
 		return true, nil
 	}
-	r.notef("it was taken, and nothing on the server obeyed within %s", r.Settle/10)
+	r.notef("accepted; the server did not shut down within %s", r.Settle/10)
 	return false, ctx.Err()
 }
 
-// command gives a power command, and repeats it while the BMC refuses it for now, until the server had its time to obey. Nothing was done where the
-// error says when the BMC is to be asked again, so repeating it is safe for any command.
+// command sends a power command, and repeats it while the BMC refuses it temporarily, until the time to settle has passed. An error with RetryAfter
+// means that nothing was done, so it is safe to repeat any command.
 func (r *round) command(ctx context.Context, command func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Settle)
 	defer cancel()
@@ -111,15 +111,15 @@ func (r *round) command(ctx context.Context, command func(context.Context) error
 			return err
 		}
 		r.notef("tried again: %v", err)
-		if !wait(ctx, after) {
+		if !sleep(ctx, after) {
 			return err
 		}
 	}
 }
 
-// wait waits, and returns false where ctx ends before.
-func wait(ctx context.Context, long time.Duration) bool {
-	timer := time.NewTimer(long)
+// sleep waits, and returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -129,32 +129,32 @@ func wait(ctx context.Context, long time.Duration) bool {
 	}
 }
 
-// to gives a command and waits until the power is as it should be then. It is for a power state that the server does not have before, or for a command
-// that does nothing where it has: what a restart leads to proves no restart.
-func (r *round) to(ctx context.Context, want bmc.PowerState, command func(context.Context) error) error {
+// setPower sends a command and waits for the power state. It is for commands that change the power state, or do nothing if the server is in that
+// state: the state after a restart does not prove the restart.
+func (r *round) setPower(ctx context.Context, want bmc.PowerState, command func(context.Context) error) error {
 	before := r.pending
-	r.pending = want // also where the command fails: it may have been obeyed
+	r.pending = want // even if the command fails: it may have taken effect
 	if err := r.command(ctx, command); err != nil {
 		if bmc.KindOf(err) == bmc.Unsupported {
 			r.pending = before
 		}
 		return err
 	}
-	return r.settled(ctx, want)
+	return r.awaitPower(ctx, want)
 }
 
-// restart gives a command that restarts a running server, and waits until the restart was seen, and the server is on and stays so. A BMC that does not
-// show restarts gets the whole time to obey, so that the next command does not come in the middle of one.
+// restart sends a command that restarts a running server, and waits until the restart has been observed and the server stays on. For a BMC that does
+// not show restarts, it waits for the whole time to settle, so that the next command does not arrive during the restart.
 func (r *round) restart(ctx context.Context, command func(context.Context) error) error {
 	before, err := r.lastBoot(ctx, r.client)
 	if err != nil {
 		return err
 	}
 	pending := r.pending
-	r.pending, r.unseen = bmc.PowerOn, &before
+	r.pending, r.unseenRestart = bmc.PowerOn, &before
 	if err := r.command(ctx, command); err != nil {
 		if bmc.KindOf(err) == bmc.Unsupported {
-			r.pending, r.unseen = pending, nil
+			r.pending, r.unseenRestart = pending, nil
 		}
 		return err
 	}
@@ -163,30 +163,30 @@ func (r *round) restart(ctx context.Context, command func(context.Context) error
 	case err != nil:
 		return err
 	case proof != "":
-		r.notef("the restart was seen: %s", proof)
-	case r.records:
-		return fmt.Errorf("the BMC took it, and the server did not restart within %s: it was always on, and was last reset at %s", r.Settle, before.ResetAt.Format(time.RFC3339))
+		r.notef("the restart was observed: %s", proof)
+	case r.recordsResets:
+		return fmt.Errorf("the BMC accepted the command, but the server did not restart within %s: it was always on, and was last reset at %s", r.Settle, before.ResetAt.Format(time.RFC3339))
 	default:
-		r.hearsay = "the restart cannot be seen"
-		r.notef("taken; the server was always on, and the BMC does not tell when it was reset")
+		r.unverified = "the restart cannot be observed"
+		r.notef("accepted; the server was always on, and the BMC does not report resets")
 	}
-	return r.steady(ctx, bmc.PowerOn)
+	return r.awaitSteady(ctx, bmc.PowerOn)
 }
 
-// lastBoot reads what the BMC records of the last start of the server. It is nothing where the BMC or its protocol has no such record.
+// lastBoot reads the BMC's record of the last start of the server. It is the zero value if the BMC or its protocol has no such record.
 func (s *suite) lastBoot(ctx context.Context, client bmc.Client) (bmc.LastBoot, error) {
 	recorder, ok := client.(bmc.BootRecorder)
 	if !ok {
 		return bmc.LastBoot{}, nil
 	}
 	boot, err := recorder.LastBoot(ctx)
-	// Checks switched the server on since it was found: a record that changed since is one that the BMC keeps.
-	s.records = s.records || !s.found.ResetAt.IsZero() && !boot.ResetAt.IsZero() && !boot.ResetAt.Equal(s.found.ResetAt)
+	// The checks have restarted the server since found, so a changed record proves that the BMC maintains it.
+	s.recordsResets = s.recordsResets || !s.found.ResetAt.IsZero() && !boot.ResetAt.IsZero() && !boot.ResetAt.Equal(s.found.ResetAt)
 	return boot, err
 }
 
-// awaitRestart waits until the restart that is not seen yet was seen, and says by what. The proof is empty where none came in the time that the server
-// has to obey.
+// awaitRestart waits until the commanded restart has been observed, and returns the evidence. The proof is empty if the time to settle has passed
+// without evidence.
 func (s *suite) awaitRestart(ctx context.Context, client bmc.Client) (proof string, err error) {
 	settle, cancel := context.WithTimeout(ctx, s.Settle)
 	defer cancel()
@@ -196,34 +196,34 @@ func (s *suite) awaitRestart(ctx context.Context, client bmc.Client) (proof stri
 		boot, bootErr := s.lastBoot(settle, client)
 		switch {
 		case err == nil && state != bmc.PowerOn:
-			s.unseen = nil
+			s.unseenRestart = nil
 			return fmt.Sprintf("the power was %s", state), nil
-		case bootErr == nil && boot.RestartedSince(*s.unseen):
-			s.unseen = nil
+		case bootErr == nil && boot.RestartedSince(*s.unseenRestart):
+			s.unseenRestart = nil
 			return "the BMC records it", nil
-		case settle.Err() == nil: // what the end of the time cut off says nothing
+		case settle.Err() == nil: // errors of requests that the timeout canceled are ignored
 			last = errors.Join(err, bootErr)
 		}
-		if !wait(settle, s.Poll) {
+		if !sleep(settle, s.Poll) {
 			break
 		}
 	}
 	if err := errors.Join(ctx.Err(), last); err != nil {
 		return "", err
 	}
-	s.unseen = nil // whatever the command did is over
+	s.unseenRestart = nil // the time for a restart has passed
 	return "", nil
 }
 
-// steady waits until the power is as it should be and stays so.
-func (r *round) steady(ctx context.Context, want bmc.PowerState) error {
+// awaitSteady waits until the power is in the state and stays there.
+func (r *round) awaitSteady(ctx context.Context, want bmc.PowerState) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Settle)
 	defer cancel()
 	for {
 		if err := bmc.AwaitPower(ctx, r.client, want, r.Poll); err != nil {
 			return err
 		}
-		stays, err := r.stays(ctx, r.client, want)
+		stays, err := r.staysAt(ctx, r.client, want)
 		if err != nil {
 			return err
 		}
@@ -234,12 +234,12 @@ func (r *round) steady(ctx context.Context, want bmc.PowerState) error {
 	}
 }
 
-// stays reads the power several times: a transition that has just begun shows both states.
-func (s *suite) stays(ctx context.Context, client bmc.Client, want bmc.PowerState) (bool, error) {
+// staysAt reads the power several times, because a transition that has just begun may show both states.
+func (s *suite) staysAt(ctx context.Context, client bmc.Client, want bmc.PowerState) (bool, error) {
 	const readings = 5
 	for range readings {
-		if !wait(ctx, s.Poll) {
-			return false, fmt.Errorf("see that the power stays %s: %w", want, ctx.Err())
+		if !sleep(ctx, s.Poll) {
+			return false, fmt.Errorf("check that the power stays %s: %w", want, ctx.Err())
 		}
 		state, err := client.PowerState(ctx)
 		if err != nil || state != want {
@@ -249,7 +249,7 @@ func (s *suite) stays(ctx context.Context, client bmc.Client, want bmc.PowerStat
 	return true, nil
 }
 
-func (r *round) settled(ctx context.Context, want bmc.PowerState) error {
+func (r *round) awaitPower(ctx context.Context, want bmc.PowerState) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Settle)
 	defer cancel()
 	err := bmc.AwaitPower(ctx, r.client, want, r.Poll)

@@ -7,7 +7,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Coherent returns an error where the facts of an inventory do not agree with what is in it. A fact for which time ran out may have a part of it.
+// Coherent returns an error if the facts of an inventory do not match its content. The content of a fact that is TimedOut may be incomplete.
 func Coherent(i *bmc.Inventory) error {
 	there := map[bmc.FactName]bool{
 		bmc.FactCPU: i.CPUSockets > 0, bmc.FactMemory: i.MemoryMiB > 0, bmc.FactDisks: len(i.Disks) > 0, bmc.FactNICs: len(i.NICs) > 0,
@@ -21,7 +21,7 @@ func Coherent(i *bmc.Inventory) error {
 			return fmt.Errorf("the facts do not have %s", name)
 		case fact.TimedOut:
 		case (fact.State == bmc.FactKnown) != there[name]:
-			return fmt.Errorf("fact %s is %s, and that the inventory has it is %t", name, fact.State, there[name])
+			return fmt.Errorf("fact %s is %s, but its presence in the inventory is %t", name, fact.State, there[name])
 		case fact.State == bmc.FactKnown && fact.Source == "":
 			return fmt.Errorf("fact %s is Known and has no source", name)
 		}

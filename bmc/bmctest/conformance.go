@@ -12,36 +12,36 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Subject is a BMC that the conformance suite is run against, and what is known of it.
+// Subject is a BMC under test, with the settings of the conformance suite.
 type Subject struct {
-	// Open opens the BMC. Endpoint is where it is, with the right credentials.
+	// Open opens the BMC. Endpoint is its address with the right credentials.
 	Open     func(context.Context, bmc.Endpoint) (bmc.Client, error)
 	Endpoint bmc.Endpoint
-	// Timeout is how long the BMC may take to be opened, looked at or closed. Defaults to a minute.
+	// Timeout limits opening, reading and closing the BMC. Defaults to a minute.
 	Timeout time.Duration
-	// Settle is how long the server may take to obey a power command. Defaults to 10 s.
+	// Settle is how long a power command may take to take effect. Defaults to 10 s.
 	Settle time.Duration
-	// Poll is how often a state is read while it is waited for. Defaults to 50 ms.
+	// Poll is the interval of reads while the suite waits for a state. Defaults to 50 ms.
 	Poll time.Duration
-	// Restore is how long the suite tries to leave the server as it was found. Defaults to three times Settle and a minute.
+	// Restore is how long the suite tries to restore the server. Defaults to three times Settle and a minute.
 	Restore time.Duration
-	// Must are the capabilities that the BMC has to have: a suite that finds nothing to check has shown nothing.
+	// Must are the capabilities that the BMC must report, so that the suite cannot pass without checks.
 	Must []bmc.Capability
 	// Image is the URL of an image for the virtual drive. Without it the virtual media are not written.
 	Image string
-	// BootURI is written with UEFI HTTP boot. Without it none is, as by the provider: on some BMCs it would stay.
+	// BootURI is set with UEFI HTTP boot. If it is empty, the suite sets none, like the provider, because some BMCs keep it.
 	BootURI string
-	// Boots is true where a server that is switched on uses up a boot override, so that its expiry can be seen.
+	// Boots is true if a server that is switched on boots and so ends a boot override for one boot.
 	Boots bool
-	// SkipWrongPassword leaves out the check with a wrong password, which a BMC may count.
+	// SkipWrongPassword omits the check with a wrong password, which a BMC may count.
 	SkipWrongPassword bool
-	// Known are the checks that this BMC is known to fail. One that passes after all, or fails in another way, is an error.
+	// Known are the checks that this BMC is known to fail. It is an error if one passes, or fails with another error.
 	Known map[string]Known
-	// Found, where not nil, is told what the BMC says of itself before the first check.
+	// Found, if not nil, is called with the BMC's description before the first check.
 	Found func(bmc.Description)
 }
 
-// Known is how a BMC is known to fail a check.
+// Known is a known failure of a check.
 type Known struct {
 	// Error is a part of the error that the check ends with.
 	Error string
@@ -49,70 +49,70 @@ type Known struct {
 	Why string
 }
 
-// Verdict says how a check ended.
+// Verdict is the result of a check in one word.
 type Verdict string
 
 // The verdicts.
 const (
 	Passed Verdict = "passed"
 	Failed Verdict = "FAILED"
-	// NotOffered means that the BMC does not claim to have the capability.
+	// NotOffered means that the BMC does not report the capability.
 	NotOffered Verdict = "not offered"
 	// KnownFailure means that the check failed as Subject.Known says.
 	KnownFailure Verdict = "known to fail"
 )
 
-// Result is how a check ended.
+// Result is the result of a check.
 type Result struct {
-	// Check is its name, and Capability what it is about; empty for what every BMC must do.
+	// Check is its name. Capability is the checked one; empty for checks that every BMC must pass.
 	Check      string         `json:"check"`
 	Capability bmc.Capability `json:"capability,omitempty"`
 	Verdict    Verdict        `json:"verdict"`
-	// Spare says why the provider does without, where it does: a failure is no reason against the BMC then.
-	Spare string `json:"spare,omitempty"`
-	// Error is why it failed. Notes are what was seen on the way.
+	// Alternative is what the provider does if the check fails. If it is not empty, a failure does not count against the BMC.
+	Alternative string `json:"spare,omitempty"`
+	// Error is the reason of a failure. Notes are observations during the check.
 	Error string   `json:"error,omitempty"`
 	Notes []string `json:"notes,omitempty"`
-	// Hearsay says why a check that passed shows no more than the BMC's word, where it does not.
-	Hearsay string `json:"hearsay,omitempty"`
+	// Unverified is the reason why a check that passed relies on the BMC's confirmation only.
+	Unverified string `json:"hearsay,omitempty"`
 	// Took is how long it took.
 	Took time.Duration `json:"took"`
 }
 
-// check is one statement about a BMC. do returns an error where it does not hold.
+// check is one statement about a BMC. do returns an error if the statement is false.
 type check struct {
 	name  string
 	needs bmc.Capability
 	do    func(ctx context.Context, r *round) error
 }
 
-// checks are the suite, in the order in which they run: those that only look come first.
-var checks = slices.Concat(loginChecks, lookChecks, powerChecks, bootChecks, extraChecks)
+// checks are the suite in its order: checks that only read come first.
+var checks = slices.Concat(loginChecks, readChecks, powerChecks, bootChecks, optionalFeatureChecks)
 
-// spare are the checks that a BMC may fail, with what the provider does instead.
-var spare = map[string]string{
-	"boots from the network always":            "the provider sets overrides for one boot",
-	"boots from the network once, legacy":      "the provider uses UEFI unless the host's spec says otherwise",
-	"an override for one boot expires with it": "the provider takes it back",
-	"a reset of what is off is an error":       "the provider looks at the power first",
+// optionalChecks are the checks that a BMC may fail, with the provider's alternative.
+var optionalChecks = map[string]string{
+	"boots from the network always":               "the provider sets overrides for one boot",
+	"boots from the network once, legacy":         "the provider uses UEFI unless the host's spec says otherwise",
+	"an override for one boot expires with it":    "the provider removes the override",
+	"a reset of a server that is off is an error": "the provider reads the power state first",
 }
 
-// Outcome is what a run of the suite found.
+// Outcome is the result of a run of the suite.
 type Outcome struct {
 	Description bmc.Description
-	// Inventory is nil where it was not read.
+	// Inventory is nil if it was not read.
 	Inventory *bmc.Inventory
 	Latency   Latency
 	Results   []Result
-	// Restored is true when the server was left as it was found, and that was seen.
+	// Restored is true if the suite has verified that the server is restored.
 	Restored bool
 }
 
-// Latency is how long the BMC took for what it did.
+// Latency contains the durations of the BMC's operations.
 type Latency struct{ Open, Power, Boot, Inventory []time.Duration }
 
-// took adds a time, unless what took it failed.
-func took(times *[]time.Duration, start time.Time, err error) {
+// addDuration adds the duration since start, unless the operation failed.
+func addDuration(times *[]time.Duration, start time.Time, err error) {
 	if err == nil {
 		*times = append(*times, time.Since(start))
 	}
@@ -124,25 +124,25 @@ type suite struct {
 
 	report  func(Result)
 	outcome Outcome
-	// power, boot and found are what was found before the checks.
+	// power, boot and found are the state before the checks.
 	power bmc.PowerState
 	boot  bmc.BootOverride
 	found bmc.LastBoot
-	// pending is what the last power command leads to; empty once that was seen.
+	// pending is the power state that the last command leads to; empty after it has been observed.
 	pending bmc.PowerState
-	// unseen is what the BMC recorded before a restart that was commanded; nil once that was seen, or had the time to be over.
-	unseen *bmc.LastBoot
-	// records is true once the BMC was seen to record when the server was last reset.
-	records bool
+	// unseenRestart is the BMC's record before a commanded restart; nil after the restart has been observed, or its time has passed.
+	unseenRestart *bmc.LastBoot
+	// recordsResets is true after the BMC has changed its record of the last reset.
+	recordsResets bool
 }
 
-// round is one check that runs.
+// round is one running check.
 type round struct {
 	*suite
 
-	client  bmc.Client
-	notes   []string
-	hearsay string
+	client     bmc.Client
+	notes      []string
+	unverified string
 }
 
 func (r *round) notef(format string, args ...any) {
@@ -153,10 +153,11 @@ func (s *suite) can(c bmc.Capability) bool {
 	return slices.Contains(s.outcome.Description.Capabilities, c)
 }
 
-// Conform runs the suite, calls report before and after each check (before it, the Verdict is empty), and returns what it found.
-// When it returns, the server is in the power state and the boot mode in which it was found, and has no boot override and no virtual
-// media; also when ctx has ended. That is tried again until it was seen, for as long as Subject.Restore says: report is called before each further
-// try, with the error of the one before. The error says what kept the suite from running, or from cleaning up.
+// Conform runs the suite and returns its result. It calls report before each check, with an empty Verdict, and after it.
+//
+// Before it returns, it restores the server's power state and boot mode, and removes the boot override and virtual media, even if ctx has
+// ended. It repeats that until it has verified the result, for at most Subject.Restore, and calls report before each further try with the
+// previous error. The error is the reason why the suite could not run or could not restore the server.
 func Conform(ctx context.Context, subject Subject, report func(Result)) (Outcome, error) {
 	subject.Timeout = cmp.Or(subject.Timeout, time.Minute)
 	subject.Settle, subject.Poll = cmp.Or(subject.Settle, 10*time.Second), cmp.Or(subject.Poll, 50*time.Millisecond)
@@ -174,26 +175,26 @@ func Conform(ctx context.Context, subject Subject, report func(Result)) (Outcome
 		report(result)
 		s.outcome.Results = append(s.outcome.Results, result)
 	}
-	if err := s.leaveAsFound(ctx); err != nil {
-		return s.outcome, fmt.Errorf("the server could not be left as it was found (power %s, boot mode %s): %w", s.power, cmp.Or(s.boot.Mode, "unknown"), err)
+	if err := s.restore(ctx); err != nil {
+		return s.outcome, fmt.Errorf("the server could not be restored (power %s, boot mode %s): %w", s.power, cmp.Or(s.boot.Mode, "unknown"), err)
 	}
 	s.outcome.Restored = true
 	return s.outcome, ctx.Err()
 }
 
-// prepare looks at the server, so that it can be left as it was found, and at what the BMC says that it can do.
+// prepare reads the server's state, to restore it later, and the BMC's capabilities.
 func (s *suite) prepare(ctx context.Context) error {
 	for name, known := range s.Known {
 		if known.Error == "" || !slices.ContainsFunc(checks, func(c check) bool { return c.name == name }) {
-			return fmt.Errorf("%q is listed as known to fail: it must be the name of a check, and a part of its error is needed", name)
+			return fmt.Errorf("%q is listed as a known failure: it must be the name of a check, with a part of its error", name)
 		}
 	}
 	client, err := s.open(ctx, s.Endpoint)
 	if err != nil {
 		return fmt.Errorf("open the BMC: %w", err)
 	}
-	if err := errors.Join(s.look(ctx, client), s.leave(ctx, client)); err != nil {
-		return fmt.Errorf("look at the BMC: %w", err)
+	if err := errors.Join(s.readState(ctx, client), s.closeClient(ctx, client)); err != nil {
+		return fmt.Errorf("read the BMC: %w", err)
 	}
 	for _, must := range s.Must {
 		if !s.can(must) {
@@ -206,7 +207,7 @@ func (s *suite) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (s *suite) look(ctx context.Context, client bmc.Client) error {
+func (s *suite) readState(ctx context.Context, client bmc.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	var err, powerErr, bootErr error
@@ -214,44 +215,44 @@ func (s *suite) look(ctx context.Context, client bmc.Client) error {
 	s.power, powerErr = s.powerAtRest(ctx, client)
 	s.boot, bootErr = client.BootOverride(ctx)
 	if kind := bmc.KindOf(bootErr); bootErr != nil && ctx.Err() == nil && (kind == bmc.Unsupported || kind == bmc.Failed) {
-		s.boot, bootErr = bmc.BootOverride{}, nil // it tells no mode to go back to
+		s.boot, bootErr = bmc.BootOverride{}, nil // there is no mode to restore
 	}
 	var lastErr error
 	s.found, lastErr = s.lastBoot(ctx, client)
 	return errors.Join(err, powerErr, bootErr, lastErr)
 }
 
-// powerAtRest reads the power state once it is not in transition.
+// powerAtRest reads the power state after a transition has ended.
 func (s *suite) powerAtRest(ctx context.Context, client bmc.Client) (bmc.PowerState, error) {
 	for {
 		state, err := client.PowerState(ctx)
 		if err != nil || !state.InTransition() {
 			return state, err
 		}
-		if !wait(ctx, s.Poll) {
+		if !sleep(ctx, s.Poll) {
 			return "", fmt.Errorf("the power is in transition (%s): wait until it is over", state)
 		}
 	}
 }
 
-// open opens the BMC, and takes the time.
+// open opens the BMC, and records the duration.
 func (s *suite) open(ctx context.Context, e bmc.Endpoint) (client bmc.Client, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	defer func(start time.Time) { took(&s.outcome.Latency.Open, start, err) }(time.Now())
+	defer func(start time.Time) { addDuration(&s.outcome.Latency.Open, start, err) }(time.Now())
 	return s.Open(ctx, e)
 }
 
-// leave closes a connection, also when ctx has ended: a session that stays behind is one less for others.
-func (s *suite) leave(ctx context.Context, client bmc.Client) error {
+// closeClient closes a connection, even if ctx has ended, because BMCs have few sessions.
+func (s *suite) closeClient(ctx context.Context, client bmc.Client) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Timeout)
 	defer cancel()
 	return client.Close(ctx)
 }
 
-// run runs one check with a connection of its own.
+// run runs one check with a new connection.
 func (s *suite) run(ctx context.Context, c check) Result {
-	result := Result{Check: c.name, Capability: c.needs, Spare: spare[c.name], Verdict: NotOffered}
+	result := Result{Check: c.name, Capability: c.needs, Alternative: optionalChecks[c.name], Verdict: NotOffered}
 	if c.needs != "" && !s.can(c.needs) {
 		return result
 	}
@@ -262,15 +263,15 @@ func (s *suite) run(ctx context.Context, c check) Result {
 	client, err := s.open(ctx, s.Endpoint)
 	if err == nil {
 		r.client = client
-		err = errors.Join(c.do(ctx, r), s.leave(ctx, client))
+		err = errors.Join(c.do(ctx, r), s.closeClient(ctx, client))
 	}
 	result.Took, result.Notes = time.Since(start), r.notes
 	known, isKnown := s.Known[c.name]
 	switch {
 	case err == nil && isKnown:
-		result.Verdict, result.Error = Failed, "it passed, although it is listed as known to fail: "+known.Why
+		result.Verdict, result.Error = Failed, "it passed, although it is listed as a known failure: "+known.Why
 	case err == nil:
-		result.Verdict, result.Hearsay = Passed, r.hearsay
+		result.Verdict, result.Unverified = Passed, r.unverified
 	case isKnown && strings.Contains(err.Error(), known.Error):
 		result.Verdict, result.Error = KnownFailure, known.Why
 	case isKnown:

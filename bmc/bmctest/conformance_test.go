@@ -40,7 +40,7 @@ func emulated(t *testing.T, opts bmctest.Options, query string) (*bmctest.Machin
 	}
 }
 
-// interrupt runs the suite, and interrupts it as soon as something is so.
+// interrupt runs the suite, and interrupts it when a condition is true.
 func interrupt(t *testing.T, s bmctest.Subject, when func() bool) (bmctest.Outcome, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func TestInterruptedPower(t *testing.T) {
 	}
 }
 
-// TestLatePower: what still comes while the server is put back is put back too.
+// TestLatePower: a command that takes effect during the restore is undone too.
 func TestLatePower(t *testing.T) {
 	g := NewWithT(t)
 	machine, subject := emulated(t, bmctest.Options{}, "")
@@ -83,7 +83,7 @@ func TestLatePower(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := bmctest.Conform(ctx, subject, func(r bmctest.Result) {
 		cancel()
-		if r.Check == "leaves the server as it was found" && r.Verdict == "" {
+		if r.Check == "restores the server" && r.Verdict == "" {
 			time.AfterFunc(50*time.Millisecond, func() { machine.SetPower(true) })
 		}
 	})
@@ -91,7 +91,7 @@ func TestLatePower(t *testing.T) {
 	g.Consistently(machine.On, 100*time.Millisecond, time.Millisecond).Should(BeFalse())
 }
 
-// TestInterruptedSessions: none is left on the BMC.
+// TestInterruptedSessions: no session remains on the BMC.
 func TestInterruptedSessions(t *testing.T) {
 	for _, sessions := range []int{1, 2} { // while the BMC is looked at, and while a check has a second one
 		t.Run(strconv.Itoa(sessions), func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestInterruptedSessions(t *testing.T) {
 	}
 }
 
-// TestBootModeStays: the suite writes other modes, and leaves the one that there was.
+// TestBootModeStays: the suite sets other modes, and restores the original one.
 func TestBootModeStays(t *testing.T) {
 	g := NewWithT(t)
 	fake := &bmctest.Fake{}
@@ -140,7 +140,7 @@ func TestBootModeStays(t *testing.T) {
 	g.Expect(machine.Override()).To(Equal(bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.BootLegacy}))
 }
 
-// resultOf runs the suite and returns how a check ended.
+// resultOf runs the suite and returns the result of a check.
 func resultOf(t *testing.T, s bmctest.Subject, check string) bmctest.Result {
 	t.Helper()
 	outcome, err := bmctest.Conform(t.Context(), s, func(bmctest.Result) {})
@@ -151,14 +151,14 @@ func resultOf(t *testing.T, s bmctest.Subject, check string) bmctest.Result {
 	return outcome.Results[i]
 }
 
-// TestShutDownCheck: a BMC that refuses a shutdown fails, and one whose server does not listen does not.
+// TestShutDownCheck: a BMC fails if it refuses a shutdown, but not if the server ignores it.
 func TestShutDownCheck(t *testing.T) {
 	g := NewWithT(t)
-	const check = "a running server is asked to shut down"
+	const check = "a running server accepts a shutdown request"
 	machine, subject := emulated(t, bmctest.Options{}, "")
 	result := resultOf(t, subject, check)
 	g.Expect(result.Verdict).To(Equal(bmctest.Passed), result.Error)
-	g.Expect(result.Notes).To(ContainElement(ContainSubstring("nothing on the server obeyed")))
+	g.Expect(result.Notes).To(ContainElement(ContainSubstring("the server did not shut down")))
 	g.Expect(machine.Misbehave(bmctest.ShutDownFails, -1)).To(Succeed())
 	g.Expect(resultOf(t, subject, check).Verdict).To(Equal(bmctest.Failed))
 
@@ -168,31 +168,31 @@ func TestShutDownCheck(t *testing.T) {
 	g.Expect(obedient.CommandNames()).To(ContainElement("GracefulShutdown"))
 }
 
-// blind is a BMC that cannot be asked for its override.
+// blind is a BMC that cannot read its override.
 type blind struct{ *bmctest.Fake }
 
-func (b blind) SetBootOverride(ctx context.Context, o bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
-	result, err := b.Fake.SetBootOverride(ctx, o, way)
+func (b blind) SetBootOverride(ctx context.Context, o bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
+	result, err := b.Fake.SetBootOverride(ctx, o, method)
 	result.ReadBack = nil
 	return result, err
 }
 
-// TestHearsay: an override that cannot be read back is not called proven.
-func TestHearsay(t *testing.T) {
+// TestUnverified: a check whose override cannot be read back is unverified.
+func TestUnverified(t *testing.T) {
 	g := NewWithT(t)
 	fake := &bmctest.Fake{}
 	subject := bmctest.Subject{SkipWrongPassword: true, Poll: time.Millisecond, Open: func(ctx context.Context, e bmc.Endpoint) (bmc.Client, error) {
 		_, err := fake.Open(ctx, e)
 		return blind{fake}, err
 	}}
-	result := resultOf(t, subject, "boots from the network once, and says so")
+	result := resultOf(t, subject, "boots from the network once, and reports it")
 	g.Expect(result.Verdict).To(Equal(bmctest.Passed))
-	g.Expect(result.Hearsay).To(Equal("it cannot be read back"))
-	g.Expect(result.Notes).To(ContainElement("taken; it cannot be read back"))
-	g.Expect(resultOf(t, subject, "off, also when it is off").Hearsay).To(BeEmpty())
+	g.Expect(result.Unverified).To(Equal("it cannot be read back"))
+	g.Expect(result.Notes).To(ContainElement("accepted; it cannot be read back"))
+	g.Expect(resultOf(t, subject, "power off, also when it is off").Unverified).To(BeEmpty())
 }
 
-// TestKnown: a check that is known to fail has to fail, and in the way that is known.
+// TestKnown: a known failure must occur, with the known error.
 func TestKnown(t *testing.T) {
 	g := NewWithT(t)
 	const check = "the clock can be read"
@@ -209,10 +209,10 @@ func TestKnown(t *testing.T) {
 	fake.Errors = nil
 	g.Expect(resultOf(t, with(bmctest.Known{Error: "CCh", Why: "it has no clock"}), check).Verdict).To(Equal(bmctest.Failed))
 	_, err := bmctest.Conform(t.Context(), with(bmctest.Known{Why: "it has no clock"}), func(bmctest.Result) {})
-	g.Expect(err).To(MatchError(ContainSubstring("a part of its error is needed")))
+	g.Expect(err).To(MatchError(ContainSubstring("with a part of its error")))
 }
 
-// TestWrongPassword: the one that is tried is as long as the right one, and differs where every BMC looks.
+// TestWrongPassword: the wrong password has the length of the right one, and differs in the first byte.
 func TestWrongPassword(t *testing.T) {
 	for _, password := range []string{"secret", "xx", "y", ""} {
 		g := NewWithT(t)
@@ -224,7 +224,7 @@ func TestWrongPassword(t *testing.T) {
 			}
 			return fake.Open(ctx, e)
 		}}
-		g.Expect(resultOf(t, subject, "a wrong password is refused, and called so").Verdict).To(Equal(bmctest.Passed))
+		g.Expect(resultOf(t, subject, "a wrong password is refused, and reported as such").Verdict).To(Equal(bmctest.Passed))
 		delete(tried, password)
 		g.Expect(tried).To(HaveLen(1))
 		for wrong := range tried {
@@ -234,14 +234,14 @@ func TestWrongPassword(t *testing.T) {
 	}
 }
 
-// unsorted is a BMC whose log begins with its oldest entry.
+// unsorted is a BMC whose log starts with its oldest entry.
 type unsorted struct{ *bmctest.Fake }
 
 func (unsorted) Events(context.Context, int) ([]bmc.Event, error) {
 	return []bmc.Event{{Time: time.Unix(1, 0), Message: "user alice logged in"}, {Time: time.Unix(2, 0), Message: "user alice logged out"}}, nil
 }
 
-// TestEventsStayPrivate: what stands in the log does not come into the report.
+// TestEventsStayPrivate: the report does not contain messages of the event log.
 func TestEventsStayPrivate(t *testing.T) {
 	g := NewWithT(t)
 	fake := &bmctest.Fake{}
@@ -252,7 +252,7 @@ func TestEventsStayPrivate(t *testing.T) {
 	g.Expect(result.Error).To(And(ContainSubstring("entry 2 is newer"), Not(ContainSubstring("alice"))))
 }
 
-// TestFaultProtocols: a fault is said to be one of a protocol where that protocol's emulator has it.
+// TestFaultProtocols: FaultInfo lists the protocols whose emulator has the fault.
 func TestFaultProtocols(t *testing.T) {
 	read := func(pattern string) string {
 		var text strings.Builder
@@ -271,7 +271,7 @@ func TestFaultProtocols(t *testing.T) {
 		if got := uses.MatchString(web); got != info.Redfish {
 			t.Errorf("%s: Redfish is %t, and should be %t", fault, info.Redfish, got)
 		}
-		// Over IPMI there is no settings object, although the machine would hold back what it is told.
+		// IPMI has no settings object, although the machine would delay the override.
 		if got := uses.MatchString(ipmi) && fault != bmctest.OverrideAtSettings; got != info.IPMI {
 			t.Errorf("%s: IPMI is %t, and should be %t", fault, info.IPMI, got)
 		}

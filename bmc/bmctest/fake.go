@@ -12,9 +12,9 @@ import (
 
 // Fake is a BMC without a protocol. It records the calls and fails on demand. The zero value is ready.
 type Fake struct {
-	// Errors are returned by the call named, such as "PowerOn" or "Open".
+	// Errors are the errors of calls by name, such as "PowerOn" or "Open".
 	Errors map[string]error
-	// Block, where not nil, holds each call until it is closed or the call's context ends.
+	// Block, if not nil, blocks each call until it is closed or the call's context ends.
 	Block <-chan struct{}
 
 	mu      sync.Mutex
@@ -70,7 +70,7 @@ func (f *Fake) call(ctx context.Context, name string) error {
 	return f.Errors[name]
 }
 
-// server is the server that the fake switches.
+// server is the server that the fake controls.
 func (f *Fake) server() *Machine {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +85,7 @@ func (f *Fake) reset(ctx context.Context, name, kind string) error {
 	if err := f.call(ctx, name); err != nil {
 		return err
 	}
-	f.server().reset(kind) //nolint:contextcheck // the server runs on when the call has ended
+	f.server().reset(kind) //nolint:contextcheck // the server continues after the call
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (f *Fake) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	return bmc.PowerOff, nil
 }
 
-// LastBoot tells when the server was last switched on.
+// LastBoot returns when the server was last switched on.
 func (f *Fake) LastBoot(ctx context.Context) (bmc.LastBoot, error) {
 	return f.server().LastBoot(), f.call(ctx, "LastBoot")
 }
@@ -134,18 +134,18 @@ func (f *Fake) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 }
 
 // SetBootOverride sets the override.
-func (f *Fake) SetBootOverride(ctx context.Context, override bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
+func (f *Fake) SetBootOverride(ctx context.Context, override bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	if err := f.call(ctx, "SetBootOverride"); err != nil {
 		return bmc.BootResult{}, err
 	}
 	f.server().override(override)
-	return bmc.BootResult{Method: way, ReadBack: &override}, nil
+	return bmc.BootResult{Method: method, ReadBack: &override}, nil
 }
 
-// BootMethods returns one way.
+// BootMethods returns one method.
 func (f *Fake) BootMethods() []bmc.BootMethod { return []bmc.BootMethod{"Plain"} }
 
-// Inspect returns an inventory that names nothing but the server.
+// Inspect returns an inventory that contains only the server.
 func (f *Fake) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	inventory := bmc.Inventory{
 		Manufacturer: "Fake", SystemUUID: f.server().opts.UUID, NICs: []bmc.NIC{{Name: "1", MACAddress: f.server().opts.MAC}},
@@ -159,7 +159,7 @@ func (f *Fake) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	return inventory, f.call(ctx, "Inspect")
 }
 
-// Describe tells of every capability.
+// Describe returns every capability.
 func (f *Fake) Describe(ctx context.Context) (bmc.Description, error) {
 	return bmc.Description{Protocol: "none", Vendor: "Fake", Capabilities: []bmc.Capability{
 		bmc.CanBootCD, bmc.CanBootDisk, bmc.CanBootHTTP, bmc.CanBootPXE, bmc.CanClock, bmc.CanCycle, bmc.CanEventLog, bmc.CanForceOff,

@@ -7,7 +7,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
 
-// TestFake: what the fake promises is what the drivers promise.
+// TestFake: the fake passes the conformance suite.
 func TestFake(t *testing.T) {
 	fake := &bmctest.Fake{}
 	bmctest.Test(t, bmctest.Subject{

@@ -10,10 +10,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Fault is a way in which an emulated BMC misbehaves.
+// Fault is a misbehavior of an emulated BMC.
 type Fault string
 
-// The faults. Each is one that BMCs were seen with; Faults says what it is, and docs/bmc.md what the drivers do about it.
+// The faults. Each was observed on BMCs. Faults describes them, and docs/bmc.md describes how the drivers handle them.
 const (
 	Down                    Fault = "Down"
 	Hang                    Fault = "Hang"
@@ -61,11 +61,11 @@ const (
 	SwappedGUID             Fault = "SwappedGUID"
 )
 
-// FaultInfo says what a fault is.
+// FaultInfo describes a fault.
 type FaultInfo struct {
-	// What is what the BMC does.
+	// What describes the BMC's behavior.
 	What string
-	// Redfish and IPMI are true where BMCs of that protocol have it.
+	// Redfish and IPMI are true if BMCs of that protocol have the fault.
 	Redfish, IPMI bool
 }
 
@@ -80,50 +80,50 @@ var Faults = map[Fault]FaultInfo{
 	WrongTypes:              {What: "writes numbers as strings, strings as numbers and null for lists", Redfish: true},
 	LowerCaseNames:          {What: "writes the names of properties in lower case", Redfish: true},
 	TrailingSlashIs405:      {What: "refuses paths that end with a slash", Redfish: true},
-	DecoySystems:            {What: "lists members in the Systems collection that are no servers", Redfish: true},
+	DecoySystems:            {What: "lists members in the Systems collection that are not servers", Redfish: true},
 	PartsAre501:             {What: "answers 501 for processors, storage, PCIe devices and power supplies", Redfish: true, IPMI: true},
 	OldSchema:               {What: "is a service of Redfish 1.0: no Storage but SimpleStorage, no AllowableValues, LogServices under Managers only", Redfish: true},
 	Unauthorized401:         {What: "forgets every session: requests with its token are refused from then on", Redfish: true, IPMI: true},
 	SessionTableFull:        {What: "refuses new sessions", Redfish: true, IPMI: true},
 	Busy503:                 {What: "answers 503 with Retry-After: 1; node busy over IPMI", Redfish: true, IPMI: true},
 	RedirectElsewhere:       {What: "redirects every request to another host", Redfish: true},
-	RebootMidCall:           {What: "obeys the next command but drops its connection before it answers", Redfish: true, IPMI: true},
-	ClockSkew:               {What: "is a BMC's clock that is a hundred days late", Redfish: true, IPMI: true},
+	RebootMidCall:           {What: "executes the next command but drops its connection before it answers", Redfish: true, IPMI: true},
+	ClockSkew:               {What: "has a clock that is a hundred days late", Redfish: true, IPMI: true},
 	PowerIgnored:            {What: "acknowledges a power command and does nothing", Redfish: true, IPMI: true},
 	BusyInTransition:        {What: "answers 409 to a power command while the power is in transition; node busy over IPMI", Redfish: true, IPMI: true},
 	DropsInTransition:       {What: "acknowledges a power command while the power is in transition, and does nothing", Redfish: true, IPMI: true},
-	StalePower:              {What: "tells the power state from before a power command until it took effect, and as long again", Redfish: true, IPMI: true},
-	TransitionStates:        {What: "tells PoweringOn and PoweringOff while the power is in transition", Redfish: true},
-	RedundantPowerIs4xx:     {What: "answers 400 to a command that asks for what is so already", Redfish: true, IPMI: true},
-	RedundantPowerIs5xx:     {What: "answers 500 to it", Redfish: true, IPMI: true},
-	ShutDownFails:           {What: "answers a graceful shutdown with an error, as many do when nothing hears it", Redfish: true, IPMI: true},
+	StalePower:              {What: "reports the power state from before a power command until it takes effect, and for the same time afterwards", Redfish: true, IPMI: true},
+	TransitionStates:        {What: "reports PoweringOn and PoweringOff while the power is in transition", Redfish: true},
+	RedundantPowerIs4xx:     {What: "answers 400 to a power command if the server is already in that state", Redfish: true, IPMI: true},
+	RedundantPowerIs5xx:     {What: "answers 500 to a power command if the server is already in that state", Redfish: true, IPMI: true},
+	ShutDownFails:           {What: "answers a graceful shutdown with an error, as many do when the operating system does not respond", Redfish: true, IPMI: true},
 	NoGracefulShutdown:      {What: "does not offer a graceful shutdown", Redfish: true, IPMI: true},
-	RefusesBootMode:         {What: "refuses a boot override that names the mode", Redfish: true, IPMI: true},
-	IgnoresOverrideWithMode: {What: "acknowledges a boot override that names the mode, and does nothing", Redfish: true, IPMI: true},
+	RefusesBootMode:         {What: "refuses a boot override that contains the mode", Redfish: true, IPMI: true},
+	IgnoresOverrideWithMode: {What: "acknowledges a boot override that contains the mode, and does nothing", Redfish: true, IPMI: true},
 	IgnoresOverride:         {What: "acknowledges every boot override and does nothing", Redfish: true, IPMI: true},
-	IgnoresOnce:             {What: "acknowledges an override for one boot and does nothing; continuous ones hold", Redfish: true, IPMI: true},
+	IgnoresOnce:             {What: "acknowledges an override for one boot and does nothing; continuous overrides work", Redfish: true, IPMI: true},
 	OnceReadsContinuous:     {What: "reports an override for one boot as a continuous one", Redfish: true, IPMI: true},
 	OverrideNeverResets:     {What: "leaves an override for one boot set", Redfish: true, IPMI: true},
 	OverrideReverts:         {What: "shows the override that was set, and boots the disk", Redfish: true, IPMI: true},
-	OverrideAtSettings:      {What: "takes overrides at the @Redfish.Settings object alone", Redfish: true},
-	OverrideReadsInvalid:    {What: "says that the boot flags are not valid when they are read back", IPMI: true},
-	NoNetworkBoot:           {What: "does not offer the network among the boot targets", Redfish: true},
+	OverrideAtSettings:      {What: "accepts overrides only at the @Redfish.Settings object", Redfish: true},
+	OverrideReadsInvalid:    {What: "reports boot flags as not valid when they are read back", IPMI: true},
+	NoNetworkBoot:           {What: "does not offer the network as a boot target", Redfish: true},
 	NeedsETag:               {What: "refuses changes without If-Match", Redfish: true},
-	ETagStorm:               {What: "answers 412 to a change, whatever its If-Match", Redfish: true},
+	ETagStorm:               {What: "answers 412 to a change with any If-Match", Redfish: true},
 	MediaUnderSystems:       {What: "has the virtual media under Systems, not under Managers", Redfish: true},
 	MediaByPatch:            {What: "has no actions to insert and eject: the Image property is written", Redfish: true},
 	NoMedia:                 {What: "has no virtual media", Redfish: true},
-	EjectFails:              {What: "answers an error when an image is to be ejected, and keeps it in its drive", Redfish: true},
+	EjectFails:              {What: "answers an eject with an error, and keeps the image in its drive", Redfish: true},
 	SwappedGUID:             {What: "sends the system GUID in the byte order of SMBIOS", IPMI: true},
 }
 
-// faults are the faults of a BMC that are switched on. The zero value has none.
+// faults are the active faults of a BMC. The zero value has none.
 type faults struct {
 	mu   sync.Mutex
 	left map[Fault]int
 }
 
-// on is true while the fault is switched on.
+// on is true while the fault is active.
 func (f *faults) on(fault Fault) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +141,7 @@ func (f *faults) take(fault Fault) bool {
 	return left != 0
 }
 
-// Misbehave switches a fault on for so many occasions: -1 for ever, 0 to switch it off.
+// Misbehave activates a fault for a number of occasions: -1 for no limit, 0 to deactivate it.
 func (m *Machine) Misbehave(fault Fault, times int) error {
 	if _, ok := Faults[fault]; !ok {
 		return fmt.Errorf("there is no fault %q: it is one of %v", fault, slices.Sorted(maps.Keys(Faults)))
@@ -155,7 +155,7 @@ func (m *Machine) Misbehave(fault Fault, times int) error {
 	return nil
 }
 
-// Misbehaviour returns the faults that are switched on, each with the occasions left.
+// Misbehaviour returns the active faults, each with the remaining occasions.
 func (m *Machine) Misbehaviour() map[Fault]int {
 	m.faults.mu.Lock()
 	defer m.faults.mu.Unlock()
@@ -168,5 +168,5 @@ func (m *Machine) Misbehaviour() map[Fault]int {
 	return on
 }
 
-// Loopback permits BMCs on this machine, where the emulators are.
+// Loopback allows BMCs on this machine, where the emulators run.
 var Loopback = bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}

@@ -18,13 +18,13 @@ import (
 	"github.com/bougou/go-ipmi/pkg/types"
 )
 
-// ServeIPMI is the server's IPMI BMC, for one UDP socket. It returns when conn is closed, and leaves nothing behind. Of the faults
-// it has those that Faults says, which are not about HTTP:
+// ServeIPMI is the server's IPMI BMC, for one UDP socket. It returns when conn is closed and its goroutines have ended. It has the faults
+// whose FaultInfo.IPMI is true:
 //
 //   - Down and Hang drop every packet, Slow answers late, TruncatedJSON cuts each answer in its middle;
-//   - Unauthorized401 forgets every session, whose packets are dropped from then on, as BMCs do;
+//   - Unauthorized401 ends every session, and drops its further packets, as BMCs do;
 //   - SessionTableFull refuses new sessions, Busy503 answers "node busy";
-//   - RebootMidCall obeys the next chassis command and does not answer; the others are those of the commands, by their names.
+//   - RebootMidCall executes the next chassis command and does not answer; the other faults belong to single commands.
 func (m *Machine) ServeIPMI(conn net.PacketConn) error {
 	state := &ipmiState{machine: m}
 	info := ipmibmc.DeviceInfo{
@@ -42,11 +42,11 @@ func (m *Machine) ServeIPMI(conn net.PacketConn) error {
 // ipmiUser is the slot of the one account. Slot 1 is the anonymous one.
 const ipmiUser = 2
 
-// ipmiState is what an IPMI BMC has besides its server.
+// ipmiState is the state of an IPMI BMC that the Machine does not have.
 type ipmiState struct {
-	machine *Machine
-	bmc     *ipmibmc.BMC
-	mute    atomic.Bool // the next answer is dropped
+	machine  *Machine
+	bmc      *ipmibmc.BMC
+	dropNext atomic.Bool // the next answer is dropped
 
 	mu       sync.Mutex
 	noExpiry bool      // the boot flags do not expire
@@ -55,13 +55,13 @@ type ipmiState struct {
 
 var _ hal.HAL = &ipmiState{}
 
-// Chassis is nil: the chassis commands have handlers of their own, since the library's know neither boot flags nor NMI.
+// Chassis is nil: ipmiCommands handles the chassis commands, because the handlers of go-ipmi v0.9.1 have neither boot flags nor NMI.
 func (*ipmiState) Chassis() hal.ChassisHAL { return nil }
 
-// Sensors is nil: the library has no handler that would ask it.
+// Sensors is nil: go-ipmi v0.9.1 has no handler that uses it.
 func (*ipmiState) Sensors() hal.SensorHAL { return nil }
 
-// Storage holds the FRU and the sensor repository.
+// Storage contains the FRU and the sensor repository.
 func (s *ipmiState) Storage() hal.StorageHAL { return ipmiStorage{s} }
 
 // Network is nil.
@@ -79,7 +79,7 @@ func (*ipmiState) Console() hal.ConsoleHAL { return nil }
 // Close does nothing.
 func (*ipmiState) Close() error { return nil }
 
-// refreshUser gives the account the credentials that hold now.
+// refreshUser updates the account with the current credentials.
 func (s *ipmiState) refreshUser() {
 	s.machine.mu.Lock()
 	name, password := s.machine.opts.Username, s.machine.opts.Password
@@ -102,7 +102,7 @@ func (m *Machine) guid() (guid [16]byte) {
 	return [16]byte(b)
 }
 
-// swappedGUID is the UUID as it stands in the SMBIOS table: the first three fields with the last byte first (DSP0134, 7.2.1).
+// swappedGUID is the UUID as in the SMBIOS table: the first three fields with the last byte first (DSP0134, 7.2.1).
 func (m *Machine) swappedGUID() [16]byte {
 	guid := m.guid()
 	slices.Reverse(guid[:])
@@ -117,13 +117,13 @@ type ipmiConn struct {
 	net.PacketConn
 
 	state *ipmiState
-	ctx   context.Context //nolint:containedctx // it ends with the server, whose interface has none
+	ctx   context.Context //nolint:containedctx // it ends with the server; net.PacketConn has no context
 
 	mu        sync.Mutex
 	answering sync.WaitGroup
 }
 
-// ReadFrom returns the next packet that the BMC hears.
+// ReadFrom returns the next packet that the BMC does not drop.
 func (c *ipmiConn) ReadFrom(buffer []byte) (int, net.Addr, error) {
 	for {
 		n, from, err := c.PacketConn.ReadFrom(buffer)
@@ -143,7 +143,7 @@ func (c *ipmiConn) hears(packet []byte, from net.Addr) bool {
 	case !ok:
 		return true
 	case session != 0 && faults.take(Unauthorized401):
-		_ = c.state.bmc.Sessions.Close(session) // one that is not there is forgotten already
+		_ = c.state.bmc.Sessions.Close(session) // an unknown session has ended already
 		return false
 	case kind != uint8(types.PayloadTypeRmcpOpenSessionRequest):
 		return true
@@ -158,7 +158,7 @@ func (c *ipmiConn) hears(packet []byte, from net.Addr) bool {
 	return false
 }
 
-// WriteTo sends an answer, as well as the BMC does at the moment.
+// WriteTo sends a response with the active faults.
 func (c *ipmiConn) WriteTo(packet []byte, to net.Addr) (int, error) {
 	faults := &c.state.machine.faults
 	if refusesLogin(packet) {
@@ -166,7 +166,7 @@ func (c *ipmiConn) WriteTo(packet []byte, to net.Addr) (int, error) {
 		c.state.machine.refused++
 		c.state.machine.mu.Unlock()
 	}
-	if c.state.mute.CompareAndSwap(true, false) {
+	if c.state.dropNext.CompareAndSwap(true, false) {
 		return len(packet), nil
 	}
 	if faults.on(Slow) {
@@ -182,8 +182,8 @@ func (c *ipmiConn) WriteTo(packet []byte, to net.Addr) (int, error) {
 	return c.PacketConn.WriteTo(packet, to)
 }
 
-// refusesLogin is true for the one answer that ends a refused login. For a wrong password that is RAKP message 4: most clients notice in
-// message 2 and say so in message 3, whose status the answer repeats (IPMI 2.0, 13.22 and 13.23).
+// refusesLogin is true for the response that ends a refused login. For a wrong password that is RAKP message 4: most clients detect it in
+// message 2 and report it in message 3, whose status the response repeats (IPMI 2.0, 13.22 and 13.23).
 func refusesLogin(packet []byte) bool {
 	session, _, kind, _, payload, ok := protocol.ParseRMCPPlusHeader(packet)
 	if !ok || session != 0 || len(payload) < 2 || kind != uint8(types.PayloadTypeRAKPMessage2) && kind != uint8(types.PayloadTypeRAKPMessage4) {
@@ -191,14 +191,14 @@ func refusesLogin(packet []byte) bool {
 	}
 	switch types.RmcpStatusCode(payload[1]) {
 	case types.RmcpStatusCodeNoErrors,
-		types.RmcpStatusCodeInvalidSessionID, types.RmcpStatusCodeInactiveSessionID: // a repeat, for a session that is over or has begun
+		types.RmcpStatusCodeInvalidSessionID, types.RmcpStatusCodeInactiveSessionID: // a repeat, for a session that has ended or started
 		return false
 	default:
 		return true
 	}
 }
 
-// end ends what waits to answer.
+// end interrupts responses that are delayed.
 func (c *ipmiConn) end(cancel context.CancelFunc) {
 	c.mu.Lock()
 	cancel()
@@ -206,7 +206,7 @@ func (c *ipmiConn) end(cancel context.CancelFunc) {
 	c.answering.Wait()
 }
 
-// wait waits, unless the server ends. The server waits for who waits here.
+// wait waits, or returns when the server ends. The server waits for it.
 func (c *ipmiConn) wait(until <-chan time.Time) bool {
 	c.mu.Lock()
 	if c.ctx.Err() != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// ipmiCommand answers a command.
+// ipmiCommand handles a command.
 type ipmiCommand func(s *ipmiState, request []byte) ([]byte, types.CompletionCode)
 
-// ipmiCommands are those that the library does not have, or has too little of.
+// ipmiCommands are the commands that go-ipmi v0.9.1 does not implement, or not completely.
 var ipmiCommands = map[types.CommandKey]ipmiCommand{
 	types.CommandGetChassisStatus.Key():     (*ipmiState).chassisStatus,
 	types.CommandChassisControl.Key():       (*ipmiState).chassisControl,
@@ -29,7 +29,7 @@ var ipmiCommands = map[types.CommandKey]ipmiCommand{
 	types.CommandGetSELTime.Key():           (*ipmiState).logTime,
 }
 
-// ipmiRegistry holds the commands of every emulated BMC. A thousand of them share it.
+// ipmiRegistry contains the commands. All emulated BMCs share it.
 var ipmiRegistry = sync.OnceValue(func() *handlers.Registry {
 	registry := handlers.NewRegistry()
 	registry.Use(func(next handlers.Handler) handlers.Handler {
@@ -60,7 +60,7 @@ func (s *ipmiState) chassisStatus([]byte) ([]byte, types.CompletionCode) {
 	return status.Pack(), types.CodeOK
 }
 
-// resetTypeOf names the chassis controls as the machine does (IPMI 2.0, 28.3).
+// resetTypeOf returns the reset types of the chassis controls (IPMI 2.0, 28.3).
 var resetTypeOf = map[chassis.ChassisControl]string{
 	chassis.ChassisControlPowerDown: "ForceOff", chassis.ChassisControlPowerUp: "On", chassis.ChassisControlPowerCycle: "PowerCycle",
 	chassis.ChassisControlHardReset: "ForceRestart", chassis.ChassisControlDiagnosticInterrupt: "Nmi",
@@ -87,12 +87,12 @@ func (s *ipmiState) chassisControl(request []byte) ([]byte, types.CompletionCode
 		return nil, types.CodeNotSupported // in the present state
 	}
 	s.expireFlags()
-	s.mute.Store(m.faults.take(RebootMidCall))
+	s.dropNext.Store(m.faults.take(RebootMidCall))
 	m.reset(kind)
 	return nil, types.CodeOK
 }
 
-// bootFlagsLast is how long boot flags are valid, unless their expiry was switched off (IPMI 2.0, table 28-14, parameter 3).
+// bootFlagsLast is how long boot flags are valid, unless their expiry is disabled (IPMI 2.0, table 28-14, parameter 3).
 const bootFlagsLast = 60 * time.Second
 
 func (s *ipmiState) expireFlags() {
@@ -134,7 +134,7 @@ func (s *ipmiState) setBootOption(request []byte) ([]byte, types.CompletionCode)
 	}
 }
 
-// bootDevices are the devices that the firmware obeys.
+// bootDevices are the devices that the firmware supports.
 var bootDevices = map[types.BootDeviceSelector]bmc.BootTarget{
 	types.BootDeviceSelectorNoOverride: bmc.BootNone, types.BootDeviceSelectorForcePXE: bmc.BootPXE,
 	types.BootDeviceSelectorForceHardDrive: bmc.BootDisk, types.BootDeviceSelectorForceCDROM: bmc.BootCD,

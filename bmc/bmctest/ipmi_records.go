@@ -11,13 +11,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// ipmiStorage holds the records of an IPMI BMC. It is read-only.
+// ipmiStorage contains the records of an IPMI BMC. It is read-only.
 type ipmiStorage struct{ state *ipmiState }
 
-// FRU holds FRU 0.
+// FRU contains FRU 0.
 func (s ipmiStorage) FRU() hal.FRUStore { return fruStore(s) }
 
-// SDR holds the sensor repository.
+// SDR contains the sensor repository.
 func (s ipmiStorage) SDR() hal.SDRStore { return sdrStore(s) }
 
 type fruStore struct{ state *ipmiState }
@@ -64,7 +64,7 @@ func (s sdrStore) RecordIDs(context.Context) ([]uint16, error) {
 	return ids, nil
 }
 
-// ipmiSensor is a sensor, and what it reads while the server is on and off.
+// ipmiSensor is a sensor with its readings while the server is on and off.
 type ipmiSensor struct {
 	name    string
 	kind    types.SensorType
@@ -113,8 +113,8 @@ func (s *ipmiState) sensorReading(request []byte) ([]byte, types.CompletionCode)
 	}
 }
 
-// mostLog is more than the machine's log ever has.
-const mostLog = 1 << 10
+// maxLog is larger than the machine's log.
+const maxLog = 1 << 10
 
 func (s *ipmiState) logInfo([]byte) ([]byte, types.CompletionCode) {
 	if s.machine.faults.on(PartsAre501) {
@@ -122,17 +122,17 @@ func (s *ipmiState) logInfo([]byte) ([]byte, types.CompletionCode) {
 	}
 	answer := make([]byte, 14)
 	answer[0] = types.SDRCommandSetVersion
-	binary.LittleEndian.PutUint16(answer[1:], uint16(len(s.machine.newest(mostLog)))) //nolint:gosec // at most mostLog
+	binary.LittleEndian.PutUint16(answer[1:], uint16(len(s.machine.newest(maxLog)))) //nolint:gosec // at most mostLog
 	return answer, types.CodeOK
 }
 
-// logEntry answers Get SEL Entry (IPMI 2.0, 31.5). The record IDs count from 1.
+// logEntry handles Get SEL Entry (IPMI 2.0, 31.5). The record IDs count from 1.
 func (s *ipmiState) logEntry(request []byte) ([]byte, types.CompletionCode) {
 	if len(request) < 6 {
 		return nil, types.CodeRequestDataTruncated
 	}
 	const first, last = 0x0000, 0xffff
-	events := s.machine.newest(mostLog)
+	events := s.machine.newest(maxLog)
 	id := int(binary.LittleEndian.Uint16(request[2:]))
 	switch id {
 	case first:
@@ -150,7 +150,7 @@ func (s *ipmiState) logEntry(request []byte) ([]byte, types.CompletionCode) {
 	return append(binary.LittleEndian.AppendUint16(nil, next), recordOf(uint16(id), events[len(events)-id])...), types.CodeOK
 }
 
-// recordOf is an entry of the machine's log as an event record.
+// recordOf converts an entry of the machine's log to an event record.
 func recordOf(id uint16, e bmc.Event) []byte {
 	standard := &types.SELStandard{Timestamp: e.Time, GeneratorID: types.GeneratorBMC, EvMRev: 0x04, EventReadingType: types.EventReadingTypeSensorSpecific}
 	switch e.Message {

@@ -1,5 +1,5 @@
-// Package bmctest holds what the BMC layer is tested against: a hand-written fake, an emulated server with a Redfish and an IPMI
-// BMC that misbehave on demand, and the one conformance suite that every driver and every BMC has to pass.
+// Package bmctest contains the test doubles of the BMC layer: a fake, and an emulated server with a Redfish and an IPMI BMC that
+// misbehave on demand. It also contains the conformance suite for drivers and BMCs.
 package bmctest
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Command is a command that a BMC was given.
+// Command is a command that a BMC received.
 type Command struct {
 	// Name is the Redfish reset type, or "Boot=" with the boot target, or "Media=" with the image, or "SecureBoot=".
 	Name string
 	At   time.Time
-	// InTransition is true for a command that came while the power was in transition.
+	// InTransition is true for a command that arrived during a power transition.
 	InTransition bool
 }
 
@@ -26,18 +26,18 @@ type Command struct {
 type Options struct {
 	// Name, MAC and UUID are the server's.
 	Name, MAC, UUID string
-	// Vendor and Model are what the BMC says of the server. Default to Emulated and bmctest.
+	// Vendor and Model are those that the BMC reports. They default to Emulated and bmctest.
 	Vendor, Model string
 	// Username and Password are the BMC's credentials.
 	Username, Password string
-	// PowerDelay is how long a change of power takes: the power is in transition meanwhile. Zero is at once.
+	// PowerDelay is the duration of a power transition. With zero, power changes at once.
 	PowerDelay time.Duration
 	// On starts the server switched on, with its operating system running.
 	On bool
 	// MemoryGiB and Threads size the server. Default to 64 and 16.
 	MemoryGiB, Threads int
-	// Run plays the server while it is on: its firmware, then its operating system. Its context ends when the server is
-	// switched off. booted is to be called once the operating system hears a request to shut down.
+	// Run runs the server's firmware and operating system. Its context ends when the server is switched off. Run calls booted when the
+	// operating system accepts shutdown requests.
 	Run func(ctx context.Context, boot bmc.BootTarget, booted func())
 }
 
@@ -47,29 +47,29 @@ type Machine struct {
 	faults   faults
 	requests atomic.Int64 // over Redfish
 
-	mu        sync.Mutex
-	on        bool
-	changing  *time.Timer // ends the transition of the power; nil while there is none
-	becoming  bool        // what on is then
-	was       bool        // what on was when the last power command came
-	wasUntil  time.Time   // until when a BMC with StalePower tells that
-	resetAt   time.Time   // when the server was last powered on or reset, by the BMC's clock
-	booted    bool
-	next      bmc.BootOverride
-	pending   *bmc.BootOverride // written to the settings object: it becomes next when the server boots
-	etag      int               // of the system; changes with it
-	media     string
-	secure    bmc.SecureBoot
-	events    []bmc.Event // oldest first
-	commands  []Command
-	sessions  map[string]string
-	lastToken int
-	refused   int // logins
-	stop      context.CancelFunc
-	running   sync.WaitGroup
+	mu         sync.Mutex
+	on         bool
+	changing   *time.Timer // ends the power transition; nil without a transition
+	becoming   bool        // the value of on after the transition
+	staleOn    bool        // the value of on at the last power command
+	staleUntil time.Time   // until when a BMC with StalePower reports staleOn
+	resetAt    time.Time   // when the server was last powered on or reset, by the BMC's clock
+	booted     bool
+	next       bmc.BootOverride
+	pending    *bmc.BootOverride // written to the settings object: it becomes next when the server boots
+	etag       int               // of the system; changes with it
+	media      string
+	secure     bmc.SecureBoot
+	events     []bmc.Event // oldest first
+	commands   []Command
+	sessions   map[string]string
+	lastToken  int
+	refused    int // logins
+	stop       context.CancelFunc
+	running    sync.WaitGroup
 }
 
-// NewMachine returns an emulated server. Close it.
+// NewMachine returns an emulated server. The caller closes it.
 func NewMachine(opts Options) *Machine {
 	if opts.MemoryGiB == 0 {
 		opts.MemoryGiB = 64
@@ -84,7 +84,7 @@ func NewMachine(opts Options) *Machine {
 	return m
 }
 
-// Close switches the server off and waits for what ran on it.
+// Close switches the server off and waits until Run has returned.
 func (m *Machine) Close() {
 	m.mu.Lock()
 	if m.changing != nil {
@@ -96,14 +96,14 @@ func (m *Machine) Close() {
 	m.running.Wait()
 }
 
-// Commands returns the commands that the BMC was given, oldest first.
+// Commands returns the commands that the BMC received, oldest first.
 func (m *Machine) Commands() []Command {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.commands)
 }
 
-// CommandNames returns the names of the commands that the BMC was given, oldest first.
+// CommandNames returns the names of the commands that the BMC received, oldest first.
 func (m *Machine) CommandNames() []string {
 	names := []string{}
 	for _, c := range m.Commands() {
@@ -119,7 +119,7 @@ func (m *Machine) On() bool {
 	return m.on
 }
 
-// Override returns the boot override that holds for the next boot.
+// Override returns the boot override for the next boot.
 func (m *Machine) Override() bmc.BootOverride {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,7 +129,7 @@ func (m *Machine) Override() bmc.BootOverride {
 	return m.next
 }
 
-// Image returns the URL of the image in the virtual drive, empty when there is none.
+// Image returns the URL of the image in the virtual drive; empty if there is none.
 func (m *Machine) Image() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +150,7 @@ func (m *Machine) Refused() int {
 	return m.refused
 }
 
-// Requests counts the requests over Redfish, whatever became of them.
+// Requests counts all Redfish requests, including failed ones.
 func (m *Machine) Requests() int { return int(m.requests.Load()) }
 
 // SetPassword changes the BMC's password.
@@ -160,14 +160,14 @@ func (m *Machine) SetPassword(password string) {
 	m.opts.Password = password
 }
 
-// SetPower switches the server as a person at its front would: at once, and without a command to the BMC.
+// SetPower switches the server like its power button: at once, and without a command to the BMC.
 func (m *Machine) SetPower(on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.switchTo(on)
 }
 
-// log appends an entry to the event log. m.mu is held, or nobody else knows m yet.
+// log appends an entry to the event log. m.mu is held, or m is not shared yet.
 func (m *Machine) log(severity bmc.Health, message string) {
 	const most = 100
 	m.events = append(m.events, bmc.Event{Time: m.now(), Severity: severity, Message: message})
@@ -202,7 +202,7 @@ func (m *Machine) switchTo(on bool) {
 	m.boot()
 }
 
-// boot starts what the server runs. m.mu is held.
+// boot starts Run. m.mu is held.
 func (m *Machine) boot() {
 	if m.pending != nil {
 		m.next, m.pending = *m.pending, nil
@@ -232,7 +232,7 @@ func (m *Machine) boot() {
 	})
 }
 
-// reset obeys a reset, named as Redfish names it. It returns false for one that the server does not know.
+// reset executes a Redfish reset type. It returns false for an unknown type.
 func (m *Machine) reset(kind string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,7 +243,7 @@ func (m *Machine) reset(kind string) bool {
 	if m.faults.take(PowerIgnored) || m.changing != nil && m.faults.on(DropsInTransition) {
 		return true
 	}
-	m.was, m.wasUntil = m.on, time.Now().Add(2*m.opts.PowerDelay)
+	m.staleOn, m.staleUntil = m.on, time.Now().Add(2*m.opts.PowerDelay)
 	switch kind {
 	case "On":
 		m.change(true)
@@ -262,10 +262,10 @@ func (m *Machine) reset(kind string) bool {
 	return true
 }
 
-// resetTypes are what the server can do, named as Redfish names it.
+// resetTypes are the supported Redfish reset types.
 var resetTypes = []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "PowerCycle", "Nmi"}
 
-// override sets what the next boot boots.
+// override sets the boot override for the next boot.
 func (m *Machine) override(boot bmc.BootOverride) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -278,7 +278,7 @@ func (m *Machine) override(boot bmc.BootOverride) {
 	m.etag++
 }
 
-// insert puts an image into the virtual drive, or with an empty one ejects what is in it.
+// insert inserts an image into the virtual drive, or ejects the image if it is empty.
 func (m *Machine) insert(image string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -286,7 +286,7 @@ func (m *Machine) insert(image string) {
 	m.media = image
 }
 
-// setSecureBoot switches Secure Boot from the next boot on.
+// setSecureBoot enables or disables Secure Boot from the next boot on.
 func (m *Machine) setSecureBoot(enabled bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

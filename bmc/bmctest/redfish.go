@@ -32,10 +32,10 @@ func collection(members ...string) object {
 
 // ServeHTTP is the server's BMC: a Redfish service (DSP0266) with basic and session authentication.
 //
-//nolint:contextcheck // the server runs on when the request that switched it on has ended
+//nolint:contextcheck // the server continues after the request that switched it on
 func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.requests.Add(1)
-	if m.unwell(w, r) {
+	if m.failsRequest(w, r) {
 		return
 	}
 	path := strings.TrimSuffix(r.URL.Path, "/")
@@ -62,15 +62,15 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// discard is the answer of a BMC that does not live to give it.
+// discard is the response of a BMC that drops the connection before it answers.
 type discard struct{}
 
 func (discard) Header() http.Header               { return http.Header{} }
 func (discard) Write(content []byte) (int, error) { return len(content), nil }
 func (discard) WriteHeader(int)                   {}
 
-// unwell answers as the faults of the whole BMC say, and returns false when the request goes on as usual.
-func (m *Machine) unwell(w http.ResponseWriter, r *http.Request) bool {
+// failsRequest answers with the active faults of the whole BMC. It returns false if the request continues normally.
+func (m *Machine) failsRequest(w http.ResponseWriter, r *http.Request) bool {
 	drip := func(next string, every time.Duration) bool {
 		w.WriteHeader(http.StatusOK)
 		ticker := time.NewTicker(every)
@@ -79,7 +79,7 @@ func (m *Machine) unwell(w http.ResponseWriter, r *http.Request) bool {
 			if _, err := w.Write([]byte(next)); err != nil {
 				return true
 			}
-			_ = http.NewResponseController(w).Flush() // what cannot be flushed is sent later
+			_ = http.NewResponseController(w).Flush() // after an error, the data is sent later
 			select {
 			case <-ticker.C:
 			case <-r.Context().Done():
@@ -91,7 +91,7 @@ func (m *Machine) unwell(w http.ResponseWriter, r *http.Request) bool {
 	case m.faults.on(Down):
 		panic(http.ErrAbortHandler)
 	case m.faults.on(Hang):
-		_, _ = io.Copy(io.Discard, r.Body) // only then net/http sees that the client is gone
+		_, _ = io.Copy(io.Discard, r.Body) // net/http only then detects that the client has disconnected
 		<-r.Context().Done()
 		return true
 	case m.faults.on(Drip):
@@ -213,16 +213,16 @@ func (m *Machine) answer(w http.ResponseWriter, path string, o object) {
 	o["Id"] = path[strings.LastIndex(path, "/")+1:]
 	content, err := json.Marshal(m.deform(o))
 	if err != nil {
-		panic(err) // an emulator that cannot say what it is
+		panic(err) // a resource can always be encoded
 	}
 	if m.faults.take(TruncatedJSON) {
 		content = content[:len(content)/2]
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(content) // a client that went away is not the BMC's concern
+	_, _ = w.Write(content) // the client may have disconnected
 }
 
-// deform writes a resource as a BMC with another idea of the schema would.
+// deform changes a resource as the active faults do.
 func (m *Machine) deform(o object) object {
 	lower, wrong := m.faults.on(LowerCaseNames), m.faults.on(WrongTypes)
 	if !lower && !wrong {

@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// targets are the boot targets as Redfish names them.
+// targets are the boot targets by Redfish name.
 var targets = map[string]bmc.BootTarget{
 	"None": bmc.BootNone, "Pxe": bmc.BootPXE, "UefiHttp": bmc.BootHTTP, "Hdd": bmc.BootDisk, "Cd": bmc.BootCD,
 }
@@ -27,7 +27,7 @@ func (m *Machine) root() object {
 	return o
 }
 
-// resource returns what is at a path, or nil.
+// resource returns the resource at a path, or nil.
 func (m *Machine) resource(path string) object {
 	if o := m.fixed()[path]; o != nil {
 		return o()
@@ -260,12 +260,12 @@ func (m *Machine) system() object {
 	return o
 }
 
-// powerState is the power state that the BMC tells. m.mu is held.
+// powerState is the power state that the BMC reports. m.mu is held.
 func (m *Machine) powerState() bmc.PowerState {
 	names := map[bool]bmc.PowerState{true: bmc.PowerOn, false: bmc.PowerOff}
 	switch {
 	case m.stale():
-		return names[m.was]
+		return names[m.staleOn]
 	case m.changing != nil && m.becoming != m.on && m.faults.on(TransitionStates):
 		return map[bool]bmc.PowerState{true: bmc.PoweringOn, false: bmc.PoweringOff}[m.becoming]
 	default:

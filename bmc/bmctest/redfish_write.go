@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// write obeys a request that changes something.
+// write handles a request that changes something.
 func (m *Machine) write(w http.ResponseWriter, r *http.Request, path string) {
 	var body object
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {

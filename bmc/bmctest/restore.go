@@ -9,65 +9,64 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// restoring is what report is told while the server is put back. It is no check, and not among the results.
-const restoring = "leaves the server as it was found"
+// restoreCheck is the name that report gets while the server is restored. It is not a check, and not among the results.
+const restoreCheck = "restores the server"
 
-// takingBack is the check whose known failure excuses an override that stays.
-const takingBack = "an override can be taken back"
+// removalCheck is the check whose known failure allows an override to remain.
+const removalCheck = "a boot override can be removed"
 
-// leaveAsFound leaves the server as it was found, also when ctx has ended, and tries until that was seen or the time for it is up.
-func (s *suite) leaveAsFound(ctx context.Context) error {
+// restore restores the server, even if ctx has ended. It retries until it has verified the result, or until Subject.Restore has passed.
+func (s *suite) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Restore)
 	defer cancel()
 	start := time.Now()
 	var last error
 	for {
-		result := Result{Check: restoring}
+		result := Result{Check: restoreCheck}
 		if last != nil {
 			result.Error = last.Error()
 		}
 		s.report(result)
-		err := s.giveBack(ctx)
-		if err != nil && (last == nil || ctx.Err() == nil) { // what the end of the time cut off does not say why
+		err := s.tryRestore(ctx)
+		if err != nil && (last == nil || ctx.Err() == nil) { // the error of a canceled request is not the cause
 			last = err
 		}
 		switch {
 		case err == nil:
-			s.report(Result{Check: restoring, Verdict: Passed, Took: time.Since(start)})
+			s.report(Result{Check: restoreCheck, Verdict: Passed, Took: time.Since(start)})
 			return nil
-		case !wait(ctx, s.pause(err)):
+		case !sleep(ctx, s.retryDelay(err)):
 			last = fmt.Errorf("tried for %s: %w", s.Restore, last)
-			s.report(Result{Check: restoring, Verdict: Failed, Error: last.Error(), Took: time.Since(start)})
+			s.report(Result{Check: restoreCheck, Verdict: Failed, Error: last.Error(), Took: time.Since(start)})
 			return last
 		}
 	}
 }
 
-// refusedLoginPause is how long no login is tried after one was refused: BMCs lock an account after three to five refusals.
+// refusedLoginPause is the delay after a refused login, because BMCs lock an account after three to five refusals.
 const refusedLoginPause = 2 * time.Minute
 
-// pause is how long the next try has to wait after an error.
-func (s *suite) pause(err error) time.Duration {
+// retryDelay is the delay before the next try after an error.
+func (s *suite) retryDelay(err error) time.Duration {
 	if bmc.KindOf(err) == bmc.Unauthorized {
 		return refusedLoginPause
 	}
 	return max(s.Poll, bmc.RetryAfter(err))
 }
 
-// giveBack tries once to leave the server as it was found, with a connection of its own. A step that fails does not keep the others from being tried.
-func (s *suite) giveBack(ctx context.Context) error {
+// tryRestore tries once to restore the server, with a new connection. It continues after a failed step.
+func (s *suite) tryRestore(ctx context.Context) error {
 	client, err := s.open(ctx, s.Endpoint)
 	if err != nil {
 		return err
 	}
-	// What was commanded last comes first: a server that boots later would use up, or set, what is put back here.
-	return errors.Join(s.awaitPending(ctx, client), s.eject(ctx, client), s.takeBack(ctx, client), s.switchBack(ctx, client), s.leave(ctx, client))
+	// The last power command must take effect first: a server that boots later would change the restored settings.
+	return errors.Join(s.awaitPending(ctx, client), s.eject(ctx, client), s.removeOverride(ctx, client), s.restorePower(ctx, client), s.closeClient(ctx, client))
 }
 
-// awaitPending waits until the last power command has taken effect. Until then BMCs tell the state before it, in which nothing seems
-// left to do.
+// awaitPending waits until the last power command has taken effect. Until then BMCs report the previous state, which may look restored.
 func (s *suite) awaitPending(ctx context.Context, client bmc.Client) error {
-	if s.unseen != nil {
+	if s.unseenRestart != nil {
 		if _, err := s.awaitRestart(ctx, client); err != nil {
 			return err
 		}
@@ -80,10 +79,10 @@ func (s *suite) awaitPending(ctx context.Context, client bmc.Client) error {
 	err := bmc.AwaitPower(settle, client, s.pending, s.Poll)
 	late := s.pending != s.power
 	if ctx.Err() == nil {
-		s.pending = "" // it had its time: the next try goes by what the BMC says
+		s.pending = "" // its time has passed: the next try relies on the reported state
 	}
 	if err != nil && late {
-		return fmt.Errorf("the last power command has not taken effect, and still may: %w", err)
+		return fmt.Errorf("the last power command has not taken effect yet: %w", err)
 	}
 	return nil
 }
@@ -96,8 +95,8 @@ func (s *suite) eject(ctx context.Context, client bmc.Client) error {
 	return media.EjectMedia(ctx)
 }
 
-// takeBack leaves no override, and the mode and the URI that there were.
-func (s *suite) takeBack(ctx context.Context, client bmc.Client) error {
+// removeOverride removes the override, and restores the mode and the URI.
+func (s *suite) removeOverride(ctx context.Context, client bmc.Client) error {
 	if !s.can(bmc.CanBootPXE) && !s.can(bmc.CanBootHTTP) && !s.can(bmc.CanBootDisk) && !s.can(bmc.CanBootCD) {
 		return nil
 	}
@@ -105,8 +104,8 @@ func (s *suite) takeBack(ctx context.Context, client bmc.Client) error {
 	if err != nil {
 		return err
 	}
-	if _, known := s.Known[takingBack]; result.Doubt != "" && !known {
-		return fmt.Errorf("the boot override cannot be taken back: %s", result.Doubt)
+	if _, known := s.Known[removalCheck]; result.Doubt != "" && !known {
+		return fmt.Errorf("the boot override cannot be removed: %s", result.Doubt)
 	}
 	if now := result.ReadBack; now != nil && s.boot.Mode != "" && now.Mode != "" && now.Mode != s.boot.Mode {
 		return fmt.Errorf("the boot mode was %s and is %s", s.boot.Mode, now.Mode)
@@ -114,8 +113,8 @@ func (s *suite) takeBack(ctx context.Context, client bmc.Client) error {
 	return nil
 }
 
-// switchBack switches the server to what it was, until it stays so.
-func (s *suite) switchBack(ctx context.Context, client bmc.Client) error {
+// restorePower restores the power state, and checks that it stays.
+func (s *suite) restorePower(ctx context.Context, client bmc.Client) error {
 	command := client.ForceOff
 	if s.power == bmc.PowerOn {
 		command = client.PowerOn
@@ -125,19 +124,19 @@ func (s *suite) switchBack(ctx context.Context, client bmc.Client) error {
 		if err := command(ctx); err != nil {
 			return err
 		}
-		if stays, err := s.settles(ctx, client); stays || err != nil {
+		if stays, err := s.awaitRestored(ctx, client); stays || err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("the server was switched %s %d times, and does not stay so", s.power, tries)
+	return fmt.Errorf("the server was switched %s %d times, and does not stay in that state", s.power, tries)
 }
 
-// settles waits until the server is what it was, and tells whether it stays so.
-func (s *suite) settles(ctx context.Context, client bmc.Client) (bool, error) {
+// awaitRestored waits for the original power state, and returns whether it stays.
+func (s *suite) awaitRestored(ctx context.Context, client bmc.Client) (bool, error) {
 	settled, cancel := context.WithTimeout(ctx, s.Settle)
 	defer cancel()
 	if err := bmc.AwaitPower(settled, client, s.power, s.Poll); err != nil {
 		return false, err
 	}
-	return s.stays(ctx, client, s.power)
+	return s.staysAt(ctx, client, s.power)
 }

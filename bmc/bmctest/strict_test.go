@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	cycleCheck = "a cycle leaves it on"
-	resetCheck = "a reset leaves it on"
+	cycleCheck = "a power cycle leaves the server on"
+	resetCheck = "a reset leaves the server on"
 )
 
-// strict is a server whose power takes its time, behind a BMC with these faults.
+// strict is a server with a power delay, and a BMC with these faults.
 func strict(t *testing.T, opts bmctest.Options, faults ...bmctest.Fault) (*bmctest.Machine, bmctest.Subject) {
 	t.Helper()
 	opts.PowerDelay = 50 * time.Millisecond
@@ -30,8 +30,8 @@ func strict(t *testing.T, opts bmctest.Options, faults ...bmctest.Fault) (*bmcte
 	return machine, subject
 }
 
-// TestStrictBMC: a good BMC that is strict about power commands passes every check, since none of them ends while the power is in transition: no
-// command comes in the middle of one.
+// TestStrictBMC: a working BMC that is strict about power commands passes every check, because no check ends during a power transition, so no
+// command arrives during one.
 func TestStrictBMC(t *testing.T) {
 	for name, faults := range map[string][]bmctest.Fault{
 		"all": bmctest.Strict, "busy": {bmctest.BusyInTransition}, "drops": {bmctest.DropsInTransition}, "stale": {bmctest.StalePower},
@@ -46,7 +46,7 @@ func TestStrictBMC(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			for _, r := range outcome.Results {
 				g.Expect(r.Verdict).To(Equal(bmctest.Passed), "%s: %s", r.Check, r.Error)
-				g.Expect(r.Hearsay).To(BeEmpty(), "%s: the BMC records restarts", r.Check)
+				g.Expect(r.Unverified).To(BeEmpty(), "%s: the BMC records restarts", r.Check)
 			}
 			g.Expect(outcome.Restored).To(BeTrue())
 			g.Expect(machine.On()).To(BeTrue())
@@ -55,7 +55,7 @@ func TestStrictBMC(t *testing.T) {
 	}
 }
 
-// TestRestartUnseen: a restart that the BMC does not show is not called seen, and the next command waits until it is over.
+// TestRestartUnseen: a restart that the BMC does not show is unverified, and the next command waits until it is over.
 func TestRestartUnseen(t *testing.T) {
 	g := NewWithT(t)
 	machine, subject := strict(t, bmctest.Options{}, bmctest.OldSchema, bmctest.StalePower)
@@ -65,7 +65,7 @@ func TestRestartUnseen(t *testing.T) {
 	for _, check := range []string{cycleCheck, resetCheck} {
 		i := slices.IndexFunc(outcome.Results, func(r bmctest.Result) bool { return r.Check == check })
 		g.Expect(outcome.Results[i].Verdict).To(Equal(bmctest.Passed), outcome.Results[i].Error)
-		g.Expect(outcome.Results[i].Hearsay).To(Equal("the restart cannot be seen"))
+		g.Expect(outcome.Results[i].Unverified).To(Equal("the restart cannot be observed"))
 		g.Expect(outcome.Results[i].Took).To(BeNumerically(">", subject.Settle))
 	}
 	g.Expect(machine.Commands()).NotTo(ContainElement(HaveField("InTransition", true)))
@@ -89,12 +89,12 @@ func TestRestartIgnored(t *testing.T) {
 			g.Expect(r.Error).To(ContainSubstring("the server did not restart within 500ms"))
 		case resetCheck:
 			g.Expect(r.Verdict).To(Equal(bmctest.Passed), r.Error)
-			g.Expect(r.Notes).To(ContainElement(HavePrefix("the restart was seen: ")))
+			g.Expect(r.Notes).To(ContainElement(HavePrefix("the restart was observed: ")))
 		}
 	}
 }
 
-// busy is a BMC that refuses each power command once before it obeys.
+// busy is a BMC that refuses each power command once.
 type busy struct {
 	*bmctest.Fake
 
@@ -127,7 +127,7 @@ func (b busy) NMI(ctx context.Context) error {
 	return b.once("NMI", func() error { return b.Fake.NMI(ctx) })
 }
 
-// TestBusyBMC: a command that the BMC refuses for now is repeated. Another error is not: the command may have been obeyed.
+// TestBusyBMC: a command that the BMC refuses temporarily is repeated. After another error it is not, because it may have taken effect.
 func TestBusyBMC(t *testing.T) {
 	for _, c := range []struct {
 		err  *bmc.Error
@@ -145,16 +145,16 @@ func TestBusyBMC(t *testing.T) {
 		}}, func(bmctest.Result) {})
 		g.Expect(err).NotTo(HaveOccurred(), "the server is put back, whatever the error: the whole of it is repeated")
 		for _, r := range outcome.Results {
-			if r.Check == cycleCheck || r.Check == "an NMI is taken and leaves it on" {
+			if r.Check == cycleCheck || r.Check == "an NMI is accepted and leaves the server on" {
 				g.Expect(r.Verdict).To(Equal(c.want), "%s, with %v: %s", r.Check, c.err, r.Error)
 			}
 		}
 	}
 }
 
-// TestGiveBack: a failed attempt to restore the server's state is reported and repeated. When the time is up, the error has the state that was found.
-func TestGiveBack(t *testing.T) {
-	const restoring = "leaves the server as it was found"
+// TestRestore: a failed attempt to restore the server is reported and repeated. After the time limit, the error contains the original state.
+func TestRestore(t *testing.T) {
+	const restoring = "restores the server"
 	for _, away := range []int{0, 1, 2, -1} { // tries that fail; -1 for all
 		g := NewWithT(t)
 		machine, subject := emulated(t, bmctest.Options{On: true}, "")
@@ -166,7 +166,7 @@ func TestGiveBack(t *testing.T) {
 		var told []string
 		outcome, err := bmctest.Conform(ctx, subject, func(r bmctest.Result) {
 			switch {
-			case r.Check == "off, also when it is off" && r.Verdict != "":
+			case r.Check == "power off, also when it is off" && r.Verdict != "":
 				cancel() // the server is off now
 			case r.Check == restoring && r.Verdict == "":
 				told = append(told, r.Error)
@@ -178,7 +178,7 @@ func TestGiveBack(t *testing.T) {
 		g.Expect(outcome.Restored).To(Equal(away >= 0))
 		g.Expect(machine.On()).To(Equal(away >= 0))
 		if away < 0 {
-			g.Expect(err).To(MatchError(ContainSubstring("the server could not be left as it was found (power On, boot mode UEFI): tried for 200ms: ")))
+			g.Expect(err).To(MatchError(ContainSubstring("the server could not be restored (power On, boot mode UEFI): tried for 200ms: ")))
 			continue
 		}
 		g.Expect(err).To(MatchError(context.Canceled))
@@ -190,8 +190,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestGiveBackRefused: a login that is refused is not repeated as fast as it can be: the account would be locked.
-func TestGiveBackRefused(t *testing.T) {
+// TestRestoreRefused: a refused login is not repeated at once, because that would lock the account.
+func TestRestoreRefused(t *testing.T) {
 	g := NewWithT(t)
 	machine, subject := emulated(t, bmctest.Options{On: true}, "")
 	subject.Restore, subject.SkipWrongPassword = 500*time.Millisecond, true
@@ -201,11 +201,11 @@ func TestGiveBackRefused(t *testing.T) {
 		machine.SetPassword("another")
 		cancel()
 	})
-	g.Expect(err).To(MatchError(ContainSubstring("could not be left as it was found")))
+	g.Expect(err).To(MatchError(ContainSubstring("could not be restored")))
 	g.Expect(machine.Refused()).To(BeNumerically("<", 5))
 }
 
-// TestInterruptedRestart: a server is not given back in the middle of a cycle, although its BMC says all the time that it is on.
+// TestInterruptedRestart: the restore waits for the end of a power cycle, even if the BMC always reports that the server is on.
 func TestInterruptedRestart(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		g := NewWithT(t)
@@ -218,7 +218,7 @@ func TestInterruptedRestart(t *testing.T) {
 	}
 }
 
-// TestFoundInTransition: what a server that is in transition is left as is what it is after that.
+// TestFoundInTransition: a server that was in transition is restored to its state after the transition.
 func TestFoundInTransition(t *testing.T) {
 	g := NewWithT(t)
 	machine, subject := strict(t, bmctest.Options{}, bmctest.TransitionStates)

@@ -6,10 +6,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Strict are the faults of a BMC that is strict about power commands, as those of several vendors are. All show only where Options.PowerDelay is set.
+// Strict are the faults of a BMC that is strict about power commands, as those of several vendors are. They need Options.PowerDelay.
 var Strict = []Fault{BusyInTransition, DropsInTransition, StalePower, TransitionStates}
 
-// change lets the power change after the delay. A later change replaces one that has not happened. m.mu is held.
+// change changes the power after the delay. A later change replaces a pending one. m.mu is held.
 func (m *Machine) change(on bool) {
 	if m.changing != nil {
 		m.changing.Stop()
@@ -25,7 +25,7 @@ func (m *Machine) change(on bool) {
 	timer = time.AfterFunc(m.opts.PowerDelay, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.changing == timer { // it was not replaced meanwhile
+		if m.changing == timer { // no later change has replaced it
 			m.changing = nil
 			m.switchTo(on)
 		}
@@ -33,27 +33,27 @@ func (m *Machine) change(on bool) {
 	m.changing, m.becoming = timer, on
 }
 
-// inTransition is true while a change of power is under way.
+// inTransition is true during a change of power.
 func (m *Machine) inTransition() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.changing != nil
 }
 
-// stale is true while a BMC with StalePower tells the power state from before the last command. m.mu is held.
-func (m *Machine) stale() bool { return m.faults.on(StalePower) && time.Now().Before(m.wasUntil) }
+// stale is true while a BMC with StalePower reports the power state from before the last command. m.mu is held.
+func (m *Machine) stale() bool { return m.faults.on(StalePower) && time.Now().Before(m.staleUntil) }
 
-// readsOn is true where the BMC tells that the server is on, as well as it knows.
+// readsOn is true if the BMC reports that the server is on.
 func (m *Machine) readsOn() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stale() {
-		return m.was
+		return m.staleOn
 	}
 	return m.on
 }
 
-// LastBoot is what the BMC records of the last start of the server.
+// LastBoot is the BMC's record of the last start of the server.
 func (m *Machine) LastBoot() bmc.LastBoot {
 	m.mu.Lock()
 	defer m.mu.Unlock()

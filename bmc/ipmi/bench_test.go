@@ -17,7 +17,7 @@ import (
 // fleet is how many BMCs the benchmarks poll.
 const fleet = 1000
 
-// steady waits as long as the defaults: a busy machine is no BMC that is gone.
+// steady has the default timeouts, because a busy machine may answer slowly.
 var steady = &ipmi.Driver{Permit: loopback}
 
 func emulate(b *testing.B, n int) []bmc.Endpoint {
@@ -29,7 +29,7 @@ func emulate(b *testing.B, n int) []bmc.Endpoint {
 	return endpoints
 }
 
-// heap is what is in use after a collection.
+// heap is the memory in use after a collection.
 func heap() float64 {
 	runtime.GC()
 	runtime.GC()
@@ -67,7 +67,7 @@ func polls(b *testing.B, poll func(i int) error) {
 	b.ReportMetric(float64((cpu(b)-before).Microseconds())/float64(n), "cpu-µs/poll")
 }
 
-// BenchmarkPollReconnecting reads the power state with a session of its own each time.
+// BenchmarkPollReconnecting reads the power state with a new session each time.
 func BenchmarkPollReconnecting(b *testing.B) {
 	before := heap()
 	endpoints := emulate(b, fleet)
@@ -113,7 +113,7 @@ func BenchmarkPollKept(b *testing.B) {
 	b.ReportMetric(held, "B/idle-BMC")
 }
 
-// BenchmarkPollIpmitool runs ipmitool for each poll, as drivers do that have no protocol of their own.
+// BenchmarkPollIpmitool runs ipmitool for each poll, like drivers that do not implement the protocol.
 func BenchmarkPollIpmitool(b *testing.B) {
 	path, err := exec.LookPath("ipmitool")
 	if err != nil {

@@ -13,26 +13,26 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// The ways to set a boot override by the boot flags (IPMI 2.0, table 28-14, parameter 5), the one that the specification means first.
+// The methods to set a boot override with the boot flags (IPMI 2.0, table 28-14, parameter 5). The method of the specification is first.
 const (
-	// wayFlags sets device, duration and firmware interface.
-	wayFlags bmc.BootMethod = "Flags"
-	// wayNoMode leaves the EFI flag out. Some firmware refuses or ignores flags with it (bmc-toolbox/bmclib#209).
-	wayNoMode bmc.BootMethod = "FlagsWithoutMode"
-	// wayContinuous overrides every boot, for firmware that ignores flags for one boot (os-autoinst-distri-opensuse#17788,
-	// JetSki#110): the override has to be taken back.
-	wayContinuous bmc.BootMethod = "FlagsContinuous"
+	// methodFlags sets device, duration and firmware interface.
+	methodFlags bmc.BootMethod = "Flags"
+	// methodNoMode omits the EFI flag. Some firmware refuses or ignores flags with it (bmc-toolbox/bmclib#209).
+	methodNoMode bmc.BootMethod = "FlagsWithoutMode"
+	// methodContinuous overrides every boot, for firmware that ignores flags for one boot (os-autoinst-distri-opensuse#17788,
+	// JetSki#110). The caller has to remove the override.
+	methodContinuous bmc.BootMethod = "FlagsContinuous"
 )
 
-var ways = []bmc.BootMethod{wayFlags, wayNoMode, wayContinuous}
+var methods = []bmc.BootMethod{methodFlags, methodNoMode, methodContinuous}
 
-// BootMethods lists the ways, those that the table of quirks names first.
+// BootMethods lists the methods. Those of the quirks are first.
 func (c *conn) BootMethods() []bmc.BootMethod {
 	if c.quirk == nil {
-		return slices.Clone(ways)
+		return slices.Clone(methods)
 	}
-	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.ways, w) })
-	return append(slices.Clone(c.quirk.ways), rest...)
+	rest := slices.DeleteFunc(slices.Clone(methods), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.methods, w) })
+	return append(slices.Clone(c.quirk.methods), rest...)
 }
 
 // devices are the boot device selectors.
@@ -43,7 +43,7 @@ var devices = map[bmc.BootTarget]types.BootDeviceSelector{
 	bmc.BootCD:   types.BootDeviceSelectorForceCDROM,
 }
 
-// targetOf names a boot device selector. One that is none of ours is returned as the specification calls it.
+// targetOf returns the boot target of a boot device selector. An unknown selector is returned with the name in the specification.
 func targetOf(device types.BootDeviceSelector) bmc.BootTarget {
 	switch device {
 	case types.BootDeviceSelectorForceHardDriveSafe, types.BootDeviceSelectorForceRemoteHardDrive:
@@ -89,7 +89,7 @@ func (c *conn) bootFlags(ctx context.Context) (*types.BootOptionParam_BootFlags,
 	}
 	flags := &types.BootOptionParam_BootFlags{}
 	err := decode(op, func() error { return flags.Unpack(param.ParamData[:min(5, len(param.ParamData))]) })
-	// A parameter that is marked invalid holds what was there before (openSUSE saw a Supermicro do so: os-autoinst-distri-opensuse#17794).
+	// A parameter that is marked invalid contains the previous value (observed by openSUSE on a Supermicro: os-autoinst-distri-opensuse#17794).
 	flags.BootFlagsValid = flags.BootFlagsValid && !param.ParameterInValid
 	return flags, err
 }
@@ -103,28 +103,28 @@ func paramError(err error) error {
 	return err
 }
 
-// SetBootOverride sets the boot flags in the way given, and where the BMC refuses or does not show them, in the next one. Where it
-// shows none of them, the first one that it took is set again. What is read back is a hint only: BMCs show flags that the firmware
-// ignores, and mark flags as not valid that it obeys (ipmi_sim).
-func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
+// SetBootOverride sets the boot flags with the method given and, if the BMC refuses or does not show them, with the next one. If it shows
+// the flags of no method, the first method that it accepted is set again. Flags that are read back are only a hint: BMCs show flags
+// that the firmware ignores, and mark flags invalid that the firmware obeys (ipmi_sim).
+func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
 	if _, ok := devices[want.Target]; !ok {
 		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: fmt.Errorf("IPMI has no flag for the boot target %q", want.Target)}
 	}
-	if err := c.learn(ctx); err != nil {
+	if err := c.findQuirks(ctx); err != nil {
 		return bmc.BootResult{}, err
 	}
 	var (
 		best, last *bmc.BootResult
 		refused    error
 	)
-	for i, way := range c.waysFor(want, way) {
-		if way == wayContinuous && i > 0 && best != nil {
-			break // flags that are not shown may hold all the same: they must not become lasting ones
+	for i, method := range c.methodsFor(want, method) {
+		if method == methodContinuous && i > 0 && best != nil {
+			break // flags that the BMC does not show may be set: they must not become permanent
 		}
-		result, err := c.setInWay(ctx, op, want, way)
+		result, err := c.setWithMethod(ctx, op, want, method)
 		switch {
-		case err != nil && !absent(err):
+		case err != nil && !isRefusal(err):
 			return bmc.BootResult{}, err
 		case err != nil && refused == nil:
 			refused = err
@@ -142,14 +142,14 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 	case best == nil:
 		return bmc.BootResult{}, refused
 	case best != last:
-		return c.setInWay(ctx, op, want, best.Method)
+		return c.setWithMethod(ctx, op, want, best.Method)
 	default:
 		return *best, nil
 	}
 }
 
-// waysFor lists the ways to try, beginning with the one given. Those that would send the same flags again are left out.
-func (c *conn) waysFor(want bmc.BootOverride, first bmc.BootMethod) []bmc.BootMethod {
+// methodsFor lists the methods to try, starting with first. It omits methods that would send the same flags again.
+func (c *conn) methodsFor(want bmc.BootOverride, first bmc.BootMethod) []bmc.BootMethod {
 	list := c.BootMethods()
 	if i := slices.Index(list, first); i >= 0 {
 		list = slices.Concat(list[i:], list[:i])
@@ -157,29 +157,28 @@ func (c *conn) waysFor(want bmc.BootOverride, first bmc.BootMethod) []bmc.BootMe
 	return slices.DeleteFunc(list, func(w bmc.BootMethod) bool {
 		switch {
 		case want.Target == bmc.BootNone:
-			return w != wayFlags
+			return w != methodFlags
 		case w == first:
 			return false
-		case w == wayNoMode:
+		case w == methodNoMode:
 			return want.Mode != bmc.BootUEFI
 		default:
-			return w == wayContinuous && want.Continuous
+			return w == methodContinuous && want.Continuous
 		}
 	})
 }
 
-func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
+func (c *conn) setWithMethod(ctx context.Context, op string, want bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	flags := &types.BootOptionParam_BootFlags{
-		// Flags that are valid but name no device still pick the firmware interface (ipmitool#304): an override is taken back
-		// by flags that are not valid.
+		// Valid flags without a device still select the firmware interface (ipmitool#304), so invalid flags remove an override.
 		BootFlagsValid: want.Target != bmc.BootNone, BootDeviceSelector: devices[want.Target],
-		Persist:      want.Target != bmc.BootNone && (want.Continuous || way == wayContinuous),
-		BIOSBootType: types.BIOSBootType(want.Target != bmc.BootNone && want.Mode == bmc.BootUEFI && way != wayNoMode),
+		Persist:      want.Target != bmc.BootNone && (want.Continuous || method == methodContinuous),
+		BIOSBootType: types.BIOSBootType(want.Target != bmc.BootNone && want.Mode == bmc.BootUEFI && method != methodNoMode),
 	}
 	if err := c.writeFlags(ctx, op, flags); err != nil {
 		return bmc.BootResult{}, err
 	}
-	result := bmc.BootResult{Method: way, Lasts: flags.Persist && !want.Continuous}
+	result := bmc.BootResult{Method: method, Lasts: flags.Persist && !want.Continuous}
 	read, err := c.bootFlags(ctx)
 	if err != nil {
 		if bmc.KindOf(err) == bmc.Unreachable {
@@ -190,23 +189,23 @@ func (c *conn) setInWay(ctx context.Context, op string, want bmc.BootOverride, w
 	}
 	override := overrideOf(read)
 	result.Lasts = result.Lasts || read.BootFlagsValid && read.Persist && !want.Continuous && want.Target != bmc.BootNone
-	result.ReadBack, result.Doubt = &override, doubt(flags, read, want.Mode != "" && way != wayNoMode)
+	result.ReadBack, result.Doubt = &override, doubt(flags, read, want.Mode != "" && method != methodNoMode)
 	return result, nil
 }
 
-// doubt says how the flags that were read differ from those that were set. That flags for the next boot read as flags for every one is
-// no doubt but BootResult.Lasts.
+// doubt describes how the flags that were read differ from those that were set. Flags for the next boot that are read as flags for every
+// boot are not a doubt: BootResult.Lasts reports them.
 func doubt(set, read *types.BootOptionParam_BootFlags, withMode bool) string {
 	var differs []string
 	switch {
 	case !set.BootFlagsValid && !read.BootFlagsValid, !set.BootFlagsValid && read.BootDeviceSelector == set.BootDeviceSelector:
 		return ""
 	case set.BootFlagsValid && !read.BootFlagsValid:
-		return "the BMC says that the boot flags are not valid"
+		return "the BMC reports that the boot flags are not valid"
 	case targetOf(read.BootDeviceSelector) != targetOf(set.BootDeviceSelector):
 		differs = append(differs, fmt.Sprintf("the device is %q", read.BootDeviceSelector))
 	case set.Persist && !read.Persist:
-		differs = append(differs, "the flags are for the next boot, not for every one")
+		differs = append(differs, "the flags are for the next boot, not for every boot")
 	}
 	if withMode && read.BIOSBootType != set.BIOSBootType {
 		differs = append(differs, fmt.Sprintf("the mode is %q", read.BIOSBootType))
@@ -221,9 +220,9 @@ const (
 	commitWrite   = 0x02
 )
 
-// writeFlags writes the boot flags as ipmitool does, within Set In Progress and with Boot Info Acknowledge. Before that it switches off
-// the timeout after which a BMC drops the flags, 60 s: large servers take longer to boot (RackHD/on-tasks#493). Only the flags
-// themselves are mandatory, so refusals of the rest are no errors.
+// writeFlags writes the boot flags as ipmitool does, within Set In Progress and with Boot Info Acknowledge. First it disables the timeout
+// of 60 s after which a BMC drops the flags, because large servers take longer to boot (RackHD/on-tasks#493). Only the flags are
+// mandatory, so refusals of the other parameters are not errors.
 func (c *conn) writeFlags(ctx context.Context, op string, flags *types.BootOptionParam_BootFlags) error {
 	for _, optional := range []struct {
 		param types.BootOptionParamSelector
@@ -233,7 +232,7 @@ func (c *conn) writeFlags(ctx context.Context, op string, flags *types.BootOptio
 		{types.BootOptionParamSelector_SetInProgress, []byte{setInProgress}},
 		{types.BootOptionParamSelector_BootInfoAcknowledge, []byte{0x01, 0x01}}, // the firmware's bit, and its mask
 	} {
-		if err := missing(c.writeParam(ctx, op, optional.param, optional.data)); err != nil {
+		if err := ignoreOptional(c.writeParam(ctx, op, optional.param, optional.data)); err != nil {
 			return err
 		}
 	}
@@ -246,7 +245,7 @@ func (c *conn) writeFlags(ctx context.Context, op string, flags *types.BootOptio
 		done = []byte{setComplete}
 	}
 	for _, state := range done {
-		if err := missing(c.writeParam(ctx, op, types.BootOptionParamSelector_SetInProgress, []byte{state})); err != nil {
+		if err := ignoreOptional(c.writeParam(ctx, op, types.BootOptionParamSelector_SetInProgress, []byte{state})); err != nil {
 			return err
 		}
 	}

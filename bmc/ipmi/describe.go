@@ -12,8 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Describe tells what the BMC says of itself. IPMI has no command that tells which chassis controls there are, so all of them are listed,
-// and one that is not there is Unsupported when it is used; the other capabilities are those whose commands the BMC answers.
+// Describe returns the BMC's device ID, model and capabilities. IPMI has no command that lists the available chassis controls, so all of
+// them are listed, and an unavailable one is Unsupported when it is used. The other capabilities are those whose commands the BMC answers.
 func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	device, err := c.deviceID(ctx)
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	if err != nil {
 		return bmc.Description{}, err
 	}
-	c.recognize(device, f.model)
+	c.setQuirks(device, f.model)
 	d := bmc.Description{
 		Protocol:        fmt.Sprintf("IPMI %d.%d, cipher suite %d", device.MajorIPMIVersion, device.MinorIPMIVersion, c.suite),
 		Vendor:          vendorOf(device, f),
@@ -44,7 +44,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 		{c.hasClock, []bmc.Capability{bmc.CanClock}},
 	} {
 		has, err := ask.what(ctx)
-		if err := missing(err); err != nil {
+		if err := ignoreOptional(err); err != nil {
 			return bmc.Description{}, err
 		}
 		if has && err == nil {
@@ -75,7 +75,7 @@ func (c *conn) hasClock(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// vendorOf names the maker by the manufacturer ID, an IANA enterprise number; where that is of nobody known, by the FRU.
+// vendorOf returns the vendor of the manufacturer ID, an IANA enterprise number. If the ID is unknown, it returns the FRU's manufacturer.
 func vendorOf(device *app.GetDeviceIDResponse, f fru) string {
 	if name := types.OEM(device.ManufacturerID).String(); name != "Unknown" {
 		return name
@@ -83,23 +83,23 @@ func vendorOf(device *app.GetDeviceIDResponse, f fru) string {
 	return f.manufacturer
 }
 
-// firmwareOf is the BMC's version: the minor part is BCD, of two digits (IPMI 2.0, 20.1).
+// firmwareOf returns the BMC's firmware version. The minor part is BCD with two digits (IPMI 2.0, 20.1).
 func firmwareOf(device *app.GetDeviceIDResponse) string {
 	return fmt.Sprintf("%d.%02d", device.MajorFirmwareRevision, device.MinorFirmwareRevision)
 }
 
-// learn finds the entries of the table of quirks that are for this BMC. The FRU is read only where an entry may be.
-func (c *conn) learn(ctx context.Context) error {
+// findQuirks sets the BMC's quirks. It reads the FRU only if an entry needs the model.
+func (c *conn) findQuirks(ctx context.Context) error {
 	if c.quirk != nil {
 		return nil
 	}
 	device, err := c.deviceID(ctx)
-	if err := missing(err); err != nil {
+	if err := ignoreOptional(err); err != nil {
 		return err
 	}
 	if err != nil {
 		c.quirk = &quirk{}
-		return nil //nolint:nilerr // a BMC that does not say who it is has no entry
+		return nil //nolint:nilerr // no entry matches a BMC without a device ID
 	}
 	var f fru
 	if needsModel(vendorOf(device, f), firmwareOf(device)) {
@@ -107,11 +107,11 @@ func (c *conn) learn(ctx context.Context) error {
 			return err
 		}
 	}
-	c.recognize(device, f.model)
+	c.setQuirks(device, f.model)
 	return nil
 }
 
-func (c *conn) recognize(device *app.GetDeviceIDResponse, model string) {
+func (c *conn) setQuirks(device *app.GetDeviceIDResponse, model string) {
 	found, names := quirksOf(vendorOf(device, fru{}), model, firmwareOf(device))
 	c.quirk, c.quirks = &found, names
 }

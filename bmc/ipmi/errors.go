@@ -10,26 +10,26 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// refusal is the error of an answer with a completion code that is not 00h (IPMI 2.0, table 5-2).
+// refusal is the error of a response with a completion code that is not 00h (IPMI 2.0, table 5-2).
 func refusal(op string, code types.CompletionCode) error {
 	text := fmt.Sprintf("the BMC refused with completion code %02Xh", uint8(code))
-	if said := code.String(); said != "" {
-		text += ": " + strings.TrimSpace(said)
+	if meaning := code.String(); meaning != "" {
+		text += ": " + strings.TrimSpace(meaning)
 	}
-	return &bmc.Error{Kind: kindOfCode(code), Op: op, Err: fmt.Errorf("%w", &codeError{code, text})}
+	return &bmc.Error{Kind: kindOfCode(code), Op: op, Err: fmt.Errorf("%w", &completionError{code, text})}
 }
 
-// codeError is a completion code in words.
-type codeError struct {
+// completionError is the error of a completion code.
+type completionError struct {
 	code types.CompletionCode
 	text string
 }
 
-func (e *codeError) Error() string { return e.text }
+func (e *completionError) Error() string { return e.text }
 
-// codeOf returns the completion code that an error is about; ok is false for any other error.
+// codeOf returns the completion code of a completionError. ok is false for any other error.
 func codeOf(err error) (code types.CompletionCode, ok bool) {
-	var e *codeError
+	var e *completionError
 	if errors.As(err, &e) {
 		return e.code, true
 	}
@@ -50,22 +50,22 @@ func kindOfCode(code types.CompletionCode) bmc.Kind {
 	}
 }
 
-// absent is true for answers that say that the BMC does not have what was asked for, and that say nothing of the BMC being gone.
-func absent(err error) bool {
+// isRefusal is true for a response with an error that does not mean that the BMC is unavailable: the BMC does not have the requested data.
+func isRefusal(err error) bool {
 	_, refused := codeOf(err)
 	return refused && bmc.KindOf(err) != bmc.Unreachable
 }
 
-// missing turns the errors of what a BMC need not have into nil.
-func missing(err error) error {
+// ignoreOptional returns only errors that mean that the BMC is unreachable. It is for functions that a BMC need not have.
+func ignoreOptional(err error) error {
 	if bmc.KindOf(err) == bmc.Unreachable {
 		return err
 	}
 	return nil
 }
 
-// decode runs a decoder over what a BMC sent. What the network brings may be anything, and the library's decoders check much of it
-// but not all: a panic is an answer that cannot be read, and no end of the process.
+// decode runs a decoder of the library on data from the BMC, and returns a panic as an error: the decoders of go-ipmi v0.9.1 do not check
+// all of their input. No upstream issue was found. Delete the recover when they are fuzzed upstream.
 func decode(op string, parse func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -78,27 +78,27 @@ func decode(op string, parse func() error) (err error) {
 	return nil
 }
 
-// openError is the error of a status in the answer to an Open Session Request or a RAKP message (IPMI 2.0, table 13-15).
+// openError is the error of a status in the response to an Open Session Request or a RAKP message (IPMI 2.0, table 13-15).
 func openError(status types.RmcpStatusCode, privilege types.PrivilegeLevel) error {
 	said := fmt.Sprintf("the BMC refused with status %02Xh: %s", uint8(status), status)
 	e := &bmc.Error{Kind: bmc.Failed, Op: "Log in", Err: errors.New(said)}
 	switch status {
 	case types.RmcpStatusCodeNoResToCreateSess, types.RmcpStatusCodeNoResToCreateSessAtRole:
-		e.Kind, e.Err = bmc.Unreachable, errors.New(said+": all of its sessions are taken")
+		e.Kind, e.Err = bmc.Unreachable, errors.New(said+": all of its sessions are in use")
 	case types.RmcpStatusCodeInvalidSessionID, types.RmcpStatusCodeInactiveSessionID:
-		e.Kind = bmc.Unreachable // it forgot the session meanwhile: it restarted, or needed the room
+		e.Kind = bmc.Unreachable // the BMC restarted, or replaced the session
 	case types.RmcpStatusCodeUnauthorizedName:
-		// IPMI 2.0, table 13-15: 0Dh, before any password is compared. BMCs say so too where the account is disabled, may not use the LAN channel, or may
+		// IPMI 2.0, table 13-15: 0Dh, before the password is compared. BMCs also answer so if the account is disabled, may not use the LAN channel, or may
 		// not have the level.
 		e.Kind = bmc.Unauthorized
-		e.Err = fmt.Errorf("%s: the BMC has no enabled user of that name for IPMI over LAN as %s, and did not look at the password; correct the user name, enable the "+
-			"user for IPMI over LAN, or name a lower level in the URL, such as ?privilege=operator", said, levelName(privilege))
+		e.Err = fmt.Errorf("%s: the BMC has no enabled user of that name for IPMI over LAN as %s, and did not check the password; correct the user name, enable the "+
+			"user for IPMI over LAN, or set a lower level in the URL, such as ?privilege=operator", said, levelName(privilege))
 	case types.RmcpStatusCodeInvalidRole, types.RmcpStatusCodeUnauthorizedRoleOfPriLevel:
 		e.Kind = bmc.Unauthorized
-		e.Err = fmt.Errorf("%s; an account that may not be %s needs a lower level in the URL, such as ?privilege=operator", said, levelName(privilege))
+		e.Err = fmt.Errorf("%s; if the account may not be %s, set a lower level in the URL, such as ?privilege=operator", said, levelName(privilege))
 	case types.RmcpStatusCodeInvalidNameLength, types.RmcpStatusCodeUnauthorizedGUID, types.RmcpStatusCodeInvalidIntegrityCheckValue:
 		e.Kind = bmc.Unauthorized
-	default: // nonsense
+	default: // unexpected
 	}
 	return e
 }
@@ -112,7 +112,7 @@ func levelName(level types.PrivilegeLevel) string {
 	return "that"
 }
 
-// notOffered is true for the statuses of an Open Session Response that mean that the BMC does not have the cipher suite.
+// notOffered is true for the statuses of an Open Session Response that mean that the BMC does not offer the cipher suite.
 func notOffered(status types.RmcpStatusCode) bool {
 	switch status {
 	case types.RmcpStatusCodeInvalidAuthAlg, types.RmcpStatusCodeInvalidIntegrityAlg, types.RmcpStatusCodeInvalidConfidentAlg,

@@ -12,20 +12,20 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// mostGaps is how many record IDs in a row may be missing from the event log before the search for older entries ends.
-const mostGaps = 16
+// maxGaps is the number of missing record IDs in a row after which the search for older entries ends.
+const maxGaps = 16
 
-// Events reads the newest entries of the system event log (IPMI 2.0, 31). The log is linked from old to new only, so from the newest entry,
-// which can be asked for, the search goes back by record IDs, in the steps that the first two entries show: they count up on every
-// BMC known, though the specification does not promise it. Entries that are not found that way are left out.
-func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
+// Events reads the newest entries of the system event log (IPMI 2.0, 31). The log is linked from old to new only, so the search starts
+// at the newest entry and counts record IDs down, with the step between the first two entries. Record IDs increase on every known BMC,
+// although the specification does not require it. Entries that this search does not find are omitted.
+func (c *conn) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
 	const op = "Read the event log"
 	info := &storage.GetSELInfoResponse{}
 	if err := c.do(ctx, op, &storage.GetSELInfoRequest{}, info); err != nil {
 		return nil, err
 	}
-	most = min(most, int(info.Entries))
-	if most <= 0 {
+	limit = min(limit, int(info.Entries))
+	if limit <= 0 {
 		return nil, nil
 	}
 	newest, _, err := c.readSEL(ctx, lastRecord)
@@ -33,21 +33,21 @@ func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
 		return nil, err
 	}
 	events := []bmc.Event{eventOf(newest)}
-	if most == 1 {
+	if limit == 1 {
 		return events, nil
 	}
 	first, next, err := c.readSEL(ctx, 0)
 	if err != nil {
-		return events, missing(err)
+		return events, ignoreOptional(err)
 	}
 	step := 1
 	if next != lastRecord && next > first.RecordID {
 		step = int(next - first.RecordID)
 	}
 	gaps := 0
-	for id := int(newest.RecordID) - step; id > 0 && len(events) < most && gaps < mostGaps; id -= step {
+	for id := int(newest.RecordID) - step; id > 0 && len(events) < limit && gaps < maxGaps; id -= step {
 		entry, _, err := c.readSEL(ctx, uint16(id)) //nolint:gosec // between 0 and the newest
-		if err := missing(err); err != nil {
+		if err := ignoreOptional(err); err != nil {
 			return nil, err
 		}
 		if err != nil || int(entry.RecordID) != id {
@@ -74,7 +74,7 @@ func (c *conn) readSEL(ctx context.Context, id uint16) (entry *types.SEL, next u
 	return entry, answer.NextRecordID, err
 }
 
-// eventOf puts an entry into words.
+// eventOf converts an entry to an event with a readable message.
 func eventOf(entry *types.SEL) bmc.Event {
 	e := bmc.Event{Message: fmt.Sprintf("record of type %02Xh", uint8(entry.RecordType))}
 	err := decode("Read the event log", func() error {
@@ -114,18 +114,18 @@ func severityOf(s types.EventSeverity) bmc.Health {
 	}
 }
 
-// sinceBoot is the first time that is a time. Smaller ones count the seconds since the BMC started, and FFFFFFFFh is none (IPMI 2.0, 37.1).
-const sinceBoot = 0x20000000
+// minTimestamp is the lowest valid timestamp. Lower values are seconds since the BMC started, and FFFFFFFFh is unspecified (IPMI 2.0, 37.1).
+const minTimestamp = 0x20000000
 
 func clockOf(t time.Time) time.Time {
-	if s := t.Unix(); s < sinceBoot || s >= 0xffffffff {
+	if s := t.Unix(); s < minTimestamp || s >= 0xffffffff {
 		return time.Time{}
 	}
 	return t.UTC()
 }
 
-// Clock reads the clock of the event log (IPMI 2.0, 31.10), taken as UTC: BMCs know no time zone, or hide it. The error is Unsupported
-// where the clock was never set.
+// Clock reads the clock of the event log (IPMI 2.0, 31.10) as UTC, because BMCs do not report a time zone. The error is Unsupported if the
+// clock was never set.
 func (c *conn) Clock(ctx context.Context) (time.Time, error) {
 	const op = "Read the clock"
 	answer := &storage.GetSELTimeResponse{}

@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/ipmi"
 )
 
-// withFault opens an emulated BMC, and switches a fault on.
+// withFault opens an emulated BMC, and activates a fault.
 func withFault(t *testing.T, fault bmctest.Fault, opts bmctest.Options) (*WithT, *bmctest.Machine, bmc.Client, bmc.Endpoint) {
 	t.Helper()
 	return withFaultBy(t, driver, fault, opts)
@@ -28,8 +28,8 @@ func withFaultBy(t *testing.T, d *ipmi.Driver, fault bmctest.Fault, opts bmctest
 	return g, machine, client, endpoint
 }
 
-// TestNoAnswer: a BMC that is gone, hangs, or sends halves is Unreachable, for who is connected and for who comes; afterwards the
-// connection goes on where the BMC still knows the session.
+// TestNoAnswer: a BMC that is down, hangs, or sends truncated packets is Unreachable, for open and new connections; afterwards the
+// connection works if the BMC still has the session.
 func TestNoAnswer(t *testing.T) {
 	for _, fault := range []bmctest.Fault{bmctest.Down, bmctest.Hang, bmctest.TruncatedJSON} {
 		t.Run(string(fault), func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestSlow: a late answer to the first packet is as good as one to a repeat.
+// TestSlow: a late response to the first packet is accepted after a repeat.
 func TestSlow(t *testing.T) {
 	g := NewWithT(t)
 	machine, endpoint := newMachine(t, options())
@@ -56,8 +56,8 @@ func TestSlow(t *testing.T) {
 	g.Expect(client.Close(t.Context())).To(Succeed())
 }
 
-// TestForgottenSession: a BMC that restarted drops the packets of its former sessions. The connection is Unreachable, for the Pool to
-// open another.
+// TestForgottenSession: a BMC that restarted drops the packets of its previous sessions. The connection is Unreachable, so that the Pool
+// opens another one.
 func TestForgottenSession(t *testing.T) {
 	g, machine, client, endpoint := withFaultBy(t, hasty, bmctest.Unauthorized401, options())
 	_, err := client.PowerState(t.Context())
@@ -66,17 +66,17 @@ func TestForgottenSession(t *testing.T) {
 	g.Expect(open(t, endpoint).PowerState(t.Context())).To(Equal(bmc.PowerOff))
 }
 
-// TestSessionTableFull: no free session is no refused login.
+// TestSessionTableFull: a full session table is not a refused login.
 func TestSessionTableFull(t *testing.T) {
 	g, machine, _, endpoint := withFault(t, bmctest.SessionTableFull, options())
 	_, err := driver.Open(t.Context(), endpoint)
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
-	g.Expect(err).To(MatchError(ContainSubstring("all of its sessions are taken")))
+	g.Expect(err).To(MatchError(ContainSubstring("all of its sessions are in use")))
 	g.Expect(machine.Misbehave(bmctest.SessionTableFull, 0)).To(Succeed())
 	open(t, endpoint)
 }
 
-// TestBusy: "node busy" is Unreachable, also in the middle of a login: the same may work later.
+// TestBusy: "node busy" is Unreachable, even during a login, because a later try may work.
 func TestBusy(t *testing.T) {
 	g, machine, client, endpoint := withFault(t, bmctest.Busy503, options())
 	_, loginErr := driver.Open(t.Context(), endpoint)
@@ -87,7 +87,7 @@ func TestBusy(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("C0h")))
 }
 
-// TestRebootMidCall: the answer to a command is lost. One that may be repeated is; one that would act twice is not.
+// TestRebootMidCall: a command without a response is repeated, unless it would take effect twice.
 func TestRebootMidCall(t *testing.T) {
 	g, machine, client, _ := withFaultBy(t, hasty, bmctest.RebootMidCall, options())
 	g.Expect(machine.Misbehave(bmctest.RebootMidCall, 1)).To(Succeed())
@@ -101,7 +101,7 @@ func TestRebootMidCall(t *testing.T) {
 	}
 }
 
-// TestClockSkew: the clock is the BMC's, however late.
+// TestClockSkew: the BMC's clock is returned unchanged.
 func TestClockSkew(t *testing.T) {
 	g, _, client, _ := withFault(t, bmctest.ClockSkew, options())
 	clock, err := client.(bmc.Monitor).Clock(t.Context())
@@ -109,14 +109,14 @@ func TestClockSkew(t *testing.T) {
 	g.Expect(time.Since(clock)).To(BeNumerically("~", 100*24*time.Hour, time.Minute))
 }
 
-// TestPowerIgnored: the command is taken; only reading the state back tells.
+// TestPowerIgnored: the BMC accepts the command without effect, which only the power state shows.
 func TestPowerIgnored(t *testing.T) {
 	g, _, client, _ := withFault(t, bmctest.PowerIgnored, options())
 	g.Expect(client.PowerOn(t.Context())).To(Succeed())
 	g.Expect(client.PowerState(t.Context())).To(Equal(bmc.PowerOff))
 }
 
-// TestRedundantPower: what is so already is not commanded, and where it becomes so in between, the BMC's refusal is no error.
+// TestRedundantPower: a command for the current state is not sent. If the state changes in between, the BMC's refusal is no error.
 func TestRedundantPower(t *testing.T) {
 	for _, fault := range []bmctest.Fault{bmctest.RedundantPowerIs4xx, bmctest.RedundantPowerIs5xx} {
 		g, machine, client, _ := withFault(t, fault, options())
@@ -134,7 +134,7 @@ func TestRedundantPower(t *testing.T) {
 	}
 }
 
-// TestShutDown: what the BMC refuses is an error, and Unsupported where it does not know the command.
+// TestShutDown: a refusal is an error; it is Unsupported if the BMC does not have the command.
 func TestShutDown(t *testing.T) {
 	opts := options()
 	opts.On = true
@@ -150,13 +150,13 @@ func TestShutDown(t *testing.T) {
 
 var pxe = bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
 
-// TestBootFaults says for each fault of boot flags which way the driver ends with, whether it doubts, and what the server boots then.
+// TestBootFaults: for each fault of boot flags, the final method, the doubt, and what the server boots.
 func TestBootFaults(t *testing.T) {
 	for _, c := range []struct {
-		fault bmctest.Fault
-		way   bmc.BootMethod
-		doubt string // contained
-		holds bmc.BootOverride
+		fault  bmctest.Fault
+		method bmc.BootMethod
+		doubt  string // contained
+		holds  bmc.BootOverride
 	}{
 		{"", "Flags", "", pxe},
 		{bmctest.RefusesBootMode, "FlagsWithoutMode", "", bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootLegacy}},
@@ -176,7 +176,7 @@ func TestBootFaults(t *testing.T) {
 			client := open(t, endpoint)
 			result, err := client.SetBootOverride(t.Context(), pxe, "")
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(result.Method).To(Equal(c.way))
+			g.Expect(result.Method).To(Equal(c.method))
 			if c.doubt == "" {
 				g.Expect(result.Doubt).To(BeEmpty())
 			}
@@ -187,8 +187,8 @@ func TestBootFaults(t *testing.T) {
 	}
 }
 
-// TestBootWays: who saw that a way did not work names another.
-func TestBootWays(t *testing.T) {
+// TestBootMethods: the caller selects the first method.
+func TestBootMethods(t *testing.T) {
 	g, machine, client, _ := withFault(t, bmctest.IgnoresOnce, options())
 	g.Expect(client.BootMethods()).To(Equal([]bmc.BootMethod{"Flags", "FlagsWithoutMode", "FlagsContinuous"}))
 	result, err := client.SetBootOverride(t.Context(), pxe, "FlagsContinuous")
@@ -205,7 +205,7 @@ func TestBootWays(t *testing.T) {
 	g.Expect(slices.Contains(machine.CommandNames(), "Boot=HTTP")).To(BeFalse())
 }
 
-// TestPartsMissing: what a BMC does not have is unknown, and no error.
+// TestPartsMissing: data that a BMC does not have is unknown, and not an error.
 func TestPartsMissing(t *testing.T) {
 	g, _, client, _ := withFault(t, bmctest.PartsAre501, options())
 	inventory, err := client.Inspect(t.Context())

@@ -11,17 +11,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// These tests play a BMC that does not know the password, and a stranger between the driver and the BMC. What the stranger sends differs in its
-// content from what the BMC says: a packet with the same content could be believed, and nobody would notice.
+// These tests simulate a BMC that does not know the password, and an attacker between the driver and the BMC. The attacker's packets differ in
+// content from the BMC's: the test could not detect that the driver accepts a packet with the same content.
 
-// payloadAt is where the payload of a packet begins (IPMI 2.0, table 13-8).
+// payloadAt is the offset of the payload of a packet (IPMI 2.0, table 13-8).
 const payloadAt = 16
 
 // kindOf is the payload type of a packet (IPMI 2.0, table 13-16).
 func kindOf(packet []byte) byte { return packet[5] & 0x3f }
 
-// TestImpostor: a BMC that does not know the password is not believed, neither in RAKP message 2 nor in message 4. The proof of the former is compared
-// before the driver sends a proof of its own, from which the password could be guessed.
+// TestImpostor: a BMC that does not know the password is rejected in RAKP message 2 and in message 4. The proof of message 2 is compared
+// before the driver sends its own proof, which would allow guessing the password.
 func TestImpostor(t *testing.T) {
 	for name, c := range map[string]struct {
 		message byte // whose proof is wrong
@@ -63,10 +63,10 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
-// stranger sends packets of his own before the BMC's answers.
+// stranger sends its own packets before the BMC's responses.
 type stranger struct {
 	mu    sync.Mutex
-	forge func(answer []byte) []byte // nil while he is quiet
+	forge func(answer []byte) []byte // nil while it is inactive
 }
 
 func (s *stranger) out(packet []byte) [][]byte {
@@ -78,14 +78,14 @@ func (s *stranger) out(packet []byte) [][]byte {
 	return [][]byte{s.forge(slices.Clone(packet)), packet}
 }
 
-// sends makes the stranger send what forge makes of each answer.
+// sends makes the stranger send the result of forge for each response.
 func (s *stranger) sends(forge func(answer []byte) []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forge = forge
 }
 
-// TestForgedAnswer: an answer whose authentication code is not the session's is dropped. AES-CBC alone does not help: who changes a bit of the
+// TestForgedAnswer: a response with a wrong authentication code is dropped. AES-CBC does not prevent forgery: changing a bit of the
 // initialization vector changes the same bit of the first block.
 func TestForgedAnswer(t *testing.T) {
 	g := NewWithT(t)
@@ -102,8 +102,8 @@ func TestForgedAnswer(t *testing.T) {
 	g.Expect(client.PowerState(t.Context())).To(Equal(bmc.PowerOn), "the stranger says that it is off")
 }
 
-// TestReplayedAnswer: an answer of the session that is sent again is dropped, also when the request that it answered has the sequence number of the
-// one that waits: a message has 64 of them (IPMI 2.0, 13.8).
+// TestReplayedAnswer: a replayed response is dropped, even if its request has the sequence number of the
+// current request: there are 64 sequence numbers (IPMI 2.0, 13.8).
 func TestReplayedAnswer(t *testing.T) {
 	g := NewWithT(t)
 	between := &stranger{}
@@ -125,7 +125,7 @@ func TestReplayedAnswer(t *testing.T) {
 	g.Expect(client.PowerState(t.Context())).To(Equal(bmc.PowerOn), "the stranger repeats that it is off")
 }
 
-// TestLateAnswer: an answer to an earlier request is dropped. It is the BMC's, and no replay: BMCs answer each repeat of a request.
+// TestLateAnswer: a response to an earlier request is dropped. It is not a replay: BMCs answer each repeat of a request.
 func TestLateAnswer(t *testing.T) {
 	g := NewWithT(t)
 	var (

@@ -14,10 +14,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// fru is what the field replaceable unit 0, the one that the BMC is on, says of the server.
+// fru is the data about the server in field replaceable unit 0, which the BMC is part of.
 type fru struct{ manufacturer, model, serial string }
 
-// area is an area of a FRU that names things.
+// area is an area of a FRU.
 type area struct {
 	fru
 
@@ -25,22 +25,22 @@ type area struct {
 	take   func() fru
 }
 
-// readFRU reads FRU 0 (Platform Management FRU Information Storage Definition 1.0). What a BMC does not have, or what cannot be
-// decoded, is empty. Of the areas the product's is the best, since it is of the whole server; then the board's, and for the serial
-// number the chassis'.
+// readFRU reads FRU 0 (Platform Management FRU Information Storage Definition 1.0). Missing and invalid fields are empty. The product
+// area is preferred, because it describes the whole server, then the board area; for the serial number, the chassis area precedes the
+// board area.
 func (c *conn) readFRU(ctx context.Context) (fru, error) {
 	const op = "Read the FRU"
 	info := &storage.GetFRUInventoryAreaInfoResponse{}
 	if err := c.do(ctx, op, &storage.GetFRUInventoryAreaInfoRequest{}, info); err != nil {
-		return fru{}, missing(err)
+		return fru{}, ignoreOptional(err)
 	}
 	data, err := c.readFRUData(ctx, info, 0, int(types.FRUCommonHeaderSize))
 	if err != nil {
-		return fru{}, missing(err)
+		return fru{}, ignoreOptional(err)
 	}
 	header := &types.FRUCommonHeader{}
 	if err := decode(op, func() error { return header.Unpack(data) }); err != nil || header.FormatVersion != types.FRUFormatVersion {
-		return fru{}, nil //nolint:nilerr // it holds none, or one of another format
+		return fru{}, nil //nolint:nilerr // it is empty, or has another format
 	}
 	var (
 		product types.FRUProductInfoArea
@@ -63,7 +63,7 @@ func (c *conn) readFRU(ctx context.Context) (fru, error) {
 		{record: &chassis, take: func() fru { return fru{serial: text(chassis.SerialNumberTypeLength, chassis.SerialNumber)} }},
 	}
 	for i, offset := range []uint8{header.ProductOffset8B, header.BoardOffset8B, header.ChassisOffset8B} {
-		if err := missing(c.readArea(ctx, info, int(offset)*8, &areas[i])); err != nil {
+		if err := ignoreOptional(c.readArea(ctx, info, int(offset)*8, &areas[i])); err != nil {
 			return fru{}, err
 		}
 	}
@@ -74,7 +74,7 @@ func (c *conn) readFRU(ctx context.Context) (fru, error) {
 	}, nil
 }
 
-// readArea reads and decodes an area. An offset of 0 is none.
+// readArea reads and decodes an area. An offset of 0 means that the area does not exist.
 func (c *conn) readArea(ctx context.Context, info *storage.GetFRUInventoryAreaInfoResponse, offset int, a *area) error {
 	const op = "Read the FRU"
 	if offset == 0 || offset+2 > int(info.AreaSizeBytes) {
@@ -92,7 +92,7 @@ func (c *conn) readArea(ctx context.Context, info *storage.GetFRUInventoryAreaIn
 	if err != nil {
 		return err
 	}
-	// An area that breaks off in its middle has the fields before that.
+	// A truncated area has the fields before its end.
 	err = decode(op, func() error {
 		_ = a.record.Unpack(append(start, rest...))
 		a.fru = a.take()
@@ -101,34 +101,34 @@ func (c *conn) readArea(ctx context.Context, info *storage.GetFRUInventoryAreaIn
 	return err
 }
 
-// mostRead is how much of a FRU is asked for at once. Most BMCs return more; leastRead is what every one does.
+// maxRead is the number of bytes of a FRU that are read at once. Most BMCs return more. Every BMC returns at least minRead.
 const (
-	mostRead  = 32
-	leastRead = 8
+	maxRead = 32
+	minRead = 8
 )
 
-// readFRUData reads some bytes of FRU 0 (IPMI 2.0, 34.2), in pieces that the BMC can return.
+// readFRUData reads bytes of FRU 0 (IPMI 2.0, 34.2), in pieces that the BMC can return.
 func (c *conn) readFRUData(ctx context.Context, info *storage.GetFRUInventoryAreaInfoResponse, offset, length int) ([]byte, error) {
 	const op = "Read the FRU"
 	unit := 1
 	if info.DeviceAccessedByWords {
 		unit = 2
 	}
-	if c.read == 0 {
-		c.read = mostRead
+	if c.readSize == 0 {
+		c.readSize = maxRead
 	}
 	var data []byte
 	for len(data) < length {
-		count := min(length-len(data), int(c.read))
+		count := min(length-len(data), int(c.readSize))
 		answer := &storage.ReadFRUDataResponse{}
 		request := &storage.ReadFRUDataRequest{ReadOffset: uint16((offset + len(data)) / unit), ReadCount: uint8((count + unit - 1) / unit)} //nolint:gosec // an area ends below 4096
 		err := c.do(ctx, op, request, answer)
-		if code, ok := codeOf(err); ok && storage.ReadFRUDataLength2Big(code) && c.read > leastRead {
-			c.read /= 2
+		if code, ok := codeOf(err); ok && storage.ReadFRUDataLength2Big(code) && c.readSize > minRead {
+			c.readSize /= 2
 			continue
 		}
-		if err == nil && len(answer.Data) < min(count, leastRead) {
-			err = &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New("the BMC returned less than it was asked for")}
+		if err == nil && len(answer.Data) < min(count, minRead) {
+			err = &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New("the BMC returned less data than requested")}
 		}
 		if err != nil {
 			return nil, err
@@ -138,10 +138,10 @@ func (c *conn) readFRUData(ctx context.Context, info *storage.GetFRUInventoryAre
 	return data, nil
 }
 
-// filler is what makers leave in fields that they do not fill in.
-var filler = regexp.MustCompile(`(?i)^(to be filled.*|default string|not specified|not available|none|n/?a|null|unknown|empty|[0x. -]*|0?123456789\w*)$`)
+// placeholder matches the values of fields that the manufacturer did not fill in.
+var placeholder = regexp.MustCompile(`(?i)^(to be filled.*|default string|not specified|not available|none|n/?a|null|unknown|empty|[0x. -]*|0?123456789\w*)$`)
 
-// text decodes a field. What is not printable is left out, since it is shown to people.
+// text decodes a field. It removes characters that are not printable, because users see the text.
 func text(kind types.TypeLength, raw []byte) string {
 	var chars []byte
 	err := decode("Read the FRU", func() (err error) {
@@ -158,7 +158,7 @@ func text(kind types.TypeLength, raw []byte) string {
 		return r
 	}, string(chars))
 	s = strings.Join(strings.Fields(s), " ")
-	if filler.MatchString(s) {
+	if placeholder.MatchString(s) {
 		return ""
 	}
 	return s

@@ -11,12 +11,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Inspect reads what IPMI tells of a server: its maker, model and serial number from the FRU, its UUID, and the BMC's version. IPMI knows
-// nothing of processors, memory, disks and network interfaces.
+// Inspect reads the manufacturer, model and serial number from the FRU, the UUID, and the BMC's firmware version. IPMI does not offer
+// processors, memory, disks and network interfaces.
 func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	inventory := bmc.Inventory{}
 	device, err := c.deviceID(ctx)
-	if err := missing(err); err != nil {
+	if err := ignoreOptional(err); err != nil {
 		return bmc.Inventory{}, err
 	}
 	f, fruErr := c.readFRU(ctx)
@@ -31,7 +31,7 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 		}
 	}
 	guid := &app.GetSystemGUIDResponse{}
-	if err := missing(c.do(ctx, "Read the system GUID", &app.GetSystemGUIDRequest{}, guid)); err != nil {
+	if err := ignoreOptional(c.do(ctx, "Read the system GUID", &app.GetSystemGUIDRequest{}, guid)); err != nil {
 		return bmc.Inventory{}, err
 	}
 	inventory.SystemUUID = systemUUID(guid.GUID)
@@ -42,28 +42,28 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	return inventory, nil
 }
 
-// fact says whether the BMC gave a text, and in answer to which command.
+// fact is Known if the value is not empty. source is the command that reads it.
 func fact(name bmc.FactName, value, source string) bmc.Fact {
 	f := bmc.Fact{Name: name, State: bmc.FactKnown, Source: source}
 	if value == "" {
-		f.State, f.Message = bmc.FactUnknown, "the BMC does not have it, or what it gives makes no sense"
+		f.State, f.Message = bmc.FactUnknown, "the BMC does not have it, or its value is invalid"
 	}
 	return f
 }
 
-// systemUUID turns the answer to Get System GUID (IPMI 2.0, 22.14) into the UUID that the firmware reports, or "" where it cannot be
-// told.
+// systemUUID converts the response to Get System GUID (IPMI 2.0, 22.14) to the UUID that the firmware reports, or to "" if the byte
+// order is ambiguous.
 //
-// BMCs send it in three byte orders, and say nowhere in which (ipmitool#25, ipmitool#239): as IPMI means it (20.8), with the last
-// byte first; as it stands in the SMBIOS table, with the first three fields little-endian; or as RFC 4122 writes it. A UUID
-// carries a version from 1 to 5 and the variant 10b, at places that differ between the orders:
+// BMCs send it in three byte orders and do not report which (ipmitool#25, ipmitool#239): that of IPMI (20.8), with the last byte first;
+// that of the SMBIOS table, with the first three fields little-endian; or that of RFC 4122. A UUID contains a version from 1 to 5 and
+// the variant 10b, at positions that differ between the orders:
 //
-//   - the orders of IPMI and of SMBIOS cannot both be right: the byte that holds the version in one holds the variant in the other,
-//     and no byte is both;
-//   - the orders of SMBIOS and of RFC 4122 share the place of the variant, and both fit by chance in a third of the cases. SMBIOS
-//     is the commoner one, and so wins, unless only RFC 4122 gives version 4, which is the commonest version.
+//   - The orders of IPMI and SMBIOS exclude each other: the byte of the version in one is the byte of the variant in the other, and no
+//     byte is both.
+//   - The orders of SMBIOS and RFC 4122 have the same position of the variant, and both fit by chance in a third of the cases. SMBIOS is
+//     more common and wins, unless only RFC 4122 gives version 4, which is the most common version.
 //
-// A GUID that fits in no order is left out: a wrong UUID is worse than none. Some vendors' UUIDs are no RFC 4122 UUIDs.
+// A GUID that fits no order is omitted, because a wrong UUID is worse than no UUID. The UUIDs of some vendors do not follow RFC 4122.
 func systemUUID(guid [16]byte) string {
 	reversed := guid
 	slices.Reverse(reversed[:])
@@ -83,10 +83,10 @@ func systemUUID(guid [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16])
 }
 
-// versionOf is the version of a UUID that stands in the order of RFC 4122.
+// versionOf returns the version of a UUID in the byte order of RFC 4122.
 func versionOf(u [16]byte) uint8 { return u[6] >> 4 }
 
-// swapFields turns around the first three fields of a UUID, which SMBIOS has little-endian (DSP0134, 7.2.1).
+// swapFields reverses the bytes of the first three fields of a UUID, which are little-endian in SMBIOS (DSP0134, 7.2.1).
 func swapFields(guid [16]byte) (u [16]byte) {
 	u = guid
 	binary.BigEndian.PutUint32(u[0:], binary.LittleEndian.Uint32(guid[0:]))

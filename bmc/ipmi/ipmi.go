@@ -1,7 +1,14 @@
-// Package ipmi speaks IPMI 2.0 over RMCP+ to BMCs. The encoding of commands, records and keys is that of
-// github.com/bougou/go-ipmi; sessions and packets are our own, in session.go and packet.go. The library's client reads packets
-// in goroutines of its own, where a packet that its decoder panics on ends the process; it does not check the authentication code of
-// answers, takes whatever algorithms the BMC picks, also none, and keeps a goroutine for each idle session.
+// Package ipmi controls BMCs with IPMI 2.0 over RMCP+. It encodes and decodes commands, records and keys with
+// github.com/bougou/go-ipmi. Sessions and packets are implemented here, in session.go and packet.go, because the client of
+// go-ipmi v0.9.1 is not safe against a hostile network:
+//
+//   - It decodes packets in its own goroutines (udpclient.go), so a packet that makes a decoder panic ends the process.
+//   - It does not check the authentication code of responses (ParseRmcpResponse in transport_methods.go).
+//   - It accepts any algorithms that the BMC selects, including none (session_setup.go).
+//   - It keeps a goroutine for each idle session.
+//
+// No upstream issue was found; bougou/go-ipmi#66 added the check to the library's server side. Delete session.go, packet.go and
+// socket.go when the client checks responses, accepts only the proposed algorithms, and recovers from panics.
 package ipmi
 
 import (
@@ -22,12 +29,12 @@ const Scheme = "ipmi"
 
 // Driver opens IPMI sessions. The zero value is ready.
 type Driver struct {
-	// Permit is which addresses BMCs may have.
+	// Permit defines the addresses that BMCs may have.
 	Permit bmc.AllowList
-	// RequestTimeout bounds each request with its repeats and its answer. Defaults to 5 s.
+	// RequestTimeout limits each request, including its repeats and its response. Defaults to 5 s.
 	RequestTimeout time.Duration
-	// RepeatAfter is how long an answer is waited for before the request is sent again; then twice as long, and so on. Defaults
-	// to 1 s.
+	// RepeatAfter is how long the driver waits for a response before it sends the request again. The wait doubles with each repeat.
+	// Defaults to 1 s.
 	RepeatAfter time.Duration
 }
 
@@ -36,17 +43,17 @@ func (d *Driver) Driver() bmc.Driver {
 	return bmc.Driver{Open: d.Open, KeepIdle: keepIdle}
 }
 
-// keepIdle is half of the 60 s after which a BMC ends an idle session (IPMI 2.0, 6.12.15): one that the BMC ended is noticed only
-// by its silence. A BMC has few sessions, often four.
+// keepIdle is half of the 60 s after which a BMC ends an idle session (IPMI 2.0, 6.12.15), because the BMC does not answer requests
+// of an ended session. A BMC has few sessions, often four.
 func keepIdle(bmc.Endpoint) time.Duration { return 30 * time.Second }
 
 // Open opens a session with the BMC that the endpoint's URL names:
 //
 //	ipmi://host[:port][?cipherSuite=17][&privilege=operator]
 //
-// The port defaults to 623, the cipher suite to 17 where the BMC offers it and else 3, the privilege level to administrator. A
-// refused login is not repeated: it costs the account one refusal. The error is Unauthorized for one, Unsupported for a URL that
-// the driver cannot do and for a BMC without the cipher suites, and Unreachable when nothing answers or no session is free.
+// The port defaults to 623. The cipher suite defaults to 17 if the BMC offers it, and otherwise to 3. The privilege level defaults to
+// administrator. A refused login is not repeated, so it counts as one refusal of the account, and its error is Unauthorized. The error
+// is Unsupported for an invalid URL and for a BMC without the cipher suites, and Unreachable if nothing answers or no session is free.
 func (d *Driver) Open(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client, error) {
 	opts, err := parseURL(endpoint.URL)
 	if err != nil {
@@ -61,7 +68,7 @@ func (d *Driver) Open(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client, e
 	}
 	s, err := login(ctx, socket, endpoint, opts)
 	if err != nil {
-		_ = socket.Close() // its error would only hide why
+		_ = socket.Close() // its error would hide the cause
 		return nil, err
 	}
 	return &conn{bmc: s, suite: s.suite}, nil
@@ -73,42 +80,42 @@ const (
 	maxPassword = 20
 )
 
-// checkCredentials refuses credentials that no IPMI BMC can have, before they cost a refused login.
+// checkCredentials rejects credentials that IPMI does not allow, before they cause a refused login.
 func checkCredentials(e bmc.Endpoint) error {
 	if len(e.Username) > maxUsername {
-		return errors.New("the user name has more than 16 bytes, which IPMI does not have")
+		return errors.New("the user name is longer than the 16 bytes that IPMI allows")
 	}
 	if len(e.Password) > maxPassword {
-		return errors.New("the password has more than 20 bytes, which IPMI does not have")
+		return errors.New("the password is longer than the 20 bytes that IPMI allows")
 	}
 	return nil
 }
 
-// asker is a session: it asks the BMC one question at a time.
-type asker interface {
-	// ask sends a request and returns the completion code and the data of the answer. Its errors have a kind.
-	ask(ctx context.Context, q question) (types.CompletionCode, []byte, error)
-	// close ends the session. It may be called again.
+// requester is a session: it sends one request at a time.
+type requester interface {
+	// send sends a request and returns the completion code and the data of the response. Its errors have a kind.
+	send(ctx context.Context, q ipmiRequest) (types.CompletionCode, []byte, error)
+	// close ends the session. Further calls do nothing.
 	close(ctx context.Context) error
 }
 
-// question is a request to the BMC.
-type question struct {
+// ipmiRequest is a request to the BMC.
+type ipmiRequest struct {
 	command types.Command
 	lun     uint8
 	data    []byte
-	// once forbids to send it again when no answer comes, since the BMC might obey twice.
+	// once forbids repeats, because the BMC might execute the command twice.
 	once bool
 }
 
 // conn is a connection to one BMC.
 type conn struct {
-	bmc    asker
-	suite  types.CipherSuiteID
-	device *app.GetDeviceIDResponse // what the BMC said last of itself
-	quirk  *quirk                   // of this BMC; nil until it is known
-	quirks []string                 // names of the entries that quirk is made of
-	read   uint8                    // most bytes that the BMC returns at once of a FRU
+	bmc      requester
+	suite    types.CipherSuiteID
+	device   *app.GetDeviceIDResponse // nil until it is read
+	quirk    *quirk                   // nil until the device ID is read
+	quirks   []string                 // names of the entries that quirk is merged from
+	readSize uint8                    // maximum number of bytes that the BMC returns at once of a FRU
 }
 
 var (
@@ -116,18 +123,18 @@ var (
 	_ bmc.Monitor = &conn{}
 )
 
-// Close ends the session. A session that the BMC has ended already is no error.
+// Close ends the session. It is no error if the BMC has ended the session already.
 func (c *conn) Close(ctx context.Context) error { return c.bmc.close(ctx) }
 
 // do sends a request and decodes the answer, for a sentence that begins with op.
 func (c *conn) do(ctx context.Context, op string, request types.Request, response types.Response) error {
-	return c.doWith(ctx, op, question{}, request, response)
+	return c.doWith(ctx, op, ipmiRequest{}, request, response)
 }
 
-// doWith is do with what the question says besides the command.
-func (c *conn) doWith(ctx context.Context, op string, q question, request types.Request, response types.Response) error {
+// doWith is do with the options of q, whose command and data it sets.
+func (c *conn) doWith(ctx context.Context, op string, q ipmiRequest, request types.Request, response types.Response) error {
 	q.command, q.data = request.Command(), request.Pack()
-	code, data, err := c.bmc.ask(ctx, q)
+	code, data, err := c.bmc.send(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -140,7 +147,7 @@ func (c *conn) doWith(ctx context.Context, op string, q question, request types.
 	return decode(op, func() error { return response.Unpack(data) })
 }
 
-// deviceID reads what the BMC says of itself (IPMI 2.0, 20.1), once for a connection.
+// deviceID reads the device ID (IPMI 2.0, 20.1), once for a connection.
 func (c *conn) deviceID(ctx context.Context) (*app.GetDeviceIDResponse, error) {
 	if c.device != nil {
 		return c.device, nil
@@ -153,10 +160,10 @@ func (c *conn) deviceID(ctx context.Context) (*app.GetDeviceIDResponse, error) {
 	return c.device, nil
 }
 
-// deviceID is the answer to Get Device ID. Its last part, the auxiliary revision, is optional; virtualbmc sends half of it.
+// deviceID is the response to Get Device ID. Its last part, the auxiliary revision, is optional; virtualbmc sends half of it.
 type deviceID struct{ app.GetDeviceIDResponse }
 
-// Unpack decodes the answer.
+// Unpack decodes the response.
 func (d *deviceID) Unpack(data []byte) error {
 	const whole = 15
 	return d.GetDeviceIDResponse.Unpack(append(slices.Clone(data), make([]byte, max(0, whole-len(data)))...))

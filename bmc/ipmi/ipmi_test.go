@@ -19,7 +19,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/leaktest"
 )
 
-// TestMain: no test leaves a goroutine behind, whatever it did to the BMC.
+// TestMain fails if goroutines remain after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // systemUUID is of version 4, as most are.
@@ -27,20 +27,20 @@ const systemUUID = "7d0f3a52-9c41-4b6e-a1d3-5e2f8c90b714"
 
 var loopback = bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
 
-// driver repeats soon, and has time enough for a machine that is busy.
+// driver repeats requests soon, and has a long timeout for busy machines.
 var driver = &ipmi.Driver{Permit: loopback, RepeatAfter: 80 * time.Millisecond}
 
-// hasty gives up soon, for tests where no answer comes.
+// hasty has a short timeout, for tests without a response.
 var hasty = &ipmi.Driver{Permit: loopback, RequestTimeout: time.Second, RepeatAfter: 80 * time.Millisecond}
 
-// calm does not repeat because the machine is busy, for tests that count packets.
+// calm repeats requests late, even on a busy machine, for tests that count packets.
 var calm = &ipmi.Driver{Permit: loopback, RequestTimeout: time.Minute, RepeatAfter: time.Minute}
 
 func options() bmctest.Options {
 	return bmctest.Options{Name: "s1", UUID: systemUUID, MAC: "52:54:00:00:00:01", Username: "admin", Password: "secret"}
 }
 
-// newMachine starts an emulated server whose answers pass through the wires given.
+// newMachine starts an emulated server whose packets pass through the wires.
 func newMachine(tb testing.TB, opts bmctest.Options, wires ...func(net.PacketConn) net.PacketConn) (*bmctest.Machine, bmc.Endpoint) {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -74,7 +74,7 @@ func openBy(tb testing.TB, d *ipmi.Driver, endpoint bmc.Endpoint) bmc.Client {
 	return client
 }
 
-// wire is a socket that looks at, and changes, what goes over it.
+// wire is a socket that records and changes packets.
 type wire struct {
 	net.PacketConn
 
@@ -144,7 +144,7 @@ const (
 func TestConformance(t *testing.T) {
 	for query, faults := range map[string][]bmctest.Fault{
 		"": nil, "cipherSuite=3": nil, "privilege=operator": nil,
-		"cipherSuite=17": {bmctest.BusyInTransition, bmctest.DropsInTransition}, // IPMI shows no transition, and records no restart: a stale power state would hide one
+		"cipherSuite=17": {bmctest.BusyInTransition, bmctest.DropsInTransition}, // IPMI shows no transitions and records no restarts, so a stale power state would hide a restart
 	} {
 		t.Run(query, func(t *testing.T) {
 			opts := options()
@@ -216,7 +216,7 @@ func TestMonitor(t *testing.T) {
 	g.Expect(monitor.Events(ctx, 0)).To(BeEmpty())
 }
 
-// TestWrongPassword: a wrong password or an unknown user costs one refused login at most, whatever the cipher suites and the repeats.
+// TestWrongPassword: a wrong password or an unknown user causes at most one refused login, with all cipher suites and repeats.
 func TestWrongPassword(t *testing.T) {
 	for name, change := range map[string]func(*bmc.Endpoint){
 		"password": func(e *bmc.Endpoint) { e.Password = "guess" },
@@ -238,13 +238,13 @@ func TestWrongPassword(t *testing.T) {
 	}
 }
 
-// TestUnknownUser: a BMC that says that it has no such user, which it does before it knows of a password, is quoted with what helps; and so is one that
-// does not let the user be what the URL asks for. The session is not proposed again.
+// TestUnknownUser: the error contains the BMC's refusal of the user, which precedes the password check, with the remedy. The same applies to a
+// privilege level that the user may not have. The session is not proposed again.
 func TestUnknownUser(t *testing.T) {
 	for status, said := range map[byte]string{
-		0x0d: "with status 0Dh: Unauthorized name: the BMC has no enabled user of that name for IPMI over LAN as administrator, and did not look at the password",
-		0x09: "with status 09h: Invalid role; an account that may not be administrator needs a lower level",
-		0x0a: "with status 0Ah: Unauthorized role of privilege level requested; an account that may not be administrator needs a lower level",
+		0x0d: "with status 0Dh: Unauthorized name: the BMC has no enabled user of that name for IPMI over LAN as administrator, and did not check the password",
+		0x09: "with status 09h: Invalid role; if the account may not be administrator, set a lower level",
+		0x0a: "with status 0Ah: Unauthorized role of privilege level requested; if the account may not be administrator, set a lower level",
 	} {
 		g := NewWithT(t)
 		packets := &counter{}
@@ -262,7 +262,7 @@ func TestUnknownUser(t *testing.T) {
 	}
 }
 
-// TestImpossibleCredentials: what IPMI cannot have is not sent.
+// TestImpossibleCredentials: credentials that IPMI does not allow are not sent.
 func TestImpossibleCredentials(t *testing.T) {
 	g := NewWithT(t)
 	packets := &counter{}
@@ -279,7 +279,7 @@ func TestImpossibleCredentials(t *testing.T) {
 	g.Expect(packets.of(openRequest)).To(BeZero())
 }
 
-// TestDowngrade: a BMC, or who is in between, that picks no authentication is not spoken to.
+// TestDowngrade: the driver refuses a response without authentication, from a BMC or an attacker.
 func TestDowngrade(t *testing.T) {
 	for _, algorithm := range []int{16 + 12 + 4, 16 + 20 + 4, 16 + 28 + 4} { // of authentication, integrity, confidentiality (IPMI 2.0, 13.18)
 		g := NewWithT(t)
@@ -295,7 +295,7 @@ func TestDowngrade(t *testing.T) {
 	}
 }
 
-// TestLossyAndReplayed: of four answers one is lost, and the others come three times, between packets that make no sense.
+// TestLossyAndReplayed: one of four responses is lost, and the others arrive three times, between invalid packets.
 func TestLossyAndReplayed(t *testing.T) {
 	g := NewWithT(t)
 	var (
@@ -310,7 +310,7 @@ func TestLossyAndReplayed(t *testing.T) {
 			return nil
 		}
 		packets := [][]byte{{}, {6}, old, packet, packet, packet}
-		if packet[5]&0x3f == 0 { // in a session a packet proves where it is from
+		if packet[5]&0x3f == 0 { // packets of a session are authenticated
 			broken := slices.Clone(packet)
 			broken[len(broken)-1] ^= 1
 			packets = append([][]byte{broken, packet[:len(packet)-1]}, packets...)
@@ -326,12 +326,12 @@ func TestLossyAndReplayed(t *testing.T) {
 	g.Expect(client.PowerState(t.Context())).To(Equal(bmc.PowerOn))
 }
 
-// TestPace: each exchange waits for its turn, and takes it back to the caller when there is none.
-func TestPace(t *testing.T) {
+// TestThrottle: each exchange is throttled, and returns the error of the throttle.
+func TestThrottle(t *testing.T) {
 	g := NewWithT(t)
 	_, endpoint := newMachine(t, options())
 	turns := 0
-	endpoint.Pace = func(ctx context.Context) error { turns++; return ctx.Err() }
+	endpoint.Throttle = func(ctx context.Context) error { turns++; return ctx.Err() }
 	client, err := calm.Open(t.Context(), endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
@@ -345,7 +345,7 @@ func TestPace(t *testing.T) {
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unreachable))
 }
 
-// TestContextEnds: a call returns when its context ends, not when the BMC has had its time.
+// TestContextEnds: a call returns when its context ends, before the request timeout.
 func TestContextEnds(t *testing.T) {
 	g := NewWithT(t)
 	heard := make(chan struct{}, 100)
@@ -373,7 +373,7 @@ func TestContextEnds(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("closed")))
 }
 
-// TestSockets: connections that fail and such that are closed leave no socket.
+// TestSockets: failed and closed connections leave no socket open.
 func TestSockets(t *testing.T) {
 	g := NewWithT(t)
 	sockets := func() int {
@@ -401,7 +401,7 @@ func TestSockets(t *testing.T) {
 	g.Expect(sockets()).To(Equal(before))
 }
 
-// TestUnreachable: nobody is there, and the address is not permitted.
+// TestUnreachable: no BMC answers, or the address is not allowed.
 func TestUnreachable(t *testing.T) {
 	g := NewWithT(t)
 	endpoint := bmc.Endpoint{URL: &url.URL{Scheme: ipmi.Scheme, Host: "127.0.0.1:1"}, Username: "admin", Password: "secret"}

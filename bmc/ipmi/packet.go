@@ -18,7 +18,7 @@ const (
 	nextHeader    = 0x07
 )
 
-// header is what the headers of a packet say.
+// header is the content of a packet's headers.
 type header struct {
 	payload                  types.PayloadType
 	encrypted, authenticated bool
@@ -42,7 +42,7 @@ func (h header) pack(payload []byte) []byte {
 	return append(packet, payload...)
 }
 
-// unpack reads the headers of a packet, and returns its payload and what comes behind it.
+// unpack reads the headers of a packet, and returns its payload and its trailer.
 func unpack(packet []byte) (h header, payload, trailer []byte, ok bool) {
 	if len(packet) < payloadOffset || packet[0] != types.RmcpVersion || packet[3] != types.MessageClassIPMI ||
 		packet[4] != uint8(types.AuthTypeRMCPPlus) {
@@ -68,7 +68,7 @@ type keys struct {
 	k1, k2    []byte
 }
 
-// seal encrypts a payload and builds a packet that proves to be ours.
+// seal encrypts a payload and builds an authenticated packet.
 func (k keys) seal(h header, payload []byte) ([]byte, error) {
 	iv := make([]byte, 16)
 	_, _ = rand.Read(iv) // it never fails
@@ -90,10 +90,10 @@ func (k keys) seal(h header, payload []byte) ([]byte, error) {
 	return append(packet, code...), nil
 }
 
-// errForged is the error of a packet that is none of the session's.
-var errForged = errors.New("the packet is not one of the session's")
+// errForged is the error of a packet that does not belong to the session.
+var errForged = errors.New("the packet does not belong to the session")
 
-// open checks that a packet is the BMC's, and decrypts its payload.
+// open checks that a packet is from the BMC, and decrypts its payload.
 func (k keys) open(packet []byte) (header, []byte, error) {
 	h, secret, trailer, ok := unpack(packet)
 	length, known := crypto.IntegrityAuthCodeLen(k.integrity)
@@ -105,7 +105,7 @@ func (k keys) open(packet []byte) (header, []byte, error) {
 	if err != nil || !crypto.Equal(code, packet[len(packet)-length:]) {
 		return h, nil, errForged
 	}
-	// The library panics on a length that is none of AES-CBC.
+	// go-ipmi v0.9.1 panics on a length that is invalid for AES-CBC. No upstream issue was found. Delete when DecryptAESPayload checks it.
 	if len(secret) < 32 || len(secret)%16 != 0 {
 		return h, nil, errForged
 	}
@@ -114,7 +114,7 @@ func (k keys) open(packet []byte) (header, []byte, error) {
 }
 
 // packMessage builds an IPMI message (IPMI 2.0, 13.8).
-func packMessage(q question, sequence uint8) []byte {
+func packMessage(q ipmiRequest, sequence uint8) []byte {
 	message := types.IPMIRequest{
 		ResponderAddr: types.BMC_SA, NetFn: q.command.NetFn, ResponderLUN: q.lun,
 		RequesterAddr: types.RemoteConsole_SWID, RequesterSequence: sequence, Command: q.command.ID, CommandData: q.data,
@@ -123,9 +123,9 @@ func packMessage(q question, sequence uint8) []byte {
 	return message.Pack()
 }
 
-// unpackMessage reads the answer to a message, and ok is false for an answer to another one. The checksums are not looked at: the
-// authentication code is better, and some BMCs get them wrong.
-func unpackMessage(payload []byte, q question, sequence uint8) (types.CompletionCode, []byte, bool) {
+// unpackMessage reads the response to a message. ok is false for a response to another message. The checksums are ignored: the
+// authentication code is stronger, and some BMCs send wrong ones.
+func unpackMessage(payload []byte, q ipmiRequest, sequence uint8) (types.CompletionCode, []byte, bool) {
 	var message types.IPMIResponse
 	if err := message.Unpack(payload); err != nil {
 		return 0, nil, false

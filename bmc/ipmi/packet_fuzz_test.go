@@ -23,7 +23,7 @@ func mutated(packet, changes []byte) []byte {
 	return packet
 }
 
-// FuzzPackets: a BMC whose packets are changed on the way, one after the other, cannot make the driver panic, wait longer than its
+// FuzzPackets: changed packets of a BMC cannot make the driver panic, wait longer than its
 // timeout, or end with an error that has no kind.
 func FuzzPackets(f *testing.F) {
 	f.Add(uint8(0), []byte{0, 1})

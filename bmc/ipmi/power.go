@@ -24,27 +24,26 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 
 // PowerOn switches the server on.
 func (c *conn) PowerOn(ctx context.Context) error {
-	return c.toward(ctx, "Power on", bmc.PowerOn, chassis.ChassisControlPowerUp)
+	return c.setPower(ctx, "Power on", bmc.PowerOn, chassis.ChassisControlPowerUp)
 }
 
-// ShutDown asks the operating system to shut down, by a press of the power button (ACPI).
+// ShutDown asks the operating system to shut down, with an emulated press of the power button (ACPI).
 func (c *conn) ShutDown(ctx context.Context) error {
-	return c.toward(ctx, "Shut down", bmc.PowerOff, chassis.ChassisControlSoftShutdown)
+	return c.setPower(ctx, "Shut down", bmc.PowerOff, chassis.ChassisControlSoftShutdown)
 }
 
 // ForceOff switches the server off at once.
 func (c *conn) ForceOff(ctx context.Context) error {
-	return c.toward(ctx, "Force off", bmc.PowerOff, chassis.ChassisControlPowerDown)
+	return c.setPower(ctx, "Force off", bmc.PowerOff, chassis.ChassisControlPowerDown)
 }
 
-// toward commands what leads to a state, unless that is so already. A BMC that refuses it although, or because, the state is as
-// wanted is no error.
-func (c *conn) toward(ctx context.Context, op string, want bmc.PowerState, command chassis.ChassisControl) error {
+// setPower sends a command unless the power state is the wanted one. A refusal is no error if the state is the wanted one afterwards.
+func (c *conn) setPower(ctx context.Context, op string, want bmc.PowerState, command chassis.ChassisControl) error {
 	state, err := c.PowerState(ctx)
 	if err != nil || state == want {
 		return err
 	}
-	// A second press of the power button may switch on what has just gone off.
+	// A second press of the power button may switch on a server that has just gone off.
 	err = c.control(ctx, op, command, command == chassis.ChassisControlSoftShutdown)
 	if _, refused := codeOf(err); refused {
 		if state, stateErr := c.PowerState(ctx); stateErr == nil && state == want {
@@ -54,7 +53,7 @@ func (c *conn) toward(ctx context.Context, op string, want bmc.PowerState, comma
 	return err
 }
 
-// Cycle switches a running server off and on, and one that is off on.
+// Cycle switches a running server off and on again. A server that is off is switched on.
 func (c *conn) Cycle(ctx context.Context) error {
 	const op = "Power cycle"
 	state, err := c.PowerState(ctx)
@@ -86,15 +85,15 @@ func (c *conn) NMI(ctx context.Context) error {
 	return c.control(ctx, "Send an NMI", chassis.ChassisControlDiagnosticInterrupt, true)
 }
 
-// control gives a Chassis Control command (IPMI 2.0, 28.3). A command that acts each time it arrives is sent once: when its answer
-// is lost the error is Unreachable, and whether the BMC obeyed is not known.
+// control sends a Chassis Control command (IPMI 2.0, 28.3). once is for commands that take effect each time they arrive: if the response
+// is lost, the error is Unreachable, and the command may have taken effect.
 func (c *conn) control(ctx context.Context, op string, command chassis.ChassisControl, once bool) error {
-	err := c.doWith(ctx, op, question{once: once}, &chassis.ChassisControlRequest{ChassisControl: command}, nil)
+	err := c.doWith(ctx, op, ipmiRequest{once: once}, &chassis.ChassisControlRequest{ChassisControl: command}, nil)
 	var refused *bmc.Error
 	if code, ok := codeOf(err); ok && errors.As(err, &refused) {
 		switch code {
 		case types.CodeParameterOutOfRange, types.CodeRequestDataFieldInvalid:
-			// Cycle, diagnostic interrupt and soft shutdown are optional; these codes stand for one that is not there.
+			// Cycle, diagnostic interrupt and soft shutdown are optional. These codes mean that the BMC does not have the command.
 			refused.Kind = bmc.Unsupported
 		case types.CodeNodeBusy, types.CodeNotSupported:
 			refused.Kind = bmc.Busy // D5h is "not supported in present state": the power is in transition (IPMI 2.0, table 5-2)

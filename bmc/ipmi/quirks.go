@@ -6,28 +6,28 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// quirk is how a BMC is to be treated differently.
+// quirk changes how the driver treats a BMC.
 type quirk struct {
-	// ways are the ways to set a boot override that are tried first.
-	ways []bmc.BootMethod
+	// methods are the boot methods that are tried first.
+	methods []bmc.BootMethod
 }
 
 // knownQuirk is an entry of the table of known deviations.
 type knownQuirk struct {
 	name string
-	// vendor, model and firmware are what the entry is for: patterns for the manufacturer, the FRU's product name and the
-	// BMC's firmware version. nil is any.
+	// vendor, model and firmware are patterns for the manufacturer, the FRU's product name and the BMC's firmware version. nil matches
+	// all.
 	vendor, model, firmware *regexp.Regexp
 	quirk                   quirk
-	// seen is the observation behind the entry, and where it stands.
-	seen string
+	// observation is the reason for the entry, with its source.
+	observation string
 }
 
 func matches(pattern *regexp.Regexp, text string) bool {
 	return pattern == nil || pattern.MatchString(text)
 }
 
-// needsModel is true where an entry is for the vendor and the firmware, so that the model decides.
+// needsModel is true if the model decides whether an entry applies.
 func needsModel(vendor, firmware string) bool {
 	for _, known := range knownQuirks {
 		if known.model != nil && matches(known.vendor, vendor) && matches(known.firmware, firmware) {
@@ -37,7 +37,7 @@ func needsModel(vendor, firmware string) bool {
 	return false
 }
 
-// quirksOf merges the entries that are for a BMC. Later entries win.
+// quirksOf merges the entries that match a BMC. Later entries win.
 func quirksOf(vendor, model, firmware string) (quirk, []string) {
 	var (
 		merged quirk
@@ -48,8 +48,8 @@ func quirksOf(vendor, model, firmware string) (quirk, []string) {
 			continue
 		}
 		names = append(names, known.name)
-		if known.quirk.ways != nil {
-			merged.ways = known.quirk.ways
+		if known.quirk.methods != nil {
+			merged.methods = known.quirk.methods
 		}
 	}
 	return merged, names

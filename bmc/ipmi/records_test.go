@@ -14,13 +14,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// script is a session whose answers a test makes up.
+// script is a session with scripted responses.
 type script struct {
-	answer func(q question) (types.CompletionCode, []byte)
-	asked  []question
+	answer func(q ipmiRequest) (types.CompletionCode, []byte)
+	asked  []ipmiRequest
 }
 
-func (s *script) ask(_ context.Context, q question) (types.CompletionCode, []byte, error) {
+func (s *script) send(_ context.Context, q ipmiRequest) (types.CompletionCode, []byte, error) {
 	s.asked = append(s.asked, q)
 	code, data := s.answer(q)
 	return code, data, nil
@@ -28,7 +28,7 @@ func (s *script) ask(_ context.Context, q question) (types.CompletionCode, []byt
 
 func (*script) close(context.Context) error { return nil }
 
-// TestEndlessRepository: record IDs that never end, or go round, end the walk.
+// TestEndlessRepository: reading ends for record IDs that never end or form a circle.
 func TestEndlessRepository(t *testing.T) {
 	for name, next := range map[string]func(uint16) uint16{
 		"endless": func(id uint16) uint16 { return (id + 1) % lastRecord },
@@ -36,7 +36,7 @@ func TestEndlessRepository(t *testing.T) {
 		"itself":  func(id uint16) uint16 { return id },
 	} {
 		g := NewWithT(t)
-		s := &script{answer: func(q question) (types.CompletionCode, []byte) {
+		s := &script{answer: func(q ipmiRequest) (types.CompletionCode, []byte) {
 			if q.command.ID != types.CommandGetSDR.ID {
 				return types.CodeOK, []byte{1, 0}
 			}
@@ -44,11 +44,11 @@ func TestEndlessRepository(t *testing.T) {
 			return types.CodeOK, append(binary.LittleEndian.AppendUint16(nil, id), 1, 0, 0x51, 0xc0, 3, 1, 2, 3)
 		}}
 		g.Expect((&conn{bmc: s}).Sensors(t.Context())).To(BeEmpty(), name)
-		g.Expect(len(s.asked)).To(BeNumerically("<=", mostRecords+1), name)
+		g.Expect(len(s.asked)).To(BeNumerically("<=", maxRecords+1), name)
 	}
 }
 
-// TestEventLogSteps: the search goes back in the steps of the record IDs, over gaps, and ends.
+// TestEventLogSteps: the search follows the steps of the record IDs, skips gaps, and ends.
 func TestEventLogSteps(t *testing.T) {
 	record := func(id, next uint16) []byte {
 		entry := types.SEL{RecordID: id, RecordType: 0x02, Standard: &types.SELStandard{Timestamp: time.Unix(1700000000+int64(id), 0), SensorType: 0x12}}
@@ -68,7 +68,7 @@ func TestEventLogSteps(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := &script{}
-			s.answer = func(q question) (types.CompletionCode, []byte) {
+			s.answer = func(q ipmiRequest) (types.CompletionCode, []byte) {
 				if q.command.ID == types.CommandGetSELInfo.ID {
 					info := make([]byte, 14)
 					binary.LittleEndian.PutUint16(info[1:], (c.last-c.first)/c.step+1)
@@ -97,10 +97,10 @@ func TestEventLogSteps(t *testing.T) {
 	}
 }
 
-// TestBootSequence: the flags are written as ipmitool does it, after their expiry was switched off.
+// TestBootSequence: the flags are written as ipmitool does, after their expiry has been disabled.
 func TestBootSequence(t *testing.T) {
 	g := NewWithT(t)
-	s := &script{answer: func(q question) (types.CompletionCode, []byte) {
+	s := &script{answer: func(q ipmiRequest) (types.CompletionCode, []byte) {
 		if q.command.ID == types.CommandGetSystemBootOptions.ID {
 			return types.CodeOK, []byte{1, 5, 0xa0, 0x04, 0, 0, 0}
 		}
@@ -111,7 +111,7 @@ func TestBootSequence(t *testing.T) {
 	}}
 	result, err := (&conn{bmc: s, quirk: &quirk{}}).SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}, "")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result).To(Equal(bmc.BootResult{Method: wayFlags, ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}}))
+	g.Expect(result).To(Equal(bmc.BootResult{Method: methodFlags, ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}}))
 	var written [][]byte
 	for _, q := range s.asked {
 		written = append(written, q.data)
@@ -146,27 +146,27 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestQuirks: an entry holds for its vendor, model and firmware, and each says what was seen.
+// TestQuirks: an entry applies to its vendor, model and firmware, and has an observation.
 func TestQuirks(t *testing.T) {
 	g := NewWithT(t)
 	found, names := quirksOf("Supermicro", "X11DSC+", "1.68")
 	g.Expect(names).To(Equal([]string{"EFIFlagBootsDisk"}))
-	g.Expect((&conn{quirk: &found}).BootMethods()).To(Equal([]bmc.BootMethod{wayNoMode, wayFlags, wayContinuous}))
+	g.Expect((&conn{quirk: &found}).BootMethods()).To(Equal([]bmc.BootMethod{methodNoMode, methodFlags, methodContinuous}))
 	_, names = quirksOf("Supermicro", "X11DSC+", "1.74")
 	g.Expect(names).To(BeEmpty())
 	source := regexp.MustCompile(`github\.com/|IPMI 2\.0, \d`)
 	for _, known := range knownQuirks {
-		g.Expect(known.seen).To(MatchRegexp(source.String()), known.name)
+		g.Expect(known.observation).To(MatchRegexp(source.String()), known.name)
 	}
 }
 
-// TestPanic: a decoder that panics is an answer that cannot be read.
+// TestPanic: a panic of a decoder is the error of an invalid response.
 func TestPanic(t *testing.T) {
 	err := decode("Read", func() error { return errors.New(string([]byte{}[1:2])) })
 	NewWithT(t).Expect(bmc.KindOf(err)).To(Equal(bmc.Failed))
 }
 
-// FuzzAnswers: whatever the BMC answers, each call ends after a bounded number of questions, and its error is an *bmc.Error.
+// FuzzAnswers: for any response, each call ends after a limited number of requests, and its error is a *bmc.Error.
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 16, 1, 0, 1, 0, 0x51, 1, 43, 0x20, 0, 1, 3, 4})
@@ -175,7 +175,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(append(append([]byte{0, 2, 1, 0, 0, byte(len(record) + 2), 0xff, 0xff}, record...), 0, 3, 21, 0x40, 0xc0))
 	f.Fuzz(func(t *testing.T, answers []byte) {
 		rest := answers
-		s := &script{answer: func(question) (types.CompletionCode, []byte) {
+		s := &script{answer: func(ipmiRequest) (types.CompletionCode, []byte) {
 			if len(rest) < 2 {
 				if rest = answers; len(rest) < 2 {
 					return types.CodeOK, nil
@@ -210,7 +210,7 @@ func FuzzAnswers(f *testing.F) {
 			if err != nil && !errors.As(err, &known) {
 				t.Errorf("%s: an error without a kind: %v", name, err)
 			}
-			if most := 20 * mostRecords; len(s.asked) > most {
+			if most := 20 * maxRecords; len(s.asked) > most {
 				t.Errorf("%s asked %d questions", name, len(s.asked))
 			}
 		}

@@ -12,14 +12,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// mostRecords bounds the walk through the sensor repository. The largest servers have some hundred records.
-const mostRecords = 1024
+// maxRecords limits the records that are read from the sensor repository. The largest servers have some hundred records.
+const maxRecords = 1024
 
-// lastRecord stands for the end of the repository as a next record, and for the newest entry of the event log as a record.
+// lastRecord marks the end of the repository as the ID of a next record, and requests the newest entry of the event log as the ID of a record.
 const lastRecord = 0xffff
 
-// Sensors walks through the sensor repository (IPMI 2.0, 33) and reads each sensor that has a number and belongs to the BMC itself. One
-// that the BMC does not read at the moment, such as a fan's while the server is off, is left out.
+// Sensors reads each sensor of the sensor repository (IPMI 2.0, 33) that has a numeric reading and belongs to the BMC itself. It omits
+// sensors without a current reading, such as a fan while the server is off.
 func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 	const op = "Read the sensors"
 	reservation, err := c.reserve(ctx, op)
@@ -28,17 +28,17 @@ func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 	}
 	var sensors []bmc.Sensor
 	seen := map[uint16]bool{}
-	for id := uint16(0); id != lastRecord && len(seen) < mostRecords && !seen[id]; {
+	for id := uint16(0); id != lastRecord && len(seen) < maxRecords && !seen[id]; {
 		seen[id] = true
 		next, record, err := c.readReserved(ctx, &reservation, id)
 		if err != nil {
-			if id == 0 && absent(err) {
+			if id == 0 && isRefusal(err) {
 				return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 			}
-			if err := missing(err); err != nil {
+			if err := ignoreOptional(err); err != nil {
 				return nil, err
 			}
-			break // what was read is what there is
+			break // the rest cannot be read
 		}
 		id = next
 		s, ok, err := c.readSensor(ctx, record)
@@ -52,16 +52,16 @@ func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 	return sensors, nil
 }
 
-// reserve reserves the sensor repository (IPMI 2.0, 33.11). A BMC that has no reservations takes 0.
+// reserve reserves the sensor repository (IPMI 2.0, 33.11). A BMC without reservations accepts 0.
 func (c *conn) reserve(ctx context.Context, op string) (uint16, error) {
 	reservation := &storage.ReserveSDRRepoResponse{}
-	if err := c.do(ctx, op, &storage.ReserveSDRRepoRequest{}, reservation); err != nil && !absent(err) {
+	if err := c.do(ctx, op, &storage.ReserveSDRRepoRequest{}, reservation); err != nil && !isRefusal(err) {
 		return 0, err
 	}
 	return reservation.ReservationID, nil
 }
 
-// readReserved is readSDR, with another reservation where somebody else took ours meanwhile.
+// readReserved is readSDR, with a new reservation if another client has canceled this one.
 func (c *conn) readReserved(ctx context.Context, reservation *uint16, id uint16) (next uint16, record []byte, err error) {
 	next, record, err = c.readSDR(ctx, *reservation, id)
 	if code, _ := codeOf(err); code != types.CodeReservationCanceled {
@@ -73,10 +73,10 @@ func (c *conn) readReserved(ctx context.Context, reservation *uint16, id uint16)
 	return c.readSDR(ctx, *reservation, id)
 }
 
-// sdrPiece is how much of a record is asked for at once where a BMC does not return it as a whole.
+// sdrPiece is the number of bytes that are read at once of a record that the BMC does not return as a whole.
 const sdrPiece = 16
 
-// readSDR reads a record (IPMI 2.0, 33.12): as a whole, or where the BMC's messages are too short for that, in pieces.
+// readSDR reads a record (IPMI 2.0, 33.12): as a whole or, if the BMC's messages are too short, in pieces.
 func (c *conn) readSDR(ctx context.Context, reservation, id uint16) (next uint16, record []byte, err error) {
 	const op = "Read the sensor repository"
 	read := func(offset, count int) (*storage.GetSDRResponse, error) {
@@ -108,31 +108,31 @@ func (c *conn) readSDR(ctx context.Context, reservation, id uint16) (next uint16
 	return next, record, nil
 }
 
-// readSensor reads the sensor that a record describes; ok is false for one without a number.
+// readSensor reads the sensor that a record describes. ok is false for a sensor without a numeric reading.
 func (c *conn) readSensor(ctx context.Context, record []byte) (s bmc.Sensor, ok bool, err error) {
 	full := fullRecord(record)
 	if full == nil {
 		return s, false, nil
 	}
 	reading := &sensor.GetSensorReadingResponse{}
-	q := question{lun: uint8(full.GeneratorID >> 8 & 0x03)}
+	q := ipmiRequest{lun: uint8(full.GeneratorID >> 8 & 0x03)}
 	if err := c.doWith(ctx, "Read a sensor", q, &sensor.GetSensorReadingRequest{SensorNumber: uint8(full.SensorNumber)}, reading); err != nil {
-		return s, false, missing(err)
+		return s, false, ignoreOptional(err)
 	}
 	if reading.ReadingUnavailable || reading.SensorScanningDisabled {
 		return s, false, nil
 	}
 	value := math.NaN()
 	if err := decode("Read a sensor", func() error { value = full.ConvertReading(reading.Reading); return nil }); err != nil {
-		return s, false, nil //nolint:nilerr // its record makes no sense
+		return s, false, nil //nolint:nilerr // its record is invalid
 	}
 	s = bmc.Sensor{Name: text(full.IDStringTypeLength, full.IDStringBytes), Value: math.Round(value*1000) / 1000, Health: healthOf(full, reading)}
 	s.Kind, s.Unit = kindAndUnit(full)
 	return s, !math.IsNaN(s.Value) && !math.IsInf(s.Value, 0), nil
 }
 
-// fullRecord decodes a record of a sensor of the BMC that has a number, or returns nil. Sensors whose numbers are not linear have a table
-// for each reading (70h and more, IPMI 2.0, 36.2) and are left out.
+// fullRecord decodes the record of a sensor of the BMC that has a numeric reading. It returns nil for other records, and for sensors with
+// non-linear readings, which have a table for each reading (70h and more, IPMI 2.0, 36.2).
 func fullRecord(record []byte) *types.SDRFull {
 	var sdr *types.SDR
 	err := decode("Read the sensor repository", func() (err error) {
@@ -149,7 +149,7 @@ func fullRecord(record []byte) *types.SDRFull {
 	return full
 }
 
-// healthOf tells which of its thresholds a sensor is beyond. Sensors of other kinds have none.
+// healthOf returns the health by the thresholds that the reading exceeds. It is empty for sensors without thresholds.
 func healthOf(full *types.SDRFull, r *sensor.GetSensorReadingResponse) bmc.Health {
 	switch {
 	case !full.SensorEventReadingType.IsThreshold():
@@ -163,7 +163,7 @@ func healthOf(full *types.SDRFull, r *sensor.GetSensorReadingResponse) bmc.Healt
 	}
 }
 
-// units are named as Redfish names them (UCUM).
+// units have the names that Redfish uses (UCUM).
 var units = map[types.SensorUnitType]string{
 	types.SensorUnitType_DegreesC: "Cel", types.SensorUnitType_DegreesF: "[degF]", types.SensorUnitType_DegreesK: "K",
 	types.SensorUnitType_Volts: "V", types.SensorUnitType_Amps: "A", types.SensorUnitType_Watts: "W", types.SensorUnitType_Joules: "J",

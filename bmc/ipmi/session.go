@@ -18,24 +18,24 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// session is an RMCP+ session. It is not safe for concurrent use, and runs nothing in the background: nothing keeps it alive.
+// session is an RMCP+ session. It is not safe for concurrent use. It has no background goroutine and no keep-alive.
 type session struct {
 	socket    *socket
 	suite     types.CipherSuiteID
 	privilege types.PrivilegeLevel
-	ours      uint32 // session ID that we chose: the BMC's packets carry it
-	theirs    uint32 // session ID that the BMC chose: ours carry it
+	consoleID uint32 // session ID that this driver chose: packets from the BMC contain it
+	bmcID     uint32 // session ID that the BMC chose: packets to the BMC contain it
 	keys      keys
 	tag       uint8  // of handshake messages
 	sent      uint32 // session sequence number of the last packet sent
-	seen      uint32 // and of the last one accepted
+	received  uint32 // and of the last one accepted
 	message   uint8  // sequence number of the last message, 6 bits
 	closed    bool
 }
 
-// login opens a session. A cipher suite that the BMC does not offer is refused before any credential is used, and so is no
-// login. The sequence of IPMI 2.0, 13.15 is shortened: Get Channel Authentication Capabilities and Get Channel Cipher Suites are
-// not authenticated, and BMCs answer them wrongly (ipmitool#363, gebn/bmc#60): the proposal itself tells what is offered.
+// login opens a session. The BMC refuses a cipher suite that it does not offer before credentials are used, so a proposal is not a login
+// attempt. The sequence of IPMI 2.0, 13.15 is shortened: Get Channel Authentication Capabilities and Get Channel Cipher Suites are not
+// authenticated, and BMCs answer them wrongly (ipmitool#363, gebn/bmc#60). The response to the proposal shows which suites are offered.
 func login(ctx context.Context, socket *socket, endpoint bmc.Endpoint, opts options) (*session, error) {
 	s := &session{socket: socket, privilege: opts.privilege}
 	for try := 1; ; try++ {
@@ -47,23 +47,23 @@ func login(ctx context.Context, socket *socket, endpoint bmc.Endpoint, opts opti
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, errSilent) || try == mostTries {
+		if !errors.Is(err, errNoAnswer) || try == maxTries {
 			return nil, err
 		}
 	}
 	if err := s.raise(ctx); err != nil {
-		s.giveUp(ctx)
+		s.closeQuietly(ctx)
 		return nil, err
 	}
 	return s, nil
 }
 
-// mostTries is how often a session is proposed. RAKP messages are not repeated: a BMC that was only slow answers each RAKP message 1
-// with another random number, and takes the proof for an earlier one for a wrong password. So when one or its answer is lost, a new
-// session is begun.
-const mostTries = 2
+// maxTries is the maximum number of proposals of a session. RAKP messages are not repeated: a slow BMC answers each RAKP message 1 with a
+// new random number, and would reject the proof for an earlier one as a wrong password. If a message or its response is lost, login
+// proposes a new session.
+const maxTries = 2
 
-// propose opens a session with the first cipher suite that the BMC takes (IPMI 2.0, 13.17, 13.18).
+// propose opens a session with the first cipher suite that the BMC accepts (IPMI 2.0, 13.17, 13.18).
 func (s *session) propose(ctx context.Context, suites []types.CipherSuiteID) (types.AuthAlg, error) {
 	var refused types.RmcpStatusCode
 	for _, suite := range suites {
@@ -71,13 +71,13 @@ func (s *session) propose(ctx context.Context, suites []types.CipherSuiteID) (ty
 		if !ok {
 			continue
 		}
-		s.ours = random32()
+		s.consoleID = random32()
 		s.tag++
-		request := &rmcpplus.OpenSessionRequest{MessageTag: s.tag, RemoteConsoleSessionID: s.ours}
+		request := &rmcpplus.OpenSessionRequest{MessageTag: s.tag, RemoteConsoleSessionID: s.consoleID}
 		request.AuthenticationPayload, request.IntegrityPayload, request.ConfidentialityPayload =
 			rmcpplus.NewAlgorithmPayloads(auth, integrity, confidentiality)
 		answer := &rmcpplus.OpenSessionResponse{}
-		if err := s.shake(ctx, false, types.PayloadTypeRmcpOpenSessionRequest, request.Pack(), answer); err != nil {
+		if err := s.handshake(ctx, false, types.PayloadTypeRmcpOpenSessionRequest, request.Pack(), answer); err != nil {
 			return 0, err
 		}
 		switch {
@@ -89,33 +89,33 @@ func (s *session) propose(ctx context.Context, suites []types.CipherSuiteID) (ty
 		}
 		picked := slices.IndexFunc(suites, func(suite types.CipherSuiteID) bool { return answers(answer, suite) })
 		if picked < 0 {
-			// Taking what comes would let whoever is in between leave out authentication.
-			return 0, &bmc.Error{Kind: bmc.Failed, Op: "Log in", Err: fmt.Errorf("the BMC picked algorithms of none of the cipher suites %d", suites)}
+			// Otherwise an attacker between the provider and the BMC could remove authentication.
+			return 0, &bmc.Error{Kind: bmc.Failed, Op: "Log in", Err: fmt.Errorf("the BMC selected algorithms that belong to none of the cipher suites %d", suites)}
 		}
-		// virtualbmc answers with suite 3 whatever is proposed: it is one that would have been proposed next.
+		// virtualbmc always answers with suite 3, which may be the next proposal.
 		auth, integrity, _, _ = types.GetCipherSuiteAlgorithms(suites[picked])
-		s.suite, s.keys.integrity, s.theirs = suites[picked], integrity, answer.ManagedSystemSessionID
+		s.suite, s.keys.integrity, s.bmcID = suites[picked], integrity, answer.ManagedSystemSessionID
 		return auth, nil
 	}
 	return 0, &bmc.Error{Kind: bmc.Unsupported, Op: "Log in", Err: fmt.Errorf("the BMC offers none of the cipher suites %d: %s", suites, refused)}
 }
 
-// answers is true when the BMC picked the algorithms of a cipher suite.
+// answers is true if the BMC selected the algorithms of the cipher suite.
 func answers(answer *rmcpplus.OpenSessionResponse, suite types.CipherSuiteID) bool {
 	auth, integrity, confidentiality, ok := types.GetCipherSuiteAlgorithms(suite)
 	return ok && answer.AuthAlg == uint8(auth) && answer.IntegrityAlg == uint8(integrity) && answer.CryptAlg == uint8(confidentiality)
 }
 
-// authenticate proves to each side that the other knows the password (RAKP, IPMI 2.0, 13.20 to 13.23, 13.31).
+// authenticate proves both sides' knowledge of the password (RAKP, IPMI 2.0, 13.20 to 13.23, 13.31).
 func (s *session) authenticate(ctx context.Context, endpoint bmc.Endpoint, auth types.AuthAlg) error {
 	s.tag++
 	one := &rmcpplus.RAKPMessage1{
-		MessageTag: s.tag, ManagedSystemSessionID: s.theirs, NameOnlyLookup: true, RequestedMaximumPrivilegeLevel: s.privilege,
+		MessageTag: s.tag, ManagedSystemSessionID: s.bmcID, NameOnlyLookup: true, RequestedMaximumPrivilegeLevel: s.privilege,
 		UsernameLength: uint8(len(endpoint.Username)), Username: []byte(endpoint.Username), //nolint:gosec // at most 16, see checkCredentials
 	}
 	_, _ = rand.Read(one.RemoteConsoleRandomNumber[:]) // it never fails
 	two := &rmcpplus.RAKPMessage2{AuthAlg: auth}
-	if err := s.shake(ctx, true, types.PayloadTypeRAKPMessage1, one.Pack(), two); err != nil {
+	if err := s.handshake(ctx, true, types.PayloadTypeRAKPMessage1, one.Pack(), two); err != nil {
 		return err
 	}
 	if two.RmcpStatusCode != types.RmcpStatusCodeNoErrors {
@@ -123,22 +123,22 @@ func (s *session) authenticate(ctx context.Context, endpoint bmc.Endpoint, auth 
 	}
 	ours, theirs, guid := one.RemoteConsoleRandomNumber[:], two.ManagedSystemRandomNumber[:], two.ManagedSystemGUID[:]
 	secret := crypto.PadPassword20([]byte(endpoint.Password))
-	proof, err := crypto.RAKP2AuthCode(auth, s.ours, s.theirs, ours, theirs, guid, one.Role(), endpoint.Username, secret)
+	proof, err := crypto.RAKP2AuthCode(auth, s.consoleID, s.bmcID, ours, theirs, guid, one.Role(), endpoint.Username, secret)
 	if err != nil {
 		return bmc.Wrap("Log in", err)
 	}
 	if !crypto.Equal(proof, two.KeyExchangeAuthenticationCode) {
 		s.abandon(auth)
-		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New("the password is wrong: the BMC's proof is of another one. Some BMCs answer so for an unknown user, too")}
+		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New("the password is wrong: the BMC's proof belongs to another password. Some BMCs answer the same for an unknown user")}
 	}
-	proof, err = crypto.RAKP3AuthCode(auth, theirs, s.ours, one.Role(), endpoint.Username, secret)
+	proof, err = crypto.RAKP3AuthCode(auth, theirs, s.consoleID, one.Role(), endpoint.Username, secret)
 	if err != nil {
 		return bmc.Wrap("Log in", err)
 	}
 	s.tag++
-	three := &rmcpplus.RAKPMessage3{MessageTag: s.tag, ManagedSystemSessionID: s.theirs, KeyExchangeAuthenticationCode: proof}
+	three := &rmcpplus.RAKPMessage3{MessageTag: s.tag, ManagedSystemSessionID: s.bmcID, KeyExchangeAuthenticationCode: proof}
 	four := &rmcpplus.RAKPMessage4{AuthAlg: auth}
-	if err := s.shake(ctx, true, types.PayloadTypeRAKPMessage3, three.Pack(), four); err != nil {
+	if err := s.handshake(ctx, true, types.PayloadTypeRAKPMessage3, three.Pack(), four); err != nil {
 		return err
 	}
 	if four.RmcpStatusCode != types.RmcpStatusCodeNoErrors {
@@ -149,28 +149,28 @@ func (s *session) authenticate(ctx context.Context, endpoint bmc.Endpoint, auth 
 		return bmc.Wrap("Log in", err)
 	}
 	s.keys.k1, s.keys.k2 = k1, k2
-	proof, err = crypto.RAKP4ICV(auth, ours, s.theirs, guid, sik)
+	proof, err = crypto.RAKP4ICV(auth, ours, s.bmcID, guid, sik)
 	if err == nil && !crypto.Equal(proof, four.IntegrityCheckValue) {
-		// With other keys it would not understand a farewell either.
-		err = errors.New("the BMC's second proof is wrong: it may have a BMC key (Kg), which this driver does not do")
+		// The session is not closed: with other keys, the BMC would not accept the command.
+		err = errors.New("the BMC's second proof is wrong: it may have a BMC key (Kg), which this driver does not support")
 	}
 	return bmc.Wrap("Log in", err)
 }
 
-// abandon tells the BMC that its proof was not taken, so that it frees the session at once (IPMI 2.0, 13.22). It is sent once, and
-// nothing is waited for: this is the one refusal that a wrong password costs.
+// abandon reports to the BMC that its proof was rejected, so that it frees the session at once (IPMI 2.0, 13.22). The message is sent once
+// without waiting for a response. The BMC counts it as one refused login.
 func (s *session) abandon(auth types.AuthAlg) {
 	three := &rmcpplus.RAKPMessage3{
-		MessageTag: s.tag + 1, RmcpStatusCode: types.RmcpStatusCodeInvalidIntegrityCheckValue, ManagedSystemSessionID: s.theirs,
+		MessageTag: s.tag + 1, RmcpStatusCode: types.RmcpStatusCodeInvalidIntegrityCheckValue, ManagedSystemSessionID: s.bmcID,
 		KeyExchangeAuthenticationCode: make([]byte, crypto.RAKP3AuthCodeLen(auth)),
 	}
 	_, _ = s.socket.Write(header{payload: types.PayloadTypeRAKPMessage3}.pack(three.Pack()))
 }
 
-// raise asks for the privilege level: a session begins as user at most (IPMI 2.0, 22.18).
+// raise requests the privilege level: a session starts at user level (IPMI 2.0, 22.18).
 func (s *session) raise(ctx context.Context) error {
 	request := &app.SetSessionPrivilegeLevelRequest{PrivilegeLevel: s.privilege}
-	code, _, err := s.ask(ctx, question{command: request.Command(), data: request.Pack()})
+	code, _, err := s.send(ctx, ipmiRequest{command: request.Command(), data: request.Pack()})
 	if err != nil {
 		return err
 	}
@@ -180,14 +180,14 @@ func (s *session) raise(ctx context.Context) error {
 		return nil
 	case levelNotAvailable, levelTooHigh, types.CodeInsufficientPrivilege:
 		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: fmt.Errorf(
-			"the BMC does not let the account be %s (completion code %02Xh): name a lower level in the URL, such as ?privilege=operator", levelName(s.privilege), uint8(code))}
+			"the BMC does not allow the account to be %s (completion code %02Xh): set a lower level in the URL, such as ?privilege=operator", levelName(s.privilege), uint8(code))}
 	default:
 		return refusal("Log in", code)
 	}
 }
 
-// shake sends a message of the handshake and decodes its answer, whose payload type is the next one.
-func (s *session) shake(ctx context.Context, once bool, kind types.PayloadType, message []byte, answer types.Response) error {
+// handshake sends a message of the handshake and decodes its response, whose payload type is the next number.
+func (s *session) handshake(ctx context.Context, once bool, kind types.PayloadType, message []byte, answer types.Response) error {
 	packet := header{payload: kind}.pack(message)
 	err := s.socket.exchange(ctx, once, func() ([]byte, error) { return packet, nil }, func(packet []byte) bool {
 		h, payload, _, ok := unpack(packet)
@@ -195,18 +195,18 @@ func (s *session) shake(ctx context.Context, once bool, kind types.PayloadType, 
 			return false
 		}
 		if payload[1] != uint8(types.RmcpStatusCodeNoErrors) {
-			// A refusal need not name the session; ipmi_sim's ends after the status.
+			// A refusal need not contain the session ID; that of ipmi_sim ends after the status.
 			payload = append(slices.Clone(payload), make([]byte, 8)...)
-		} else if len(payload) < 8 || binary.LittleEndian.Uint32(payload[4:]) != s.ours {
+		} else if len(payload) < 8 || binary.LittleEndian.Uint32(payload[4:]) != s.consoleID {
 			return false
 		}
 		return decode("Log in", func() error { return answer.Unpack(payload) }) == nil
 	})
-	return silent("Log in", err)
+	return exchangeError("Log in", err)
 }
 
-// ask sends a request in the session. Each repeat is a packet of its own, with the message's sequence number of the first (IPMI 2.0, 6.12.8).
-func (s *session) ask(ctx context.Context, q question) (types.CompletionCode, []byte, error) {
+// send sends a request in the session. Each repeat is a new packet with the sequence number of the first message (IPMI 2.0, 6.12.8).
+func (s *session) send(ctx context.Context, q ipmiRequest) (types.CompletionCode, []byte, error) {
 	op := "Send " + q.command.Name
 	if s.closed {
 		return 0, nil, &bmc.Error{Kind: bmc.Failed, Op: op, Err: errors.New("the connection is closed")}
@@ -219,47 +219,47 @@ func (s *session) ask(ctx context.Context, q question) (types.CompletionCode, []
 	)
 	err := s.socket.exchange(ctx, q.once, func() ([]byte, error) {
 		s.sent++
-		return s.keys.seal(header{payload: types.PayloadTypeIPMI, session: s.theirs, sequence: s.sent}, message)
+		return s.keys.seal(header{payload: types.PayloadTypeIPMI, session: s.bmcID, sequence: s.sent}, message)
 	}, func(packet []byte) bool {
 		h, payload, err := s.keys.open(packet)
-		// A sequence number that is not larger is that of a packet that was seen: somebody sends it again.
-		if err != nil || h.payload != types.PayloadTypeIPMI || h.session != s.ours || h.sequence <= s.seen {
+		// A sequence number that is not larger belongs to a replayed packet.
+		if err != nil || h.payload != types.PayloadTypeIPMI || h.session != s.consoleID || h.sequence <= s.received {
 			return false
 		}
 		var ok bool
 		if code, data, ok = unpackMessage(payload, q, s.message); ok {
-			s.seen = h.sequence
+			s.received = h.sequence
 		}
 		return ok
 	})
-	return code, data, silent(op, err)
+	return code, data, exchangeError(op, err)
 }
 
-// closeTimeout bounds the end of a session: a BMC that is gone must not hold up who leaves it.
+// closeTimeout limits the end of a session, because an unreachable BMC must not delay the caller.
 const closeTimeout = 2 * time.Second
 
-// close ends the session at the BMC, once, and then closes the socket whatever the BMC says.
+// close ends the session at the BMC once, and then closes the socket even after an error.
 func (s *session) close(ctx context.Context) error {
 	if s.closed {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	request := &app.CloseSessionRequest{SessionID: s.theirs}
-	code, _, err := s.ask(ctx, question{command: request.Command(), data: request.Pack()})
+	request := &app.CloseSessionRequest{SessionID: s.bmcID}
+	code, _, err := s.send(ctx, ipmiRequest{command: request.Command(), data: request.Pack()})
 	s.closed = true
-	const invalidSession = 0x87 // it has ended already (IPMI 2.0, 22.19)
+	const invalidSession = 0x87 // the session has ended already (IPMI 2.0, 22.19)
 	if err == nil && code != types.CodeOK && code != invalidSession {
 		err = refusal("Log out", code)
 	}
-	closeErr := silent("Log out", s.socket.Close())
+	closeErr := exchangeError("Log out", s.socket.Close())
 	return cmp.Or(err, closeErr)
 }
 
-// giveUp closes a session whose opening failed, also when ctx has ended. Its error would only hide why.
-func (s *session) giveUp(ctx context.Context) { _ = s.close(context.WithoutCancel(ctx)) }
+// closeQuietly closes a session whose opening failed, even if ctx has ended. It drops the error, which would hide the cause.
+func (s *session) closeQuietly(ctx context.Context) { _ = s.close(context.WithoutCancel(ctx)) }
 
-// random32 returns a random number that is not 0, which stands for no session.
+// random32 returns a random number that is not 0, because 0 means no session.
 func random32() uint32 {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // it never fails

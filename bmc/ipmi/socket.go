@@ -12,18 +12,18 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// maxPacket bounds a packet. IPMI messages over LAN have less than 300 bytes.
+// maxPacket is the maximum size of a packet. IPMI messages over LAN have less than 300 bytes.
 const maxPacket = 1500
 
-// buffers are for packets that are read. An idle connection holds none.
+// buffers are for received packets. An idle connection holds no buffer.
 var buffers = sync.Pool{New: func() any { return new([maxPacket]byte) }}
 
-// socket is a UDP socket that is connected to a BMC: the kernel drops what comes from elsewhere.
+// socket is a UDP socket that is connected to a BMC: the kernel drops packets from other addresses.
 type socket struct {
 	net.Conn
 
-	endpoint       bmc.Endpoint
-	timeout, again time.Duration
+	endpoint             bmc.Endpoint
+	timeout, repeatAfter time.Duration
 }
 
 func (d *Driver) dial(ctx context.Context, endpoint bmc.Endpoint, address string) (*socket, error) {
@@ -31,24 +31,24 @@ func (d *Driver) dial(ctx context.Context, endpoint bmc.Endpoint, address string
 	if err != nil {
 		return nil, err
 	}
-	return &socket{Conn: c, endpoint: endpoint, timeout: d.requestTimeout(), again: d.repeatAfter()}, nil
+	return &socket{Conn: c, endpoint: endpoint, timeout: d.requestTimeout(), repeatAfter: d.repeatAfter()}, nil
 }
 
-// errSilent is the error when no answer came.
-var errSilent = errors.New("the BMC did not answer in time")
+// errNoAnswer is the error of a timeout.
+var errNoAnswer = errors.New("the BMC did not answer in time")
 
-// exchange sends a packet until accept takes a packet that came back, for as long as the timeout of a request and ctx last. With
-// once it sends one packet only. build makes the packet for each time it is sent. What accept does not take is dropped: it is late, or
-// forged.
+// exchange sends a request, and repeats it until accept returns true for a received packet, or until the request timeout or ctx ends.
+// With once it does not repeat the request. build makes the packet each time it is sent. Packets that accept rejects are dropped: they
+// are late or forged.
 func (s *socket) exchange(ctx context.Context, once bool, build func() ([]byte, error), accept func(packet []byte) bool) error {
 	if err := s.endpoint.Wait(ctx); err != nil {
-		return &bmc.Error{Kind: bmc.Unreachable, Op: "Wait for a turn", Err: err}
+		return &bmc.Error{Kind: bmc.Unreachable, Op: "Wait for the request rate", Err: err}
 	}
 	end := time.Now().Add(s.timeout)
 	defer s.interrupt(ctx)()
 	buffer := buffers.Get().(*[maxPacket]byte) //nolint:forcetypeassert // it holds nothing else
 	defer buffers.Put(buffer)
-	for again := s.again; ; again *= 2 { // a BMC that is slow must not drown in repeats
+	for again := s.repeatAfter; ; again *= 2 { // repeats must not overload a slow BMC
 		packet, err := build()
 		if err != nil {
 			return err
@@ -69,10 +69,10 @@ func (s *socket) exchange(ctx context.Context, once bool, build func() ([]byte, 
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("receive from the BMC: %w", unwrapNet(err))
 		case !until.Before(end):
-			return errSilent
+			return errNoAnswer
 		}
 		if err := s.endpoint.Wait(ctx); err != nil {
-			return errSilent
+			return errNoAnswer
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (s *socket) receive(ctx context.Context, until time.Time, buffer []byte, ac
 	if err := s.SetReadDeadline(until); err != nil {
 		return err
 	}
-	// What interrupts may have come before the deadline was set anew.
+	// interrupt may have set its deadline before SetReadDeadline replaced it.
 	for ctx.Err() == nil {
 		n, err := s.Read(buffer)
 		if err != nil {
@@ -95,7 +95,7 @@ func (s *socket) receive(ctx context.Context, until time.Time, buffer []byte, ac
 	return ctx.Err()
 }
 
-// interrupt makes the end of ctx wake up who reads. The function that it returns undoes it, and waits where it is under way.
+// interrupt makes a blocked read return when ctx ends. The returned function stops that, and waits for an interrupt in progress.
 func (s *socket) interrupt(ctx context.Context) func() {
 	if ctx.Done() == nil {
 		return func() {}
@@ -103,7 +103,7 @@ func (s *socket) interrupt(ctx context.Context) func() {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(woken)
-		_ = s.SetReadDeadline(time.Unix(1, 0)) // a closed socket wakes up as well
+		_ = s.SetReadDeadline(time.Unix(1, 0)) // on a closed socket, the read returns anyway
 	})
 	return func() {
 		if !stop() {
@@ -112,20 +112,20 @@ func (s *socket) interrupt(ctx context.Context) func() {
 	}
 }
 
-// silent gives the errors of an exchange their kind.
-func silent(op string, err error) error {
+// exchangeError returns the error of an exchange with its kind.
+func exchangeError(op string, err error) error {
 	var known *bmc.Error
 	switch {
 	case err == nil, errors.As(err, &known):
 		return err
-	case errors.Is(err, errSilent), errors.Is(err, context.Canceled), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, errNoAnswer), errors.Is(err, context.Canceled), errors.Is(err, net.ErrClosed):
 		return &bmc.Error{Kind: bmc.Unreachable, Op: op, Err: err}
 	default:
 		return bmc.Wrap(op, err)
 	}
 }
 
-// unwrapNet leaves out of a network error what names our own address and port, which change each time: conditions that hold the text
+// unwrapNet removes the local address and port from a network error. They change with each connection, and conditions with the text
 // would change with them.
 func unwrapNet(err error) error {
 	var op *net.OpError

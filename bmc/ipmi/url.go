@@ -16,34 +16,34 @@ import (
 // defaultPort is RMCP's (IPMI 2.0, 13.1.2).
 const defaultPort = "623"
 
-// options are what a URL says.
+// options are the settings in a URL.
 type options struct {
 	// address is host:port.
 	address string
-	// suites are the cipher suites to propose, the best first.
+	// suites are the cipher suites to propose, in order of preference.
 	suites []types.CipherSuiteID
-	// privilege is the level that the session is opened with.
+	// privilege is the privilege level of the session.
 	privilege types.PrivilegeLevel
 }
 
-// cipherSuites are those that authenticate, check and encrypt (IPMI 2.0, table 22-20), with SHA-256 and SHA-1. The others leave
-// something of that out, or use MD5 or RC4.
+// cipherSuites are those with authentication, integrity and encryption (IPMI 2.0, table 22-20), with SHA-256 and SHA-1. The other suites
+// lack one of these, or use MD5 or RC4.
 var cipherSuites = []types.CipherSuiteID{types.CipherSuiteID17, types.CipherSuiteID3}
 
-// privileges are the levels by name. Operator is enough for what this driver does (IPMI 2.0, appendix G). Administrator is the
-// default since it is what other tools ask for, and so what BMCs are tried with.
+// privileges are the levels by name. Operator is enough for this driver (IPMI 2.0, appendix G). Administrator is the default, because
+// other tools use it, and BMCs are tested with it.
 var privileges = map[string]types.PrivilegeLevel{
 	"user": types.PrivilegeLevelUser, "operator": types.PrivilegeLevelOperator, "administrator": types.PrivilegeLevelAdministrator,
 }
 
-// parseURL reads a URL. Its errors hold nothing of the credentials that a URL might name.
+// parseURL reads a URL. Its errors do not quote credentials of the URL.
 func parseURL(u *url.URL) (options, error) {
 	opts := options{suites: cipherSuites, privilege: types.PrivilegeLevelAdministrator}
 	switch {
 	case u == nil || u.Scheme != Scheme:
 		return opts, fmt.Errorf("the scheme is not %s", Scheme)
 	case u.User != nil:
-		return opts, errors.New("the URL holds credentials: put them into the Secret")
+		return opts, errors.New("the URL contains credentials: put them into the Secret")
 	case u.Opaque != "" || u.Hostname() == "":
 		return opts, errors.New("the URL names no host: write ipmi://host[:port]")
 	case u.Path != "" && u.Path != "/":
@@ -56,7 +56,7 @@ func parseURL(u *url.URL) (options, error) {
 		port = defaultPort
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return opts, fmt.Errorf("the port %q is none: it is a number from 1 to 65535", port)
+		return opts, fmt.Errorf("the port %q is invalid: use a number from 1 to 65535", port)
 	}
 	opts.address = net.JoinHostPort(u.Hostname(), port)
 	query, err := url.ParseQuery(u.RawQuery)
@@ -80,13 +80,13 @@ func (o *options) set(name, value string) error {
 	case "cipherSuite":
 		n, err := strconv.ParseUint(value, 10, 8)
 		if err != nil || !slices.Contains(cipherSuites, types.CipherSuiteID(n)) {
-			return fmt.Errorf("the cipher suite %q is none that authenticates, checks and encrypts well: write cipherSuite=17 or cipherSuite=3", value)
+			return fmt.Errorf("the cipher suite %q is unknown or insecure: write cipherSuite=17 or cipherSuite=3", value)
 		}
 		o.suites = []types.CipherSuiteID{types.CipherSuiteID(n)}
 	case "privilege":
 		level, ok := privileges[value]
 		if !ok {
-			return fmt.Errorf("the privilege level %q is none of %s", value, strings.Join(slices.Sorted(maps.Keys(privileges)), ", "))
+			return fmt.Errorf("the privilege level %q is unknown: use one of %s", value, strings.Join(slices.Sorted(maps.Keys(privileges)), ", "))
 		}
 		o.privilege = level
 	default:

@@ -24,7 +24,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestParseURLErrors: what is wrong is said with its remedy.
+// TestParseURLErrors: each error contains the remedy.
 func TestParseURLErrors(t *testing.T) {
 	for in, remedy := range map[string]string{
 		"redfish://h":                       "the scheme is not ipmi",
@@ -52,8 +52,8 @@ func TestParseURLErrors(t *testing.T) {
 	}
 }
 
-// FuzzURL: a URL that is taken names a host and a port and proposes only cipher suites that authenticate; one that is not says why,
-// without the password in it.
+// FuzzURL: a valid URL has a host and a port and proposes only cipher suites with authentication. The error of an invalid URL has a reason
+// and does not contain the password.
 func FuzzURL(f *testing.F) {
 	for _, in := range []string{"ipmi://h", "ipmi://h:623?cipherSuite=17&privilege=user", "ipmi://u:p@h", "ipmi://[::1%25eth0]:1", "ipmi://h?cipherSuite=0", "ipmi://h/%2f"} {
 		f.Add(in)

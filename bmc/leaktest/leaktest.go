@@ -1,4 +1,4 @@
-// Package leaktest finds goroutines that the tests of a package left behind.
+// Package leaktest finds goroutines that are still running after the tests of a package.
 package leaktest
 
 import (
@@ -11,17 +11,17 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Goroutines that end by themselves get as long as a busy machine may need: goleak alone waits for half a second.
-const patience, pause = 30 * time.Second, 100 * time.Millisecond
+// timeout is how long goroutines may need to end on a busy machine. goleak waits only for half a second.
+const timeout, pollInterval = 30 * time.Second, 100 * time.Millisecond
 
-// Main runs a package's tests, which fail when they leave goroutines behind: func TestMain(m *testing.M) { leaktest.Main(m) }.
+// Main runs a package's tests, and fails if goroutines are still running after them: func TestMain(m *testing.M) { leaktest.Main(m) }.
 func Main(m *testing.M) {
 	if os.Getenv("GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT") == "" {
 		gomega.SetDefaultEventuallyTimeout(30 * time.Second) // Gomega's second is too short on a busy machine
 	}
 	code := m.Run()
 	if code == 0 {
-		if err := await(patience); err != nil {
+		if err := await(timeout); err != nil {
 			fmt.Fprintln(os.Stderr, "the tests passed, but:", err)
 			code = 1
 		}
@@ -29,9 +29,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// await waits until no goroutine is left, and returns which are.
-func await(patience time.Duration) error {
-	for end := time.Now().Add(patience); ; time.Sleep(pause) { // between looks
+// await waits until all goroutines have ended. The error lists those that have not.
+func await(timeout time.Duration) error {
+	for end := time.Now().Add(timeout); ; time.Sleep(pollInterval) {
 		if err := goleak.Find(); err == nil || time.Now().After(end) {
 			return err
 		}

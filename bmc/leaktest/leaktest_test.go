@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestAwait: a goroutine that stays is found, and one that goes late is none.
+// TestAwait: a remaining goroutine is an error, and one that ends late is not.
 func TestAwait(t *testing.T) {
 	g := NewWithT(t)
 	stay := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
 
-// IPMISimUUID is the UUID that IPMISim's BMC sends, as IPMI means it, with the last byte first.
+// IPMISimUUID is the UUID that IPMISim's BMC sends in the byte order of IPMI, with the last byte first.
 const IPMISimUUID = "7d0f3a52-9c41-4b6e-a1d3-5e2f8c90b714"
 
 // lanConf is ipmi_sim's network side (ipmi_lan(5)). Its placeholders are the port, the reversed UUID, the script and the credentials.
@@ -33,9 +33,9 @@ chassis_control "%s 0x20"
 user 2 true "%s" "%s" admin 10 none md2 md5 straight
 `
 
-// chassisScript keeps the power state and the boot device in files. With a control program the power is that of a server: the program is
-// run with "on" and the boot device, with "off", or with "status", when it prints 1 or 0. Its placeholders are their folder and the
-// program.
+// chassisScript keeps the power state and the boot device in files. With a control program, the power is that of a server: the script runs
+// the program with "on" and the boot device, with "off", or with "status", which prints 1 or 0. Its placeholders are the folder of the
+// files and the program.
 const chassisScript = `#!/bin/sh
 cd '%s' || exit 1
 control='%s'
@@ -70,20 +70,19 @@ esac
 
 // Sim is a running ipmi_sim.
 type Sim struct {
-	// Subject is where it is.
+	// Subject is its address and credentials.
 	Subject bmctest.Subject
 	dir     string
 }
 
-// IPMISim is StartIPMISim for who needs nothing but where it is.
+// IPMISim is StartIPMISim for tests that only need the Subject.
 func IPMISim(tb testing.TB) bmctest.Subject {
 	tb.Helper()
 	return StartIPMISim(tb, "").Subject
 }
 
-// StartIPMISim starts OpenIPMI's BMC emulator, ipmi_sim, as a process on a loopback port, with a sensor, a FRU and an event log. The
-// server that it switches is the one that the program control switches, or with an empty name one that is not there. The process ends
-// with the test.
+// StartIPMISim starts OpenIPMI's BMC emulator, ipmi_sim, as a process on a loopback port, with a sensor, a FRU and an event log. It controls
+// the server of the control program or, if control is empty, no server. The process ends with the test.
 func StartIPMISim(tb testing.TB, control string) Sim {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -108,8 +107,8 @@ func StartIPMISim(tb testing.TB, control string) Sim {
 	}}}
 }
 
-// BootDevice returns the boot device that the BMC gave the server last, as ipmi_sim names it: pxe, cdrom, default for the disk, none for
-// no override. It is what was obeyed, whatever the BMC says when the flags are read back.
+// BootDevice returns the boot device that the BMC last set, by its name in ipmi_sim: pxe, cdrom, default for the disk, none for no
+// override. It is the device in effect, even if the BMC reports other flags.
 func (s Sim) BootDevice(tb testing.TB) string {
 	tb.Helper()
 	content, err := os.ReadFile(filepath.Join(s.dir, "boot"))
@@ -119,7 +118,7 @@ func (s Sim) BootDevice(tb testing.TB) string {
 	return strings.TrimSpace(string(content))
 }
 
-// emulation is what the BMC is (ipmi_sim_cmd(5)).
+// emulation describes the BMC (ipmi_sim_cmd(5)).
 func emulation(tb testing.TB) string {
 	tb.Helper()
 	const fruSize = 256
@@ -157,7 +156,7 @@ func hexBytes(data []byte) string {
 	return text.String()
 }
 
-// reversed writes a UUID's bytes from the last to the first.
+// reversed returns a UUID's bytes from the last to the first.
 func reversed(uuid string) string {
 	var text string
 	for i := 0; i < len(uuid); {

@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
 )
 
-// TestIPMISimObeys: ipmi_sim calls every boot flag invalid when it is read back, so what it did is looked at behind its back.
+// TestIPMISimObeys: ipmi_sim marks every boot flag as invalid when it is read back, so the test reads its state directly.
 func TestIPMISimObeys(t *testing.T) {
 	g := NewWithT(t)
 	sim := peertest.StartIPMISim(t, "")

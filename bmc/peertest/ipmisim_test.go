@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
 )
 
-// TestIPMISim: the driver passes the suite against OpenIPMI's BMC emulator. It takes cipher suite 3 and refuses 17.
+// TestIPMISim: the driver passes the suite against OpenIPMI's BMC emulator. It accepts cipher suite 3 and refuses 17.
 func TestIPMISim(t *testing.T) {
 	g := NewWithT(t)
 	driver := &ipmi.Driver{Permit: bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
@@ -24,13 +24,13 @@ func TestIPMISim(t *testing.T) {
 		bmc.CanInventory, bmc.CanSensors, bmc.CanEventLog,
 	}
 	const invalid = "ipmi_sim obeys the boot flags, and marks them as not valid when they are read back"
-	known := bmctest.Known{Error: "the BMC says that the boot flags are not valid", Why: invalid}
+	known := bmctest.Known{Error: "the BMC reports that the boot flags are not valid", Why: invalid}
 	subject.Known = map[string]bmctest.Known{
-		"boots from the network once, and says so": known,
-		"boots from the network always":            known,
-		"boots from the disk once":                 known,
-		"boots from the optical drive once":        known,
-		"an NMI is taken and leaves it on":         {Error: "CCh", Why: "ipmi_sim has no diagnostic interrupt"},
+		"boots from the network once, and reports it": known,
+		"boots from the network always":               known,
+		"boots from the disk once":                    known,
+		"boots from the optical drive once":           known,
+		"an NMI is accepted and leaves the server on": {Error: "CCh", Why: "ipmi_sim has no diagnostic interrupt"},
 	}
 	bmctest.Test(t, subject)
 

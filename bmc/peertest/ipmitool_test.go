@@ -18,6 +18,6 @@ func TestIpmitool(t *testing.T) {
 	subject.Endpoint.URL = &address
 	subject.Open, subject.Poll, subject.Settle = (&bmclib.Driver{Permit: peertest.Permit}).OpenIpmitool, 50*time.Millisecond, 10*time.Second
 	subject.Must = []bmc.Capability{bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanBootPXE, bmc.CanBootDisk}
-	subject.Known = map[string]bmctest.Known{"an NMI is taken and leaves it on": {Error: "Invalid data field in request", Why: "ipmi_sim has no diagnostic interrupt"}}
+	subject.Known = map[string]bmctest.Known{"an NMI is accepted and leaves the server on": {Error: "Invalid data field in request", Why: "ipmi_sim has no diagnostic interrupt"}}
 	bmctest.Test(t, subject)
 }

@@ -15,35 +15,35 @@ import (
 	"testing"
 )
 
-// The firmware of the machines, as Debian's package ovmf has it. This build wants an emulated SMM, and can do Secure Boot.
+// The firmware of the machines from Debian's package ovmf. This build needs an emulated SMM, and supports Secure Boot.
 const (
 	firmware           = "/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"
 	firmwareVars       = "/usr/share/OVMF/OVMF_VARS_4M.fd"
 	firmwareVarsSecure = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"
 )
 
-// Libvirt is a libvirtd of our own with QEMU machines.
+// Libvirt is a separate libvirtd with QEMU machines.
 type Libvirt struct {
-	// URI is where its clients find it.
+	// URI is the address for its clients.
 	URI string
 	// Machines are its machines.
 	Machines []Machine
 }
 
-// Machine is a QEMU machine. It has a disk without anything on it, an optical drive and a network card.
+// Machine is a QEMU machine. It has an empty disk, an optical drive and a network card.
 type Machine struct {
 	Name, UUID, MAC string
-	// Tap is the network interface of this machine that its network card is behind. It must belong to the user TapOwner. Without one
-	// the network is QEMU's own, which leads nowhere that a firmware would boot from.
+	// Tap is the network interface of this computer that the machine's network card is connected to. It must belong to the user TapOwner.
+	// If it is empty, the network card uses QEMU's own network, which has no boot server.
 	Tap string
-	// Console is the file that its serial line is written to.
+	// Console is the file with the output of its serial line.
 	Console string
 }
 
-// TapOwner is the user that the machines run as when root starts libvirtd.
+// TapOwner is the user of the machines if root starts libvirtd.
 const TapOwner = "nobody"
 
-// StartLibvirt starts a libvirtd with so many machines, which are off.
+// StartLibvirt starts a libvirtd with count machines, which are off.
 func StartLibvirt(tb testing.TB, machines int) *Libvirt {
 	tb.Helper()
 	made := make([]Machine, machines)
@@ -54,7 +54,7 @@ func StartLibvirt(tb testing.TB, machines int) *Libvirt {
 }
 
 // StartLibvirtWith starts a libvirtd with machines, which are off. It is libvirt's session daemon with all its folders in a temporary
-// one, so that it knows nothing of the system's and the system's knows nothing of it.
+// folder, so it is independent of the system's libvirtd.
 func StartLibvirtWith(tb testing.TB, machines ...Machine) *Libvirt {
 	tb.Helper()
 	path := installed(tb, "/usr/sbin/libvirtd")
@@ -73,7 +73,7 @@ func StartLibvirtWith(tb testing.TB, machines ...Machine) *Libvirt {
 	p := start(tb, program{path: path, home: home, env: env, user: owner})
 	l := &Libvirt{URI: "qemu+unix:///session?socket=" + home + "/run/libvirt/libvirt-sock"}
 	await(tb, p, func(ctx context.Context) error { return l.virsh(ctx, "list") })
-	// sushy-tools puts images into this pool.
+	// sushy-tools stores images in this pool.
 	l.define(tb, "pool-create", home, poolXML, Machine{})
 	for _, m := range machines {
 		m.Console = home + "/" + m.Name + ".console"
@@ -83,10 +83,10 @@ func StartLibvirtWith(tb testing.TB, machines ...Machine) *Libvirt {
 	return l
 }
 
-// libvirtHome makes the folder, and sees to it that it is gone after the test with whatever still runs in it.
+// libvirtHome makes the folder, and starts a process that removes it after the test and ends all processes that use it.
 func libvirtHome(tb testing.TB, owner *syscall.Credential, machines []Machine) string {
 	tb.Helper()
-	// The folder of the test would be too long: the path of a socket has 107 bytes at most.
+	// The test's own folder is too long: the path of a socket has at most 107 bytes.
 	home, err := os.MkdirTemp("", "peer") //nolint:usetesting // see above
 	if err != nil {
 		tb.Fatal(err)
@@ -99,7 +99,7 @@ func libvirtHome(tb testing.TB, owner *syscall.Credential, machines []Machine) s
 			tb.Fatal(err)
 		}
 	}
-	// Without these libvirtd would start a daemon for the machines' logs, and look for AppArmor.
+	// Otherwise libvirtd would start a daemon for the machines' logs, and use AppArmor.
 	write(tb, home+"/config/libvirt/qemu.conf", "stdio_handler = \"file\"\nsecurity_driver = \"none\"\n")
 	files := []string{home + "/config/libvirt/qemu.conf"}
 	for _, m := range machines {
@@ -117,9 +117,9 @@ func libvirtHome(tb testing.TB, owner *syscall.Credential, machines []Machine) s
 	return home
 }
 
-// sweeper waits for the end of its input, which comes when the test's process ends in whatever way. Then it ends the machines,
-// which libvirtd leaves running, and removes the folder. It ends only what has the folder in its command line: the ID in a file may
-// be another's by now.
+// sweeper waits for the end of its input, which closes when the test's process ends for any reason. Then it ends the machines, which
+// libvirtd leaves running, and removes the folder. It ends only processes with the folder in their command line, because another process
+// may have the ID in a file by then.
 const sweeper = `cat >/dev/null
 for file in "$1"/run/libvirt/qemu/run/*.pid; do
   pid=$(cat "$file") && grep -q -F "$1" "/proc/$pid/cmdline" && kill -KILL "$pid"
@@ -129,8 +129,8 @@ rm -rf "$1"`
 func startSweeper(tb testing.TB, home string) {
 	tb.Helper()
 	// It outlives the test.
-	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", sweeper, "sweeper", home) //nolint:gosec // the folder is ours
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                                       // a Ctrl-C is not for it
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", sweeper, "sweeper", home) //nolint:gosec // this package made the folder
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                                       // so that Ctrl-C does not end it
 	input, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -145,10 +145,10 @@ func startSweeper(tb testing.TB, home string) {
 	})
 }
 
-// unprivileged is the user that libvirtd runs as: started by root, it would take the folders of the system's.
+// unprivileged is the user of libvirtd: as root, libvirtd would use the system's folders.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
-		return nil, nil //nolint:nilnil // whoever runs the test is unprivileged
+		return nil, nil //nolint:nilnil // the current user is unprivileged
 	}
 	nobody, err := user.Lookup(TapOwner)
 	if err != nil {
@@ -168,7 +168,7 @@ func (l *Libvirt) virsh(ctx context.Context, args ...string) error {
 	return err
 }
 
-// define hands libvirt a description.
+// define defines an object of libvirt from its description.
 func (l *Libvirt) define(tb testing.TB, command, home, description string, m Machine) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "description.xml")
@@ -185,8 +185,8 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 // poolXML describes the folder of the disks and images.
 const poolXML = `<pool type='dir'><name>default</name><target><path>HOME/pool</path></target></pool>`
 
-// machineXML describes a machine (libvirt.org/formatdomain.html). type='qemu' needs no virtualisation by the processor. Without a ROM
-// on its network card the firmware's own network boot is used.
+// machineXML describes a machine (libvirt.org/formatdomain.html). type='qemu' needs no hardware virtualization. The network card has no
+// ROM, so the firmware's own network boot is used.
 const machineXML = `<domain type='qemu'>
   <name>NAME</name>
   <uuid>UUID</uuid>

@@ -1,5 +1,5 @@
-// Package peertest starts BMC software that we did not write, for the conformance suite: sushy-tools, virtualbmc and ipmi_sim, on
-// loopback and in a folder of their own. hack/peers.sh installs what it needs; without that the tests fail.
+// Package peertest starts BMC emulators of other projects for the conformance suite: sushy-tools, virtualbmc and ipmi_sim. They listen on
+// loopback, and each has its own folder. The tests need the programs that hack/peers.sh installs.
 package peertest
 
 import (
@@ -22,21 +22,21 @@ const (
 	Password = "peer-secret"
 )
 
-// Permit lets drivers speak to the peers.
+// Permit allows drivers to connect to the peers.
 var Permit = bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 
-// patience is how long a peer may take to answer for the first time. On a quiet machine the slowest takes 2 s.
-const patience = 60 * time.Second
+// startTimeout is how long a peer may take to answer for the first time. On an idle computer the slowest takes 2 s.
+const startTimeout = 60 * time.Second
 
-// poll is how often a peer is looked at while it is waited for.
-const poll = 50 * time.Millisecond
+// pollInterval is the interval of checks while a peer starts.
+const pollInterval = 50 * time.Millisecond
 
-// await waits until ready returns nil. It fails the test when the process ends before, or when it takes too long.
+// await waits until ready returns nil. It fails the test if the process ends first, or after startTimeout.
 func await(tb testing.TB, p *process, ready func(context.Context) error) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
-	ticker := time.NewTicker(poll)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		err := ready(ctx)
@@ -62,7 +62,7 @@ func installed(tb testing.TB, path string) string {
 	return path
 }
 
-// inVenv returns the path of a program in the Python environment that hack/peers.sh makes.
+// inVenv returns the path of a program in the Python environment that hack/peers.sh creates.
 func inVenv(tb testing.TB, name string) string {
 	tb.Helper()
 	root, err := moduleRoot()
@@ -76,7 +76,7 @@ func inVenv(tb testing.TB, name string) string {
 	return filepath.Join(venv, "bin", name)
 }
 
-// moduleRoot is the folder of go.mod: a test runs in the folder of its package.
+// moduleRoot is the folder of go.mod. Tests run in the folder of their package.
 func moduleRoot() (string, error) {
 	folder, err := os.Getwd()
 	for err == nil {
@@ -143,7 +143,7 @@ func answersIPMI(port uint16) func(context.Context) error {
 	}
 }
 
-// write writes a file in a folder of the test's own.
+// write writes a file in the test's folder.
 func write(tb testing.TB, path, content string) {
 	tb.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

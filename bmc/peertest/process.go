@@ -17,11 +17,11 @@ import (
 type program struct {
 	path string
 	args []string
-	// home is a folder of its own, where it logs and keeps its files.
+	// home is its own folder, with its log and its files.
 	home string
-	// env is its whole environment, beside HOME and PATH: what is set on this machine, such as proxies, is none of its business.
+	// env is its environment in addition to HOME and PATH. It inherits nothing from this computer, such as proxies.
 	env []string
-	// user is whom it runs as; nil is whoever runs the tests.
+	// user is its user; nil means the user of the tests.
 	user *syscall.Credential
 }
 
@@ -31,10 +31,10 @@ type process struct {
 	log  string
 	pid  int
 	done chan struct{}
-	err  error // how it ended; to be read after done
+	err  error // its exit error; valid after done
 }
 
-// start runs a program until the end of the test. When the test has failed its log is shown.
+// start runs a program until the end of the test. If the test fails, start prints the program's log.
 func start(tb testing.TB, p program) *process {
 	tb.Helper()
 	name := filepath.Base(p.path)
@@ -46,15 +46,15 @@ func start(tb testing.TB, p program) *process {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// The process outlives the test's context, which ends before the cleanups: it is ended by stop.
+	// The process outlives the test's context, which ends before the cleanups. stop ends it.
 	cmd := exec.CommandContext(context.Background(), p.path, p.args...) //nolint:gosec // a peer
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, p.home
 	cmd.Env = append([]string{"HOME=" + p.home, "TMPDIR=" + p.home, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}, p.env...)
-	// It has a group, so that its children end with it; and it ends with the test's process, also when that is killed.
+	// It has a process group, so that its children end with it. It ends with the test's process, even if that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM, Credential: p.user}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // Linux takes the end of the thread that started a process for that of its parent
+		runtime.LockOSThread() // Linux treats the end of the thread that started a process as the end of its parent
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		if err == nil {
@@ -74,19 +74,19 @@ func start(tb testing.TB, p program) *process {
 	return running
 }
 
-// stop ends the process, and its children where it leaves them behind.
+// stop ends the process and its remaining children.
 func (p *process) stop(tb testing.TB) {
 	tb.Helper()
 	select {
 	case <-p.done:
-		tb.Errorf("%s ended by itself: %v", p.name, p.err)
+		tb.Errorf("%s ended before the test: %v", p.name, p.err)
 	default:
 		_ = syscall.Kill(p.pid, syscall.SIGTERM)
 	}
 	select {
 	case <-p.done:
 	case <-time.After(time.Minute):
-		_ = syscall.Kill(-p.pid, syscall.SIGKILL) // it was not waited for yet, so its ID is nobody else's
+		_ = syscall.Kill(-p.pid, syscall.SIGKILL) // Wait has not returned yet, so no other process has its ID
 		<-p.done
 		tb.Errorf("%s had to be killed", p.name)
 	}
@@ -105,7 +105,7 @@ func (p *process) tail(most int) string {
 	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }
 
-// run runs a program to its end and returns what it printed.
+// run runs a program and returns its output.
 func run(ctx context.Context, path string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // a peer's own tool
 	out, err := cmd.CombinedOutput()

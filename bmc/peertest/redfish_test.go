@@ -14,17 +14,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// What both drivers of sushy-tools can do.
+// The capabilities of both drivers of sushy-tools.
 var sushyMust = []bmc.Capability{
 	bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanNMI,
 	bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk, bmc.CanBootCD,
 	bmc.CanInventory, bmc.CanVirtualMedia, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanClock,
 }
 
-// fakes are the systems of the fake driver: several, so that the URL has to name one.
+// fakes are the systems of the fake driver. There are several, so the URL must name one.
 var fakes = []string{"27946b59-9e44-4fa7-8e91-f3527a1ef094", "27946b59-9e44-4fa7-8e91-f3527a1ef095", "27946b59-9e44-4fa7-8e91-f3527a1ef096"}
 
-// TestSushyFake: the systems of the fake driver obey 1 to 11 s after a power command, which cannot be configured.
+// TestSushyFake: the systems of the fake driver execute a power command after 1 to 11 s, which cannot be configured.
 func TestSushyFake(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"HTTP": false, "HTTPS": true} {
@@ -35,15 +35,15 @@ func TestSushyFake(t *testing.T) {
 				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust, Image: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
 				Settle: 30 * time.Second, Poll: 200 * time.Millisecond,
 				Known: map[string]bmctest.Known{
-					"an NMI is taken and leaves it on": {Error: "501 Not Implemented", Why: "Nmi is among the AllowableValues, and answered with 501"},
-					"boots from UEFI HTTP once":        {Error: "400 Bad Request", Why: "a change with HttpBootUri is answered with 400: the fake driver has nowhere to put it"},
+					"an NMI is accepted and leaves the server on": {Error: "501 Not Implemented", Why: "Nmi is among the AllowableValues, and answered with 501"},
+					"boots from UEFI HTTP once":                   {Error: "400 Bad Request", Why: "a change with HttpBootUri is answered with 400: the fake driver has nowhere to put it"},
 				},
 			})
 		})
 	}
 }
 
-// TestSushyCertificate: a foreign server's certificate is verified.
+// TestSushyCertificate: the certificate of another project's server is verified.
 func TestSushyCertificate(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -83,7 +83,7 @@ func TestSushyLibvirt(t *testing.T) {
 		Known: map[string]bmctest.Known{
 			"boots from UEFI HTTP once": {Error: "400 Bad Request", Why: "the image at HttpBootUri is fetched before the change is answered, with 400 where " +
 				"it cannot be had, and put into the optical drive: the target reads Cd then"},
-			"an override for one boot expires with it": {Error: "it still is {Target:PXE", Why: "Once is taken, read as Continuous, and never taken back"},
+			"an override for one boot expires with it": {Error: "the override is still {Target:PXE", Why: "Once is taken, read as Continuous, and never taken back"},
 		},
 	})
 }

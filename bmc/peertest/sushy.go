@@ -24,18 +24,18 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// htpasswd is Username with Password as sushy-tools wants it: bcrypt, with the lowest cost since it is computed for each request.
+// htpasswd is Username with Password in the format of sushy-tools: bcrypt, with the lowest cost, because each request computes it.
 const htpasswd = Username + ":$2b$04$lVGC7DuXcjdZ5pw2Lnl7guvTG13t8K5O60sQokkwfzYJ4aE0QD1p.\n"
 
 // Sushy is a running emulator of sushy-tools.
 type Sushy struct {
 	// Address is its host and port.
 	Address string
-	// CA is the certificate that its own is signed with; nil where it speaks plain HTTP.
+	// CA is the certificate of its CA; nil without TLS.
 	CA []byte
 }
 
-// Endpoint is that of a system. Without a name the emulator is asked for its only one.
+// Endpoint is the endpoint of a system. Without a name, it is the emulator's only system.
 func (s *Sushy) Endpoint(system string) bmc.Endpoint {
 	u := &url.URL{Scheme: "redfish", Host: s.Address}
 	if s.CA == nil {
@@ -47,8 +47,8 @@ func (s *Sushy) Endpoint(system string) bmc.Endpoint {
 	return bmc.Endpoint{URL: u, Username: Username, Password: Password, CA: s.CA}
 }
 
-// StartSushyFake starts an emulator with sushy-tools' fake driver, whose systems, named by UUIDs, exist in its memory only. It
-// speaks HTTPS where secure is true.
+// StartSushyFake starts an emulator with sushy-tools' fake driver, whose systems, named by UUIDs, exist only in its memory. If secure is
+// true, it serves HTTPS.
 func StartSushyFake(tb testing.TB, secure bool, systems ...string) *Sushy {
 	tb.Helper()
 	entries := make([]string, len(systems))
@@ -62,7 +62,7 @@ func StartSushyFake(tb testing.TB, secure bool, systems ...string) *Sushy {
 // StartSushyLibvirt starts an emulator in front of libvirt's machines.
 func StartSushyLibvirt(tb testing.TB, l *Libvirt) *Sushy {
 	tb.Helper()
-	// The names that firmware has in Debian. The emulator's own are those of another build, which does not fit the machines.
+	// The names of the firmware in Debian. The emulator's defaults are the names of another build, which does not fit the machines.
 	return startSushy(tb, fmt.Sprintf(`SUSHY_EMULATOR_LIBVIRT_URI = '%s'
 SUSHY_EMULATOR_BOOT_LOADER_MAP = {'UEFI': {'x86_64': '%s'}, 'Legacy': {'x86_64': None}}
 SUSHY_EMULATOR_SECURE_BOOT_DISABLED_NVRAM = '%s'
@@ -70,12 +70,12 @@ SUSHY_EMULATOR_SECURE_BOOT_ENABLED_NVRAM = '%s'
 `, l.URI, firmware, firmwareVars, firmwareVarsSecure), false)
 }
 
-// startSushy starts an emulator with some more configuration, which is Python.
+// startSushy starts an emulator with additional configuration, in Python.
 func startSushy(tb testing.TB, config string, secure bool) *Sushy {
 	tb.Helper()
 	home := tb.TempDir()
 	write(tb, filepath.Join(home, "htpasswd"), htpasswd)
-	// Port 0 is whichever is free. The emulator says which in its log.
+	// Port 0 selects a free port, which the emulator writes to its log.
 	config += fmt.Sprintf(`SUSHY_EMULATOR_LISTEN_IP = '127.0.0.1'
 SUSHY_EMULATOR_LISTEN_PORT = 0
 SUSHY_EMULATOR_AUTH_FILE = '%[1]s/htpasswd'
@@ -89,7 +89,7 @@ SUSHY_EMULATOR_STATE_DIR = '%[1]s'
 	write(tb, filepath.Join(home, "config.py"), config)
 	p := start(tb, program{
 		path: inVenv(tb, "python"), args: []string{inVenv(tb, "sushy-emulator"), "--config", filepath.Join(home, "config.py")}, home: home,
-		// It fetches images. What is not on this machine is refused at once, wherever the test runs.
+		// It fetches images. The proxy settings refuse other computers at once, on every network.
 		env: []string{"PYTHONUNBUFFERED=1", "http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9", "no_proxy=127.0.0.1"},
 	})
 	await(tb, p, func(ctx context.Context) error {
@@ -99,7 +99,7 @@ SUSHY_EMULATOR_STATE_DIR = '%[1]s'
 		}
 		match := runningOn.FindSubmatch(log)
 		if match == nil {
-			return errors.New("its log does not say where it listens")
+			return errors.New("its log does not contain its address")
 		}
 		sushy.Address = string(match[1])
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp4", sushy.Address)
@@ -111,10 +111,10 @@ SUSHY_EMULATOR_STATE_DIR = '%[1]s'
 	return sushy
 }
 
-// runningOn is what the emulator's web server says when it listens.
+// runningOn matches the log line with the emulator's address.
 var runningOn = regexp.MustCompile(`Running on https?://(127\.0\.0\.1:[0-9]+)`)
 
-// writeCertificate writes a certificate for 127.0.0.1 and its key, and returns that of the authority that signed it.
+// writeCertificate writes a certificate for 127.0.0.1 and its key, and returns the certificate of its CA.
 func writeCertificate(tb testing.TB, certificate, key string) []byte {
 	tb.Helper()
 	authority, authorityKey := sign(tb, &x509.Certificate{
@@ -133,7 +133,7 @@ func writeCertificate(tb testing.TB, certificate, key string) []byte {
 	return []byte(pemOf("CERTIFICATE", authority.Raw))
 }
 
-// sign makes a certificate with a key of its own. Without an authority it is signed with that.
+// sign makes a certificate with a new key. Without a CA it is self-signed.
 func sign(tb testing.TB, template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -159,7 +159,7 @@ func sign(tb testing.TB, template, authority *x509.Certificate, authorityKey *ec
 func pemOf(kind string, der []byte) string {
 	var text strings.Builder
 	if err := pem.Encode(&text, &pem.Block{Type: kind, Bytes: der}); err != nil {
-		panic(err) // a strings.Builder takes everything
+		panic(err) // a strings.Builder returns no errors
 	}
 	return text.String()
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// StartVirtualBMC starts virtualbmc's daemon in front of a machine of libvirt, and returns where it speaks IPMI.
+// StartVirtualBMC starts virtualbmc's daemon for a machine of libvirt, and returns its IPMI endpoint.
 func StartVirtualBMC(tb testing.TB, l *Libvirt, m Machine) bmc.Endpoint {
 	tb.Helper()
 	home := tb.TempDir()
 	port := freeUDP(tb)
-	// What the command `vbmc add` would write, and `vbmc start` switch to active.
+	// The file that `vbmc add` writes and `vbmc start` activates.
 	if err := os.Mkdir(filepath.Join(home, m.Name), 0o700); err != nil {
 		tb.Fatal(err)
 	}

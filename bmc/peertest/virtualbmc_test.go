@@ -18,10 +18,10 @@ func TestVirtualBMC(t *testing.T) {
 		Must:   []bmc.Capability{bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanReset, bmc.CanBootPXE, bmc.CanBootDisk, bmc.CanBootCD},
 		Settle: 20 * time.Second, Boots: true,
 		Known: map[string]bmctest.Known{
-			"a cycle leaves it on":                     {Error: "CCh", Why: "Chassis Control with Power Cycle is refused"},
-			"boots from the network always":            {Error: "the flags are for the next boot, not for every one", Why: "the flags always read as those for the next boot, whatever was set, and in legacy mode"},
-			"an override can be taken back":            {Error: `the device is "Force PXE"`, Why: "the device No Override is answered with 00h, and the old one stays"},
-			"an override for one boot expires with it": {Error: "it still is {Target:PXE", Why: "what is set is the machine's own boot order from then on"},
+			"a power cycle leaves the server on":       {Error: "CCh", Why: "Chassis Control with Power Cycle is refused"},
+			"boots from the network always":            {Error: "the flags are for the next boot, not for every boot", Why: "the flags always read as those for the next boot, whatever was set, and in legacy mode"},
+			"a boot override can be removed":           {Error: `the device is "Force PXE"`, Why: "the device No Override is answered with 00h, and the old one stays"},
+			"an override for one boot expires with it": {Error: "the override is still {Target:PXE", Why: "what is set is the machine's own boot order from then on"},
 		},
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 const fleet = 1000
 
-// newFleet starts emulated BMCs and returns where they are. Their own cost is in the CPU time of the benchmark too.
+// newFleet starts emulated BMCs and returns their endpoints. The CPU time of the benchmark includes the emulators.
 func newFleet(b *testing.B, query string) []bmc.Endpoint {
 	b.Helper()
 	endpoints := make([]bmc.Endpoint, fleet)
@@ -36,8 +36,8 @@ func newFleet(b *testing.B, query string) []bmc.Endpoint {
 	return endpoints
 }
 
-// BenchmarkPowerPoll polls the power of 1,000 BMCs through a pool, again and again. An op is one poll of one BMC, with what the
-// emulator spends on it. bytes/idle-BMC is the heap that the pool and the driver keep for a BMC at rest.
+// BenchmarkPowerPoll polls the power of 1,000 BMCs repeatedly through a pool. An op is one poll of one BMC, including the
+// emulator's part. bytes/idle-BMC is the heap of the pool and the driver for an idle BMC.
 func BenchmarkPowerPoll(b *testing.B) {
 	for name, query := range map[string]string{"basic": "", "session": "auth=session"} {
 		b.Run(name, func(b *testing.B) {

@@ -13,34 +13,34 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// The ways to set a boot override (DSP0268, ComputerSystem.Boot), the one that the specification means first.
+// The methods to set a boot override (DSP0268, ComputerSystem.Boot). The method of the specification is first.
 const (
-	// wayPlain writes target, duration and mode to the system.
-	wayPlain bmc.BootMethod = "Plain"
-	// wayNoMode leaves the mode as it is: many BMCs refuse it where it cannot be changed.
-	wayNoMode bmc.BootMethod = "NoMode"
-	// waySettings writes to the settings object (@Redfish.Settings), which takes effect at the next boot.
-	waySettings bmc.BootMethod = "Settings"
-	// waySettingsNoMode does so without the mode.
-	waySettingsNoMode bmc.BootMethod = "SettingsNoMode"
-	// wayContinuous overrides every boot, for BMCs that do not take Once: the override has to be taken back.
-	wayContinuous bmc.BootMethod = "Continuous"
-	// wayBootOrder puts the target first in the boot order, where the BMC has no override at all: the order has to be taken back.
-	wayBootOrder bmc.BootMethod = "BootOrder"
+	// methodPlain writes target, duration and mode to the system.
+	methodPlain bmc.BootMethod = "Plain"
+	// methodNoMode omits the mode: many BMCs refuse it if it cannot be changed.
+	methodNoMode bmc.BootMethod = "NoMode"
+	// methodSettings writes to the settings object (@Redfish.Settings), which takes effect at the next boot.
+	methodSettings bmc.BootMethod = "Settings"
+	// methodSettingsNoMode writes to the settings object without the mode.
+	methodSettingsNoMode bmc.BootMethod = "SettingsNoMode"
+	// methodContinuous overrides every boot, for BMCs that do not accept Once. The caller has to remove the override.
+	methodContinuous bmc.BootMethod = "Continuous"
+	// methodBootOrder puts the target first in the boot order, for BMCs without an override. The caller has to restore the order.
+	methodBootOrder bmc.BootMethod = "BootOrder"
 )
 
-var ways = []bmc.BootMethod{wayPlain, wayNoMode, waySettings, waySettingsNoMode, wayContinuous}
+var methods = []bmc.BootMethod{methodPlain, methodNoMode, methodSettings, methodSettingsNoMode, methodContinuous}
 
-// BootMethods lists the ways, those that the table of quirks names first.
+// BootMethods lists the methods. Those of the quirks are first.
 func (c *conn) BootMethods() []bmc.BootMethod {
-	if c.byOrder {
-		return []bmc.BootMethod{wayBootOrder}
+	if c.usesBootOrder {
+		return []bmc.BootMethod{methodBootOrder}
 	}
-	rest := slices.DeleteFunc(slices.Clone(ways), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.ways, w) })
-	return append(slices.Clone(c.quirk.ways), rest...)
+	rest := slices.DeleteFunc(slices.Clone(methods), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.methods, w) })
+	return append(slices.Clone(c.quirk.methods), rest...)
 }
 
-// targets names the boot targets as Redfish does, the best first.
+// targets are the Redfish names of the boot targets, in order of preference.
 var targets = map[bmc.BootTarget][]schemas.BootSource{
 	bmc.BootNone: {schemas.NoneBootSource},
 	bmc.BootPXE:  {schemas.PxeBootSource},
@@ -49,30 +49,30 @@ var targets = map[bmc.BootTarget][]schemas.BootSource{
 	bmc.BootCD:   {schemas.CdBootSource, usbCD},
 }
 
-// usbCD is what Supermicro calls the virtual drive; it is not in DSP0268.
+// usbCD is Supermicro's name of the virtual drive. It is not in DSP0268.
 const usbCD schemas.BootSource = "UsbCd"
 
-// errNoOverride is why a BMC cannot be told what to boot next.
+// errNoOverride means that the BMC cannot set what the server boots next.
 var errNoOverride = errors.New("the BMC offers no boot override (BootSourceOverrideTarget), and no BootOrder with BootOptions to boot from it")
 
-// offersOverride is true for a system, or its settings object, that shows a boot override or the targets for one.
+// offersOverride is true if a system, or its settings object, has a boot override or a list of its targets.
 func offersOverride(system resource) bool {
 	boot := system.object("Boot")
-	return len(boot.texts("BootSourceOverrideTarget@Redfish.AllowableValues")) > 0 || boot.shows("BootSourceOverrideTarget")
+	return len(boot.texts("BootSourceOverrideTarget@Redfish.AllowableValues")) > 0 || boot.hasProperty("BootSourceOverrideTarget")
 }
 
-// bootSource reads the resource that shows the boot override: the system or its settings object. It is nil where neither does.
+// bootSource reads the resource that has the boot override: the system or its settings object. It returns nil if neither does.
 func (c *conn) bootSource(ctx context.Context) resource {
 	if offersOverride(c.system) {
 		return c.system
 	}
-	if settings := c.try(ctx, c.settings()); offersOverride(settings) {
+	if settings := c.readOptional(ctx, c.settings()); offersOverride(settings) {
 		return settings
 	}
 	return nil
 }
 
-// bootTargets lists the targets that the BMC can be told to boot from.
+// bootTargets lists the targets that the BMC can boot from.
 func (c *conn) bootTargets(ctx context.Context) []bmc.BootTarget {
 	var can []bmc.BootTarget
 	if source := c.bootSource(ctx); source != nil {
@@ -83,15 +83,15 @@ func (c *conn) bootTargets(ctx context.Context) []bmc.BootTarget {
 		}
 		return can
 	}
-	options, _ := c.bootOptions(ctx) // without any there is no target
+	options, _ := c.bootOptions(ctx) // after an error, there is no target
 	for _, o := range options {
 		can = append(can, o.target)
 	}
 	return can
 }
 
-// target picks the first of the target's names that the BMC allows. One that does not tell gets the first, but HTTP boot, which
-// is younger than the property. Where the table of quirks prefers a name, no other one will do.
+// target returns the first of the target's names that the BMC allows. If the BMC does not list its targets, it returns the first name,
+// except for HTTP boot, which is newer than the list. A name of the quirks replaces the others.
 func (c *conn) target(source resource, override bmc.BootOverride) (schemas.BootSource, error) {
 	want := override.Target
 	names, ok := targets[want]
@@ -104,7 +104,7 @@ func (c *conn) target(source resource, override bmc.BootOverride) (schemas.BootS
 	case want == bmc.BootNone && c.quirk.home != "":
 		names = []schemas.BootSource{c.quirk.home}
 	case want == bmc.BootHTTP && override.Mode == bmc.BootUEFI && readOverride(source).Mode == bmc.BootLegacy:
-		return names[0], nil // it is not offered in the mode that will be changed with it
+		return names[0], nil // the BMC does not list it in the current mode, which the override changes
 	}
 	allowed := source.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
 	if want == bmc.BootNone || len(allowed) == 0 && want != bmc.BootHTTP {
@@ -115,7 +115,7 @@ func (c *conn) target(source resource, override bmc.BootOverride) (schemas.BootS
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("the BMC does not offer to boot from %s, but from %v", names[0], allowed)
+	return "", fmt.Errorf("the BMC does not offer the boot target %s, only %v", names[0], allowed)
 }
 
 // BootOverride reads the override.
@@ -124,18 +124,18 @@ func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 		return bmc.BootOverride{}, err
 	}
 	override := readOverride(c.system)
-	if c.ordersOnly(ctx) {
+	if c.detectBootOrder(ctx) {
 		override = c.readOrder()
 	} else if settings := c.settings(); override.Target == bmc.BootNone && settings != "" {
-		// One that was written there shows there until the next boot.
-		if pending := readOverride(c.try(ctx, settings)); pending.Target != bmc.BootNone {
+		// An override in the settings object is pending until the next boot.
+		if pending := readOverride(c.readOptional(ctx, settings)); pending.Target != bmc.BootNone {
 			override = pending
 		}
 	}
-	return override, wrap("Read the boot override", c.ended(ctx))
+	return override, wrap("Read the boot override", c.unavailable(ctx))
 }
 
-// readOverride reads the override out of a system or its settings object. A target that is none of ours is returned as it is.
+// readOverride returns the override of a system or its settings object. An unknown target is returned with its Redfish name.
 func readOverride(system resource) bmc.BootOverride {
 	boot := system.object("Boot")
 	override := bmc.BootOverride{Target: bmc.BootNone, Continuous: strings.EqualFold(boot.text("BootSourceOverrideEnabled"), "Continuous")}
@@ -151,9 +151,9 @@ func readOverride(system resource) bmc.BootOverride {
 		return override
 	}
 	override.Target = bmc.BootTarget(target)
-	for ours, names := range targets {
+	for known, names := range targets {
 		if slices.ContainsFunc(names, func(n schemas.BootSource) bool { return strings.EqualFold(string(n), target) }) {
-			override.Target = ours
+			override.Target = known
 		}
 	}
 	if uri := boot.text("HttpBootUri"); override.Target == bmc.BootHTTP && uri != "None" {
@@ -162,45 +162,46 @@ func readOverride(system resource) bmc.BootOverride {
 	return override
 }
 
-// SetBootOverride sets the override in the way given, and where the BMC refuses or ignores that, in the next one. Where it seems to
-// ignore all of them, the result is that of the last one: it is what may stand unseen, and what comes after it is to be tried next.
-func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way bmc.BootMethod) (bmc.BootResult, error) {
+// SetBootOverride sets the override with the method given and, if the BMC refuses or ignores that, with the next one. If the BMC seems to
+// ignore all methods, the result is that of the last method: its override may be set although it is not shown, and the caller
+// continues with the method after it.
+func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
 	if err := c.refresh(ctx); err != nil {
 		return bmc.BootResult{}, err
 	}
 	source := c.bootSource(ctx)
-	if source == nil && c.ended(ctx) == nil {
+	if source == nil && c.unavailable(ctx) == nil {
 		result, err := c.setOrder(ctx, want)
 		return result, wrap(op, err)
 	}
 	name, err := c.target(source, want)
-	if err := c.ended(ctx); err != nil {
+	if err := c.unavailable(ctx); err != nil {
 		return bmc.BootResult{}, wrap(op, err)
 	}
 	if err != nil {
 		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 	}
 	c.readManager(ctx) // its firmware's version may have an entry in the table
-	ways := c.BootMethods()
-	if i := slices.Index(ways, way); i >= 0 {
-		ways = slices.Concat(ways[i:], ways[:i])
+	methods := c.BootMethods()
+	if i := slices.Index(methods, method); i >= 0 {
+		methods = slices.Concat(methods[i:], methods[:i])
 	}
 	var (
 		doubted *bmc.BootResult
 		refusal error
 	)
-	for i, way := range ways {
-		if way == wayContinuous && i > 0 && doubted != nil {
-			break // an override that is not shown may be pending all the same: it must not become one for ever
+	for i, method := range methods {
+		if method == methodContinuous && i > 0 && doubted != nil {
+			break // an override that is not shown may be pending: it must not become permanent
 		}
-		result, err := c.setOverride(ctx, want, name, way)
+		result, err := c.setOverride(ctx, want, name, method)
 		switch {
-		case errors.Is(err, errNoSuchWay):
+		case errors.Is(err, errNotApplicable):
 		case err != nil && !refused(err):
 			return bmc.BootResult{}, wrap(op, err)
 		case err != nil:
-			c.quirk.settings = c.quirk.settings || saysID(err, "OperationSupportedInFutureStateURI")
+			c.quirk.settings = c.quirk.settings || hasMessageID(err, "OperationSupportedInFutureStateURI")
 			refusal = cmp.Or(refusal, err)
 		case result.Doubt == "":
 			return result, nil
@@ -214,16 +215,16 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, way b
 	return bmc.BootResult{}, wrap(op, refusal)
 }
 
-// errNoSuchWay means that a way makes no sense for this BMC or this override.
-var errNoSuchWay = errors.New("no such way here")
+// errNotApplicable means that a method does not apply to this BMC or this override.
+var errNotApplicable = errors.New("the method does not apply")
 
-// setOverride sets the override in one way and reads it back.
-func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, way bmc.BootMethod) (bmc.BootResult, error) {
-	path, boot, err := c.overrideRequest(want, name, way)
+// setOverride sets the override with one method and reads it back.
+func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (bmc.BootResult, error) {
+	path, boot, err := c.overrideRequest(want, name, method)
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
-	if err := c.change(ctx, path, map[string]any{"Boot": boot}); err != nil {
+	if err := c.patch(ctx, path, map[string]any{"Boot": boot}); err != nil {
 		return bmc.BootResult{}, err
 	}
 	after, err := c.get(ctx, path)
@@ -234,15 +235,15 @@ func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name sche
 	if want.Target == bmc.BootNone && slices.Contains(targets[got.Target], c.quirk.home) {
 		got = bmc.BootOverride{Target: bmc.BootNone, Mode: got.Mode}
 	}
-	result := bmc.BootResult{Method: way, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
+	result := bmc.BootResult{Method: method, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
 	result.Doubt = doubt(want, got)
 	return result, nil
 }
 
-// overrideRequest returns what is written in one way, and to which resource.
-func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, way bmc.BootMethod) (string, map[string]any, error) {
+// overrideRequest returns the path and the Boot property of one method.
+func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (string, map[string]any, error) {
 	path := c.path
-	if way == waySettings || way == waySettingsNoMode {
+	if method == methodSettings || method == methodSettingsNoMode {
 		path = c.settings()
 	}
 	mode := want.Mode
@@ -253,10 +254,10 @@ func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, w
 	switch {
 	case want.Target == bmc.BootNone && c.quirk.home == "":
 		boot["BootSourceOverrideEnabled"] = schemas.DisabledBootSourceOverrideEnabled
-	case want.Target == bmc.BootNone, want.Continuous, way == wayContinuous:
+	case want.Target == bmc.BootNone, want.Continuous, method == methodContinuous:
 		boot["BootSourceOverrideEnabled"] = schemas.ContinuousBootSourceOverrideEnabled
 	}
-	withMode := mode != "" && way != wayNoMode && way != waySettingsNoMode
+	withMode := mode != "" && method != methodNoMode && method != methodSettingsNoMode
 	if withMode {
 		boot["BootSourceOverrideMode"] = schemas.BootSourceOverrideMode(mode)
 	}
@@ -266,9 +267,9 @@ func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, w
 	if want.URI != "" {
 		boot["HttpBootUri"] = want.URI
 	}
-	pointless := (way == wayNoMode || way == waySettingsNoMode) && mode == "" || way == wayContinuous && (want.Continuous || want.Target == bmc.BootNone)
+	pointless := (method == methodNoMode || method == methodSettingsNoMode) && mode == "" || method == methodContinuous && (want.Continuous || want.Target == bmc.BootNone)
 	if path == "" || pointless {
-		return "", nil, errNoSuchWay
+		return "", nil, errNotApplicable
 	}
 	return path, boot, nil
 }
@@ -284,16 +285,16 @@ func (c *conn) settings() string {
 	return ""
 }
 
-// doubt says how what was read back differs from what was wanted. That an override for one boot reads as one for all is no
-// doubt but BootResult.Lasts.
+// doubt describes how the override that was read back differs from the wanted one. An override for one boot that reads as one for every
+// boot is not a doubt: BootResult.Lasts reports it.
 func doubt(want, got bmc.BootOverride) string {
 	switch {
 	case got.Target != want.Target:
-		return fmt.Sprintf("the BMC took the target %s and says %s", want.Target, got.Target)
+		return fmt.Sprintf("the BMC accepted the target %s and reports %s", want.Target, got.Target)
 	case want.Continuous && !got.Continuous:
-		return "the BMC took an override for every boot and says that it is for one"
+		return "the BMC accepted an override for every boot and reports one for the next boot"
 	case want.Mode != "" && got.Mode != "" && got.Mode != want.Mode && want.Target != bmc.BootNone:
-		return fmt.Sprintf("the BMC was told the mode %s and says %s", want.Mode, got.Mode)
+		return fmt.Sprintf("the BMC accepted the mode %s and reports %s", want.Mode, got.Mode)
 	default:
 		return ""
 	}

@@ -13,17 +13,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Some BMCs have no boot override, only the firmware's boot order (DSP0268, ComputerSystem.Boot.BootOrder) and a description of what
-// stands in it (BootOption). There the options of the wanted kind are put first, and the order that was there before is put back when
-// the override is taken back. It is kept in memory: after a restart of this process the order stays as it is.
+// Some BMCs have no boot override, only the firmware's boot order (DSP0268, ComputerSystem.Boot.BootOrder) and descriptions of its entries
+// (BootOption). For these, the driver moves the options of the wanted target to the front, and restores the previous order when the
+// override is removed. It keeps the previous order in memory: after a restart of this process, the changed order remains.
 
-// orders remembers the boot orders that were replaced. The zero value is ready.
+// orders contains the boot orders that were replaced. The zero value is ready.
 type orders struct {
 	mu       sync.Mutex
 	replaced map[string]replacedOrder
 }
 
-// replacedOrder is a boot order from before, and the target that was put first instead.
+// replacedOrder is the previous boot order, and the target that is first in the new one.
 type replacedOrder struct {
 	order  []string
 	target bmc.BootTarget
@@ -53,31 +53,31 @@ func (o *orders) forget(system string) {
 
 // bootOption is an option of the firmware's boot manager.
 type bootOption struct {
-	// reference is what it is called in the boot order.
+	// reference is its name in the boot order.
 	reference string
-	// target is what it boots from; empty for anything that is no target.
+	// target is its boot target; empty for an option that is none of the targets.
 	target bmc.BootTarget
 }
 
-// orderKey names the system among those of all BMCs.
+// orderKey identifies the system among those of all BMCs.
 func (c *conn) orderKey() string { return c.endpoint.URL.Host + c.path }
 
 func (c *conn) bootOrder() []string { return c.system.texts("Boot", "BootOrder") }
 
-// ordersOnly is true where the BMC has a boot order and no override.
-func (c *conn) ordersOnly(ctx context.Context) bool {
-	c.byOrder = c.hasOrder() && c.bootSource(ctx) == nil
-	return c.byOrder
+// detectBootOrder sets usesBootOrder, which is true if the BMC has a boot order and no override.
+func (c *conn) detectBootOrder(ctx context.Context) bool {
+	c.usesBootOrder = c.hasBootOrder() && c.bootSource(ctx) == nil
+	return c.usesBootOrder
 }
 
-// hasOrder is true where the system has a boot order, and says what stands in it.
-func (c *conn) hasOrder() bool {
+// hasBootOrder is true if the system has a boot order, and describes its options.
+func (c *conn) hasBootOrder() bool {
 	return len(c.bootOrder()) > 0 && c.system.link("Boot", "BootOptions") != ""
 }
 
-// bootOptions reads the options that the boot order has, in its order.
+// bootOptions reads the options of the boot order.
 func (c *conn) bootOptions(ctx context.Context) ([]bootOption, error) {
-	if !c.ordersOnly(ctx) {
+	if !c.detectBootOrder(ctx) {
 		return nil, errNoOverride
 	}
 	paths, _, err := c.collection(ctx, c.system.link("Boot", "BootOptions"))
@@ -85,8 +85,8 @@ func (c *conn) bootOptions(ctx context.Context) ([]bootOption, error) {
 		return nil, err
 	}
 	targets := map[string]bmc.BootTarget{}
-	for _, r := range c.all(ctx, paths) {
-		if r.has("BootOptionEnabled") && !r.truth("BootOptionEnabled") {
+	for _, r := range c.readAll(ctx, paths) {
+		if r.has("BootOptionEnabled") && !r.boolean("BootOptionEnabled") {
 			continue
 		}
 		for _, name := range []string{r.text("BootOptionReference"), r.text("Name"), r.id()} {
@@ -99,11 +99,11 @@ func (c *conn) bootOptions(ctx context.Context) ([]bootOption, error) {
 	for _, reference := range c.bootOrder() {
 		options = append(options, bootOption{reference, targets[reference]})
 	}
-	return options, c.ended(ctx)
+	return options, c.unavailable(ctx)
 }
 
-// targetOf tells what an option boots from: by its alias, which is named as the override's targets are, by its device path (UEFI
-// 2.10, 10.3), or by what it is called.
+// targetOf returns the boot target of an option: by its alias, which has the names of override targets, by its device path (UEFI 2.10,
+// 10.3), or by its name.
 func targetOf(option resource) bmc.BootTarget {
 	alias := option.text("Alias")
 	for target, names := range targets {
@@ -131,7 +131,7 @@ func targetOf(option resource) bmc.BootTarget {
 	}
 }
 
-// readOrder reads the boot order as an override: it is one while it is not as it was before.
+// readOrder returns the boot order as an override. It is BootNone if the order is the original one.
 func (c *conn) readOrder() bmc.BootOverride {
 	was, replaced := c.driver.orders.get(c.orderKey())
 	if !replaced || slices.Equal(was.order, c.bootOrder()) {
@@ -140,16 +140,16 @@ func (c *conn) readOrder() bmc.BootOverride {
 	return bmc.BootOverride{Target: was.target, Mode: bmc.BootUEFI, Continuous: true}
 }
 
-// setOrder puts the options of the wanted target first in the boot order, or puts the order back.
+// setOrder moves the options of the wanted target to the front of the boot order, or restores the order.
 func (c *conn) setOrder(ctx context.Context, want bmc.BootOverride) (bmc.BootResult, error) {
 	unsupported := func(err error) error { return &bmc.Error{Kind: bmc.Unsupported, Op: "Set the boot order", Err: err} }
 	if want.Mode == bmc.BootLegacy {
-		return bmc.BootResult{}, unsupported(errors.New("the BMC has a boot order of UEFI alone, and no override"))
+		return bmc.BootResult{}, unsupported(errors.New("the BMC has no boot override, only a UEFI boot order"))
 	}
 	was, replaced := c.driver.orders.get(c.orderKey())
 	if want.Target == bmc.BootNone {
 		if !replaced {
-			return bmc.BootResult{Method: wayBootOrder, ReadBack: &bmc.BootOverride{Target: bmc.BootNone}}, nil
+			return bmc.BootResult{Method: methodBootOrder, ReadBack: &bmc.BootOverride{Target: bmc.BootNone}}, nil
 		}
 		return c.writeOrder(ctx, want, was.order)
 	}
@@ -175,7 +175,7 @@ func (c *conn) setOrder(ctx context.Context, want bmc.BootOverride) (bmc.BootRes
 	return c.writeOrder(ctx, want, slices.Concat(first, rest))
 }
 
-// writeOrder writes the boot order and reads it back. Services with a settings object take it there.
+// writeOrder writes the boot order and reads it back. Services with a settings object accept it there.
 func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []string) (bmc.BootResult, error) {
 	var (
 		err     error
@@ -186,7 +186,7 @@ func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []st
 			break
 		}
 		written = path
-		if err = c.change(ctx, path, map[string]any{"Boot": map[string]any{"BootOrder": order}}); err == nil || !refused(err) {
+		if err = c.patch(ctx, path, map[string]any{"Boot": map[string]any{"BootOrder": order}}); err == nil || !refused(err) {
 			break
 		}
 	}
@@ -197,14 +197,14 @@ func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []st
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
-	result := bmc.BootResult{Method: wayBootOrder}
+	result := bmc.BootResult{Method: methodBootOrder}
 	result.ReadBack = &bmc.BootOverride{Target: bmc.BootNone}
 	if want.Target != bmc.BootNone {
 		result.Lasts = !want.Continuous
 		result.ReadBack = &bmc.BootOverride{Target: want.Target, Mode: bmc.BootUEFI, Continuous: true}
 	}
 	if now := after.texts("Boot", "BootOrder"); !slices.Equal(now, order) {
-		result.Doubt = fmt.Sprintf("the BMC took the boot order and still says %.200s", strings.Join(now, ", "))
+		result.Doubt = fmt.Sprintf("the BMC accepted the boot order and still reports %.200s", strings.Join(now, ", "))
 		return result, nil
 	}
 	if want.Target == bmc.BootNone {

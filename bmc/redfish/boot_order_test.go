@@ -8,7 +8,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// ordered is a system that has a boot order and no boot override.
+// ordered is a system with a boot order and without a boot override.
 func ordered(t *testing.T) *tree {
 	t.Helper()
 	option := func(reference, more string) string { return `{"BootOptionReference":"` + reference + `",` + more + `}` }
@@ -25,7 +25,7 @@ func ordered(t *testing.T) *tree {
 	}))
 }
 
-// TestBootOrder: a BMC without a boot override boots by its order, which is put back afterwards, also by another connection.
+// TestBootOrder: for a BMC without a boot override, the driver changes the boot order and restores it, even with another connection.
 func TestBootOrder(t *testing.T) {
 	g, ctx := NewWithT(t), t.Context()
 	s := ordered(t)
@@ -38,7 +38,7 @@ func TestBootOrder(t *testing.T) {
 		return c
 	}
 	c := open()
-	g.Expect(c.BootMethods()).To(Equal([]bmc.BootMethod{wayBootOrder}))
+	g.Expect(c.BootMethods()).To(Equal([]bmc.BootMethod{methodBootOrder}))
 	description, err := c.Describe(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(description.Capabilities).To(ContainElements(bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk))
@@ -49,7 +49,7 @@ func TestBootOrder(t *testing.T) {
 	result, err := c.SetBootOverride(ctx, pxe, "")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result).To(Equal(bmc.BootResult{
-		Method: wayBootOrder, Lasts: true, ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true},
+		Method: methodBootOrder, Lasts: true, ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true},
 	}))
 	g.Expect(s.written).To(Equal([]string{aSystem + ` {"Boot":{"BootOrder":["Boot0002","Boot0004","Boot0001","Boot0003","Boot0005"]}}`}))
 	g.Expect(c.BootOverride(ctx)).To(HaveField("Target", bmc.BootPXE))
@@ -80,7 +80,7 @@ func TestBootOrder(t *testing.T) {
 	}
 }
 
-// TestNoOverride: without an override and an order nothing is claimed, and the error says what is missing.
+// TestNoOverride: without an override and an order there are no boot capabilities, and the error names what is missing.
 func TestNoOverride(t *testing.T) {
 	for name, boot := range map[string]string{
 		"nothing":             `{}`,
@@ -104,7 +104,7 @@ func TestNoOverride(t *testing.T) {
 	}
 }
 
-// TestOverrideAtSettingsAlone: an override that only the settings object shows is one.
+// TestOverrideAtSettingsAlone: an override that only the settings object shows is returned.
 func TestOverrideAtSettingsAlone(t *testing.T) {
 	g := NewWithT(t)
 	c := newTree(t, aServer(map[string]string{
@@ -117,7 +117,7 @@ func TestOverrideAtSettingsAlone(t *testing.T) {
 	g.Expect(description.Capabilities).NotTo(ContainElement(bmc.CanBootDisk))
 }
 
-// TestPreferredDrive: where the table of quirks prefers a drive, no other one is used, though the BMC offers it.
+// TestPreferredDrive: if the quirks name a drive, no other one is used, even if the BMC offers it.
 func TestPreferredDrive(t *testing.T) {
 	for offered, want := range map[string]string{`"Pxe","Cd","UsbCd"`: "UsbCd", `"Pxe","Cd"`: ""} {
 		g := NewWithT(t)
@@ -140,7 +140,7 @@ func TestPreferredDrive(t *testing.T) {
 	}
 }
 
-// TestOptionTargets: what a boot option boots from.
+// TestOptionTargets: the boot targets of boot options.
 func TestOptionTargets(t *testing.T) {
 	for option, want := range map[string]bmc.BootTarget{
 		`{"Alias":"Pxe","UefiDevicePath":"HD(1)"}`:                           bmc.BootPXE,

@@ -7,86 +7,86 @@ import (
 	"slices"
 )
 
-// chassis reads the chassis that the system is in.
+// chassis reads the chassis that contain the system.
 func (c *conn) chassis(ctx context.Context) []resource {
 	collection := cmp.Or(c.root.link("Chassis"), "/redfish/v1/Chassis")
 	paths := c.system.links("Links", "Chassis")
 	if len(paths) == 0 || c.cache != nil && c.expand.query != "" {
-		all, _, _ := c.collection(ctx, collection) // where it is expanded, one request brings all chassis
+		all, _, _ := c.collection(ctx, collection) // with $expand, one request reads all chassis
 		if len(paths) == 0 {
-			return slices.DeleteFunc(c.all(ctx, all), func(box resource) bool { return c.isOthers(box) })
+			return slices.DeleteFunc(c.readAll(ctx, all), func(box resource) bool { return c.belongsToOthers(box) })
 		}
 	}
-	return c.all(ctx, paths)
+	return c.readAll(ctx, paths)
 }
 
-// isOthers is true for a chassis that holds other systems only.
-func (c *conn) isOthers(box resource) bool {
+// belongsToOthers is true for a chassis that contains only other systems.
+func (c *conn) belongsToOthers(box resource) bool {
 	systems := box.links("Links", "ComputerSystems")
 	return len(systems) > 0 && !slices.Contains(systems, c.path)
 }
 
-// mostBoxes bounds the chassis whose parts are read: a server with accelerators has some dozens.
-const mostBoxes = 64
+// maxChassis limits the number of chassis whose parts are read. A server with accelerators has some dozens.
+const maxChassis = 64
 
-// ownBoxes reads the chassis that hold nothing but this system: those that it links to, and what they contain. One that it
-// shares with other systems is none of them.
-func (n *inspection) ownBoxes(ctx context.Context) []resource {
-	if n.boxes != nil {
-		return n.boxes
+// readOwnChassis reads the chassis that contain only this system: those that it links to, and the chassis inside them. It omits chassis
+// that the system shares with other systems.
+func (n *inspection) readOwnChassis(ctx context.Context) []resource {
+	if n.ownChassis != nil {
+		return n.ownChassis
 	}
-	n.boxes = []resource{}
+	n.ownChassis = []resource{}
 	linked := n.chassis(ctx)
 	if paths := n.system.links("Links", "Chassis"); len(paths) > len(linked) {
-		n.unread = listing{source: paths[0], err: errors.New("the chassis cannot be read")}
+		n.unreadChassis = listing{source: paths[0], err: errors.New("the chassis cannot be read")}
 	}
 	named := len(n.system.links("Links", "Chassis")) > 0
 	seen := map[string]bool{}
-	for queue := linked; len(queue) > 0 && len(seen) < mostBoxes; queue = queue[1:] {
+	for queue := linked; len(queue) > 0 && len(seen) < maxChassis; queue = queue[1:] {
 		box := queue[0]
 		path := box.link("@odata.id")
 		if seen[path] {
 			continue
 		}
 		seen[path] = true
-		inner := n.all(ctx, box.links("Links", "Contains"))
+		inner := n.readAll(ctx, box.links("Links", "Contains"))
 		systems := box.links("Links", "ComputerSystems")
-		shared := !named && len(systems) == 0 || slices.ContainsFunc(systems, func(s string) bool { return s != n.path }) || slices.ContainsFunc(inner, n.isOthers)
-		if shared && !n.isAlone(ctx) {
+		shared := !named && len(systems) == 0 || slices.ContainsFunc(systems, func(s string) bool { return s != n.path }) || slices.ContainsFunc(inner, n.belongsToOthers)
+		if shared && !n.isOnlyServer(ctx) {
 			continue
 		}
-		n.boxes, queue = append(n.boxes, box), append(queue, inner...)
+		n.ownChassis, queue = append(n.ownChassis, box), append(queue, inner...)
 	}
-	return n.boxes
+	return n.ownChassis
 }
 
-// isAlone is true where the BMC manages no other server.
-func (n *inspection) isAlone(ctx context.Context) bool {
-	if n.alone == nil {
-		alone := n.only
-		if !alone {
+// isOnlyServer is true if the BMC manages no other server.
+func (n *inspection) isOnlyServer(ctx context.Context) bool {
+	if n.onlyServer == nil {
+		only := n.onlySystemListed
+		if !only {
 			servers, err := n.servers(ctx)
-			alone = len(servers) == 1 || err == nil && len(servers) == 0
+			only = len(servers) == 1 || err == nil && len(servers) == 0
 		}
-		n.alone = &alone
+		n.onlyServer = &only
 	}
-	return *n.alone
+	return *n.onlyServer
 }
 
-// enclosure returns the chassis around the system's own ones, where it holds no other system.
+// enclosure returns the chassis that contain the system's own ones and no other system.
 func (n *inspection) enclosure(ctx context.Context) []resource {
 	var around []resource
-	for _, box := range n.ownBoxes(ctx) {
+	for _, box := range n.readOwnChassis(ctx) {
 		path := box.link("Links", "ContainedBy")
 		isOwn := func(path string) bool {
-			return slices.ContainsFunc(n.boxes, func(own resource) bool { return own.link("@odata.id") == path })
+			return slices.ContainsFunc(n.ownChassis, func(own resource) bool { return own.link("@odata.id") == path })
 		}
 		if path == "" || isOwn(path) {
 			continue
 		}
-		outer := n.try(ctx, path)
+		outer := n.readOptional(ctx, path)
 		contains := outer.links("Links", "Contains")
-		if outer == nil || n.isOthers(outer) || slices.ContainsFunc(contains, func(inner string) bool { return !isOwn(inner) }) || !n.isAlone(ctx) {
+		if outer == nil || n.belongsToOthers(outer) || slices.ContainsFunc(contains, func(inner string) bool { return !isOwn(inner) }) || !n.isOnlyServer(ctx) {
 			continue
 		}
 		around = append(around, outer.at(path))

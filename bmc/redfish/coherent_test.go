@@ -10,7 +10,7 @@ import (
 
 var loopback = bmctest.Loopback
 
-// coherent checks what is true of every inventory, whatever the BMC says.
+// coherent checks the invariants of every inventory.
 func coherent(i *bmc.Inventory) error {
 	if err := bmctest.Coherent(i); err != nil {
 		return err

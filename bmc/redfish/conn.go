@@ -19,40 +19,41 @@ type conn struct {
 	endpoint bmc.Endpoint
 	wire     *wire
 	sessions bool // sessions rather than basic authentication
-	// root is the service root, as it was read at the login.
+	// root is the service root, read at login.
 	root resource
 	path string
-	// system is the system as it was read last.
+	// system is the system resource, as last read.
 	system  resource
 	quirk   quirk
 	quirks  []string // names of the entries that quirk is made of
 	manager resource // nil until it is asked for
-	// What was spent since the system was read, and the error that ends every further request.
+	// requests and bytes count since the system was last read. fatal ends every further request.
 	requests, bytes int
 	fatal           error
-	relogged        bool // since the last Rest
-	// only is true where the Systems collection was read and lists nothing but the system.
-	only bool
-	// byOrder is true where what is booted is chosen by the boot order.
-	byOrder bool
-	// expand is how resources are asked for together with those that they link to.
+	loggedInAgain   bool // since the last ResetCache
+	// onlySystemListed is true if the Systems collection was read and lists only this system.
+	onlySystemListed bool
+	// usesBootOrder is true if the driver changes the boot order, because the BMC has no boot override.
+	usesBootOrder bool
+	// expand is the service's support for reading resources together with the resources that they link to.
 	expand expansion
-	// cache holds what was read since an inspection began, or the description before it; nil otherwise: everything is read afresh.
+	// cache contains the resources that were read since the start of an inspection or of the description before it. Otherwise it is nil,
+	// and every resource is read from the BMC.
 	cache map[string]resource
 }
 
 var (
-	_ bmc.Client       = &conn{}
-	_ bmc.VirtualMedia = &conn{}
-	_ bmc.SecureBooter = &conn{}
-	_ bmc.Monitor      = &conn{}
-	_ bmc.CacheResetter       = &conn{}
+	_ bmc.Client        = &conn{}
+	_ bmc.VirtualMedia  = &conn{}
+	_ bmc.SecureBooter  = &conn{}
+	_ bmc.Monitor       = &conn{}
+	_ bmc.CacheResetter = &conn{}
 )
 
-// ResetCache forgets what was read: the resources of real servers have tens of KiB, and are stale by the next job.
-func (c *conn) ResetCache() { c.system, c.manager, c.cache, c.relogged = nil, nil, nil, false }
+// ResetCache drops the resources that were read: those of real servers have tens of KiB, and are stale in the next job.
+func (c *conn) ResetCache() { c.system, c.manager, c.cache, c.loggedInAgain = nil, nil, nil, false }
 
-// login reads the service root, which needs no credentials, and logs in where sessions are asked for.
+// login reads the service root, which needs no credentials, and opens a session if the URL has auth=session.
 func (c *conn) login(ctx context.Context) error {
 	w, err := c.driver.newWire(c.endpoint)
 	if err != nil {
@@ -72,7 +73,7 @@ func (c *conn) login(ctx context.Context) error {
 		}
 		err = w.openSession(ctx, sessions, c.endpoint.Username, c.endpoint.Password)
 		if sessionTableFull(err) {
-			err = nil // Nobody gets in by a session now, and nothing was refused to these credentials: they are sent themselves.
+			err = nil // no session is free, but the BMC did not refuse the credentials: basic authentication may work
 		}
 	}
 	if statusOf(err) == http.StatusForbidden {
@@ -86,21 +87,21 @@ func (c *conn) login(ctx context.Context) error {
 	return nil
 }
 
-// sessionTableFull is true for the answer to a login that found no free session (DSP0268, Base.SessionLimitExceeded; some BMCs
+// sessionTableFull is true for the response to a login that found no free session (DSP0268, Base.SessionLimitExceeded; some BMCs
 // send 503 without it).
 func sessionTableFull(err error) bool {
-	return saysID(err, "SessionLimitExceeded") || saysID(err, "RAC0218") // iDRAC's own
+	return hasMessageID(err, "SessionLimitExceeded") || hasMessageID(err, "RAC0218") // iDRAC's own
 }
 
-// most503 is how often a request is repeated that a BMC was too busy for, and most503Wait how long it may ask to wait. Nothing was
-// done with a request that got 503, so repeating it is safe for any method.
+// maxBusyRetries is how often a request is repeated after 503, and maxBusyWait is the longest accepted Retry-After. The BMC did not execute
+// a request that it answered with 503, so it is safe to repeat any method.
 const (
-	most503     = 2
-	most503Wait = 5 * time.Second
+	maxBusyRetries = 2
+	maxBusyWait    = 5 * time.Second
 )
 
-// request sends one request and decodes the answer. A session that the BMC forgot is replaced once in a job. After that, and with
-// basic authentication, a 401 is final for this connection: every further one counts towards a locked account.
+// request sends one request and decodes the response. A session that the BMC has ended is replaced once in a job. After that, and with
+// basic authentication, 401 is final for this connection: every further 401 counts towards an account lockout.
 func (c *conn) request(ctx context.Context, method, path string, body any, headers map[string]string) (resource, http.Header, error) {
 	if c.fatal != nil {
 		return nil, nil, c.fatal
@@ -120,13 +121,13 @@ func (c *conn) attempt(ctx context.Context, method, path string, body any, heade
 		case err == nil:
 			r, err := c.read(got.body)
 			return r, got.header, err
-		case statusOf(err) == http.StatusUnauthorized && c.wire.session != "" && !c.relogged:
-			c.relogged = true
-			_ = c.wire.closeSession(ctx) // where it is only this resource that is refused, the session would stay open
+		case statusOf(err) == http.StatusUnauthorized && c.wire.session != "" && !c.loggedInAgain:
+			c.loggedInAgain = true
+			_ = c.wire.closeSession(ctx) // the session is still open if only this resource refuses it
 			if err := c.login(ctx); err != nil {
 				return nil, nil, err
 			}
-		case errors.As(err, &full) && busy < most503 && full.after <= most503Wait:
+		case errors.As(err, &full) && busy < maxBusyRetries && full.after <= maxBusyWait:
 			busy++
 			timer := time.NewTimer(full.after)
 			select {
@@ -141,16 +142,16 @@ func (c *conn) attempt(ctx context.Context, method, path string, body any, heade
 	}
 }
 
-// read decodes an answer, as long as the BMC did not say more than a server has to say.
+// read decodes a response. The error is errEndless if the BMC has sent more than maxBytes.
 func (c *conn) read(body []byte) (resource, error) {
-	if c.bytes += len(body); c.bytes > mostBytes {
+	if c.bytes += len(body); c.bytes > maxBytes {
 		return nil, errEndless
 	}
 	return decode(body)
 }
 
-// errEndless ends what would go on for ever in a tree whose links lead in circles.
-var errEndless = fmt.Errorf("the BMC has more than %d resources, or more than %d MiB of them", mostRequests, mostBytes>>20)
+// errEndless ends reading a tree that is endless, for example because its links form a circle.
+var errEndless = fmt.Errorf("the BMC has more than %d resources, or more than %d MiB of them", maxRequests, maxBytes>>20)
 
 // get reads a resource.
 func (c *conn) get(ctx context.Context, path string) (resource, error) {
@@ -166,7 +167,7 @@ func (c *conn) get(ctx context.Context, path string) (resource, error) {
 
 // fetch reads a resource from the BMC.
 func (c *conn) fetch(ctx context.Context, path string) (resource, error) {
-	if c.requests++; c.requests > mostRequests {
+	if c.requests++; c.requests > maxRequests {
 		return nil, errEndless
 	}
 	r, _, err := c.request(ctx, http.MethodGet, path, nil, nil)
@@ -176,9 +177,9 @@ func (c *conn) fetch(ctx context.Context, path string) (resource, error) {
 	return r, err
 }
 
-// try reads a resource that may not be there: nil then, and wherever else the BMC has no sensible answer. Whether it was the BMC
-// that was gone, or the login that is refused by now, ended says.
-func (c *conn) try(ctx context.Context, path string) resource {
+// readOptional reads a resource that may not exist. It returns nil if it does not, and after every other error. unavailable tells whether
+// the reason is an unreachable BMC or a refused login.
+func (c *conn) readOptional(ctx context.Context, path string) resource {
 	if path == "" {
 		return nil
 	}
@@ -189,21 +190,21 @@ func (c *conn) try(ctx context.Context, path string) resource {
 	return r
 }
 
-// Bounds on what is read of a BMC, which may say that it has as many members as it likes.
+// Limits for reading from a BMC, which is not trusted.
 const (
-	mostPages    = 50
-	mostMembers  = 512
-	mostRequests = 1000 // for one call; a server full of drives needs 200
-	mostBytes    = 8 << 20
+	maxPages    = 50
+	maxMembers  = 512
+	maxRequests = 1000 // in one call; a server with the maximum number of drives needs 200
+	maxBytes    = 8 << 20
 )
 
-// collection returns the members' paths. Members that are written out in full are returned as resources too.
+// collection returns the members' paths, and the members that the collection contains in full.
 func (c *conn) collection(ctx context.Context, path string) ([]string, []resource, error) {
 	var (
 		paths []string
 		full  []resource
 	)
-	for page := 0; path != "" && page < mostPages && len(paths) < mostMembers; page++ {
+	for page := 0; path != "" && page < maxPages && len(paths) < maxMembers; page++ {
 		r, err := c.getExpanded(ctx, path, true)
 		if err != nil {
 			return paths, full, err
@@ -216,48 +217,48 @@ func (c *conn) collection(ctx context.Context, path string) ([]string, []resourc
 		}
 		path = r.link("Members@odata.nextLink")
 	}
-	return paths[:min(len(paths), mostMembers)], full, nil
+	return paths[:min(len(paths), maxMembers)], full, nil
 }
 
-// members reads a collection and each of its members, as far as the BMC gives them. A path of "" has none.
+// members reads a collection and each of its members, and omits those that cannot be read. A path of "" has no members.
 func (c *conn) members(ctx context.Context, path string) []resource {
 	if path == "" {
 		return nil
 	}
-	paths, _, _ := c.collection(ctx, path) // what could be read is what there is
-	return c.all(ctx, paths)
+	paths, _, _ := c.collection(ctx, path) // after an error, it returns the paths read so far
+	return c.readAll(ctx, paths)
 }
 
-// all reads the resources at the paths, each once, as far as the BMC gives them.
-func (c *conn) all(ctx context.Context, paths []string) []resource {
+// readAll reads the resources at the paths, each once, and omits those that cannot be read.
+func (c *conn) readAll(ctx context.Context, paths []string) []resource {
 	var all []resource
-	for i, path := range paths[:min(len(paths), mostMembers)] {
-		if c.ended(ctx) != nil || c.requests > mostRequests {
+	for i, path := range paths[:min(len(paths), maxMembers)] {
+		if c.unavailable(ctx) != nil || c.requests > maxRequests {
 			break
 		}
-		if r := c.try(ctx, path); r != nil && !slices.Contains(paths[:i], path) {
+		if r := c.readOptional(ctx, path); r != nil && !slices.Contains(paths[:i], path) {
 			all = append(all, r.at(path))
 		}
 	}
 	return all
 }
 
-// etagForms are what is sent as If-Match, one after the other, given the ETag of the header and that of the body.
+// etagForms return the values of If-Match to try, from the ETag of the header and that of the body.
 var etagForms = []func(header, body string) string{
 	func(header, body string) string { return cmp.Or(header, body) },
 	func(header, body string) string { return cmp.Or(header, body) }, // it may have changed in between
-	// Weak ones are never equal (RFC 9110, 8.8.3.2), and iDRAC marks those of compressed answers.
+	// Weak ETags never match (RFC 9110, 8.8.3.2), and iDRAC adds -gzip to those of compressed responses.
 	func(header, body string) string {
 		return strings.Replace(strings.TrimPrefix(cmp.Or(header, body), "W/"), `-gzip"`, `"`, 1)
 	},
-	func(header, body string) string { return cmp.Or(body, strings.Trim(header, `W/"`)) }, // a header that is quoted twice, or not at all
+	func(header, body string) string { return cmp.Or(body, strings.Trim(header, `W/"`)) }, // for headers with double or missing quotes
 	func(string, string) string { return "*" },
 	func(string, string) string { return "" },
 }
 
-// change patches a resource with If-Match (DSP0266, 6.5), and copes with what BMCs make of it: an ETag that changed meanwhile, a
-// weak one that they do not take back, one that never matches.
-func (c *conn) change(ctx context.Context, path string, body any) error {
+// patch patches a resource with If-Match (DSP0266, 6.5). It handles ETags that have changed in the meantime, weak ETags that the BMC does
+// not accept, and ETags that never match.
+func (c *conn) patch(ctx context.Context, path string, body any) error {
 	var err error
 	for _, match := range etagForms {
 		r, header, getErr := c.request(ctx, http.MethodGet, path, nil, nil)
@@ -276,7 +277,7 @@ func (c *conn) change(ctx context.Context, path string, body any) error {
 	return err
 }
 
-// refused is true for answers that say that the request is not to the BMC's liking, so that another one may be.
+// refused is true for a response that rejects this request, so that another form of the request may succeed.
 func refused(err error) bool {
 	switch status := statusOf(err); status {
 	case http.StatusUnauthorized, http.StatusServiceUnavailable:
@@ -286,8 +287,8 @@ func refused(err error) bool {
 	}
 }
 
-// ended is why nothing more can be read: what was not read then is not missing.
-func (c *conn) ended(ctx context.Context) error { return cmp.Or(c.fatal, ctx.Err()) }
+// unavailable returns the error that prevents further reading. A resource that was not read because of it may exist.
+func (c *conn) unavailable(ctx context.Context) error { return cmp.Or(c.fatal, ctx.Err()) }
 
 // Close ends the session, if there is one.
 func (c *conn) Close(ctx context.Context) error { return c.wire.closeSession(ctx) }

@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// reviewed is what a person read out of a recorded tree, for one of its systems. testdata/corpus/README.md says how.
+// reviewed is the inventory that a reviewer read from a recorded tree, for one of its systems (testdata/corpus/README.md).
 type reviewed struct {
 	System             string           `json:"system"`
 	Manager            string           `json:"manager"`
@@ -89,7 +89,7 @@ type (
 
 const reviewedFolder = "testdata/corpus"
 
-// TestCorpus opens recorded trees of real BMCs with the driver. Those that a person has read must give what the person found, with $expand
+// TestCorpus opens recorded trees of real BMCs with the driver. Reviewed trees must give the reviewed inventory, with $expand
 // and without; all of them must keep the invariants of inventories. The recordings are not part of the project: make corpus.
 func TestCorpus(t *testing.T) {
 	folder := os.Getenv("CORPUS")
@@ -153,7 +153,7 @@ func reviewedFiles(t *testing.T) map[string][]reviewed {
 	return byTree
 }
 
-// surveyAll opens each of the systems that a tree nobody has read has, and holds them to the invariants.
+// surveyAll opens each system of a tree without a review, and checks the invariants.
 func surveyAll(t *testing.T, load func() *tree) {
 	t.Helper()
 	s := load()
@@ -174,7 +174,7 @@ func surveyAll(t *testing.T, load func() *tree) {
 	}
 }
 
-// survey reads one system, and holds its inventory to the invariants.
+// survey reads one system, and checks the invariants of its inventory.
 func survey(t *testing.T, s *tree, system string) (*conn, bmc.Inventory) {
 	t.Helper()
 	c := s.open(t, system)
@@ -193,7 +193,7 @@ func survey(t *testing.T, s *tree, system string) (*conn, bmc.Inventory) {
 	return c, inventory
 }
 
-// compare compares what the driver reads with what a person has read. The order of lists says nothing.
+// compare compares the driver's inventory with the reviewed one. It ignores the order of lists.
 func compare(t *testing.T, s *tree, want reviewed) {
 	t.Helper()
 	c, i := survey(t, s, want.System)

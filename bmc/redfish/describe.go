@@ -8,7 +8,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// Describe tells what the BMC says of itself. What it read is remembered for an inspection that follows at once.
+// Describe returns the BMC's protocol, model and capabilities. It caches the resources for an inspection in the same job.
 func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	if err := c.refreshForInspection(ctx); err != nil {
 		return bmc.Description{}, err
@@ -36,12 +36,12 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	}
 	drives, err := c.drives(ctx)
 	add(bmc.CanVirtualMedia, err == nil && slices.ContainsFunc(drives, c.isOptical))
-	add(bmc.CanSecureBoot, c.try(ctx, c.system.link("SecureBoot")) != nil)
-	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.try(ctx, path) != nil }))
-	add(bmc.CanEventLog, c.try(ctx, c.logEntries(ctx)) != nil)
+	add(bmc.CanSecureBoot, c.readOptional(ctx, c.system.link("SecureBoot")) != nil)
+	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.readOptional(ctx, path) != nil }))
+	add(bmc.CanEventLog, c.readOptional(ctx, c.logEntries(ctx)) != nil)
 	add(bmc.CanClock, manager.text("DateTime") != "")
-	// A capability that was not looked at in time is not missing.
-	if err := c.ended(ctx); err != nil {
+	// A capability that could not be read is not necessarily missing.
+	if err := c.unavailable(ctx); err != nil {
 		c.cache = nil
 		return bmc.Description{}, wrap("Describe", err)
 	}

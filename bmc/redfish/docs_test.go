@@ -14,10 +14,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
 
-// testName is what docs call a test.
+// testName matches names of tests in the docs.
 var testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`")
 
-// TestDocsTests: the tests that the docs name are there.
+// TestDocsTests: the tests that the docs name exist.
 func TestDocsTests(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../docs/bmc.md")
@@ -44,7 +44,7 @@ func TestDocsTests(t *testing.T) {
 	}
 }
 
-// TestDocs: every fault, every entry of the table and every way stands in the docs.
+// TestDocs: the docs describe every fault, every quirk and every boot method.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../docs/bmc.md")
@@ -60,12 +60,12 @@ func TestDocs(t *testing.T) {
 	}
 	for _, known := range knownQuirks {
 		mentions(known.name)
-		if known.seen == "" {
+		if known.observation == "" {
 			t.Errorf("%s: what was observed?", known.name)
 		}
 	}
-	for _, way := range append(ways, wayBootOrder) {
-		mentions(string(way))
+	for _, method := range append(methods, methodBootOrder) {
+		mentions(string(method))
 	}
 }
 
@@ -76,27 +76,27 @@ func TestQuirks(t *testing.T) {
 		want          []string
 		first         bmc.BootMethod
 	}{
-		"nothing known":    {"Emulated", "bmctest", nil, wayPlain},
-		"Supermicro":       {"Supermicro", "SYS-120C", []string{"supermicro-mode-always", "supermicro-usbcd", "supermicro-image-only"}, wayPlain},
-		"Supermicro X10":   {"Super Micro", "X10SRM-TF", []string{"supermicro-mode-always", "supermicro-x10-no-mode", "supermicro-usbcd", "supermicro-image-only"}, wayNoMode},
-		"Supermicro ARS":   {"Supermicro", "ARS-111GL-NHR", []string{"supermicro-mode-always", "supermicro-usbcd", "supermicro-ars-cd", "supermicro-image-only"}, wayPlain},
-		"HPE":              {"HPE", "ProLiant DL360 Gen10", []string{"hpe-mode-readonly", "hpe-disable-only"}, wayNoMode},
-		"Dell iDRAC 9":     {"Dell Inc.", "PowerEdge R650", []string{"dell-service-tag"}, wayPlain},
-		"Dell iDRAC 10":    {"Dell Inc.", "PowerEdge R670", []string{"dell-service-tag", "dell-17g-settings", "dell-17g-drive"}, waySettings},
-		"Lenovo":           {"Lenovo", "ThinkSystem SR650", []string{"lenovo-drive-ext"}, wayPlain},
-		"AMI":              {"GIGABYTE", "R282-P91-00", []string{"ami-settings-at-sd", "ami-whole-boot"}, wayPlain},
-		"another Emulator": {"Sushy Emulator", "", []string{"sushy-disk-is-home"}, wayPlain},
+		"nothing known":    {"Emulated", "bmctest", nil, methodPlain},
+		"Supermicro":       {"Supermicro", "SYS-120C", []string{"supermicro-mode-always", "supermicro-usbcd", "supermicro-image-only"}, methodPlain},
+		"Supermicro X10":   {"Super Micro", "X10SRM-TF", []string{"supermicro-mode-always", "supermicro-x10-no-mode", "supermicro-usbcd", "supermicro-image-only"}, methodNoMode},
+		"Supermicro ARS":   {"Supermicro", "ARS-111GL-NHR", []string{"supermicro-mode-always", "supermicro-usbcd", "supermicro-ars-cd", "supermicro-image-only"}, methodPlain},
+		"HPE":              {"HPE", "ProLiant DL360 Gen10", []string{"hpe-mode-readonly", "hpe-disable-only"}, methodNoMode},
+		"Dell iDRAC 9":     {"Dell Inc.", "PowerEdge R650", []string{"dell-service-tag"}, methodPlain},
+		"Dell iDRAC 10":    {"Dell Inc.", "PowerEdge R670", []string{"dell-service-tag", "dell-17g-settings", "dell-17g-drive"}, methodSettings},
+		"Lenovo":           {"Lenovo", "ThinkSystem SR650", []string{"lenovo-drive-ext"}, methodPlain},
+		"AMI":              {"GIGABYTE", "R282-P91-00", []string{"ami-settings-at-sd", "ami-whole-boot"}, methodPlain},
+		"another Emulator": {"Sushy Emulator", "", []string{"sushy-disk-is-home"}, methodPlain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			q, names := quirksOf(test.vendor, test.model, "")
 			g.Expect(names).To(Equal(test.want))
-			g.Expect((&conn{quirk: q}).BootMethods()).To(And(HaveLen(len(ways)), HaveExactElements(test.first, Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()))))
+			g.Expect((&conn{quirk: q}).BootMethods()).To(And(HaveLen(len(methods)), HaveExactElements(test.first, Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()))))
 		})
 	}
 }
 
-// TestQuirksAct: what an entry says is what is sent.
+// TestQuirksAct: each quirk changes the requests.
 func TestQuirksAct(t *testing.T) {
 	g := NewWithT(t)
 	c := &conn{system: resource{"Boot": map[string]any{"BootSourceOverrideMode": "Legacy"}}}

@@ -8,34 +8,34 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// expansion is how a service takes requests for a resource together with those that it links to (DSP0266, 7.3.2). Each kind is given up
-// for the rest of the connection when the service refuses or ignores it.
+// expansion is a service's support for reading a resource together with the resources that it links to (DSP0266, 7.3.2). If the service
+// refuses or ignores one kind of it, the driver does not use that kind for the rest of the connection.
 type expansion struct {
-	// query stands behind the path; empty where the service offers none.
+	// query is appended to the path; empty if the service does not support it.
 	query string
-	// Whether collections are asked for with their members, and other resources with what they link to.
-	members, others bool
+	// members expands collections, resources expands other resources.
+	members, resources bool
 }
 
 func expansionOf(root resource) expansion {
 	offered := root.object("ProtocolFeaturesSupported", "ExpandQuery")
-	e := expansion{members: true, others: true}
+	e := expansion{members: true, resources: true}
 	switch {
-	case offered.truth("NoLinks"):
-		e.query = "?$expand=." // all but the property Links
-	case offered.truth("ExpandAll"):
+	case offered.boolean("NoLinks"):
+		e.query = "?$expand=." // everything except the property Links
+	case offered.boolean("ExpandAll"):
 		e.query = "?$expand=*"
 	}
-	if e.query != "" && offered.truth("Levels") {
+	if e.query != "" && offered.boolean("Levels") {
 		e.query += "($levels=1)"
 	}
 	return e
 }
 
-// getExpanded reads a resource and, within an inspection and where the service offers it, those that it links to, which are found
-// in the cache afterwards. What did not come with it is read separately when it is needed.
+// getExpanded reads a resource. During an inspection, and if the service supports it, it also reads the linked resources into the cache.
+// Resources that the response does not contain are read separately when they are needed.
 func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) (resource, error) {
-	offered := &c.expand.others
+	offered := &c.expand.resources
 	if isCollection {
 		offered = &c.expand.members
 	}
@@ -46,29 +46,29 @@ func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) 
 	r, err := c.fetch(ctx, path+c.expand.query)
 	switch kind := bmc.KindOf(wrap(http.MethodGet, err)); {
 	case err == nil:
-	case kind == bmc.Unauthorized, kind == bmc.NotFound, ctx.Err() != nil, c.requests > mostRequests:
+	case kind == bmc.Unauthorized, kind == bmc.NotFound, ctx.Err() != nil, c.requests > maxRequests:
 		return nil, err
-	default: // it may be too much for the service, also in time
+	default: // the response may be too large or too slow for the service
 		*offered, c.fatal = false, fatal
 		return c.get(ctx, path)
 	}
-	if links := r.links("Members"); !c.keep(r) && (len(links) > 0 || !isCollection) {
-		*offered = false // it was ignored
+	if links := r.links("Members"); !c.cacheExpanded(r) && (len(links) > 0 || !isCollection) {
+		*offered = false // the service ignored it
 	}
 	c.cache[path], c.cache[expandedMark+path] = r, resource{}
 	return r, nil
 }
 
-// expandedMark stands before the path of what was asked for with all that it links to.
+// expandedMark is a prefix of cache keys. It marks the paths of resources that were read with $expand.
 const expandedMark = "expanded "
 
-// keep puts the resources that are written out in another one into the cache, and says whether there is any.
-func (c *conn) keep(value any) bool {
+// cacheExpanded adds the complete resources inside another one to the cache. It returns whether there is one.
+func (c *conn) cacheExpanded(value any) bool {
 	found := false
 	switch v := value.(type) {
 	case resource:
 		for _, inner := range v {
-			found = c.keep(inner) || found
+			found = c.cacheExpanded(inner) || found
 		}
 	case map[string]any:
 		r := resource(v)
@@ -78,10 +78,10 @@ func (c *conn) keep(value any) bool {
 			}
 			found = true
 		}
-		return c.keep(r) || found
+		return c.cacheExpanded(r) || found
 	case []any:
 		for _, inner := range v {
-			found = c.keep(inner) || found
+			found = c.cacheExpanded(inner) || found
 		}
 	}
 	return found

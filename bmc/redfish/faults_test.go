@@ -25,7 +25,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// TestUnwell: what a BMC does that cannot be worked with is an error of the right kind, in time.
+// TestUnwell: faults that the driver cannot work around are errors of the right kind, in time.
 func TestUnwell(t *testing.T) {
 	for fault, kind := range map[bmctest.Fault]bmc.Kind{
 		bmctest.Down:              bmc.Unreachable,
@@ -61,8 +61,8 @@ func TestUnwell(t *testing.T) {
 	}
 }
 
-// TestBusy: 503 with Retry-After is waited for when it is short, also by commands; one that stays is an error that says when to
-// come back.
+// TestBusy: after 503 with a short Retry-After, requests and commands are repeated. A permanent 503 is an error with the time to
+// retry.
 func TestBusy(t *testing.T) {
 	g := NewWithT(t)
 	machine, endpoint := newMachine(t)
@@ -75,7 +75,7 @@ func TestBusy(t *testing.T) {
 	g.Expect(bmc.RetryAfter(err)).To(Equal(time.Second))
 }
 
-// TestSlow: a slow BMC is waited for.
+// TestSlow: the driver waits for a slow BMC.
 func TestSlow(t *testing.T) {
 	g := NewWithT(t)
 	_, endpoint := newMachine(t, bmctest.Slow)
@@ -97,7 +97,7 @@ func TestRedirect(t *testing.T) {
 	g.Expect(asked.Load()).To(BeZero())
 }
 
-// TestLinksElsewhere: a link cannot lead the credentials to another host either.
+// TestLinksElsewhere: links cannot send the credentials to another host.
 func TestLinksElsewhere(t *testing.T) {
 	g := NewWithT(t)
 	var leaked atomic.Bool
@@ -119,7 +119,7 @@ func TestLinksElsewhere(t *testing.T) {
 	g.Expect(leaked.Load()).To(BeFalse())
 }
 
-// TestSessionElsewhere: neither can the place where sessions are made, or the place of one.
+// TestSessionElsewhere: the paths of the session collection and of a session cannot send the credentials to another host.
 func TestSessionElsewhere(t *testing.T) {
 	g := NewWithT(t)
 	var leaked atomic.Bool
@@ -140,14 +140,14 @@ func TestSessionElsewhere(t *testing.T) {
 		endpoint.URL.RawQuery, endpoint.URL.Path = "auth=session", "/redfish/v1/Systems/1"
 		c, err := newDriver(t).Open(t.Context(), endpoint)
 		if err == nil {
-			_ = c.Close(t.Context()) // that it is refused is what is looked at
+			_ = c.Close(t.Context()) // the test checks that it is refused
 		}
 		bad.Close()
 	}
 	g.Expect(leaked.Load()).To(BeFalse())
 }
 
-// TestRefusedInMidJob: a password that is changed in the middle of a job costs one refusal, and no inventory comes of it.
+// TestRefusedInMidJob: a password change during a job causes one refusal, and no inventory.
 func TestRefusedInMidJob(t *testing.T) {
 	for _, query := range []string{"", "auth=session"} {
 		g := NewWithT(t)
@@ -175,7 +175,7 @@ func TestRefusedInMidJob(t *testing.T) {
 	}
 }
 
-// TestGoneInMidJob: a BMC that goes away in the middle of an inventory leaves none behind that lacks half of it.
+// TestGoneInMidJob: if the BMC becomes unreachable during an inspection, there is no incomplete inventory.
 func TestGoneInMidJob(t *testing.T) {
 	g := NewWithT(t)
 	machine := bmctest.NewMachine(bmctest.Options{Name: "s", Username: "admin", Password: "secret"})
@@ -192,7 +192,7 @@ func TestGoneInMidJob(t *testing.T) {
 	g.Expect(asked.Load()).To(BeNumerically("<=", 10), "it is not asked for the rest")
 }
 
-// TestForbidden: an account that lacks a privilege is no refused login: the next request may be granted.
+// TestForbidden: a missing privilege is not a refused login: the next request may be allowed.
 func TestForbidden(t *testing.T) {
 	g := NewWithT(t)
 	machine, _ := newMachine(t)
@@ -211,7 +211,7 @@ func TestForbidden(t *testing.T) {
 	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOff))
 }
 
-// TestPendingOverride: an override that waits at the settings object is one.
+// TestPendingOverride: a pending override of the settings object is returned.
 func TestPendingOverride(t *testing.T) {
 	g := NewWithT(t)
 	machine, endpoint := newMachine(t, bmctest.OverrideAtSettings)
@@ -226,7 +226,7 @@ func TestPendingOverride(t *testing.T) {
 	g.Expect(machine.Override().Target).To(Equal(bmc.BootNone))
 }
 
-// TestSessions: a session is closed also when Open fails, and one that the BMC forgot is replaced, once for a request.
+// TestSessions: a session is closed even if Open fails. A session that the BMC has ended is replaced once for a request.
 func TestSessions(t *testing.T) {
 	g := NewWithT(t)
 	machine, endpoint := newMachine(t)
@@ -251,7 +251,7 @@ func TestSessions(t *testing.T) {
 	g.Expect(machine.Sessions()).To(Equal(before))
 }
 
-// TestWrongPasswordOnce: one attempt to log in costs one refusal, with sessions and without.
+// TestWrongPasswordOnce: one login attempt causes one refusal, with and without sessions.
 func TestWrongPasswordOnce(t *testing.T) {
 	for _, query := range []string{"", "auth=session"} {
 		g := NewWithT(t)
@@ -264,7 +264,7 @@ func TestWrongPasswordOnce(t *testing.T) {
 	}
 }
 
-// TestRebootMidCall: a command whose answer was lost is not given again: it was obeyed.
+// TestRebootMidCall: a command without a response is not repeated, because it took effect.
 func TestRebootMidCall(t *testing.T) {
 	g := NewWithT(t)
 	machine, endpoint := newMachine(t)
@@ -277,14 +277,14 @@ func TestRebootMidCall(t *testing.T) {
 	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOn), "the session that the BMC forgot is replaced")
 }
 
-// TestPermit: addresses that only this machine can reach are refused, by name as well.
+// TestPermit: addresses of this machine are refused, also by name.
 func TestPermit(t *testing.T) {
 	g := NewWithT(t)
 	machine, endpoint := newMachine(t)
 	strict := newDriver(t)
 	strict.Permit = bmc.AllowList{}
 	_, err := strict.Open(t.Context(), endpoint)
-	g.Expect(err).To(MatchError(ContainSubstring("127.0.0.1 is a loopback, link-local, multicast or reserved address: the provider speaks to no BMC there, unless bmcs.allowNetworks")))
+	g.Expect(err).To(MatchError(ContainSubstring("127.0.0.1 is a loopback, link-local, multicast or reserved address: the provider connects to BMCs there only if bmcs.allowNetworks")))
 	endpoint.URL.Host = strings.Replace(endpoint.URL.Host, "127.0.0.1", "localhost", 1)
 	_, err = strict.Open(t.Context(), endpoint)
 	g.Expect(err).To(HaveOccurred())
@@ -330,7 +330,7 @@ func TestCertificates(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// authority is a certificate authority of a test.
+// authority is a certificate authority for tests.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey

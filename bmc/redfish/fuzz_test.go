@@ -26,7 +26,7 @@ var seeds = []string{
 	`{"Created":"2026-11-21T00:00:00Z","Severity":"OK","Message":null,"Identifiers":[{"DurableNameFormat":"NAA","DurableName":"naa.5:0"}]}`,
 }
 
-// FuzzResource: whatever a BMC answers is picked apart without a panic, and no link leads elsewhere.
+// FuzzResource: any response is read without a panic, and no link leads to another host.
 func FuzzResource(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add(seed)
@@ -64,7 +64,7 @@ func FuzzResource(f *testing.F) {
 	})
 }
 
-// FuzzRetryAfter: a BMC cannot keep us away for longer than ten minutes, or call us back at once.
+// FuzzRetryAfter: a Retry-After is limited to between a second and ten minutes.
 func FuzzRetryAfter(f *testing.F) {
 	for _, seed := range []string{"1", "-5", "99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT", "soon"} {
 		f.Add(seed)
@@ -77,7 +77,7 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// FuzzAnswers: every call copes with a BMC that gives the same answer to everything, and ends.
+// FuzzAnswers: every call ends with a BMC that gives the same response to all requests.
 func FuzzAnswers(f *testing.F) {
 	for i, seed := range seeds {
 		f.Add(uint8(i), seed)
@@ -127,7 +127,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// richServer is a service that has each kind of resource that an inspection reads.
+// richServer is a service with each kind of resource that an inspection reads.
 func richServer() map[string]string {
 	const function = aSystem + "/PCIeDevices/7/PCIeFunctions/0"
 	return aServer(map[string]string{
@@ -220,7 +220,7 @@ func TestRichServer(t *testing.T) {
 	}
 }
 
-// replace puts a value in place of the n-th one in a resource, counted through, and returns how many are left to count.
+// replace replaces the n-th value in a resource, and returns the remaining count.
 func replace(in any, n int, value any) int {
 	set := func(inner any, put func(any)) bool {
 		if n == 0 {
@@ -248,7 +248,7 @@ func replace(in any, n int, value any) int {
 	return n
 }
 
-// FuzzTree: a service of which any part of any resource is something else gives a coherent inventory or an error, and is not asked for ever.
+// FuzzTree: a service with any value replaced gives a coherent inventory or an error, after a limited number of requests.
 func FuzzTree(f *testing.F) {
 	values := []string{
 		`null`, `true`, `7`, `-1`, `1e300`, `"x"`, `""`, `[]`, `{}`, `[null,7,{}]`, `{"@odata.id":"/redfish/v1/Systems/1"}`, `[{"@odata.id":"/redfish/v1/Chassis/1"}]`,
@@ -283,7 +283,7 @@ func FuzzTree(f *testing.F) {
 		}
 		_, _ = c.Describe(t.Context())
 		_, _ = c.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}, "")
-		if s.count() > 2*mostRequests {
+		if s.count() > 2*maxRequests {
 			t.Errorf("%d requests", s.count())
 		}
 	})

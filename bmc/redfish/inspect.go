@@ -17,20 +17,20 @@ type inspection struct {
 	*conn
 
 	inventory bmc.Inventory
-	// processors are what the Processors collection lists, accelerators included.
+	// processors are the members of the Processors collection, including accelerators.
 	processors listing
-	// boxes are the chassis that hold nothing but this system; nil until they were read. unread stands for one that could not be.
-	boxes  []resource
-	unread listing
+	// ownChassis are the chassis that contain only this system; nil until they are read. unreadChassis is a chassis that could not be read.
+	ownChassis    []resource
+	unreadChassis listing
 	// notNICs are the MAC addresses and paths of interfaces that are not the server's own.
 	notNICs map[string]bool
-	// alone is whether the BMC manages no other server; nil until it was asked for.
-	alone *bool
+	// onlyServer is true if the BMC manages no other server; nil until it is read.
+	onlyServer *bool
 }
 
-// Inspect reads the inventory. It asks for what is needed most first.
+// Inspect reads the inventory, the most important parts first.
 func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
-	if c.cache == nil { // nothing was read just now
+	if c.cache == nil { // no description precedes it
 		if err := c.refreshForInspection(ctx); err != nil {
 			return bmc.Inventory{}, err
 		}
@@ -51,15 +51,15 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 		{bmc.FactPowerSupplies, n.readPowerSupplies},
 	} {
 		fact := bmc.Fact{}
-		if c.ended(ctx) == nil {
+		if c.unavailable(ctx) == nil {
 			fact = part.read(ctx)
 		}
-		if err := c.ended(ctx); err != nil {
+		if err := c.unavailable(ctx); err != nil {
 			if !outOfTime(ctx, err) {
 				return bmc.Inventory{}, wrap("Inspect", err)
 			}
 			fact.State, fact.TimedOut = bmc.FactUnknown, true
-			fact.Message = "time ran out before all of it was read: the next inspection reads it again"
+			fact.Message = "the inspection timed out before everything was read: the next inspection reads it again"
 		}
 		fact.Name = part.name
 		n.inventory.SetFact(fact)
@@ -67,12 +67,12 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 	return n.inventory, nil
 }
 
-// refreshForInspection reads the system afresh and begins to remember what is read. Every other call begins with reading the system and
-// forgets it. The devices that the system links to come with it, where they are several and the service offers that.
+// refreshForInspection reads the system and starts the cache. Every other call reads the system again and drops the cache. If the system
+// links to several devices and the service supports it, the devices are read together with the system.
 func (c *conn) refreshForInspection(ctx context.Context) error {
 	devices := len(unique(c.system.links("PCIeDevices")))
-	c.renew()
-	if devices > 2 && c.expand.query != "" && c.expand.others {
+	c.resetBudget()
+	if devices > 2 && c.expand.query != "" && c.expand.resources {
 		c.cache = map[string]resource{}
 		if system, err := c.getExpanded(ctx, c.path, false); err == nil && isSystem(system) {
 			c.system = system
@@ -86,7 +86,8 @@ func (c *conn) refreshForInspection(ctx context.Context) error {
 	return nil
 }
 
-// outOfTime is true where an inspection ended because the BMC was too slow, not because it went away, refused, or nobody waits any more.
+// outOfTime is true if an inspection ended because the BMC was too slow, and not because the BMC became unreachable, refused the login, or
+// ctx was canceled.
 func outOfTime(ctx context.Context, err error) bool {
 	var network net.Error
 	switch {
@@ -99,15 +100,15 @@ func outOfTime(ctx context.Context, err error) bool {
 	}
 }
 
-// identity takes what the system says of itself.
+// identity reads the properties of the system resource.
 func (n *inspection) identity() {
 	s, i := n.system, &n.inventory
-	i.Manufacturer, i.Model, i.Health = said(s.text("Manufacturer")), said(s.text("Model")), healthOf(s)
-	i.SerialNumber = serialOf(s.text("SerialNumber"))
+	i.Manufacturer, i.Model, i.Health = dropPlaceholder(s.text("Manufacturer")), dropPlaceholder(s.text("Model")), healthOf(s)
+	i.SerialNumber = serialNumber(s.text("SerialNumber"))
 	if i.SerialNumber == "" && n.quirk.serialInSKU {
-		i.SerialNumber = serialOf(s.text("SKU"))
+		i.SerialNumber = serialNumber(s.text("SKU"))
 	}
-	i.SystemUUID, i.FirmwareVersion = uuidOf(s.text("UUID")), said(s.text("BiosVersion"))
+	i.SystemUUID, i.FirmwareVersion = uuidOf(s.text("UUID")), dropPlaceholder(s.text("BiosVersion"))
 	for name, value := range map[bmc.FactName]string{
 		bmc.FactSerialNumber: i.SerialNumber, bmc.FactSystemUUID: i.SystemUUID, bmc.FactFirmwareVersion: i.FirmwareVersion,
 	} {
@@ -115,7 +116,7 @@ func (n *inspection) identity() {
 	}
 }
 
-// fact says whether a property of the system is known.
+// fact is Known if the property of the system is not empty.
 func (n *inspection) fact(name bmc.FactName, value string) bmc.Fact {
 	fact := bmc.Fact{Name: name, State: bmc.FactKnown, Source: n.path}
 	if value == "" {
@@ -124,17 +125,17 @@ func (n *inspection) fact(name bmc.FactName, value string) bmc.Fact {
 	return fact
 }
 
-// readFirmware reads the version of the BMC's firmware: from its manager, or from the software inventory.
+// readFirmware reads the version of the BMC's firmware from its manager, or from the software inventory.
 func (n *inspection) readFirmware(ctx context.Context) bmc.Fact {
 	manager := n.readManager(ctx)
 	fact := bmc.Fact{Source: manager.link("@odata.id")}
 	if paths := n.system.links("Links", "ManagedBy"); manager == nil && len(paths) > 0 {
 		fact.Source = paths[0]
 	}
-	version := said(manager.text("FirmwareVersion"))
+	version := dropPlaceholder(manager.text("FirmwareVersion"))
 	if version == "" && manager != nil {
 		if software := n.softwareOf(ctx, manager); software != nil {
-			version, fact.Source = said(software.text("Version")), software.link("@odata.id")
+			version, fact.Source = dropPlaceholder(software.text("Version")), software.link("@odata.id")
 		}
 	}
 	n.inventory.BMCFirmwareVersion = version
@@ -143,46 +144,46 @@ func (n *inspection) readFirmware(ctx context.Context) bmc.Fact {
 	return found
 }
 
-// softwareOf reads what the software inventory has of a manager: what it links to as active, or what has its Id.
+// softwareOf reads the entry of a manager in the software inventory: the one that it links to as active, or the one with its Id.
 func (n *inspection) softwareOf(ctx context.Context, manager resource) resource {
 	path := manager.link("Links", "ActiveSoftwareImage")
 	if path == "" {
-		update := n.try(ctx, n.root.link("UpdateService"))
-		paths, _, _ := n.collection(ctx, update.link("FirmwareInventory")) // without it nothing is known
+		update := n.readOptional(ctx, n.root.link("UpdateService"))
+		paths, _, _ := n.collection(ctx, update.link("FirmwareInventory")) // after an error, the list is empty
 		for _, candidate := range paths {
 			if strings.EqualFold(candidate[strings.LastIndex(candidate, "/")+1:], manager.id()) {
 				path = candidate
 			}
 		}
 	}
-	if software := n.try(ctx, path); software != nil {
+	if software := n.readOptional(ctx, path); software != nil {
 		return software.at(path)
 	}
 	return nil
 }
 
-// listing is what came of reading a collection and its members.
+// listing is a collection with its members, as far as they could be read.
 type listing struct {
-	// source is the path of the collection; empty where none is offered.
+	// source is the path of the collection; empty if the BMC does not offer it.
 	source  string
 	members []resource
 	// total counts the members that the collection lists.
 	total int
-	// err is why the collection could not be read.
+	// err is the error of reading the collection.
 	err error
-	// vague is true where something was read that says nothing of such parts.
-	vague bool
+	// inconclusive is true if the members do not prove that there is no such part.
+	inconclusive bool
 }
 
-// list reads a collection and its members. A path of "" is one that is not offered.
+// list reads a collection and its members. A path of "" means that the BMC does not offer it.
 func (c *conn) list(ctx context.Context, path string) listing {
 	l := listing{source: path}
 	if path == "" {
 		return l
 	}
 	paths, inline, err := c.collection(ctx, path)
-	l.members, l.total, l.err = c.all(ctx, paths), len(unique(paths)), err
-	for _, member := range inline { // some services write members out, and do not have them at their own paths
+	l.members, l.total, l.err = c.readAll(ctx, paths), len(unique(paths)), err
+	for _, member := range inline { // some services contain members in full, and do not have them at their own paths
 		path := member.link("@odata.id")
 		if len(l.members) < l.total && !slices.ContainsFunc(l.members, func(r resource) bool { return r.link("@odata.id") == path }) {
 			l.members = append(l.members, member)
@@ -191,9 +192,9 @@ func (c *conn) list(ctx context.Context, path string) listing {
 	return l
 }
 
-// complete is true where the collection and each of its members was read.
+// complete is true if the collection and each of its members was read.
 func (l listing) complete() bool {
-	return l.source != "" && l.err == nil && !l.vague && len(l.members) == l.total
+	return l.source != "" && l.err == nil && !l.inconclusive && len(l.members) == l.total
 }
 
 // and adds another listing of parts of the same kind.
@@ -202,11 +203,11 @@ func (l listing) and(other listing) listing {
 		l.source = cmp.Or(other.source, l.source)
 	}
 	l.members, l.total = append(l.members, other.members...), l.total+other.total
-	l.err, l.vague = cmp.Or(l.err, other.err), l.vague || other.vague
+	l.err, l.inconclusive = cmp.Or(l.err, other.err), l.inconclusive || other.inconclusive
 	return l
 }
 
-// fact says what is known after so many parts were found in it. There is no part where every place for one is empty.
+// fact returns the state of the fact, given the number of parts in the listing. It is Absent if every slot for a part is empty.
 func (l listing) fact(parts int) bmc.Fact {
 	fact := bmc.Fact{State: bmc.FactKnown, Source: l.source}
 	unread := l.total - len(l.members)
@@ -218,13 +219,13 @@ func (l listing) fact(parts int) bmc.Fact {
 	case l.complete() && !occupied:
 		fact.State = bmc.FactAbsent
 	default:
-		fact.State, fact.Message = bmc.FactUnknown, l.why()
+		fact.State, fact.Message = bmc.FactUnknown, l.reason()
 	}
 	return fact
 }
 
-// why says why nothing is known.
-func (l listing) why() string {
+// reason is the message of an unknown fact.
+func (l listing) reason() string {
 	switch {
 	case l.source == "":
 		return "the BMC does not offer it"
@@ -233,14 +234,14 @@ func (l listing) why() string {
 	case len(l.members) < l.total:
 		return fmt.Sprintf("%d of %d resources could not be read", l.total-len(l.members), l.total)
 	default:
-		return "what the BMC lists there says too little"
+		return "the resources that the BMC lists contain too little information"
 	}
 }
 
-// isAbsent is true for the empty place of a part.
+// isAbsent is true for the empty slot of a part.
 func isAbsent(r resource) bool { return strings.EqualFold(r.text("Status", "State"), "Absent") }
 
-// unique returns the texts, each once.
+// unique returns the texts without duplicates.
 func unique(texts []string) []string {
 	seen := map[string]bool{}
 	var once []string

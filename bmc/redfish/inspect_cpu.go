@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// readCPU reads the processors. What they do not say is taken from the system's summary, which also counts accelerators on some BMCs.
+// readCPU reads the processors. The system's summary completes missing values; on some BMCs it also counts accelerators.
 func (n *inspection) readCPU(ctx context.Context) bmc.Fact {
 	n.processors = n.list(ctx, n.system.link("Processors"))
 	i := &n.inventory
@@ -22,7 +22,7 @@ func (n *inspection) readCPU(ctx context.Context) bmc.Fact {
 		i.CPUSockets = sockets
 		fact = bmc.Fact{State: bmc.FactKnown, Source: n.path}
 	}
-	if i.CPUSockets > 0 && i.CPUSockets == sockets { // else it counts something else
+	if i.CPUSockets > 0 && i.CPUSockets == sockets { // otherwise the summary counts other processors too
 		i.CPUModel = cmp.Or(i.CPUModel, modelOf(summary))
 		i.CPUCores = cmp.Or(i.CPUCores, bounded32(summary.count("CoreCount")))
 		i.CPUThreads = cmp.Or(i.CPUThreads, bounded32(summary.count("LogicalProcessorCount")))
@@ -30,7 +30,7 @@ func (n *inspection) readCPU(ctx context.Context) bmc.Fact {
 	return fact
 }
 
-// cpus counts what the processors say of themselves.
+// cpus adds up the values of the processors.
 func cpus(i *bmc.Inventory, processors []resource) {
 	var sockets, cores, threads int64
 	for _, p := range processors {
@@ -44,9 +44,9 @@ func cpus(i *bmc.Inventory, processors []resource) {
 	i.CPUSockets, i.CPUCores, i.CPUThreads = bounded32(sockets), bounded32(cores), bounded32(threads)
 }
 
-// modelOf returns the model of a processor. Processors pad it with spaces (CPUID, brand string).
+// modelOf returns the model of a processor without the padding spaces of the brand string (CPUID).
 func modelOf(processor resource) string {
-	return said(strings.Join(strings.Fields(processor.text("Model")), " "))
+	return dropPlaceholder(strings.Join(strings.Fields(processor.text("Model")), " "))
 }
 
 func isCPU(processor resource) bool {
@@ -61,7 +61,7 @@ func isAccelerator(processor resource) bool {
 
 func bounded32(n int64) int { return int(max(0, min(n, 1<<20))) }
 
-// architectureOf tells the architecture by the instruction set, or the vendor that the CPUID instruction gives.
+// architectureOf returns the architecture from the instruction set, or from the vendor in the CPUID.
 func architectureOf(processor resource) string {
 	set := strings.ToUpper(cmp.Or(processor.text("InstructionSet"), processor.text("ProcessorArchitecture")))
 	if strings.EqualFold(set, "OEM") {
@@ -78,22 +78,22 @@ func architectureOf(processor resource) string {
 	}
 }
 
-// readMemory reads the memory modules, and where they do not say all, the system's summary.
+// readMemory reads the memory modules and, if these are incomplete, the system's summary.
 func (n *inspection) readMemory(ctx context.Context) bmc.Fact {
 	modules := n.list(ctx, n.system.link("Memory"))
 	i := &n.inventory
 	sized, whole, serials := int64(0), modules.complete(), map[string]bool{}
 	sortByPath(modules.members)
 	for _, m := range modules.members {
-		size, serial := min(m.count("CapacityMiB"), math.MaxInt32), serialOf(m.text("SerialNumber"))
+		size, serial := min(m.count("CapacityMiB"), math.MaxInt32), serialNumber(m.text("SerialNumber"))
 		switch {
 		case isAbsent(m), serials[serial]:
 		case size == 0:
-			whole = false // a module of which the size is not told
+			whole = false // the size of this module is unknown
 		default:
 			serials[serial] = serial != ""
 			i.DIMMs = append(i.DIMMs, bmc.DIMM{
-				Name: m.id(), Manufacturer: said(m.text("Manufacturer")), PartNumber: said(m.text("PartNumber")), SerialNumber: serial,
+				Name: m.id(), Manufacturer: dropPlaceholder(m.text("Manufacturer")), PartNumber: dropPlaceholder(m.text("PartNumber")), SerialNumber: serial,
 				SizeMiB: size, Health: healthOf(m),
 			})
 			if !isPersistent(m) {

@@ -9,19 +9,20 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// found is a device and what it is known by.
-type found struct {
+// deviceInfo is a device with the data to recognize it in other resources.
+type deviceInfo struct {
 	bmc.Device
 
-	// keys are the paths of its resources and functions, and its serial number. Devices with a key in common are one.
+	// keys are the paths of its resources and functions, and its serial number. Entries with a common key are the same device.
 	keys []string
-	// accelerator is true for GPUs and other processors that are no CPUs; own where the accelerator itself was read, not only its PCIe device.
+	// accelerator is true for GPUs and other processors that are not CPUs. own is true if the accelerator itself was read, not only its PCIe
+	// device.
 	accelerator, own bool
-	// title is what a PCIe device is called, which stands for the model that an accelerator does not tell.
+	// title is the name of a PCIe device. It replaces the model of an accelerator that reports none.
 	title string
 }
 
-// readDevices reads the PCIe devices and the accelerators. Systems, chassis and processors show the same ones.
+// readDevices reads the PCIe devices and the accelerators. Systems, chassis and processors list the same devices.
 func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 	pcie, devices := n.pcieDevices(ctx)
 	accelerators := n.accelerators(ctx)
@@ -35,11 +36,11 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 		}
 	}
 	sources := []listing{pcie, accelerators, graphics}
-	if len(pcie.members) == 0 && n.ended(ctx) == nil {
+	if len(pcie.members) == 0 && n.unavailable(ctx) == nil {
 		oem := n.oemDevices(ctx)
 		for _, d := range oem.members {
-			if instances := d.links("DeviceInstances"); !isAbsent(d) && len(instances) > 0 { // a board without a PCI function is no device
-				devices = addDevice(devices, oemDevice(d, n.try(ctx, instances[0])))
+			if instances := d.links("DeviceInstances"); !isAbsent(d) && len(instances) > 0 { // a board without a PCI function is not a device
+				devices = addDevice(devices, oemDevice(d, n.readOptional(ctx, instances[0])))
 			}
 		}
 		sources = append(sources, oem)
@@ -54,8 +55,8 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 	return n.deviceFact(sources)
 }
 
-// deviceFact says what is known: from the first source that gave devices or, without any, from all that were offered. That all processors
-// are CPUs does not prove that there are no devices.
+// deviceFact returns the fact of the first source with devices or, without devices, of all sources. If all processors are CPUs, that does
+// not prove that there are no devices.
 func (n *inspection) deviceFact(sources []listing) bmc.Fact {
 	all := listing{}
 	for _, source := range sources {
@@ -65,14 +66,14 @@ func (n *inspection) deviceFact(sources []listing) bmc.Fact {
 		all = all.and(source)
 	}
 	if all.source == "" {
-		all = n.unread
+		all = n.unreadChassis
 	}
 	return all.fact(0)
 }
 
-// addDevice adds a device, or completes the one that it is already. It may tie two together that were not known to be one.
-func addDevice(devices []found, d found) []found {
-	isSame := func(known found) bool {
+// addDevice adds a device, or merges it with the same device. It may join two entries that were not known to be the same device.
+func addDevice(devices []deviceInfo, d deviceInfo) []deviceInfo {
+	isSame := func(known deviceInfo) bool {
 		return slices.ContainsFunc(known.keys, func(key string) bool { return slices.Contains(d.keys, key) })
 	}
 	first := slices.IndexFunc(devices, isSame)
@@ -89,8 +90,8 @@ func addDevice(devices []found, d found) []found {
 	return devices
 }
 
-// complete takes over what another resource says of the same device. An accelerator knows itself better than its PCIe device does.
-func (f *found) complete(other found) {
+// complete adds the data of another resource of the same device. The data of an accelerator precedes that of its PCIe device.
+func (f *deviceInfo) complete(other deviceInfo) {
 	first, second := *f, other
 	if other.own && !f.own {
 		first, second = other, *f
@@ -102,11 +103,11 @@ func (f *found) complete(other found) {
 	f.keys = append(f.keys, other.keys...)
 }
 
-// describe takes what every kind of device says of itself.
-func describe(d resource, more ...string) found {
-	f := found{Device: bmc.Device{
-		Name: cmp.Or(d.text("Name"), d.id()), Manufacturer: said(d.text("Manufacturer")), Model: said(d.text("Model")),
-		Serial: serialOf(d.text("SerialNumber")), Firmware: said(d.text("FirmwareVersion")), Health: healthOf(d),
+// describe reads the properties that all kinds of devices have.
+func describe(d resource, more ...string) deviceInfo {
+	f := deviceInfo{Device: bmc.Device{
+		Name: cmp.Or(d.text("Name"), d.id()), Manufacturer: dropPlaceholder(d.text("Manufacturer")), Model: dropPlaceholder(d.text("Model")),
+		Serial: serialNumber(d.text("SerialNumber")), Firmware: dropPlaceholder(d.text("FirmwareVersion")), Health: healthOf(d),
 	}}
 	serial := ""
 	if f.Serial != "" {
@@ -120,14 +121,14 @@ func describe(d resource, more ...string) found {
 	return f
 }
 
-// twinKey is the key of a device under the Id that the system has for it: its chassis has it under another path.
+// twinKey is a key with the Id of a PCIe device, because the system and its chassis list the device under different paths.
 func twinKey(path string) string { return "PCIe device " + path[strings.LastIndex(path, "/")+1:] }
 
 // pcieDevices reads the PCIe devices that the system links to, and those of its chassis.
-func (n *inspection) pcieDevices(ctx context.Context) (listing, []found) {
+func (n *inspection) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
 	var (
 		read    listing
-		devices []found
+		devices []deviceInfo
 	)
 	take := func(of listing, twins bool) {
 		for _, d := range of.members {
@@ -135,7 +136,7 @@ func (n *inspection) pcieDevices(ctx context.Context) (listing, []found) {
 				f := n.pcieDevice(ctx, d)
 				if twins {
 					f.keys = append(f.keys, twinKey(path))
-				} else if slices.ContainsFunc(devices, func(known found) bool { return slices.Contains(known.keys, twinKey(path)) }) {
+				} else if slices.ContainsFunc(devices, func(known deviceInfo) bool { return slices.Contains(known.keys, twinKey(path)) }) {
 					f.keys = append(f.keys, twinKey(path))
 				}
 				devices = addDevice(devices, f)
@@ -148,40 +149,40 @@ func (n *inspection) pcieDevices(ctx context.Context) (listing, []found) {
 		take(n.list(ctx, collection), true)
 	} else if n.system.has("PCIeDevices") {
 		if len(paths) > 2 {
-			_, _ = n.getExpanded(ctx, n.path, false) // they are read one by one where it does not work
+			_, _ = n.getExpanded(ctx, n.path, false) // after an error, they are read one by one
 		}
 		slices.Sort(paths)
-		take(listing{source: n.path, members: n.all(ctx, paths), total: len(paths)}, true)
+		take(listing{source: n.path, members: n.readAll(ctx, paths), total: len(paths)}, true)
 	}
-	for _, box := range n.ownBoxes(ctx) {
+	for _, box := range n.readOwnChassis(ctx) {
 		links := unique(box.links("Links", "PCIeDevices"))
 		isNew := func(path string) bool { return !slices.Contains(paths, path) }
 		switch collection := box.link("PCIeDevices"); {
-		case n.ended(ctx) != nil, len(links) > 0 && !slices.ContainsFunc(links, isNew):
+		case n.unavailable(ctx) != nil, len(links) > 0 && !slices.ContainsFunc(links, isNew):
 		case collection != "":
 			take(n.list(ctx, collection), false)
 		case len(links) > 0:
-			take(listing{source: box.link("@odata.id"), members: n.all(ctx, links), total: len(links)}, false)
+			take(listing{source: box.link("@odata.id"), members: n.readAll(ctx, links), total: len(links)}, false)
 		}
 	}
 	return read, devices
 }
 
-// pcieDevice describes a PCIe device. Its first function says what it is.
-func (n *inspection) pcieDevice(ctx context.Context, d resource) found {
+// pcieDevice describes a PCIe device. Its first function determines its class.
+func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	functions := unique(d.links("Links", "PCIeFunctions"))
 	if collection := d.link("PCIeFunctions"); len(functions) == 0 && collection != "" {
 		functions, _, _ = n.collection(ctx, collection) // a device without functions has no class
 	}
 	f := describe(d, functions...)
-	f.title = said(d.text("Name"))
+	f.title = dropPlaceholder(d.text("Name"))
 	first := resource(nil)
 	slices.SortFunc(functions, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	for i, path := range functions {
 		if n.cache[path] == nil && i > 0 {
-			continue // it costs a request, and functions are mostly in their order
+			continue // reading it costs a request, and functions are usually in order
 		}
-		function := n.try(ctx, path)
+		function := n.readOptional(ctx, path)
 		if function != nil && (first == nil || function.count("FunctionId") < first.count("FunctionId")) {
 			first = function
 		}
@@ -191,7 +192,7 @@ func (n *inspection) pcieDevice(ctx context.Context, d resource) found {
 	return f
 }
 
-// accelerators returns the processors that are none, also those of the accelerator baseboards, which NVIDIA has as systems of their own.
+// accelerators returns the processors that are not CPUs, including those of accelerator baseboards, which NVIDIA lists as separate systems.
 func (n *inspection) accelerators(ctx context.Context) listing {
 	read := listing{}
 	take := func(processors listing) {
@@ -201,26 +202,26 @@ func (n *inspection) accelerators(ctx context.Context) listing {
 		}
 	}
 	take(n.processors)
-	if n.only {
+	if n.onlySystemListed {
 		return read
 	}
-	paths, _ := n.systemPaths(ctx) // where there is no such list, there is no other system
-	for _, system := range n.all(ctx, paths) {
-		if system.link("@odata.id") != n.path && n.isAlone(ctx) { // so that it is no server
+	paths, _ := n.systemPaths(ctx) // after an error, no other system is read
+	for _, system := range n.readAll(ctx, paths) {
+		if system.link("@odata.id") != n.path && n.isOnlyServer(ctx) { // so this system is not a server
 			take(n.list(ctx, system.link("Processors")))
 		}
 	}
 	return read
 }
 
-// acceleratorOf describes a processor that is no CPU. It may be shown as a PCIe device as well.
-func acceleratorOf(p resource) found {
+// acceleratorOf describes a processor that is not a CPU. The BMC may also list it as a PCIe device.
+func acceleratorOf(p resource) deviceInfo {
 	keys := p.links("Links", "PCIeFunctions")
 	if device := p.link("Links", "PCIeDevice"); device != "" {
 		keys = append(keys, device, twinKey(device))
 	}
 	f := describe(p, keys...)
-	f.Firmware = cmp.Or(f.Firmware, said(p.text("FPGA", "FirmwareVersion")))
+	f.Firmware = cmp.Or(f.Firmware, dropPlaceholder(p.text("FPGA", "FirmwareVersion")))
 	f.Class, f.accelerator, f.own = p.text("ProcessorType"), true, true
 	if strings.EqualFold(f.Class, classGPU) {
 		f.Class = classGPU
@@ -229,21 +230,21 @@ func acceleratorOf(p resource) found {
 }
 
 // graphicsOf describes a graphics controller.
-func graphicsOf(g resource) found {
+func graphicsOf(g resource) deviceInfo {
 	f := describe(g, append(g.links("Links", "Processors"), g.link("Links", "PCIeDevice"))...)
 	f.Class, f.accelerator, f.own = classGPU, true, true
-	f.Firmware = cmp.Or(f.Firmware, said(g.text("BiosVersion")))
+	f.Firmware = cmp.Or(f.Firmware, dropPlaceholder(g.text("BiosVersion")))
 	return f
 }
 
-// oemDevices reads the devices that HPE's chassis list in a collection of their own, where there are no PCIeDevices.
+// oemDevices reads the OEM collection of devices in HPE's chassis, for services without PCIeDevices.
 func (n *inspection) oemDevices(ctx context.Context) listing {
 	read := listing{}
-	for _, box := range n.ownBoxes(ctx) {
+	for _, box := range n.readOwnChassis(ctx) {
 		instances := n.system.link("Oem", "Hpe", "Links", "PCIDevices")
 		if list := box.link("Oem", "Hpe", "Links", "Devices"); list != "" {
 			if instances != "" {
-				_, _, _ = n.collection(ctx, instances) // they are read one by one where it cannot be read at once
+				_, _, _ = n.collection(ctx, instances) // after an error, they are read one by one
 			}
 			read = read.and(n.list(ctx, list))
 		}
@@ -251,10 +252,11 @@ func (n *inspection) oemDevices(ctx context.Context) listing {
 	return read
 }
 
-// oemDevice describes one of them. Its PCI function says what it is: what is called a GPU there includes the switches between GPUs.
-func oemDevice(d, function resource) found {
+// oemDevice describes a device of HPE's collection. Its PCI function determines its class, because HPE also lists the switches between GPUs
+// as GPUs.
+func oemDevice(d, function resource) deviceInfo {
 	f := describe(d)
-	f.title, f.Firmware = said(d.text("Name")), said(d.text("FirmwareVersion", "Current", "VersionString"))
+	f.title, f.Firmware = dropPlaceholder(d.text("Name")), dropPlaceholder(d.text("FirmwareVersion", "Current", "VersionString"))
 	f.Class = classOf(function, strings.Contains(d.text("Location"), "Slot"))
 	f.accelerator = f.Class == classGPU
 	return f

@@ -11,13 +11,13 @@ import (
 func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
 	storage := n.list(ctx, n.system.link("Storage"))
 	simple := n.system.link("SimpleStorage")
-	if simple != "" && (storage.source == "" || storage.err != nil) && n.ended(ctx) == nil {
+	if simple != "" && (storage.source == "" || storage.err != nil) && n.unavailable(ctx) == nil {
 		if fact := n.readSimpleStorage(ctx, simple); fact.State == bmc.FactKnown || storage.source == "" {
 			return fact
 		}
 	}
 	drives := listing{source: storage.source, err: storage.err}
-	drives.total = storage.total - len(storage.members) // controllers that could not be read may have any number of drives
+	drives.total = storage.total - len(storage.members) // a controller that could not be read may have any number of drives
 	for _, controller := range storage.members {
 		of := n.drivesOf(ctx, controller)
 		drives.members, drives.total = append(drives.members, of.members...), drives.total+of.total
@@ -36,7 +36,7 @@ func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
 	return drives.fact(len(n.inventory.Disks))
 }
 
-// drivesOf reads the drives of a storage resource. Their links stand in it, or in a collection.
+// drivesOf reads the drives of a storage resource, which contains their links or the link to a collection.
 func (n *inspection) drivesOf(ctx context.Context, storage resource) listing {
 	paths := unique(storage.links("Drives"))
 	if len(paths) == 0 {
@@ -45,14 +45,14 @@ func (n *inspection) drivesOf(ctx context.Context, storage resource) listing {
 		}
 	}
 	if len(paths) > 1 {
-		_, _ = n.getExpanded(ctx, storage.link("@odata.id"), false) // they are read one by one where it does not work
+		_, _ = n.getExpanded(ctx, storage.link("@odata.id"), false) // after an error, they are read one by one
 	}
-	return listing{source: storage.link("@odata.id"), members: n.all(ctx, paths), total: len(paths)}
+	return listing{source: storage.link("@odata.id"), members: n.readAll(ctx, paths), total: len(paths)}
 }
 
 func diskOf(d resource) bmc.Disk {
 	disk := bmc.Disk{
-		Name: d.id(), Model: said(d.text("Model")), SerialNumber: serialOf(d.text("SerialNumber")), WWN: wwnOf(d), SizeBytes: d.count("CapacityBytes"),
+		Name: d.id(), Model: dropPlaceholder(d.text("Model")), SerialNumber: serialNumber(d.text("SerialNumber")), WWN: wwnOf(d), SizeBytes: d.count("CapacityBytes"),
 		Health: healthOf(d),
 	}
 	switch media := strings.ToUpper(d.text("MediaType")); {
@@ -66,7 +66,7 @@ func diskOf(d resource) bmc.Disk {
 	return disk
 }
 
-// readSimpleStorage reads the devices of the simple storage, among which there are backplanes and empty bays.
+// readSimpleStorage reads the devices of the simple storage, which also contains backplanes and empty bays.
 func (n *inspection) readSimpleStorage(ctx context.Context, path string) bmc.Fact {
 	controllers := n.list(ctx, path)
 	devices := listing{source: path, err: controllers.err, total: controllers.total - len(controllers.members)}
@@ -76,13 +76,13 @@ func (n *inspection) readSimpleStorage(ctx context.Context, path string) bmc.Fac
 	devices.total += len(devices.members)
 	for _, d := range devices.members {
 		if size := d.count("CapacityBytes"); !isAbsent(d) && size > 0 {
-			n.inventory.Disks = append(n.inventory.Disks, bmc.Disk{Name: d.text("Name"), Model: said(d.text("Model")), SizeBytes: size, Health: healthOf(d)})
+			n.inventory.Disks = append(n.inventory.Disks, bmc.Disk{Name: d.text("Name"), Model: dropPlaceholder(d.text("Model")), SizeBytes: size, Health: healthOf(d)})
 		}
 	}
 	return devices.fact(len(n.inventory.Disks))
 }
 
-// wwnOf returns the World Wide Name of a drive, among its durable names (DSP0268, Resource.Identifier).
+// wwnOf returns the World Wide Name from the durable names of a drive (DSP0268, Resource.Identifier).
 func wwnOf(drive resource) string {
 	for _, identifier := range drive.list("Identifiers") {
 		format := identifier.text("DurableNameFormat")

@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// readNICs reads the system's Ethernet interfaces, and the ports of its network adapters that are not among them.
+// readNICs reads the system's Ethernet interfaces, and the ports of its network adapters that are not among the interfaces.
 func (n *inspection) readNICs(ctx context.Context) bmc.Fact {
 	interfaces := n.list(ctx, n.system.link("EthernetInterfaces"))
 	sortByPath(interfaces.members)
@@ -22,7 +22,7 @@ func (n *inspection) readNICs(ctx context.Context) bmc.Fact {
 		n.addNIC(bmc.NIC{Name: r.id(), MACAddress: macOfInterface(r), SpeedMbps: bounded32(r.count("SpeedMbps")), LinkUp: linkOf(r)})
 	}
 	fact := interfaces.fact(len(n.inventory.NICs))
-	if n.ended(ctx) != nil {
+	if n.unavailable(ctx) != nil {
 		return fact
 	}
 	adapters := n.adapters(ctx)
@@ -45,32 +45,32 @@ func sortByPath(resources []resource) {
 	slices.SortStableFunc(resources, func(a, b resource) int { return cmp.Compare(a.link("@odata.id"), b.link("@odata.id")) })
 }
 
-// macOfInterface returns the MAC address that an interface has, which may be another one than it was made with.
+// macOfInterface returns the current MAC address of an interface, which may differ from its permanent one.
 func macOfInterface(r resource) string {
 	return cmp.Or(macOf(r.text("MACAddress")), macOf(r.text("PermanentMACAddress")))
 }
 
-// addNIC adds an interface, unless its MAC address is none, is known, or is not the server's.
+// addNIC adds an interface, unless its MAC address is empty, known, or not the server's.
 func (n *inspection) addNIC(nic bmc.NIC) {
 	if !n.knowsMAC(nic.MACAddress) {
 		n.inventory.NICs = append(n.inventory.NICs, nic)
 	}
 }
 
-// knowsMAC is true for a MAC address that does not make a further NIC.
+// knowsMAC is true for a MAC address that addNIC ignores.
 func (n *inspection) knowsMAC(mac string) bool {
 	return mac == "" || n.notNICs[mac] || slices.ContainsFunc(n.inventory.NICs, func(nic bmc.NIC) bool { return nic.MACAddress == mac })
 }
 
-// hostInterfaceName matches what BMCs call the interface by which the operating system speaks to them.
+// hostInterfaceName matches the names of the interface between the operating system and the BMC.
 var hostInterfaceName = regexp.MustCompile(`(?i)^(to[-_ ]?(manager|bmc)|usb[-_ ]?\d*|.*\b(over usb|usb (nic|ethernet|lan)|rndis)\b.*)$`)
 
 func isHostInterface(r resource) bool {
 	return r.has("Links", "HostInterface") || hostInterfaceName.MatchString(r.id()) || hostInterfaceName.MatchString(r.text("Name"))
 }
 
-// otherMACs returns the paths and MAC addresses of what is no NIC of the server: the BMC's own interfaces, and those that lead to the
-// BMC (DSP0270). A BMC that gives all of the server's interfaces there means none of them.
+// otherMACs returns the paths and MAC addresses of interfaces that are not NICs of the server: the BMC's own interfaces, and the host
+// interfaces to the BMC (DSP0270). If a BMC lists all of the server's interfaces there, the list is ignored.
 func (n *inspection) otherMACs(ctx context.Context, interfaces listing) map[string]bool {
 	others := map[string]bool{}
 	take := func(members []resource) {
@@ -91,10 +91,10 @@ func (n *inspection) otherMACs(ctx context.Context, interfaces listing) map[stri
 	return others
 }
 
-// adapters reads the network adapters of the system's chassis or, where these have none, those of its network interfaces.
+// adapters reads the network adapters of the system's chassis or, if these have none, those of its network interfaces.
 func (n *inspection) adapters(ctx context.Context) listing {
 	adapters := listing{}
-	for _, box := range n.ownBoxes(ctx) {
+	for _, box := range n.readOwnChassis(ctx) {
 		adapters = adapters.and(n.list(ctx, box.link("NetworkAdapters")))
 	}
 	if len(adapters.members) > 0 {
@@ -106,11 +106,11 @@ func (n *inspection) adapters(ctx context.Context) listing {
 		paths = append(paths, r.link("Links", "NetworkAdapter"))
 	}
 	paths = unique(slices.DeleteFunc(paths, func(path string) bool { return path == "" }))
-	return adapters.and(listing{source: interfaces.source, err: interfaces.err, members: n.all(ctx, paths), total: len(paths), vague: interfaces.total > 0})
+	return adapters.and(listing{source: interfaces.source, err: interfaces.err, members: n.readAll(ctx, paths), total: len(paths), inconclusive: interfaces.total > 0})
 }
 
-// readAdapter adds the ports of an adapter that are no Ethernet interfaces of the system. A function has a MAC address and a name, a port
-// the speed and the state of the link, and on some BMCs the only MAC address.
+// readAdapter adds the ports of an adapter that are not Ethernet interfaces of the system. A function has a MAC address and a name. A port
+// has the speed and the state of the link, and on some BMCs the only MAC address.
 func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 	if n.listsFunctions(adapter) {
 		return
@@ -127,7 +127,7 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 			unknown = append(unknown, f)
 		}
 	}
-	if known > 0 && len(unknown) == 0 || n.ended(ctx) != nil {
+	if known > 0 && len(unknown) == 0 || n.unavailable(ctx) != nil {
 		return
 	}
 	ports := n.portsOf(ctx, adapter)
@@ -137,7 +137,7 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 		if i := slices.IndexFunc(ports, func(p resource) bool { return slices.Contains(macsOfPort(p), mac) }); i >= 0 {
 			port = ports[i]
 		} else {
-			port = n.try(ctx, cmp.Or(f.link("Links", "PhysicalPortAssignment"), f.link("PhysicalPortAssignment"), f.link("Links", "PhysicalNetworkPortAssignment")))
+			port = n.readOptional(ctx, cmp.Or(f.link("Links", "PhysicalPortAssignment"), f.link("PhysicalPortAssignment"), f.link("Links", "PhysicalNetworkPortAssignment")))
 		}
 		n.addNIC(bmc.NIC{Name: f.id(), MACAddress: mac, SpeedMbps: speedOfPort(port), LinkUp: linkOf(port)})
 	}
@@ -148,8 +148,8 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 	}
 }
 
-// listsFunctions is true for an adapter each of whose functions has the name of an interface that is known, as Dell's have. Bare
-// numbers are no names.
+// listsFunctions is true if each function of the adapter has the name of a known interface, as on Dell servers. Plain numbers do not
+// count as names.
 func (n *inspection) listsFunctions(adapter resource) bool {
 	var functions []string
 	for _, c := range adapter.list("Controllers") {
@@ -178,12 +178,12 @@ func (n *inspection) portsOf(ctx context.Context, adapter resource) []resource {
 	isRead := func(path string) bool {
 		return slices.ContainsFunc(ports, func(p resource) bool { return p.link("@odata.id") == path })
 	}
-	ports = append(ports, n.all(ctx, slices.DeleteFunc(unique(linked), isRead))...)
+	ports = append(ports, n.readAll(ctx, slices.DeleteFunc(unique(linked), isRead))...)
 	sortByPath(ports)
 	return ports
 }
 
-// macsOfPort returns the MAC addresses of a port, among which there may be other network addresses.
+// macsOfPort returns the MAC addresses of a port, whose list may contain other network addresses.
 func macsOfPort(port resource) []string {
 	var macs []string
 	for _, text := range append(port.texts("Ethernet", "AssociatedMACAddresses"), port.texts("AssociatedNetworkAddresses")...) {
@@ -202,7 +202,7 @@ func speedOfPort(port resource) int {
 	return bounded32(speed)
 }
 
-// linkOf says whether a link is up (DSP0268, EthernetInterface.LinkStatus, NetworkPort.LinkStatus, Port.LinkStatus).
+// linkOf returns whether a link is up (DSP0268, EthernetInterface.LinkStatus, NetworkPort.LinkStatus, Port.LinkStatus).
 func linkOf(r resource) *bool {
 	switch strings.ToLower(r.text("LinkStatus")) {
 	case "linkup", "up":
@@ -214,7 +214,8 @@ func linkOf(r resource) *bool {
 	}
 }
 
-// macOf brings a MAC address to lower case with colons: BMCs write it with dashes, with dots, and without anything. "" for what is none.
+// macOf returns a MAC address in lower case with colons: BMCs also write it with dashes, with dots, and without separators. It returns ""
+// for an invalid one.
 func macOf(text string) string {
 	digits := strings.ToLower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(text))
 	if len(digits) != 12 || strings.Trim(digits, "0123456789abcdef") != "" || digits == "000000000000" || digits == "ffffffffffff" {

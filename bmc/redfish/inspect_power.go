@@ -7,49 +7,49 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// readPowerSupplies reads the power supplies of the system's chassis, or where these have none, of the enclosure that it has for itself.
+// readPowerSupplies reads the power supplies of the system's chassis or, if these have none, of an enclosure that contains only this system.
 func (n *inspection) readPowerSupplies(ctx context.Context) bmc.Fact {
 	read := listing{}
-	for _, box := range n.ownBoxes(ctx) {
+	for _, box := range n.readOwnChassis(ctx) {
 		read = read.and(n.suppliesOf(ctx, box))
 	}
 	if read.source == "" {
-		read = n.unread
+		read = n.unreadChassis
 	}
-	if len(read.members) == 0 && n.ended(ctx) == nil {
+	if len(read.members) == 0 && n.unavailable(ctx) == nil {
 		for _, box := range n.enclosure(ctx) {
 			read = read.and(n.suppliesOf(ctx, box))
 		}
 	}
 	serials := map[string]bool{}
 	for _, r := range read.members {
-		serial := serialOf(r.text("SerialNumber"))
+		serial := serialNumber(r.text("SerialNumber"))
 		if isAbsent(r) || !isSupply(r) || serials[serial] {
 			continue
 		}
 		serials[serial] = serial != ""
 		n.inventory.PowerSupplies = append(n.inventory.PowerSupplies, bmc.PowerSupply{
-			Name: cmp.Or(said(r.text("Name")), r.id(), r.text("MemberId")), Model: said(r.text("Model")),
+			Name: cmp.Or(dropPlaceholder(r.text("Name")), r.id(), r.text("MemberId")), Model: dropPlaceholder(r.text("Model")),
 			Watts: bounded32(r.count("PowerCapacityWatts")), Health: healthOf(r),
 		})
 	}
 	return read.fact(len(n.inventory.PowerSupplies))
 }
 
-// isSupply is false for an entry that says nothing but its name: a bay that the BMC cannot look into.
+// isSupply is false for an entry that has only a name: the BMC cannot read that bay.
 func isSupply(r resource) bool {
-	return r.text("Status", "State") != "" || said(r.text("Model")) != "" || serialOf(r.text("SerialNumber")) != "" || r.count("PowerCapacityWatts") > 0
+	return r.text("Status", "State") != "" || dropPlaceholder(r.text("Model")) != "" || serialNumber(r.text("SerialNumber")) != "" || r.count("PowerCapacityWatts") > 0
 }
 
 // suppliesOf reads the power supplies of a chassis: those of the power subsystem, or the older list of its Power.
 func (n *inspection) suppliesOf(ctx context.Context, box resource) listing {
-	subsystem := n.try(ctx, box.link("PowerSubsystem"))
+	subsystem := n.readOptional(ctx, box.link("PowerSubsystem"))
 	newer := n.list(ctx, subsystem.link("PowerSupplies"))
 	if len(newer.members) > 0 {
 		return newer
 	}
 	path := box.link("Power")
-	if path == "" || n.ended(ctx) != nil {
+	if path == "" || n.unavailable(ctx) != nil {
 		return newer
 	}
 	power, err := n.get(ctx, path)
@@ -60,5 +60,5 @@ func (n *inspection) suppliesOf(ctx context.Context, box resource) listing {
 	if len(supplies) == 0 && newer.source != "" {
 		return newer
 	}
-	return listing{source: path, members: supplies, total: len(supplies), vague: !power.has("PowerSupplies")}
+	return listing{source: path, members: supplies, total: len(supplies), inconclusive: !power.has("PowerSupplies")}
 }

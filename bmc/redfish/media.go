@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// drives reads the virtual drives: those under the system (Redfish 1.12 and later) or, without any, those under its managers.
+// drives reads the virtual drives of the system (Redfish 1.12 and later) or, without an optical one, also those of its managers.
 func (c *conn) drives(ctx context.Context) ([]resource, error) {
 	drives := c.members(ctx, c.system.link("VirtualMedia"))
 	if !slices.ContainsFunc(drives, c.isOptical) {
@@ -20,10 +20,10 @@ func (c *conn) drives(ctx context.Context) ([]resource, error) {
 			drives = append(drives, c.members(ctx, manager.link("VirtualMedia"))...)
 		}
 	}
-	return drives, wrap("List the virtual drives", c.ended(ctx))
+	return drives, wrap("List the virtual drives", c.unavailable(ctx))
 }
 
-// isOptical is true for a drive that images can be booted from. One that does not tell is known by its name.
+// isOptical is true for a drive that can boot images. A drive without media types is recognized by its name.
 func (c *conn) isOptical(drive resource) bool {
 	if c.quirk.drive != nil && !c.quirk.drive.MatchString(drive.id()) {
 		return false
@@ -54,10 +54,10 @@ func (c *conn) readDrives(ctx context.Context) ([]resource, error) {
 	return c.drives(ctx)
 }
 
-// isInserted is true when something is in a drive. Old services have no Inserted, and some keep the image's name after the eject.
+// isInserted is true if a drive contains an image. Old services do not have Inserted, and some keep the image's name after an eject.
 func isInserted(drive resource) bool {
 	if drive.has("Inserted") {
-		return drive.truth("Inserted")
+		return drive.boolean("Inserted")
 	}
 	return drive.text("Image") != ""
 }
@@ -88,15 +88,15 @@ func (c *conn) InsertMedia(ctx context.Context, image string) error {
 	return c.awaitDrive(ctx, op, drive, true)
 }
 
-// insert sends the request to insert: by the action with what BMCs want to be told beside the image, the action with the image
-// alone, and by writing the property, until one is taken.
+// insert tries the insert action with the parameters that BMCs require in addition to the image, the action with only the image, and a
+// PATCH of the property, until the BMC accepts one.
 func (c *conn) insert(ctx context.Context, drive resource, image string) error {
 	c.readManager(ctx) // its firmware's version may have an entry in the table
 	action := drive.link("Actions", "#VirtualMedia.InsertMedia", "target")
 	bodies := []map[string]any{
 		{"Image": image, "Inserted": true, "WriteProtected": true},
 		{"Image": image},
-		// DSP0268, VirtualMedia.InsertMedia: what some services want to be told although it follows from the URL.
+		// DSP0268, VirtualMedia.InsertMedia: some services require these parameters although the URL implies them.
 		{"Image": image, "TransferProtocolType": strings.ToUpper(strings.SplitN(image, ":", 2)[0]), "TransferMethod": "Stream"},
 	}
 	if c.quirk.imageOnly {
@@ -110,7 +110,7 @@ func (c *conn) insert(ctx context.Context, drive resource, image string) error {
 			}
 		}
 	}
-	return c.change(ctx, drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
+	return c.patch(ctx, drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
 }
 
 // EjectMedia empties every drive.
@@ -135,19 +135,19 @@ func (c *conn) EjectMedia(ctx context.Context) error {
 
 func (c *conn) eject(ctx context.Context, drive resource) error {
 	if action := drive.link("Actions", "#VirtualMedia.EjectMedia", "target"); action != "" {
-		// The body is an empty object: some BMCs refuse a request without any.
+		// The body is an empty object, because some BMCs refuse a request without a body.
 		_, _, err := c.request(ctx, http.MethodPost, action, map[string]any{}, nil)
 		if err == nil || !refused(err) {
 			return err
 		}
 	}
-	return c.change(ctx, drive.link("@odata.id"), map[string]any{"Image": nil, "Inserted": false})
+	return c.patch(ctx, drive.link("@odata.id"), map[string]any{"Image": nil, "Inserted": false})
 }
 
-// awaitDrive waits until the drive says what was done: BMCs fetch images in the background.
+// awaitDrive waits until the drive shows the change, because BMCs fetch images in the background.
 func (c *conn) awaitDrive(ctx context.Context, op string, drive resource, inserted bool) error {
-	const most = 30 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, most)
+	const timeout = 30 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
@@ -165,7 +165,7 @@ func (c *conn) awaitDrive(ctx context.Context, op string, drive resource, insert
 			if err != nil {
 				return wrap(op, err)
 			}
-			return &bmc.Error{Kind: bmc.Failed, Op: op, Err: fmt.Errorf("the BMC took the request, and its drive did not follow in %s", most)}
+			return &bmc.Error{Kind: bmc.Failed, Op: op, Err: fmt.Errorf("the BMC accepted the request, but its drive did not change within %s", timeout)}
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// sensorSources are the resources that hold readings: Thermal and Power of each chassis or, in services that dropped these, the
+// sensorSources returns the paths of the resources with readings: Thermal and Power of each chassis or, in services without these, the
 // collection of its Sensors.
 func (c *conn) sensorSources(ctx context.Context) []string {
 	var sources []string
@@ -30,7 +30,7 @@ func (c *conn) sensorSources(ctx context.Context) []string {
 	return sources
 }
 
-// Sensors reads the sensors that have a number.
+// Sensors reads the sensors that have a numeric reading.
 func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 	const op = "Read the sensors"
 	if err := c.refresh(ctx); err != nil {
@@ -41,19 +41,19 @@ func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 		return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no sensors")}
 	}
 	var sensors []bmc.Sensor
-	for _, source := range c.all(ctx, sources) {
+	for _, source := range c.readAll(ctx, sources) {
 		if source.has("Members") {
-			for _, r := range c.all(ctx, source.links("Members")) {
+			for _, r := range c.readAll(ctx, source.links("Members")) {
 				sensors = appendSensor(sensors, r, r.text("ReadingType"), r.text("ReadingUnits"), "Reading")
 			}
 			continue
 		}
 		sensors = append(sensors, sensorsIn(source)...)
 	}
-	return sensors, wrap(op, c.ended(ctx))
+	return sensors, wrap(op, c.unavailable(ctx))
 }
 
-// sensorsIn picks the readings out of a Thermal or a Power resource.
+// sensorsIn returns the readings of a Thermal or a Power resource.
 func sensorsIn(source resource) []bmc.Sensor {
 	var sensors []bmc.Sensor
 	for _, list := range []struct{ name, reading, kind, unit string }{
@@ -92,8 +92,8 @@ func healthOf(r resource) bmc.Health {
 	}
 }
 
-// logEntries returns the path of the entries of the log that tells of the server: the system's, else a manager's; of several, the
-// System Event Log.
+// logEntries returns the path of the entries of the server's log: the system's or, if there is none, a manager's. It prefers the System
+// Event Log.
 func (c *conn) logEntries(ctx context.Context) string {
 	services := c.members(ctx, c.system.link("LogServices"))
 	if len(services) == 0 {
@@ -119,7 +119,7 @@ func (c *conn) logEntries(ctx context.Context) string {
 }
 
 // Events reads the newest entries of the event log. Services list them in either order, some in pages.
-func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
+func (c *conn) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
 	const op = "Read the event log"
 	if err := c.refresh(ctx); err != nil {
 		return nil, err
@@ -133,19 +133,19 @@ func (c *conn) Events(ctx context.Context, most int) ([]bmc.Event, error) {
 		return nil, wrap(op, err)
 	}
 	if len(entries) == 0 {
-		// Links alone: the newest are at one of the ends.
+		// The collection contains only links, and the newest entries are at one of its ends.
 		ends := paths
-		if len(paths) > 2*most {
-			ends = slices.Concat(paths[:most], paths[len(paths)-most:])
+		if len(paths) > 2*limit {
+			ends = slices.Concat(paths[:limit], paths[len(paths)-limit:])
 		}
-		entries = c.all(ctx, ends)
+		entries = c.readAll(ctx, ends)
 	}
 	events := make([]bmc.Event, 0, len(entries))
 	for _, e := range entries {
 		events = append(events, eventOf(e))
 	}
 	slices.SortStableFunc(events, func(a, b bmc.Event) int { return b.Time.Compare(a.Time) })
-	return events[:min(most, len(events))], wrap(op, c.ended(ctx))
+	return events[:min(limit, len(events))], wrap(op, c.unavailable(ctx))
 }
 
 func eventOf(r resource) bmc.Event {
@@ -163,14 +163,14 @@ func eventOf(r resource) bmc.Event {
 	return event
 }
 
-// parseTime reads a date and time (DSP0266, 9.5), also one that lacks its offset: then it is UTC.
+// parseTime reads a date and time (DSP0266, 9.5). Without an offset it is UTC.
 func parseTime(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%.40q is no time", text)
+	return time.Time{}, fmt.Errorf("%.40q is not a time", text)
 }
 
 // Clock reads the BMC's clock.
@@ -179,13 +179,13 @@ func (c *conn) Clock(ctx context.Context) (time.Time, error) {
 	if err := c.refresh(ctx); err != nil {
 		return time.Time{}, err
 	}
-	c.manager = nil // it was read some time ago
+	c.manager = nil // the cached time is old
 	text := c.readManager(ctx).text("DateTime")
-	if err := c.ended(ctx); err != nil {
+	if err := c.unavailable(ctx); err != nil {
 		return time.Time{}, wrap(op, err)
 	}
 	if text == "" {
-		return time.Time{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC does not tell its time")}
+		return time.Time{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC does not report its time")}
 	}
 	at, err := parseTime(text)
 	return at, bmc.Wrap(op, err)

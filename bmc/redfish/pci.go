@@ -7,7 +7,7 @@ import (
 
 const classGPU = "GPU"
 
-// The PCI vendor IDs of the makers of GPUs, and of the graphics of BMCs.
+// The PCI vendor IDs of GPU vendors, and of the graphics of BMCs.
 const (
 	vendorNVIDIA = 0x10de
 	vendorAMD    = 0x1002
@@ -21,7 +21,7 @@ const (
 	pci3D      = 0x0302
 )
 
-// pciClasses are the names that DSP0268, PCIeFunction.DeviceClass, has for the first byte of a class code.
+// pciClasses are the names in DSP0268, PCIeFunction.DeviceClass, of the first byte of a class code.
 var pciClasses = map[int64]string{
 	0x00: "UnclassifiedDevice", 0x01: "MassStorageController", 0x02: "NetworkController", pciDisplay: "DisplayController", 0x04: "MultimediaController",
 	0x05: "MemoryController", 0x06: "Bridge", 0x07: "CommunicationController", 0x08: "GenericSystemPeripheral", 0x09: "InputDeviceController",
@@ -30,7 +30,7 @@ var pciClasses = map[int64]string{
 	0x13: "NonEssentialInstrumentation", 0x40: "Coprocessor", 0xff: "UnassignedClass",
 }
 
-// code returns a number that stands in hexadecimal with 0x, or in decimal; -1 for none.
+// code returns a number that is written in hexadecimal with 0x, or in decimal; -1 for any other text.
 func (r resource) code(name string) int64 {
 	text := strings.ToLower(r.text(name))
 	digits, base := text, 10
@@ -44,8 +44,8 @@ func (r resource) code(name string) int64 {
 	return n
 }
 
-// classOf tells what a PCIe function is: GPU, or its DeviceClass. A 3D controller is a GPU, and a display controller is one where its maker
-// makes GPUs: BMCs have graphics as well. Class codes have three bytes, or only the first one.
+// classOf returns the class of a PCIe function: GPU, or its DeviceClass. A 3D controller is a GPU. A display controller is a GPU if its
+// vendor makes GPUs, because BMCs have graphics too. Class codes have three bytes, or only the first one.
 func classOf(function resource, slot bool) string {
 	if function == nil {
 		return ""
@@ -71,7 +71,7 @@ func classOf(function resource, slot bool) string {
 	}
 }
 
-// inSlot is true for a part that stands in a slot (DSP0268, Resource.PartLocation).
+// inSlot is true for a part in a slot (DSP0268, Resource.PartLocation).
 func inSlot(r resource) bool {
 	for _, path := range [][]string{{"Location", "PartLocation"}, {"Slot", "Location", "PartLocation"}, {"PhysicalLocation", "PartLocation"}} {
 		if r.text(append(path, "LocationType")...) == "Slot" {

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// placeholders are what firmware has in place of a text that nobody filled in, in lower case.
+// placeholders are the values of texts that the manufacturer did not fill in, in lower case.
 var placeholders = map[string]bool{
 	"n/a": true, "na": true, "null": true, "nil": true, "none": true, "unknown": true, "not available": true, "not specified": true,
 	"not applicable": true, "not present": true, "undefined": true, "to be filled by o.e.m.": true, "default string": true, "default": true,
 	"system serial number": true, "chassis serial number": true, "system product name": true, "oem": true,
 }
 
-// countedSerial matches serial numbers that are the digits in their order, as reference firmware has them.
+// countedSerial matches serial numbers that count the digits, as in reference firmware.
 var countedSerial = regexp.MustCompile(`(?i)^0?1234567890?(1234567890?)*(ab|abcdef)?$`)
 
-// said returns a text that a BMC gave, or "" for a placeholder.
-func said(text string) string {
+// dropPlaceholder returns the text, or "" for a placeholder.
+func dropPlaceholder(text string) string {
 	text = strings.TrimSpace(text)
 	if placeholders[strings.ToLower(text)] || strings.Trim(text, "0") == "" {
 		return ""
@@ -24,18 +24,18 @@ func said(text string) string {
 	return text
 }
 
-// serialOf returns a serial number, or "" for a placeholder.
-func serialOf(text string) string {
-	text = said(text)
+// serialNumber returns the serial number, or "" for a placeholder.
+func serialNumber(text string) string {
+	text = dropPlaceholder(text)
 	if strings.Trim(text, "0-. ") == "" || countedSerial.MatchString(text) {
 		return ""
 	}
 	return text
 }
 
-// uuidOf returns a UUID in lower case, or "" for a placeholder: one digit only, or the one that reference firmware of AMI has.
+// uuidOf returns the UUID in lower case, or "" for a placeholder: only zeros, only f, or the UUID of AMI's reference firmware.
 func uuidOf(text string) string {
-	text = strings.ToLower(said(text))
+	text = strings.ToLower(dropPlaceholder(text))
 	digits := strings.ReplaceAll(text, "-", "")
 	if strings.Trim(digits, "0") == "" || strings.Trim(digits, "f") == "" || text == "03000200-0400-0500-0006-000700080009" {
 		return ""

@@ -16,8 +16,8 @@ import (
 
 const resetAction = "#ComputerSystem.Reset"
 
-// commands are the reset types (DSP0268, Resource.ResetType) that do what a capability says, the best first. PushPowerButton is
-// never among them: what it does depends on the state that the server is in by then.
+// commands are the reset types (DSP0268, Resource.ResetType) of each capability, in order of preference. PushPowerButton is not among
+// them, because its effect depends on the server's state at that moment.
 var commands = map[bmc.Capability][]schemas.ResetType{
 	bmc.CanPowerOn:  {schemas.OnResetType, schemas.ForceOnResetType},
 	bmc.CanShutDown: {schemas.GracefulShutdownResetType},
@@ -27,7 +27,7 @@ var commands = map[bmc.Capability][]schemas.ResetType{
 	bmc.CanNMI:      {schemas.NmiResetType},
 }
 
-// PowerState reads the power state afresh.
+// PowerState reads the power state from the BMC.
 func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	if err := c.refresh(ctx); err != nil {
 		return "", err
@@ -42,26 +42,26 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	case schemas.PoweringOffPowerState:
 		return bmc.PoweringOff, nil
 	default:
-		return "", &bmc.Error{Kind: bmc.Failed, Op: "Read the power state", Err: fmt.Errorf("the BMC says %.40q", state)}
+		return "", &bmc.Error{Kind: bmc.Failed, Op: "Read the power state", Err: fmt.Errorf("the BMC reports %.40q", state)}
 	}
 }
 
 // PowerOn switches the server on.
 func (c *conn) PowerOn(ctx context.Context) error {
-	return c.bring(ctx, "Power on", bmc.PowerOn, bmc.CanPowerOn)
+	return c.setPower(ctx, "Power on", bmc.PowerOn, bmc.CanPowerOn)
 }
 
 // ShutDown asks the operating system to shut down.
 func (c *conn) ShutDown(ctx context.Context) error {
-	return c.bring(ctx, "Shut down", bmc.PowerOff, bmc.CanShutDown)
+	return c.setPower(ctx, "Shut down", bmc.PowerOff, bmc.CanShutDown)
 }
 
 // ForceOff switches the server off.
 func (c *conn) ForceOff(ctx context.Context) error {
-	return c.bring(ctx, "Power off", bmc.PowerOff, bmc.CanForceOff)
+	return c.setPower(ctx, "Power off", bmc.PowerOff, bmc.CanForceOff)
 }
 
-// Cycle switches a running server off and on, and one that is off on.
+// Cycle switches a running server off and on again. A server that is off is switched on.
 func (c *conn) Cycle(ctx context.Context) error {
 	state, err := c.PowerState(ctx)
 	switch {
@@ -77,13 +77,15 @@ func (c *conn) Cycle(ctx context.Context) error {
 }
 
 // Reset restarts a running server.
-func (c *conn) Reset(ctx context.Context) error { return c.running(ctx, "Reset", bmc.CanReset) }
+func (c *conn) Reset(ctx context.Context) error { return c.commandRunning(ctx, "Reset", bmc.CanReset) }
 
-// NMI interrupts a running server.
-func (c *conn) NMI(ctx context.Context) error { return c.running(ctx, "Send an NMI", bmc.CanNMI) }
+// NMI sends a non-maskable interrupt to a running server.
+func (c *conn) NMI(ctx context.Context) error {
+	return c.commandRunning(ctx, "Send an NMI", bmc.CanNMI)
+}
 
-// running gives a command to a server that must be on.
-func (c *conn) running(ctx context.Context, op string, command bmc.Capability) error {
+// commandRunning sends a command to a server that must be on.
+func (c *conn) commandRunning(ctx context.Context, op string, command bmc.Capability) error {
 	state, err := c.PowerState(ctx)
 	if err != nil {
 		return err
@@ -98,15 +100,16 @@ func (c *conn) running(ctx context.Context, op string, command bmc.Capability) e
 	}
 }
 
-// bring gives a command unless the server is as it shall be, or on the way there. The error of a BMC that refuses what is so already is none.
-func (c *conn) bring(ctx context.Context, op string, want bmc.PowerState, command bmc.Capability) error {
+// setPower sends a command unless the server is in the wanted state or in transition to it. A refusal is no error if the server is in the
+// wanted state afterwards.
+func (c *conn) setPower(ctx context.Context, op string, want bmc.PowerState, command bmc.Capability) error {
 	state, err := c.PowerState(ctx)
 	switch {
 	case err != nil || state == want:
 		return err
 	case command == bmc.CanPowerOn && state == bmc.PoweringOn, command == bmc.CanShutDown && state == bmc.PoweringOff:
 		return nil
-	case command != bmc.CanForceOff && state.InTransition(): // an operating system may take long to shut down, or hang: ForceOff ends that
+	case command != bmc.CanForceOff && state.InTransition(): // ForceOff is allowed, because an operating system may take long to shut down, or hang
 		return inTransition(op, state)
 	}
 	err = c.reset(ctx, op, command)
@@ -119,19 +122,19 @@ func (c *conn) bring(ctx context.Context, op string, want bmc.PowerState, comman
 	return err
 }
 
-// inTransition is the error of a command that has to wait. It is not sent: BMCs acknowledge it, and drop it.
+// inTransition is the error of a command during a transition. The command is not sent, because BMCs acknowledge and then drop it.
 func inTransition(op string, state bmc.PowerState) error {
 	return &bmc.Error{Kind: bmc.Busy, Op: op, Err: fmt.Errorf("the server's power is in transition (%s)", state)}
 }
 
-// refusedCommand is true for an answer to a command: without one it is not known what became of it.
+// refusedCommand is true if the BMC answered the command with an error. Without a response, the command may have taken effect.
 func refusedCommand(err error) bool {
 	kind := bmc.KindOf(err)
 	return kind == bmc.Failed || kind == bmc.Busy || kind == bmc.NotFound || kind == bmc.Unsupported
 }
 
-// reset sends the first of the command's reset types that the BMC offers. It is sent once: a command whose answer was lost may
-// have been obeyed.
+// reset sends the first of the command's reset types that the BMC offers. It does not repeat it, because a command without a response may
+// have taken effect.
 func (c *conn) reset(ctx context.Context, op string, command bmc.Capability) error {
 	kind, err := c.resetType(ctx, commands[command])
 	if err != nil {
@@ -143,19 +146,19 @@ func (c *conn) reset(ctx context.Context, op string, command bmc.Capability) err
 	}
 	_, _, err = c.request(ctx, http.MethodPost, target, map[string]any{"ResetType": kind}, nil)
 	var refused *bmc.Error
-	if wrapped := wrap(op, err); errors.As(wrapped, &refused) && (statusOf(err) == http.StatusConflict || saysID(err, "ResourceInUse")) {
+	if wrapped := wrap(op, err); errors.As(wrapped, &refused) && (statusOf(err) == http.StatusConflict || hasMessageID(err, "ResourceInUse")) {
 		// The state of the resource does not allow it now (RFC 9110, 15.5.10; Base.ResourceInUse). BMCs answer so while the power is in transition.
 		return &bmc.Error{Kind: bmc.Busy, Op: op, Err: refused.Err, RetryAfter: refused.RetryAfter}
 	}
 	return wrap(op, err)
 }
 
-// resetType picks the first of the types that the BMC offers. One that does not tell what it offers gets the first.
+// resetType returns the first of the types that the BMC offers. If the BMC does not list its types, it returns the first one.
 func (c *conn) resetType(ctx context.Context, types []schemas.ResetType) (schemas.ResetType, error) {
 	const property = "ResetType"
 	offered := c.system.texts("Actions", resetAction, property+"@Redfish.AllowableValues")
 	if info := c.system.link("Actions", resetAction, "@Redfish.ActionInfo"); len(offered) == 0 && info != "" {
-		for _, parameter := range c.try(ctx, info).list("Parameters") {
+		for _, parameter := range c.readOptional(ctx, info).list("Parameters") {
 			if parameter.text("Name") == property {
 				offered = parameter.texts("AllowableValues")
 			}
@@ -166,30 +169,30 @@ func (c *conn) resetType(ctx context.Context, types []schemas.ResetType) (schema
 	}
 	i := slices.IndexFunc(types, func(t schemas.ResetType) bool { return slices.Contains(offered, string(t)) })
 	if i < 0 {
-		return "", fmt.Errorf("the BMC offers none of %v, but %v", types, offered)
+		return "", fmt.Errorf("the BMC does not offer %v, only %v", types, offered)
 	}
 	return types[i], nil
 }
 
-// bootStages are the stages of a boot, each with how far the boot is then (DSP0268, ComputerSystem.BootProgress.LastState).
+// bootStages are the stages of a boot in their order (DSP0268, ComputerSystem.BootProgress.LastState).
 var bootStages = map[string]int{
 	"PrimaryProcessorInitializationStarted": 1, "BusInitializationStarted": 2, "MemoryInitializationStarted": 3, "SecondaryProcessorInitializationStarted": 4,
 	"PCIResourceConfigStarted": 5, "SystemHardwareInitializationComplete": 6, "SetupEntered": 7, "OSBootStarted": 8, "OSRunning": 9,
 }
 
-// postStages are the same for the power-on self test of HPE's servers (Oem.Hpe.PostState), whose BMCs record no BootProgress.
+// postStages are the stages of the power-on self test of HPE servers (Oem.Hpe.PostState), whose BMCs do not record BootProgress.
 var postStages = map[string]int{"PowerOff": 1, "Reset": 2, "InPost": 3, "InPostDiscoveryComplete": 4, "FinishedPost": 5}
 
 var _ bmc.BootRecorder = &conn{}
 
-// LastBoot reads what the BMC records of the last start of the server.
+// LastBoot reads the BMC's record of the last start of the server.
 func (c *conn) LastBoot(ctx context.Context) (bmc.LastBoot, error) {
 	if err := c.refresh(ctx); err != nil {
 		return bmc.LastBoot{}, err
 	}
 	at, err := time.Parse(time.RFC3339, c.system.text("LastResetTime"))
 	if err != nil {
-		at = time.Time{} // it records none
+		at = time.Time{} // the BMC does not record it
 	}
 	return bmc.LastBoot{
 		ResetAt: at, Progress: cmp.Or(bootStages[c.system.text("BootProgress", "LastState")], postStages[c.system.text("Oem", "Hpe", "PostState")]),

@@ -16,7 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// changed is an emulated BMC whose system has other properties too.
+// changed is an emulated BMC whose system has additional properties.
 func changed(t *testing.T, properties map[string]any) bmc.Endpoint {
 	t.Helper()
 	machine := bmctest.NewMachine(bmctest.Options{Name: "s1", UUID: testUUID, Username: "admin", Password: "secret", On: true})
@@ -53,8 +53,8 @@ func TestPowerStates(t *testing.T) {
 	}
 }
 
-// TestTransitions: while the power is in transition nothing is commanded that the server is on its way to, or that the BMC would refuse or drop. Switching
-// off at once is for an operating system that hangs while it shuts down.
+// TestTransitions: during a power transition, commands that the server is already executing, or that the BMC would refuse or drop, are not sent. Switching
+// off at once is allowed, because an operating system may hang while it shuts down.
 func TestTransitions(t *testing.T) {
 	for state, commands := range map[string]map[string]bmc.Kind{ // "" for no error
 		"PoweringOn":  {"PowerOn": "", "ForceOff": "", "ShutDown": bmc.Busy, "Cycle": bmc.Busy, "Reset": bmc.Busy, "NMI": bmc.Busy},
@@ -114,7 +114,7 @@ func TestBusyInTransition(t *testing.T) {
 	g.Expect(client.ForceOff(t.Context())).To(Succeed(), "it is off: what the BMC would answer is of no interest")
 }
 
-// TestLastBoot reads what vendors record of the last start.
+// TestLastBoot reads the vendors' records of the last start.
 func TestLastBoot(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {

@@ -8,32 +8,32 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// quirk is how a BMC is to be treated differently.
+// quirk changes how the driver treats a BMC.
 type quirk struct {
-	// ways are the ways to set a boot override that are tried first.
-	ways []bmc.BootMethod
-	// keepMode sends the mode with every override, also where nobody asked for one.
+	// methods are the boot methods that are tried first.
+	methods []bmc.BootMethod
+	// keepMode sends the current mode with an override that requests no mode.
 	keepMode bool
-	// disableOnly takes an override back without naming a target.
+	// disableOnly removes an override without a target.
 	disableOnly bool
-	// home is the boot target that stands for no override, for BMCs that know none.
+	// home is the boot target that means no override, for BMCs without the target None.
 	home schemas.BootSource
-	// settings says that the settings object is at SD below the system, although the system does not link to it.
+	// settings means that the settings object is at SD below the system, although the system does not link to it.
 	settings bool
 	// cd is the name of the virtual drive as a boot target.
 	cd schemas.BootSource
-	// imageOnly inserts media with nothing but the image.
+	// imageOnly sends only the image when media are inserted.
 	imageOnly bool
-	// serialInSKU says that the number by which the maker knows the server, where it has no serial number, is the SKU.
+	// serialInSKU uses the SKU as the serial number if the system reports no serial number.
 	serialInSKU bool
-	// drive is what the Id of a usable virtual drive looks like; nil is any.
+	// drive matches the Id of a usable virtual drive; nil matches all.
 	drive *regexp.Regexp
 }
 
-// merge lets what the other says win.
+// merge returns the quirk with the settings of other, which wins.
 func (q quirk) merge(other quirk) quirk {
-	if other.ways != nil {
-		q.ways = other.ways
+	if other.methods != nil {
+		q.methods = other.methods
 	}
 	if other.cd != "" {
 		q.cd = other.cd
@@ -55,14 +55,14 @@ func (q quirk) merge(other quirk) quirk {
 // knownQuirk is an entry of the table of known deviations.
 type knownQuirk struct {
 	name string
-	// vendor, model and firmware are what the entry is for: patterns for what the system and its manager say. nil is any.
+	// vendor, model and firmware are patterns for the properties of the system and its manager. nil matches all.
 	vendor, model, firmware *regexp.Regexp
 	quirk                   quirk
-	// seen is the observation behind the entry, and where it can be read.
-	seen string
+	// observation is the reason for the entry, with its source.
+	observation string
 }
 
-// quirksOf merges the entries that are for a BMC. Later entries win.
+// quirksOf merges the entries that match a BMC. Later entries win.
 func quirksOf(vendor, model, firmware string) (quirk, []string) {
 	var (
 		merged quirk

@@ -16,68 +16,68 @@ var (
 	ami        = regexp.MustCompile(`(?i)^(american megatrends|ami\b|asrock|giga)`)
 )
 
-// knownQuirks is the table of known deviations. An entry only orders what is tried: vendors' names are unreliable, since the same
-// firmware ships under many of them, so every way is read back and left for the next where it does not hold.
+// knownQuirks is the table of known deviations. An entry only changes the order in which methods are tried. Vendor names are unreliable,
+// because many vendors ship the same firmware, so the result of each method is read back, and the next one is tried if it does not match.
 var knownQuirks = []knownQuirk{
 	{
 		name: "supermicro-mode-always", vendor: supermicro, quirk: quirk{keepMode: true},
-		seen: "A change without BootSourceOverrideMode falls back to Legacy, and one without Enabled to Once. " +
+		observation: "A change without BootSourceOverrideMode falls back to Legacy, and one without Enabled to Once. " +
 			"DMTF/Redfishtool#106, ironcore-dev/metal-operator#607",
 	},
 	{
-		name: "supermicro-x10-no-mode", vendor: supermicro, model: regexp.MustCompile(`(?i)^(sys-.*)?X(9|10)`), quirk: quirk{ways: []bmc.BootMethod{wayNoMode}},
-		seen: "Old boards have no BootSourceOverrideMode and refuse the whole change for it. ironcore-dev/metal-operator#982",
+		name: "supermicro-x10-no-mode", vendor: supermicro, model: regexp.MustCompile(`(?i)^(sys-.*)?X(9|10)`), quirk: quirk{methods: []bmc.BootMethod{methodNoMode}},
+		observation: "Old boards have no BootSourceOverrideMode and refuse the whole change for it. ironcore-dev/metal-operator#982",
 	},
 	{
 		name: "supermicro-usbcd", vendor: supermicro, quirk: quirk{cd: usbCD},
-		seen: "Virtual media are a USB drive: Cd is listed as well and boots nothing. openstack/sushy change-bootdev-smc",
+		observation: "Virtual media are a USB drive: Cd is listed as well and boots nothing. openstack/sushy change-bootdev-smc",
 	},
 	{
 		name: "supermicro-ars-cd", vendor: supermicro, model: regexp.MustCompile(`(?i)^ars-111gl-nhr$`), quirk: quirk{cd: "Cd"},
-		seen: "This model boots virtual media from Cd, unlike the others. openstack/sushy supermicro-vmedia-dev-workaround",
+		observation: "This model boots virtual media from Cd, unlike the others. openstack/sushy supermicro-vmedia-dev-workaround",
 	},
 	{
 		name: "supermicro-image-only", vendor: supermicro, quirk: quirk{imageOnly: true},
-		seen: "InsertMedia with Inserted or WriteProtected is answered with 400. openstack/sushy fix-insert-media-payload",
+		observation: "InsertMedia with Inserted or WriteProtected is answered with 400. openstack/sushy fix-insert-media-payload",
 	},
 	{
-		name: "hpe-mode-readonly", vendor: hpe, quirk: quirk{ways: []bmc.BootMethod{wayNoMode}},
-		seen: "iLO 5 shows BootSourceOverrideMode and refuses it, also when it is unchanged. ansible-collections/community.general#3509",
+		name: "hpe-mode-readonly", vendor: hpe, quirk: quirk{methods: []bmc.BootMethod{methodNoMode}},
+		observation: "iLO 5 shows BootSourceOverrideMode and refuses it, also when it is unchanged. ansible-collections/community.general#3509",
 	},
 	{
 		name: "hpe-disable-only", vendor: hpe, quirk: quirk{disableOnly: true},
-		seen: "iLO refuses Enabled together with the target None. ironcore-dev/metal-operator#998",
+		observation: "iLO refuses Enabled together with the target None. ironcore-dev/metal-operator#998",
 	},
 	{
 		name: "dell-service-tag", vendor: dell, quirk: quirk{serialInSKU: true},
-		seen: "SKU is the service tag, and SerialNumber the number of the board, which is empty on some. Dell, iDRAC Redfish API, ComputerSystem",
+		observation: "SKU is the service tag, and SerialNumber the number of the board, which is empty on some. Dell, iDRAC Redfish API, ComputerSystem",
 	},
 	{
 		name: "dell-17g-settings", vendor: dell, model: regexp.MustCompile(`^PowerEdge [A-Z]{1,2}\d7\d{1,2}`),
-		quirk: quirk{ways: []bmc.BootMethod{waySettings, waySettingsNoMode}},
-		seen:  "On iDRAC 10, Boot is read-only at the system and writable at its settings object. stmcginnis/gofish#511",
+		quirk:       quirk{methods: []bmc.BootMethod{methodSettings, methodSettingsNoMode}},
+		observation: "On iDRAC 10, Boot is read-only at the system and writable at its settings object. stmcginnis/gofish#511",
 	},
 	{
 		name: "dell-17g-drive", vendor: dell, model: regexp.MustCompile(`^PowerEdge [A-Z]{1,2}\d7\d{1,2}`),
-		quirk: quirk{drive: regexp.MustCompile(`^1$`)},
-		seen:  "On iDRAC 10 only the virtual drive 1 boots. openstack/ironic idrac10-vmedia-slot1",
+		quirk:       quirk{drive: regexp.MustCompile(`^1$`)},
+		observation: "On iDRAC 10 only the virtual drive 1 boots. openstack/ironic idrac10-vmedia-slot1",
 	},
 	{
 		name: "lenovo-drive-ext", vendor: lenovo, quirk: quirk{drive: regexp.MustCompile(`^(EXT\d|\d|CD|DVD|Cd)`)},
-		seen: "XCC lists the drives RDOC and Remote as CDs, and takes images into EXT alone. Lenovo, XCC REST API, insert/eject virtual media",
+		observation: "XCC lists the drives RDOC and Remote as CDs, and takes images into EXT alone. Lenovo, XCC REST API, insert/eject virtual media",
 	},
 	{
 		name: "ami-settings-at-sd", vendor: ami, quirk: quirk{settings: true},
-		seen: "MegaRAC refuses boot properties at the system (OperationSupportedInFutureStateURI) and takes them at SD below it, to which " +
+		observation: "MegaRAC refuses boot properties at the system (OperationSupportedInFutureStateURI) and takes them at SD below it, to which " +
 			"not every version links. ironcore-dev/metal-operator#188, DMTF/Redfish-Tacklebox#144",
 	},
 	{
 		name: "ami-whole-boot", vendor: ami, quirk: quirk{keepMode: true},
-		seen: "Target, duration and mode are taken together or not at all. openstack/ironic redfish-full-boot-payload-asrockrack",
+		observation: "Target, duration and mode are taken together or not at all. openstack/ironic redfish-full-boot-payload-asrockrack",
 	},
 	{
 		name: "sushy-disk-is-home", vendor: regexp.MustCompile(`^Sushy Emulator$`), quirk: quirk{home: schemas.HddBootSource},
-		seen: "sushy-tools 2.2 reports Once as Continuous and keeps it, knows neither the target None nor Disabled (500 and 400), and starts " +
+		observation: "sushy-tools 2.2 reports Once as Continuous and keeps it, knows neither the target None nor Disabled (500 and 400), and starts " +
 			"with Hdd and Continuous",
 	},
 }

@@ -20,7 +20,7 @@ const (
 	aChassis = "/redfish/v1/Chassis/1"
 )
 
-// aServer is a small service. Tests change what they are about.
+// aServer is a small service. Tests change the resources that they need.
 func aServer(changes map[string]string) map[string]string {
 	resources := map[string]string{
 		"/redfish/v1": `{"@odata.type":"#ServiceRoot.v1_5_0.ServiceRoot","RedfishVersion":"1.6.0","Systems":{"@odata.id":"/redfish/v1/Systems"},
@@ -57,7 +57,7 @@ func aServer(changes map[string]string) map[string]string {
 	return resources
 }
 
-// TestOddRoot: a property of a wrong type in the service root ends nothing.
+// TestOddRoot: a property of a wrong type in the service root is not an error.
 func TestOddRoot(t *testing.T) {
 	for name, root := range map[string]string{
 		"ExpandQuery is false":    `{"RedfishVersion":"1.0.2","ProtocolFeaturesSupported":{"ExpandQuery":false}}`,
@@ -77,14 +77,14 @@ func TestOddRoot(t *testing.T) {
 	}
 }
 
-// TestNamedSystem: a path that leads to something else is refused, and the systems are named.
+// TestNamedSystem: a path that is not a system is refused, and the error lists the systems.
 func TestNamedSystem(t *testing.T) {
 	resources := aServer(map[string]string{
 		aSystem + "/Pending":  `{"@odata.type":"#ComputerSystem.v1_10_0.ComputerSystem","Id":"Pending","Boot":{}}`,
 		"/redfish/v1/Nothing": `{"Name":"nothing"}`,
 	})
 	for path, says := range map[string]string{
-		aChassis:                 "no ComputerSystem that can be switched, but Chassis",
+		aChassis:                 "not a ComputerSystem with power control, but Chassis",
 		"/redfish/v1/Managers/1": "but Manager",
 		aSystem + "/Pending":     "but ComputerSystem",
 		"/redfish/v1/Nothing":    "but something else",
@@ -103,7 +103,7 @@ func TestNamedSystem(t *testing.T) {
 	newTree(t, resources).open(t, aSystem+"/")
 }
 
-// TestExpandFails: whatever a service makes of $expand, the inventory is the same, and a service that cannot do it is not asked for it again.
+// TestExpandFails: the inventory does not depend on the support of $expand, and a service that refuses it gets no further requests with it.
 func TestExpandFails(t *testing.T) {
 	plain := aServer(nil)
 	want, err := newTree(t, plain).open(t, "").Inspect(t.Context())
@@ -151,7 +151,7 @@ func TestExpandFails(t *testing.T) {
 	}
 }
 
-// TestPages: a collection is read to its end, also where its pages are expanded.
+// TestPages: all pages of a collection are read, also with $expand.
 func TestPages(t *testing.T) {
 	g := NewWithT(t)
 	s := newTree(t, aServer(map[string]string{
@@ -187,7 +187,7 @@ func (e *expiring) Err() error {
 	}
 }
 
-// TestOutOfTime: what was read before the deadline is kept, and the rest is unknown until a later inspection.
+// TestOutOfTime: an inspection keeps the parts that were read before the deadline, and the rest is unknown.
 func TestOutOfTime(t *testing.T) {
 	g := NewWithT(t)
 	s := newTree(t, aServer(map[string]string{"/redfish/v1": `{"Systems":{"@odata.id":"/redfish/v1/Systems"}}`}))
@@ -212,7 +212,7 @@ func TestOutOfTime(t *testing.T) {
 	}
 	for _, name := range []bmc.FactName{bmc.FactMemory, bmc.FactNICs, bmc.FactDisks, bmc.FactDevices, bmc.FactPowerSupplies} {
 		g.Expect(inventory.Fact(name)).To(And(HaveField("State", bmc.FactUnknown), HaveField("TimedOut", true),
-			HaveField("Message", ContainSubstring("time ran out"))), string(name))
+			HaveField("Message", ContainSubstring("timed out"))), string(name))
 	}
 
 	s.before = nil
@@ -222,7 +222,7 @@ func TestOutOfTime(t *testing.T) {
 	g.Expect(inventory.DIMMs).To(HaveLen(2))
 }
 
-// TestPartHangs: a resource that is never answered costs the rest of the inventory, and not what was read before it.
+// TestPartHangs: a resource that never answers ends the inspection, which keeps the parts that were read before.
 func TestPartHangs(t *testing.T) {
 	g := NewWithT(t)
 	s := newTree(t, aServer(map[string]string{"/redfish/v1": `{}`}))
@@ -244,7 +244,7 @@ func TestPartHangs(t *testing.T) {
 	g.Expect(c.PowerState(t.Context())).To(Equal(bmc.PowerOn), "the next call asks again")
 }
 
-// TestInspectCanceled: an inspection that nobody waits for any more gives no inventory.
+// TestInspectCanceled: a canceled inspection returns no inventory.
 func TestInspectCanceled(t *testing.T) {
 	g := NewWithT(t)
 	s := newTree(t, aServer(nil))
@@ -262,7 +262,7 @@ func TestInspectCanceled(t *testing.T) {
 	g.Expect(err).To(MatchError(context.Canceled))
 }
 
-// TestSharedEnclosure: what several systems share is nobody's, and each has its own parts.
+// TestSharedEnclosure: parts that several systems share belong to no system, and each system has its own parts.
 func TestSharedEnclosure(t *testing.T) {
 	g := NewWithT(t)
 	power := `{"PowerSupplies":[{"Name":"PSU 1","Model":"P","PowerCapacityWatts":1000}]}`
@@ -283,7 +283,7 @@ func TestSharedEnclosure(t *testing.T) {
 	g.Expect(inventory.Fact(bmc.FactPowerSupplies).State).To(Equal(bmc.FactUnknown))
 	g.Expect(inventory.Devices).To(BeEmpty(), "the GPU is in the other one")
 
-	// Without links from the systems, the chassis tell.
+	// Without links from the systems, the links of the chassis are used.
 	unlinked := maps.Clone(two)
 	unlinked[aSystem] = `{"PowerState":"On"}`
 	unlinked["/redfish/v1/Chassis/1"] = `{"Id":"1","Power":{"@odata.id":"/redfish/v1/Chassis/1/Power"},"Links":{"ComputerSystems":[{"@odata.id":"/redfish/v1/Systems/1"}]}}`
@@ -308,7 +308,7 @@ func TestSharedEnclosure(t *testing.T) {
 	g.Expect(inventory.PowerSupplies).To(ConsistOf(HaveField("Name", "PSU 1")))
 }
 
-// TestBaseboard: the GPUs of an accelerator baseboard, which is a system of its own, are the server's, each once.
+// TestBaseboard: the GPUs of an accelerator baseboard, which is a separate system, belong to the server, each once.
 func TestBaseboard(t *testing.T) {
 	g := NewWithT(t)
 	gpu := func(n string) string {
@@ -335,7 +335,7 @@ func TestBaseboard(t *testing.T) {
 	g.Expect(inventory.CPUSockets).To(Equal(1), "accelerators are no CPUs")
 }
 
-// TestPlaceholders: what nobody filled in is not known; the service tag stands in for the serial number of a Dell.
+// TestPlaceholders: placeholders are unknown; the service tag replaces the serial number of a Dell.
 func TestPlaceholders(t *testing.T) {
 	g := NewWithT(t)
 	read := func(properties string) bmc.Inventory {
@@ -355,7 +355,7 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
-// TestDiskKinds: media that a BMC does not tell are neither solid nor rotating.
+// TestDiskKinds: media of an unknown type are neither solid state nor rotational.
 func TestDiskKinds(t *testing.T) {
 	for properties, want := range map[string]*bool{
 		`{"MediaType":"HDD"}`: new(true), `{"MediaType":"SSD"}`: new(false), `{"Protocol":"NVMe"}`: new(false), `{"RotationSpeedRPM":7200}`: new(true),
@@ -368,7 +368,7 @@ func TestDiskKinds(t *testing.T) {
 	}
 }
 
-// TestErrorBodies: an error that comes with success is an error: a part that could not be read, and no system.
+// TestErrorBodies: an error in a response with status 200 is an error: the part could not be read.
 func TestErrorBodies(t *testing.T) {
 	g := NewWithT(t)
 	const missing = `{"error":{"code":"Base.1.4.ResourceMissingAtURI","message":"not found"}}`
@@ -430,7 +430,7 @@ func TestNICs(t *testing.T) {
 	NewWithT(t).Expect(read()).To(Equal([]bmc.NIC{one, three}))
 }
 
-// TestOneDevice: a device that is shown three times, each time with a link to the one before, is one.
+// TestOneDevice: a device that is listed three times, each with a link to the previous entry, is one device.
 func TestOneDevice(t *testing.T) {
 	g := NewWithT(t)
 	resources := richServer()

@@ -1,5 +1,5 @@
-// Package redfish speaks Redfish (DMTF DSP0266, DSP0268) to BMCs. It believes little: names are matched without regard to case,
-// properties of a wrong type are as if they were not there, and how vendors deviate stands in one table, in quirks.go.
+// Package redfish controls BMCs with Redfish (DMTF DSP0266, DSP0268). It tolerates deviations: names match without regard to case,
+// and properties of a wrong type count as missing. quirks_table.go lists the known deviations of vendors.
 package redfish
 
 import (
@@ -18,14 +18,14 @@ const (
 	SchemeInsecure = "redfish+http"
 )
 
-// Driver opens connections to Redfish services. They share HTTP transports, one for each way to verify certificates. The
-// zero value is ready.
+// Driver opens connections to Redfish services. The connections share HTTP transports, one for each setting of certificate verification.
+// The zero value is ready.
 type Driver struct {
-	// Permit is which addresses BMCs may have.
+	// Permit defines the addresses that BMCs may have.
 	Permit bmc.AllowList
-	// RequestTimeout bounds each request with its answer. Defaults to 30 s.
+	// RequestTimeout limits each request including its response. Defaults to 30 s.
 	RequestTimeout time.Duration
-	// Wrap, where not nil, wraps what sends the requests, for tests that look at them or hold them back.
+	// Wrap, if not nil, wraps the transport, for tests that record or delay requests.
 	Wrap func(http.RoundTripper) http.RoundTripper
 
 	transports transports
@@ -37,8 +37,8 @@ func (d *Driver) Driver() bmc.Driver {
 	return bmc.Driver{Open: d.Open, KeepIdle: keepIdle}
 }
 
-// keepIdle: a session counts against the BMC's few, so it is kept for the next step of a boot only. With basic
-// authentication there is nothing on the BMC that could be in anybody's way; keeping the connection's knowledge makes a poll one request.
+// keepIdle is short for a connection with a session, because BMCs allow few sessions: it is kept for the next step of a boot only. A
+// connection with basic authentication uses no resources of the BMC, and its cached resources reduce a poll to one request.
 func keepIdle(e bmc.Endpoint) time.Duration {
 	if withSession(e.URL) {
 		return 30 * time.Second
@@ -52,8 +52,8 @@ func withSession(u *url.URL) bool { return u.Query().Get("auth") == "session" }
 //
 //	redfish://host[:port][/redfish/v1/Systems/ID][?auth=session]
 //
-// Without a path the service must manage exactly one system. Authentication is HTTP basic, or with auth=session a Redfish
-// session that Close ends. Of the errors, NotFound means that the path leads nowhere, or is needed and missing.
+// Without a path, the service must manage exactly one system. Authentication is HTTP basic or, with auth=session, a Redfish session that
+// Close ends. The error is NotFound if the path does not exist, or if it is missing and the service manages several systems.
 func (d *Driver) Open(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client, error) {
 	c := &conn{driver: d, endpoint: endpoint, sessions: withSession(endpoint.URL)}
 	if err := c.login(ctx); err != nil {
@@ -75,7 +75,7 @@ func baseURL(u *url.URL) string {
 	return scheme + "://" + u.Host
 }
 
-// vendor is the maker of the server, or of the service where the system does not tell.
+// vendor returns the manufacturer of the system or, if the system does not report it, of the service.
 func (c *conn) vendor() string {
 	if v := c.system.text("Manufacturer"); v != "" {
 		return v

@@ -20,7 +20,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// TestMain finds goroutines, and with them connections, that were left behind.
+// TestMain fails if goroutines, and with them connections, remain after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const testUUID = "4c4c4544-0000-1111-2222-333344445555"
@@ -61,7 +61,7 @@ func newDriver(t *testing.T) *redfish.Driver {
 	return driver
 }
 
-// client is a connection with everything that it can do.
+// client is a connection with all its interfaces.
 type client interface {
 	bmc.Client
 	bmc.VirtualMedia
@@ -82,7 +82,7 @@ var everything = []bmc.Capability{
 	bmc.CanInventory, bmc.CanNMI, bmc.CanPowerOn, bmc.CanReset, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanShutDown, bmc.CanVirtualMedia,
 }
 
-// TestConformance runs the suite against the emulator as it should be, and with each fault that a driver has to get over alone.
+// TestConformance runs the suite against the emulator without faults, and with each fault that the driver must work around.
 func TestConformance(t *testing.T) {
 	for name, test := range map[string]struct {
 		faults []bmctest.Fault
@@ -139,17 +139,17 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// onceIgnored: an override for one boot that is not shown may be pending. It is not turned into a lasting one.
+// onceIgnored: an override for one boot that is not shown may be pending. It must not become permanent.
 var onceIgnored = map[string]bmctest.Known{
-	"boots from the network once, and says so": {Error: "the BMC took the target PXE and says None", Why: "ignored"},
-	"boots from UEFI HTTP once":                {Error: "the BMC took the target HTTP and says PXE", Why: "ignored"},
-	"boots from the disk once":                 {Error: "the BMC took the target Disk and says PXE", Why: "ignored"},
-	"boots from the optical drive once":        {Error: "the BMC took the target CD and says PXE", Why: "ignored"},
+	"boots from the network once, and reports it": {Error: "the BMC accepted the target PXE and reports None", Why: "ignored"},
+	"boots from UEFI HTTP once":                   {Error: "the BMC accepted the target HTTP and reports PXE", Why: "ignored"},
+	"boots from the disk once":                    {Error: "the BMC accepted the target Disk and reports PXE", Why: "ignored"},
+	"boots from the optical drive once":           {Error: "the BMC accepted the target CD and reports PXE", Why: "ignored"},
 }
 
 var (
-	neverResets   = map[string]bmctest.Known{"an override for one boot expires with it": {Error: "it still is {Target:PXE", Why: "never"}}
-	shutDownFails = map[string]bmctest.Known{"a running server is asked to shut down": {Error: "The operating system does not answer", Why: "refused"}}
+	neverResets   = map[string]bmctest.Known{"an override for one boot expires with it": {Error: "the override is still {Target:PXE", Why: "never"}}
+	shutDownFails = map[string]bmctest.Known{"a running server accepts a shutdown request": {Error: "The operating system does not answer", Why: "refused"}}
 )
 
 func TestPowerCommands(t *testing.T) {
@@ -168,7 +168,7 @@ func TestPowerCommands(t *testing.T) {
 	g.Expect(machine.CommandNames()).To(Equal([]string{"On", "PowerCycle", "ForceRestart", "Nmi", "ForceOff", "On"}))
 }
 
-// TestPowerIgnored: a BMC that acknowledges a command and does nothing is found out by reading the state back.
+// TestPowerIgnored: reading the state back detects a BMC that acknowledges a command and does nothing.
 func TestPowerIgnored(t *testing.T) {
 	g := NewWithT(t)
 	_, endpoint := newMachine(t, bmctest.PowerIgnored)
@@ -176,14 +176,14 @@ func TestPowerIgnored(t *testing.T) {
 	g.Expect(c.PowerOn(t.Context())).To(Succeed(), "the BMC says so")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	g.Expect(bmc.AwaitPower(ctx, c, bmc.PowerOn, time.Millisecond)).To(MatchError(ContainSubstring("the BMC still says Off")))
+	g.Expect(bmc.AwaitPower(ctx, c, bmc.PowerOn, time.Millisecond)).To(MatchError(ContainSubstring("the BMC still reports Off")))
 }
 
-func TestBootWays(t *testing.T) {
+func TestBootMethods(t *testing.T) {
 	want := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
 	for name, test := range map[string]struct {
 		faults []bmctest.Fault
-		way    bmc.BootMethod
+		method bmc.BootMethod
 		expect bmc.BootResult
 	}{
 		"plain":                 {nil, "", bmc.BootResult{Method: "Plain", ReadBack: &want}},
@@ -191,17 +191,17 @@ func TestBootWays(t *testing.T) {
 		"ignores the mode":      {[]bmctest.Fault{bmctest.IgnoresOverrideWithMode}, "", bmc.BootResult{Method: "NoMode", ReadBack: &want}},
 		"settings":              {[]bmctest.Fault{bmctest.OverrideAtSettings}, "", bmc.BootResult{Method: "Settings", ReadBack: &want}},
 		"settings, no mode":     {[]bmctest.Fault{bmctest.OverrideAtSettings, bmctest.RefusesBootMode}, "", bmc.BootResult{Method: "SettingsNoMode", ReadBack: &want}},
-		"a way that is asked":   {nil, "NoMode", bmc.BootResult{Method: "NoMode", ReadBack: &want}},
+		"a given method":        {nil, "NoMode", bmc.BootResult{Method: "NoMode", ReadBack: &want}},
 		"continuous, if asked":  {[]bmctest.Fault{bmctest.IgnoresOnce}, "Continuous", bmc.BootResult{Method: "Continuous", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
 		"the rest, continuous":  {[]bmctest.Fault{bmctest.IgnoresOnce}, "Settings", bmc.BootResult{Method: "Continuous", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
 		"once reads continuous": {[]bmctest.Fault{bmctest.OnceReadsContinuous}, "", bmc.BootResult{Method: "Plain", ReadBack: &bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI, Continuous: true}, Lasts: true}},
 		"ignored": {[]bmctest.Fault{bmctest.IgnoresOverride}, "", bmc.BootResult{
-			Method: "NoMode", ReadBack: &bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.BootUEFI}, Doubt: "the BMC took the target PXE and says None",
+			Method: "NoMode", ReadBack: &bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.BootUEFI}, Doubt: "the BMC accepted the target PXE and reports None",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, endpoint := newMachine(t, test.faults...)
-			result, err := open(t, endpoint).SetBootOverride(t.Context(), want, test.way)
+			result, err := open(t, endpoint).SetBootOverride(t.Context(), want, test.method)
 			g := NewWithT(t)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(result).To(Equal(test.expect))
@@ -209,7 +209,7 @@ func TestBootWays(t *testing.T) {
 	}
 }
 
-// TestQuirksOnTheWire: what is sent to BMCs of some vendors.
+// TestQuirksOnTheWire: the requests to BMCs of some vendors.
 func TestQuirksOnTheWire(t *testing.T) {
 	pxe := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
 	for name, test := range map[string]struct {
@@ -252,7 +252,7 @@ func TestQuirksOnTheWire(t *testing.T) {
 	}
 }
 
-// TestETagStorm: 412 is met with a fresh ETag, a strong one, a star and none, and then is an error.
+// TestETagStorm: after 412, the driver tries a new ETag, a strong one, a star and none, and then returns an error.
 func TestETagStorm(t *testing.T) {
 	g := NewWithT(t)
 	machine, endpoint := newMachine(t)
@@ -334,8 +334,8 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestSystems: without a path, the one real system is found among decoys; several are an error that lists them, and a path that
-// leads nowhere is an error.
+// TestSystems: without a path, the only real system is found among decoys; several are an error that lists them, and a path that
+// does not exist is an error.
 func TestSystems(t *testing.T) {
 	g := NewWithT(t)
 	_, endpoint := newMachine(t, bmctest.DecoySystems)

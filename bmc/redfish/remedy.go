@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	pageRemedy = "name the host and port of the BMC's Redfish service, and enable Redfish in the BMC"
-	sshRemedy  = "an SSH server answers there: name the port of the BMC's Redfish service, which is 443 unless it was changed"
+	webPageRemedy = "use the host and port of the BMC's Redfish service, and enable Redfish in the BMC"
+	sshRemedy     = "an SSH server answers there: use the port of the BMC's Redfish service, which is 443 by default"
 )
 
-// errPage is a web page where Redfish has a JSON object.
-var errPage = errors.New("a web page came instead of a Redfish resource: " + pageRemedy)
+// errWebPage is the error of a web page in place of a JSON object.
+var errWebPage = errors.New("the server answered with a web page instead of a Redfish resource: " + webPageRemedy)
 
-// remedy adds to an error of the network or of TLS what can be done about it, except for an unknown CA: where that is given the caller
-// knows. It keeps the error, and with it its kind.
+// remedy adds the remedy to an error of the network or of TLS. It adds none for an unknown CA, because only the caller knows where the CA
+// is configured. It wraps the error, so its kind does not change.
 func remedy(err error) error {
 	var (
 		record   tls.RecordHeaderError
@@ -28,30 +28,31 @@ func remedy(err error) error {
 	add := func(what string) error { return fmt.Errorf("%w: %s", err, what) }
 	switch {
 	case errors.As(err, &hostname):
-		return add("write a name into the address for which the certificate is, or have the BMC's certificate made for " + hostname.Host)
+		return add("use a name in the address that the certificate contains, or issue a certificate for " + hostname.Host)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return add("renew the BMC's certificate, and compare the clocks of the BMC and of this machine")
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return add("the port speaks HTTP without TLS: name the port of HTTPS, or write redfish+http://, which sends the credentials in the clear")
+		return add("the port serves HTTP without TLS: use the HTTPS port, or write redfish+http://, which sends the credentials in plain text")
 	case errors.As(err, &record) && string(record.RecordHeader[:4]) == "SSH-":
 		return add(sshRemedy)
 	case errors.As(err, &record):
-		return add("the port does not speak TLS: name the port of the BMC's HTTPS")
-	case speaks(err, "SSH-"):
+		return add("the port does not serve TLS: use the BMC's HTTPS port")
+	case answerBeginsWith(err, "SSH-"):
 		return notHTTP(sshRemedy)
-	case speaks(err, `\x15\x03`), speaks(err, `\x16\x03`): // the records of TLS that alert and that shake hands (RFC 8446, 5.1)
-		return notHTTP("the port speaks HTTPS: write redfish:// instead of redfish+http://, or name the port of HTTP")
+	case answerBeginsWith(err, `\x15\x03`), answerBeginsWith(err, `\x16\x03`): // TLS records of the types alert and handshake (RFC 8446, 5.1)
+		return notHTTP("the port serves HTTPS: write redfish:// instead of redfish+http://, or use the HTTP port")
 	case err != nil && strings.Contains(err.Error(), "malformed HTTP "):
-		return notHTTP(pageRemedy)
+		return notHTTP(webPageRemedy)
 	default:
 		return err
 	}
 }
 
-// notHTTP stands in for an error of net/http, which quotes what came: a stranger's words.
+// notHTTP replaces an error of net/http, because that quotes the response, which is not trusted.
 func notHTTP(what string) error { return errors.New("the answer is not HTTP: " + what) }
 
-// speaks is true for an answer that began with these bytes where HTTP was expected. net/http has no type for that, only words (Go 1.26).
-func speaks(err error, beginning string) bool {
-	return err != nil && strings.Contains(err.Error(), `malformed HTTP response "`+beginning)
+// answerBeginsWith is true if a response that is not HTTP began with the prefix. net/http has no error type for it (Go 1.26; no upstream issue
+// found), so the text is matched. Delete when it has one.
+func answerBeginsWith(err error, prefix string) bool {
+	return err != nil && strings.Contains(err.Error(), `malformed HTTP response "`+prefix)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// TestWrongAddress: what answers at a wrong address is named, with what to do about it.
+// TestWrongAddress: the error of a wrong address names the server that answers, and the remedy.
 func TestWrongAddress(t *testing.T) {
 	plain := httptest.NewServer(bmctest.NewMachine(bmctest.Options{Name: "s"}))
 	t.Cleanup(plain.Close)
@@ -48,12 +48,12 @@ func TestWrongAddress(t *testing.T) {
 	}{
 		"HTTPS to a port of HTTP": {plain.URL, redfish.Scheme, bmc.Failed, "write redfish+http://"},
 		"HTTP to a port of HTTPS": {secure.URL, redfish.SchemeInsecure, bmc.Failed, "write redfish:// instead of redfish+http://"},
-		"a web page":              {page.URL, redfish.SchemeInsecure, bmc.Failed, "a web page came instead of a Redfish resource: name the host and port"},
-		"a web page of an error":  {missing.URL, redfish.SchemeInsecure, bmc.NotFound, "404 Not Found with a web page: name the host and port"},
+		"a web page":              {page.URL, redfish.SchemeInsecure, bmc.Failed, "the server answered with a web page instead of a Redfish resource: use the host and port"},
+		"a web page of an error":  {missing.URL, redfish.SchemeInsecure, bmc.NotFound, "404 Not Found with a web page: use the host and port"},
 		"HTTPS to SSH":            {"http://" + ssh, redfish.Scheme, bmc.Failed, "an SSH server answers there"},
 		"HTTP to SSH":             {"http://" + ssh, redfish.SchemeInsecure, bmc.Failed, "the answer is not HTTP: an SSH server answers there"},
-		"something else":          {"http://" + speaker(t, "220 visitor ready\r\n"), redfish.SchemeInsecure, bmc.Failed, "the answer is not HTTP: name the host and port"},
-		"another name":            {named.URL, redfish.Scheme, bmc.BadCertificate, "write a name into the address for which the certificate is"},
+		"something else":          {"http://" + speaker(t, "220 visitor ready\r\n"), redfish.SchemeInsecure, bmc.Failed, "the answer is not HTTP: use the host and port"},
+		"another name":            {named.URL, redfish.Scheme, bmc.BadCertificate, "use a name in the address that the certificate contains"},
 		"an unknown issuer":       {secure.URL, redfish.Scheme, bmc.BadCertificate, "signed by unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,8 +98,8 @@ func speaker(t *testing.T, banner string) string {
 	return listener.Addr().String()
 }
 
-// TestSaidOnce: what a BMC says twice, or with a pointer to where it says it, is quoted once.
-func TestSaidOnce(t *testing.T) {
+// TestMessageOnce: a message that a BMC repeats, or refers to, is quoted once.
+func TestMessageOnce(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":{"code":"Base.1.8.PropertyUnknown","message":"No such property","@Message.ExtendedInfo":[{"MessageId":"Base.1.8.PropertyUnknown","Message":"No such property"}]}}`:                       "the BMC answered 400 Bad Request: No such property",
 		`{"error":{"code":"Base.1.8.GeneralError","message":"See @Message.ExtendedInfo for more information.","@Message.ExtendedInfo":[{"Message":"The port is busy."},{"Message":"The port is busy."}]}}`: "the BMC answered 400 Bad Request: The port is busy.",

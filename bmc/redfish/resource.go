@@ -10,9 +10,11 @@ import (
 	"strings"
 )
 
-// resource is a JSON object as a BMC gave it. BMCs write numbers as strings, null for a list, names in lower case, and leave out
-// what the schema requires; gofish's typed schemas lose a whole resource to one such property. So what is needed is picked out
-// of it one by one, and what is not as it should be is as if it were not there.
+// resource is a JSON object from a BMC. BMCs write numbers as strings, null for a list, names in lower case, and omit required
+// properties. Each property is read separately, and an invalid one counts as missing.
+//
+// The typed schemas of gofish v0.26.0 are not used, because UnmarshalJSON returns an error for the whole resource if one property has a
+// wrong type (schemas/computersystem.go). No upstream issue was found. Delete this type when gofish ignores such properties.
 type resource map[string]any
 
 // decode reads a resource. An empty body is an empty resource.
@@ -21,16 +23,16 @@ func decode(content []byte) (resource, error) {
 	if len(bytes.TrimSpace(content)) == 0 {
 		return r, nil
 	}
-	if isPage(content) {
-		return nil, errPage
+	if isWebPage(content) {
+		return nil, errWebPage
 	}
 	if err := json.Unmarshal(content, &r); err != nil {
-		return nil, fmt.Errorf("the BMC's answer is no JSON object: %w", err)
+		return nil, fmt.Errorf("the BMC's answer is not a JSON object: %w", err)
 	}
 	return r, nil
 }
 
-// refusal returns the error that a resource is, for services that answer a request for what they do not have with 200 and an error.
+// refusal returns the error in a resource, or nil. Some services answer a request for a missing resource with 200 and an error.
 func (r resource) refusal() error {
 	if len(r) != 1 || r.object("error") == nil {
 		return nil
@@ -42,14 +44,14 @@ func (r resource) refusal() error {
 	status := http.StatusInternalServerError
 	refused := errorOf(status, content)
 	for _, missing := range []string{"ResourceMissingAtURI", "ResourceNotFound"} {
-		if saysID(refused, missing) {
+		if hasMessageID(refused, missing) {
 			return errorOf(http.StatusNotFound, content)
 		}
 	}
 	return refused
 }
 
-// value follows a path of names. Names match without regard to case where there is no exact match.
+// value follows a path of names. If a name has no exact match, it matches without regard to case.
 func (r resource) value(path ...string) any {
 	var v any = map[string]any(r)
 	for _, name := range path {
@@ -59,15 +61,15 @@ func (r resource) value(path ...string) any {
 		}
 		found, ok := object[name]
 		if !ok {
-			found = alike(object, name)
+			found = valueIgnoringCase(object, name)
 		}
 		v = found
 	}
 	return v
 }
 
-// alike returns the value whose name differs in case alone; of several, the one that is sorted first.
-func alike(object map[string]any, name string) any {
+// valueIgnoringCase returns the value whose name differs only in case; of several, the one that sorts first.
+func valueIgnoringCase(object map[string]any, name string) any {
 	best := ""
 	for key := range object {
 		if len(key) == len(name) && strings.EqualFold(key, name) && (best == "" || key < best) {
@@ -80,7 +82,7 @@ func alike(object map[string]any, name string) any {
 	return object[best]
 }
 
-// text returns a string, or a number or a truth as one.
+// text returns a string, or a number or a boolean as a string.
 func (r resource) text(path ...string) string {
 	switch v := r.value(path...).(type) {
 	case string:
@@ -94,7 +96,7 @@ func (r resource) text(path ...string) string {
 	}
 }
 
-// number returns a number, or a string that is one, and whether there is one.
+// number returns a number, or the number in a string. The second result is false if there is none.
 func (r resource) number(path ...string) (float64, bool) {
 	switch v := r.value(path...).(type) {
 	case float64:
@@ -107,7 +109,7 @@ func (r resource) number(path ...string) (float64, bool) {
 	}
 }
 
-// count returns a number that counts something: 0 where it is none or absurd.
+// count returns a non-negative number; 0 if it is missing or invalid.
 func (r resource) count(path ...string) int64 {
 	n, _ := r.number(path...)
 	if n < 0 || n >= 1<<62 {
@@ -116,16 +118,16 @@ func (r resource) count(path ...string) int64 {
 	return int64(n)
 }
 
-// truth returns a boolean, also one that is written as a word.
-func (r resource) truth(path ...string) bool {
+// boolean returns a boolean, which may be written as a string.
+func (r resource) boolean(path ...string) bool {
 	return strings.EqualFold(r.text(path...), "true")
 }
 
-// has is true where there is something other than null.
+// has is true if the value exists and is not null.
 func (r resource) has(path ...string) bool { return r.value(path...) != nil }
 
-// shows is true where a property is there, also with null.
-func (r resource) shows(name string) bool {
+// hasProperty is true if a property exists, even if it is null.
+func (r resource) hasProperty(name string) bool {
 	for key := range r {
 		if strings.EqualFold(key, name) {
 			return true
@@ -140,7 +142,7 @@ func (r resource) object(path ...string) resource {
 	return o
 }
 
-// list returns the objects of a list. Some BMCs leave out the list around a single one.
+// list returns the objects of a list. Some BMCs write a single object without a list.
 func (r resource) list(path ...string) []resource {
 	if single := r.object(path...); single != nil {
 		return []resource{single}
@@ -167,8 +169,8 @@ func (r resource) texts(path ...string) []string {
 	return texts
 }
 
-// link returns the path that a link leads to, or "". Only paths are links: "@evil.example/" or a whole URL would take the
-// credentials to another host.
+// link returns the path of a link, or "". Only paths are accepted: "@evil.example/" or an absolute URL would send the credentials to
+// another host.
 func (r resource) link(path ...string) string {
 	var to string
 	switch v := r.value(path...).(type) {
@@ -186,13 +188,12 @@ func cleanLink(to string) string {
 		return ""
 	}
 	if len(to) > 1 {
-		to = strings.TrimSuffix(to, "/") // a path is the same resource without (DSP0266, 6.2), and some BMCs answer only that
+		to = strings.TrimSuffix(to, "/") // the path without the slash is the same resource (DSP0266, 6.2), and some BMCs only know that
 	}
 	return to
 }
 
-// links returns the paths that a list of links leads to. Among the members of a collection, and in Links, some BMCs leave out the
-// list around a single one.
+// links returns the paths of a list of links. In Members and in Links, some BMCs write a single link without a list.
 func (r resource) links(path ...string) []string {
 	var to []string
 	items, _ := r.value(path...).([]any)
@@ -207,12 +208,12 @@ func (r resource) links(path ...string) []string {
 	return to
 }
 
-// isWhole is true for a resource that is written out where a link to it would do. Some services put a property or two beside a link.
+// isWhole is true for a complete resource in the place of a link. Some services add a property or two to a link.
 func (r resource) isWhole() bool {
 	return r.link("@odata.id") != "" && r.object("error") == nil && (r.has("@odata.type") || r.has("Id")) && len(r) > 3
 }
 
-// at returns the resource with the path that it was read from, which services get wrong.
+// at returns the resource with the path that it was read from, because some services report a wrong one.
 func (r resource) at(path string) resource {
 	r["@odata.id"] = path
 	return r

@@ -15,7 +15,7 @@ func (c *conn) readSecureBoot(ctx context.Context, op string) (resource, string,
 	}
 	path := c.system.link("SecureBoot")
 	if path == "" {
-		return nil, "", &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC does not tell of Secure Boot")}
+		return nil, "", &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC does not report Secure Boot")}
 	}
 	r, err := c.get(ctx, path)
 	if kind := bmc.KindOf(wrap(op, err)); err != nil && kind == bmc.NotFound {
@@ -30,7 +30,7 @@ func (c *conn) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
 	if err != nil {
 		return bmc.SecureBoot{}, err
 	}
-	state := bmc.SecureBoot{Enabled: r.truth("SecureBootEnable")}
+	state := bmc.SecureBoot{Enabled: r.boolean("SecureBootEnable")}
 	state.Active = state.Enabled
 	if r.has("SecureBootCurrentBoot") {
 		state.Active = strings.EqualFold(r.text("SecureBootCurrentBoot"), "Enabled")
@@ -38,15 +38,15 @@ func (c *conn) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
 	return state, nil
 }
 
-// SetSecureBoot switches Secure Boot from the next boot on.
+// SetSecureBoot enables or disables Secure Boot from the next boot on.
 func (c *conn) SetSecureBoot(ctx context.Context, enabled bool) error {
 	const op = "Set Secure Boot"
 	r, path, err := c.readSecureBoot(ctx, op)
-	if err != nil || r.truth("SecureBootEnable") == enabled {
+	if err != nil || r.boolean("SecureBootEnable") == enabled {
 		return err
 	}
 	if settings := r.link("@Redfish.Settings", "SettingsObject"); settings != "" {
 		path = settings
 	}
-	return wrap(op, c.change(ctx, path, map[string]any{"SecureBootEnable": enabled}))
+	return wrap(op, c.patch(ctx, path, map[string]any{"SecureBootEnable": enabled}))
 }

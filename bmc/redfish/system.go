@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// findSystem reads the system that the URL names, or the only one there is, and looks up its quirks.
+// findSystem reads the system that the URL names, or the only one, and finds its quirks.
 func (c *conn) findSystem(ctx context.Context) error {
 	c.path = cleanLink(c.endpoint.URL.Path)
 	if c.path == "" || c.path == "/" {
@@ -26,11 +26,11 @@ func (c *conn) findSystem(ctx context.Context) error {
 		return err
 	}
 	c.quirk, c.quirks = quirksOf(c.vendor(), c.system.text("Model"), "")
-	c.byOrder = c.hasOrder() && !offersOverride(c.system) && c.settings() == ""
+	c.usesBootOrder = c.hasBootOrder() && !offersOverride(c.system) && c.settings() == ""
 	return nil
 }
 
-// namedSystem reads the system that the URL names. The error is NotFound, and lists the systems, where the path leads to something else.
+// namedSystem reads the system that the URL names. If the path is not a system, the error is NotFound and lists the systems.
 func (c *conn) namedSystem(ctx context.Context) error {
 	err := c.refresh(ctx)
 	var what error
@@ -39,13 +39,13 @@ func (c *conn) namedSystem(ctx context.Context) error {
 		return nil
 	case err == nil:
 		kind, _, _ := strings.Cut(strings.TrimPrefix(c.system.text("@odata.type"), "#"), ".")
-		what = fmt.Errorf("%s is no ComputerSystem that can be switched, but %s", c.path, cmp.Or(kind, "something else"))
+		what = fmt.Errorf("%s is not a ComputerSystem with power control, but %s", c.path, cmp.Or(kind, "something else"))
 	case bmc.KindOf(err) == bmc.NotFound:
 		what = errors.Unwrap(err)
 	default:
 		return err
 	}
-	servers, _ := c.servers(ctx) // they are named as far as they can be read
+	servers, _ := c.servers(ctx) // after an error, it returns the systems read so far
 	var names []string
 	for _, s := range servers {
 		names = append(names, s.link("@odata.id"))
@@ -70,7 +70,7 @@ func (c *conn) servers(ctx context.Context) ([]resource, error) {
 	if err != nil {
 		return nil, wrap("List the systems", err)
 	}
-	c.only = len(paths) == 1
+	c.onlySystemListed = len(paths) == 1
 	var (
 		servers []resource
 		last    error
@@ -91,7 +91,7 @@ func (c *conn) servers(ctx context.Context) ([]resource, error) {
 	return servers, last
 }
 
-// onlySystem finds the one server that the BMC manages.
+// onlySystem finds the only server that the BMC manages.
 func (c *conn) onlySystem(ctx context.Context) (resource, error) {
 	servers, err := c.servers(ctx)
 	if kind := bmc.KindOf(err); err != nil && (kind == bmc.Unauthorized || kind == bmc.Unreachable) {
@@ -114,8 +114,8 @@ func (c *conn) onlySystem(ctx context.Context) (resource, error) {
 	}
 }
 
-// isSystem is true for a ComputerSystem that can be switched: settings objects and templates for composition have the same type, and
-// no power.
+// isSystem is true for a ComputerSystem with power control. Settings objects and templates for composition have the same type, but no power
+// control.
 func isSystem(r resource) bool {
 	kind := strings.TrimPrefix(r.text("@odata.type"), "#")
 	if kind != "" && !strings.HasPrefix(kind, "ComputerSystem.") {
@@ -124,8 +124,7 @@ func isSystem(r resource) bool {
 	return r.text("PowerState") != "" || r.object("Actions", resetAction) != nil
 }
 
-// isServer tells servers from what else stands among the systems: a server has a power state or can be reset, and is of a type
-// that boots an operating system.
+// isServer is true for a system that is a server: it has a power state or a reset action, and its type boots an operating system.
 func isServer(system resource) bool {
 	switch schemas.SystemType(system.text("SystemType")) {
 	case "", schemas.PhysicalSystemType, schemas.VirtualSystemType, schemas.OSSystemType, schemas.PhysicallyPartitionedSystemType,
@@ -134,22 +133,22 @@ func isServer(system resource) bool {
 		return false
 	}
 	if id := system.id(); strings.HasPrefix(id, "HGX_") || id == "Bluefield" {
-		return false // NVIDIA's accelerator baseboards and DPUs stand beside the host, or alone, as systems of their own
+		return false // NVIDIA lists accelerator baseboards and DPUs as separate systems, with or without the host
 	}
 	return isSystem(system)
 }
 
-// renew begins a call: with a new budget, and without what ended the one before, unless a login was refused.
-func (c *conn) renew() {
+// resetBudget resets the limits at the start of a call, and clears the fatal error of the previous call, unless a login was refused.
+func (c *conn) resetBudget() {
 	c.requests, c.bytes, c.cache = 0, 0, nil
 	if bmc.KindOf(wrap("", c.fatal)) != bmc.Unauthorized {
 		c.fatal = nil
 	}
 }
 
-// refresh reads the system afresh.
+// refresh reads the system from the BMC.
 func (c *conn) refresh(ctx context.Context) error {
-	c.renew()
+	c.resetBudget()
 	system, err := c.fetch(ctx, c.path)
 	if err != nil {
 		return wrap("Read system "+c.path, err)
@@ -166,19 +165,19 @@ func (c *conn) managers(ctx context.Context) []string {
 	if paths := c.system.links("Links", "ManagedBy"); len(paths) > 0 {
 		return paths
 	}
-	paths, _, _ := c.collection(ctx, cmp.Or(c.root.link("Managers"), "/redfish/v1/Managers")) // without managers there is nothing to tell
+	paths, _, _ := c.collection(ctx, cmp.Or(c.root.link("Managers"), "/redfish/v1/Managers")) // without managers the list is empty
 	return paths
 }
 
-// readManager reads the resource of the BMC that is responsible for the system, once. Beside it there are managers of enclosures, of
-// accelerators and of other systems.
+// readManager reads the manager that is the BMC of the system, once. Services may have further managers of enclosures, of accelerators
+// and of other systems.
 func (c *conn) readManager(ctx context.Context) resource {
 	if c.manager != nil {
 		return c.manager
 	}
 	linked := c.system.links("Links", "ManagedBy")
 	var bmcs []resource
-	for _, m := range c.all(ctx, c.managers(ctx)) {
+	for _, m := range c.readAll(ctx, c.managers(ctx)) {
 		servers := m.links("Links", "ManagerForServers")
 		switch kind := m.text("ManagerType"); {
 		case kind == "AuxiliaryController", strings.HasPrefix(m.id(), "HGX_"): // the latter manages accelerators (NVIDIA)
@@ -199,10 +198,10 @@ func (c *conn) readManager(ctx context.Context) resource {
 	return c.manager
 }
 
-// ownManagers reads the managers that the system links to or, where it links to none, the one that fits it.
+// ownManagers reads the managers that the system links to or, without links, the one that readManager finds.
 func (c *conn) ownManagers(ctx context.Context) []resource {
 	if paths := c.system.links("Links", "ManagedBy"); len(paths) > 0 {
-		return c.all(ctx, paths)
+		return c.readAll(ctx, paths)
 	}
 	if m := c.readManager(ctx); m != nil {
 		return []resource{m}

@@ -15,19 +15,19 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// maxBody bounds what is read of one answer. The largest resources of real BMCs have some hundred KiB.
+// maxBody is the maximum size of a response. The largest resources of real BMCs have some hundred KiB.
 const maxBody = 2 << 20
 
-// mostPolicies bounds the transports that are kept: there is one for each CA, and CAs are replaced.
-const mostPolicies = 256
+// maxTransports limits the number of transports: there is one for each CA, and CAs are replaced over time.
+const maxTransports = 256
 
-// transports holds one HTTP transport for each way to verify certificates, so that connections and TLS sessions are shared.
+// transports contains one HTTP transport for each setting of certificate verification, so that connections and TLS sessions are shared.
 type transports struct {
 	mu       sync.Mutex
-	byPolicy map[policy]*http.Transport
+	byPolicy map[trust]*http.Transport
 }
 
-type policy struct {
+type trust struct {
 	ca   [sha256.Size]byte
 	skip bool
 }
@@ -46,14 +46,14 @@ func (d *Driver) httpClient(endpoint bmc.Endpoint) (*http.Client, error) {
 		next = d.Wrap(next)
 	}
 	return &http.Client{
-		Transport: &bounded{next: next, endpoint: endpoint, timeout: timeout},
+		Transport: &limitedTransport{next: next, endpoint: endpoint, timeout: timeout},
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {
-			// The credentials go along with a redirect: it must not lead elsewhere.
+			// A redirect to another host would receive the credentials.
 			if next.URL.Host != via[0].URL.Host || next.URL.Scheme != via[0].URL.Scheme {
 				return errors.New("the BMC redirects to another host")
 			}
 			if len(via) > 3 {
-				return errors.New("the BMC redirects without end")
+				return errors.New("the BMC redirects too often")
 			}
 			return nil
 		},
@@ -61,7 +61,7 @@ func (d *Driver) httpClient(endpoint bmc.Endpoint) (*http.Client, error) {
 }
 
 func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
-	p := policy{ca: sha256.Sum256(endpoint.CA), skip: endpoint.InsecureSkipVerify}
+	p := trust{ca: sha256.Sum256(endpoint.CA), skip: endpoint.InsecureSkipVerify}
 	t := &d.transports
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(t.byPolicy) >= mostPolicies {
+	if len(t.byPolicy) >= maxTransports {
 		for old, transport := range t.byPolicy {
 			transport.CloseIdleConnections()
 			delete(t.byPolicy, old)
@@ -80,22 +80,22 @@ func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
 		}
 	}
 	if t.byPolicy == nil {
-		t.byPolicy = map[policy]*http.Transport{}
+		t.byPolicy = map[trust]*http.Transport{}
 	}
 	t.byPolicy[p] = transport
 	return transport, nil
 }
 
-// bounded paces the requests to one BMC, and bounds each in time and in bytes, with its body: a BMC is a stranger.
-type bounded struct {
+// limitedTransport throttles the requests to one BMC, and limits the duration and size of each response, because BMCs are not trusted.
+type limitedTransport struct {
 	next     http.RoundTripper
 	endpoint bmc.Endpoint
 	timeout  time.Duration
 }
 
-func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
-	// gofish puts paths that the BMC gave, such as that of a session, behind the address as they are: "@evil.example/" there
-	// would be another host, and the credentials would go to it.
+func (b *limitedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	// Paths from the BMC, such as that of a session, are appended to the address: "@evil.example/" would be another host, which would
+	// receive the credentials. cleanLink and localPath remove such paths; this is the second check.
 	if request.URL.Host != b.endpoint.URL.Host || request.URL.User != nil {
 		return nil, errors.New("the BMC refers to another host")
 	}
@@ -120,7 +120,7 @@ func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// busyOf returns the error of an answer that says when to come back (RFC 9110, 10.2.3), if it is one.
+// busyOf returns the error of a response with Retry-After (RFC 9110, 10.2.3), or nil.
 func busyOf(response *http.Response) *busyError {
 	if response.StatusCode != http.StatusServiceUnavailable && response.StatusCode != http.StatusTooManyRequests {
 		return nil
@@ -135,12 +135,12 @@ func busyOf(response *http.Response) *busyError {
 	} else if at, err := http.ParseTime(value); err == nil {
 		busy.after = time.Until(at)
 	}
-	// A BMC's clock, and what it asks for, may be absurd.
+	// The BMC's clock, or its value, may be wrong.
 	busy.after = min(max(busy.after, time.Second), 10*time.Minute)
 	return busy
 }
 
-// CloseIdleConnections closes the connections that no request uses.
+// CloseIdleConnections closes idle connections.
 func (d *Driver) CloseIdleConnections() {
 	d.transports.mu.Lock()
 	defer d.transports.mu.Unlock()

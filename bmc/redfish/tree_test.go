@@ -22,10 +22,10 @@ import (
 type tree struct {
 	mu        sync.Mutex
 	resources map[string]any
-	// requests are those that came, and written the bodies of the PATCH requests.
+	// requests are the received requests, and written the bodies of the PATCH requests.
 	requests []string
 	written  []string
-	// before, where not nil, is called before each answer; it answers itself where it returns true.
+	// before, if not nil, is called before each response. If it returns true, it has sent the response.
 	before func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -112,7 +112,7 @@ func (s *tree) patch(path string, r *http.Request) {
 	}
 }
 
-// expands is true where the service root offers $expand.
+// expands is true if the service root offers $expand.
 func (s *tree) expands() bool {
 	root, _ := s.resources["/redfish/v1"].(map[string]any)
 	return expansionOf(root).query != ""
@@ -146,7 +146,7 @@ func (s *tree) expand(value any, links, top bool) any {
 	}
 }
 
-// count returns how many requests came.
+// count returns the number of requests.
 func (s *tree) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,18 +13,18 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// rootPath is the service root (DSP0266, 6.4). It is the one path whose trailing slash belongs to it.
+// rootPath is the service root (DSP0266, 6.4). It is the only path with a trailing slash.
 const rootPath = "/redfish/v1/"
 
-// wire sends the requests of a connection. It authenticates with a session where there is one, and with HTTP basic authentication
-// otherwise. Requests without credentials are those to the service root and for a new session.
+// wire sends the requests of a connection. It authenticates with the session if there is one, and otherwise with HTTP basic
+// authentication. Requests to the service root and for a new session have no credentials.
 type wire struct {
 	client *http.Client
 	base   string // scheme and host
 	host   string
-	// username and password are empty until the service root was read.
+	// username and password are empty until the service root has been read.
 	username, password string
-	// token authenticates a session, and session is its path, which ends it.
+	// token authenticates a session, and session is its path.
 	token, session string
 }
 
@@ -36,13 +36,13 @@ func (d *Driver) newWire(endpoint bmc.Endpoint) (*wire, error) {
 	return &wire{client: client, base: baseURL(endpoint.URL), host: endpoint.URL.Host}, nil
 }
 
-// answer is what a BMC answered.
+// answer is a response of a BMC.
 type answer struct {
 	header http.Header
 	body   []byte
 }
 
-// send sends a request. The error is an *answerError where the BMC answered with one.
+// send sends a request. The error is an *answerError if the BMC answered with an error.
 func (w *wire) send(ctx context.Context, method, path string, body any, headers map[string]string) (answer, error) {
 	var content io.Reader
 	if body != nil {
@@ -74,7 +74,7 @@ func (w *wire) send(ctx context.Context, method, path string, body any, headers 
 		return answer{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	read, err := io.ReadAll(response.Body) // it is in memory: bounded.RoundTrip read it
+	read, err := io.ReadAll(response.Body) // limitedTransport.RoundTrip has read it into memory
 	if err != nil {
 		return answer{}, err
 	}
@@ -84,7 +84,7 @@ func (w *wire) send(ctx context.Context, method, path string, body any, headers 
 	return answer{response.Header, read}, nil
 }
 
-// openSession opens a session (DSP0266, 13.3.4) and uses it from then on.
+// openSession opens a session (DSP0266, 13.3.4). Further requests use it.
 func (w *wire) openSession(ctx context.Context, sessions, username, password string) error {
 	made, err := w.send(ctx, http.MethodPost, sessions, map[string]any{"UserName": username, "Password": password}, nil)
 	if err != nil {
@@ -98,13 +98,13 @@ func (w *wire) openSession(ctx context.Context, sessions, username, password str
 	token := made.header.Get("X-Auth-Token")
 	if token == "" || path == "" {
 		return &bmc.Error{Kind: bmc.Failed, Op: "Log in", Err: errors.New(
-			"the BMC opened a session without naming it, so that it could not be closed: remove auth=session from the address")}
+			"the BMC opened a session without a path or token, so the provider cannot close it: remove auth=session from the address")}
 	}
 	w.token, w.session = token, path
 	return nil
 }
 
-// localPath returns the path that a Location header names, or "" where it names another host.
+// localPath returns the path of a Location header, or "" if the header names another host.
 func (w *wire) localPath(location string) string {
 	u, err := url.Parse(strings.TrimSpace(location))
 	if err != nil || u.Host != "" && u.Host != w.host {
@@ -120,7 +120,7 @@ func (w *wire) closeSession(ctx context.Context) error {
 	}
 	_, err := w.send(ctx, http.MethodDelete, w.session, nil, nil)
 	if status := statusOf(err); err == nil || status == http.StatusUnauthorized || status == http.StatusNotFound {
-		w.token, w.session = "", "" // the BMC forgot it already
+		w.token, w.session = "", "" // after 401 and 404, the BMC has already ended it
 		return nil
 	}
 	return wrap("Log out", err)

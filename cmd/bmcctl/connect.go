@@ -18,10 +18,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
 )
 
-// anywhere permits BMCs at every address: the user of this program reaches these addresses without it too.
+// anywhere allows BMCs at every address, because the user can reach these addresses without this program too.
 var anywhere = bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 
-// connection are the flags that say how to reach a BMC.
+// connection are the flags for the connection to a BMC.
 type connection struct {
 	username, passwordFile, ca string
 	insecure                   bool
@@ -30,13 +30,13 @@ type connection struct {
 
 func (f *connection) flags(set *pflag.FlagSet) {
 	set.StringVar(&f.username, "username", "", "User name. Defaults to BMC_USERNAME in the environment.")
-	set.StringVar(&f.passwordFile, "password-file", "", "File with the password. Defaults to BMC_PASSWORD in the environment, and then to asking.")
-	set.StringVar(&f.ca, "ca", "", "File with the certificates (PEM) that the BMC's certificate is verified with. Defaults to the system's.")
-	set.BoolVar(&f.insecure, "insecure-skip-tls-verify", false, "Accept any certificate. Whoever stands in the way then reads the password.")
-	set.DurationVar(&f.timeout, "timeout", time.Minute, "How long one look at the BMC may take.")
+	set.StringVar(&f.passwordFile, "password-file", "", "File with the password. Defaults to BMC_PASSWORD in the environment, and then to a prompt.")
+	set.StringVar(&f.ca, "ca", "", "File with the CA certificates (PEM) that verify the BMC's certificate. Defaults to the system's.")
+	set.BoolVar(&f.insecure, "insecure-skip-tls-verify", false, "Accept any certificate. An attacker on the network can then read the password.")
+	set.DurationVar(&f.timeout, "timeout", time.Minute, "Timeout of each read of the BMC.")
 }
 
-// target is a BMC, and how to open it.
+// target is a BMC with its driver.
 type target struct {
 	bmc.Endpoint
 
@@ -53,26 +53,26 @@ func (f *connection) target(ctx context.Context, address string, c console) (*ta
 	t := &target{Endpoint: bmc.Endpoint{URL: u, InsecureSkipVerify: f.insecure}, open: all[u.Scheme].Open}
 	switch {
 	case f.timeout <= 0:
-		return nil, misused("--timeout must be longer than nothing: leave it out for a minute")
+		return nil, usageErrorf("--timeout must be positive: omit it for a minute")
 	case f.ca != "" && f.insecure:
-		return nil, misused("--ca verifies certificates and --insecure-skip-tls-verify does not: give one of them")
+		return nil, usageErrorf("--ca verifies certificates and --insecure-skip-tls-verify does not: use only one of them")
 	case f.ca != "":
 		if t.CA, err = os.ReadFile(f.ca); err != nil {
-			return nil, misused("--ca: %v", err)
+			return nil, usageErrorf("--ca: %v", err)
 		}
 	}
 	if t.Username = cmp.Or(f.username, c.getenv("BMC_USERNAME")); t.Username == "" && drivers.NeedUsername(u.Scheme) {
-		return nil, misused("there is no user name: give --username, or set BMC_USERNAME")
+		return nil, usageErrorf("there is no user name: use --username, or set BMC_USERNAME")
 	}
 	t.Password, err = f.password(ctx, t.Username, c)
 	return t, err
 }
 
-// parseAddress reads the URL of a BMC. No error quotes it where it may hold a password.
+// parseAddress reads the URL of a BMC. No error quotes a URL that may contain a password.
 func parseAddress(text string, all map[string]bmc.Driver) (*url.URL, error) {
 	if strings.Contains(text, "@") {
-		return nil, misused("the URL holds credentials, which everybody on this machine can see: take them out, " +
-			"and give --username, and --password-file or BMC_PASSWORD")
+		return nil, usageErrorf("the URL contains credentials, which every user of this machine can see: remove them, " +
+			"and use --username, and --password-file or BMC_PASSWORD")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -83,35 +83,36 @@ func parseAddress(text string, all map[string]bmc.Driver) (*url.URL, error) {
 		if !strings.Contains(text, "://") {
 			err = errors.New("it has no scheme")
 		}
-		return nil, misused("%q is no URL of a BMC: %v: write it like redfish://192.0.2.10", text, err)
+		return nil, usageErrorf("%q is not the URL of a BMC: %v: write it like redfish://192.0.2.10", text, err)
 	}
 	switch {
 	case !strings.Contains(text, "://"):
-		return nil, misused("%q has no scheme: write redfish://%s, or use another of %s", text, text, drivers.Schemes(all))
+		return nil, usageErrorf("%q has no scheme: write redfish://%s, or use another of %s", text, text, drivers.Schemes(all))
 	case u.Scheme == "https":
-		return nil, misused("https:// does not say what is spoken: write redfish://%s", u.Host)
+		return nil, usageErrorf("https:// does not name the protocol of the BMC: write redfish://%s", u.Host)
 	case u.Scheme == "http":
-		return nil, misused("http:// does not say what is spoken: write redfish+http://%s", u.Host)
+		return nil, usageErrorf("http:// does not name the protocol of the BMC: write redfish+http://%s", u.Host)
 	case all[u.Scheme].Open == nil:
-		return nil, misused("the scheme %s:// is unknown: use one of %s", u.Scheme, drivers.Schemes(all))
+		return nil, usageErrorf("the scheme %s:// is unknown: use one of %s", u.Scheme, drivers.Schemes(all))
 	case u.Hostname() == "":
-		return nil, misused("%q names no host: write it like %s://192.0.2.10", text, u.Scheme)
+		return nil, usageErrorf("%q names no host: write it like %s://192.0.2.10", text, u.Scheme)
 	case u.Fragment != "":
-		return nil, misused("%q has a part after #, which no BMC gets to see: take it out", text)
+		return nil, usageErrorf("%q has a part after #, which is never sent to a BMC: remove it", text)
 	}
 	return u, nil
 }
 
-// password reads the password from where it is: never from an argument, which everybody on the machine can see.
+// password reads the password from its file, the environment or a prompt. It is never an argument, because every user of the machine can
+// see arguments.
 func (f *connection) password(ctx context.Context, username string, c console) (string, error) {
 	if f.passwordFile != "" {
 		content, err := os.ReadFile(f.passwordFile)
 		if err != nil {
-			return "", misused("--password-file: %v", err)
+			return "", usageErrorf("--password-file: %v", err)
 		}
 		password := strings.TrimRight(string(content), "\r\n")
 		if password == "" {
-			return "", misused("--password-file: %s is empty: write the password into it", f.passwordFile)
+			return "", usageErrorf("--password-file: %s is empty: write the password into it", f.passwordFile)
 		}
 		return password, nil
 	}
@@ -121,17 +122,17 @@ func (f *connection) password(ctx context.Context, username string, c console) (
 	if in, ok := c.in.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		return ask(ctx, in, strings.TrimSuffix("Password of "+username, " of ")+": ", c)
 	}
-	return "", misused("there is no password: give --password-file, set BMC_PASSWORD, or run bmcctl at a terminal")
+	return "", usageErrorf("there is no password: use --password-file, set BMC_PASSWORD, or run bmcctl at a terminal")
 }
 
-// ask asks for a password without an echo. When ctx ends, the terminal is made to echo again.
+// ask prompts for a password without echo. When ctx ends, it restores the echo of the terminal.
 func ask(ctx context.Context, in *os.File, question string, c console) (string, error) {
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
 		return "", err
 	}
-	sayf(c.err, "%s", question)
+	writef(c.err, "%s", question)
 	type answer struct {
 		password []byte
 		err      error
@@ -143,33 +144,33 @@ func ask(ctx context.Context, in *os.File, question string, c console) (string, 
 	}()
 	select {
 	case a := <-answers:
-		sayf(c.err, "\n")
+		writef(c.err, "\n")
 		if a.err == nil && len(a.password) == 0 {
-			return "", misused("the password is empty: type it, or give --password-file")
+			return "", usageErrorf("the password is empty: type it, or use --password-file")
 		}
 		return string(a.password), a.err
 	case <-ctx.Done():
-		sayf(c.err, "\n")
+		writef(c.err, "\n")
 		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
 }
 
-// explain adds to an error of a BMC what can be done about it.
+// explain adds the remedy to an error of a BMC.
 func (t *target) explain(err error) error {
 	remedy := ""
 	switch bmc.KindOf(err) {
 	case bmc.Unauthorized:
-		remedy = fmt.Sprintf("check the user name %q and the password; it is not tried again, since BMCs lock accounts", t.Username)
+		remedy = fmt.Sprintf("check the user name %q and the password; bmcctl does not retry, because BMCs lock accounts", t.Username)
 		if !drivers.NeedUsername(t.URL.Scheme) {
-			remedy = "check the password; it is not tried again"
+			remedy = "check the password; bmcctl does not retry"
 		}
 	case bmc.BadCertificate:
 		if bmc.WrongCertificate(err) {
-			return err // no CA makes it right, and the error says what does
+			return err // another CA does not help, and the error contains the remedy
 		}
-		remedy = "give the certificate that signed it with --ca FILE, or accept any with --insecure-skip-tls-verify"
+		remedy = "use --ca FILE with the certificate of its CA, or accept any with --insecure-skip-tls-verify"
 	case bmc.Unreachable:
-		remedy = "check the address and the port, and that this machine reaches the BMC's network; --timeout waits longer"
+		remedy = "check the address and the port, and that this machine can reach the BMC's network; --timeout sets a longer timeout"
 	case bmc.NotFound, bmc.Unsupported, bmc.Busy, bmc.Failed:
 		return err
 	}

@@ -22,17 +22,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/rackfile"
 )
 
-const aboutInventory = `bmcctl inventory FILE registers the servers that a CSV file lists: a BareMetalHost for each, and a Secret with the credentials of its BMC.
-Either all lines are well and all are applied, or every bad line is named and nothing is. Run it again whenever the file changes.
+const aboutInventory = `bmcctl inventory FILE registers the servers in a CSV file: a BareMetalHost for each, and a Secret with the credentials of its BMC.
+It applies all lines or, if there is an error, reports every invalid line and applies nothing. Run it again when the file changes.
 FILE may be - for the standard input. docs/inventory.md describes the columns.
 
   bmcctl inventory rack.csv --dry-run
   bmcctl inventory rack.csv --namespace rack1
-  bmcctl inventory rack.csv -o yaml          # print the objects, without the Secrets, and ask no cluster
+  bmcctl inventory rack.csv -o yaml          # print the objects, without the Secrets, and contact no cluster
 
 `
 
-// How the API server is asked: by that many at once, that often a second, with so much time for an answer.
+// The limits for requests to the API server: concurrent requests, requests per second, and the timeout of each.
 const (
 	inventoryWorkers = 8
 	inventoryQPS     = 100
@@ -48,18 +48,18 @@ type registration struct {
 	client                                       client.Client
 	servers                                      []rackfile.Server
 	problems                                     []rackfile.Problem
-	// live are the hosts of the namespace that there are, by name.
+	// live are the existing hosts of the namespace, by name.
 	live map[string]*v1alpha1.BareMetalHost
 }
 
 func (r *registration) flags(set *pflag.FlagSet) {
 	set.StringVarP(&r.namespace, "namespace", "n", "", "Namespace of the hosts. Defaults to that of the kubeconfig's context.")
-	set.BoolVar(&r.dryRun, "dry-run", false, "Have the API server check everything, say what would be done, and do nothing.")
-	set.StringVarP(&r.output, "output", "o", "", "yaml prints the objects and asks no cluster.")
-	set.BoolVar(&r.withPasswords, "with-passwords", false, "With --output yaml: print the Secrets too.")
-	set.BoolVar(&r.replaceBMC, "replace-bmc", false, "Give hosts that exist the BMC address that the file says. Without it a line that would do so is refused: "+
-		"it may be another server that has the name of this one.")
-	set.BoolVar(&r.forceConflicts, "force-conflicts", false, "Take over fields that something else set, as kubectl or GitOps do, to another value.")
+	set.BoolVar(&r.dryRun, "dry-run", false, "Let the API server validate everything, and print what would change, without changing it.")
+	set.StringVarP(&r.output, "output", "o", "", "yaml prints the objects and contacts no cluster.")
+	set.BoolVar(&r.withPasswords, "with-passwords", false, "With --output yaml: also print the Secrets.")
+	set.BoolVar(&r.replaceBMC, "replace-bmc", false, "Change the BMC address of existing hosts to that of the file. Without it, a line that would change it is refused: "+
+		"it may be another server with the same name.")
+	set.BoolVar(&r.forceConflicts, "force-conflicts", false, "Overwrite fields that another client, such as kubectl or GitOps, has set to other values.")
 	set.StringVar(&r.kubeconfig, "kubeconfig", "", "Path of the kubeconfig. Defaults to KUBECONFIG and ~/.kube/config.")
 	set.StringVar(&r.context, "context", "", "Context of the kubeconfig.")
 }
@@ -72,18 +72,18 @@ func inventory(ctx context.Context, args []string, c console) error {
 	r.flags(set)
 	switch err := set.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
-		sayf(c.out, "%s%s", aboutInventory, set.FlagUsagesWrapped(120))
+		writef(c.out, "%s%s", aboutInventory, set.FlagUsagesWrapped(120))
 		return err
 	case err != nil:
-		return misused("%v", err)
+		return usageErrorf("%v", err)
 	case set.NArg() != 1:
-		return misused("bmcctl inventory takes one file, and was given %d: write bmcctl inventory rack.csv", set.NArg())
+		return usageErrorf("bmcctl inventory takes one file, but got %d: write bmcctl inventory rack.csv", set.NArg())
 	case r.output != "" && r.output != "yaml":
-		return misused("--output: %q is not yaml, the only form there is", r.output)
+		return usageErrorf("--output: %q is unknown: use yaml", r.output)
 	case r.withPasswords && r.output == "":
-		return misused("--with-passwords belongs to --output yaml")
+		return usageErrorf("--with-passwords needs --output yaml")
 	case r.output != "" && r.dryRun:
-		return misused("--output yaml asks no cluster, and --dry-run does: give one of them")
+		return usageErrorf("--output yaml contacts no cluster, and --dry-run does: use only one of them")
 	}
 	r.file = set.Arg(0)
 	if r.output == "yaml" {
@@ -108,11 +108,11 @@ func (r *registration) connect() error {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: r.context})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return misused("the kubeconfig: %v: give --kubeconfig FILE, or set KUBECONFIG", err)
+		return usageErrorf("the kubeconfig: %v: use --kubeconfig FILE, or set KUBECONFIG", err)
 	}
 	if r.namespace == "" {
 		if r.namespace, _, err = loader.Namespace(); err != nil {
-			return misused("the kubeconfig: %v: give --namespace", err)
+			return usageErrorf("the kubeconfig: %v: use --namespace", err)
 		}
 	}
 	r.client, err = newClient(config)
@@ -136,11 +136,11 @@ func (r *registration) read() error {
 	} else {
 		file, err := os.Open(r.file)
 		if err != nil {
-			return misused("%v", err)
+			return usageErrorf("%v", err)
 		}
 		defer file.Close() //nolint:errcheck // it is read only
 		if info, err := file.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 {
-			sayf(r.console.err, "bmcctl: others on this machine may read %s: chmod 600 it if passwords are in it\n", clean(r.file))
+			writef(r.console.err, "bmcctl: other users of this machine may read %s: run chmod 600 if it contains passwords\n", clean(r.file))
 		}
 		in = file
 	}
@@ -150,21 +150,21 @@ func (r *registration) read() error {
 		return fmt.Errorf("read %s: %w", r.file, err)
 	}
 	if len(r.servers)+len(r.problems) == 0 {
-		return fmt.Errorf("%s lists no server: nothing is done", r.file)
+		return fmt.Errorf("%s contains no server: nothing was done", r.file)
 	}
 	return nil
 }
 
-// report names what is wrong, line by line, and is nil where nothing is.
+// report prints the problems, line by line. It returns nil if there are none.
 func (r *registration) report() error {
 	if len(r.problems) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(r.problems, func(a, b rackfile.Problem) int { return a.Line - b.Line })
 	for _, p := range r.problems {
-		sayf(r.console.err, "%s: %s\n", clean(p.Place(r.file)), clean(p.Text))
+		writef(r.console.err, "%s: %s\n", clean(p.Position(r.file)), clean(p.Text))
 	}
-	sayf(r.console.err, "bmcctl: nothing was applied: correct what is named above (%d), and run it again\n", len(r.problems))
+	writef(r.console.err, "bmcctl: nothing was applied: correct the problems above (%d), and run it again\n", len(r.problems))
 	return errReported
 }
 
@@ -195,12 +195,12 @@ func (r *registration) print() error {
 		}
 	}
 	if left > 0 {
-		sayf(r.console.err, "bmcctl: %d Secrets were left out: --with-passwords prints them\n", left)
+		writef(r.console.err, "bmcctl: %d Secrets were omitted: --with-passwords prints them\n", left)
 	}
 	return nil
 }
 
-// applied returns what is applied of an object: nothing that it does not say, and no status.
+// applied returns the fields of an object that are applied: only those that are set, and no status.
 func applied(o client.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {

@@ -21,15 +21,15 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/rackfile"
 )
 
-// inventoryOwner is who the fields belong to that a file says. What the provider writes (consumerRef, boot, quarantine) is never among
-// them, so a file can neither set nor clear it.
+// inventoryOwner is the owner of the fields in a file. The provider's fields (consumerRef, boot, quarantine) are never among them, so a
+// file can neither set nor clear them.
 const inventoryOwner = client.FieldOwner("bmcctl-inventory")
 
 // The outcomes of a line.
 const (
 	lineUntouched = iota
-	lineUnsure    // a request had no answer
-	lineSecret    // the Secret is there, the host is not
+	lineUnsure    // a request got no response
+	lineSecret    // only the Secret was applied
 	lineDone
 )
 
@@ -40,7 +40,7 @@ const (
 	hostUnchanged = "unchanged"
 )
 
-// register checks every line and applies all of them, or none.
+// register checks every line, and applies all lines or none.
 func (r *registration) register(ctx context.Context) error {
 	if err := r.checkNamespace(ctx); err != nil {
 		return err
@@ -64,30 +64,30 @@ func (r *registration) register(ctx context.Context) error {
 	return nil
 }
 
-// checkNamespace: without it each line would fail for the same reason.
+// checkNamespace checks that the namespace exists, because otherwise each line would fail for the same reason.
 func (r *registration) checkNamespace(ctx context.Context) error {
 	err := r.client.Get(ctx, client.ObjectKey{Name: r.namespace}, &corev1.Namespace{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no namespace %q: kubectl create namespace %[1]s, or give --namespace", r.namespace)
+		return fmt.Errorf("the namespace %q does not exist: run kubectl create namespace %[1]s, or use --namespace", r.namespace)
 	case apierrors.IsForbidden(err):
-		return nil // one may write into a namespace and not see it
+		return nil // users may have the right to write into a namespace and not to get it
 	default:
 		return err
 	}
 }
 
-// checkLive compares the file with the hosts that there are, in all namespaces where those may be listed: a MAC address and a BMC belong to
-// one host of the cluster.
+// checkLive compares the file with the existing hosts, in all namespaces if the user may list them: a MAC address and a BMC belong to one
+// host of the cluster.
 func (r *registration) checkLive(ctx context.Context) error {
 	var hosts v1alpha1.BareMetalHostList
 	err := r.client.List(ctx, &hosts)
 	if apierrors.IsForbidden(err) {
-		sayf(r.console.err, "bmcctl: the hosts of other namespaces may not be listed: only those of %s are compared with the file\n", clean(r.namespace))
+		writef(r.console.err, "bmcctl: the user may not list the hosts of other namespaces: only those of %s are compared with the file\n", clean(r.namespace))
 		err = r.client.List(ctx, &hosts, client.InNamespace(r.namespace))
 	}
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return errors.New("the cluster has no BareMetalHosts: install the provider first (clusterctl init --infrastructure baremetal), or give --context")
+		return errors.New("the cluster does not have the kind BareMetalHost: install the provider first (clusterctl init --infrastructure baremetal), or use --context")
 	}
 	if err != nil {
 		return err
@@ -109,21 +109,21 @@ func (r *registration) checkLive(ctx context.Context) error {
 	return r.checkSecrets(ctx)
 }
 
-// compare compares a line with the hosts that there are.
+// compare compares a line with the existing hosts.
 func (r *registration) compare(s rackfile.Server, taken map[string]*v1alpha1.BareMetalHost) {
 	for _, id := range rackfile.Hardware(s.Host) {
 		other := taken[id.Key]
 		if other != nil && (other.Namespace != s.Host.Namespace || other.Name != s.Host.Name) {
-			r.problemf(s, id.Column, "%s is that of the host %s/%s: correct it, or delete that host first", id.Text, other.Namespace, other.Name)
+			r.problemf(s, id.Column, "%s belongs to the host %s/%s: correct it, or delete that host first", id.Text, other.Namespace, other.Name)
 		}
 	}
 	live := r.live[s.Host.Name]
 	switch {
 	case live == nil:
 	case !live.DeletionTimestamp.IsZero():
-		r.problemf(s, "name", "the host %s is being deleted: wait until it is gone", live.Name)
+		r.problemf(s, "name", "the host %s is being deleted: wait until it is deleted", live.Name)
 	case !r.replaceBMC && !rackfile.SameBMC(live.Spec.BMC.Address, s.Host.Spec.BMC.Address):
-		r.problemf(s, "bmcAddress", "the host %s exists with the BMC %s: give this server another name, or --replace-bmc if the BMC of that server has a new address",
+		r.problemf(s, "bmcAddress", "the host %s exists with the BMC %s: use another name for this server, or --replace-bmc if the BMC of that server has a new address",
 			live.Name, live.Spec.BMC.Address)
 	}
 }
@@ -132,7 +132,7 @@ func (r *registration) problemf(s rackfile.Server, column, format string, args .
 	r.problems = append(r.problems, rackfile.Problem{Line: s.Line, Column: column, Text: fmt.Sprintf(format, args...)})
 }
 
-// checkSecrets checks the Secrets that the file only names: that they exist, and are labeled as those of BMCs. Of these the metadata suffice.
+// checkSecrets checks that the Secrets that the file names exist, and have the label of BMC Secrets. It reads only their metadata.
 func (r *registration) checkSecrets(ctx context.Context) error {
 	type answer struct {
 		secret metav1.PartialObjectMetadata
@@ -157,13 +157,13 @@ func (r *registration) checkSecrets(ctx context.Context) error {
 			}
 			_, labeled := a.secret.Labels[v1alpha1.BMCSecretLabel]
 			switch {
-			case apierrors.IsForbidden(a.err): // one may name a Secret and not see it
+			case apierrors.IsForbidden(a.err): // users may name a Secret that they may not get
 			case apierrors.IsNotFound(a.err):
-				r.problemf(s, column, "there is no Secret %s/%s: create it first", r.namespace, name)
+				r.problemf(s, column, "the Secret %s/%s does not exist: create it first", r.namespace, name)
 			case a.err != nil:
 				return a.err
 			case !labeled:
-				r.problemf(s, column, "Secret %[1]s/%[2]s is not labeled as a Secret of a BMC: kubectl label secret %[2]s --namespace %[1]s %[3]s=",
+				r.problemf(s, column, "the Secret %[1]s/%[2]s is not labeled as a Secret of a BMC: run kubectl label secret %[2]s --namespace %[1]s %[3]s=",
 					r.namespace, name, v1alpha1.BMCSecretLabel)
 			}
 		}
@@ -171,7 +171,7 @@ func (r *registration) checkSecrets(ctx context.Context) error {
 	return nil
 }
 
-// each does something for every line, several at once, until it fails for one. What has begun by then is finished.
+// each calls do for every line, several at once, until one fails. It waits for the calls that have started.
 func (r *registration) each(ctx context.Context, do func(context.Context, int, rackfile.Server) error) error {
 	goOn, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -184,7 +184,7 @@ func (r *registration) each(ctx context.Context, do func(context.Context, int, r
 					continue
 				}
 				if err := do(ctx, i, r.servers[i]); err != nil {
-					stop(err) // the first one stands
+					stop(err) // the first error counts
 				}
 			}
 		})
@@ -197,7 +197,7 @@ func (r *registration) each(ctx context.Context, do func(context.Context, int, r
 	return context.Cause(goOn)
 }
 
-// tryAll lets the API server check every line: its schema, the rules in it, and the webhooks. It returns what happens to each host.
+// tryAll applies every line as a dry run, so that the API server validates it, and returns the result for each host.
 func (r *registration) tryAll(ctx context.Context) ([]string, error) {
 	verdicts := make([]string, len(r.servers))
 	var mu sync.Mutex
@@ -226,7 +226,7 @@ func (r *registration) tryAll(ctx context.Context) ([]string, error) {
 	return verdicts, err
 }
 
-// verdict says what becomes of a host.
+// verdict returns whether a host is created, changed or unchanged.
 func (r *registration) verdict(s rackfile.Server, result map[string]any) (string, error) {
 	live := r.live[s.Host.Name]
 	if live == nil {
@@ -242,8 +242,7 @@ func (r *registration) verdict(s rackfile.Server, result map[string]any) (string
 	return hostChanged, nil
 }
 
-// refusal returns what the API server said about an object, and false where it said nothing about it: then it is of no use to ask for the
-// other lines.
+// refusal returns the API server's message about an object. It returns false for other errors, after which further requests make no sense.
 func refusal(err error) (string, bool) {
 	var status apierrors.APIStatus
 	switch {
@@ -254,8 +253,8 @@ func refusal(err error) (string, bool) {
 				fields = append(fields, cause.Field+" ("+cause.Message+")")
 			}
 		}
-		return "something else set fields of it to other values: " + strings.Join(fields, ", ") +
-			": write the same into the file, leave the column out, or give --force-conflicts to have the file decide", true
+		return "another client has set fields of it to other values: " + strings.Join(fields, ", ") +
+			": write the same values into the file, omit the column, or use --force-conflicts to overwrite them", true
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), strings.Contains(err.Error(), "admission webhook") && !apierrors.IsInternalError(err):
 		return err.Error(), true
 	default:
@@ -263,7 +262,7 @@ func refusal(err error) (string, bool) {
 	}
 }
 
-// apply applies an object, and returns what the API server made of it.
+// apply applies an object, and returns the resulting object.
 func (r *registration) apply(ctx context.Context, o client.Object, options ...client.ApplyOption) (map[string]any, error) {
 	u, err := applied(o)
 	if err != nil {
@@ -279,7 +278,7 @@ func (r *registration) apply(ctx context.Context, o client.Object, options ...cl
 	return u.Object, err
 }
 
-// applyAll applies every line. When that breaks off it says how far it came.
+// applyAll applies every line. After an error, it prints which lines were applied.
 func (r *registration) applyAll(ctx context.Context) error {
 	outcomes := make([]int, len(r.servers))
 	err := r.each(ctx, func(ctx context.Context, i int, s rackfile.Server) error {
@@ -287,7 +286,7 @@ func (r *registration) applyAll(ctx context.Context) error {
 			if _, err := r.apply(ctx, o); err != nil {
 				var status apierrors.APIStatus
 				if !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError {
-					outcomes[i] = lineUnsure // it may have been written all the same
+					outcomes[i] = lineUnsure // it may have been written
 				}
 				return fmt.Errorf("line %d: %w", s.Line, err)
 			}
@@ -303,25 +302,25 @@ func (r *registration) applyAll(ctx context.Context) error {
 	for i, outcome := range outcomes {
 		lines[outcome] = append(lines[outcome], r.servers[i].Line)
 	}
-	sayf(r.console.err, "bmcctl: it was broken off: %s\n", clean(err.Error()))
+	writef(r.console.err, "bmcctl: the registration failed: %s\n", clean(err.Error()))
 	for _, part := range []struct {
 		outcome int
 		text    string
 	}{
 		{lineDone, "applied: %s\n"},
 		{lineSecret, "only the Secret was applied: %s\n"},
-		{lineUnsure, "asked for without an answer, so it may be applied or not: %s\n"},
+		{lineUnsure, "requested without a response, so it may be applied or not: %s\n"},
 		{lineUntouched, "not applied: %s\n"},
 	} {
 		if len(lines[part.outcome]) > 0 {
-			sayf(r.console.err, part.text, ranges(lines[part.outcome]))
+			writef(r.console.err, part.text, ranges(lines[part.outcome]))
 		}
 	}
-	sayf(r.console.err, "bmcctl: run it again with the same file: that completes it\n")
+	writef(r.console.err, "bmcctl: run it again with the same file to complete it\n")
 	return errReported
 }
 
-// ranges writes the numbers of lines, which ascend: "lines 2-5, 7".
+// ranges formats ascending line numbers: "lines 2-5, 7".
 func ranges(lines []int) string {
 	var out []string
 	for i := 0; i < len(lines); {
@@ -342,7 +341,7 @@ func ranges(lines []int) string {
 	return "lines " + strings.Join(out, ", ")
 }
 
-// summarize says what was done, or would be.
+// summarize prints the changes, or the changes that would be made.
 func (r *registration) summarize(verdicts []string) {
 	counts, secrets := map[string]int{}, 0
 	for i, s := range r.servers {
@@ -351,13 +350,13 @@ func (r *registration) summarize(verdicts []string) {
 			secrets++
 		}
 		if verdicts[i] != hostUnchanged {
-			sayf(r.console.out, "%s/%s %s\n", clean(s.Host.Namespace), clean(s.Host.Name), verdicts[i])
+			writef(r.console.out, "%s/%s %s\n", clean(s.Host.Namespace), clean(s.Host.Name), verdicts[i])
 		}
 	}
-	how := "are there"
+	how := "are registered"
 	if r.dryRun {
-		how = "would be there; nothing was applied"
+		how = "would be registered; nothing was applied"
 	}
-	sayf(r.console.out, "%d hosts with %d Secrets %s: %d created, %d changed, %d unchanged\n",
+	writef(r.console.out, "%d hosts with %d Secrets %s: %d created, %d changed, %d unchanged\n",
 		len(r.servers), secrets, how, counts[hostCreated], counts[hostChanged], counts[hostUnchanged])
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestRefusal: what the API server says of a line is told from what it says of all of them.
+// TestRefusal: errors about one line are distinguished from errors about all lines.
 func TestRefusal(t *testing.T) {
 	hosts := schema.GroupResource{Group: "infrastructure.cluster.x-k8s.io", Resource: "baremetalhosts"}
 	for _, test := range []struct {

@@ -7,12 +7,12 @@ import (
 	"unicode"
 )
 
-// plain returns a value as JSON has it, with the names of fields in camel case: the types of the BMC layer have no JSON of their own.
-// Each text goes through change, where that is not nil, with the name of its field.
+// plain converts a value to the types of encoding/json, with field names in camel case, because the types of the BMC layer have no JSON
+// tags. If change is not nil, it replaces each text, given the name of its field.
 func plain(v any, change func(field, text string) string) any {
 	content, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only what JSON has is handed in
+		panic(err) // all values can be encoded
 	}
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()
@@ -44,12 +44,12 @@ func walk(v any, field string, change func(field, text string) string) any {
 	return v
 }
 
-// camel writes the name of a Go field in camel case: CPUModel is cpuModel, NICs is nics.
+// camel returns the name of a Go field in camel case: CPUModel is cpuModel, NICs is nics.
 func camel(name string) string {
 	rest := strings.TrimLeftFunc(name, unicode.IsUpper)
 	upper := len(name) - len(rest)
 	if upper > 1 && rest != "" && rest != "s" {
-		upper-- // the last begins the next word
+		upper-- // the last one starts the next word
 	}
 	return strings.ToLower(name[:upper]) + name[upper:]
 }

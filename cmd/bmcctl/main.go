@@ -1,5 +1,4 @@
-// Command bmcctl is for the operator who has to decide whether to trust a BMC: it shows what a BMC is and what it can do, and
-// tries out whether that is true. For whoever has a rack of them it registers all at once.
+// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also registers the servers of a CSV file.
 package main
 
 import (
@@ -39,8 +38,8 @@ type console struct {
 	getenv   func(string) string
 }
 
-// sayf writes to a person. When that fails, nobody is left to tell.
-func sayf(w io.Writer, format string, args ...any) {
+// writef writes to the user. It ignores errors, because they cannot be reported.
+func writef(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format, args...)
 }
 
@@ -49,13 +48,13 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-func misused(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+func usageErrorf(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // run runs a command and returns the exit code.
 func run(ctx context.Context, args []string, c console) int {
 	commands := map[string]func(context.Context, []string, console) error{"probe": probe, "qualify": qualify, "inventory": inventory}
 	if len(args) == 0 {
-		sayf(c.err, usage)
+		writef(c.err, usage)
 		return exitUsage
 	}
 	do := commands[args[0]]
@@ -63,52 +62,52 @@ func run(ctx context.Context, args []string, c console) int {
 	case do != nil:
 		return exitCode(do(ctx, args[1:], c), c)
 	case args[0] == "help", args[0] == "-h", args[0] == "--help":
-		sayf(c.out, usage)
+		writef(c.out, usage)
 		return exitOK
 	default:
-		return exitCode(misused("there is no command %q: use bmcctl probe, bmcctl qualify or bmcctl inventory", args[0]), c)
+		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify or bmcctl inventory", args[0]), c)
 	}
 }
 
-// errReported ends a command that has said why it failed.
-var errReported = errors.New("it has been said")
+// errReported is the error of a command that has already printed its error.
+var errReported = errors.New("the error was printed")
 
-// exitCode says what went wrong, in one line, and returns the exit code.
+// exitCode prints the error in one line, and returns the exit code.
 func exitCode(err error, c console) int {
 	var misuse *usageError
 	switch {
 	case err == nil, errors.Is(err, pflag.ErrHelp):
 		return exitOK
 	case errors.As(err, &misuse):
-		sayf(c.err, "bmcctl: %s (bmcctl --help has examples)\n", clean(misuse.text))
+		writef(c.err, "bmcctl: %s (bmcctl --help has examples)\n", clean(misuse.text))
 		return exitUsage
 	case errors.Is(err, errReported):
 	case errors.Is(err, context.Canceled):
-		sayf(c.err, "bmcctl: interrupted\n")
+		writef(c.err, "bmcctl: interrupted\n")
 	default:
-		sayf(c.err, "bmcctl: %s\n", clean(err.Error()))
+		writef(c.err, "bmcctl: %s\n", clean(err.Error()))
 	}
 	return exitFailed
 }
 
-// parse parses the arguments of a command, and returns the one that is no flag.
+// parse parses the arguments of a command, and returns the one that is not a flag.
 func parse(set *pflag.FlagSet, args []string, c console, about string) (string, error) {
 	set.SortFlags = false
 	set.Usage = func() {}
 	err := set.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		sayf(c.out, "%s\n%s", about, set.FlagUsagesWrapped(120))
+		writef(c.out, "%s\n%s", about, set.FlagUsagesWrapped(120))
 		return "", err
 	case err != nil:
-		return "", misused("%v", err)
+		return "", usageErrorf("%v", err)
 	case set.NArg() != 1:
-		return "", misused("bmcctl %s takes one URL, and was given %d: write bmcctl %s redfish://192.0.2.10", set.Name(), set.NArg(), set.Name())
+		return "", usageErrorf("bmcctl %s takes one URL, but got %d: write bmcctl %s redfish://192.0.2.10", set.Name(), set.NArg(), set.Name())
 	}
 	return set.Arg(0), nil
 }
 
-// clean makes one line of a text, and takes out what a terminal would obey: much of it comes from BMCs.
+// clean returns a text as one line without control characters, because BMCs are not trusted.
 func clean(text string) string {
 	printable := strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -122,11 +121,11 @@ func clean(text string) string {
 	return strings.Join(strings.Fields(printable), " ")
 }
 
-const usage = `bmcctl shows what a BMC is and can do, tries out whether that is true, and registers servers.
+const usage = `bmcctl shows a BMC's model and capabilities, tests whether they work, and registers servers.
 
-  bmcctl probe URL       look at a BMC; nothing is changed
-  bmcctl qualify URL     try everything out on a server that nobody uses: it is switched off and on several times
-  bmcctl inventory FILE register the servers that a CSV file lists with a management cluster
+  bmcctl probe URL       read a BMC without changing anything
+  bmcctl qualify URL     test all capabilities on an unused server: it is switched off and on several times
+  bmcctl inventory FILE  register the servers in a CSV file with a management cluster
 
 The user name and the password come from --username and --password-file, or from BMC_USERNAME and BMC_PASSWORD in the environment;
 at a terminal, bmcctl asks for the password.
@@ -139,6 +138,6 @@ at a terminal, bmcctl asks for the password.
   bmcctl qualify redfish://192.0.2.10 --yes --image http://images.example/boot.iso --must VirtualMedia,SecureBoot
   bmcctl inventory rack.csv --dry-run
 
-The exit code is 0 when all is well (qualify: the BMC is fit), 1 when it is not, and 2 when the command line is wrong.
+The exit code is 0 on success (qualify: the BMC is fit), 1 on failure, and 2 if the command line is wrong.
 bmcctl COMMAND --help lists the flags.
 `

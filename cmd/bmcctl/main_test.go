@@ -18,10 +18,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
 )
 
-// TestMain finds goroutines that were left behind.
+// TestMain fails if goroutines remain after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// outcome is how a run of bmcctl ended.
+// outcome is the result of a run of bmcctl.
 type outcome struct {
 	code     int
 	out, err string
@@ -110,14 +110,14 @@ func TestTLS(t *testing.T) {
 	server := simtest.Start(t, "--redfish", "1", "--tls-ca", ca).Servers()[0]
 	got := bmcctl(t, credentials, "probe", server.Address)
 	g.Expect(got.code).To(Equal(exitFailed))
-	g.Expect(got.err).To(ContainSubstring("give the certificate that signed it with --ca FILE, or accept any with --insecure-skip-tls-verify"))
+	g.Expect(got.err).To(ContainSubstring("use --ca FILE with the certificate of its CA, or accept any with --insecure-skip-tls-verify"))
 	for _, flags := range [][]string{{"--ca", ca}, {"--insecure-skip-tls-verify"}} {
 		got = bmcctl(t, credentials, append([]string{"probe", server.Address}, flags...)...)
 		g.Expect(got.code).To(Equal(exitOK), got.err)
 	}
 }
 
-// TestWrongPassword: it is tried once.
+// TestWrongPassword: a wrong password is tried once.
 func TestWrongPassword(t *testing.T) {
 	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1")
 	password := filepath.Join(t.TempDir(), "password")
@@ -129,13 +129,13 @@ func TestWrongPassword(t *testing.T) {
 			g.Expect(got.code).To(Equal(exitFailed))
 			g.Expect(got.err).To(ContainSubstring(`check the user name "admin" and the password`))
 			g.Expect(got.out + got.err).NotTo(ContainSubstring("not-this-one"))
-			// Over IPMI it is the client that finds out first, and tells the BMC (RAKP message 3).
+			// With IPMI, the client detects it first, and reports it to the BMC (RAKP message 3).
 			g.Eventually(func() int { return s.Servers()[i].RefusedLogins }).Should(Equal(n + 1))
 		}
 	}
 }
 
-// TestUsage: a mistake is named with its remedy, nothing is asked of a BMC, and no password is repeated.
+// TestUsage: a usage error contains the remedy and no password, and no request is sent to a BMC.
 func TestUsage(t *testing.T) {
 	g := NewWithT(t)
 	empty := filepath.Join(t.TempDir(), "empty")
@@ -147,32 +147,32 @@ func TestUsage(t *testing.T) {
 	}{
 		{nil, "bmcctl probe URL"},
 		{[]string{"prove"}, "use bmcctl probe, bmcctl qualify or bmcctl inventory"},
-		{[]string{"probe"}, "takes one URL, and was given 0"},
-		{[]string{"probe", address, address}, "takes one URL, and was given 2"},
+		{[]string{"probe"}, "takes one URL, but got 0"},
+		{[]string{"probe", address, address}, "takes one URL, but got 2"},
 		{[]string{"probe", "192.0.2.10"}, "write redfish://192.0.2.10, or use another of "},
 		{[]string{"probe", "192.0.2.10:443"}, "write it like redfish://192.0.2.10"},
 		{[]string{"probe", "https://192.0.2.10/redfish"}, "write redfish://192.0.2.10"},
 		{[]string{"probe", "http://192.0.2.10"}, "write redfish+http://192.0.2.10"},
 		{[]string{"probe", "telnet://192.0.2.10"}, "the scheme telnet:// is unknown: use one of "},
 		{[]string{"probe", "redfish://"}, "names no host"},
-		{[]string{"probe", address + "#x"}, "take it out"},
-		{[]string{"probe", "redfish://admin:tiger%zz@192.0.2.10"}, "take them out, and give --username, and --password-file or BMC_PASSWORD"},
-		{[]string{"qualify", "redfish://admin:tiger@192.0.2.10"}, "take them out"},
+		{[]string{"probe", address + "#x"}, "remove it"},
+		{[]string{"probe", "redfish://admin:tiger%zz@192.0.2.10"}, "remove them, and use --username, and --password-file or BMC_PASSWORD"},
+		{[]string{"qualify", "redfish://admin:tiger@192.0.2.10"}, "remove them"},
 		{[]string{"probe", address, "--password", "tiger"}, "unknown flag: --password"},
 		{[]string{"probe", address, "--password-file", empty}, "is empty: write the password into it"},
 		{[]string{"probe", address, "--password-file", "/none"}, "--password-file: open /none"},
 		{[]string{"probe", address, "--ca", "/none"}, "--ca: open /none"},
-		{[]string{"probe", address, "--ca", empty, "--insecure-skip-tls-verify"}, "give one of them"},
+		{[]string{"probe", address, "--ca", empty, "--insecure-skip-tls-verify"}, "use only one of them"},
 		{[]string{"probe", address, "-o", "xml"}, "neither text nor json"},
-		{[]string{"probe", address, "--events", "-1"}, "give 0 or more"},
+		{[]string{"probe", address, "--events", "-1"}, "use 0 or more"},
 		{[]string{"probe", address, "--timeout", "0"}, "--timeout"},
 		{[]string{"qualify", address}, "nothing was done: add --yes"},
-		{[]string{"qualify", address, "--yes", "--must", "Teleport"}, `there is no capability "Teleport": take from PowerOn, `},
+		{[]string{"qualify", address, "--yes", "--must", "Teleport"}, `the capability "Teleport" is unknown: use some of PowerOn, `},
 		{[]string{"qualify", address, "--yes", "--image", "boot.iso"}, "like http://192.0.2.5/boot.iso"},
 		{[]string{"qualify", address, "--yes", "--settle", "-1s"}, "--settle"},
-		{[]string{"qualify", address, "--yes", "--report", "/none/report.json"}, "name a file elsewhere with --report"},
-		{[]string{"qualify", address, "--yes", "--report", filepath.Dir(empty)}, "is no file that can be replaced: name one, such as "},
-		{[]string{"qualify", address, "--yes", "--report", os.DevNull}, "is no file that can be replaced"},
+		{[]string{"qualify", address, "--yes", "--report", "/none/report.json"}, "use --report with a file in another folder"},
+		{[]string{"qualify", address, "--yes", "--report", filepath.Dir(empty)}, "is not a regular file: use a file name, such as "},
+		{[]string{"qualify", address, "--yes", "--report", os.DevNull}, "is not a regular file"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			g := NewWithT(t)
@@ -186,7 +186,7 @@ func TestUsage(t *testing.T) {
 	for _, environment := range []map[string]string{{"BMC_USERNAME": "admin"}, {"BMC_PASSWORD": "tiger"}} {
 		got := bmcctl(t, environment, "probe", address)
 		g.Expect(got.code).To(Equal(exitUsage))
-		g.Expect(got.err).To(MatchRegexp("there is no password: give --password-file, set BMC_PASSWORD|there is no user name: give --username"))
+		g.Expect(got.err).To(MatchRegexp("there is no password: use --password-file, set BMC_PASSWORD|there is no user name: use --username"))
 	}
 	for _, args := range [][]string{{"--help"}, {"help"}, {"probe", "--help"}, {"qualify", "-h"}} {
 		got := bmcctl(t, nil, args...)
@@ -195,7 +195,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUnreachable: a BMC that does not answer is an error with a remedy, and a look at one that stops answering shows what was read.
+// TestUnreachable: a BMC that does not answer is an error with a remedy. If it stops answering, the parts that were read are printed.
 func TestUnreachable(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1")
@@ -211,7 +211,7 @@ func TestUnreachable(t *testing.T) {
 	g.Expect(got.err).To(ContainSubstring("check the address and the port"))
 }
 
-// TestQualifyRefuses: without --yes it says what it would do, and does nothing, not even ask for a password.
+// TestQualifyRefuses: without --yes it prints what it would do, and does nothing, not even prompt for a password.
 func TestQualifyRefuses(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1")
@@ -231,9 +231,9 @@ func TestQualifyFit(t *testing.T) {
 			got := bmcctl(t, credentials, append([]string{"qualify", server.Address}, flags...)...)
 			g.Expect(got.code).To(Equal(exitOK), got.out+got.err)
 			for _, line := range []string{
-				`\.\.\. +off, also when it is off$`, `passed +off, also when it is off \(`, `passed +an override for one boot expires with it \(`,
+				`\.\.\. +power off, also when it is off$`, `passed +power off, also when it is off \(`, `passed +an override for one boot expires with it \(`,
 				`open +[\d.]+m?µ?s +`, `set boot +[\d.]+m?µ?s +[\d.]+m?µ?s +\d+$`, `BootPXE +either +works$`, `Inventory +no +works$`,
-				`passed +leaves the server as it was found \(`, `Verdict: fit for network boot with this provider$`,
+				`passed +restores the server \(`, `Verdict: fit for network boot with this provider$`,
 			} {
 				g.Expect(got.out).To(MatchRegexp(`(?m)^`+line), line)
 			}
@@ -257,7 +257,7 @@ func readReport(t *testing.T, flags []string) (text string, content report) {
 	return string(file), content
 }
 
-// expectMasked: a report says everything about the model, and nothing about the one server and the way to it.
+// expectMasked: a report describes the model, and does not identify the server or its address.
 func expectMasked(t *testing.T, flags []string, server simtest.Server) {
 	t.Helper()
 	g := NewWithT(t)
@@ -272,13 +272,13 @@ func expectMasked(t *testing.T, flags []string, server simtest.Server) {
 	}
 }
 
-// TestQualifyNotFit: with a fault that stands in the way of network boot the BMC is not fit, and the report says why.
+// TestQualifyNotFit: with a fault that prevents network boot, the BMC is not fit, and the report contains the reason.
 func TestQualifyNotFit(t *testing.T) {
 	for fault, test := range map[string]struct {
 		flags []string
 		says  string
 	}{
-		"IgnoresOverride": {nil, `(?m)^BootPXE +either +FAILED: boots from the network once, and says so: the BMC took the target PXE and says None`},
+		"IgnoresOverride": {nil, `(?m)^BootPXE +either +FAILED: boots from the network once, and reports it: the BMC accepted the target PXE and reports None`},
 		"NoMedia":         {[]string{"--must", "VirtualMedia"}, `(?m)^Verdict: NOT fit .* it lacks VirtualMedia \(not offered\)$`},
 		"OldSchema":       {[]string{"--must", "VirtualMedia"}, `(?m)^Verdict: NOT fit .* it lacks VirtualMedia \(not tried\)$`}, // there is no --image
 	} {
@@ -299,7 +299,7 @@ func TestQualifyNotFit(t *testing.T) {
 	}
 }
 
-// TestQualifyOthersFail: what network boot does not need is told, and is no reason against the BMC.
+// TestQualifyOthersFail: failures of capabilities that network boot does not need are printed, but the BMC is fit.
 func TestQualifyOthersFail(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--fault", "OverrideNeverResets")

@@ -11,14 +11,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// masked stands for what is left out.
+// masked replaces confidential text.
 const masked = "(masked)"
 
-// masker takes out of texts what must not be told to others.
+// masker masks confidential text.
 type masker struct {
 	scheme      string
 	withSerials bool
-	// secrets are taken out wherever they stand, names only where they stand alone: they are short.
+	// secrets are masked everywhere, names only as whole words, because they are short.
 	secrets *strings.Replacer
 	names   []*regexp.Regexp
 }
@@ -26,23 +26,23 @@ type masker struct {
 var (
 	uuids = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\b`)
 	macs  = regexp.MustCompile(`(?i)\b[0-9a-f]{2}([:-][0-9a-f]{2}){5}\b`)
-	// serials are what the notes of the suite quote.
+	// serials matches serial numbers in the notes of the suite.
 	serials = regexp.MustCompile(`(?i)\bserial "[^"]*"`)
-	// peers are addresses with a port, as errors of the network name them.
+	// peers matches addresses with a port, as in network errors.
 	peers = regexp.MustCompile(`(\d{1,3}(\.\d{1,3}){3}|\[[0-9a-fA-F:.%\w]*\]):\d+`)
-	// ipv4s are addresses, or versions with as many numbers. The first group is what makes them versions.
+	// ipv4s matches addresses, and versions with four numbers. The first group is not empty for versions.
 	ipv4s = regexp.MustCompile(`(?i)(\b(?:firmware|version):? "?)?\b\d{1,3}(?:\.\d+){3,}\b`)
-	// ipv6s are what addresses are among: times and MAC addresses look like them too.
+	// ipv6s matches addresses, but also times and MAC addresses.
 	ipv6s = regexp.MustCompile(`[0-9A-Za-z.]*:[0-9A-Za-z.]*:[0-9A-Za-z:.]*(?:%\w+)?`)
 )
 
-// versions are the fields that hold them.
+// versions are the fields that contain versions.
 var versions = []string{"firmwareVersion", "bmcFirmwareVersion", "firmware", "protocol", "bmcctl"}
 
-// identities are the fields that tell one server from another of its model.
+// identities are the fields that identify a server.
 var identities = []string{"serialNumber", "serial", "systemUUID", "macAddress", "wwn"}
 
-// newMasker returns a masker of everything that is known of this server and the way to it.
+// newMasker returns a masker for the identity, address and credentials of this server.
 func newMasker(t *target, q *qualification, i *bmc.Inventory) *masker {
 	m := &masker{scheme: t.URL.Scheme, withSerials: q.withSerials}
 	words := []string{t.Password, t.URL.Host, t.URL.Hostname(), q.image}
@@ -51,7 +51,7 @@ func newMasker(t *target, q *qualification, i *bmc.Inventory) *masker {
 	}
 	if len(t.Username) >= 4 {
 		words = append(words, t.Username)
-	} else if t.Username != "" { // it stands in other words too
+	} else if t.Username != "" { // it may be a part of other words
 		m.names = append(m.names, regexp.MustCompile(`(^|\W)`+regexp.QuoteMeta(t.Username)+`($|\W)`))
 	}
 	if i != nil && !q.withSerials {
@@ -69,7 +69,7 @@ func newMasker(t *target, q *qualification, i *bmc.Inventory) *masker {
 	return m
 }
 
-// identitiesOf lists the serial numbers and their like that are long enough not to stand in other words by chance.
+// identitiesOf lists the serial numbers and similar texts that are too long to be part of other words by chance.
 func identitiesOf(i *bmc.Inventory) []string {
 	var all []string
 	plain(i, func(field, text string) string {
@@ -81,10 +81,10 @@ func identitiesOf(i *bmc.Inventory) []string {
 	return all
 }
 
-// mask returns the text of a field without what must not be told.
+// mask returns the text of a field without confidential parts.
 func (m *masker) mask(field, text string) string {
 	if field == "check" || field == "capability" || field == "verdict" || text == "" {
-		return text // words of our own
+		return text // bmcctl's own words
 	}
 	if !m.withSerials {
 		if slices.Contains(identities, field) {
@@ -94,7 +94,7 @@ func (m *masker) mask(field, text string) string {
 	}
 	text = peers.ReplaceAllString(m.secrets.Replace(text), masked)
 	for _, name := range m.names {
-		for range 2 { // two that share what is between them are not found at once
+		for range 2 { // matches that share a separator are not found at once
 			text = name.ReplaceAllString(text, "${1}"+masked+"${2}")
 		}
 	}
@@ -107,7 +107,7 @@ func (m *masker) mask(field, text string) string {
 	return text
 }
 
-// maskAddress masks what is an address.
+// maskAddress masks an IP address.
 func maskAddress(text string) string {
 	bare := strings.TrimRight(text, ".:")
 	address, err := netip.ParseAddr(bare)

@@ -27,7 +27,7 @@ func (f *findings) print(w io.Writer) error {
 	}
 	table.row("Known deviations", cmp.Or(strings.Join(d.Quirks, ", "), "none listed for this BMC"))
 	table.row("Can", list(d.Capabilities))
-	table.row("Cannot", cmp.Or(list(f.Lacks), "nothing: it has them all"))
+	table.row("Cannot", cmp.Or(list(f.Lacks), "none: the BMC has all capabilities"))
 	f.printState(table)
 	if i := f.Inventory; i != nil {
 		printInventory(table, i)
@@ -51,7 +51,7 @@ func (f *findings) print(w io.Writer) error {
 	return table.flush()
 }
 
-// printState writes how the server and its BMC are now.
+// printState writes the current state of the server and its BMC.
 func (f *findings) printState(table *table) {
 	table.row("Power", f.orWhy("power", string(f.Power)))
 	if o := f.BootOverride; o != nil {
@@ -65,7 +65,7 @@ func (f *findings) printState(table *table) {
 	for _, m := range f.Media {
 		text := "empty"
 		if m.Inserted {
-			text = cmp.Or(m.Image, "an image that the BMC does not name")
+			text = cmp.Or(m.Image, "an image whose URL the BMC does not report")
 		}
 		table.row("Virtual media", fmt.Sprintf("%s (%s): %s", m.Name, strings.Join(m.Types, ", "), text))
 	}
@@ -93,7 +93,7 @@ func (f *findings) printState(table *table) {
 		seconds(f.TookSeconds["open"]), seconds(f.TookSeconds["power"]), seconds(f.TookSeconds["inventory"])))
 }
 
-// orWhy returns the text, or why there is none.
+// orWhy returns the text, or the reason why it is missing.
 func (f *findings) orWhy(name, text string) string {
 	if err := f.Errors[name]; err != "" {
 		return "FAILED: " + err
@@ -122,8 +122,8 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// word returns the word for yes or no, and none for what is not known.
-func word(known *bool, yes, no string) string {
+// yesNo returns the word for yes or no, or "" for nil.
+func yesNo(known *bool, yes, no string) string {
 	switch {
 	case known == nil:
 		return ""
@@ -155,7 +155,7 @@ func printInventory(table *table, i *bmc.Inventory) {
 	table.row("Memory", size(i.MemoryMiB<<20))
 	for _, f := range i.Facts {
 		if f.State != bmc.FactKnown || f.Message != "" {
-			table.row(strings.TrimSpace(string(f.State)+" "+string(f.Name)), cmp.Or(f.Message, "the BMC says that there is none"), f.Source)
+			table.row(strings.TrimSpace(string(f.State)+" "+string(f.Name)), cmp.Or(f.Message, "the BMC reports that there is none"), f.Source)
 		}
 	}
 	if len(i.DIMMs) > 0 {
@@ -172,13 +172,13 @@ func printInventory(table *table, i *bmc.Inventory) {
 		if n.SpeedMbps > 0 {
 			speed = fmt.Sprintf("%d Mbit/s", n.SpeedMbps)
 		}
-		table.row(n.Name, n.MACAddress, speed, word(n.LinkUp, "up", "down"))
+		table.row(n.Name, n.MACAddress, speed, yesNo(n.LinkUp, "up", "down"))
 	}
 	if len(i.Disks) > 0 {
 		table.section("DISK", "SIZE", "KIND", "MODEL", "SERIAL", "WWN", "HEALTH")
 	}
 	for _, d := range i.Disks {
-		table.row(d.Name, size(d.SizeBytes), word(d.Rotational, "rotational", "solid state"), d.Model, d.SerialNumber, d.WWN, string(d.Health))
+		table.row(d.Name, size(d.SizeBytes), yesNo(d.Rotational, "rotational", "solid state"), d.Model, d.SerialNumber, d.WWN, string(d.Health))
 	}
 	if len(i.Devices) > 0 {
 		table.section("DEVICE", "CLASS", "MODEL", "SERIAL", "FIRMWARE", "HEALTH")
@@ -194,7 +194,7 @@ func printInventory(table *table, i *bmc.Inventory) {
 	}
 }
 
-// table writes rows whose columns stand in line, in sections. It remembers the first error.
+// table writes sections of rows with aligned columns. It keeps the first error.
 type table struct {
 	out io.Writer
 	tab *tabwriter.Writer
@@ -235,7 +235,7 @@ func list(caps []bmc.Capability) string {
 	return strings.Join(names, ", ")
 }
 
-// size writes a number of bytes for a person.
+// size formats a number of bytes.
 func size(bytes int64) string {
 	switch {
 	case bytes <= 0:

@@ -14,13 +14,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-const aboutProbe = `bmcctl probe URL looks at a BMC: what it is, what it can do, and how its server is. Nothing is changed.
+const aboutProbe = `bmcctl probe URL reads a BMC: its model, its capabilities, and the state of its server. It changes nothing.
 
   bmcctl probe redfish://192.0.2.10 --username admin --ca bmc-ca.crt
   bmcctl probe ipmi://192.0.2.10 --username admin -o json
 `
 
-// findings are what a look at a BMC found. What it does not offer is nil, and named in NotOffered.
+// findings are the data of a BMC. Data that it does not offer is nil, and named in NotOffered.
 type findings struct {
 	Address     string           `json:"address"`
 	Description bmc.Description  `json:"description"`
@@ -42,8 +42,8 @@ type findings struct {
 	TookSeconds map[string]float64 `json:"tookSeconds"`
 }
 
-// looker reads one thing after the other, until the BMC is gone.
-type looker struct {
+// bmcReader reads one part after the other, until the BMC becomes unreachable.
+type bmcReader struct {
 	target  *target
 	client  bmc.Client
 	timeout time.Duration
@@ -60,8 +60,8 @@ func probe(ctx context.Context, args []string, c console) error {
 	)
 	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
 	f.flags(set)
-	set.BoolVar(&sensors, "sensors", false, "Read the sensors too.")
-	set.IntVar(&events, "events", 0, "How many of the newest entries of the event log to read.")
+	set.BoolVar(&sensors, "sensors", false, "Also read the sensors.")
+	set.IntVar(&events, "events", 0, "Number of the newest entries of the event log to read.")
 	set.StringVarP(&output, "output", "o", "text", "text or json.")
 	address, err := parse(set, args, c, aboutProbe)
 	if err != nil {
@@ -69,15 +69,15 @@ func probe(ctx context.Context, args []string, c console) error {
 	}
 	switch {
 	case output != "text" && output != "json":
-		return misused("--output: %q is neither text nor json", output)
+		return usageErrorf("--output: %q is neither text nor json", output)
 	case events < 0:
-		return misused("--events: %d is no number of entries: give 0 or more", events)
+		return usageErrorf("--events: %d is negative: use 0 or more", events)
 	}
 	t, err := f.target(ctx, address, c)
 	if err != nil {
 		return err
 	}
-	found, err := look(ctx, t, f.timeout, sensors, events)
+	found, err := readBMC(ctx, t, f.timeout, sensors, events)
 	if err != nil {
 		return t.explain(err)
 	}
@@ -89,13 +89,13 @@ func probe(ctx context.Context, args []string, c console) error {
 		err = found.print(c.out)
 	}
 	if err == nil && len(found.Errors) > 0 {
-		err = fmt.Errorf("the BMC could not be read as a whole: %s", sentence(found.Errors))
+		err = fmt.Errorf("the BMC could not be read completely: %s", sentence(found.Errors))
 	}
 	return err
 }
 
-// look opens a BMC and reads what it has. The error is that of the connection: what could not be read else is in the findings.
-func look(ctx context.Context, t *target, timeout time.Duration, sensors bool, events int) (*findings, error) {
+// readBMC opens a BMC and reads all parts. It returns an error if the connection fails. The findings contain other errors.
+func readBMC(ctx context.Context, t *target, timeout time.Duration, sensors bool, events int) (*findings, error) {
 	found := &findings{Address: t.URL.String(), NotOffered: []string{}, Errors: map[string]string{}, TookSeconds: map[string]float64{}}
 	openCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -105,8 +105,8 @@ func look(ctx context.Context, t *target, timeout time.Duration, sensors bool, e
 		return nil, err
 	}
 	found.TookSeconds["open"] = time.Since(start).Seconds()
-	l := &looker{target: t, client: client, timeout: timeout, found: found}
-	l.lookAround(ctx)
+	l := &bmcReader{target: t, client: client, timeout: timeout, found: found}
+	l.readConfiguration(ctx)
 	if sensors {
 		found.Sensors = value(read(ctx, l, "sensors", monitor(l, bmc.Monitor.Sensors)))
 	}
@@ -123,7 +123,7 @@ func look(ctx context.Context, t *target, timeout time.Duration, sensors bool, e
 	return found, ctx.Err()
 }
 
-func (l *looker) lookAround(ctx context.Context) {
+func (l *bmcReader) readConfiguration(ctx context.Context) {
 	found, client := l.found, l.client
 	if d := read(ctx, l, "description", client.Describe); d != nil {
 		found.Description, found.Lacks = *d, lacking(d.Capabilities)
@@ -152,10 +152,10 @@ func (l *looker) lookAround(ctx context.Context) {
 	found.Inventory = read(ctx, l, "inventory", client.Inspect)
 }
 
-// monitor is a read of a BMC that may have no sensors, log and clock.
-func monitor[T any](l *looker, do func(bmc.Monitor, context.Context) (T, error)) func(context.Context) (T, error) {
+// monitor calls a method of bmc.Monitor, which not every driver implements.
+func monitor[T any](l *bmcReader, do func(bmc.Monitor, context.Context) (T, error)) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) {
-		m, err := bmc.As[bmc.Monitor](l.client, "Look")
+		m, err := bmc.As[bmc.Monitor](l.client, "Monitor")
 		if err != nil {
 			var none T
 			return none, err
@@ -164,9 +164,9 @@ func monitor[T any](l *looker, do func(bmc.Monitor, context.Context) (T, error))
 	}
 }
 
-// read reads one thing. It returns nil where the BMC does not offer it or failed, and notes which. After the BMC is gone, or
-// refuses the credentials, nothing more is asked of it.
-func read[T any](ctx context.Context, l *looker, name string, do func(context.Context) (T, error)) *T {
+// read reads one part. It returns nil if the BMC does not offer it or failed, and records which. After the BMC has become unreachable, or
+// has refused the credentials, read sends no further requests.
+func read[T any](ctx context.Context, l *bmcReader, name string, do func(context.Context) (T, error)) *T {
 	if l.gone || ctx.Err() != nil {
 		return nil
 	}
@@ -205,14 +205,14 @@ func sentence(errs map[string]string) string {
 	return strings.Join(parts, "; ")
 }
 
-// capabilities lists what a BMC may be able to do, in the order in which it is shown.
+// capabilities lists all capabilities in the order of the output.
 var capabilities = []bmc.Capability{
 	bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanNMI,
 	bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk, bmc.CanBootCD,
 	bmc.CanInventory, bmc.CanVirtualMedia, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanEventLog, bmc.CanClock,
 }
 
-// lacking lists the capabilities that are not there.
+// lacking lists the missing capabilities.
 func lacking(there []bmc.Capability) []bmc.Capability {
 	return slices.DeleteFunc(slices.Clone(capabilities), func(c bmc.Capability) bool { return slices.Contains(there, c) })
 }

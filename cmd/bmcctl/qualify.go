@@ -19,8 +19,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
 )
 
-const aboutQualify = `bmcctl qualify URL tries everything out that the BMC says it can do, and tells whether this provider can rely on it. The server
-is switched off and on several times: take one that nobody uses.
+const aboutQualify = `bmcctl qualify URL tests all capabilities that the BMC reports, and whether the BMC is fit for this provider. The server
+is switched off and on several times: use a server without a workload.
 
   bmcctl qualify redfish://192.0.2.10 --username admin --ca bmc-ca.crt --yes
   bmcctl qualify ipmi://192.0.2.10 --username admin --settle 5m --yes --report report.json
@@ -38,36 +38,36 @@ type qualification struct {
 
 func (q *qualification) set() *pflag.FlagSet {
 	set := pflag.NewFlagSet("qualify", pflag.ContinueOnError)
-	set.BoolVar(&q.yes, "yes", false, "Do it. Without it bmcctl says what it would do.")
+	set.BoolVar(&q.yes, "yes", false, "Run the tests. Without it, bmcctl only prints what it would do.")
 	q.flags(set)
-	set.DurationVar(&q.settle, "settle", 2*time.Minute, "How long the server may take to obey a power command.")
-	set.DurationVar(&q.poll, "poll", 2*time.Second, "How often a state is read while it is waited for.")
-	set.DurationVar(&q.restore, "restore", 0, "How long bmcctl tries to leave the server as it was found. Defaults to three times --settle and a minute.")
-	set.StringVar(&q.image, "image", "", "URL of an ISO image that the BMC reaches, for the virtual drive. Without it nothing is put there.")
-	set.BoolVar(&q.boots, "boots", false, "See too whether an override for one boot is gone after it: the server has to get to its boot within --settle.")
-	set.BoolVar(&q.skipWrongPassword, "skip-wrong-password", false, "Do not log in once with a wrong password. For BMCs that lock accounts at once.")
-	set.StringSliceVar(&q.must, "must", nil, "What the BMC must be able to do besides network boot, to be fit: "+list(capabilities)+".")
+	set.DurationVar(&q.settle, "settle", 2*time.Minute, "How long a power command may take to take effect.")
+	set.DurationVar(&q.poll, "poll", 2*time.Second, "Interval of reads while bmcctl waits for a state.")
+	set.DurationVar(&q.restore, "restore", 0, "How long bmcctl tries to restore the server. Defaults to three times --settle and a minute.")
+	set.StringVar(&q.image, "image", "", "URL of an ISO image that the BMC can reach, for the virtual drive. Without it, no image is inserted.")
+	set.BoolVar(&q.boots, "boots", false, "Also test that an override for one boot ends with the boot: the server has to start booting within --settle.")
+	set.BoolVar(&q.skipWrongPassword, "skip-wrong-password", false, "Skip the login with a wrong password, for BMCs that lock accounts at once.")
+	set.StringSliceVar(&q.must, "must", nil, "Capabilities that the BMC needs to be fit, in addition to network boot: "+list(capabilities)+".")
 	set.StringVar(&q.report, "report", "", "File for the report. Defaults to bmc-report-VENDOR-MODEL-DATE.json in the working directory.")
-	set.BoolVar(&q.withSerials, "with-serials", false, "Leave serial numbers, UUIDs and MAC addresses in the report.")
-	set.BoolVarP(&q.verbose, "verbose", "v", false, "Show what was noted on the way.")
+	set.BoolVar(&q.withSerials, "with-serials", false, "Do not mask serial numbers, UUIDs and MAC addresses in the report.")
+	set.BoolVarP(&q.verbose, "verbose", "v", false, "Show the notes of the checks.")
 	return set
 }
 
 func (q *qualification) check() error {
 	for _, name := range q.must {
 		if !slices.Contains(capabilities, bmc.Capability(name)) {
-			return misused("--must: there is no capability %q: take from %s", name, list(capabilities))
+			return usageErrorf("--must: the capability %q is unknown: use some of %s", name, list(capabilities))
 		}
 	}
 	if q.restore < 0 {
-		return misused("--restore cannot be negative: leave it out for three times --settle and a minute")
+		return usageErrorf("--restore cannot be negative: omit it for three times --settle and a minute")
 	}
 	if q.settle <= 0 || q.poll <= 0 {
-		return misused("--settle and --poll must be longer than nothing: leave them out for 2m and 2s")
+		return usageErrorf("--settle and --poll must be positive: omit them for 2m and 2s")
 	}
 	if q.image != "" {
 		if u, err := url.Parse(q.image); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return misused("--image must be an http or https URL that the BMC reaches, like http://192.0.2.5/boot.iso")
+			return usageErrorf("--image must be an http or https URL that the BMC can reach, like http://192.0.2.5/boot.iso")
 		}
 	}
 	return nil
@@ -85,9 +85,9 @@ func qualify(ctx context.Context, args []string, c console) error {
 	if _, err := parseAddress(address, drivers.All(anywhere)); err != nil {
 		return err
 	}
-	sayf(c.out, "%s", q.plan(address))
+	writef(c.out, "%s", q.plan(address))
 	if !q.yes {
-		return misused("nothing was done: add --yes when that is all right")
+		return usageErrorf("nothing was done: add --yes to run the tests")
 	}
 	t, err := q.target(ctx, address, c)
 	if err != nil {
@@ -103,35 +103,35 @@ func qualify(ctx context.Context, args []string, c console) error {
 		return err
 	}
 	name, keepErr := file.keep(q.report, r, newMasker(t, q, r.Inventory)) // before it is printed, which may fail
-	sayf(c.out, "\n")
+	writef(c.out, "\n")
 	if err := errors.Join(r.print(c.out), keepErr); err != nil {
 		return err
 	}
-	sayf(c.out, "Report: %s\n", name)
+	writef(c.out, "Report: %s\n", name)
 	if !r.fit {
 		return errReported
 	}
 	return nil
 }
 
-// plan says what is going to be done.
+// plan describes what qualify does.
 func (q *qualification) plan(address string) string {
 	lines := []string{
-		"switches it off and on about a dozen times, mostly without asking its operating system, and sends it an NMI",
-		"sets what it boots next (network, disk, optical drive) and takes that back: it may boot from the network meanwhile",
+		"switches it off and on about a dozen times, mostly without a graceful shutdown, and sends it an NMI",
+		"sets and removes boot overrides (network, disk, optical drive): the server may boot from the network",
 	}
 	if q.image != "" {
-		lines = append(lines, "puts the image into its virtual drive, and empties its virtual drives")
+		lines = append(lines, "inserts the image into its virtual drive, and empties its virtual drives")
 	}
 	logins := "logs in to its BMC about 50 times"
 	if !q.skipWrongPassword {
-		logins += ", and once with a wrong password (--skip-wrong-password leaves that out)"
+		logins += ", and once with a wrong password (--skip-wrong-password skips that)"
 	}
-	lines = append(lines, logins, "leaves it switched on or off and in the boot mode as it was found, without a boot override")
-	return fmt.Sprintf("bmcctl qualify works on the server behind %s. Whatever runs there is lost. It\n  - %s\n", address, strings.Join(lines, "\n  - "))
+	lines = append(lines, logins, "restores its power state and boot mode, without a boot override")
+	return fmt.Sprintf("bmcctl qualify tests the server of %s. Programs that run on it are lost. It\n  - %s\n", address, strings.Join(lines, "\n  - "))
 }
 
-// run runs the conformance suite and judges.
+// run runs the conformance suite, and judges its results.
 func (q *qualification) run(ctx context.Context, t *target, out io.Writer) (*result, error) {
 	r := &result{date: time.Now().UTC(), subject: *q}
 	p := &progress{out: out, verbose: q.verbose}
@@ -143,20 +143,20 @@ func (q *qualification) run(ctx context.Context, t *target, out io.Writer) (*res
 		Open: t.open, Endpoint: t.Endpoint, Timeout: q.timeout, Settle: q.settle, Poll: q.poll, Restore: q.restore, Image: q.image, Boots: q.boots,
 		SkipWrongPassword: q.skipWrongPassword,
 		Found: func(d bmc.Description) {
-			sayf(out, "\nIt is: %s, BMC firmware %s, %s\n\n", clean(d.Vendor+" "+d.Model), clean(d.FirmwareVersion), clean(d.Protocol))
+			writef(out, "\nServer: %s, BMC firmware %s, %s\n\n", clean(d.Vendor+" "+d.Model), clean(d.FirmwareVersion), clean(d.Protocol))
 		},
 	}, p.report)
 	switch {
 	case ctx.Err() != nil && r.Restored:
-		return nil, errors.New("interrupted: there is no verdict; the server was left as it was found")
+		return nil, errors.New("interrupted: there is no verdict; the server was restored")
 	case ctx.Err() != nil && len(r.Results) == 0:
-		return nil, errors.New("interrupted: there is no verdict; no check had begun")
+		return nil, errors.New("interrupted: there is no verdict; no check had started")
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("interrupted, and %w: look after it", err)
+		return nil, fmt.Errorf("interrupted, and %w: check the server", err)
 	case err != nil && len(r.Results) == 0:
 		return nil, t.explain(err)
 	}
-	r.trouble = err
+	r.restoreError = err
 	r.judge()
 	return r, nil
 }
@@ -164,7 +164,7 @@ func (q *qualification) run(ctx context.Context, t *target, out io.Writer) (*res
 // progress shows the checks while they run.
 type progress struct {
 	out     io.Writer
-	rewrite bool // the last line, as terminals can
+	rewrite bool // overwrite the last line, on a terminal
 	verbose bool
 }
 
@@ -174,19 +174,19 @@ func (p *progress) report(r bmctest.Result) {
 		before, after = "\r\x1b[K", ""
 	}
 	if r.Verdict == "" && r.Error != "" {
-		sayf(p.out, "%s%-12s %s, again: %s\n", before, "...", r.Check, clean(r.Error))
+		writef(p.out, "%s%-12s %s, retrying: %s\n", before, "...", r.Check, clean(r.Error))
 	}
 	if r.Verdict == "" {
-		sayf(p.out, "%-12s %s%s", "...", r.Check, after)
+		writef(p.out, "%-12s %s%s", "...", r.Check, after)
 		return
 	}
-	sayf(p.out, "%s%-12s %s (%s)\n", before, r.Verdict, r.Check, seconds(r.Took.Seconds()))
+	writef(p.out, "%s%-12s %s (%s)\n", before, r.Verdict, r.Check, seconds(r.Took.Seconds()))
 	if r.Error != "" {
-		sayf(p.out, "%-12s %s\n", "", clean(r.Error))
+		writef(p.out, "%-12s %s\n", "", clean(r.Error))
 	}
 	for _, note := range r.Notes {
 		if p.verbose {
-			sayf(p.out, "%-12s %s\n", "", clean(note))
+			writef(p.out, "%-12s %s\n", "", clean(note))
 		}
 	}
 }

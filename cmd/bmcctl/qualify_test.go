@@ -22,7 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
 )
 
-// watcher does something when something is written.
+// watcher calls a function when a text is written.
 type watcher struct {
 	io.Writer
 
@@ -45,12 +45,12 @@ func consoleOf(out, errs io.Writer) console {
 // reportOf is the file that --report names.
 func reportOf(flags []string) string { return flags[slices.Index(flags, "--report")+1] }
 
-// TestInterrupt: an interrupted qualification leaves the server as it found it, and gives no verdict.
+// TestInterrupt: an interrupted qualification restores the server, and gives no verdict.
 func TestInterrupt(t *testing.T) {
 	for when, delay := range map[string]time.Duration{
-		"It is: ": 0, // nothing was tried yet
+		"Server: ": 0, // nothing was tried yet
 		"passed       boots from the network once, and": 0,
-		"...          off, also when it is off":         200 * time.Millisecond, // and the command is still to take effect
+		"...          power off, also when it is off":   200 * time.Millisecond, // and the command is still to take effect
 	} {
 		t.Run(when, func(t *testing.T) {
 			g := NewWithT(t)
@@ -66,7 +66,7 @@ func TestInterrupt(t *testing.T) {
 			address := s.Servers()[0].Address
 			code := run(ctx, append([]string{"qualify", address}, flags...), consoleOf(&watcher{&out, when, interrupt}, &errs))
 			g.Expect(code).To(Equal(exitFailed))
-			g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was left as it was found\n"))
+			g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was restored\n"))
 			g.Consistently(func() string { return s.Servers()[0].Power }, 2*delay+time.Millisecond).Should(Equal("On"))
 			g.Expect(s.Servers()[0].BootOverride.Target).To(Equal("None"))
 			files, err := os.ReadDir(filepath.Dir(reportOf(flags)))
@@ -76,7 +76,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptNotRestored: what could not be put back is not said to be.
+// TestInterruptNotRestored: a failed restore is reported.
 func TestInterruptNotRestored(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--on")
@@ -88,32 +88,32 @@ func TestInterruptNotRestored(t *testing.T) {
 		cancel()
 	}
 	flags := quickly(t, "--restore", "300ms")
-	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, flags...), consoleOf(&watcher{&out, "passed       off, also", stop}, &errs))
+	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, flags...), consoleOf(&watcher{&out, "passed       power off, also", stop}, &errs))
 	g.Expect(code).To(Equal(exitFailed))
 	g.Expect(errs.String()).To(MatchRegexp(
-		"^bmcctl: interrupted, and the server could not be left as it was found \\(power On, boot mode UEFI\\): tried for 300ms: .*: look after it\n$"))
-	g.Expect(out.String()).To(ContainSubstring("...          leaves the server as it was found, again: "))
+		"^bmcctl: interrupted, and the server could not be restored \\(power On, boot mode UEFI\\): tried for 300ms: .*: check the server\n$"))
+	g.Expect(out.String()).To(ContainSubstring("...          restores the server, retrying: "))
 }
 
-// TestInterruptRestoredLate: a BMC that is away when the server is to be put back is asked until it is there again.
+// TestInterruptRestoredLate: the restore is repeated until an unreachable BMC answers again.
 func TestInterruptRestoredLate(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--on")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var errs bytes.Buffer
-	back := &watcher{io.Discard, "found, again: ", func() { s.Must(http.MethodDelete, "/servers/*/faults/Down") }}
-	stop := &watcher{back, "passed       off, also", func() {
+	back := &watcher{io.Discard, "server, retrying: ", func() { s.Must(http.MethodDelete, "/servers/*/faults/Down") }}
+	stop := &watcher{back, "passed       power off, also", func() {
 		s.Must(http.MethodPut, "/servers/*/faults/Down")
 		cancel()
 	}}
 	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, quickly(t)...), consoleOf(stop, &errs))
 	g.Expect(code).To(Equal(exitFailed))
-	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was left as it was found\n"))
+	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; the server was restored\n"))
 	g.Expect(s.Servers()[0].Power).To(Equal("On"))
 }
 
-// TestInterruptBefore: when the BMC is still being looked at, there is nothing to put back.
+// TestInterruptBefore: before the first check, there is nothing to restore.
 func TestInterruptBefore(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--fault", "Hang")
@@ -122,10 +122,10 @@ func TestInterruptBefore(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := run(ctx, append([]string{"qualify", s.Servers()[0].Address}, quickly(t)...), consoleOf(&out, &errs))
 	g.Expect(code).To(Equal(exitFailed))
-	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; no check had begun\n"))
+	g.Expect(errs.String()).To(Equal("bmcctl: interrupted: there is no verdict; no check had started\n"))
 }
 
-// TestQualifyStrict: a good BMC that is strict about power commands is fit, and each of its capabilities works, as bmcsim shows it.
+// TestQualifyStrict: a working BMC that is strict about power commands is fit, and each of its capabilities works.
 func TestQualifyStrict(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1", "--power-delay", "50ms", "--fault", "BusyInTransition,DropsInTransition,TransitionStates")
@@ -141,7 +141,7 @@ func TestQualifyStrict(t *testing.T) {
 	}
 }
 
-// brokenPipe is a standard output that ends.
+// brokenPipe is a standard output that is closed.
 type brokenPipe struct{ lines int }
 
 func (b *brokenPipe) Write(p []byte) (int, error) {
@@ -151,7 +151,7 @@ func (b *brokenPipe) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestReportIsKept: a report that was paid for with a dozen power cycles is not lost to what goes wrong in the end.
+// TestReportIsKept: the report of a dozen power cycles is kept after a late error.
 func TestReportIsKept(t *testing.T) {
 	g := NewWithT(t)
 	address := simtest.Start(t, "--redfish", "1").Servers()[0].Address
@@ -163,7 +163,7 @@ func TestReportIsKept(t *testing.T) {
 	g.Expect(content.Fit).To(BeTrue())
 
 	flags = quickly(t)
-	occupy := &watcher{&out, "It is: ", func() { g.Expect(os.MkdirAll(filepath.Join(reportOf(flags), "full"), 0o700)).To(Succeed()) }}
+	occupy := &watcher{&out, "Server: ", func() { g.Expect(os.MkdirAll(filepath.Join(reportOf(flags), "full"), 0o700)).To(Succeed()) }}
 	errs.Reset()
 	g.Expect(run(t.Context(), append([]string{"qualify", address}, flags...), consoleOf(occupy, &errs))).To(Equal(exitFailed))
 	g.Expect(out.String()).To(ContainSubstring("Verdict: fit"))
@@ -173,7 +173,7 @@ func TestReportIsKept(t *testing.T) {
 	g.Expect(content.Fit).To(BeTrue())
 }
 
-// webhook is a BMC behind a webhook, which cannot be asked for its boot override and has no inventory.
+// webhook is a BMC behind a webhook, without a readable boot override and without an inventory.
 type webhook struct {
 	mu sync.Mutex
 	on bool
@@ -203,7 +203,7 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content)
 }
 
-// TestQualifyWebhook: no user name is asked for, and what cannot be read back is not called proven. It is fit without an inventory.
+// TestQualifyWebhook: no user name is needed, overrides are unverified, and the BMC is fit without an inventory.
 func TestQualifyWebhook(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(&webhook{})
@@ -211,7 +211,7 @@ func TestQualifyWebhook(t *testing.T) {
 	address := "rpc+http://" + strings.TrimPrefix(server.URL, "http://") + "/?host=one"
 	flags := quickly(t, "--skip-wrong-password")
 	got := bmcctl(t, map[string]string{"BMC_PASSWORD": "key"}, append([]string{"qualify", address}, flags...)...)
-	g.Expect(got.out).To(MatchRegexp(`(?m)^BootPXE +either +works, as far as the BMC says: it cannot be read back$`))
+	g.Expect(got.out).To(MatchRegexp(`(?m)^BootPXE +either +works, according to the BMC: it cannot be read back$`))
 	g.Expect(got.out).To(MatchRegexp(`(?m)^Inventory +no +not offered$`))
 	g.Expect(got.out).To(MatchRegexp(`(?m)^Verdict: fit for network boot with this provider$`))
 	g.Expect(got.code).To(Equal(exitOK), got.err)

@@ -15,7 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// report is what can be attached to a bug. What is of type any went through a masker.
+// report is the file for bug reports. Fields of type any have been masked.
 type report struct {
 	Fit          bool               `json:"fit"`
 	Verdict      any                `json:"verdict"`
@@ -29,7 +29,7 @@ type report struct {
 	Inventory    any                `json:"inventory"`
 }
 
-// checkReport is how a check ended, as the report has it.
+// checkReport is the result of a check in the report.
 type checkReport struct {
 	Check       string         `json:"check"`
 	Capability  bmc.Capability `json:"capability,omitempty"`
@@ -44,7 +44,7 @@ func (r *result) report(m *masker) report {
 	checks := make([]checkReport, 0, len(r.Results))
 	for _, c := range r.Results {
 		checks = append(checks, checkReport{
-			Check: c.Check, Capability: c.Capability, Verdict: string(c.Verdict), Error: c.Error, Hearsay: c.Hearsay, Notes: c.Notes,
+			Check: c.Check, Capability: c.Capability, Verdict: string(c.Verdict), Error: c.Error, Hearsay: c.Unverified, Notes: c.Notes,
 			TookSeconds: c.Took.Seconds(),
 		})
 	}
@@ -64,7 +64,7 @@ func (r *result) report(m *masker) report {
 	return out
 }
 
-// version says which bmcctl this is.
+// version returns the version of bmcctl.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -79,7 +79,7 @@ func version() string {
 	return strings.TrimSpace(info.Main.Version + " " + revision)
 }
 
-// reportFile is a report that is being written. It is made before anything is done to the server.
+// reportFile is the file of the report. It is created before the tests start.
 type reportFile struct {
 	file *os.File
 	kept bool
@@ -87,17 +87,17 @@ type reportFile struct {
 
 func newReportFile(name string) (*reportFile, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, misused("--report: %s is no file that can be replaced: name one, such as %s", name, filepath.Join(filepath.Dir(name), "report.json"))
+		return nil, usageErrorf("--report: %s is not a regular file: use a file name, such as %s", name, filepath.Join(filepath.Dir(name), "report.json"))
 	}
 	folder := filepath.Dir(name) // "." for an empty name
 	file, err := os.CreateTemp(folder, ".bmc-report-*")
 	if err != nil {
-		return nil, misused("no report can be written to %s: name a file elsewhere with --report", folder)
+		return nil, usageErrorf("no report can be written to %s: use --report with a file in another folder", folder)
 	}
 	return &reportFile{file: file}, nil
 }
 
-// discard removes what was not kept.
+// discard removes the file unless it was kept.
 func (f *reportFile) discard() {
 	_ = f.file.Close()
 	if !f.kept {
@@ -105,7 +105,7 @@ func (f *reportFile) discard() {
 	}
 }
 
-// keep writes the report and gives the file its name, which it returns.
+// keep writes the report, renames the file, and returns its name.
 func (f *reportFile) keep(name string, r *result, m *masker) (string, error) {
 	content, err := json.MarshalIndent(r.report(m), "", "  ")
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *reportFile) keep(name string, r *result, m *masker) (string, error) {
 	}
 	f.kept = true
 	if err := os.Rename(f.file.Name(), name); err != nil {
-		return "", fmt.Errorf("the report is in %s: it could not get its name: %w", f.file.Name(), err)
+		return "", fmt.Errorf("the report is in %s: it could not be renamed: %w", f.file.Name(), err)
 	}
 	return name, nil
 }

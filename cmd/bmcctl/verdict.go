@@ -12,42 +12,42 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
 
-// The words for a capability.
+// The verdicts on a capability.
 const (
-	works      = "works"
-	hearsay    = "works, as far as the BMC says"
-	failed     = "FAILED"
-	notOffered = "not offered"
-	notTried   = "not tried"
+	works           = "works"
+	worksUnverified = "works, according to the BMC"
+	failed          = "FAILED"
+	notOffered      = "not offered"
+	notTried        = "not tried"
 )
 
-// judgement is the verdict on a capability. An empty one is on what every BMC must do.
+// judgement is the verdict on a capability.
 type judgement struct {
 	Capability bmc.Capability `json:"capability"`
 	Verdict    string         `json:"verdict"`
-	// Needed says whether the BMC is fit without it: yes, no, or either where one of two will do.
+	// Needed is yes if the BMC is not fit without the capability, no if it is, and either if one of two is enough.
 	Needed string `json:"needed"`
 	Why    string `json:"why,omitempty"`
 }
 
-func (j judgement) works() bool { return j.Verdict == works || j.Verdict == hearsay }
+func (j judgement) works() bool { return j.Verdict == works || j.Verdict == worksUnverified }
 
-// basics stands for what every BMC must do, where a capability is named.
+// basics replaces the capability for checks that every BMC must pass.
 const basics bmc.Capability = "Basics"
 
-// result is what a qualification found.
+// result is the result of a qualification.
 type result struct {
 	bmctest.Outcome
 
-	date       time.Time
-	subject    qualification
-	judgements []judgement
-	trouble    error // what kept the suite from leaving the server as it was found
-	fit        bool
-	verdict    string
+	date         time.Time
+	subject      qualification
+	judgements   []judgement
+	restoreError error // why the suite could not restore the server
+	fit          bool
+	verdict      string
 }
 
-// judge says of each capability whether it works, and of the BMC whether it is fit.
+// judge sets the verdict on each capability and on the BMC.
 func (r *result) judge() {
 	var (
 		working []bmc.Capability
@@ -72,8 +72,8 @@ func (r *result) judge() {
 	if len(lacks) > 0 {
 		against = append(against, "it lacks "+strings.Join(lacks, ", "))
 	}
-	if r.trouble != nil {
-		against = append(against, r.trouble.Error())
+	if r.restoreError != nil {
+		against = append(against, r.restoreError.Error())
 	}
 	r.fit = len(against) == 0
 	r.verdict = "fit for network boot with this provider"
@@ -84,10 +84,10 @@ func (r *result) judge() {
 	}
 }
 
-// either is the need for one of two.
+// either means that one of two capabilities is needed.
 const either = "either"
 
-// needs says whether a BMC is fit without a capability.
+// needs returns whether a capability is needed: see judgement.Needed.
 func (r *result) needs(c bmc.Capability) string {
 	others := slices.DeleteFunc(slices.Clone(capabilities), func(other bmc.Capability) bool { return other == c })
 	switch {
@@ -126,19 +126,19 @@ func (r *result) judgeOne(c bmc.Capability) judgement {
 			j.Verdict = works
 		}
 		switch {
-		case check.Verdict == bmctest.Failed && check.Spare != "":
-			why = append(why, "but not: "+check.Check+" ("+check.Spare+")")
+		case check.Verdict == bmctest.Failed && check.Alternative != "":
+			why = append(why, "but not: "+check.Check+" ("+check.Alternative+")")
 		case check.Verdict == bmctest.Failed:
 			j.Verdict = failed
 			why = append(why, check.Check+": "+check.Error)
-		case check.Hearsay != "" && j.Verdict == works:
-			j.Verdict = hearsay
-			why = append(why, check.Hearsay)
+		case check.Unverified != "" && j.Verdict == works:
+			j.Verdict = worksUnverified
+			why = append(why, check.Unverified)
 		}
 	}
 	if c == bmc.CanVirtualMedia && r.subject.image == "" && j.Verdict == works {
 		j.Verdict = notTried
-		why = []string{"the drives were only listed: give --image URL"}
+		why = []string{"the drives were only listed: add --image URL"}
 	}
 	j.Why = strings.Join(why, "; ")
 	return j
@@ -167,7 +167,7 @@ func (r *result) print(w io.Writer) error {
 	return err
 }
 
-// latency is how long the BMC took for one thing.
+// latency is the duration of one operation.
 type latency struct {
 	name string
 	figures
@@ -179,7 +179,7 @@ func latencies(l bmctest.Latency) []latency {
 	}
 }
 
-// figures are what is told of times.
+// figures summarize durations.
 type figures struct {
 	Count          int     `json:"count"`
 	MedianSeconds  float64 `json:"medianSeconds"`

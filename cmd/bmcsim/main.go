@@ -1,4 +1,4 @@
-// Command bmcsim runs emulated servers, each with a BMC of its own, for whoever wants to try the provider or to test another one.
+// Command bmcsim runs emulated servers, each with its own BMC, to try the provider or to test other software for BMCs.
 package main
 
 import (

@@ -28,7 +28,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
 )
 
-// TestMain lets the test's own program be bmcsim, and finds goroutines that were left behind.
+// TestMain makes the test binary run as bmcsim, and fails if goroutines remain after the tests.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_BMCSIM") != "" {
 		main()
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// TestSignals: the program says in one line what is where, and a signal ends it well, also while a request hangs.
+// TestSignals: the program prints a summary in one line, and a signal ends it with success, even while a request hangs.
 func TestSignals(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		g := NewWithT(t)
@@ -61,7 +61,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// hang makes a request that is not answered, and returns what ends it.
+// hang sends a request that is not answered, and returns a function that ends it.
 func hang(t *testing.T, address string) <-chan error {
 	t.Helper()
 	g := NewWithT(t)
@@ -78,7 +78,7 @@ func hang(t *testing.T, address string) <-chan error {
 	return ended
 }
 
-// TestUsage: what is wrong with the flags is named, with the remedy.
+// TestUsage: the error names the wrong flag, with the remedy.
 func TestUsage(t *testing.T) {
 	busy, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -91,24 +91,24 @@ func TestUsage(t *testing.T) {
 		says string
 	}{
 		"help":          {"--help", 0, "bmcsim --redfish 10"},
-		"none":          {"", 2, "there is no server to simulate: give --redfish N, --ipmi N or both"},
-		"negative":      {"--redfish -1", 2, "give 0 or more"},
-		"argument":      {"1000", 2, `"1000" is no flag`},
+		"none":          {"", 2, "there is no server to simulate: use --redfish N, --ipmi N or both"},
+		"negative":      {"--redfish -1", 2, "use 0 or more"},
+		"argument":      {"1000", 2, `"1000" is not a flag`},
 		"unknown flag":  {"--redfisch 1", 2, "unknown flag: --redfisch"},
-		"no port":       {"--redfish 1 --listen 127.0.0.1", 2, "--listen: \"127.0.0.1\" is no IP address with a port: write it like 127.0.0.1:8000"},
-		"no room":       {"--redfish 1000 --listen 127.0.0.1:65000", 2, "--listen 127.0.0.1:65000 leaves ports for 536 servers, and 1000 are asked for: begin at a lower port"},
-		"everywhere":    {"--redfish 1 --listen 0.0.0.0:8000", 2, "say with --advertise"},
-		"advertise":     {"--redfish 1 --advertise http://here", 2, "leave out scheme, port and brackets"},
+		"no port":       {"--redfish 1 --listen 127.0.0.1", 2, "--listen: \"127.0.0.1\" is not an IP address with a port: write it like 127.0.0.1:8000"},
+		"no room":       {"--redfish 1000 --listen 127.0.0.1:65000", 2, "--listen 127.0.0.1:65000 leaves ports for only 536 of 1000 servers: use a lower port"},
+		"everywhere":    {"--redfish 1 --listen 0.0.0.0:8000", 2, "set the address for their URLs with --advertise"},
+		"advertise":     {"--redfish 1 --advertise http://here", 2, "omit scheme, port and brackets"},
 		"prefix":        {"--redfish 1 --prefix Rack_1", 2, "--prefix"},
-		"fault":         {"--redfish 1 --fault Slwo", 2, `there is no fault "Slwo": take one of Busy503, BusyInTransition, ClockSkew`},
-		"other fault":   {"--ipmi 1 --fault NeedsETag", 2, "NeedsETag is a fault of Redfish alone, and there is no such server: add --redfish N"},
+		"fault":         {"--redfish 1 --fault Slwo", 2, `the fault "Slwo" is unknown: use one of Busy503, BusyInTransition, ClockSkew`},
+		"other fault":   {"--ipmi 1 --fault NeedsETag", 2, "only Redfish has the fault NeedsETag, and there is no such server: add --redfish N"},
 		"hosts":         {"--redfish 1 --listen 127.0.0.1:0 --control= --hosts /none/hosts.yaml", 1, "--hosts: open /none"},
 		"fault times":   {"--redfish 1 --fault Slow=x", 2, "write NAME, or NAME=N"},
 		"password file": {"--redfish 1 --password-file " + empty, 2, "is empty: write the password into it"},
 		"no file":       {"--redfish 1 --password-file /none", 2, "--password-file: open /none"},
-		"long password": {"--ipmi 1 --username 12345678901234567", 2, "IPMI knows user names of up to 16 bytes"},
-		"busy":          {"--redfish 1 --control= --listen " + busy.Addr().String(), 1, "begin at another port with --listen"},
-		"not here":      {"--redfish 1 --listen 192.0.2.1:8000", 1, "this machine has no such address"},
+		"long password": {"--ipmi 1 --username 12345678901234567", 2, "IPMI allows user names of up to 16 bytes"},
+		"busy":          {"--redfish 1 --control= --listen " + busy.Addr().String(), 1, "use another port with --listen"},
+		"not here":      {"--redfish 1 --listen 192.0.2.1:8000", 1, "this machine does not have the address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -137,7 +137,7 @@ func open(t *testing.T, address string, ca []byte) bmc.Client {
 	return client
 }
 
-// TestControl: what the control server says is what the BMCs were told, and what it is told is how they behave.
+// TestControl: the control server shows the BMCs' commands, and changes their behavior.
 func TestControl(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "2", "--ipmi", "1")
@@ -194,13 +194,13 @@ func TestControlErrors(t *testing.T) {
 		status       int
 		says         string
 	}{
-		{http.MethodGet, "/servers/x", 404, "GET /servers lists them"},
-		{http.MethodPut, "/servers/sim-redfish-1/faults/Slwo", 404, "take one of Busy503"},
-		{http.MethodPut, "/servers/*/faults/Slwo", 404, "take one of Busy503"},
-		{http.MethodPut, "/servers/sim-redfish-1/faults/SwappedGUID", 409, "SwappedGUID is a fault of IPMI alone, and sim-redfish-1 speaks Redfish: take one that speaks IPMI, or * for all that do"},
-		{http.MethodPut, "/servers/sim-ipmi-1/faults/NeedsETag", 409, "is a fault of Redfish alone"},
-		{http.MethodPut, "/servers/sim-redfish-1/faults/Slow?times=0", 400, "DELETE switches a fault off"},
-		{http.MethodPut, "/servers/sim-redfish-1/power/up", 400, "it is on or off"},
+		{http.MethodGet, "/servers/x", 404, "GET /servers lists the servers"},
+		{http.MethodPut, "/servers/sim-redfish-1/faults/Slwo", 404, "use one of Busy503"},
+		{http.MethodPut, "/servers/*/faults/Slwo", 404, "use one of Busy503"},
+		{http.MethodPut, "/servers/sim-redfish-1/faults/SwappedGUID", 409, "only IPMI has the fault SwappedGUID, and sim-redfish-1 uses Redfish: use a server with IPMI, or * for all of them"},
+		{http.MethodPut, "/servers/sim-ipmi-1/faults/NeedsETag", 409, "only Redfish has the fault"},
+		{http.MethodPut, "/servers/sim-redfish-1/faults/Slow?times=0", 400, "DELETE deactivates a fault"},
+		{http.MethodPut, "/servers/sim-redfish-1/power/up", 400, "use on or off"},
 		{http.MethodPost, "/servers", 405, ""},
 	} {
 		status, body := s.Do(test.method, test.path)
@@ -210,11 +210,11 @@ func TestControlErrors(t *testing.T) {
 	}
 }
 
-// TestHosts: the manifests are what the API takes, and with TLS the CA that they name verifies the BMCs.
+// TestHosts: the API server accepts the manifests, and with TLS, their CA verifies the BMCs.
 func TestHosts(t *testing.T) {
 	g := NewWithT(t)
 	folder := t.TempDir()
-	g.Expect(os.WriteFile(folder+"/hosts.yaml", []byte("former"), 0o644)).To(Succeed()) // everybody may read it, which must not stay so
+	g.Expect(os.WriteFile(folder+"/hosts.yaml", []byte("former"), 0o644)).To(Succeed()) // every user may read it, which must change
 	s := simtest.Start(t, "--redfish", "2", "--ipmi", "1", "--tls-ca", folder+"/ca.crt", "--hosts", folder+"/hosts.yaml", "--advertise", "localhost")
 	manifests := s.Must(http.MethodGet, "/hosts.yaml")
 	file, err := os.ReadFile(folder + "/hosts.yaml")
@@ -246,7 +246,7 @@ func TestHosts(t *testing.T) {
 	g.Expect(secrets["sim-ca"]["ca.crt"]).To(Equal(string(ca)))
 }
 
-// TestRefusedLogins: a wrong password is one refused login, whatever the protocol and whoever notices it.
+// TestRefusedLogins: a wrong password is one refused login, in all protocols.
 func TestRefusedLogins(t *testing.T) {
 	g := NewWithT(t)
 	s := simtest.Start(t, "--redfish", "1", "--ipmi", "1")
@@ -263,7 +263,7 @@ func TestRefusedLogins(t *testing.T) {
 	}
 }
 
-// TestSameAfterRestart: hosts that are registered are the same ones when the simulator is started again.
+// TestSameAfterRestart: registered hosts are the same after a restart of the simulator.
 func TestSameAfterRestart(t *testing.T) {
 	g := NewWithT(t)
 	first := simtest.Start(t, "--redfish", "2", "--on")

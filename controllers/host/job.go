@@ -94,7 +94,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	)
 	r.observations.update(j.key, func(h *hostObservation) { h.noteJobSubmitted(action, view.Now) })
 	if !r.Pool.Submit(bmc.Job{
-		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, Now: view.RetryNow,
+		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, IgnoreBackoff: view.RetryNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = r.Clock.Now()
 			outcome = r.run(ctrl.LoggerInto(ctx, log), j, c)

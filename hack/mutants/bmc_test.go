@@ -4,10 +4,10 @@ package mutants_test
 var bmcMutants = []mutant{
 	{"where BMCs may be is not checked", "allowlist.go", "	if err := outbound.Policy(p).Check(host, ip); err != nil {", "	if err := outbound.Policy(p).Check(host, ip); false {"},
 	{"addresses are not checked when a connection is made", "allowlist.go", "outbound.Dial(ctx, timeout, p.Check, network, address)", "outbound.Dial(ctx, timeout, func(string, netip.Addr) error { return nil }, network, address)"},
-	{"a BMC that did not do it is asked again at once", "backoff.go", "	f[id] = noted\n", "	_ = noted\n"},
+	{"a BMC that did not do it is asked again at once", "backoff.go", "	f[id] = recorded\n", "	_ = recorded\n"},
 	{"a fault with other credentials counts", "backoff.go", "e.Username, e.Password, e.CA, e.InsecureSkipVerify)", "\"\", \"\", e.CA, e.InsecureSkipVerify)"},
 	{"a fault of another protocol counts", "backoff.go", "e.URL.Scheme, e.URL.Host,", "\"\", e.URL.Host,"},
-	{"who wants the pool's faults ignored does not get it", "bmcqueue.go", "known != nil && !job.Now", "known != nil"},
+	{"who wants the pool's faults ignored does not get it", "bmcqueue.go", "known != nil && !job.IgnoreBackoff", "known != nil"},
 }
 
 // ipmiMutants are those of bmc/ipmi: what proves that an answer is the BMC's.
@@ -15,10 +15,10 @@ var ipmiMutants = []mutant{
 	{"a BMC need not prove that it knows the password", "session.go", "if !crypto.Equal(proof, two.KeyExchangeAuthenticationCode) {", "if false {"},
 	{"a BMC need not prove that it has the session's keys", "session.go", "err == nil && !crypto.Equal(proof, four.IntegrityCheckValue)", "err == nil && false"},
 	{"an answer needs no authentication code", "packet.go", "err != nil || !crypto.Equal(code, packet[len(packet)-length:])", "err != nil || len(code) == 0"},
-	{"an answer may be replayed", "session.go", " || h.sequence <= s.seen", ""},
+	{"an answer may be replayed", "session.go", " || h.sequence <= s.received", ""},
 	{"an answer to another request counts", "packet.go", "message.NetFn != q.command.NetFn|1 || message.Command != q.command.ID || message.RequesterSequence != sequence", "message.NetFn != q.command.NetFn|1"},
 	{"the BMC picks any algorithms", "session.go", "		if picked < 0 {\n", "		picked = max(picked, 0)\n		if false {\n"},
-	{"a wrong password is tried twice", "session.go", "if !errors.Is(err, errSilent) || try == mostTries {", "if try == mostTries {"},
+	{"a wrong password is tried twice", "session.go", "if !errors.Is(err, errNoAnswer) || try == maxTries {", "if try == maxTries {"},
 	{"a password that IPMI cannot have is cut off", "ipmi.go", "if len(e.Password) > maxPassword {", "if false {"},
 	{"a cycle is repeated when its answer is lost", "power.go", "c.control(ctx, op, chassis.ChassisControlPowerCycle, true)", "c.control(ctx, op, chassis.ChassisControlPowerCycle, false)"},
 }
@@ -28,7 +28,7 @@ var redfishMutants = []mutant{
 	{"a server that powers on is on", "power.go", "		return bmc.PoweringOn, nil\n", "		return bmc.PowerOn, nil\n"},
 	{"a server that powers off is off", "power.go", "		return bmc.PoweringOff, nil\n", "		return bmc.PowerOff, nil\n"},
 	{"a command comes in a transition of the power", "power.go", "	case command != bmc.CanForceOff && state.InTransition():", "	case false:"},
-	{"a command that is refused for now has failed", "power.go", `(statusOf(err) == http.StatusConflict || saysID(err, "ResourceInUse"))`, "false"},
+	{"a command that is refused for now has failed", "power.go", `(statusOf(err) == http.StatusConflict || hasMessageID(err, "ResourceInUse"))`, "false"},
 	{"a BMC that refused the login is asked again", "conn.go", "		c.fatal = err\n", "		_ = err\n"},
 	{"a power command that is so already is given", "power.go", "	case err != nil || state == want:\n", "	case err != nil:\n"},
 	{"an override that does not show is no doubt", "boot.go", "	case got.Target != want.Target:\n", "	case false:\n"},

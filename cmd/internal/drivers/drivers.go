@@ -1,4 +1,4 @@
-// Package drivers is where the drivers for BMCs are chosen, for all programs alike.
+// Package drivers selects the BMC drivers for all programs.
 package drivers
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 )
 
-// All returns the drivers by URL scheme, for bmc.NewPool. permit is which addresses BMCs may have.
+// All returns the drivers by URL scheme, for bmc.NewPool. permit defines the addresses that BMCs may have.
 func All(permit bmc.AllowList) map[string]bmc.Driver {
 	all := (&bmclib.Driver{Permit: permit}).Drivers()
 	overRedfish := (&redfish.Driver{Permit: permit}).Driver()
@@ -21,12 +21,12 @@ func All(permit bmc.AllowList) map[string]bmc.Driver {
 	return all
 }
 
-// NeedUsername is true for a URL scheme whose driver logs in with a user name. A webhook is shown to know the password, and no more.
+// NeedUsername is true for a URL scheme whose driver needs a user name. A webhook needs only the password.
 func NeedUsername(scheme string) bool {
 	return scheme != bmclib.SchemeRPC && scheme != bmclib.SchemeRPCInsecure
 }
 
-// Schemes lists the URL schemes of drivers as a person reads them: "ipmi://, redfish://".
+// Schemes lists the URL schemes of drivers for messages: "ipmi://, redfish://".
 func Schemes(all map[string]bmc.Driver) string {
 	return strings.Join(slices.Sorted(maps.Keys(all)), "://, ") + "://"
 }

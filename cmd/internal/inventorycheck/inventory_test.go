@@ -54,7 +54,7 @@ func TestInventory(t *testing.T) {
 	t.Run("least rights", testLeastRights)
 }
 
-// outcome is how a run ended.
+// outcome is the result of a run.
 type outcome struct {
 	code     int
 	out, err string
@@ -85,7 +85,7 @@ func inventory(t *testing.T, kubeconfig, namespace string, lines []string, flags
 
 const header = "name,bmcAddress,username,password,bootMACAddress,failureDomain,labels"
 
-// rack returns the lines of a file with so many servers. n keeps racks apart.
+// rack returns the lines of a file with servers. n makes racks distinct.
 func rack(n, servers int) []string {
 	lines := []string{header}
 	for i := range servers {
@@ -113,12 +113,12 @@ func testRegister(t *testing.T) {
 	namespace, kubeconfig, lines := env.Namespace(t), admin(t), rack(1, 12)
 	got := inventory(t, kubeconfig, namespace, lines, "--dry-run")
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(HaveSuffix("12 hosts with 12 Secrets would be there; nothing was applied: 12 created, 0 changed, 0 unchanged\n"))
+	g.Expect(got.out).To(HaveSuffix("12 hosts with 12 Secrets would be registered; nothing was applied: 12 created, 0 changed, 0 unchanged\n"))
 	g.Expect(hosts(t, namespace)).To(BeEmpty())
 
 	got = inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(HaveSuffix("12 hosts with 12 Secrets are there: 12 created, 0 changed, 0 unchanged\n"))
+	g.Expect(got.out).To(HaveSuffix("12 hosts with 12 Secrets are registered: 12 created, 0 changed, 0 unchanged\n"))
 	g.Expect(hosts(t, namespace)).To(HaveLen(12))
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r1-u3"}}
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), host)).To(Succeed())
@@ -130,7 +130,7 @@ func testRegister(t *testing.T) {
 	g.Expect(secret.Labels).To(And(HaveKey(v1alpha1.MoveLabel), HaveKey(v1alpha1.BMCSecretLabel)))
 	g.Expect(secret.Annotations).To(HaveKeyWithValue(v1alpha1.BMCHostsAnnotation, MatchRegexp(`^10[.]`)))
 
-	// What the provider writes meanwhile.
+	// The fields that the provider writes.
 	controllerstest.Modify(t, env, host, func(h *v1alpha1.BareMetalHost) {
 		h.Finalizers = []string{v1alpha1.HostFinalizer}
 		h.Labels["seen"] = "yes"
@@ -140,14 +140,14 @@ func testRegister(t *testing.T) {
 	before := host.ResourceVersion
 	got = inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(Equal("12 hosts with 12 Secrets are there: 0 created, 0 changed, 12 unchanged\n"))
+	g.Expect(got.out).To(Equal("12 hosts with 12 Secrets are registered: 0 created, 0 changed, 12 unchanged\n"))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), host)).To(Succeed())
 	g.Expect(host.ResourceVersion).To(Equal(before))
 
 	lines[4] = strings.Replace(lines[4], "rack1,rack=r1", ",row=2", 1)
 	got = inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(Equal(namespace + "/r1-u3 changed\n12 hosts with 12 Secrets are there: 0 created, 1 changed, 11 unchanged\n"))
+	g.Expect(got.out).To(Equal(namespace + "/r1-u3 changed\n12 hosts with 12 Secrets are registered: 0 created, 1 changed, 11 unchanged\n"))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), host)).To(Succeed())
 	g.Expect(host.Spec.FailureDomain).To(BeEmpty())
 	g.Expect(host.Labels).To(Equal(map[string]string{"row": "2", "seen": "yes"}))
@@ -175,11 +175,11 @@ func testNothingHalfDone(t *testing.T) {
 	g.Expect(strings.Split(strings.TrimSpace(got.err), "\n")).To(HaveExactElements(
 		And(HavePrefix("rack.csv:5: "), ContainSubstring("spec.bootMACAddress"), ContainSubstring("must be a unicast MAC address")),
 		HavePrefix("rack.csv:6: bootMACAddress: "),
-		HavePrefix("rack.csv:7: bootMACAddress: the MAC address 52:54:00:00:02:00 is that of the host "+elsewhere+"/r2-u0: correct it, or delete that host first"),
-		HavePrefix("rack.csv:7: bmcAddress: the BMC redfish://10.2.0.1 is that of the host "+elsewhere+"/r2-u1"),
-		HavePrefix("rack.csv:8: bmcAddress: the host r3-u0 exists with the BMC redfish://10.3.0.0: give this server another name, or --replace-bmc"),
-		And(HavePrefix("rack.csv:9: "), ContainSubstring("spec.failureDomain"), ContainSubstring("63 bytes")),
-		Equal("bmcctl: nothing was applied: correct what is named above (6), and run it again"),
+		HavePrefix("rack.csv:7: bootMACAddress: the MAC address 52:54:00:00:02:00 belongs to the host "+elsewhere+"/r2-u0: correct it, or delete that host first"),
+		HavePrefix("rack.csv:7: bmcAddress: the BMC redfish://10.2.0.1 belongs to the host "+elsewhere+"/r2-u1"),
+		HavePrefix("rack.csv:8: bmcAddress: the host r3-u0 exists with the BMC redfish://10.3.0.0: use another name for this server, or --replace-bmc"),
+		And(HavePrefix("rack.csv:9: "), ContainSubstring("spec.failureDomain"), ContainSubstring("63")),
+		Equal("bmcctl: nothing was applied: correct the problems above (6), and run it again"),
 	))
 	g.Expect(hosts(t, namespace)).To(HaveLen(1))
 	var secrets corev1.SecretList
@@ -195,31 +195,31 @@ func testNothingHalfDone(t *testing.T) {
 	g.Expect(env.Client.Delete(t.Context(), &host)).To(Succeed())
 	got = inventory(t, kubeconfig, namespace, []string{header, lines[7]})
 	g.Expect(got.code).To(Equal(1))
-	g.Expect(got.err).To(HavePrefix("rack.csv:2: name: the host r3-u0 is being deleted: wait until it is gone\n"))
+	g.Expect(got.err).To(HavePrefix("rack.csv:2: name: the host r3-u0 is being deleted: wait until it is deleted\n"))
 	controllerstest.Modify(t, env, &host, func(h *v1alpha1.BareMetalHost) { h.Finalizers = nil })
 }
 
-// A line may name a Secret; it has to be there, and stays as it is.
+// A line may name a Secret, which must exist, and is not changed.
 func testSecretsThatExist(t *testing.T) {
 	g := NewWithT(t)
 	namespace, kubeconfig := env.Namespace(t), admin(t)
 	lines := []string{"name,bmcAddress,credentialsSecretName,caSecretName,bootMACAddress", "r5-a,redfish://10.5.0.1,shared,ca,52:54:00:00:05:01"}
 	got := inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(1))
-	g.Expect(got.err).To(And(ContainSubstring("rack.csv:2: credentialsSecretName: there is no Secret "+namespace+"/shared: create it first"),
-		ContainSubstring("rack.csv:2: caSecretName: there is no Secret "+namespace+"/ca")))
+	g.Expect(got.err).To(And(ContainSubstring("rack.csv:2: credentialsSecretName: the Secret "+namespace+"/shared does not exist: create it first"),
+		ContainSubstring("rack.csv:2: caSecretName: the Secret "+namespace+"/ca does not exist")))
 	shared := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shared"}, Data: map[string][]byte{"username": []byte("u"), "password": []byte("p")}}
 	ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "ca"}}
 	env.Create(t, shared, ca)
 	got = inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(1))
-	g.Expect(got.err).To(ContainSubstring("rack.csv:2: credentialsSecretName: Secret " + namespace + "/shared is not labeled as a Secret of a BMC: kubectl label secret shared --namespace " + namespace))
+	g.Expect(got.err).To(ContainSubstring("rack.csv:2: credentialsSecretName: the Secret " + namespace + "/shared is not labeled as a Secret of a BMC: run kubectl label secret shared --namespace " + namespace))
 	for _, secret := range []*corev1.Secret{shared, ca} {
 		controllerstest.Modify(t, env, secret, func(s *corev1.Secret) { s.Labels = map[string]string{v1alpha1.BMCSecretLabel: ""} })
 	}
 	got = inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(HaveSuffix("1 hosts with 0 Secrets are there: 1 created, 0 changed, 0 unchanged\n"))
+	g.Expect(got.out).To(HaveSuffix("1 hosts with 0 Secrets are registered: 1 created, 0 changed, 0 unchanged\n"))
 	after := &corev1.Secret{}
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(shared), after)).To(Succeed())
 	g.Expect(after.ResourceVersion).To(Equal(shared.ResourceVersion))
@@ -236,7 +236,7 @@ func testSample(t *testing.T) {
 	g.Expect(hosts(t, namespace)).To(HaveLen(3))
 }
 
-// What another program set is not taken over unless that is asked for.
+// Fields of another client are overwritten only with --force-conflicts.
 func testConflicts(t *testing.T) {
 	g := NewWithT(t)
 	namespace, kubeconfig := env.Namespace(t), admin(t)
@@ -247,8 +247,8 @@ func testConflicts(t *testing.T) {
 	got := inventory(t, kubeconfig, namespace, rack(6, 2))
 	g.Expect(got.code).To(Equal(1))
 	g.Expect(got.err).To(And(
-		MatchRegexp(`(?m)^rack.csv:2: something else set fields of it to other values: .*\.data\.password \(conflict with .*give --force-conflicts`),
-		MatchRegexp(`(?m)^rack.csv:2: something else set fields of it to other values: .*\.spec\.failureDomain \(conflict with`)))
+		MatchRegexp(`(?m)^rack.csv:2: another client has set fields of it to other values: .*\.data\.password \(conflict with .*use --force-conflicts`),
+		MatchRegexp(`(?m)^rack.csv:2: another client has set fields of it to other values: .*\.spec\.failureDomain \(conflict with`)))
 	g.Expect(hosts(t, namespace)).To(HaveLen(1))
 	got = inventory(t, kubeconfig, namespace, rack(6, 2), "--force-conflicts")
 	g.Expect(got.code).To(Equal(0), got.err)
@@ -282,7 +282,7 @@ clusters: [{name: c, cluster: {server: %q}}], users: [{name: c, user: {}}]}`, se
 	return kubeconfig, written
 }
 
-// When the API server goes away in the middle, each line is named with what became of it, and another run completes it.
+// If the API server becomes unreachable, the result of each line is printed, and another run completes it.
 func testBrokenOff(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
@@ -290,7 +290,7 @@ func testBrokenOff(t *testing.T) {
 	got := inventory(t, kubeconfig, namespace, rack(7, 30))
 	g.Expect(got.code).To(Equal(1))
 	g.Expect(written.Load()).To(BeNumerically(">", 21))
-	g.Expect(got.err).To(ContainSubstring("run it again with the same file: that completes it"))
+	g.Expect(got.err).To(ContainSubstring("run it again with the same file to complete it"))
 	said := map[int]string{}
 	for line := range strings.Lines(got.err) {
 		what, numbers, ok := strings.Cut(strings.TrimSpace(line), ": line")
@@ -324,7 +324,7 @@ func testBrokenOff(t *testing.T) {
 			g.Expect(host).To(HaveOccurred())
 			g.Expect(secret).To(HaveOccurred())
 		default:
-			g.Expect(what).To(Equal("asked for without an answer, so it may be applied or not"))
+			g.Expect(what).To(Equal("requested without a response, so it may be applied or not"))
 		}
 	}
 	got = inventory(t, admin(t), namespace, rack(7, 30))
@@ -332,13 +332,13 @@ func testBrokenOff(t *testing.T) {
 	g.Expect(hosts(t, namespace)).To(HaveLen(30))
 }
 
-// The objects are printed without a cluster, and without passwords unless they are asked for.
+// The objects are printed without a cluster, and without passwords by default.
 func testYAML(t *testing.T) {
 	g := NewWithT(t)
 	got := inventory(t, "/nonexistent", "ns", rack(8, 2), "-o", "yaml")
 	g.Expect(got.code).To(Equal(0), got.err)
 	g.Expect(got.out).NotTo(ContainSubstring("kind: Secret"))
-	g.Expect(got.err).To(ContainSubstring("2 Secrets were left out: --with-passwords prints them"))
+	g.Expect(got.err).To(ContainSubstring("2 Secrets were omitted: --with-passwords prints them"))
 	documents := strings.Split(strings.TrimPrefix(got.out, "---\n"), "---\n")
 	g.Expect(documents).To(HaveLen(2))
 	var host v1alpha1.BareMetalHost
@@ -351,7 +351,7 @@ func testYAML(t *testing.T) {
 	g.Expect(got.out).To(BeEmpty())
 }
 
-// What cannot be done is said with its remedy.
+// Errors contain the remedy.
 func testUsage(t *testing.T) {
 	for _, test := range []struct {
 		namespace  string
@@ -360,12 +360,12 @@ func testUsage(t *testing.T) {
 		code       int
 		says       string
 	}{
-		{"not-there", admin, nil, 1, `there is no namespace "not-there": kubectl create namespace not-there, or give --namespace`},
-		{"default", func(*testing.T) string { return "/nonexistent" }, nil, 2, "give --kubeconfig FILE, or set KUBECONFIG"},
-		{"default", admin, []string{"-o", "json"}, 2, `--output: "json" is not yaml`},
-		{"default", admin, []string{"-o", "yaml", "--dry-run"}, 2, "give one of them"},
-		{"default", admin, []string{"--with-passwords"}, 2, "--with-passwords belongs to --output yaml"},
-		{"default", admin, []string{"another.csv"}, 2, "takes one file, and was given 2"},
+		{"not-there", admin, nil, 1, `the namespace "not-there" does not exist: run kubectl create namespace not-there, or use --namespace`},
+		{"default", func(*testing.T) string { return "/nonexistent" }, nil, 2, "use --kubeconfig FILE, or set KUBECONFIG"},
+		{"default", admin, []string{"-o", "json"}, 2, `--output: "json" is unknown`},
+		{"default", admin, []string{"-o", "yaml", "--dry-run"}, 2, "use only one of them"},
+		{"default", admin, []string{"--with-passwords"}, 2, "--with-passwords needs --output yaml"},
+		{"default", admin, []string{"another.csv"}, 2, "takes one file, but got 2"},
 		{"default", func(t *testing.T) string { t.Helper(); return env.Kubeconfig(t, "nobody") }, nil, 1, "cannot list resource"},
 	} {
 		g := NewWithT(t)
@@ -375,7 +375,7 @@ func testUsage(t *testing.T) {
 	}
 }
 
-// Who may only read and write hosts and write Secrets in one namespace can register servers there.
+// A user who may only read and write hosts and write Secrets in one namespace can register servers there.
 func testLeastRights(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
@@ -391,7 +391,7 @@ func testLeastRights(t *testing.T) {
 	g.Eventually(func(g Gomega) { // the authorizer sees a new role a moment later
 		got := inventory(t, kubeconfig, namespace, rack(10, 2))
 		g.Expect(got.code).To(Equal(0), got.err)
-		g.Expect(got.err).To(ContainSubstring("the hosts of other namespaces may not be listed"))
+		g.Expect(got.err).To(ContainSubstring("the user may not list the hosts of other namespaces"))
 	}).Should(Succeed())
 	g.Expect(hosts(t, namespace)).To(HaveLen(2))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
 )
 
-// The columns that are named elsewhere too.
+// The columns that other files use.
 const (
 	columnName        = "name"
 	columnBMC         = "bmcAddress"
@@ -26,14 +26,14 @@ const (
 	columnCredentials = "credentialsSecretName"
 )
 
-// column is a column that a file may have. set takes a cell that is not empty; what the API server checks as well it leaves to it.
+// column is a column of the file. set reads a cell that is not empty. It omits checks that the API server makes.
 type column struct {
 	name     string
 	required bool
 	set      func(d *draft, cell string) error
 }
 
-// columns are named as the fields of a BareMetalHost, where they are fields.
+// columns have the names of the fields of a BareMetalHost, if they are fields.
 var columns = []column{
 	{columnName, true, func(d *draft, cell string) error {
 		d.host.Name = cell
@@ -82,7 +82,7 @@ func names() []string {
 	return out
 }
 
-// first makes an error of the first complaint. They say how it has to be.
+// first returns the first complaint as an error. Complaints contain the valid format.
 func first(complaints []string) error {
 	if len(complaints) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func first(complaints []string) error {
 	return errors.New(complaints[0])
 }
 
-// setBool takes the words of YAML and of spreadsheets.
+// setBool accepts the words of YAML and of spreadsheets.
 func setBool(to *bool, cell string) error {
 	switch strings.ToLower(cell) {
 	case "true":
@@ -110,16 +110,16 @@ func oneOf[T ~string](to *T, cell string, values ...T) error {
 	return nil
 }
 
-// setBMC takes the URL of a BMC. No error quotes it where it may hold a password.
+// setBMC accepts the URL of a BMC. No error quotes a URL that may contain a password.
 func (d *draft) setBMC(cell string) error {
 	if strings.Contains(cell, "@") {
-		return errors.New("the URL holds credentials: write them into the columns username and password")
+		return errors.New("the URL contains credentials: write them into the columns username and password")
 	}
 	known := drivers.All(bmc.AllowList{})
 	u, err := url.Parse(cell)
 	switch {
 	case err != nil || u.Scheme == "" || u.Hostname() == "":
-		return fmt.Errorf("%q is no URL of a BMC: write it like redfish://192.0.2.10", cell)
+		return fmt.Errorf("%q is not the URL of a BMC: write it like redfish://192.0.2.10", cell)
 	case known[u.Scheme].Open == nil:
 		return fmt.Errorf("the scheme %s:// is unknown: use one of %s", u.Scheme, drivers.Schemes(known))
 	}
@@ -127,58 +127,58 @@ func (d *draft) setBMC(cell string) error {
 	return nil
 }
 
-// setMAC takes the forms that labels and switches write: with colons, hyphens or dots, in capitals or not.
+// setMAC accepts the formats of labels and switches: with colons, hyphens or dots, in upper or lower case.
 func (d *draft) setMAC(cell string) error {
 	mac, err := net.ParseMAC(cell)
 	if err != nil || len(mac) != 6 {
-		return fmt.Errorf("%q is no MAC address: write it like 52:54:00:12:34:56", cell)
+		return fmt.Errorf("%q is not a MAC address: write it like 52:54:00:12:34:56", cell)
 	}
 	d.host.Spec.BootMACAddress = mac.String()
 	return nil
 }
 
-// setPassword takes a password as it is. What is wrong with it is said without it.
+// setPassword accepts a password unchanged. Its error does not contain the password.
 func (d *draft) setPassword(cell string) error {
 	d.password = cell
 	if strings.TrimSpace(cell) != cell {
-		return errors.New("the password begins or ends with a blank, which is a mistake as a rule: take it out, or make a Secret of your own and name it in credentialsSecretName")
+		return errors.New("the password begins or ends with a space, which is usually a mistake: remove it, or create a Secret and name it in credentialsSecretName")
 	}
 	return nil
 }
 
-// setBootAddresses takes addresses with semicolons between them.
+// setBootAddresses accepts addresses that are separated by semicolons.
 func (d *draft) setBootAddresses(cell string) error {
 	for _, text := range list(cell) {
 		address, err := netip.ParseAddr(text)
 		if err != nil || address.Zone() != "" {
-			return fmt.Errorf("%q is no IP address: write it like 192.0.2.10, and several with semicolons between them", text)
+			return fmt.Errorf("%q is not an IP address: write it like 192.0.2.10, and separate several with semicolons", text)
 		}
 		d.host.Spec.BootAddresses = append(d.host.Spec.BootAddresses, address.String())
 	}
 	return nil
 }
 
-// setLabels takes k=v;k2=v2.
+// setLabels accepts k=v;k2=v2.
 func (d *draft) setLabels(cell string) error {
 	d.host.Labels = map[string]string{}
 	for _, text := range list(cell) {
 		key, value, ok := strings.Cut(text, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		if !ok {
-			return fmt.Errorf("%q is no label: write key=value, and several with semicolons between them", text)
+			return fmt.Errorf("%q is not a label: write key=value, and separate several with semicolons", text)
 		}
 		if err := first(slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(value))); err != nil {
 			return fmt.Errorf("%q: %w", text, err)
 		}
 		if _, twice := d.host.Labels[key]; twice {
-			return fmt.Errorf("the label %q is there twice: take one out", key)
+			return fmt.Errorf("the label %q exists twice: remove one", key)
 		}
 		d.host.Labels[key] = value
 	}
 	return nil
 }
 
-// setTaints takes key=value:Effect;key:Effect, as kubectl taint does. Without an effect it is NoClaim.
+// setTaints accepts key=value:Effect;key:Effect, as kubectl taint does. The effect defaults to NoClaim.
 func (d *draft) setTaints(cell string) error {
 	for _, text := range list(cell) {
 		rest, effect, hasEffect := strings.Cut(text, ":")
@@ -190,17 +190,17 @@ func (d *draft) setTaints(cell string) error {
 			}
 		}
 		if err := first(slices.Concat(validation.IsQualifiedName(taint.Key), validation.IsValidLabelValue(string(taint.Value)))); err != nil {
-			return fmt.Errorf("%q is no taint: write key=value:NoClaim: %w", text, err)
+			return fmt.Errorf("%q is not a taint: write key=value:NoClaim: %w", text, err)
 		}
 		if slices.ContainsFunc(d.host.Spec.Taints, func(t v1alpha1.HostTaint) bool { return t.Key == taint.Key }) {
-			return fmt.Errorf("the taint %q is there twice: take one out", taint.Key)
+			return fmt.Errorf("the taint %q exists twice: remove one", taint.Key)
 		}
 		d.host.Spec.Taints = append(d.host.Spec.Taints, taint)
 	}
 	return nil
 }
 
-// list cuts a cell at its semicolons.
+// list splits a cell at its semicolons.
 func list(cell string) []string {
 	var out []string
 	for part := range strings.SplitSeq(cell, ";") {

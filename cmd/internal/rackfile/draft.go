@@ -12,10 +12,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// SecretSuffix stands behind the name of a host in the name of the Secret that is made for it.
+// SecretSuffix is appended to the name of a host for the name of its Secret.
 const SecretSuffix = "-bmc"
 
-// draft is a server while its line is read.
+// draft is a server during the reading of its line.
 type draft struct {
 	host               *v1alpha1.BareMetalHost
 	secret             *corev1.Secret
@@ -29,22 +29,22 @@ func newDraft(namespace string) *draft {
 	}}
 }
 
-// credentials makes the Secret, unless the line names one. The error belongs to the column.
+// credentials makes the Secret, unless the line names one. The error applies to the column.
 func (d *draft) credentials() (column string, err error) {
 	switch named := d.host.Spec.BMC.CredentialsSecretName != ""; {
 	case named && (d.username != "" || d.password != ""):
-		return columnCredentials, errors.New("it stands beside username or password: write these two, or the name of a Secret that exists")
+		return columnCredentials, errors.New("it is set together with username or password: write these two, or the name of an existing Secret")
 	case named:
 		return "", nil
 	case d.username == "":
-		return columnUsername, errors.New("it is empty: write it, or name a Secret that exists in credentialsSecretName")
+		return columnUsername, errors.New("it is empty: write it, or name an existing Secret in credentialsSecretName")
 	case d.password == "":
-		return columnPassword, errors.New("it is empty: write it, or name a Secret that exists in credentialsSecretName")
+		return columnPassword, errors.New("it is empty: write it, or name an existing Secret in credentialsSecretName")
 	}
 	d.host.Spec.BMC.CredentialsSecretName = d.host.Name + SecretSuffix
 	d.secret = &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		// MoveLabel makes `clusterctl move` take it along from the first moment on; the host controller would set it too.
+		// With MoveLabel, `clusterctl move` includes the Secret from the start; the host controller would set the label later.
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.host.Namespace, Name: d.host.Spec.BMC.CredentialsSecretName,
 			Labels:      map[string]string{v1alpha1.MoveLabel: "", v1alpha1.BMCSecretLabel: ""},
@@ -56,8 +56,8 @@ func (d *draft) credentials() (column string, err error) {
 	return "", nil
 }
 
-// bmcHost returns the host name or IP address of a BMC's address: the credentials of the line are sent nowhere else. It is "" for an address that is none, which
-// the API server refuses.
+// bmcHost returns the host name or IP address of a BMC's address: the credentials of the line are sent only there. It returns "" for an invalid address, which the
+// API server refuses.
 func bmcHost(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -66,11 +66,11 @@ func bmcHost(address string) string {
 	return parsed.Hostname()
 }
 
-// Identity is what no two servers share.
+// Identity is a property that must be unique among servers.
 type Identity struct {
-	// Key is the same for the same thing, however it is written.
+	// Key is the normalized value.
 	Key string
-	// Column is where it stands, Text names it to a person.
+	// Column is its column. Text describes it in messages.
 	Column, Text string
 }
 
@@ -82,7 +82,7 @@ func (d *draft) identities() []Identity {
 	return append(out, Hardware(d.host)...)
 }
 
-// Hardware returns the identities of the server that a host stands for: its MAC address and its BMC.
+// Hardware returns the identities of a host's server: its MAC address and its BMC.
 func Hardware(h *v1alpha1.BareMetalHost) []Identity {
 	var out []Identity
 	if mac := h.Spec.BootMACAddress; mac != "" {
@@ -94,11 +94,11 @@ func Hardware(h *v1alpha1.BareMetalHost) []Identity {
 	return out
 }
 
-// SameBMC is true when both addresses lead to the same BMC, and there to the same system.
+// SameBMC is true if both addresses lead to the same BMC and the same system.
 func SameBMC(a, b string) bool { return bmcKey(a) == bmcKey(b) }
 
-// bmcKey is the host, the port where one is written, and the path: one BMC may manage several systems. The protocol does not count, since
-// one server has one BMC whatever is spoken to it; the parameters do not either.
+// bmcKey is the host, the port if it is given, and the path, because one BMC may manage several systems. It does not contain the protocol,
+// because a server has one BMC for all protocols, and no parameters.
 func bmcKey(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package rackfile reads a file of comma-separated values (CSV) that lists servers, and makes BareMetalHosts and the Secrets of their BMCs
-// of it. docs/inventory.md describes the file. No cluster is needed for that.
+// Package rackfile converts a file of comma-separated values (CSV) with servers to BareMetalHosts and the Secrets of their BMCs.
+// docs/inventory.md describes the file. The package needs no cluster.
 package rackfile
 
 import (
@@ -18,29 +18,29 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// MaxBytes is how large a file may be: about 50,000 servers.
+// MaxBytes is the maximum size of a file: about 50,000 servers.
 const MaxBytes = 16 << 20
 
 // Server is a line of the file.
 type Server struct {
-	// Line is where it begins, from 1.
+	// Line is its first line, from 1.
 	Line int
 	Host *v1alpha1.BareMetalHost
-	// Secret holds the credentials. It is nil where the line names one that exists.
+	// Secret contains the credentials. It is nil if the line names an existing Secret.
 	Secret *corev1.Secret
 }
 
-// Problem is what is wrong with a line. It never holds a password.
+// Problem is an error in a line. It never contains a password.
 type Problem struct {
-	// Line is 0 for what is wrong with the whole file, Column is empty for what is wrong with the whole line.
+	// Line is 0 for a problem of the whole file. Column is empty for a problem of the whole line.
 	Line   int
 	Column string
-	// Text says what is wrong, and the remedy.
+	// Text is the problem with its remedy.
 	Text string
 }
 
-// Place says where the problem is, as compilers do: FILE:LINE: COLUMN.
-func (p Problem) Place(file string) string {
+// Position is the place of the problem in the format of compilers: FILE:LINE: COLUMN.
+func (p Problem) Position(file string) string {
 	if p.Line > 0 {
 		file = fmt.Sprintf("%s:%d", file, p.Line)
 	}
@@ -50,8 +50,8 @@ func (p Problem) Place(file string) string {
 	return file
 }
 
-// Read reads a file. Servers are the lines that nothing is wrong with; problems are all that is wrong, in the order of the lines. The
-// objects are in the namespace, which may be empty. The error is that of reading.
+// Read reads a file. It returns the valid lines as servers, and all problems in the order of the lines. The objects are in the namespace,
+// which may be empty. The error is that of the reader.
 func Read(r io.Reader, namespace string) (servers []Server, problems []Problem, err error) {
 	content, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	switch {
@@ -62,7 +62,7 @@ func Read(r io.Reader, namespace string) (servers []Server, problems []Problem, 
 	case !utf8.Valid(content):
 		return nil, []Problem{{Text: "the file is not in UTF-8: save it as \"CSV UTF-8\""}}, nil
 	}
-	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")) // spreadsheets put it there
+	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")) // spreadsheets write it
 	lines := csv.NewReader(bytes.NewReader(content))
 	lines.FieldsPerRecord, lines.Comment, lines.Comma = -1, '#', separator(content)
 	p := &reader{namespace: namespace, seen: map[string]int{}}
@@ -72,8 +72,8 @@ func Read(r io.Reader, namespace string) (servers []Server, problems []Problem, 
 		case errors.Is(err, io.EOF):
 			return p.result()
 		case errors.As(err, &parse):
-			// The error quotes nothing of the line.
-			p.problemf(parse.StartLine, "", "%v: put a cell with a quotation mark into quotation marks, and write each of its own twice", parse.Err)
+			// The error does not quote the line.
+			p.problemf(parse.StartLine, "", "%v: enclose a cell that contains a quotation mark in quotation marks, and double each quotation mark inside it", parse.Err)
 			continue
 		case err != nil:
 			return nil, nil, err
@@ -90,7 +90,7 @@ func Read(r io.Reader, namespace string) (servers []Server, problems []Problem, 
 	}
 }
 
-// separator is a semicolon where the header has no comma but semicolons, as spreadsheets write files where the comma is the decimal point.
+// separator is a semicolon if the header contains semicolons and no comma, as spreadsheets write files in locales with a decimal comma.
 func separator(content []byte) rune {
 	for line := range bytes.Lines(content) {
 		if text := bytes.TrimSpace(line); len(text) > 0 && text[0] != '#' {
@@ -113,7 +113,7 @@ type reader struct {
 	header    []column
 	servers   []Server
 	problems  []Problem
-	// seen are names, MAC addresses and BMCs, with the line where they stand.
+	// seen are names, MAC addresses and BMCs, with their line.
 	seen map[string]int
 }
 
@@ -123,18 +123,18 @@ func (p *reader) problemf(line int, column, format string, args ...any) {
 
 func (p *reader) result() ([]Server, []Problem, error) {
 	if p.header == nil {
-		p.problemf(0, "", "the file has no line with the names of the columns: write one, like name,bmcAddress,username,password,bootMACAddress")
+		p.problemf(0, "", "the file has no header: write one, like name,bmcAddress,username,password,bootMACAddress")
 	}
 	slices.SortStableFunc(p.problems, func(a, b Problem) int { return a.Line - b.Line })
 	return p.servers, p.problems, nil
 }
 
-// readHeader reads the names of the columns, and says whether the lines can be understood by them.
+// readHeader reads the names of the columns. It returns false if the lines cannot be read with them.
 func (p *reader) readHeader(line int, cells []string) bool {
 	p.header = []column{}
 	if !slices.ContainsFunc(cells, func(cell string) bool { return slices.Contains(names(), strings.TrimSpace(cell)) }) {
-		// It is not quoted: it may be the line of a server, with a password.
-		p.problemf(line, "", "the first line names no column that there is: write the header, with some of the columns %s", strings.Join(names(), ", "))
+		// The line is not quoted, because it may be the line of a server with a password.
+		p.problemf(line, "", "the first line contains no known column: write the header, with some of the columns %s", strings.Join(names(), ", "))
 		return false
 	}
 	for _, cell := range cells {
@@ -142,9 +142,9 @@ func (p *reader) readHeader(line int, cells []string) bool {
 		i := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
 		switch {
 		case i < 0:
-			p.problemf(line, "", "there is no column %q: the columns are %s", name, strings.Join(names(), ", "))
+			p.problemf(line, "", "the column %q is unknown: the columns are %s", name, strings.Join(names(), ", "))
 		case slices.ContainsFunc(p.header, func(c column) bool { return c.name == name }):
-			p.problemf(line, name, "the column is there twice: take one out")
+			p.problemf(line, name, "the column exists twice: remove one")
 		default:
 			p.header = append(p.header, columns[i])
 		}
@@ -170,7 +170,7 @@ func (p *reader) readHeader(line int, cells []string) bool {
 // read reads the line of a server.
 func (p *reader) read(line int, cells []string) {
 	if len(cells) != len(p.header) {
-		p.problemf(line, "", "it has %d cells and the header has %d: fill in what is missing, and put a cell that has a separator in it into quotation marks",
+		p.problemf(line, "", "it has %d cells and the header has %d: add the missing cells, and enclose a cell that contains a separator in quotation marks",
 			len(cells), len(p.header))
 		return
 	}
@@ -196,7 +196,7 @@ func (p *reader) read(line int, cells []string) {
 	}
 	for _, id := range d.identities() {
 		if first, ok := p.seen[id.Key]; ok {
-			p.problemf(line, id.Column, "%s stands in line %d too: each server has its own", id.Text, first)
+			p.problemf(line, id.Column, "%s is also in line %d: each server has its own", id.Text, first)
 			continue
 		}
 		p.seen[id.Key] = line
@@ -206,7 +206,7 @@ func (p *reader) read(line int, cells []string) {
 	}
 }
 
-// Objects returns the objects of the server in the order in which they are made: no host is without its credentials.
+// Objects returns the objects of the server in the order of creation, so that no host exists without its credentials.
 func (s Server) Objects() []client.Object {
 	if s.Secret == nil {
 		return []client.Object{s.Host}

@@ -13,14 +13,14 @@ import (
 
 const header = "name,bmcAddress,username,password,bootMACAddress"
 
-// read reads a file, and returns its problems as a person sees them.
+// read reads a file, and returns its problems as they are printed.
 func read(t *testing.T, lines ...string) ([]rackfile.Server, []string) {
 	t.Helper()
 	servers, problems, err := rackfile.Read(strings.NewReader(strings.Join(lines, "\n")), "ns")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	said := []string{}
 	for _, p := range problems {
-		said = append(said, p.Place("f")+": "+p.Text)
+		said = append(said, p.Position("f")+": "+p.Text)
 	}
 	return servers, said
 }
@@ -49,7 +49,7 @@ func TestEveryColumn(t *testing.T) {
 	g.Expect(secret.Data).To(Equal(map[string][]byte{"username": []byte("admin"), "password": []byte(`pa,ss;"1`)}))
 }
 
-// TestSpreadsheet: what spreadsheets write in a country with a decimal comma, with their mark and their ends of lines.
+// TestSpreadsheet: files of spreadsheets in locales with a decimal comma, with byte order mark and CRLF.
 func TestSpreadsheet(t *testing.T) {
 	g := NewWithT(t)
 	servers, problems := read(t, "\ufeffname;bmcAddress;credentialsSecretName;bootMACAddress;labels\r",
@@ -63,7 +63,7 @@ func TestSpreadsheet(t *testing.T) {
 	g.Expect(servers[1].Host.Spec.BMC.CredentialsSecretName).To(Equal("shared"))
 }
 
-// TestEveryProblem: all lines are read to the end, each problem says where it is, and what to do.
+// TestEveryProblem: all lines are read, and each problem has its position and the remedy.
 func TestEveryProblem(t *testing.T) {
 	g := NewWithT(t)
 	servers, problems := read(t, header+",externallyProvisioned,bootMode,labels,taints,bootAddresses,credentialsSecretName",
@@ -81,22 +81,22 @@ func TestEveryProblem(t *testing.T) {
 	g.Expect(problems).To(HaveExactElements(
 		And(HavePrefix("f:3: name: "), ContainSubstring("lowercase RFC 1123 subdomain")),
 		HavePrefix("f:3: bmcAddress: the scheme https:// is unknown: use one of amt"),
-		HavePrefix(`f:3: bootMACAddress: "52:54:00:00:00" is no MAC address: write it like`),
+		HavePrefix(`f:3: bootMACAddress: "52:54:00:00:00" is not a MAC address: write it like`),
 		HavePrefix(`f:3: externallyProvisioned: "yes" is neither true nor false`),
 		HavePrefix(`f:3: bootMode: "BIOS" is unknown: write one of ["UEFI" "UEFISecureBoot" "Legacy"]`),
-		HavePrefix(`f:3: labels: "x" is no label: write key=value`),
+		HavePrefix(`f:3: labels: "x" is not a label: write key=value`),
 		HavePrefix(`f:3: taints: "k:Never": the effect "Never" is unknown`),
-		HavePrefix(`f:3: bootAddresses: "10.0.0.1/24" is no IP address`),
-		Equal(`f:4: name: the name "a" stands in line 2 too: each server has its own`),
-		Equal("f:4: bootMACAddress: the MAC address 52:54:00:00:00:01 stands in line 2 too: each server has its own"),
-		Equal("f:4: bmcAddress: the BMC redfish://192.0.2.1/ stands in line 2 too: each server has its own"),
-		HavePrefix("f:5: bmcAddress: the URL holds credentials"),
+		HavePrefix(`f:3: bootAddresses: "10.0.0.1/24" is not an IP address`),
+		Equal(`f:4: name: the name "a" is also in line 2: each server has its own`),
+		Equal("f:4: bootMACAddress: the MAC address 52:54:00:00:00:01 is also in line 2: each server has its own"),
+		Equal("f:4: bmcAddress: the BMC redfish://192.0.2.1/ is also in line 2: each server has its own"),
+		HavePrefix("f:5: bmcAddress: the URL contains credentials"),
 		HavePrefix("f:5: username: it is empty"),
-		HavePrefix("f:6: bmcAddress: \"192.0.2.4\" is no URL of a BMC: write it like redfish://"),
-		HavePrefix("f:6: password: the password begins or ends with a blank"),
-		HavePrefix(`f:6: labels: the label "x" is there twice`),
-		HavePrefix(`f:6: taints: the taint "k" is there twice`),
-		HavePrefix("f:7: credentialsSecretName: it stands beside username or password"),
+		HavePrefix("f:6: bmcAddress: \"192.0.2.4\" is not the URL of a BMC: write it like redfish://"),
+		HavePrefix("f:6: password: the password begins or ends with a space"),
+		HavePrefix(`f:6: labels: the label "x" exists twice`),
+		HavePrefix(`f:6: taints: the taint "k" exists twice`),
+		HavePrefix("f:7: credentialsSecretName: it is set together with username or password"),
 		HavePrefix("f:8: it has 13 cells and the header has 11"),
 		HavePrefix("f:9: bootMACAddress: it is empty: every server needs it"),
 		HavePrefix("f:9: password: it is empty"),
@@ -105,19 +105,19 @@ func TestEveryProblem(t *testing.T) {
 	g.Expect(strings.Join(problems, "\n")).NotTo(ContainSubstring("ecret-1"), "a password")
 }
 
-// TestHeader: what the header lacks is said, and a file without one is not quoted.
+// TestHeader: missing columns are reported, and a file without a header is not quoted.
 func TestHeader(t *testing.T) {
 	for _, test := range []struct {
 		name, file string
 		says       []string
 	}{
-		{"an unknown column", header + ",rack", []string{`f:1: there is no column "rack": the columns are name, bmcAddress, username,`}},
-		{"a column twice", header + ",name", []string{"f:1: name: the column is there twice"}},
+		{"an unknown column", header + ",rack", []string{`f:1: the column "rack" is unknown: the columns are name, bmcAddress, username,`}},
+		{"a column twice", header + ",name", []string{"f:1: name: the column exists twice"}},
 		{"a missing column", "name,username,password", []string{"f:1: bmcAddress: the column is missing", "f:1: bootMACAddress: the column is missing"}},
 		{"no credentials", "name,bmcAddress,bootMACAddress", []string{"f:1: the file has no credentials: add the columns username and password"}},
 		{"half of the credentials", "name,bmcAddress,bootMACAddress,username", []string{"f:1: one of the columns username and password is missing"}},
-		{"no header", "a,redfish://192.0.2.1,u,sEcret-1,52:54:00:00:00:01", []string{"f:1: the first line names no column that there is"}},
-		{"nothing", "# a comment\n\n", []string{"f: the file has no line with the names of the columns"}},
+		{"no header", "a,redfish://192.0.2.1,u,sEcret-1,52:54:00:00:00:01", []string{"f:1: the first line contains no known column"}},
+		{"nothing", "# a comment\n\n", []string{"f: the file has no header"}},
 		{"not UTF-8", "name\xff", []string{`f: the file is not in UTF-8: save it as "CSV UTF-8"`}},
 		{"too large", strings.Repeat("x", rackfile.MaxBytes+1), []string{"f: the file is larger than 16 MiB: split it"}},
 	} {
@@ -133,7 +133,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestSameBMC: one BMC may be written in several ways, and may have several systems.
+// TestSameBMC: a BMC address has several notations, and a BMC may have several systems.
 func TestSameBMC(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(rackfile.SameBMC("redfish://BMC-1.example/", "redfish://bmc-1.example?auth=session")).To(BeTrue())
@@ -142,7 +142,7 @@ func TestSameBMC(t *testing.T) {
 	g.Expect(rackfile.SameBMC("ipmi://127.0.0.1:6230", "ipmi://127.0.0.1:6231")).To(BeFalse())
 }
 
-// FuzzRead: whatever the file is, each server that comes out of it is whole, no two share what is theirs, and each problem has a place.
+// FuzzRead: for any file, each server is complete, identities are unique, and each problem has a position.
 func FuzzRead(f *testing.F) {
 	f.Add(header + "\na,redfish://192.0.2.1,u,p,52:54:00:00:00:01\n")
 	f.Add(header + ",labels,taints\na,redfish://192.0.2.1,u,p,52:54:00:00:00:01,a=b;c=d,x=y:NoClaim\na,ipmi://h,u,\"p\n")

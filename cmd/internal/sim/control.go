@@ -20,17 +20,17 @@ const controlHelp = `bmcsim's control server. NAME is a server's name, or * for 
 
 GET    /servers                               the servers, as JSON
 GET    /servers/NAME                          one of them
-GET    /servers/NAME/commands                 the commands that its BMC was given, oldest first
-PUT    /servers/NAME/power/on, .../off        switch it as a person at its front would
-PUT    /servers/NAME/faults/FAULT[?times=N]   let it misbehave, N times or for ever
-DELETE /servers/NAME/faults[/FAULT]           let it behave again
-GET    /faults                                the faults, each with the protocols that have it and what the BMC does then
+GET    /servers/NAME/commands                 the commands that its BMC received, oldest first
+PUT    /servers/NAME/power/on, .../off        switch it like its power button
+PUT    /servers/NAME/faults/FAULT[?times=N]   activate a fault, N times or without limit
+DELETE /servers/NAME/faults[/FAULT]           deactivate its faults
+GET    /faults                                the faults, each with its protocols and what the BMC does
 GET    /hosts.yaml                            BareMetalHosts and Secrets of every server, for kubectl apply -f -
 
   curl -X PUT 'http://%s/servers/*/faults/Slow'
 `
 
-// view is what the control server tells of a server.
+// view is a server in the responses of the control server.
 type view struct {
 	Name       string `json:"name"`
 	Protocol   string `json:"protocol"`
@@ -38,15 +38,15 @@ type view struct {
 	MACAddress string `json:"macAddress"`
 	UUID       string `json:"uuid"`
 	Power      string `json:"power"`
-	// BootOverride is what the next boot boots.
+	// BootOverride is the override for the next boot.
 	BootOverride override `json:"bootOverride"`
 	// Image is the URL of the image in the virtual drive.
 	Image string `json:"image"`
-	// Sessions counts the Redfish sessions that are open, and RefusedLogins the logins that were refused so far.
+	// Sessions counts the open Redfish sessions. RefusedLogins counts the refused logins since the start.
 	Sessions      int `json:"sessions"`
 	RefusedLogins int `json:"refusedLogins"`
 	Commands      int `json:"commands"`
-	// Faults are those switched on, with how many times they are left; -1 is for ever.
+	// Faults are the active faults with their remaining occasions; -1 means no limit.
 	Faults map[bmctest.Fault]int `json:"faults"`
 }
 
@@ -59,7 +59,7 @@ type override struct {
 
 type command struct {
 	Server string `json:"server"`
-	// Name is as Redfish names it.
+	// Name is its Redfish name.
 	Name string    `json:"name"`
 	At   time.Time `json:"at"`
 }
@@ -77,7 +77,7 @@ func (s *server) view() view {
 	}
 }
 
-// startControl starts the control server, and returns its URL; "" where none is asked for.
+// startControl starts the control server, and returns its URL; "" without a control server.
 func (r *rack) startControl(ctx context.Context) (string, error) {
 	if r.opts.control == "" {
 		return "", nil
@@ -87,7 +87,7 @@ func (r *rack) startControl(ctx context.Context) (string, error) {
 		return "", listenError("--control", err)
 	}
 	r.control.BaseContext = func(net.Listener) context.Context { return ctx }
-	// It has no password: at least no page in a browser can use it.
+	// It has no password, so the handler refuses cross-origin requests of browsers.
 	r.control.Handler = http.NewCrossOriginProtection().Handler(r.controls())
 	r.serve("control server", func() error { return r.control.Serve(l) })
 	return "http://" + l.Addr().String() + "/", nil
@@ -125,7 +125,7 @@ func (r *rack) controls() http.Handler {
 	return mux
 }
 
-// on finds the servers that a request is about.
+// on finds the servers of a request.
 func (r *rack) on(do func(http.ResponseWriter, *http.Request, []*server)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		name := req.PathValue("name")
@@ -134,7 +134,7 @@ func (r *rack) on(do func(http.ResponseWriter, *http.Request, []*server)) http.H
 		case name == "*":
 			do(w, req, r.servers)
 		case s == nil:
-			http.Error(w, fmt.Sprintf("there is no server %q: GET /servers lists them, and * stands for all", name), http.StatusNotFound)
+			http.Error(w, fmt.Sprintf("the server %q does not exist: GET /servers lists the servers, and * means all", name), http.StatusNotFound)
 		default:
 			do(w, req, []*server{s})
 		}
@@ -163,7 +163,7 @@ func getCommands(w http.ResponseWriter, _ *http.Request, servers []*server) {
 func putPower(w http.ResponseWriter, req *http.Request, servers []*server) {
 	state := req.PathValue("state")
 	if state != "on" && state != "off" {
-		http.Error(w, fmt.Sprintf("%q is no state of power: it is on or off", state), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("the power state %q is unknown: use on or off", state), http.StatusBadRequest)
 		return
 	}
 	for _, s := range servers {
@@ -177,7 +177,7 @@ func putFault(w http.ResponseWriter, req *http.Request, servers []*server) {
 	if text := req.FormValue("times"); text != "" {
 		var err error
 		if times, err = strconv.Atoi(text); err != nil || times < 1 {
-			http.Error(w, fmt.Sprintf("times=%s: give a number from 1, or leave it out for ever; DELETE switches a fault off", text), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("times=%s: use a number from 1, or omit it for no limit; DELETE deactivates a fault", text), http.StatusBadRequest)
 			return
 		}
 	}
@@ -185,17 +185,17 @@ func putFault(w http.ResponseWriter, req *http.Request, servers []*server) {
 	able := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return !s.has(fault) })
 	if info, ok := bmctest.Faults[fault]; ok && len(able) == 0 {
 		only := strings.Join(protocolsOf(info), " and ")
-		http.Error(w, fmt.Sprintf("%s is a fault of %s alone, and %s speaks %s: take one that speaks %s, or * for all that do; GET /faults lists them",
-			fault, only, servers[0].name, servers[0].protocol, only), http.StatusConflict)
+		http.Error(w, fmt.Sprintf("only %s has the fault %s, and %s uses %s: use a server with %s, or * for all of them; GET /faults lists the faults",
+			only, fault, servers[0].name, servers[0].protocol, only), http.StatusConflict)
 		return
 	}
 	if len(able) == 0 {
-		able = servers // which says that there is no such fault
+		able = servers // the fault is unknown, which Misbehave reports
 	}
 	misbehave(w, able, times, fault)
 }
 
-// has is true where BMCs of the server's protocol have the fault.
+// has is true if BMCs of the server's protocol have the fault.
 func (s *server) has(fault bmctest.Fault) bool {
 	return slices.Contains(protocolsOf(bmctest.Faults[fault]), s.protocol)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// manifests returns what registers every server with kubectl: Secrets and BareMetalHosts.
+// manifests returns the Secrets and BareMetalHosts of all servers, for kubectl apply.
 func (r *rack) manifests() string {
 	credentials, ca := r.opts.prefix+"-credentials", ""
 	var b strings.Builder

@@ -21,7 +21,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
 
-// The protocols, as they are written for people.
+// The protocols in messages.
 const (
 	protocolRedfish = "Redfish"
 	protocolIPMI    = "IPMI"
@@ -33,26 +33,26 @@ type server struct {
 	machine                        *bmctest.Machine
 }
 
-// rack holds the emulated servers, and what they listen on.
+// rack contains the emulated servers and their listeners.
 type rack struct {
 	opts    *options
 	servers []*server
 	byName  map[string]*server
 	ca      []byte // PEM; empty without TLS
 
-	web     *http.Server // of every Redfish server
+	web     *http.Server // for all Redfish servers
 	control *http.Server
 	sockets []net.PacketConn
 	cancel  context.CancelFunc
 	serving sync.WaitGroup
-	broken  chan error // why the rack cannot go on
+	broken  chan error // the error that ends the rack
 }
 
 func newRack(o *options, logs slog.Handler) *rack {
 	log := slog.NewLogLogger(logs, slog.LevelWarn)
 	return &rack{
 		opts: o, byName: map[string]*server{}, broken: make(chan error, 1),
-		// A connection costs more than a server: idle ones are soon closed.
+		// A connection costs more than a server, so idle ones are closed soon.
 		web: &http.Server{
 			Handler: http.HandlerFunc(serveRedfish), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, ErrorLog: log,
 		},
@@ -60,7 +60,7 @@ func newRack(o *options, logs slog.Handler) *rack {
 	}
 }
 
-// start makes the servers and lets them listen, until ctx ends or close is called.
+// start makes the servers, which listen until ctx ends or close is called.
 func (r *rack) start(ctx context.Context) error {
 	ctx, r.cancel = context.WithCancel(ctx)
 	var config *tls.Config
@@ -93,7 +93,7 @@ func (r *rack) start(ctx context.Context) error {
 	return nil
 }
 
-// close stops everything, and waits until it has stopped.
+// close stops all servers, and waits until they have stopped.
 func (r *rack) close() {
 	if r.cancel != nil {
 		r.cancel() // ends also requests that are never answered
@@ -108,13 +108,13 @@ func (r *rack) close() {
 	}
 }
 
-// serve runs a server in the background. An error of it is why the rack cannot go on.
+// serve runs a server in the background. Its error ends the rack.
 func (r *rack) serve(what string, serve func() error) {
 	r.serving.Go(func() {
 		if err := serve(); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			select {
 			case r.broken <- fmt.Errorf("%s: %w", what, err):
-			default: // one reason is enough
+			default: // the first error is enough
 			}
 		}
 	})
@@ -135,7 +135,7 @@ func serveRedfish(w http.ResponseWriter, req *http.Request) {
 		machine.ServeHTTP(w, req)
 	}
 	if req.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // a request that was not answered before the end must not look answered
+		panic(http.ErrAbortHandler) // a request that was not answered before the end must fail
 	}
 }
 
@@ -166,7 +166,7 @@ func (r *rack) addIPMI(ctx context.Context, i int) error {
 	return nil
 }
 
-// add makes a server. What it is follows from its name, so that it is the same one after a restart.
+// add makes a server. Its properties are derived from its name, so they are the same after a restart.
 func (r *rack) add(protocol string, i int, u url.URL) *server {
 	kind := map[string]string{protocolRedfish: "redfish", protocolIPMI: "ipmi"}[protocol]
 	family := sha256.Sum256([]byte(r.opts.prefix + "-" + kind))
@@ -175,7 +175,7 @@ func (r *rack) add(protocol string, i int, u url.URL) *server {
 	// A unicast address of local administration (IEEE 802, 8.2).
 	s.mac = fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", family[0]&^3|2, family[1], family[2], n>>16&0xff, n>>8&0xff, n&0xff)
 	id := sha256.Sum256([]byte(s.name))
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // shaped like a random one (RFC 9562, version 4), which IPMI can tell the byte order of
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // the format of a random one (RFC 9562, version 4), whose byte order IPMI clients can detect
 	s.uuid = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
 	s.machine = bmctest.NewMachine(bmctest.Options{
 		Name: s.name, MAC: s.mac, UUID: s.uuid, Username: r.opts.username, Password: r.opts.password,
@@ -192,7 +192,7 @@ func (r *rack) add(protocol string, i int, u url.URL) *server {
 	return s
 }
 
-// boots plays what runs on a server: after a while it hears requests to shut down.
+// boots simulates an operating system that accepts shutdown requests after the boot delay.
 func boots(after time.Duration) func(context.Context, bmc.BootTarget, func()) {
 	return func(ctx context.Context, _ bmc.BootTarget, booted func()) {
 		timer := time.NewTimer(after)
@@ -210,10 +210,10 @@ func nth(first netip.AddrPort, n int) netip.AddrPort {
 	if first.Port() == 0 {
 		return first
 	}
-	return netip.AddrPortFrom(first.Addr(), first.Port()+uint16(n)) //nolint:gosec // addressOf made sure that there is room
+	return netip.AddrPortFrom(first.Addr(), first.Port()+uint16(n)) //nolint:gosec // addressOf has checked the range
 }
 
-// hostOf is the host that URLs of servers hold.
+// hostOf is the host in the URLs of servers.
 func (o *options) hostOf(at netip.AddrPort) string {
 	if o.advertise != "" {
 		return o.advertise
@@ -225,15 +225,15 @@ func (o *options) hostPort(at netip.AddrPort) string {
 	return net.JoinHostPort(o.hostOf(at), strconv.Itoa(int(at.Port())))
 }
 
-// listenError says what helps.
+// listenError adds the remedy.
 func listenError(flag string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w: begin at another port with %s", err, flag)
+		return fmt.Errorf("%w: use another port with %s", err, flag)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%w: this machine has no such address, give one of its own with %s", err, flag)
+		return fmt.Errorf("%w: this machine does not have the address: use one of its addresses with %s", err, flag)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return fmt.Errorf("%w: each server needs one, raise the limit with ulimit -n or simulate fewer", err)
+		return fmt.Errorf("%w: each server needs one: raise the limit with ulimit -n, or simulate fewer servers", err)
 	default:
 		return fmt.Errorf("%s: %w", flag, err)
 	}

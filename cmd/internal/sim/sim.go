@@ -1,5 +1,5 @@
-// Package sim is the program bmcsim: many emulated servers in one process, each with a BMC at an address of its own, and a
-// control server that lets them misbehave.
+// Package sim is the program bmcsim: emulated servers in one process, each with a BMC at its own address, and a control server that
+// activates faults.
 package sim
 
 import (
@@ -22,40 +22,40 @@ const (
 	exitUsage  = 2
 )
 
-// Run runs the program until ctx ends, and returns its exit code. stdout gets one line when everything listens.
+// Run runs the program until ctx ends, and returns its exit code. It writes one line to stdout when all servers listen.
 func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	o := &options{}
 	set := o.flags()
 	err := set.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		sayf(stdout, usage, set.FlagUsagesWrapped(120))
+		writef(stdout, usage, set.FlagUsagesWrapped(120))
 		return exitOK
 	case err == nil && set.NArg() > 0:
-		err = fmt.Errorf("%q is no flag: bmcsim has flags only", set.Arg(0))
+		err = fmt.Errorf("%q is not a flag: bmcsim has only flags", set.Arg(0))
 	case err == nil:
 		err = o.complete(getenv)
 	}
 	if err != nil {
-		sayf(stderr, "bmcsim: %v (bmcsim --help lists the flags)\n", err)
+		writef(stderr, "bmcsim: %v (bmcsim --help lists the flags)\n", err)
 		return exitUsage
 	}
 	if err := simulate(ctx, o, stdout, stderr); err != nil {
-		sayf(stderr, "bmcsim: %v\n", err)
+		writef(stderr, "bmcsim: %v\n", err)
 		return exitFailed
 	}
 	return exitOK
 }
 
-// sayf writes to a person. When that fails, nobody is left to tell.
-func sayf(w io.Writer, format string, args ...any) {
+// writef writes to the user. It ignores errors, because they cannot be reported.
+func writef(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format, args...)
 }
 
-// simulate listens, says so, and serves until ctx ends.
+// simulate listens, prints the summary, and serves until ctx ends.
 func simulate(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	r := newRack(o, slog.NewTextHandler(stderr, nil))
-	defer r.close() //nolint:contextcheck // it waits for what ctx has ended
+	defer r.close() //nolint:contextcheck // it waits for goroutines that ctx has ended
 	if err := r.start(ctx); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func simulate(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	sayf(stdout, "%s\n", r.summary(control))
+	writef(stdout, "%s\n", r.summary(control))
 	select {
 	case <-ctx.Done():
 		return nil
@@ -89,8 +89,8 @@ func (r *rack) writeHosts(stdout io.Writer) error {
 	return nil
 }
 
-// writeSecret writes a file that nobody else may read, and nobody sees half of. One that is there may have been open to everybody:
-// it is replaced. What is no file, such as a pipe, is written to.
+// writeSecret writes a file atomically, with permissions for its owner only. It replaces an existing file, which may have had other
+// permissions. It writes to an existing pipe or device.
 func writeSecret(name, content string) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(name, []byte(content), 0o600)
@@ -104,12 +104,12 @@ func writeSecret(name, content string) error {
 		err = os.Rename(file.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(file.Name()) // the error before it is the one to tell
+		_ = os.Remove(file.Name()) // the previous error is the cause
 	}
 	return err
 }
 
-// summary says in one line what is where.
+// summary lists the addresses in one line.
 func (r *rack) summary(control string) string {
 	count := map[string]int{}
 	first, last := map[string]string{}, map[string]string{}
@@ -133,23 +133,23 @@ func (r *rack) summary(control string) string {
 	if control != "" {
 		parts = append(parts, "control at "+control)
 	}
-	password := "the password given"
+	password := "the given password"
 	if r.opts.defaultPassword {
 		password = fmt.Sprintf("password %q", r.opts.password)
 	}
 	return fmt.Sprintf("bmcsim: %s; user %q, %s", strings.Join(parts, "; "), r.opts.username, password)
 }
 
-const usage = `bmcsim runs emulated servers. Each has a BMC at an address of its own: Redfish servers on consecutive TCP ports, IPMI
-servers on consecutive UDP ports. A control server shows what they were told, and lets them misbehave.
+const usage = `bmcsim runs emulated servers. Each has a BMC at its own address: Redfish servers on consecutive TCP ports, IPMI
+servers on consecutive UDP ports. A control server shows the commands that they received, and activates faults.
 
   bmcsim --redfish 10
   bmcsim --redfish 1000 --ipmi 100 --hosts hosts.yaml      then: kubectl apply -f hosts.yaml
   bmcsim --redfish 3 --tls-ca ca.crt --power-delay 5s
-  curl http://127.0.0.1:7999/                              what the control server can do
+  curl http://127.0.0.1:7999/                              help of the control server
 
-The servers switch on and off, remember what they shall boot, and hold virtual media. They have no firmware: they ask for no
-address and boot nothing. User and password are "admin" and "password" unless --username and --password-file, or
-BMC_USERNAME and BMC_PASSWORD in the environment, say otherwise.
+The servers switch on and off, store boot overrides, and have virtual media. They have no firmware: they send no DHCP requests and
+boot nothing. User and password are "admin" and "password" unless --username and --password-file, or BMC_USERNAME and BMC_PASSWORD
+in the environment, set others.
 
 %s`

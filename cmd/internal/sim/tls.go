@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// newTLS makes a CA, and a certificate of it for every server at once: they differ in their ports only. The CA's key is not kept.
+// newTLS makes a CA and one certificate for all servers, which differ only in their ports. The CA's key is not kept.
 func newTLS(host string, listen netip.Addr) (*tls.Config, []byte, error) {
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bmcsim CA"}, IsCA: true, BasicConstraintsValid: true,

@@ -1,4 +1,4 @@
-// Package simtest runs bmcsim inside of tests, on free ports.
+// Package simtest runs bmcsim in tests, on free ports.
 package simtest
 
 import (
@@ -32,7 +32,7 @@ type Sim struct {
 	Summary string
 }
 
-// Server is what the control server tells of a server.
+// Server is a server in the responses of the control server.
 type Server struct {
 	Name          string         `json:"name"`
 	Protocol      string         `json:"protocol"`
@@ -103,7 +103,7 @@ func (s *Sim) Servers() []Server {
 	return servers
 }
 
-// Must makes a request of the control server that has to succeed.
+// Must sends a request to the control server, which must succeed.
 func (s *Sim) Must(method, path string) string {
 	s.tb.Helper()
 	status, body := s.Do(method, path)
@@ -113,7 +113,7 @@ func (s *Sim) Must(method, path string) string {
 	return body
 }
 
-// Do makes a request of the control server.
+// Do sends a request to the control server.
 func (s *Sim) Do(method, path string) (status int, body string) {
 	s.tb.Helper()
 	request, err := http.NewRequestWithContext(context.Background(), method, s.control+path, http.NoBody)

@@ -1,0 +1,124 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Capability is something that a BMC may be able to do.
+type Capability string
+
+// The capabilities of BMCs.
+const (
+	CanPowerOn      Capability = "PowerOn"
+	CanForceOff     Capability = "ForceOff"
+	CanShutDown     Capability = "ShutDown"
+	CanCycle        Capability = "Cycle"
+	CanReset        Capability = "Reset"
+	CanNMI          Capability = "NMI"
+	CanBootPXE      Capability = "BootPXE"
+	CanBootHTTP     Capability = "BootHTTP"
+	CanBootDisk     Capability = "BootDisk"
+	CanBootCD       Capability = "BootCD"
+	CanInventory    Capability = "Inventory"
+	CanVirtualMedia Capability = "VirtualMedia"
+	CanSecureBoot   Capability = "SecureBoot"
+	CanSensors      Capability = "Sensors"
+	CanEventLog     Capability = "EventLog"
+	CanClock        Capability = "Clock"
+)
+
+// MissingForNetworkBoot lists the capabilities that a network boot needs and that are missing. Either BootPXE or BootHTTP is enough;
+// without both, BootPXE is listed for the two.
+func MissingForNetworkBoot(can []Capability) []Capability {
+	var missing []Capability
+	for _, needed := range []Capability{CanPowerOn, CanForceOff, CanBootPXE} {
+		if !slices.Contains(can, needed) && (needed != CanBootPXE || !slices.Contains(can, CanBootHTTP)) {
+			missing = append(missing, needed)
+		}
+	}
+	return missing
+}
+
+// As returns the client as an optional interface, such as VirtualMedia. The error is Unsupported if its driver does not implement it.
+func As[T any](c Client, op string) (T, error) {
+	if can, ok := c.(T); ok {
+		return can, nil
+	}
+	if o, ok := c.(interface{ unwrap() Client }); ok {
+		return As[T](o.unwrap(), op)
+	}
+	var none T
+	return none, &Error{Kind: Unsupported, Op: op, Err: errors.New("the protocol has no such command")}
+}
+
+// VirtualMedia inserts images into a server's virtual optical drive. The provider only ejects; the conformance suite inserts.
+type VirtualMedia interface {
+	// Media lists the virtual drives.
+	Media(ctx context.Context) ([]Media, error)
+	// InsertMedia inserts the image at an http or https URL into a virtual optical drive. It is idempotent, and ejects
+	// another image first. It returns when the BMC reports that the image is inserted.
+	InsertMedia(ctx context.Context, image string) error
+	// EjectMedia empties every virtual drive. It is idempotent. A BMC without virtual drives is no error.
+	EjectMedia(ctx context.Context) error
+}
+
+// Media is a virtual drive.
+type Media struct {
+	// Name is the drive's name.
+	Name string
+	// Types are the media that the drive can be: CD, DVD, USBStick, Floppy.
+	Types []string
+	// Inserted is true when the drive contains an image. Image is its URL, if the BMC reports it.
+	Inserted bool
+	Image    string
+}
+
+// SecureBoot is the state of UEFI Secure Boot.
+type SecureBoot struct {
+	// Enabled is the setting for the next boot.
+	Enabled bool
+	// Active is the state of the running boot. It equals Enabled if the BMC does not distinguish them.
+	Active bool
+}
+
+// SecureBooter reads and sets UEFI Secure Boot. The provider does not use it yet; bmcctl and the conformance suite do.
+type SecureBooter interface {
+	// SecureBoot reads the state. The error is Unsupported if the server has no Secure Boot.
+	SecureBoot(ctx context.Context) (SecureBoot, error)
+	// SetSecureBoot changes the setting from the next boot on. It is idempotent.
+	SetSecureBoot(ctx context.Context, enabled bool) error
+}
+
+// Monitor reads sensors, the event log and the clock. The error of each method is Unsupported if the BMC does not offer the data.
+// Only bmcctl and the conformance suite use it.
+type Monitor interface {
+	// Sensors reads the sensors that have a numeric reading.
+	Sensors(ctx context.Context) ([]Sensor, error)
+	// Events reads the newest entries of the event log, newest first, at most limit.
+	Events(ctx context.Context, limit int) ([]Event, error)
+	// Clock reads the BMC's clock.
+	Clock(ctx context.Context) (time.Time, error)
+}
+
+// Sensor is a reading of a sensor.
+type Sensor struct {
+	Name string
+	// Kind is the measured quantity: Temperature, Fan, Voltage, Power, ...
+	Kind  string
+	Value float64
+	// Unit is the unit of Value: Cel, RPM, V, W, %, ...
+	Unit   string
+	Health Health
+}
+
+// Event is an entry of the event log.
+type Event struct {
+	// Time is when the event happened, by the BMC's clock; zero if the BMC does not record it.
+	Time time.Time
+	// Severity is OK, Warning or Critical; empty if it is unknown.
+	Severity Health
+	Message  string
+}
