@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 )
@@ -182,19 +183,19 @@ func deniedSecrets(t *testing.T, c client.Client) {
 			Namespace: "capbm-system", Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "capbm-manager"},
 		}}
 	}
-	key := secret(keySecret, corev1.SecretTypeOpaque)
+	key := secret(provider.BootKeySecret, corev1.SecretTypeOpaque)
 	g.Expect(env.Client.Delete(t.Context(), key)).To(Succeed(), "as when somebody has it recreated")
 	env.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: "capbm-manager"}})
 	generated := secret("", corev1.SecretTypeOpaque)
-	generated.GenerateName = keySecret
+	generated.GenerateName = provider.BootKeySecret
 	const byName, byType = "must not write a Secret other than capbm-boot-key", "must not write a Secret of a type other than Opaque"
 	for _, denied := range []struct {
 		secret *corev1.Secret
 		says   string
 	}{
-		{secret(keySecret, corev1.SecretTypeServiceAccountToken), byType},
+		{secret(provider.BootKeySecret, corev1.SecretTypeServiceAccountToken), byType},
 		{secret("a-token", corev1.SecretTypeServiceAccountToken), byName},
-		{secret(keySecret, "example.com/any"), byType},
+		{secret(provider.BootKeySecret, "example.com/any"), byType},
 		{secret("capbm-boot-tls", corev1.SecretTypeOpaque), byName},
 		{generated, byName},
 	} {

@@ -35,6 +35,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
@@ -258,12 +259,12 @@ func forbidden(t *testing.T, c client.Client, namespace string, server *controll
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "m"}}
 	another := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: "the-managers"}}
 	env.Create(t, foreign, another)
-	NewWithT(t).Expect(c.Get(ctx, client.ObjectKey{Namespace: "capbm-system", Name: keySecret}, &corev1.Secret{})).To(Succeed())
+	NewWithT(t).Expect(c.Get(ctx, client.ObjectKey{Namespace: "capbm-system", Name: provider.BootKeySecret}, &corev1.Secret{})).To(Succeed())
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`))
 	for what, err := range map[string]error{
 		"read bootstrap data elsewhere":       c.Get(ctx, client.ObjectKeyFromObject(foreign), &corev1.Secret{}),
 		"read another Secret of its own":      c.Get(ctx, client.ObjectKeyFromObject(another), &corev1.Secret{}),
-		"change the key of the tokens":        c.Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: keySecret}}, patch),
+		"change the key of the tokens":        c.Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: provider.BootKeySecret}}, patch),
 		"change a host":                       c.Patch(ctx, server.Host, patch),
 		"change a host's spec":                c.Patch(ctx, server.Host, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"consumerRef":null}}`))),
 		"change a host's status":              c.Status().Patch(ctx, server.Host, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Available"}}`))),

@@ -30,6 +30,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
@@ -71,7 +72,7 @@ func startLife(t *testing.T) (l *life, firmware *pxetest.Firmware) {
 		fmt.Sprintf("--webhook-port=%d", installed.LocalServingPort), "--webhook-host=127.0.0.1", "--webhook-cert-dir="+installed.LocalServingCertDir)
 
 	var boot corev1.Secret
-	g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: "capbm-system", Name: keySecret}, &boot)).To(Succeed())
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: "capbm-system", Name: provider.BootKeySecret}, &boot)).To(Succeed())
 	key := boot.Data["key"]
 	l.secrets["the key of the tokens"] = string(key)
 	l.secrets["the key of the tokens, base64"] = base64.StdEncoding.EncodeToString(key)

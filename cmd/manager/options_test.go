@@ -91,9 +91,12 @@ func TestCertificateMissing(t *testing.T) {
 	g := NewWithT(t)
 	o, err := parse("--components=controllers", "--webhook-cert-dir="+t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(addWebhooks(nil, o)).To(MatchError(And(HavePrefix("--webhook-cert-dir: stat "), ContainSubstring("tls.crt: no such file"), HaveSuffix("--webhook-port=0"))))
+	_, err = o.controllers()
+	g.Expect(err).To(MatchError(And(HavePrefix("--webhook-cert-dir: stat "), ContainSubstring("tls.crt: no such file"), HaveSuffix("--webhook-port=0"))))
 	o.webhooks.port = 0
-	g.Expect(addWebhooks(nil, o)).To(Succeed())
+	controllers, err := o.controllers()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(controllers.Webhooks).To(BeFalse())
 }
 
 // TestLeaseNames: managers that look after different objects take different leases, and those that look after the same the same.
