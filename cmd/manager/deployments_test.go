@@ -51,6 +51,7 @@ func TestDeployments(t *testing.T) {
 			}
 			g.Expect(d.Spec.Strategy.Type).To(Equal(strategy))
 			g.Expect(pod.Containers[0].Resources.Limits.Memory().IsZero()).To(BeFalse())
+			g.Expect(pod.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "GOGC", Value: "40"}))
 
 			listens(t, &d, "healthz", o.healthAddress, test.health)
 			listens(t, &d, "metrics", o.metrics.BindAddress, podAddress)

@@ -257,6 +257,9 @@ func (p *Plane) startManager(ctx context.Context, m manager, program string, arg
 		args = append(args, fmt.Sprintf("--webhook-port=%d", s.port), "--webhook-cert-dir="+s.dir)
 	}
 	env := []string{"POD_NAMESPACE=" + m.namespace, "POD_NAME=" + m.program, "POD_UID=lab"}
+	if m.program == provider.program {
+		env = append(env, "GOGC=40") // as the Deployments set it: benchmarks measure the memory
+	}
 	ready := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
 	if m == provider {
 		env, p.health = append(env, p.opts.ManagerEnv...), ready
