@@ -39,12 +39,11 @@ const (
 	workers       = 2
 )
 
-// suite is a Cluster of the ClusterClass on a rack where it needs every server.
+// suite is a Cluster of the ClusterClass on a rack that has no server to spare.
 type suite struct {
 	*testing.T
 	*plane.Plane
-	lab     *site.Lab
-	started time.Time
+	lab *site.Lab
 }
 
 func TestClass(t *testing.T) {
@@ -52,33 +51,30 @@ func TestClass(t *testing.T) {
 	l := contracttest.Lab(ctx, t)
 	g := NewWithT(t)
 	g.Expect(l.Rack.Balance(ctx)).To(Succeed())
-	s := &suite{T: t, Plane: contracttest.Plane(ctx, t, l, "management", l.Rack.ManagerArgs()), lab: l, started: time.Now()}
+	s := &suite{T: t, Plane: contracttest.Plane(ctx, t, l, "management", l.Rack.ManagerArgs()), lab: l}
 	var servers []string
 	for i := range controlPlanes + workers {
 		servers = append(servers, fmt.Sprintf("server-%d", i+1))
 	}
 	g.Expect(l.Register(ctx, s.Plane, servers...)).To(Succeed())
 	g.Expect(site.Until(ctx, time.Minute, site.HostsIn(s.Plane, v1alpha1.PhaseAvailable, len(servers)))).To(Succeed())
-	for _, step := range []struct {
-		name string
-		run  func(*suite, context.Context)
-	}{
-		{"create", (*suite).create},
-		{"scale up", (*suite).scaleUp},
-		{"rotate a template without a spare host", (*suite).rotate},
-		{"an in-place change rolls nothing out", (*suite).inPlace},
-		{"upgrade without a spare host", (*suite).upgrade},
-		{"scale down", (*suite).scaleDown},
-		{"variables", (*suite).variables},
-	} {
-		from := time.Now()
-		if !t.Run(step.name, func(t *testing.T) {
-			step.run(&suite{T: t, Plane: s.Plane, lab: l, started: from}, ctx)
-		}) {
-			s.tell(ctx)
-			return
+	step := func(run func(*suite, context.Context)) func(*suite, *testing.T) {
+		return func(s *suite, t *testing.T) {
+			t.Helper()
+			run(&suite{T: t, Plane: s.Plane, lab: l}, ctx)
 		}
-		t.Logf("== %s took %.0f s", step.name, time.Since(from).Seconds())
+	}
+	contracttest.RunParts(t, s, []contracttest.Part[*suite]{
+		{Name: "create", Run: step((*suite).create)},
+		{Name: "scale up", Run: step((*suite).scaleUp), Needs: []string{"create"}},
+		{Name: "rotate a template without a spare host", Run: step((*suite).rotate), Needs: []string{"scale up"}},
+		{Name: "an in-place change rolls nothing out", Run: step((*suite).inPlace), Needs: []string{"scale up"}},
+		{Name: "upgrade without a spare host", Run: step((*suite).upgrade), Needs: []string{"scale up"}},
+		{Name: "scale down", Run: step((*suite).scaleDown), Needs: []string{"upgrade without a spare host"}},
+		{Name: "variables", Run: step((*suite).variables)},
+	})
+	if t.Failed() {
+		s.logState(ctx)
 	}
 }
 
@@ -359,8 +355,8 @@ func (s *suite) watchHosts(ctx context.Context) func() map[string][]v1alpha1.Hos
 	}
 }
 
-// tell logs what an operator would look at.
-func (s *suite) tell(ctx context.Context) {
+// logState logs what an operator would read.
+func (s *suite) logState(ctx context.Context) {
 	for _, args := range [][]string{
 		{"get", "baremetalhosts,baremetalboots,baremetalmachines,machines,kubeadmcontrolplanes,machinedeployments", "-o", "wide"},
 		{"get", "cluster", site.ClusterName, "-o", "yaml"},

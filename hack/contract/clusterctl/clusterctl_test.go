@@ -19,33 +19,23 @@ import (
 )
 
 // TestClusterctl is the life of a provider and of a cluster by the real clusterctl, on the real Cluster API: installed, generated, upgraded in
-// mid-boot, described, moved there and back, deleted. The steps build on each other: what takes long is done once.
+// mid-boot, described, moved there and back, deleted. Steps build upon others, so that what takes long is done once.
 func TestClusterctl(t *testing.T) {
-	s := newStory(t)
-	for _, step := range []struct {
-		name string
-		do   func(*story, *testing.T)
-	}{
-		{"init", (*story).init},
-		{"generate", (*story).generate},
-		{"refuse bad values", (*story).refuse},
-		{"bootstrap data of the flavours", (*story).bootstrapData},
-		{"upgrade in mid-boot", (*story).upgrade},
-		{"describe", (*story).describe},
-		{"erase every status", (*story).erase},
-		{"move, interrupted and again", (*story).move},
-		{"scale on the other side", (*story).scale},
-		{"move back", (*story).moveBack},
-		{"bootstrap data of a control plane that joins", (*story).join},
-		{"delete the cluster", (*story).deleteCluster},
-		{"delete the provider", (*story).deleteProvider},
-	} {
-		start := time.Now()
-		if !t.Run(step.name, func(t *testing.T) { step.do(s, t) }) {
-			t.FailNow() // the other steps need it
-		}
-		t.Logf("%s took %.1f s", step.name, time.Since(start).Seconds())
-	}
+	contracttest.RunParts(t, newStory(t), []contracttest.Part[*story]{
+		{Name: "init", Run: (*story).init},
+		{Name: "generate", Run: (*story).generate},
+		{Name: "refuse bad values", Run: (*story).refuse},
+		{Name: "bootstrap data of the flavours", Run: (*story).bootstrapData},
+		{Name: "upgrade in mid-boot", Run: (*story).upgrade},
+		{Name: "describe", Run: (*story).describe, Needs: []string{"upgrade in mid-boot"}},
+		{Name: "erase every status", Run: (*story).erase, Needs: []string{"upgrade in mid-boot"}},
+		{Name: "move, interrupted and again", Run: (*story).move, Needs: []string{"upgrade in mid-boot"}},
+		{Name: "scale on the other side", Run: (*story).scale, Needs: []string{"move, interrupted and again"}},
+		{Name: "move back", Run: (*story).moveBack, Needs: []string{"scale on the other side"}},
+		{Name: "bootstrap data of a control plane that joins", Run: (*story).join, Needs: []string{"move back"}},
+		{Name: "delete the cluster", Run: (*story).deleteCluster, Needs: []string{"move back"}},
+		{Name: "delete the provider", Run: (*story).deleteProvider, Needs: []string{"delete the cluster"}},
+	})
 }
 
 // story is what the steps share.
