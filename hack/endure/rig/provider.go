@@ -31,43 +31,43 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
 
-// Options of a provider. The zero value is a provider of the site's namespace that nothing disturbs.
+// Options of a provider. The zero value is an undisturbed provider of the site's namespace.
 type Options struct {
-	// WrapTransport wraps what sends the requests to the API server, and those to the workload cluster, which the site's API server is too.
+	// WrapTransport wraps the transport of requests to the API server and to the workload cluster. The site's API server is both.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
-	// WrapBMC wraps what sends the Redfish requests.
+	// WrapBMC wraps the transport of Redfish requests.
 	WrapBMC func(http.RoundTripper) http.RoundTripper
 	// Drivers change the drivers of BMCs.
 	Drivers func(map[string]bmc.Driver)
 	// Pool are the options of the BMC pool.
 	Pool bmc.PoolOptions
-	// Clock is that of the host controller and of the boot server. Defaults to the real one.
+	// Clock is the clock of the host controller and of the boot server. Defaults to the real one.
 	Clock clock.PassiveClock
 	// Settings default to controllerstest.Settings.
 	Settings lifecycle.Settings
-	// Log is what the provider logs to. It logs nothing without it.
+	// Log takes the log of the provider. Without it nothing is logged.
 	Log logr.Logger
-	// Env is the API server that it works with. Defaults to the site's. What moves there keeps its servers.
+	// Env is the API server of the provider. Defaults to the site's. Hosts that move there keep their servers.
 	Env *controllerstest.Env
 	// NoBoot starts no boot server.
 	NoBoot bool
 }
 
-// Provider is the whole provider, as cmd/manager wires it, without webhooks and leader election.
+// Provider is the whole provider as cmd/provider wires it, without webhooks and leader election.
 type Provider struct {
 	site   *Site
 	opts   Options
 	gate   *gate
-	wrap   func(http.RoundTripper) http.RoundTripper // of requests to API servers
+	wrap   func(http.RoundTripper) http.RoundTripper // wraps the transport of requests to API servers
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error // of the manager, once done is closed
+	err    error // of the manager, valid once done is closed
 	boots  *server.Server
-	after  []func() // what is stopped after the manager
+	after  []func() // called after the manager has ended
 	once   sync.Once
 }
 
-// Provider makes a provider for the site. Start it; the end of the test stops it.
+// Provider makes a provider for the site. Start starts it; the end of the test stops it.
 func (s *Site) Provider(t *testing.T, opts Options) *Provider {
 	t.Helper()
 	if opts.Settings == (lifecycle.Settings{}) {
@@ -80,7 +80,7 @@ func (s *Site) Provider(t *testing.T, opts Options) *Provider {
 		opts.Env = s.Env
 	}
 	if opts.Pool.Rate == 0 {
-		opts.Pool.Rate = 1000 // an inventory is no second's work here
+		opts.Pool.Rate = 1000 // so that an inventory takes less than a second
 	}
 	p := &Provider{site: s, opts: opts, gate: newGate(), done: make(chan struct{})}
 	p.wrap = both(opts.WrapTransport, p.gate.wrap)
@@ -88,7 +88,7 @@ func (s *Site) Provider(t *testing.T, opts Options) *Provider {
 	return p
 }
 
-// Start starts the provider. It does not wait until it works, for it may be halted before.
+// Start starts the provider. It does not wait until the provider works, since the provider may be halted before.
 func (p *Provider) Start(t *testing.T) *Provider {
 	t.Helper()
 	if err := p.start(); err != nil && !errors.Is(err, ErrHalted) && !p.gate.closed() {
@@ -104,20 +104,20 @@ func (p *Provider) Ready(t *testing.T) *Provider {
 	return p
 }
 
-// Kill halts the provider without waiting for it: no request to an API server or a BMC gets out any more, and no answer in. It may be called from
-// within a request.
+// Kill halts the provider without waiting for its end: no more requests to an API server or a BMC go out, and no answers come in. It may be called within a
+// request.
 func (p *Provider) Kill() { p.gate.close() }
 
 // Killed is closed when the provider was halted.
 func (p *Provider) Killed() <-chan struct{} { return p.gate.shut }
 
-// Halt halts the provider as a crash does, and waits until nothing of it is left. What it left behind in API servers and BMCs stays there.
+// Halt halts the provider as a crash does, and waits until the provider has ended. What the provider wrote to API servers and BMCs stays.
 func (p *Provider) Halt() {
 	p.Kill()
 	p.end()
 }
 
-// Stop stops the provider as a signal does, and returns what went wrong.
+// Stop stops the provider as a signal does, and returns its error.
 func (p *Provider) Stop() error {
 	p.end()
 	return p.err
@@ -133,7 +133,7 @@ func (p *Provider) end() {
 		for _, stop := range p.after {
 			stop()
 		}
-		p.Kill() // nothing should be left that could get through it
+		p.Kill() // no request should be left
 	})
 }
 
@@ -167,7 +167,7 @@ func (p *Provider) start() error {
 const (
 	// reconnectInterval is how often the provider tries to connect to a workload cluster.
 	reconnectInterval = 200 * time.Millisecond
-	// bootKey makes the tokens of all providers. A real provider keeps its key in a Secret, which a restart does not change.
+	// bootKey makes the tokens of all providers. A real provider keeps its key in a Secret, which outlives a restart.
 	bootKey = "the key of the rig's tokens: nobody may see it"
 	// concurrency is how many objects of a kind are reconciled at once.
 	concurrency = 10
@@ -185,10 +185,10 @@ func (p *Provider) options(over *redfish.Driver) provider.Options {
 		REST: cfg,
 		Manager: ctrl.Options{
 			Logger: p.opts.Log, Metrics: metricsserver.Options{BindAddress: "0"}, GracefulShutdownTimeout: new(20 * time.Second),
-			Controller: config.Controller{SkipNameValidation: new(true)}, // names of controllers are per process, and so are those of other providers
+			Controller: config.Controller{SkipNameValidation: new(true)}, // the names of controllers are unique in a process, which runs several providers
 		},
 		Namespace: p.site.Namespace, ProviderNamespace: p.site.Namespace, Settings: p.opts.Settings, Clock: p.opts.Clock,
-		NoEvents: true, // an event is written at any time: writes would not count the same in two runs
+		NoEvents: true, // events are written at arbitrary times, and crash counts writes
 		Controllers: &provider.ControllerOptions{Drivers: drivers, Pool: p.opts.Pool, Concurrency: provider.Concurrency{
 			Host: concurrency, Machine: concurrency, Cluster: concurrency, Template: concurrency, Remediation: concurrency, Node: concurrency, ClusterCache: concurrency,
 		}},
@@ -199,7 +199,7 @@ func (p *Provider) options(over *redfish.Driver) provider.Options {
 	return o
 }
 
-// bootServer says where the boot server of the site listens and what it serves.
+// bootServer returns where the boot server of the site listens and what it serves.
 func (s *Site) bootServer() server.Config {
 	at := func(port uint16) string { return net.JoinHostPort(s.address(1).String(), strconv.Itoa(int(port))) }
 	return server.Config{
