@@ -26,11 +26,11 @@ type reading struct {
 // dates finds out when the versions were written that a watch delivers. On a busy machine the watch is seconds behind. A version that is delivered late
 // must not count as written late.
 type dates struct {
-	mu      sync.Mutex
-	readings   []reading    // by time
-	seen    string    // the version up to which the watch delivered everything
-	objects int       // the number of objects at that version
-	known   time.Time // all writes up to this time are known
+	mu       sync.Mutex
+	readings []reading // by time
+	seen     string    // the version up to which the watch delivered everything
+	objects  int       // the number of objects at that version
+	known    time.Time // all writes up to this time are known
 }
 
 const maxReadings = 600
