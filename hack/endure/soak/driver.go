@@ -310,7 +310,7 @@ func (s *soak) forceRelease(ctx context.Context) bool {
 		defer s.free(h)
 		defer over()
 		// Only the host shows the annotation that forces the release.
-		if err := site.Until(ctx, 4*time.Minute, s.seen(h, "says which annotation lets it go", func(seen *v1alpha1.BareMetalHost) bool {
+		if err := site.Until(ctx, 4*time.Minute, s.seen(h, "it shows the annotation that forces the release", func(seen *v1alpha1.BareMetalHost) bool {
 			return slices.ContainsFunc(seen.Status.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, v1alpha1.ReleaseUnfencedAnnotation) })
 		})); err != nil {
 			return err
@@ -318,7 +318,7 @@ func (s *soak) forceRelease(ctx context.Context) bool {
 		if err := s.patch(ctx, h, annotate(v1alpha1.ReleaseUnfencedAnnotation, "anna pulled its plug")); err != nil {
 			return err
 		}
-		return site.Until(ctx, 4*time.Minute, s.seen(h, "is let go", func(seen *v1alpha1.BareMetalHost) bool { return seen.Spec.ConsumerRef == nil }))
+		return site.Until(ctx, 4*time.Minute, s.seen(h, "it is released", func(seen *v1alpha1.BareMetalHost) bool { return seen.Spec.ConsumerRef == nil }))
 	})
 	return true
 }
@@ -327,7 +327,7 @@ func (s *soak) forceRelease(ctx context.Context) bool {
 func (s *soak) seen(h *host, what string, is func(*v1alpha1.BareMetalHost) bool) func(context.Context) error {
 	return func(context.Context) error {
 		if seen := s.checker.Host(h.id()); seen == nil || !is(seen) {
-			return fmt.Errorf("nobody saw that host %s %s", h.Name, what)
+			return fmt.Errorf("host %s was not observed: %s", h.Name, what)
 		}
 		return nil
 	}

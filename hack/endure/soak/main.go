@@ -34,12 +34,12 @@ func main() {
 // run returns the exit code.
 func run() int {
 	var o options
-	flag.DurationVar(&o.duration, "duration", 20*time.Minute, "How long faults and operations go on. Setting up and coming to rest take some minutes more.")
-	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the decisions.")
-	flag.IntVar(&o.direct, "direct", 200, "Hosts whose Machines are created directly.")
-	flag.IntVar(&o.whole, "whole", 30, "Hosts under the whole of Cluster API.")
-	flag.IntVar(&o.kills, "kills", 0, "Kill the manager that often at random moments of a machine's life, and do nothing else.")
-	flag.BoolVar(&o.keep, "keep-logs", false, "Keep the folder with the logs also if all is well.")
+	flag.DurationVar(&o.duration, "duration", 20*time.Minute, "Duration of faults and operations. The start and the end of a run take some minutes more.")
+	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the random decisions.")
+	flag.IntVar(&o.direct, "direct", 200, "Number of hosts whose Machines are created directly.")
+	flag.IntVar(&o.whole, "whole", 30, "Number of hosts under the whole of Cluster API.")
+	flag.IntVar(&o.kills, "kills", 0, "Kill the manager this number of times at random moments of a machine's life, and do nothing else.")
+	flag.BoolVar(&o.keep, "keep-logs", false, "Keep the folder with the logs even if the run succeeds.")
 	flag.Parse()
 	klog.SetLogger(logr.Discard()) // the watches of the checker end whenever the API server does
 	ctrl.SetLogger(logr.Discard())
