@@ -20,8 +20,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 )
 
-// denied checks what the ValidatingAdmissionPolicy keeps the boot server from, which RBAC allows: to change which boot a record is of, and whose. booted is a
-// boot that the boot server served.
+// denied checks what RBAC allows and the ValidatingAdmissionPolicy denies the boot server: to change which boot a record is of, and of which machine.
+// booted is a boot that the boot server served.
 func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 	t.Helper()
 	g := NewWithT(t)
@@ -56,7 +56,7 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"commitAllowedAt": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommitAllowedAt = &now },
 		"voidedAt":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now },
 	} {
-		// The API server refuses some of these to everybody: a boot that was not started shows what the policy does.
+		// The API server denies some of these to every user. A boot that was not started shows what the policy does.
 		for name, before := range map[string]*v1alpha1.BareMetalBoot{"booted": booted, "free": free} {
 			changed := before.DeepCopy()
 			change(changed)
@@ -73,7 +73,8 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 	}
 }
 
-// deniedOnceWritten checks which fields of a boot stay as they were written, by the policy or by the CRD. booted is a boot whose operating system reported in.
+// deniedOnceWritten checks which fields of a boot stay as they were written, by the policy or by the CRD. booted is a boot whose operating system reported
+// in.
 func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 	t.Helper()
 	g := NewWithT(t)
@@ -102,7 +103,7 @@ func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetal
 		err := c.Patch(t.Context(), changed, client.MergeFrom(booted), client.DryRunAll)
 		g.Expect(err).To(MatchError(ContainSubstring(test.says)), test.what)
 	}
-	// A boot server that was about to fail the boot when it was reported decides again.
+	// A boot server that decided to fail the boot just before the report decides again.
 	older := booted.DeepCopy()
 	older.ResourceVersion = "1"
 	failed := older.DeepCopy()
@@ -127,7 +128,7 @@ func deniedStages(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot)
 	g.Expect(controllers.ApplyStages(ctx, c, booted, controllers.NewStage(booted, v1alpha1.StageBootstrapSucceeded))).To(Succeed(), "others are applied beside it")
 }
 
-// deniedLeases checks that the boot server writes the Leases of addresses and no others: those of leader elections are in the same namespace.
+// deniedLeases checks that the boot server writes only the Leases of addresses. Those of leader elections are in the same namespace.
 func deniedLeases(t *testing.T, c client.Client) {
 	t.Helper()
 	g := NewWithT(t)
@@ -173,8 +174,8 @@ func deniedLeases(t *testing.T, c client.Client) {
 	g.Expect(env.Client.Update(ctx, changed(leader, nil), client.DryRunAll)).To(Succeed(), "it is about the boot server alone")
 }
 
-// deniedSecrets checks that the boot server can create the Secret of its key and no other: Kubernetes writes a token of any account of the namespace into
-// a Secret of type service-account-token, which the boot server could read under the name of its key. The boot server created its key before.
+// deniedSecrets checks that the boot server can create only the Secret of its key. Kubernetes writes a token of any account of the namespace into a Secret
+// of type service-account-token, which the boot server could read under the name of its key. The boot server created its key before.
 func deniedSecrets(t *testing.T, c client.Client) {
 	t.Helper()
 	g := NewWithT(t)
@@ -206,7 +207,7 @@ func deniedSecrets(t *testing.T, c client.Client) {
 	g.Expect(c.Create(t.Context(), key, client.DryRunAll)).To(Succeed())
 }
 
-// allowed checks that the policy lets through what the boot server writes, step by step.
+// allowed checks that the policy allows what the boot server writes, step by step.
 func allowed(t *testing.T, c client.Client, namespace string) {
 	t.Helper()
 	g := NewWithT(t)

@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string) error {
 	return p.Start(ctx)
 }
 
-// provider returns the options of what the flags say.
+// provider returns the options of a provider according to the flags.
 func (o *options) provider() (provider.Options, error) {
 	rest, err := ctrl.GetConfig()
 	if err != nil {

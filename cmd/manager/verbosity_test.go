@@ -25,7 +25,7 @@ func TestVerbosity(t *testing.T) {
 	g.Expect(parse("--vmodule=host=7,request=8")).NotTo(Succeed())
 }
 
-// TestVerbosityAtRunTime: the log level of a running manager cannot be raised to where Secrets are logged.
+// TestVerbosityAtRunTime: the log level of a running manager cannot be raised to a level at which Secrets are logged.
 func TestVerbosityAtRunTime(t *testing.T) {
 	g := NewWithT(t)
 	o := newOptions()

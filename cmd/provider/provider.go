@@ -44,7 +44,7 @@ const userAgent = "cluster-api-provider-baremetal"
 
 // Options say what a provider runs and with what.
 type Options struct {
-	// REST is the connection to the management cluster.
+	// REST is the connection to the management cluster. New sets its user agent.
 	REST *rest.Config
 	// Manager says where the manager serves, how it is elected, and where it logs. New sets its scheme, its client and its cache.
 	Manager ctrl.Options
@@ -123,7 +123,7 @@ func New(ctx context.Context, opts Options) (*Provider, error) {
 	return p, nil
 }
 
-// Close logs out of all BMCs. Call it when Start has returned.
+// Close logs out of all BMCs. Call it after Start has returned.
 func (p *Provider) Close() {
 	if p.pool != nil {
 		p.pool.Close()
