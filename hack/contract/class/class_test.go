@@ -59,7 +59,7 @@ func TestClass(t *testing.T) {
 	g.Expect(l.Register(ctx, s.Plane, servers...)).To(Succeed())
 	g.Expect(site.Until(ctx, time.Minute, site.HostsIn(s.Plane, v1alpha1.PhaseAvailable, len(servers)))).To(Succeed())
 	step := func(run func(*suite, context.Context)) func(*suite, *testing.T) {
-		return func(s *suite, t *testing.T) {
+		return func(s *suite, t *testing.T) { //nolint:thelper // the order of a method expression
 			t.Helper()
 			run(&suite{T: t, Plane: s.Plane, lab: l}, ctx)
 		}

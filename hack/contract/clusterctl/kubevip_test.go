@@ -127,8 +127,8 @@ func runCloudConfig(t *testing.T, data string) booted {
 	return run(t, files, "sh", strings.Join(config.RunCmd, "\n"))
 }
 
-// runIgnition runs an Ignition config in a folder: it writes the files, and runs the script that Cluster API adds to them. The files in replace replace
-// others of the config.
+// runIgnition runs an Ignition config in a folder: it writes the files, and runs the script that Cluster API adds to them. The contents in replace are
+// used in place of those in the config.
 func runIgnition(t *testing.T, data string, replace map[string]string) booted {
 	t.Helper()
 	g := NewWithT(t)

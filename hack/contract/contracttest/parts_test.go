@@ -48,7 +48,7 @@ func TestParts(t *testing.T) {
 
 func parts(fail bool) []Part[string] {
 	ran := func(name string) func(string, *testing.T) {
-		return func(_ string, t *testing.T) {
+		return func(_ string, t *testing.T) { //nolint:thelper // the order of a method expression
 			t.Helper()
 			_, _ = os.Stdout.WriteString("ran " + name + "\n")
 			if fail && name == "b/x" {
