@@ -15,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 )
 
-// denied checks what the ValidatingAdmissionPolicy keeps the boot server from, which RBAC allows: to change which boot a record is of, and whose. booted is a
-// boot that the boot server served.
+// denied checks what RBAC allows and the ValidatingAdmissionPolicy denies the boot server: to change which boot a record is of, and of which machine.
+// booted is a boot that the boot server served.
 func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 	t.Helper()
 	g := NewWithT(t)
@@ -55,7 +56,7 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"commitAllowedAt": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommitAllowedAt = &now },
 		"voidedAt":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now },
 	} {
-		// The API server refuses some of these to everybody: a boot that was not started shows what the policy does.
+		// The API server denies some of these to every user. A boot that was not started shows what the policy does.
 		for name, before := range map[string]*v1alpha1.BareMetalBoot{"booted": booted, "free": free} {
 			changed := before.DeepCopy()
 			change(changed)
@@ -72,7 +73,8 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 	}
 }
 
-// deniedOnceWritten checks which fields of a boot stay as they were written, by the policy or by the CRD. booted is a boot whose operating system reported in.
+// deniedOnceWritten checks which fields of a boot stay as they were written, by the policy or by the CRD. booted is a boot whose operating system reported
+// in.
 func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 	t.Helper()
 	g := NewWithT(t)
@@ -101,7 +103,7 @@ func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetal
 		err := c.Patch(t.Context(), changed, client.MergeFrom(booted), client.DryRunAll)
 		g.Expect(err).To(MatchError(ContainSubstring(test.says)), test.what)
 	}
-	// A boot server that was about to fail the boot when it was reported decides again.
+	// A boot server that decided to fail the boot just before the report decides again.
 	older := booted.DeepCopy()
 	older.ResourceVersion = "1"
 	failed := older.DeepCopy()
@@ -126,7 +128,7 @@ func deniedStages(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot)
 	g.Expect(controllers.ApplyStages(ctx, c, booted, controllers.NewStage(booted, v1alpha1.StageBootstrapSucceeded))).To(Succeed(), "others are applied beside it")
 }
 
-// deniedLeases checks that the boot server writes the Leases of addresses and no others: those of leader elections are in the same namespace.
+// deniedLeases checks that the boot server writes only the Leases of addresses. Those of leader elections are in the same namespace.
 func deniedLeases(t *testing.T, c client.Client) {
 	t.Helper()
 	g := NewWithT(t)
@@ -172,8 +174,8 @@ func deniedLeases(t *testing.T, c client.Client) {
 	g.Expect(env.Client.Update(ctx, changed(leader, nil), client.DryRunAll)).To(Succeed(), "it is about the boot server alone")
 }
 
-// deniedSecrets checks that the boot server can create the Secret of its key and no other: Kubernetes writes a token of any account of the namespace into
-// a Secret of type service-account-token, which the boot server could read under the name of its key. The boot server created its key before.
+// deniedSecrets checks that the boot server can create only the Secret of its key. Kubernetes writes a token of any account of the namespace into a Secret
+// of type service-account-token, which the boot server could read under the name of its key. The boot server created its key before.
 func deniedSecrets(t *testing.T, c client.Client) {
 	t.Helper()
 	g := NewWithT(t)
@@ -182,19 +184,19 @@ func deniedSecrets(t *testing.T, c client.Client) {
 			Namespace: "capbm-system", Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "capbm-manager"},
 		}}
 	}
-	key := secret(keySecret, corev1.SecretTypeOpaque)
+	key := secret(provider.BootKeySecret, corev1.SecretTypeOpaque)
 	g.Expect(env.Client.Delete(t.Context(), key)).To(Succeed(), "as when somebody has it recreated")
 	env.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: "capbm-manager"}})
 	generated := secret("", corev1.SecretTypeOpaque)
-	generated.GenerateName = keySecret
+	generated.GenerateName = provider.BootKeySecret
 	const byName, byType = "must not write a Secret other than capbm-boot-key", "must not write a Secret of a type other than Opaque"
 	for _, denied := range []struct {
 		secret *corev1.Secret
 		says   string
 	}{
-		{secret(keySecret, corev1.SecretTypeServiceAccountToken), byType},
+		{secret(provider.BootKeySecret, corev1.SecretTypeServiceAccountToken), byType},
 		{secret("a-token", corev1.SecretTypeServiceAccountToken), byName},
-		{secret(keySecret, "example.com/any"), byType},
+		{secret(provider.BootKeySecret, "example.com/any"), byType},
 		{secret("capbm-boot-tls", corev1.SecretTypeOpaque), byName},
 		{generated, byName},
 	} {
@@ -205,7 +207,7 @@ func deniedSecrets(t *testing.T, c client.Client) {
 	g.Expect(c.Create(t.Context(), key, client.DryRunAll)).To(Succeed())
 }
 
-// allowed checks that the policy lets through what the boot server writes, step by step.
+// allowed checks that the policy allows what the boot server writes, step by step.
 func allowed(t *testing.T, c client.Client, namespace string) {
 	t.Helper()
 	g := NewWithT(t)

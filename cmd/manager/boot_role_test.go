@@ -35,6 +35,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
@@ -51,7 +52,7 @@ func TestMain(m *testing.M) {
 	controllerstest.Main(m, &env)
 }
 
-// bootAddress is the boot server's, and firmware asks through a relay at relayAddress.
+// bootAddress is the address of the boot server. Firmware sends its requests through a relay at relayAddress.
 var (
 	bootAddress  = netip.MustParseAddr("127.0.82.1")
 	relayAddress = netip.MustParseAddr("127.0.82.2")
@@ -60,8 +61,8 @@ var (
 // bootUser is the service account of the boot server.
 const bootUser = "system:serviceaccount:capbm-system:capbm-boot"
 
-// bootRole makes the service account of the boot server, with what config installs for it and no other role, and returns its kubeconfig and a client of its own.
-// Bootstrap data of no namespace may be read yet.
+// bootRole creates the service account of the boot server with the roles that config installs for it, and no others. It returns its kubeconfig and a
+// client. The account can read the bootstrap data of no namespace yet.
 func bootRole(t *testing.T) (kubeconfig string, c client.Client) {
 	t.Helper()
 	g := NewWithT(t)
@@ -94,7 +95,7 @@ func freePort(t *testing.T) uint16 {
 	return port
 }
 
-// bootConfig writes the configuration of a boot server with ports of its own, and returns its path and firmware that the server will serve.
+// bootConfig writes the configuration of a boot server with its own ports. It returns the path, and firmware that the server will serve.
 func bootConfig(t *testing.T) (path string, firmware *pxetest.Firmware) {
 	t.Helper()
 	g := NewWithT(t)
@@ -147,8 +148,8 @@ func startBootServer(t *testing.T, kubeconfig string) *pxetest.Firmware {
 	return firmware
 }
 
-// TestBootRole: a boot server that has the role capbm-boot and no other boots a server from its power-on to its report, once a RoleBinding lets it read the
-// bootstrap data of the namespace: until then the boot says which command does that. It may do nothing else.
+// TestBootRole: a boot server with only the role capbm-boot boots a server from its power-on to its report, once a RoleBinding lets it read the bootstrap
+// data of the namespace. Until then the boot names the command that creates it. The boot server may do nothing else.
 func TestBootRole(t *testing.T) {
 	g := NewWithT(t)
 	kubeconfig, c := bootRole(t)
@@ -210,7 +211,7 @@ func TestBootRole(t *testing.T) {
 		g.Expect(b.Spec.Attempt).To(BeEquivalentTo(1))
 	})
 	g.Expect(c.Get(t.Context(), client.ObjectKey{Namespace: "capbm-system", Name: "dhcp-127-0-82-99"}, &coordinationv1.Lease{})).To(Succeed())
-	// What did not happen here: something to tell on a host, and somebody who reads the metrics.
+	// Two rights were not used here: no event of a host was recorded, and no one read the metrics.
 	g.Expect(c.Create(t.Context(), &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h.1"}, Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonAddressConflict, Action: "Decline",
 		EventTime: metav1.NowMicro(), ReportingController: "capbm-boot", ReportingInstance: "test",
@@ -226,7 +227,7 @@ func TestBootRole(t *testing.T) {
 	allowed(t, c, namespace)
 }
 
-// letRead waits until the boot says that its bootstrap data must not be read, and carries out the command that it names.
+// letRead waits until the boot says that its bootstrap data must not be read, and runs the command that it names.
 func letRead(t *testing.T, c client.Client, server *controllerstest.Server, claim *controllerstest.Claim) {
 	t.Helper()
 	g := NewWithT(t)
@@ -258,12 +259,12 @@ func forbidden(t *testing.T, c client.Client, namespace string, server *controll
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "m"}}
 	another := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: "the-managers"}}
 	env.Create(t, foreign, another)
-	NewWithT(t).Expect(c.Get(ctx, client.ObjectKey{Namespace: "capbm-system", Name: keySecret}, &corev1.Secret{})).To(Succeed())
+	NewWithT(t).Expect(c.Get(ctx, client.ObjectKey{Namespace: "capbm-system", Name: provider.BootKeySecret}, &corev1.Secret{})).To(Succeed())
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`))
 	for what, err := range map[string]error{
 		"read bootstrap data elsewhere":       c.Get(ctx, client.ObjectKeyFromObject(foreign), &corev1.Secret{}),
 		"read another Secret of its own":      c.Get(ctx, client.ObjectKeyFromObject(another), &corev1.Secret{}),
-		"change the key of the tokens":        c.Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: keySecret}}, patch),
+		"change the key of the tokens":        c.Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "capbm-system", Name: provider.BootKeySecret}}, patch),
 		"change a host":                       c.Patch(ctx, server.Host, patch),
 		"change a host's spec":                c.Patch(ctx, server.Host, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"consumerRef":null}}`))),
 		"change a host's status":              c.Status().Patch(ctx, server.Host, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Available"}}`))),

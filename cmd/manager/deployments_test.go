@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	podAddress = "192.0.2.1" // what flagsOf puts for $(POD_IP)
+	podAddress = "192.0.2.1" // flagsOf replaces $(POD_IP) by it
 	loopback   = "127.0.0.1"
 )
 
-// TestDeployments: what each Deployment runs, as whom, and where it listens. With the node's network, health is at loopback, where the kubelet of the node
-// reaches it, and nothing listens at all addresses, those in the networks of the servers among them.
+// TestDeployments: what each Deployment runs, with which account, and where it listens. In the node's network, health is at loopback, where the kubelet of
+// the node reaches it. Nothing listens at all addresses, since some of them are in the networks of the servers.
 func TestDeployments(t *testing.T) {
 	for _, test := range []struct {
 		folder, name, account string
@@ -47,10 +47,11 @@ func TestDeployments(t *testing.T) {
 			g.Expect(pod.HostNetwork).To(Equal(boots))
 			strategy := appsv1.DeploymentStrategyType("") // the default, a rolling update
 			if boots {
-				strategy = appsv1.RecreateDeploymentStrategyType // two on one node would want the same ports
+				strategy = appsv1.RecreateDeploymentStrategyType // two on one node would need the same ports
 			}
 			g.Expect(d.Spec.Strategy.Type).To(Equal(strategy))
 			g.Expect(pod.Containers[0].Resources.Limits.Memory().IsZero()).To(BeFalse())
+			g.Expect(pod.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "GOGC", Value: "40"}))
 
 			listens(t, &d, "healthz", o.healthAddress, test.health)
 			listens(t, &d, "metrics", o.metrics.BindAddress, podAddress)
@@ -66,7 +67,7 @@ func TestDeployments(t *testing.T) {
 	}
 }
 
-// listens checks that an address has a host and the port of a name.
+// listens checks that an address has a host, and the port with a name.
 func listens(t *testing.T, d *appsv1.Deployment, name, address, host string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -76,7 +77,7 @@ func listens(t *testing.T, d *appsv1.Deployment, name, address, host string) {
 	g.Expect(gotPort).To(Equal(strconv.Itoa(ports(d)[name])), name)
 }
 
-// TestLoopbackByDefault: what is not told where to listen does not listen in the networks of the servers.
+// TestLoopbackByDefault: without flags nothing listens in the networks of the servers.
 func TestLoopbackByDefault(t *testing.T) {
 	g := NewWithT(t)
 	o, err := parse("--components=controllers")
@@ -84,7 +85,7 @@ func TestLoopbackByDefault(t *testing.T) {
 	g.Expect([]string{o.healthAddress, o.metrics.BindAddress}).To(HaveEach(HavePrefix("127.0.0.1:")))
 }
 
-// TestSinglePod: the single Pod has all flags of the controllers and of the boot server, and what the boot server mounts.
+// TestSinglePod: the single Pod has all flags of the controllers and of the boot server, and the mounts of the boot server.
 func TestSinglePod(t *testing.T) {
 	g := NewWithT(t)
 	var manager, boot, single appsv1.Deployment
@@ -107,7 +108,7 @@ func TestSinglePod(t *testing.T) {
 	}
 }
 
-// TestAccounts: each account has the roles of what it runs and no other; the two in one Pod are one account with both.
+// TestAccounts: each account has the roles of its process and no others. The single Pod has one account with both.
 func TestAccounts(t *testing.T) {
 	boot := []string{"ClusterRole capbm-system-boot", "Role capbm-boot"}
 	manager := []string{"ClusterRole capbm-system-manager", "Role capbm-manager"}
@@ -137,7 +138,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// TestClusterWideNames: clusterctl deletes cluster-wide objects whose names begin with the namespace of the provider, and no others.
+// TestClusterWideNames: clusterctl deletes cluster-wide objects whose names start with the namespace of the provider, and no others.
 func TestClusterWideNames(t *testing.T) {
 	g := NewWithT(t)
 	seen := 0
@@ -153,8 +154,8 @@ func TestClusterWideNames(t *testing.T) {
 	g.Expect(seen).To(BeNumerically(">", 10))
 }
 
-// TestPodSecurity: the API server takes the controllers' Pod in a namespace with the Pod Security level restricted. That of the boot server, which needs the
-// node's network, it takes in the namespace that is installed.
+// TestPodSecurity: the API server accepts the controllers' Pod in a namespace with the Pod Security level restricted. It accepts the Pod of the boot
+// server, which needs the node's network, in the installed namespace.
 func TestPodSecurity(t *testing.T) {
 	g := NewWithT(t)
 	all := build(t, "default")

@@ -15,7 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestDocs: docs/manager.md lists every flag with its default, and none that is not there.
+// TestDocs: docs/manager.md lists every flag with its default, and no others.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "manager.md"))

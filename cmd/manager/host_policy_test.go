@@ -11,7 +11,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestHostPolicy: while a machine has a host, nobody changes the addresses by which the provider reaches and recognises its server, unless the host is detached.
+// TestHostPolicy: while a machine has a host, no user can change the addresses by which the provider reaches and recognises its server, unless the host is
+// detached.
 func TestHostPolicy(t *testing.T) {
 	g := NewWithT(t)
 	var installed int
@@ -37,7 +38,7 @@ func TestHostPolicy(t *testing.T) {
 	}
 	address := func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "redfish://192.0.2.2" }
 	mac := func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "52:54:00:00:09:02" }
-	// A policy takes effect some moments after it was created.
+	// A policy takes effect a moment after it was created.
 	g.Eventually(func() error { return patch(address) }, 30*time.Second).Should(MatchError(ContainSubstring("spec.bmc.address must not change while a machine has the host")))
 	g.Expect(patch(mac)).To(MatchError(ContainSubstring("spec.bootMACAddress must not change while a machine has the host")))
 	detach := func(h *v1alpha1.BareMetalHost) {

@@ -30,29 +30,30 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// What must stand nowhere: it is planted where secrets are.
+// Secrets that must not leak. They are planted at their usual places.
 const (
 	plantedPassword  = "planted-BMC-password-nobody-has"
 	plantedBootstrap = "planted-password-of-the-bootstrap-data"
 	plantedQuery     = "planted-token-of-the-kernels-URL"
 )
 
-// life is a manager process that a host lives its life with, failures among it, and what could be seen of that from outside.
+// life is a manager process that manages the life of a host with failures, and its outputs.
 type life struct {
 	t         *testing.T
 	process   *process
-	metrics   string // where they are
+	metrics   string // their URL
 	namespace string
 	server    *controllerstest.Server
 	claim     *controllerstest.Claim
-	secrets   map[string]string // what must stand nowhere, by what it is
+	secrets   map[string]string // what must not leak, by what it is
 }
 
-// startLife starts a manager with all its parts as a process that logs much.
+// startLife starts a manager with all its components as a process with a verbose log.
 func startLife(t *testing.T) (l *life, firmware *pxetest.Firmware) {
 	t.Helper()
 	g := NewWithT(t)
@@ -71,7 +72,7 @@ func startLife(t *testing.T) (l *life, firmware *pxetest.Firmware) {
 		fmt.Sprintf("--webhook-port=%d", installed.LocalServingPort), "--webhook-host=127.0.0.1", "--webhook-cert-dir="+installed.LocalServingCertDir)
 
 	var boot corev1.Secret
-	g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: "capbm-system", Name: keySecret}, &boot)).To(Succeed())
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: "capbm-system", Name: provider.BootKeySecret}, &boot)).To(Succeed())
 	key := boot.Data["key"]
 	l.secrets["the key of the tokens"] = string(key)
 	l.secrets["the key of the tokens, base64"] = base64.StdEncoding.EncodeToString(key)
@@ -85,8 +86,8 @@ func startLife(t *testing.T) (l *life, firmware *pxetest.Firmware) {
 	return l, firmware
 }
 
-// live has a host registered with a wrong password, corrected, claimed, booted from a kernel that cannot be fetched at first, while a stranger
-// asks for its bootstrap data, provisioned and released.
+// live takes a host through its life: registered with a wrong password, corrected, claimed, booted from a kernel that cannot be fetched at first,
+// provisioned and released. During the boot a stranger asks for the bootstrap data.
 func live(t *testing.T) *life {
 	t.Helper()
 	g := NewWithT(t)
@@ -142,7 +143,7 @@ func live(t *testing.T) *life {
 	controllerstest.Wait(t, env, l.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(conditions.IsTrue(m, v1alpha1.ReadyCondition)).To(BeTrue())
 	})
-	l.ask(url + "user-data") // with a token that was good
+	l.ask(url + "user-data") // with a token that was valid
 	tokens := regexp.MustCompile(`/(?:seed|report)/[^/\s]+/[^/\s]+/([A-Za-z0-9_-]{43})`)
 	l.secrets["the token of the bootstrap data"] = tokens.FindStringSubmatch(url)[1]
 	l.secrets["the token of the report"] = tokens.FindStringSubmatch(string(system.VendorData))[1]
@@ -152,7 +153,7 @@ func live(t *testing.T) *life {
 	return l
 }
 
-// bootUntil restarts firmware until it boots, as a server does whose boot fails. It returns nil when the power is cut.
+// bootUntil retries firmware until it boots, as a server does whose boot fails. It returns nil when the power is cut.
 func bootUntil(ctx context.Context, firmware *pxetest.Firmware) *pxetest.System {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
@@ -168,7 +169,7 @@ func bootUntil(ctx context.Context, firmware *pxetest.Firmware) *pxetest.System 
 	}
 }
 
-// steal shows wrong tokens.
+// steal sends requests with wrong tokens.
 func (l *life) steal(url string) {
 	base := regexp.MustCompile(`^http://[^/]+`).FindString(url)
 	for _, token := range []string{strings.Repeat("A", 43), "short"} {
@@ -176,7 +177,7 @@ func (l *life) steal(url string) {
 	}
 }
 
-// ask asks as somebody else, and must be refused.
+// ask sends a request as a stranger, which must be refused.
 func (l *life) ask(url string) {
 	l.t.Helper()
 	g := NewWithT(l.t)
@@ -188,7 +189,7 @@ func (l *life) ask(url string) {
 	g.Expect(response.StatusCode).To(Equal(http.StatusForbidden))
 }
 
-// scrape returns the metrics as Prometheus gets them.
+// scrape returns the metrics as Prometheus scrapes them.
 func (l *life) scrape() string {
 	l.t.Helper()
 	g := NewWithT(l.t)
@@ -202,7 +203,7 @@ func (l *life) scrape() string {
 	return out.String()
 }
 
-// log returns what the process logged until now.
+// log returns what the process has logged so far.
 func (l *life) log() string {
 	l.t.Helper()
 	content, err := os.ReadFile(l.process.log)
@@ -210,8 +211,8 @@ func (l *life) log() string {
 	return string(content)
 }
 
-// told returns all events of the life, and the objects that people look at, as JSON.
-func (l *life) told() (events, objects string) {
+// recorded returns all events of the life, and the objects that users read, as JSON.
+func (l *life) recorded() (events, objects string) {
 	l.t.Helper()
 	g := NewWithT(l.t)
 	text := func(list client.ObjectList) string {

@@ -34,7 +34,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// asManager makes this test program the manager: so the tests run real processes of it, with the race detector.
+// asManager makes this test program the manager. So the tests run real processes of it, with the race detector.
 const asManager = "CAPBM_TEST_AS_MANAGER"
 
 // process is a running manager.
@@ -121,21 +121,21 @@ func freeTCP(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
-// providerNamespace creates the namespace of the provider, if it is not there.
+// providerNamespace creates the namespace of the provider, if it does not exist.
 func providerNamespace(t *testing.T) {
 	t.Helper()
 	err := env.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "capbm-system"}})
 	NewWithT(t).Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 }
 
-// admin returns the kubeconfig of somebody who may do everything.
+// admin returns the kubeconfig of a user with all rights.
 func admin(t *testing.T) string {
 	t.Helper()
 	providerNamespace(t)
 	return env.Kubeconfig(t, "admin", "system:masters")
 }
 
-// createInfra creates a Cluster with its BareMetalCluster, which carries the label of a watch filter unless that is empty.
+// createInfra creates a Cluster with its BareMetalCluster. filter is the label of a watch filter; empty sets none.
 func createInfra(t *testing.T, namespace, name, filter string) *v1alpha1.BareMetalCluster {
 	t.Helper()
 	owner := &clusterv1.Cluster{
@@ -167,7 +167,7 @@ func reconciled(t *testing.T, infra *v1alpha1.BareMetalCluster) {
 	})
 }
 
-// untouched checks that nobody wrote to a BareMetalCluster since it was created, or since forget.
+// untouched checks that a BareMetalCluster was not written since it was created, or since forget.
 func untouched(t *testing.T, infra *v1alpha1.BareMetalCluster) {
 	t.Helper()
 	g := NewWithT(t)
@@ -175,7 +175,7 @@ func untouched(t *testing.T, infra *v1alpha1.BareMetalCluster) {
 	g.Expect(infra.Status).To(BeZero(), infra.Name)
 }
 
-// forget erases the status of a BareMetalCluster, which brings it to the queue of whoever reconciles it.
+// forget erases the status of a BareMetalCluster, which enqueues it.
 func forget(t *testing.T, infra *v1alpha1.BareMetalCluster) {
 	t.Helper()
 	g := NewWithT(t)
@@ -188,8 +188,8 @@ func forget(t *testing.T, infra *v1alpha1.BareMetalCluster) {
 	}, 10*time.Second).Should(Succeed())
 }
 
-// TestWatchFilters: two managers with different watch filters, side by side, each reconcile their own objects and no others, also when the other
-// one is gone; with leader election on, since they must not wait for each other either.
+// TestWatchFilters: two managers with different watch filters reconcile only their own objects, also when the other manager has ended. Leader election is
+// on, since they must not wait for each other.
 func TestWatchFilters(t *testing.T) {
 	kubeconfig, namespace := admin(t), env.Namespace(t)
 	start := func(filter string) *process {
@@ -208,19 +208,19 @@ func TestWatchFilters(t *testing.T) {
 
 	first.stop(t)
 	forget(t, ofA)
-	reconciled(t, createInfra(t, namespace, "b-3", "b")) // created when the other had been seen
-	second.stop(t)                                       // nothing is in the making any more
+	reconciled(t, createInfra(t, namespace, "b-3", "b")) // created after the other manager was observed
+	second.stop(t)                                       // no reconcile runs any more
 	untouched(t, ofA)
 	untouched(t, ofNobody)
 
-	// An object that gets another label gets another manager.
+	// An object with a new label gets another manager.
 	controllerstest.Modify(t, env, ofA, func(c *v1alpha1.BareMetalCluster) { c.Labels[clusterv1.WatchLabel] = "b" })
 	start("b")
 	reconciled(t, ofA)
 	untouched(t, ofNobody)
 }
 
-// TestNamespace: a manager with a namespace needs no right outside of it, but in its own, and reconciles nothing there.
+// TestNamespace: a manager of one namespace needs rights only there and in the provider's namespace, and reconciles nothing elsewhere.
 func TestNamespace(t *testing.T) {
 	g := NewWithT(t)
 	providerNamespace(t)
@@ -257,7 +257,7 @@ func TestNamespace(t *testing.T) {
 	untouched(t, other)
 }
 
-// holder returns who holds the lease of the managers.
+// holder returns the holder of the managers' lease.
 func holder(t *testing.T, namespace string) string {
 	t.Helper()
 	o := &options{namespace: namespace}
@@ -270,7 +270,7 @@ func holder(t *testing.T, namespace string) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// TestLeaderElection: of two managers one reconciles. When it ends, well or badly, the other one does.
+// TestLeaderElection: one of two managers reconciles. When it ends, by a signal or a crash, the other one takes over.
 func TestLeaderElection(t *testing.T) {
 	kubeconfig, namespace := admin(t), env.Namespace(t)
 	start := func() *process {
@@ -285,7 +285,7 @@ func TestLeaderElection(t *testing.T) {
 			reconciled(t, createInfra(t, namespace, word+"-1", ""))
 			before := holder(t, namespace)
 			g.Expect(before).NotTo(BeEmpty())
-			waits := start() // and is ready, which it is said to be while it waits
+			waits := start() // a manager that waits is ready, too
 			g.Expect(holder(t, namespace)).To(Equal(before))
 			end(leads, t)
 			g.Eventually(func() string { return holder(t, namespace) }, 30*time.Second, 50*time.Millisecond).ShouldNot(Or(BeEmpty(), Equal(before)))
@@ -297,7 +297,7 @@ func TestLeaderElection(t *testing.T) {
 	}
 }
 
-// TestWebhooks: the manager serves the webhooks at the address, with the certificate and with the TLS that its flags say.
+// TestWebhooks: the manager serves the webhooks with the address, the certificate and the TLS options of its flags.
 func TestWebhooks(t *testing.T) {
 	g := NewWithT(t)
 	kubeconfig, namespace := admin(t), env.Namespace(t)
@@ -310,7 +310,7 @@ func TestWebhooks(t *testing.T) {
 	}
 	startManager(t, kubeconfig, "--namespace="+namespace, fmt.Sprintf("--webhook-port=%d", installed.LocalServingPort), "--webhook-host=127.0.0.1",
 		"--webhook-cert-dir="+folder, "--webhook-cert-name=webhook.pem", "--webhook-key-name=webhook.key", "--tls-min-version=VersionTLS13")
-	claim := env.NewClaim(t, namespace, "m") // which is created with the webhooks' consent
+	claim := env.NewClaim(t, namespace, "m") // the webhooks allow it
 	bad := claim.BareMetalMachine.DeepCopy()
 	bad.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Name: "bad"}
 	bad.Spec.Boot.IPXETemplate = "#!ipxe\n{{ .Krenel }}"
@@ -329,7 +329,7 @@ func TestWebhooks(t *testing.T) {
 	g.Expect(at("127.0.0.2", tls.VersionTLS13)).To(MatchError(syscall.ECONNREFUSED), "it listens at one address")
 }
 
-// TestDiagnostics: metrics are for those who may see them, by TLS and with the options of the flags, and the profiler is for whoever reaches it.
+// TestDiagnostics: metrics are served with TLS by the options of the flags, to users with the permission. The profiler needs no permission.
 func TestDiagnostics(t *testing.T) {
 	g := NewWithT(t)
 	kubeconfig, namespace := admin(t), env.Namespace(t)

@@ -28,7 +28,7 @@ const (
 	bootName    = "capbm-boot"
 )
 
-// manifests are what kustomize makes of a folder of config, with the defaults of clusterctl's variables.
+// manifests are the output of kustomize for a folder of config, with the defaults of clusterctl's variables.
 type manifests []unstructured.Unstructured
 
 func build(t *testing.T, folder string) manifests {
@@ -51,7 +51,7 @@ func build(t *testing.T, folder string) manifests {
 	}
 }
 
-// get reads the one object of a kind, of a name unless that is empty.
+// get returns the only object of a kind, with a name unless that is empty.
 func (all manifests) get(t *testing.T, kind, name string, into any) {
 	t.Helper()
 	g := NewWithT(t)
@@ -84,7 +84,7 @@ func ports(d *appsv1.Deployment) map[string]int {
 	return byName
 }
 
-// TestWebhookManifests: the webhooks' configuration, Service, certificate and flags speak of the same things.
+// TestWebhookManifests: the webhooks' configuration, Service, certificate and flags fit together.
 func TestWebhookManifests(t *testing.T) {
 	for _, folder := range []string{"default", "single-pod"} {
 		t.Run(folder, func(t *testing.T) { webhookManifests(t, build(t, folder)) })
@@ -141,7 +141,7 @@ func webhookManifests(t *testing.T, all manifests) {
 	}
 }
 
-// TestBootManifests: a boot server has no webhooks, and is nobody whom their Service leads to.
+// TestBootManifests: a boot server has no webhooks, and their Service does not select it.
 func TestBootManifests(t *testing.T) {
 	g := NewWithT(t)
 	var boot, another appsv1.Deployment

@@ -22,7 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// monitoring is the folder of what is tested here.
+// monitoring returns the path of a file of config/monitoring.
 func monitoring(name string) string {
 	return filepath.Join(controllerstest.Root(), "config", "monitoring", name)
 }
@@ -56,7 +56,7 @@ func readRules(t *testing.T) rules {
 	return r
 }
 
-// queries returns every query of the rules and of the dashboard, by where it stands.
+// queries returns every query of the rules and of the dashboard, by its place.
 func queries(t *testing.T) map[string]string {
 	t.Helper()
 	g := NewWithT(t)
@@ -92,7 +92,7 @@ func queries(t *testing.T) map[string]string {
 	return all
 }
 
-// promtool runs the program of Prometheus that checks rules.
+// promtool runs Prometheus' program that checks rules.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	program := filepath.Join(controllerstest.Root(), ".cache", "prometheus", "promtool")
@@ -103,8 +103,8 @@ func promtool(t *testing.T, args ...string) {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "promtool %s:\n%s", strings.Join(args, " "), out)
 }
 
-// TestRules: promtool finds the rules in order, every alert fires in a test and stays silent in one, and has its line in docs/monitoring.md. The
-// PrometheusRule is made of the same rules.
+// TestRules: promtool accepts the rules. Every alert fires in one test and is silent in another, and has a line in docs/monitoring.md. The PrometheusRule
+// has the same rules.
 func TestRules(t *testing.T) {
 	g := NewWithT(t)
 	promtool(t, "check", "rules", monitoring("rules.yaml"))
@@ -167,7 +167,7 @@ func TestRules(t *testing.T) {
 	g.Expect(wrapped.Spec).To(Equal(readRules(t)))
 }
 
-// TestDashboardQueries: promtool takes every query of the dashboard.
+// TestDashboardQueries: promtool accepts every query of the dashboard.
 func TestDashboardQueries(t *testing.T) {
 	g := NewWithT(t)
 	type rule struct {
@@ -191,7 +191,7 @@ var (
 	groupIn  = regexp.MustCompile(`\bby \(([^)]*)\)`)
 )
 
-// exposed are the metrics that a process shows, by the names that queries use.
+// exposed are the metrics of a process, by the names that queries use.
 type exposed map[string][]map[string]string
 
 func parseMetrics(t *testing.T, text string) (exposed, map[string]*dto.MetricFamily) {
@@ -222,7 +222,7 @@ func parseMetrics(t *testing.T, text string) (exposed, map[string]*dto.MetricFam
 // byScrape are labels that Prometheus adds.
 var byScrape = []string{"job", "instance", "namespace", "pod"}
 
-// wrong returns what a query asks for that the process does not show.
+// wrong returns what a query needs and the process does not expose.
 func (e exposed) wrong(query string) (problems []string) {
 	labels := map[string]bool{}
 	used := metricIn.FindAllStringSubmatch(query, -1)
@@ -271,7 +271,7 @@ func (e exposed) wrong(query string) (problems []string) {
 	return problems
 }
 
-// TestWrong keeps the check itself from becoming toothless.
+// TestWrong checks that the check itself finds errors.
 func TestWrong(t *testing.T) {
 	g := NewWithT(t)
 	e := exposed{"capbm_hosts": {{"phase": "Available"}, {"phase": "Booting"}}}
@@ -295,11 +295,11 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestLife: what a real manager shows of a host's life, and what it does not.
+// TestLife: what a real manager exposes of a host's life, and what it must not.
 func TestLife(t *testing.T) {
 	l := live(t)
 	t.Run("metrics", func(t *testing.T) {
-		// The hosts are counted from the manager's cache, which may be behind what the test saw.
+		// The manager counts hosts from its cache, which may be behind the test.
 		NewWithT(t).Eventually(l.scrape, "30s").Should(ContainSubstring(`capbm_hosts{phase="Available"} 1`))
 		all, families := parseMetrics(t, l.scrape())
 		for where, query := range queries(t) {
@@ -353,7 +353,7 @@ func checkMetricDocs(t *testing.T, families map[string]*dto.MetricFamily) {
 	g.Expect(listed).To(Equal(inSource), "docs/monitoring.md lists what the source has")
 }
 
-// checkCounted checks that the life of the one host stands in the metrics, once.
+// checkCounted checks that the metrics count the life of the one host once.
 func checkCounted(t *testing.T, all exposed, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	g := NewWithT(t)
@@ -392,13 +392,13 @@ func checkCounted(t *testing.T, all exposed, families map[string]*dto.MetricFami
 	t.Logf("the provider's metrics have %d series (a histogram's buckets count as one)", series)
 }
 
-// checkSecrets looks for what was planted in everything that people and programs see of a life.
+// checkSecrets searches for planted secrets in all outputs of a life.
 func checkSecrets(t *testing.T, l *life) {
 	t.Helper()
 	g := NewWithT(t)
 	var events, objects string
 	g.Eventually(func() string {
-		events, objects = l.told()
+		events, objects = l.recorded()
 		return events
 	}, 30*time.Second).Should(And(ContainSubstring("BootNotServed"), ContainSubstring("BMCNotReady"), ContainSubstring(`"Released"`)))
 	places := map[string]string{"log": l.log(), "events": events, "hosts": objects, "metrics": l.scrape()}

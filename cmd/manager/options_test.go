@@ -86,17 +86,20 @@ func TestPrint(t *testing.T) {
 	g.Expect(run(t.Context(), []string{"--boot-config=" + off, "--print-dhcp-config=bind"})).To(MatchError(`--print-dhcp-config: "bind" is none of dnsmasq, isc, kea`))
 }
 
-// TestCertificateMissing: a manager without a certificate for its webhooks says which flag wants one.
+// TestCertificateMissing: the error of a manager without a certificate for its webhooks names the flag.
 func TestCertificateMissing(t *testing.T) {
 	g := NewWithT(t)
 	o, err := parse("--components=controllers", "--webhook-cert-dir="+t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(addWebhooks(nil, o)).To(MatchError(And(HavePrefix("--webhook-cert-dir: stat "), ContainSubstring("tls.crt: no such file"), HaveSuffix("--webhook-port=0"))))
+	_, err = o.controllers()
+	g.Expect(err).To(MatchError(And(HavePrefix("--webhook-cert-dir: stat "), ContainSubstring("tls.crt: no such file"), HaveSuffix("--webhook-port=0"))))
 	o.webhooks.port = 0
-	g.Expect(addWebhooks(nil, o)).To(Succeed())
+	controllers, err := o.controllers()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(controllers.Webhooks).To(BeFalse())
 }
 
-// TestLeaseNames: managers that look after different objects take different leases, and those that look after the same the same.
+// TestLeaseNames: managers of different objects have different leases, and managers of the same objects have the same lease.
 func TestLeaseNames(t *testing.T) {
 	g := NewWithT(t)
 	names := map[string]bool{}

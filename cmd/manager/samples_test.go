@@ -26,7 +26,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// securitySamples installs what is in config/samples/security. The API server leaves no field of it out.
+// securitySamples installs config/samples/security. The API server accepts every field of it.
 func securitySamples(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
@@ -52,7 +52,7 @@ func securitySamples(t *testing.T) {
 	}
 }
 
-// TestSecuritySamples: the samples of admission policies refuse what they say in the namespaces of tenants, and nothing elsewhere.
+// TestSecuritySamples: the sample admission policies refuse what they name in the namespaces of tenants, and nothing elsewhere.
 func TestSecuritySamples(t *testing.T) {
 	g := NewWithT(t)
 	securitySamples(t)
@@ -111,13 +111,13 @@ func TestSecuritySamples(t *testing.T) {
 				g.Expect(create()).To(Succeed(), "%s in %s", name, namespace)
 				continue
 			}
-			// A policy is in force some moments after it was created.
+			// A policy takes effect a moment after it was created.
 			g.Eventually(create).Should(MatchError(ContainSubstring(test.says)), name)
 		}
 	}
 }
 
-// TestNetworkPolicySample: it selects the controllers' Pods and no boot server's, and lets in to each port that they listen at.
+// TestNetworkPolicySample: the policy selects the controllers' Pods and no boot server's, and allows traffic to each of their ports.
 func TestNetworkPolicySample(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "config", "samples", "security", "networkpolicy.yaml"))
@@ -147,7 +147,7 @@ func TestNetworkPolicySample(t *testing.T) {
 	g.Expect(open).To(HaveLen(len(ports(&manager))))
 }
 
-// TestSecurityDocs: SECURITY.md names every account, role and admission policy that is installed, and every sample; and it links to what is there.
+// TestSecurityDocs: SECURITY.md names every installed account, role and admission policy, and every sample. Its links exist.
 func TestSecurityDocs(t *testing.T) {
 	g := NewWithT(t)
 	root := controllerstest.Root()

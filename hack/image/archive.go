@@ -25,7 +25,7 @@ type layer struct {
 	files *tree
 }
 
-// assemble makes an image of layers.
+// assemble makes an image from layers.
 func assemble(o *options, layers []layer, date time.Time) (v1.Image, error) {
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	for _, l := range layers {
@@ -77,8 +77,8 @@ func labels(o *options, date time.Time) map[string]string {
 	}
 }
 
-// writeArchive writes the image and returns the digest of its manifest. The archive is an OCI image layout, and has the list that `docker
-// load` of versions before 25 wants as well.
+// writeArchive writes the image and returns the digest of its manifest. The archive is an OCI image layout. It also has the list that `docker load` needs
+// before version 25.
 func writeArchive(img v1.Image, o *options, date time.Time) (string, error) {
 	folder, err := os.MkdirTemp("", "capbm-image-")
 	if err != nil {
@@ -107,7 +107,7 @@ func writeArchive(img v1.Image, o *options, date time.Time) (string, error) {
 	return digest.String(), writeFolder(folder, o.output, date)
 }
 
-// writeDockerList writes manifest.json, by which Docker found the parts of an image before it knew the layout.
+// writeDockerList writes manifest.json, which lists the parts of an image for versions of Docker that do not read the layout.
 func writeDockerList(img v1.Image, o *options, folder string) error {
 	manifest, err := img.Manifest()
 	if err != nil {
@@ -125,7 +125,7 @@ func writeDockerList(img v1.Image, o *options, folder string) error {
 	return os.WriteFile(filepath.Join(folder, "manifest.json"), content, 0o600)
 }
 
-// writeFolder writes the files of a folder as a tar archive. The archive appears when it is whole.
+// writeFolder writes the files of a folder as a tar archive. The archive appears when it is complete.
 func writeFolder(folder, output string, date time.Time) error {
 	files := newTree()
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -141,20 +141,20 @@ func writeFolder(folder, output string, date time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil { //nolint:gosec // everybody may read what is built
+	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil { //nolint:gosec // everybody may read the result
 		return err
 	}
 	temporary, err := os.CreateTemp(filepath.Dir(output), ".image-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temporary.Name()) //nolint:errcheck // it has another name by then, as a rule
+	defer os.Remove(temporary.Name()) //nolint:errcheck // it was usually renamed before
 	err = files.write(temporary, date)
 	if closeErr := temporary.Close(); err == nil {
 		err = closeErr
 	}
 	if err == nil {
-		err = os.Chmod(temporary.Name(), 0o644) //nolint:gosec // everybody may read what is built
+		err = os.Chmod(temporary.Name(), 0o644) //nolint:gosec // everybody may read the result
 	}
 	if err != nil {
 		return err

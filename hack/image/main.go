@@ -1,6 +1,5 @@
-// Command image writes the image of the manager as an archive in the layout of the Open Container Initiative (OCI), without a container
-// engine and without root. From the same input it writes the same bytes: everything in it has the date that --epoch says, owners and
-// modes are set here, and names are sorted. hack/image.sh runs it.
+// Command image writes the image of the manager as an archive in the layout of the Open Container Initiative (OCI), without a container engine and without
+// root. The same input gives the same bytes: the date of everything is --epoch, owners and modes are set here, and names are sorted. hack/image.sh runs it.
 package main
 
 import (
@@ -12,8 +11,8 @@ import (
 	"time"
 )
 
-// user is who the manager runs as: the number that images without a shell mostly use for a user who is nobody else. The Deployments
-// name it as well, since Kubernetes looks at numbers only.
+// user is the user of the manager: the number that images without a shell usually have for an unprivileged user. The Deployments name it as well, since
+// Kubernetes checks only numbers.
 const user = 65532
 
 // options are the arguments.
@@ -65,7 +64,7 @@ func build(o *options) (string, error) {
 		return "", err
 	}
 	date := time.Unix(o.epoch, 0).UTC()
-	// What changes seldom comes first: registries and nodes keep layers that they have.
+	// Layers that rarely change come first: registries and nodes keep the layers that they have.
 	layers := []layer{{"Debian's packages", system}, {"boot loaders", loaders}, {"manager", program}}
 	img, err := assemble(o, layers, date)
 	if err != nil {
@@ -78,7 +77,7 @@ func build(o *options) (string, error) {
 	return digest, writeSBOM(o, digest, packages)
 }
 
-// addManager adds the program. It may listen on the ports 67, 69 and 547 and do nothing else that users may not.
+// addManager adds the program with the capability to listen on the ports 67, 69 and 547, and no other.
 func addManager(t *tree, o *options) error {
 	if err := t.copy("manager", o.manager, 0o755); err != nil {
 		return err
@@ -106,12 +105,12 @@ func addLoaders(t *tree, folder string) error {
 	return err
 }
 
-// addSystem adds what the manager needs around it: certificates, ipmitool with its libraries, users, and folders.
+// addSystem adds the files that the manager needs: certificates, ipmitool with its libraries, users, and folders.
 func addSystem(t *tree, p *packages) error {
 	for _, folder := range []string{"etc", "usr/bin", "usr/lib", "usr/sbin", "proc", "sys", "dev", "run"} {
 		t.dir(folder, 0o755)
 	}
-	// The manager writes here, where the Deployment mounts nothing.
+	// The manager writes here if the Deployment mounts no volume.
 	t.dir("tmp", fs.ModeSticky|0o777)
 	t.dir("var/cache/capbm", 0o750)
 	t.entries["var/cache/capbm"].owner = user
@@ -120,7 +119,7 @@ func addSystem(t *tree, p *packages) error {
 	}
 	t.file("etc/passwd", fmt.Appendf(nil, "root:x:0:0:root:/:/usr/sbin/nologin\ncapbm:x:%d:%d:manager:/tmp:/usr/sbin/nologin\n", user, user))
 	t.file("etc/group", fmt.Appendf(nil, "root:x:0:\ncapbm:x:%d:\n", user))
-	// Names are looked up in /etc/hosts first, as the nodes' are.
+	// Names are looked up in /etc/hosts first, as on nodes.
 	t.file("etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nhosts: files dns\n"))
 	if err := p.addProgram(t, "ipmitool", "usr/bin/ipmitool"); err != nil {
 		return err

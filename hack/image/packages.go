@@ -17,14 +17,14 @@ type packages struct {
 	folder, libraries, interpreter string
 	names                          []string
 	list                           map[string]deb
-	// used are those that something was taken from.
+	// used are the packages that a file was taken from.
 	used map[string]bool
 }
 
 // deb is a package as Debian's archive gave it, with the SHA-256 checksum of its file.
 type deb struct{ version, sum string }
 
-// platforms tell where Debian keeps the libraries of an architecture, and where programs look for the dynamic linker.
+// platforms are the folder of an architecture's libraries in Debian, and the path of the dynamic linker in programs.
 var platforms = map[string]struct {
 	libraries, interpreter string
 	machine                elf.Machine
@@ -38,7 +38,7 @@ func openPackages(folder, arch string) (*packages, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no image for the architecture %q: use one of %s", arch, slices.Sorted(maps.Keys(platforms)))
 	}
-	list, err := os.ReadFile(filepath.Join(folder, "PACKAGES")) //nolint:gosec // whoever runs this names it
+	list, err := os.ReadFile(filepath.Join(folder, "PACKAGES")) //nolint:gosec // the caller names it
 	if err != nil {
 		return nil, fmt.Errorf("hack/image/packages.sh makes the folder: %w", err)
 	}
@@ -69,7 +69,7 @@ func (p *packages) add(t *tree, name, file string) error {
 	return t.copy(file, source, info.Mode().Perm())
 }
 
-// resolve finds a file of a package. Some of the documentation are links into another package.
+// resolve finds a file of a package. Some folders of documentation are links into another package.
 func (p *packages) resolve(name, file string) (string, error) {
 	path, err := filepath.EvalSymlinks(filepath.Join(p.folder, name, file))
 	if err == nil || !errors.Is(err, os.ErrNotExist) {
@@ -84,7 +84,7 @@ func (p *packages) resolve(name, file string) (string, error) {
 	return filepath.EvalSymlinks(filepath.Join(p.folder, to, filepath.Dir(dir), to, filepath.Base(file)))
 }
 
-// addProgram adds a program with the libraries that it is linked with, and theirs.
+// addProgram adds a program with the libraries that it needs, and those that these need.
 func (p *packages) addProgram(t *tree, name, file string) error {
 	if err := p.add(t, name, file); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (p *packages) addProgram(t *tree, name, file string) error {
 		}
 		needed = append(needed, more...)
 	}
-	// Programs name the dynamic linker by its path of old.
+	// Programs name the dynamic linker by its traditional path.
 	if to := filepath.Dir(p.interpreter); t.entries[to] == nil {
 		t.symlink(to, "usr/"+to)
 	}
@@ -115,7 +115,7 @@ func (p *packages) addProgram(t *tree, name, file string) error {
 	return nil
 }
 
-// addLibrary adds a library and returns what it needs itself.
+// addLibrary adds a library and returns the libraries that it needs.
 func (p *packages) addLibrary(t *tree, library string) ([]string, error) {
 	file := p.libraries + "/" + library
 	for _, name := range p.names {
@@ -134,7 +134,7 @@ func (p *packages) addLibrary(t *tree, library string) ([]string, error) {
 	return nil, fmt.Errorf("no package has %s", file)
 }
 
-// libraries returns what a program or a library is linked with.
+// libraries returns the libraries that a program or a library is linked with.
 func libraries(file string) ([]string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -144,8 +144,7 @@ func libraries(file string) ([]string, error) {
 	return f.ImportedLibraries()
 }
 
-// addCertificates adds the certificates of the authorities that Debian trusts, in the one file that update-ca-certificates would make
-// of them.
+// addCertificates adds the certificates of the authorities that Debian trusts, in one file as update-ca-certificates writes it.
 func (p *packages) addCertificates(t *tree) error {
 	const name = "ca-certificates"
 	files, err := filepath.Glob(filepath.Join(p.folder, name, "usr/share/ca-certificates/mozilla/*.crt"))
@@ -166,8 +165,8 @@ func (p *packages) addCertificates(t *tree) error {
 	return nil
 }
 
-// describe adds the licences of the packages that something was taken from, and their descriptions, which programs that look for known
-// weaknesses read (as in images without a package manager: a file for each package).
+// describe adds the licences and the descriptions of the used packages. Vulnerability scanners read the descriptions: a file for each package, as in images
+// without a package manager.
 func (p *packages) describe(t *tree) error {
 	for _, name := range slices.Sorted(maps.Keys(p.used)) {
 		if err := p.add(t, name, "usr/share/doc/"+name+"/copyright"); err != nil {

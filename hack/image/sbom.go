@@ -18,11 +18,11 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// debian is the release of Debian that packages.sh and loaders.sh take packages of, as package URLs name it.
+// debian is the release of Debian of packages.sh and loaders.sh, as package URLs name it.
 const debian = "debian-13"
 
-// writeSBOM writes the software bill of materials of the image with a digest: CycloneDX 1.6 in JSON, with the Go modules of the manager, the
-// packages of Debian that a file was taken from, and the boot loaders. It has no serial number, so the same image has the same bill.
+// writeSBOM writes the software bill of materials of the image with a digest: CycloneDX 1.6 in JSON, with the Go modules of the manager, the Debian
+// packages that a file was taken from, and the boot loaders. It has no serial number, so the same image has the same bill.
 func writeSBOM(o *options, digest string, p *packages) error {
 	modules, err := goModules(o.manager)
 	if err != nil {
@@ -32,7 +32,7 @@ func writeSBOM(o *options, digest string, p *packages) error {
 	if err != nil {
 		return err
 	}
-	repository := o.name[:strings.LastIndexByte(o.name, ':')] // hack/image.sh demands a tag
+	repository := o.name[:strings.LastIndexByte(o.name, ':')] // hack/image.sh requires a tag
 	purl := fmt.Sprintf("pkg:oci/%s@%s?arch=%s&repository_url=%s&tag=%s",
 		filepath.Base(repository), url.QueryEscape(digest), o.arch, url.QueryEscape(repository), url.QueryEscape(o.version))
 	bom := cdx.NewBOM()
@@ -49,14 +49,14 @@ func writeSBOM(o *options, digest string, p *packages) error {
 	if err := cdx.NewBOMEncoder(&content, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6); err != nil {
 		return err
 	}
-	return os.WriteFile(o.sbom, content.Bytes(), 0o644) //nolint:gosec // everybody may read what is built
+	return os.WriteFile(o.sbom, content.Bytes(), 0o644) //nolint:gosec // everybody may read the result
 }
 
 func sha256Of(hash string) *[]cdx.Hash {
 	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hash}}
 }
 
-// goModules are the modules that a program was linked of, which Go writes into it, and Go's standard library.
+// goModules returns the modules that a program is linked from, which Go writes into it, and Go's standard library.
 func goModules(program string) ([]cdx.Component, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -72,7 +72,7 @@ func goModules(program string) ([]cdx.Component, error) {
 	return all, nil
 }
 
-// goModule has the hash of go.sum, where the module has one: SHA-256 over the names and hashes of its files.
+// goModule has the hash of go.sum if the module has one: SHA-256 over the names and hashes of its files.
 func goModule(m *debug.Module) cdx.Component {
 	purl := "pkg:golang/" + m.Path + "@" + url.QueryEscape(m.Version)
 	c := cdx.Component{BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: purl}
@@ -82,7 +82,7 @@ func goModule(m *debug.Module) cdx.Component {
 	return c
 }
 
-// components are the packages that something was taken from, with the checksum of the file that the archive of Debian gave.
+// components returns the used packages, with the checksum of the file from the Debian archive.
 func (p *packages) components() []cdx.Component {
 	var all []cdx.Component
 	for _, name := range slices.Sorted(maps.Keys(p.used)) {
@@ -98,9 +98,9 @@ func debianURL(name, version string) string {
 	return "pkg:deb/debian/" + name + "@" + url.QueryEscape(version) + "?distro=" + debian
 }
 
-// bootLoaders are those that SHA256SUMS lists, each below the package that it is of.
+// bootLoaders returns the boot loaders in SHA256SUMS, each below its package.
 func bootLoaders(folder string) ([]cdx.Component, error) {
-	sums, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS")) //nolint:gosec // whoever runs this names it
+	sums, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS")) //nolint:gosec // the caller names it
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ const (
 	digest = "sha256:" + hash
 )
 
-// input writes what an SBOM is made of: this test program stands for the manager.
+// input writes the input of an SBOM. This test program is the manager in it.
 func input(t *testing.T) (*options, *packages) {
 	t.Helper()
 	folder := t.TempDir()
@@ -42,8 +42,7 @@ func input(t *testing.T) (*options, *packages) {
 	}, p
 }
 
-// TestSBOM: it names the image by its digest, and what is in it: modules, packages that something was taken from, and boot loaders. The same
-// input gives the same bytes.
+// TestSBOM: the SBOM names the image by its digest, and has its contents: modules, used packages, and boot loaders. The same input gives the same bytes.
 func TestSBOM(t *testing.T) {
 	o, p := input(t)
 	written := make([][]byte, 2)
@@ -98,7 +97,7 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// TestSBOMRefuses: a list of boot loaders that cannot be read is an error, not a bill without them.
+// TestSBOMRefuses: a list of boot loaders that cannot be read is an error, and not an SBOM without them.
 func TestSBOMRefuses(t *testing.T) {
 	o, p := input(t)
 	for _, sums := range []string{hash + "  nobodys.efi\n", "# ipxe\n"} {

@@ -15,13 +15,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// teller prints what happens, with the time since the start.
-type teller struct {
+// printer prints what happens, with the time since the start.
+type printer struct {
 	mu    sync.Mutex
 	start time.Time
 }
 
-func (t *teller) linef(who, format string, args ...any) {
+func (t *printer) linef(who, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fmt.Printf("%6.1f s  %-10s %s\n", time.Since(t.start).Seconds(), who, fmt.Sprintf(format, args...))
@@ -33,16 +33,16 @@ func demo(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	tell := &teller{start: time.Now()}
+	report := &printer{start: time.Now()}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	l, err := site.New(ctx, root, func(format string, args ...any) { tell.linef("plane", format, args...) }, func(server, what string) {
-		tell.linef(server, "%s", what)
+	l, err := site.New(ctx, root, func(format string, args ...any) { report.linef("plane", format, args...) }, func(server, what string) {
+		report.linef(server, "%s", what)
 		if strings.HasPrefix(what, "failed") {
 			fail(fmt.Errorf("%s %s", server, what))
 		}
 	})
-	defer func() { //nolint:contextcheck // closing the lab must also work when ctx has ended
+	defer func() { //nolint:contextcheck // the lab is closed even if ctx has ended
 		failed := err != nil
 		err = errors.Join(err, l.Close(failed))
 		if failed {
@@ -57,7 +57,7 @@ func demo(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := scenario(ctx, tell, l, p); err != nil {
+	if err := scenario(ctx, report, l, p); err != nil {
 		if errors.Is(context.Cause(ctx), context.Canceled) {
 			fmt.Println("\nStopped.")
 			return nil
@@ -73,46 +73,46 @@ func demo(ctx context.Context, keep bool) (err error) {
 	return nil
 }
 
-func scenario(ctx context.Context, tell *teller, l *site.Lab, p *plane.Plane) error {
+func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane) error {
 	if err := l.Register(ctx, p, "server-1", "server-2", "server-3", "server-4"); err != nil {
 		return err
 	}
 	if err := site.Until(ctx, time.Minute, site.HostsIn(p, v1alpha1.PhaseAvailable, 4)); err != nil {
 		return err
 	}
-	tell.linef("hosts", "4 servers are registered, verified and Available: 3 over Redfish, 1 over IPMI")
+	report.linef("hosts", "4 servers are registered, verified and Available: 3 over Redfish, 1 over IPMI")
 	if err := l.CreateCluster(ctx, p, site.Cluster{Workers: 2}); err != nil {
 		return err
 	}
-	tell.linef("cluster", "clusterctl generate cluster %s | kubectl apply: 1 control plane and 2 worker Machines", site.ClusterName)
+	report.linef("cluster", "clusterctl generate cluster %s | kubectl apply: 1 control plane and 2 worker Machines", site.ClusterName)
 	if err := site.Until(ctx, 5*time.Minute, site.Running(p, 3)); err != nil {
 		return err
 	}
 	if err := site.Until(ctx, time.Minute, site.Available(p)); err != nil {
 		return err
 	}
-	tell.linef("machines", "3 of 3 Machines are Running, their Nodes have our provider IDs; 1 server is free")
+	report.linef("machines", "3 of 3 Machines are Running, their Nodes have our provider IDs; 1 server is free")
 	show(ctx, p)
 
 	if _, err := p.Kubectl(ctx, "-n", site.Namespace, "scale", "machinedeployment", site.ClusterName+"-workers", "--replicas=1"); err != nil {
 		return err
 	}
-	tell.linef("cluster", "kubectl scale machinedeployment %s-workers --replicas=1", site.ClusterName)
+	report.linef("cluster", "kubectl scale machinedeployment %s-workers --replicas=1", site.ClusterName)
 	if err := site.Until(ctx, 3*time.Minute, site.HostsIn(p, v1alpha1.PhaseAvailable, 2)); err != nil {
 		return err
 	}
 	if err := site.Until(ctx, time.Minute, site.Running(p, 2)); err != nil {
 		return err
 	}
-	tell.linef("machines", "2 of 2 Machines are Running; the released server is powered off, and Available again")
+	report.linef("machines", "2 of 2 Machines are Running; the released server is powered off, and Available again")
 	fmt.Println()
 	out, err := p.Kubectl(ctx, "-n", site.Namespace, "get", "baremetalhosts,machines")
 	fmt.Print(out)
-	tell.linef("demo", "done")
+	report.linef("demo", "done")
 	return err
 }
 
-// show prints what an operator would look at.
+// show prints what an operator would read.
 func show(ctx context.Context, p *plane.Plane) {
 	for _, get := range []func() (string, error){
 		func() (string, error) {

@@ -1,4 +1,4 @@
-// Package netns runs tests in namespaces of their own.
+// Package netns runs tests in their own network and mount namespaces.
 package netns
 
 import (
@@ -14,12 +14,12 @@ import (
 	"syscall"
 )
 
-// inside is set in the environment of the process that has namespaces of its own.
+// inside is the environment variable of the process in the new namespaces.
 const inside = "NETNS_INSIDE"
 
-// Main runs the tests of a package in a process with a network and mounts of its own, and returns the exit code: it starts the test
-// program once more in new namespaces. Those have no name and belong to the process, so they are gone with it, however it ends, and no
-// other run can meet them. What the tests started, and left behind when they were interrupted, is ended. It needs root.
+// Main runs the tests of a package in a process with its own network and mounts, and returns the exit code. It starts the test program again in new
+// namespaces. These have no name and belong to the process: they end with it, and no other run can see them. Main also ends the processes that an
+// interrupted test left behind. It needs root.
 func Main(run func() int) int {
 	if os.Getenv(inside) != "" {
 		return run()
@@ -33,7 +33,7 @@ func Main(run func() int) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	child := exec.Command(self, os.Args[1:]...) //nolint:noctx,gosec // itself, with a deadline of its own: -test.timeout
+	child := exec.Command(self, os.Args[1:]...) //nolint:noctx,gosec // the program has its own deadline: -test.timeout
 	child.Env = append(os.Environ(), inside+"=1")
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL, Setsid: true}
@@ -57,26 +57,26 @@ func Main(run func() int) int {
 	return 0
 }
 
-// Do runs programs that prepare the namespaces, one after the other, each written as its words with a blank between them.
+// Do runs programs that prepare the namespaces, one after the other. Words of a command are separated by blanks.
 func Do(commands ...string) error {
 	for _, command := range commands {
 		words := strings.Fields(command)
-		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil { //nolint:noctx,gosec // returns at once; the test names it
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil { //nolint:noctx,gosec // returns at once; the test names the program
 			return fmt.Errorf("%s: %w: %s", command, err, out)
 		}
 	}
 	return nil
 }
 
-// sweep ends what a run leaves behind that was interrupted, or ended by its deadline: the processes of its session.
+// sweep ends the processes of a session: those that a run left behind that was interrupted or reached its deadline.
 func sweep(session int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
 	for _, stat := range stats {
-		content, err := os.ReadFile(stat) //nolint:gosec // of a process
+		content, err := os.ReadFile(stat) //nolint:gosec // in /proc
 		if err != nil {
 			continue // it has ended
 		}
-		// After the name, in parentheses, come the state, the parent, the group and the session (proc(5)).
+		// After the name, in parentheses, are the state, the parent, the group and the session (proc(5)).
 		fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
 		if err == nil && len(fields) > 3 && fields[3] == strconv.Itoa(session) {

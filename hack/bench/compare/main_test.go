@@ -35,7 +35,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// saying is for what has some words in it; without words, for what says nothing.
+// saying matches a text that contains words. Without words it matches an empty text.
 func saying(words string) types.GomegaMatcher {
 	if words == "" {
 		return BeEmpty()

@@ -38,7 +38,7 @@ func (f *fleet) answersDHCP(ctx context.Context) error {
 		}
 		n, err := conn.Read(buffer)
 		if err = errors.Join(sendErr, err); err != nil {
-			continue // nobody listens yet
+			continue // there is no listener yet
 		}
 		if answer, err := dhcpv4.FromBytes(buffer[:n]); err == nil && answer.TransactionID == discover.TransactionID {
 			return nil

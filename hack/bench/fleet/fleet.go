@@ -25,7 +25,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// namespace is where the hosts and machines are.
+// namespace is the namespace of the hosts and machines.
 const namespace = "fleet"
 
 // fleet is a run.
@@ -35,14 +35,14 @@ type fleet struct {
 	start    time.Time
 	lab      *site.Lab
 	plane    *plane.Plane
-	config   *rest.Config // of what the benchmark itself does, which is counted apart
+	config   *rest.Config // of the benchmark itself, whose requests are counted separately
 	own      *ownRequests
 	client   client.Client
 	watch    *watcher
 	servers  []*rack.Server
 	managers []manager
 	result   report.Run
-	before   *snapshot // what the next phase began with, when it goes on with what the last one began
+	before   *snapshot // the start of the next phase, if it continues the last one
 	stop     context.CancelFunc
 	ends     sync.WaitGroup
 }
@@ -60,7 +60,7 @@ func newFleet(o options) *fleet {
 	}}
 }
 
-// hostName names the nth server, and its host; numberOf is the way back.
+// hostName is the name of the nth server and of its host. numberOf is its inverse.
 func hostName(n int) string { return fmt.Sprintf("h-%05d", n) }
 
 func numberOf(host string) int {
@@ -72,7 +72,7 @@ func (f *fleet) logf(format string, args ...any) {
 	fmt.Printf("%7.1f s  %s\n", time.Since(f.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// setUp starts the lab with all servers, none of which is registered.
+// setUp starts the lab with all servers. None of them is registered.
 func (f *fleet) setUp(ctx context.Context) error {
 	ctx, f.stop = context.WithCancel(ctx)
 	root, err := os.Getwd()
@@ -112,7 +112,7 @@ func (f *fleet) setUp(ctx context.Context) error {
 	return f.startWatch(ctx)
 }
 
-// startManagers starts the one manager; or several that share the hosts, and one more that is the boot server of all.
+// startManagers starts one manager; or several that share the hosts, and one more that is the boot server for all.
 func (f *fleet) startManagers(ctx context.Context) error {
 	common := append(withoutIntervals(f.lab.Rack.ManagerArgs()), f.result.Flags...)
 	first, addresses, err := flagsOfManager()
@@ -148,7 +148,7 @@ func (f *fleet) startManagers(ctx context.Context) error {
 	return nil
 }
 
-// withoutIntervals leaves out what makes the lab's other managers quicker than a real one.
+// withoutIntervals drops the flags that make the lab's other managers faster than a real one.
 func withoutIntervals(args []string) []string {
 	var kept []string
 	for _, arg := range args {
@@ -170,7 +170,7 @@ func flagsOfManager() ([]string, manager, error) {
 	return []string{"--diagnostics-address=" + m.metrics, "--insecure-diagnostics", "--profiler-address=" + m.profiler}, m, errors.Join(problems...)
 }
 
-// startWatch lets the benchmark see every change of hosts, boots and machines.
+// startWatch watches every change of hosts, boots and machines.
 func (f *fleet) startWatch(ctx context.Context) error {
 	f.watch = newWatcher()
 	c, err := cache.New(f.config, cache.Options{Scheme: plane.Scheme(), DefaultTransform: cache.TransformStripManagedFields()})

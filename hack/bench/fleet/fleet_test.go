@@ -10,11 +10,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
 )
 
-// TestFleet runs a small fleet through all phases, and holds the manager to the requests that a host may cost. What takes time is not judged here: how
-// long anything took depends on who else uses the machine.
+// TestFleet runs a small fleet through all phases, and checks the number of requests per host. It does not check durations, which depend on the load of the
+// machine.
 func TestFleet(t *testing.T) {
 	g := NewWithT(t)
-	t.Chdir("../../..") // where everything is built
+	t.Chdir("../../..") // the programs are built from there
 	out := filepath.Join(t.TempDir(), "out.json")
 	g.Expect(measure(t.Context(), options{hosts: 20, boots: 12, managers: 1, idle: 2 * time.Second, out: out})).To(Succeed())
 	run, err := report.Read(out)

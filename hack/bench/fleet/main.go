@@ -1,5 +1,5 @@
-// Command fleet measures what a fleet of hosts costs one manager, its API server and etcd: registering, booting, idling, a restart, releasing and
-// deleting. The servers are emulated, with BMCs and firmware that speak the real protocols; all else is real. hack/bench/README.md says more.
+// Command fleet measures what a fleet of hosts costs one manager, its API server and etcd: registering, booting, idling, a restart, releasing and deleting.
+// The servers are emulated, with BMCs and firmware that use the real protocols; everything else is real. hack/bench/README.md describes it.
 package main
 
 import (
@@ -75,7 +75,7 @@ func measure(ctx context.Context, o options) (err error) {
 		}
 	}
 	f := newFleet(o)
-	defer func() { //nolint:contextcheck // the lab is closed also when ctx has ended
+	defer func() { //nolint:contextcheck // the lab is closed even if ctx has ended
 		if closeErr := f.close(err != nil || o.keep); err == nil {
 			err = closeErr
 		}
@@ -93,7 +93,8 @@ func measure(ctx context.Context, o options) (err error) {
 	return measured
 }
 
-// checkFileLimit makes sure that there is room for a listener of every BMC, and for connections. Go's runtime has raised the limit as far as it may.
+// checkFileLimit checks the limit of open files: each BMC needs a listener, and there are connections. Go's runtime has already raised the soft limit to
+// the hard limit.
 func checkFileLimit(hosts int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

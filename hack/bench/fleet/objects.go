@@ -21,7 +21,7 @@ import (
 // workers is how many objects are written at once.
 const workers = 16
 
-// each does something for every number below n, several at once, and returns what went wrong.
+// each calls do for every number below n, several at once, and returns the errors.
 func each(n int, do func(i int) error) error {
 	var (
 		wait     sync.WaitGroup
@@ -48,7 +48,7 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(problems[:min(len(problems), 5)]...)
 }
 
-// createCluster makes the Cluster of all machines. For this provider its infrastructure is there; nobody else looks.
+// createCluster creates the Cluster of all machines. Its infrastructure is provisioned for this provider; no other manager runs.
 func (f *fleet) createCluster(ctx context.Context) error {
 	if err := f.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (f *fleet) register(ctx context.Context, n int) error {
 	if n < f.boots {
 		host.Labels[boots] = "true"
 	} else {
-		s.SetPower(true) // its machine is said to run already
+		s.SetPower(true) // its machine runs already
 		host.Spec.Power = v1alpha1.PowerOn
 	}
 	if err := f.client.Create(ctx, secret); err != nil {
@@ -100,7 +100,7 @@ func (f *fleet) register(ctx context.Context, n int) error {
 	return f.client.Create(ctx, host)
 }
 
-// createMachine creates the nth machine as Cluster API would, with its bootstrap data. One with a host is adopted: it runs there.
+// createMachine creates the nth machine with its bootstrap data as Cluster API does. A machine with a host is adopted: it runs there.
 func (f *fleet) createMachine(ctx context.Context, name string, n int, host *rack.Server) error {
 	owner, err := f.createOwner(ctx, name, n)
 	if err != nil {
@@ -129,7 +129,7 @@ func (f *fleet) machineMeta(name string, n int) metav1.ObjectMeta {
 	return meta
 }
 
-// createBareMetalMachine creates what the provider works on for the nth machine.
+// createBareMetalMachine creates the BareMetalMachine of the nth machine.
 func (f *fleet) createBareMetalMachine(ctx context.Context, owner *clusterv1.Machine, n int, host *rack.Server) error {
 	image := f.lab.Rack.Image("")
 	bare := &v1alpha1.BareMetalMachine{ObjectMeta: f.machineMeta(owner.Name, n), Spec: v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{
@@ -154,7 +154,7 @@ func (f *fleet) createBareMetalMachine(ctx context.Context, owner *clusterv1.Mac
 	return f.client.Create(ctx, bare)
 }
 
-// deleteMachine deletes a BareMetalMachine, as Cluster API does first.
+// deleteMachine deletes a BareMetalMachine, which Cluster API deletes first, too.
 func (f *fleet) deleteMachine(ctx context.Context, name string) error {
 	return client.IgnoreNotFound(f.client.Delete(ctx, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 }

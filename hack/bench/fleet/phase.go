@@ -16,7 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
 )
 
-// phase does something, and keeps what it cost for each of the objects that it worked on.
+// phase runs a phase, and records its cost for each of its objects.
 func (f *fleet) phase(ctx context.Context, name string, objects int, do func(context.Context) error) error {
 	before := f.before
 	var err error
@@ -27,7 +27,7 @@ func (f *fleet) phase(ctx context.Context, name string, objects int, do func(con
 	}
 	f.before = nil
 	f.logf("%s: %d objects", name, objects)
-	stopProfile := f.profile(name) //nolint:contextcheck // a profile ends by itself, after five seconds
+	stopProfile := f.profile(name) //nolint:contextcheck // a profile ends after five seconds
 	depths := f.watchDepths(ctx)
 	start := time.Now()
 	err = do(ctx)
@@ -56,7 +56,7 @@ func costs(name string, objects int, took time.Duration, before, after *snapshot
 		BootRequests: map[string]float64{}, WatchBytes: map[string]float64{}, Queues: map[string]report.Queue{}, Manager: after.footprint,
 	}
 	for part, used := range after.cpu {
-		if part == "manager" && used < before.cpu[part] { // it was started anew
+		if part == "manager" && used < before.cpu[part] { // it was restarted
 			before.cpu[part] = 0
 		}
 		p.CPU[part] = float64((used - before.cpu[part]).Milliseconds()) / n
@@ -90,11 +90,11 @@ func costs(name string, objects int, took time.Duration, before, after *snapshot
 	return p
 }
 
-// ofTheServer is true for requests that the API server makes to itself, at rest too, and for those of the benchmark's probes.
+// ofTheServer is true for the API server's requests to itself, which it also sends at rest, and for the benchmark's probes.
 func ofTheServer(what string) bool {
 	verb, resource, _ := strings.Cut(what, " ")
 	switch {
-	case resource == "leases": // its identity; the provider's addresses are created and deleted, which count
+	case resource == "leases": // its identity. The creation and deletion of the provider's addresses do count
 		return verb != "POST" && verb != "DELETE"
 	case resource == "", verb == "CONNECT":
 		return true
@@ -108,7 +108,8 @@ func ofTheServer(what string) bool {
 	}
 }
 
-// watchDepths looks at the queues every ten seconds, for each look has the manager count its hosts, until what it returns is called, which returns how deep they were.
+// watchDepths reads the depth of the queues every ten seconds, for which the manager counts its hosts. The returned function stops it and returns the
+// maximum depths.
 func (f *fleet) watchDepths(ctx context.Context) func() map[string]int {
 	ctx, stop := context.WithCancel(ctx)
 	deepest := map[string]int{}
@@ -118,7 +119,7 @@ func (f *fleet) watchDepths(ctx context.Context) func() map[string]int {
 			for _, m := range f.managers {
 				all, err := scrape(ctx, http.DefaultClient, "http://"+m.metrics+"/metrics")
 				if err != nil {
-					continue // it is being started anew
+					continue // it is restarting
 				}
 				for _, metric := range all["workqueue_depth"].GetMetric() {
 					deepest[queueOf(metric)] = max(deepest[queueOf(metric)], int(metric.GetGauge().GetValue()))
@@ -134,8 +135,8 @@ func (f *fleet) watchDepths(ctx context.Context) func() map[string]int {
 	return func() map[string]int { stop(); done.Wait(); return deepest }
 }
 
-// profile takes CPU profiles of the manager and of the API server over the first five seconds of a phase, and one of the manager's heap when what it
-// returns is called.
+// profile takes CPU profiles of the manager and of the API server in the first five seconds of a phase. The returned function takes a profile of the
+// manager's heap.
 func (f *fleet) profile(name string) (stop func()) {
 	if f.profiles == "" {
 		return func() {}

@@ -17,10 +17,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
 )
 
-// claimed is how many machines are created for the time that claims take.
+// claimed is the number of machines that are created to measure claims.
 const claimed = 100
 
-// phases runs all of them, and keeps what was measured also when one fails.
+// phases runs all phases. The figures are kept if a phase fails.
 func (f *fleet) phases(ctx context.Context) error {
 	defer func() { f.result.Reactions = f.watch.reactions() }()
 	for _, phase := range []func(context.Context) error{
@@ -64,7 +64,7 @@ func (f *fleet) registerAll(ctx context.Context) error {
 
 func machineName(i int) string { return fmt.Sprintf("m-%05d", i) }
 
-// claimSome measures how long it takes until some machines have a host, of all that there are.
+// claimSome measures the time until some machines have one of all the hosts.
 func (f *fleet) claimSome(ctx context.Context) error {
 	n := min(claimed, f.boots)
 	if n == 0 {
@@ -77,12 +77,12 @@ func (f *fleet) claimSome(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	f.before = nil // what others make of a machine is no part of its claim
+	f.before = nil // the reactions of other controllers to a machine are not part of its claim
 	began, err := f.snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	// What follows the claims goes on in the next phase, whose figures are of everything from the claim to the running machine.
+	// The boots that follow the claims continue in the next phase. Its figures include everything from the claim to the running machine.
 	defer func() { f.before = began }()
 	return f.phase(ctx, "claim", n, func(ctx context.Context) error {
 		if err := each(n, func(i int) error { return f.createBareMetalMachine(ctx, owners[i], i, nil) }); err != nil {
@@ -100,7 +100,7 @@ func (f *fleet) claimSome(ctx context.Context) error {
 	})
 }
 
-// bootRest boots as many servers as are to boot, all at once.
+// bootRest boots the other servers that are to boot, all at once.
 func (f *fleet) bootRest(ctx context.Context) error {
 	if f.boots == 0 {
 		return nil
@@ -115,11 +115,11 @@ func (f *fleet) bootRest(ctx context.Context) error {
 			return err
 		}
 		f.logf("all booted hosts are Provisioned")
-		return f.quiet(ctx) // what is told of their boots may come later
+		return f.quiet(ctx) // statuses of the boots may be written later
 	})
 }
 
-// adoptRest lets the remaining hosts run machines too, which were there before.
+// adoptRest makes the remaining hosts run machines that existed before.
 func (f *fleet) adoptRest(ctx context.Context) error {
 	if f.boots == f.hosts {
 		return nil
@@ -135,9 +135,9 @@ func (f *fleet) adoptRest(ctx context.Context) error {
 	})
 }
 
-// rest looks at what hosts cost to which nothing happens.
+// rest measures hosts at rest.
 func (f *fleet) rest(ctx context.Context) error {
-	if err := f.told(ctx, min(half, f.idle)); err != nil {
+	if err := f.settled(ctx, min(statusDelay, f.idle)); err != nil {
 		return err
 	}
 	f.before = nil
@@ -158,11 +158,11 @@ func (f *fleet) rest(ctx context.Context) error {
 	return nil
 }
 
-// half is how late, and a second more, it may be told how things went on.
-const half = 31 * time.Second
+// statusDelay is the maximum delay of a throttled status, and a second more.
+const statusDelay = 31 * time.Second
 
-// told waits until the manager is at rest, and then so long.
-func (f *fleet) told(ctx context.Context, wait time.Duration) error {
+// settled waits until the manager is at rest, and then for a time.
+func (f *fleet) settled(ctx context.Context, wait time.Duration) error {
 	if err := f.quiet(ctx); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (f *fleet) told(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// quiet waits until the manager does no more than at rest: less than a tenth of a core for five seconds.
+// quiet waits until the manager is at rest: it uses less than a tenth of a core for five seconds.
 func (f *fleet) quiet(ctx context.Context) error {
 	const look = 5 * time.Second
 	deadline := time.Now().Add(10 * time.Minute)
@@ -198,7 +198,7 @@ func (f *fleet) quiet(ctx context.Context) error {
 	}
 }
 
-// reuse lets machines wait until hosts become free.
+// reuse makes machines wait until hosts become free.
 func (f *fleet) reuse(ctx context.Context) error {
 	n := min(20, f.boots)
 	if n == 0 {
@@ -228,12 +228,12 @@ func (f *fleet) reuse(ctx context.Context) error {
 
 func waitingName(i int) string { return fmt.Sprintf("w-%05d", i) }
 
-// restart starts the manager anew while everything runs, and measures until it serves boots and until it is at rest.
+// restart restarts the manager while everything runs, and measures until it serves boots and until it is at rest.
 func (f *fleet) restart(ctx context.Context) error {
 	if f.options.managers > 1 {
-		return nil // there is no one process to measure
+		return nil // there are several processes to measure
 	}
-	if err := f.told(ctx, half); err != nil { // what is not told by then the next manager tells
+	if err := f.settled(ctx, statusDelay); err != nil { // the next manager would write the remaining statuses
 		return err
 	}
 	f.before = nil
@@ -241,8 +241,8 @@ func (f *fleet) restart(ctx context.Context) error {
 		start, old := time.Now(), f.plane.ManagerPid()
 		ready := make(chan error, 1)
 		go func() { ready <- f.plane.Crash(ctx) }()
-		for syscall.Kill(old, 0) == nil { // until nobody answers
-			if time.Sleep(time.Millisecond); time.Since(start) > 10*time.Second { // between looks
+		for syscall.Kill(old, 0) == nil { // until the process is gone
+			if time.Sleep(time.Millisecond); time.Since(start) > 10*time.Second { // polling interval
 				return errors.New("the manager was killed and is still there")
 			}
 		}
@@ -262,7 +262,7 @@ func (f *fleet) restart(ctx context.Context) error {
 	})
 }
 
-// releaseAll deletes the machines that were booted, until their hosts are offered again.
+// releaseAll deletes the machines that booted, until their hosts are Available again.
 func (f *fleet) releaseAll(ctx context.Context) error {
 	if f.boots == 0 {
 		return nil
@@ -290,13 +290,13 @@ func (f *fleet) releaseAll(ctx context.Context) error {
 	})
 }
 
-// deleteAll deletes what is left: the hosts that are free.
+// deleteAll deletes the free hosts, which are what is left.
 func (f *fleet) deleteAll(ctx context.Context) error {
 	free := f.watch.free()
 	if len(free) == 0 {
 		return nil
 	}
-	if err := f.quiet(ctx); err != nil { // what follows a release is not of the deletion
+	if err := f.quiet(ctx); err != nil { // the end of the release is not part of the deletion
 		return err
 	}
 	f.before = nil
@@ -325,7 +325,7 @@ func (f *fleet) deleteAll(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	// Only now: a manager that is told of a Secret's deletion before that of its host says first that the host has no credentials.
+	// Secrets are deleted last. If the manager sees the deletion of a Secret before that of its host, it reports that the host has no credentials.
 	return each(len(free), func(i int) error {
 		return client.IgnoreNotFound(f.client.Delete(ctx, &corev1.Secret{ObjectMeta: object(i)}))
 	})

@@ -24,17 +24,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
-// snapshot is everything that has been counted up to a moment.
+// snapshot has all counters at one time.
 type snapshot struct {
 	cpu           map[string]time.Duration
-	requests      map[string]float64 // to the API server, by verb and resource, without the benchmark's own
+	requests      map[string]float64 // to the API server, by verb and resource, without those of the benchmark itself
 	bmc, commands int
 	boot          map[string]float64
 	waits         map[string]*dto.Histogram // by queue
 	deepest       map[string]int
 	footprint     report.Footprint
 	stored        map[string]float64
-	watched       map[string]float64 // bytes of events that were sent to all who watch, by resource
+	watched       map[string]float64 // bytes of events that were sent to watches, by resource
 }
 
 type families map[string]*dto.MetricFamily
@@ -62,7 +62,7 @@ func (f *fleet) snapshot(ctx context.Context) (*snapshot, error) {
 	return s, f.countRequests(ctx, s)
 }
 
-// cpu is the CPU time that each part has used since it started.
+// cpu returns the CPU time of each process since its start.
 func (f *fleet) cpu() (map[string]time.Duration, error) {
 	apiServer, etcd := f.plane.StorePids()
 	pids := map[string][]int{"apiserver": {apiServer}, "etcd": {etcd}, "fleet": {os.Getpid()}}
@@ -82,7 +82,7 @@ func (f *fleet) cpu() (map[string]time.Duration, error) {
 	return used, nil
 }
 
-// bootCounters count the requests to the boot server.
+// bootCounters are the counters of requests to the boot server.
 var bootCounters = map[string]string{"capbm_dhcp_requests_total": "DHCP", "capbm_tftp_requests_total": "TFTP", "capbm_http_requests_total": "HTTP"}
 
 func (s *snapshot) countManager(all families) {
@@ -138,7 +138,7 @@ func (s *snapshot) weigh(pid int, all families) error {
 	return nil
 }
 
-// sockets counts the sockets that a process has open.
+// sockets counts the open sockets of a process.
 func sockets(pid int) (int, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	files, err := os.ReadDir(dir)
@@ -151,7 +151,7 @@ func sockets(pid int) (int, error) {
 	return n, err
 }
 
-// countRequests counts the requests to the API server, and what it stores.
+// countRequests counts the requests to the API server, and the objects that it stores.
 func (f *fleet) countRequests(ctx context.Context, s *snapshot) error {
 	client, err := rest.HTTPClientFor(f.plane.Config())
 	if err != nil {
@@ -214,7 +214,7 @@ func scrape(ctx context.Context, client *http.Client, url string) (families, err
 	return parser.TextToMetricFamilies(io.LimitReader(response.Body, 256<<20))
 }
 
-// ownRequests counts what the benchmark itself asks the API server, as that counts it.
+// ownRequests counts the benchmark's own requests in the same way as the API server.
 type ownRequests struct {
 	mu     sync.Mutex
 	counts map[string]float64
@@ -233,7 +233,7 @@ type counting struct {
 
 func (o *ownRequests) count(next http.RoundTripper) http.RoundTripper { return &counting{o, next} }
 
-// RoundTrip counts a request and passes it on. A watch counts when it ends, by the API server too.
+// RoundTrip counts a request and sends it. The API server, too, counts a watch when it ends.
 func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	what := nameOf(r)
 	response, err := c.next.RoundTrip(r)
@@ -269,7 +269,7 @@ func nameOf(r *http.Request) string {
 	return requestName(verb, parts[0], parts[2])
 }
 
-// addHistogram adds what another process counted in the same buckets.
+// addHistogram adds the counts of another process with the same buckets.
 func addHistogram(to, from *dto.Histogram) {
 	to.SampleCount = new(to.GetSampleCount() + from.GetSampleCount())
 	for i, b := range to.GetBucket() {
@@ -279,8 +279,8 @@ func addHistogram(to, from *dto.Histogram) {
 	}
 }
 
-// quantileBetween is a quantile of what was observed after one histogram and up to another of the same buckets: the upper bound of its bucket. What
-// is beyond all of them counts as the last bound.
+// quantileBetween is a quantile of the observations between two histograms of the same buckets: the upper bound of its bucket. An observation above all
+// bounds counts as the last bound.
 func quantileBetween(before, after *dto.Histogram, q float64) float64 {
 	total := float64(after.GetSampleCount() - before.GetSampleCount())
 	earlier := map[float64]uint64{}

@@ -15,14 +15,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
 )
 
-// watcher sees every change of hosts, boots and machines, and how long after an event of the world outside it came.
+// watcher watches every change of hosts, boots and machines, and measures the time from an external event to the change.
 type watcher struct {
 	mu       sync.Mutex
 	hosts    map[string]*v1alpha1.BareMetalHost
 	boots    map[string]bool
 	machines map[string]*v1alpha1.BareMetalMachine
 	changed  chan struct{}                   // closed at the next change
-	pending  map[string]map[string]time.Time // when it happened, by what and to whom
+	pending  map[string]map[string]time.Time // the time of the event, by event and object
 	freed    []time.Time                     // hosts that became free while machines waited
 	waiting  map[string]bool                 // machines that found no host
 	took     map[string][]float64
@@ -35,7 +35,7 @@ func newWatcher() *watcher {
 	}
 }
 
-// began notes that something happened.
+// began records an event.
 func (w *watcher) began(what, whom string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +45,7 @@ func (w *watcher) began(what, whom string) {
 	w.pending[what][whom] = time.Now()
 }
 
-// ended notes that the provider did what follows from it. w.mu is held.
+// ended records the provider's reaction to an event. The caller holds w.mu.
 func (w *watcher) ended(what, whom string) {
 	if began, ok := w.pending[what][whom]; ok {
 		w.took[what] = append(w.took[what], time.Since(began).Seconds())
@@ -53,19 +53,19 @@ func (w *watcher) ended(what, whom string) {
 	}
 }
 
-// stages are those of the boot that a server tells of, and those that its BareMetalBoot shows then.
+// stages are the boot stages that a server reports, and the stages that its BareMetalBoot shows then.
 var stages = map[string]v1alpha1.BootStage{
 	"DHCP": v1alpha1.StageDHCP, "loader": v1alpha1.StageLoader, "script": v1alpha1.StageScript, "kernel": v1alpha1.StageKernel, "seed": v1alpha1.StageData,
 }
 
-// shown names the time from a request of firmware until the BareMetalBoot shows its stage. Runs before there were BareMetalBoots have the times until the
-// BareMetalHost showed it, by another name.
+// shown names the time from a request of the firmware until the BareMetalBoot shows its stage. Runs before BareMetalBoots have the times until the
+// BareMetalHost showed it, under another name.
 func shown(stage v1alpha1.BootStage) string { return "BareMetalBoot shows " + string(stage) }
 
 // power is what a BMC shows.
 func power(on v1alpha1.PowerState) string { return "BMC shows " + string(on) }
 
-// serverEvent takes note of what a server does.
+// serverEvent records an event of a server.
 func (w *watcher) serverEvent(server, what string) {
 	switch stage := stages[what]; {
 	case stage != "":
@@ -74,7 +74,7 @@ func (w *watcher) serverEvent(server, what string) {
 		w.began(power(v1alpha1.PowerOn), server)
 	case what == "powered off":
 		w.began(power(v1alpha1.PowerOff), server)
-	case strings.Contains(what, "a disk that is empty"): // of an adopted server, whose system was there before
+	case strings.Contains(what, "a disk that is empty"): // of an adopted server, whose system was installed before
 	default:
 		fmt.Println("server", server, what)
 	}
@@ -82,13 +82,13 @@ func (w *watcher) serverEvent(server, what string) {
 
 var _ cache.ResourceEventHandler = &watcher{}
 
-// OnAdd takes an object that appeared.
+// OnAdd records an object that was added.
 func (w *watcher) OnAdd(o any, _ bool) { w.saw(o) }
 
-// OnUpdate takes an object that changed.
+// OnUpdate records an object that changed.
 func (w *watcher) OnUpdate(_, o any) { w.saw(o) }
 
-// OnDelete takes an object that is gone.
+// OnDelete records an object that was deleted.
 func (w *watcher) OnDelete(o any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *watcher) OnDelete(o any) {
 	w.wake()
 }
 
-// wake wakes who waits for a change. w.mu is held.
+// wake wakes the goroutines that wait for a change. The caller holds w.mu.
 func (w *watcher) wake() {
 	close(w.changed)
 	w.changed = make(chan struct{})
@@ -122,7 +122,7 @@ func (w *watcher) saw(o any) {
 	case *v1alpha1.BareMetalBoot:
 		w.boots[o.Name] = true
 		for _, s := range o.Status.Stages {
-			if s.Number == o.Spec.Number { // others are of the boot before
+			if s.Number == o.Spec.Number { // others are of an earlier boot
 				w.ended(shown(s.Stage), o.Name)
 			}
 		}
@@ -149,12 +149,12 @@ func (w *watcher) sawHost(before, now *v1alpha1.BareMetalHost) {
 	w.ended(power(now.Status.Power), now.Name)
 }
 
-// patience is how long a phase may take.
-const patience = 30 * time.Minute
+// phaseTimeout is the maximum duration of a phase.
+const phaseTimeout = 30 * time.Minute
 
-// until waits until what was seen suffices.
+// until waits until a condition holds.
 func (w *watcher) until(ctx context.Context, what string, enough func() (string, bool)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, phaseTimeout)
 	defer cancel()
 	tell := time.NewTicker(20 * time.Second)
 	defer tell.Stop()
@@ -174,14 +174,14 @@ func (w *watcher) until(ctx context.Context, what string, enough func() (string,
 		case <-ctx.Done():
 			return fmt.Errorf("wait until %s: %w; %s", what, ctx.Err(), how)
 		}
-		select { // many changes are looked at once
+		select { // many changes are checked at once
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// inPhase is for until: n hosts are in a phase.
+// inPhase is a condition for until: n hosts are in a phase.
 func (w *watcher) inPhase(phase v1alpha1.HostPhase, n int) func() (string, bool) {
 	return func() (string, bool) {
 		counts := map[v1alpha1.HostPhase]int{}
@@ -192,7 +192,7 @@ func (w *watcher) inPhase(phase v1alpha1.HostPhase, n int) func() (string, bool)
 	}
 }
 
-// waiters is for until: something is so of n of the machines that waited for a host.
+// waiters is a condition for until: it holds for n of the machines that waited for a host.
 func (w *watcher) waiters(n int, so func(*v1alpha1.BareMetalMachine) bool) func() (string, bool) {
 	return func() (string, bool) {
 		count := 0
@@ -205,7 +205,7 @@ func (w *watcher) waiters(n int, so func(*v1alpha1.BareMetalMachine) bool) func(
 	}
 }
 
-// reactions are the times that were measured.
+// reactions returns the measured times.
 func (w *watcher) reactions() map[string]report.Quantiles {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,14 +216,14 @@ func (w *watcher) reactions() map[string]report.Quantiles {
 	return all
 }
 
-// forget takes back that something happened: nobody is expected to do anything yet.
+// forget drops an event to which no reaction is expected yet.
 func (w *watcher) forget(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.pending, what)
 }
 
-// free returns the numbers of the hosts that no machine has, in their order.
+// free returns the numbers of the hosts without a machine, in their order.
 func (w *watcher) free() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -237,7 +237,7 @@ func (w *watcher) free() []int {
 	return free
 }
 
-// booted returns the names of the machines that were booted here.
+// booted returns the names of the machines that booted in this run.
 func (w *watcher) booted() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

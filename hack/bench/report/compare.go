@@ -10,10 +10,10 @@ import (
 	"text/tabwriter"
 )
 
-// worthTelling is by what part of what it was a figure must have changed to be told where there are many.
-const worthTelling = 0.05
+// minChange is the relative change from which on a figure is printed in a table of many figures.
+const minChange = 0.05
 
-// figures are what is compared of each phase.
+// figures are the compared figures of each phase.
 var figures = []struct {
 	name string
 	of   func(*Phase) float64
@@ -30,7 +30,7 @@ var figures = []struct {
 	{"heap MiB", func(p *Phase) float64 { return p.Manager.HeapMiB }},
 }
 
-// Compare prints how the second run differs from the first: what it was, what it is, and the ratio of both.
+// Compare prints how the second run differs from the first: both values and their ratio.
 func Compare(w io.Writer, before, after *Run) error {
 	c := &comparison{before, after, tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if before.Hosts != after.Hosts || before.Boots != after.Boots {
@@ -49,14 +49,14 @@ func Compare(w io.Writer, before, after *Run) error {
 	return c.table.Flush()
 }
 
-// comparison is of two runs, on its way into a table.
+// comparison is a table of two runs.
 type comparison struct {
 	before, after *Run
 	table         *tabwriter.Writer
 }
 
 func (c *comparison) rowf(format string, args ...any) {
-	_, _ = fmt.Fprintf(c.table, format+"\n", args...) // Flush tells
+	_, _ = fmt.Fprintf(c.table, format+"\n", args...) // Flush returns the error
 }
 
 func (c *comparison) head(which string, r *Run) {
@@ -67,8 +67,8 @@ func (c *comparison) head(which string, r *Run) {
 	c.rowf("%s: %d hosts, %d boots; commit %s, %s%s", which, r.Hosts, r.Boots, r.Commit, r.Machine, told)
 }
 
-// missing is a row of what one of the runs does not have, and false for what both have. It has the cells of every row: they keep the
-// columns of a table together.
+// missing prints a row for a figure that one of the runs does not have, and returns false if both have it. The row has all cells, which keeps the columns
+// of the table aligned.
 func (c *comparison) missing(what string, inBefore, inAfter bool) bool {
 	switch {
 	case !inAfter:
@@ -79,12 +79,12 @@ func (c *comparison) missing(what string, inBefore, inAfter bool) bool {
 	return !inBefore || !inAfter
 }
 
-// figure is a row of a figure that both runs have.
+// figure prints a row for a figure that both runs have.
 func (c *comparison) figure(of, what, format string, before, after float64) {
 	c.rowf("%s\t%s\t"+format+"\t"+format+"\t%s", of, what, before, after, ratio(before, after))
 }
 
-// ratio is new to old. There is none to nothing.
+// ratio is new to old. There is no ratio to zero.
 func ratio(before, after float64) string {
 	if before == 0 {
 		return "-"
@@ -92,7 +92,7 @@ func ratio(before, after float64) string {
 	return fmt.Sprintf("%.2f", after/before)
 }
 
-// pair is a phase in both runs. It is nil in the run that does not have it.
+// pair is a phase in both runs. It is nil in a run without the phase.
 type pair struct {
 	name          string
 	before, after *Phase
@@ -137,9 +137,9 @@ func (c *comparison) phases() {
 	}
 }
 
-// changed tells of those figures that changed: there are many, and few do. What is below least in both runs differs by chance.
+// changed prints the figures that changed, which are few of many. A value below least in both runs differs by chance.
 func (c *comparison) changed(what string, least float64, of func(*Phase) map[string]float64) {
-	c.rowf("\nphase\t%s that changed by more than %.0f %%\told\tnew\tnew/old", what, 100*worthTelling)
+	c.rowf("\nphase\t%s that changed by more than %.0f %%\told\tnew\tnew/old", what, 100*minChange)
 	told := false
 	for _, p := range c.pairs() {
 		if p.before == nil || p.after == nil {
@@ -147,7 +147,7 @@ func (c *comparison) changed(what string, least float64, of func(*Phase) map[str
 		}
 		for _, name := range union(of(p.before), of(p.after)) {
 			before, after := of(p.before)[name], of(p.after)[name]
-			if math.Abs(after-before) <= worthTelling*before || max(before, after) < least {
+			if math.Abs(after-before) <= minChange*before || max(before, after) < least {
 				continue
 			}
 			c.figure(p.name, name, "%.2f", before, after)
@@ -188,7 +188,7 @@ func (c *comparison) facts() {
 	}
 }
 
-// union is what either knows, in order.
+// union returns the keys of both, sorted.
 func union[V any](before, after map[string]V) []string {
 	all := maps.Clone(before)
 	if all == nil {

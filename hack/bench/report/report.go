@@ -1,4 +1,4 @@
-// Package report is the result of a run of the fleet benchmark: what is kept as JSON, printed as a table, and compared.
+// Package report has the result of a run of the fleet benchmark, which is stored as JSON, printed as a table, and compared.
 package report
 
 import (
@@ -15,44 +15,44 @@ import (
 
 // Run is the result of a run.
 type Run struct {
-	// Commit is what was measured, and Machine where.
+	// Commit is what was measured, and Machine where it was measured.
 	Commit, Machine string
-	// Hosts are those that were registered, Boots those that booted; the others were adopted, running.
+	// Hosts is the number of registered hosts, Boots the number of those that booted. The others were adopted while they ran.
 	Hosts, Boots int
-	// Flags are what the manager was told besides its defaults.
+	// Flags are the flags of the manager that differ from its defaults.
 	Flags []string
-	// Phases, in their order.
+	// Phases are in their order.
 	Phases []Phase
-	// Reactions is how long it took from what happened to what this provider did of it, by what happened.
+	// Reactions are the times from an event to the provider's reaction, by event.
 	Reactions map[string]Quantiles
 	// Facts are single figures, such as the bytes that a host takes in etcd.
 	Facts map[string]float64
 }
 
-// Phase is what one phase cost.
+// Phase is the cost of one phase.
 type Phase struct {
 	Name string
-	// Objects are what the phase worked on: hosts, or machines. Figures per host are per object.
+	// Objects is the number of hosts or machines of the phase. Figures "per object" are divided by it.
 	Objects int
-	// Seconds is what it took.
+	// Seconds is the duration.
 	Seconds float64
 	// CPU is the CPU time in milliseconds per object: of the manager, of kube-apiserver, of etcd, and of the emulated fleet.
 	CPU map[string]float64
-	// Requests are the requests to the API server per object, without the benchmark's own, by verb and resource.
+	// Requests are the requests to the API server per object, by verb and resource, without those of the benchmark itself.
 	Requests map[string]float64
-	// BMCRequests and BMCCommands are what BMCs were asked and commanded, per object.
+	// BMCRequests and BMCCommands are the requests and commands to BMCs per object.
 	BMCRequests, BMCCommands float64
 	// BootRequests are the requests to the boot server per object, by protocol and kind.
 	BootRequests map[string]float64
-	// WatchBytes are the bytes that the API server sent to who watches, per object, by resource. Runs before BareMetalBoots do not have them.
+	// WatchBytes are the bytes that the API server sent to watches per object, by resource. Runs before BareMetalBoots do not have them.
 	WatchBytes map[string]float64
-	// Queues are the times that objects waited for a worker, and the deepest queue that was seen, by controller.
+	// Queues are the times that objects waited for a worker, and the maximum depth of the queue, by controller.
 	Queues map[string]Queue
-	// At its end.
+	// Manager is the manager at the end of the phase.
 	Manager Footprint
 }
 
-// Queue is a workqueue in a phase: seconds, and objects.
+// Queue is a workqueue in a phase: times in seconds, and a number of objects.
 type Queue struct {
 	P50, P99 float64
 	Deepest  int
@@ -60,9 +60,9 @@ type Queue struct {
 
 // Footprint is what a process holds.
 type Footprint struct {
-	// PeakMiB is the most memory since it started, HeapMiB what is in use on its heap.
+	// PeakMiB is the maximum memory since the start of the process. HeapMiB is the heap in use.
 	PeakMiB, HeapMiB float64
-	// Goroutines and Connections that are open.
+	// Goroutines and Connections are numbers of open ones.
 	Goroutines, Connections int
 }
 
@@ -82,7 +82,7 @@ func QuantilesOf(times []float64) Quantiles {
 	return Quantiles{Count: len(sorted), P50: at(0.5), P99: at(0.99), Max: sorted[len(sorted)-1]}
 }
 
-// Requested sums the requests that a filter takes.
+// Requested sums the requests that a filter selects.
 func (p *Phase) Requested(take func(verb, resource string) bool) float64 {
 	sum := 0.0
 	for what, n := range p.Requests {
@@ -96,16 +96,16 @@ func (p *Phase) Requested(take func(verb, resource string) bool) float64 {
 // bootRequested sums the requests to the boot server.
 func (p *Phase) bootRequested() float64 {
 	sum := 0.0
-	for _, what := range slices.Sorted(maps.Keys(p.BootRequests)) { // in one order, or the last digits would differ from time to time
+	for _, what := range slices.Sorted(maps.Keys(p.BootRequests)) { // in a fixed order, so that the last digits are always the same
 		sum += p.BootRequests[what]
 	}
 	return sum
 }
 
-// All takes every request.
+// All selects every request.
 func All(_, _ string) bool { return true }
 
-// Writes takes the requests that change something.
+// Writes selects the requests that change something.
 func Writes(verb, _ string) bool { return !slices.Contains([]string{"GET", "LIST", "WATCH"}, verb) }
 
 // Read reads a run.
@@ -133,7 +133,7 @@ func (r *Run) Write(path string) error {
 // Print prints a run as tables.
 func (r *Run) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\n", args...) } // Flush tells
+	row := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\n", args...) } // Flush returns the error
 	row("\n%d hosts, %d boots; commit %s, %s\n", r.Hosts, r.Boots, r.Commit, r.Machine)
 	row("phase\tobjects\tseconds\tmanager ms\tAPI requests\twrites\tAPI server ms\tetcd ms\tBMC requests\tcommands\tboot requests\tpeak MiB\theap MiB\tgoroutines\tconnections")
 	for i := range r.Phases {
@@ -168,7 +168,7 @@ func (r *Run) Print(w io.Writer) error {
 	return t.Flush()
 }
 
-// number is a figure of any size, as people read it.
+// number formats a figure of any size.
 func number(n float64) string {
 	if math.Abs(n) >= 1000 {
 		return fmt.Sprintf("%.0f", n)

@@ -37,10 +37,10 @@ func TestQuantilesOf(t *testing.T) {
 	}
 }
 
-// TestQuantilesProperty: a quantile is one of the times, as large a part of them as it says is not above it, and the rest not below.
+// TestQuantilesProperty: a quantile is one of the times. At least its share of the times is not above it, and the others are not below it.
 func TestQuantilesProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		count := rapid.IntRange(1, 300).Draw(t, "count") // by itself rapid draws short lists, in which the 99th percentile is the maximum
+		count := rapid.IntRange(1, 300).Draw(t, "count") // rapid's own lists are short, and the 99th percentile of a short list is its maximum
 		times := rapid.SliceOfN(rapid.Float64Range(0, 100), count, count).Draw(t, "times")
 		given := slices.Clone(times)
 		q := QuantilesOf(times)
@@ -81,7 +81,7 @@ func TestRequested(t *testing.T) {
 	g.Expect((&Phase{}).Requested(All)).To(BeZero())
 }
 
-// small returns two runs of a few phases, which differ in all that is compared.
+// small returns two runs of a few phases, which differ in every compared figure.
 func small() (before, after *Run) {
 	before = &Run{
 		Commit: "1111111", Machine: "2 cores, go1.26", Hosts: 500, Boots: 500, Flags: []string{"--boot-concurrency=50"},
@@ -167,7 +167,7 @@ func checkGolden(t *testing.T, name string, got []byte) {
 	g.Expect(string(got)).To(Equal(string(want)), "go test ./hack/bench/report -update writes it anew")
 }
 
-// TestFile: what is written is read again.
+// TestFile: Read returns what Write wrote.
 func TestFile(t *testing.T) {
 	g := NewWithT(t)
 	before, _ := small()
@@ -178,7 +178,7 @@ func TestFile(t *testing.T) {
 	g.Expect(got).To(Equal(before))
 }
 
-// TestWrongFile: whoever compares two files is told which of them is wrong.
+// TestWrongFile: an error names the file that is wrong.
 func TestWrongFile(t *testing.T) {
 	for name, content := range map[string]string{"empty.json": "", "cut.json": `{"Hosts": 5`, "list.json": "[]", "type.json": `{"Hosts": "five"}`} {
 		t.Run(name, func(t *testing.T) {

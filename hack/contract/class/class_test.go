@@ -1,5 +1,5 @@
-// Package class shows the ClusterClass of config/templates/clusterclasses at work, with the real topology controller of Cluster API: three control
-// plane servers behind a balancer, scaling, a rotated template, and an upgrade, on servers none of which is to spare.
+// Package class tests the ClusterClass of config/templates/clusterclasses with the real topology controller of Cluster API: three control plane servers
+// behind a balancer, scaling, a rotated template, and an upgrade, without a spare server.
 package class
 
 import (
@@ -30,8 +30,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// upgraded is the version that the cluster is upgraded to. It is a stamp: the lab has the programs of one version, and the image of this one
-// makes the kubelet say so. A kubelet can say what it likes behind the patch version only.
+// upgraded is the version that the cluster is upgraded to. It is only a stamp: the lab has the programs of one version, and the image of this one makes the
+// kubelet report it. A kubelet may differ from the programs only behind the patch version.
 const upgraded = site.KubernetesVersion + "+2"
 
 const (
@@ -39,12 +39,11 @@ const (
 	workers       = 2
 )
 
-// suite is a Cluster of the ClusterClass on a rack where it needs every server.
+// suite is a Cluster of the ClusterClass on a rack that has no server to spare.
 type suite struct {
 	*testing.T
 	*plane.Plane
-	lab     *site.Lab
-	started time.Time
+	lab *site.Lab
 }
 
 func TestClass(t *testing.T) {
@@ -52,42 +51,39 @@ func TestClass(t *testing.T) {
 	l := contracttest.Lab(ctx, t)
 	g := NewWithT(t)
 	g.Expect(l.Rack.Balance(ctx)).To(Succeed())
-	s := &suite{T: t, Plane: contracttest.Plane(ctx, t, l, "management", l.Rack.ManagerArgs()), lab: l, started: time.Now()}
+	s := &suite{T: t, Plane: contracttest.Plane(ctx, t, l, "management", l.Rack.ManagerArgs()), lab: l}
 	var servers []string
 	for i := range controlPlanes + workers {
 		servers = append(servers, fmt.Sprintf("server-%d", i+1))
 	}
 	g.Expect(l.Register(ctx, s.Plane, servers...)).To(Succeed())
 	g.Expect(site.Until(ctx, time.Minute, site.HostsIn(s.Plane, v1alpha1.PhaseAvailable, len(servers)))).To(Succeed())
-	for _, step := range []struct {
-		name string
-		run  func(*suite, context.Context)
-	}{
-		{"create", (*suite).create},
-		{"scale up", (*suite).scaleUp},
-		{"rotate a template without a spare host", (*suite).rotate},
-		{"an in-place change rolls nothing out", (*suite).inPlace},
-		{"upgrade without a spare host", (*suite).upgrade},
-		{"scale down", (*suite).scaleDown},
-		{"variables", (*suite).variables},
-	} {
-		from := time.Now()
-		if !t.Run(step.name, func(t *testing.T) {
-			step.run(&suite{T: t, Plane: s.Plane, lab: l, started: from}, ctx)
-		}) {
-			s.tell(ctx)
-			return
+	step := func(run func(*suite, context.Context)) func(*suite, *testing.T) {
+		return func(s *suite, t *testing.T) { //nolint:thelper // the order of a method expression
+			t.Helper()
+			run(&suite{T: t, Plane: s.Plane, lab: l}, ctx)
 		}
-		t.Logf("== %s took %.0f s", step.name, time.Since(from).Seconds())
+	}
+	contracttest.RunParts(t, s, []contracttest.Part[*suite]{
+		{Name: "create", Run: step((*suite).create)},
+		{Name: "scale up", Run: step((*suite).scaleUp), Needs: []string{"create"}},
+		{Name: "rotate a template without a spare host", Run: step((*suite).rotate), Needs: []string{"scale up"}},
+		{Name: "an in-place change rolls nothing out", Run: step((*suite).inPlace), Needs: []string{"scale up"}},
+		{Name: "upgrade without a spare host", Run: step((*suite).upgrade), Needs: []string{"scale up"}},
+		{Name: "scale down", Run: step((*suite).scaleDown), Needs: []string{"upgrade without a spare host"}},
+		{Name: "variables", Run: step((*suite).variables)},
+	})
+	if t.Failed() {
+		s.logState(ctx)
 	}
 }
 
-// create makes the Cluster by the flavour "topology": the ClusterClass comes with it.
+// create creates the Cluster with the flavour "topology", which includes the ClusterClass.
 func (s *suite) create(ctx context.Context) {
 	g := NewWithT(s.T)
 	g.Expect(s.lab.CreateCluster(ctx, s.Plane, site.Cluster{Flavor: "topology", ControlPlanes: controlPlanes, Workers: 1, Variables: []string{"BOOT_PERSISTENCE=Ephemeral"}})).To(Succeed())
-	// The control plane provider looks at the certificate of each API server through a port of its Pod, which here is no more than a name. Where
-	// the annotation is there it believes it; without it, it looks again and again and later and later.
+	// The control plane provider reads the certificate of each API server through a port of its Pod, which is only a name here. With the annotation it does
+	// not; without it, it retries with a growing backoff.
 	s.change(ctx, func(topology *clusterv1.Topology) {
 		topology.ControlPlane.Metadata.Annotations = map[string]string{
 			clusterv1.MachineCertificatesExpiryDateAnnotation: time.Now().AddDate(1, 0, 0).Format(time.RFC3339),
@@ -106,8 +102,8 @@ func (s *suite) scaleUp(ctx context.Context) {
 	g.Expect(site.HostsIn(s.Plane, v1alpha1.PhaseAvailable, 0)(ctx)).To(Succeed(), "no host is to spare from here on")
 }
 
-// rotate changes what the workers boot. The topology controller makes a new BareMetalMachineTemplate, and each worker goes before its successor
-// comes, on the same server.
+// rotate changes what the workers boot. The topology controller creates a new BareMetalMachineTemplate. Each worker is deleted before its successor is
+// created on the same server.
 func (s *suite) rotate(ctx context.Context) {
 	g := NewWithT(s.T)
 	before, old := s.hosts(ctx, workersOnly), s.templates(ctx)
@@ -133,7 +129,7 @@ func (s *suite) rotate(ctx context.Context) {
 		}
 		g.Expect(m.Spec.Boot.CommandLine).To(Equal(want), m.Name)
 	}
-	// The control plane keeps its template; the workers' old one goes with the MachineSet that had it.
+	// The control plane keeps its template. The workers' old template is deleted with its MachineSet.
 	g.Expect(site.Until(ctx, time.Minute, func(ctx context.Context) error {
 		now := s.templates(ctx)
 		if len(now) != 2 || len(old) != 2 || (now[0] == old[0]) == (now[1] == old[1]) {
@@ -143,7 +139,7 @@ func (s *suite) rotate(ctx context.Context) {
 	})).To(Succeed())
 }
 
-// inPlace changes labels: the topology controller's dry run of the templates must find that nothing else changes, and roll nothing out.
+// inPlace changes labels. The topology controller's dry run of the templates must find that nothing else changes, and replace no machine.
 func (s *suite) inPlace(ctx context.Context) {
 	g := NewWithT(s.T)
 	before, templates := s.hosts(ctx, everything), s.templates(ctx)
@@ -167,7 +163,7 @@ func (s *suite) inPlace(ctx context.Context) {
 	g.Expect(s.templates(ctx)).To(Equal(templates), "a label made templates")
 }
 
-// upgrade gives the Cluster another version. Without an image for it nothing happens, and the Cluster says why.
+// upgrade changes the version of the Cluster. Without an image for the version no machine is replaced, and the Cluster says why.
 func (s *suite) upgrade(ctx context.Context) {
 	g := NewWithT(s.T)
 	before := s.hosts(ctx, everything)
@@ -205,7 +201,7 @@ func (s *suite) scaleDown(ctx context.Context) {
 	g.Expect(site.Until(ctx, time.Minute, site.HostsIn(s.Plane, v1alpha1.PhaseAvailable, 1))).To(Succeed())
 }
 
-// variable returns a variable of the topology. Those with a default are there, too.
+// variable returns a variable of the topology, which has those with a default, too.
 func variable(topology *clusterv1.Topology, name string) *clusterv1.ClusterVariable {
 	return &topology.Variables[slices.IndexFunc(topology.Variables, func(v clusterv1.ClusterVariable) bool { return v.Name == name })]
 }
@@ -218,7 +214,7 @@ func raw(value any) apiextensionsv1.JSON {
 	return apiextensionsv1.JSON{Raw: content}
 }
 
-// imageOf is an image as the variable "images" has it.
+// imageOf returns an image in the form of the variable "images".
 func imageOf(i rack.Image) map[string]any {
 	return map[string]any{
 		"kernel":  map[string]string{"url": i.Kernel, "checksum": i.KernelChecksum},
@@ -244,7 +240,7 @@ func (s *suite) change(ctx context.Context, change func(*clusterv1.Topology)) {
 	})).To(Succeed())
 }
 
-// settled is nil when the topology controller has nothing left to do and so many Machines are Running and up to date, of one version.
+// settled is nil if the topology controller has nothing left to do, and this number of Machines is Running and up to date, of one version.
 func (s *suite) settled(want int, version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var cluster clusterv1.Cluster
@@ -277,7 +273,7 @@ func (s *suite) settled(want int, version string) func(context.Context) error {
 	}
 }
 
-// upToDate is nil when a Machine is, and its kubelet says that it has the version.
+// upToDate is nil if a Machine is up to date, and its kubelet reports the version.
 func upToDate(m *clusterv1.Machine, version string) error {
 	if m.Spec.Version != version || m.Status.NodeInfo == nil || m.Status.NodeInfo.KubeletVersion != version {
 		return fmt.Errorf("machine %s or its kubelet is not of version %s", m.Name, version)
@@ -297,7 +293,7 @@ func workersOnly(m *v1alpha1.BareMetalMachine) bool {
 	return !controlPlane
 }
 
-// hosts returns the names of machines by that of the host that each has.
+// hosts returns the names of machines by the names of their hosts.
 func (s *suite) hosts(ctx context.Context, which func(*v1alpha1.BareMetalMachine) bool) map[string]string {
 	s.Helper()
 	var machines v1alpha1.BareMetalMachineList
@@ -311,7 +307,7 @@ func (s *suite) hosts(ctx context.Context, which func(*v1alpha1.BareMetalMachine
 	return out
 }
 
-// replaced is nil when none of the machines is left.
+// replaced is nil if none of the machines is left.
 func (s *suite) replaced(ctx context.Context, before map[string]string, which func(*v1alpha1.BareMetalMachine) bool) error {
 	for host, machine := range s.hosts(ctx, which) {
 		if before[host] == machine {
@@ -334,7 +330,7 @@ func (s *suite) templates(ctx context.Context) []string {
 	return names
 }
 
-// watchHosts notes the phases that hosts come through, until the function that it returns is called, which returns them by the host's name.
+// watchHosts records the phases of hosts until the returned function is called, which returns them by the name of the host.
 func (s *suite) watchHosts(ctx context.Context) func() map[string][]v1alpha1.HostPhase {
 	s.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
@@ -359,8 +355,8 @@ func (s *suite) watchHosts(ctx context.Context) func() map[string][]v1alpha1.Hos
 	}
 }
 
-// tell logs what an operator would look at.
-func (s *suite) tell(ctx context.Context) {
+// logState logs what an operator would read.
+func (s *suite) logState(ctx context.Context) {
 	for _, args := range [][]string{
 		{"get", "baremetalhosts,baremetalboots,baremetalmachines,machines,kubeadmcontrolplanes,machinedeployments", "-o", "wide"},
 		{"get", "cluster", site.ClusterName, "-o", "yaml"},

@@ -15,7 +15,7 @@ import (
 
 const root = "../../.."
 
-// clusterClass reads the ClusterClass as it is shipped.
+// clusterClass reads the released ClusterClass.
 func clusterClass(t *testing.T) *clusterv1.ClusterClass {
 	t.Helper()
 	g := NewWithT(t)
@@ -27,7 +27,7 @@ func clusterClass(t *testing.T) *clusterv1.ClusterClass {
 	return &class
 }
 
-// TestDocs: docs/clusterclass.md has a line for each variable, which says what the ClusterClass says, and no other.
+// TestDocs: docs/clusterclass.md has a line for each variable with the text of the ClusterClass, and no others.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
 	docs, err := os.ReadFile(filepath.Join(root, "docs", "clusterclass.md"))

@@ -17,20 +17,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// sameAs names the variable of the ClusterClass that stands for one of clusterctl's in kube-vip's manifest.
+// sameAs has for the variables of clusterctl in kube-vip's manifest those of the ClusterClass.
 var sameAs = map[string]string{
 	"CONTROL_PLANE_ENDPOINT_HOST": "controlPlaneEndpoint.host", "CONTROL_PLANE_ENDPOINT_PORT": "controlPlaneEndpoint.port",
 	"KUBE_VIP_IMAGE": "kubeVIP.image", "KUBE_VIP_INTERFACE": "kubeVIP.interface", "KUBE_VIP_SUBNET": "kubeVIP.subnet",
 }
 
-// operation is one of a JSON patch.
+// operation is an operation of a JSON patch.
 type operation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value"`
 }
 
-// TestKubeVIPIsTheSame: kube-vip stands in the component of the other flavours and in the ClusterClass. Neither can include the other, so this
+// TestKubeVIPIsTheSame: kube-vip's manifest is in the component of the other flavours and in the ClusterClass. Neither can include the other, so this test
 // compares them: the Pod, the commands that change it, and the defaults of its variables.
 func TestKubeVIPIsTheSame(t *testing.T) {
 	g := NewWithT(t)
@@ -44,7 +44,7 @@ func TestKubeVIPIsTheSame(t *testing.T) {
 	}
 	g.Expect(defaults).To(HaveLen(len(sameAs)))
 	var operations []operation
-	// Every variable has its own name for its value here.
+	// Here the value of each variable is its own name.
 	g.Expect(yaml.UnmarshalStrict(variable.ReplaceAll(content, []byte("$1")), &operations)).To(Succeed())
 	flavours := map[string]json.RawMessage{}
 	for _, o := range operations {
@@ -63,8 +63,8 @@ func TestKubeVIPIsTheSame(t *testing.T) {
 	}
 }
 
-// kubeVIPOfClass returns the fields of a KubeadmConfigSpec that the patch "kubeVIP" of the ClusterClass sets, with the names of clusterctl's
-// variables as the values of its own.
+// kubeVIPOfClass returns the fields of a KubeadmConfigSpec that the patch "kubeVIP" of the ClusterClass sets. Their variables have the names of
+// clusterctl's as values.
 func kubeVIPOfClass(t *testing.T, class *clusterv1.ClusterClass) map[string]json.RawMessage {
 	t.Helper()
 	g := NewWithT(t)
@@ -97,13 +97,13 @@ func kubeVIPOfClass(t *testing.T, class *clusterv1.ClusterClass) map[string]json
 	return fields
 }
 
-// written is a file with a Pod in it.
+// written is a file with a Pod.
 type written struct {
 	file bootstrapv1.File
 	pod  corev1.Pod
 }
 
-// manifest decodes the one file of a list. What it holds is compared as a Pod: quotation marks around values differ.
+// manifest decodes the only file of a list. The content is compared as a Pod, since quotation marks around values differ.
 func manifest(t *testing.T, files json.RawMessage) written {
 	t.Helper()
 	g := NewWithT(t)
@@ -117,7 +117,7 @@ func manifest(t *testing.T, files json.RawMessage) written {
 	return out
 }
 
-// defaultOf returns the default of a variable of the ClusterClass, or of a field of one. What has none is "".
+// defaultOf returns the default of a variable of the ClusterClass, or of a field of a variable. Without a default it is "".
 func defaultOf(t *testing.T, class *clusterv1.ClusterClass, path string) string {
 	t.Helper()
 	g := NewWithT(t)

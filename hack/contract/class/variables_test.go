@@ -21,10 +21,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// elsewhere is a namespace without hosts, for Clusters that only show what becomes of their variables.
+// elsewhere is a namespace without hosts, for Clusters that only show the effects of their variables.
 const elsewhere = "variables"
 
-// checksum is that of a file that nobody fetches.
+// checksum is the checksum of a file that is never fetched.
 var checksum = "sha256:" + strings.Repeat("ab", 32)
 
 // full has every variable of the ClusterClass. Its machines wait for hosts for ever.
@@ -52,7 +52,7 @@ func full() map[string]any {
 	}
 }
 
-// topologyOf makes a Cluster of the ClusterClass, which stands in the other namespace.
+// topologyOf returns a Cluster of the ClusterClass, which is in the other namespace.
 func topologyOf(variables map[string]any) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: "full"}}
 	topology := &cluster.Spec.Topology
@@ -65,7 +65,7 @@ func topologyOf(variables map[string]any) *clusterv1.Cluster {
 	return cluster
 }
 
-// variables shows what each variable makes of the templates, and that bad values are refused.
+// variables shows the effect of each variable on the templates, and that bad values are refused.
 func (s *suite) variables(ctx context.Context) {
 	g := NewWithT(s.T)
 	for _, v := range clusterClass(s.T).Spec.Variables {
@@ -95,7 +95,7 @@ func (s *suite) variables(ctx context.Context) {
 	}).WithTimeout(2 * time.Minute).WithPolling(200 * time.Millisecond).Should(Succeed())
 }
 
-// refused: what is wrong with a variable is said when the Cluster is applied.
+// refused: an error in a variable is returned when the Cluster is applied.
 func (s *suite) refused(ctx context.Context) {
 	for _, c := range []struct {
 		name, message string
@@ -124,7 +124,7 @@ func (s *suite) refused(ctx context.Context) {
 	}
 }
 
-// made is what the topology controller makes of the variables.
+// made checks what the topology controller makes from the variables.
 func (s *suite) made(ctx context.Context, g Gomega) {
 	var clusters v1alpha1.BareMetalClusterList
 	g.Expect(s.Client.List(ctx, &clusters, client.InNamespace(elsewhere))).To(Succeed())

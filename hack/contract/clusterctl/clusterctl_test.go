@@ -1,4 +1,4 @@
-// Package clusterctl runs the real clusterctl from init to move on management planes with the real Cluster API, and looks at what a release holds.
+// Package clusterctl runs the real clusterctl from init to move on management planes with the real Cluster API, and checks the contents of a release.
 package clusterctl
 
 import (
@@ -19,42 +19,32 @@ import (
 )
 
 // TestClusterctl is the life of a provider and of a cluster by the real clusterctl, on the real Cluster API: installed, generated, upgraded in
-// mid-boot, described, moved there and back, deleted. The steps build on each other: what takes long is done once.
+// mid-boot, described, moved there and back, deleted. Steps build upon others, so that what takes long is done once.
 func TestClusterctl(t *testing.T) {
-	s := newStory(t)
-	for _, step := range []struct {
-		name string
-		do   func(*story, *testing.T)
-	}{
-		{"init", (*story).init},
-		{"generate", (*story).generate},
-		{"refuse bad values", (*story).refuse},
-		{"bootstrap data of the flavours", (*story).bootstrapData},
-		{"upgrade in mid-boot", (*story).upgrade},
-		{"describe", (*story).describe},
-		{"erase every status", (*story).erase},
-		{"move, interrupted and again", (*story).move},
-		{"scale on the other side", (*story).scale},
-		{"move back", (*story).moveBack},
-		{"bootstrap data of a control plane that joins", (*story).join},
-		{"delete the cluster", (*story).deleteCluster},
-		{"delete the provider", (*story).deleteProvider},
-	} {
-		start := time.Now()
-		if !t.Run(step.name, func(t *testing.T) { step.do(s, t) }) {
-			t.FailNow() // the other steps need it
-		}
-		t.Logf("%s took %.1f s", step.name, time.Since(start).Seconds())
-	}
+	contracttest.RunParts(t, newStory(t), []contracttest.Part[*story]{
+		{Name: "init", Run: (*story).init},
+		{Name: "generate", Run: (*story).generate},
+		{Name: "refuse bad values", Run: (*story).refuse},
+		{Name: "bootstrap data of the flavours", Run: (*story).bootstrapData},
+		{Name: "upgrade in mid-boot", Run: (*story).upgrade},
+		{Name: "describe", Run: (*story).describe, Needs: []string{"upgrade in mid-boot"}},
+		{Name: "erase every status", Run: (*story).erase, Needs: []string{"upgrade in mid-boot"}},
+		{Name: "move, interrupted and again", Run: (*story).move, Needs: []string{"upgrade in mid-boot"}},
+		{Name: "scale on the other side", Run: (*story).scale, Needs: []string{"move, interrupted and again"}},
+		{Name: "move back", Run: (*story).moveBack, Needs: []string{"scale on the other side"}},
+		{Name: "bootstrap data of a control plane that joins", Run: (*story).join, Needs: []string{"move back"}},
+		{Name: "delete the cluster", Run: (*story).deleteCluster, Needs: []string{"move back"}},
+		{Name: "delete the provider", Run: (*story).deleteProvider, Needs: []string{"delete the cluster"}},
+	})
 }
 
-// story is what the steps share.
+// story is the state that the steps share.
 type story struct {
-	ctx            context.Context //nolint:containedctx // of the test that the steps belong to
+	ctx            context.Context //nolint:containedctx // of the test of the steps
 	lab            *site.Lab
 	source, target *plane.Plane
 	gate           *gate
-	// given are the commands that the servers' BMCs were given until the first boots were over.
+	// given are the commands of the servers' BMCs up to the end of the first boots.
 	given map[string]string
 }
 
@@ -77,16 +67,16 @@ func newStory(t *testing.T) *story {
 	return s
 }
 
-// startTarget starts the management plane that the cluster is moved to, which outlives the step. Its boot server serves nobody until the move.
+// startTarget starts the management plane that the cluster is moved to, which outlives the step. Its boot server serves no server before the move.
 func (s *story) startTarget(t *testing.T) {
 	t.Helper()
 	var err error
 	s.target, err = s.lab.StartPlane(s.ctx, "target", s.lab.Rack.OtherManagerArgs())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	s.upgradeProvider(t, s.target) // clusterctl moves nothing to an older provider
+	s.upgradeProvider(t, s.target) // clusterctl does not move to an older provider
 }
 
-// gate holds up the boots of servers at a stage.
+// gate stops the boots of servers at a stage.
 type gate struct {
 	mu      sync.Mutex
 	stage   string
@@ -94,7 +84,7 @@ type gate struct {
 	opened  chan struct{}
 }
 
-// close holds up the next server that reaches the stage. The channel that it returns is closed then.
+// close stops the next server that reaches the stage, and then closes the returned channel.
 func (g *gate) close(stage string) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +92,7 @@ func (g *gate) close(stage string) <-chan struct{} {
 	return g.reached
 }
 
-// open lets the server go on.
+// open lets the server continue.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -126,13 +116,13 @@ func (g *gate) pass(stage string) {
 	<-opened
 }
 
-// until waits for what check is named after.
-func (s *story) until(t *testing.T, patience time.Duration, check func(context.Context) error) {
+// until waits for a check.
+func (s *story) until(t *testing.T, timeout time.Duration, check func(context.Context) error) {
 	t.Helper()
-	NewWithT(t).Expect(site.Until(s.ctx, patience, check)).To(Succeed())
+	NewWithT(t).Expect(site.Until(s.ctx, timeout, check)).To(Succeed())
 }
 
-// commands returns the commands that each server's BMC was given since it was put into the rack.
+// commands returns the commands of each server's BMC since the server was added to the rack.
 func (s *story) commands() map[string]string {
 	out := map[string]string{}
 	for _, server := range s.lab.Rack.Servers() {
@@ -141,12 +131,12 @@ func (s *story) commands() map[string]string {
 	return out
 }
 
-// powerCommands are those of a server's commands that concern its power.
+// powerCommands returns the power commands of a server.
 func powerCommands(commands string) string {
 	return strings.Join(slices.DeleteFunc(strings.Fields(commands), func(c string) bool { return strings.Contains(c, "=") }), " ")
 }
 
-// init looks at what clusterctl installed.
+// init checks what clusterctl installed.
 func (s *story) init(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
@@ -154,7 +144,7 @@ func (s *story) init(t *testing.T) { //nolint:thelper // a step: a failure is to
 	g.Expect(out).To(MatchRegexp(`capbm-system +infrastructure-baremetal +\S+ +InfrastructureProvider +baremetal +v0\.1\.0`))
 }
 
-// upgradeProvider does what an upgrade does, and the part of the Deployment controller: it ends the old manager and starts the new one.
+// upgradeProvider does what clusterctl's upgrade and the Deployment controller do: it ends the old manager and starts the new one.
 func (s *story) upgradeProvider(t *testing.T, p *plane.Plane) {
 	t.Helper()
 	g := NewWithT(t)
@@ -164,7 +154,7 @@ func (s *story) upgradeProvider(t *testing.T, p *plane.Plane) {
 	g.Expect(p.StartProvider(s.ctx, s.lab.Manager())).To(Succeed())
 }
 
-// upgrade upgrades the provider while a server boots: the boot goes on, and the server is switched on once. A move at that time is refused.
+// upgrade upgrades the provider while a server boots. The boot continues, and the server is switched on once. A move at that time is refused.
 func (s *story) upgrade(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	g.Expect(s.lab.Register(s.ctx, s.source, "server-1", "server-2", "server-3", "server-4", "server-5")).To(Succeed())

@@ -16,10 +16,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// describe looks at what people see of a cluster that runs.
+// describe checks what users see of a running cluster.
 func (s *story) describe(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
-	g.Eventually(func(g Gomega) { // Cluster API counts replicas a moment after they are there
+	g.Eventually(func(g Gomega) { // Cluster API counts replicas a moment after they exist
 		out, err := s.source.Clusterctl(s.ctx, "describe", "cluster", site.ClusterName, "-n", site.Namespace)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(described(out)).To(HaveExactElements(
@@ -47,7 +47,7 @@ func (s *story) describe(t *testing.T) { //nolint:thelper // a step: a failure i
 	g.Expect(sections).To(Equal(map[string]int{"BareMetalCluster": 1, "BareMetalMachine": 2}), out)
 }
 
-// described are the lines of what clusterctl describes, without what differs each time.
+// described returns the lines of clusterctl describe without what differs each time.
 func described(out string) []string {
 	name := regexp.MustCompile(`(demo-(control-plane|workers-[a-z0-9]+))-[a-z0-9]{5}\b`)
 	since := regexp.MustCompile(` \d+(s|m|m\d+s)\b`)
@@ -59,7 +59,7 @@ func described(out string) []string {
 	return lines
 }
 
-// deleteCluster deletes the cluster: nothing of it stays, and the hosts are free again.
+// deleteCluster deletes the cluster. Nothing of it stays, and the hosts are free again.
 func (s *story) deleteCluster(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "delete", "cluster", site.ClusterName, "--timeout=180s")
@@ -85,13 +85,13 @@ func (s *story) deleteCluster(t *testing.T) { //nolint:thelper // a step: a fail
 	}
 }
 
-// deleteProvider deletes the hosts and then the provider, with everything that it installed: the BMCs' Secrets are the user's, and stay.
+// deleteProvider deletes the hosts and then the provider with everything that it installed. The BMCs' Secrets belong to the user, and stay.
 func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	given := s.commands()
 	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "delete", "baremetalhosts", "--all", "--timeout=60s")
 	g.Expect(err).NotTo(HaveOccurred())
-	s.until(t, time.Minute, s.noBoots(s.source)) // the provider must be there for it
+	s.until(t, time.Minute, s.noBoots(s.source)) // the provider must run for it
 	s.source.StopProvider()
 	_, err = s.source.Clusterctl(s.ctx, "delete", "--infrastructure", "baremetal", "--include-crd", "--include-namespace")
 	g.Expect(err).NotTo(HaveOccurred())

@@ -22,7 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// flavors are those of the release, by what they are told with. The default one has no name.
+// flavors are the flavours of the release, as clusterctl's flag names them. The default has no name.
 var flavors = []string{"", "ha", "external-loadbalancer", "ignition"}
 
 // generateCluster lets clusterctl generate a cluster of a flavour into a file.
@@ -39,12 +39,12 @@ func (s *story) generateCluster(t *testing.T, name, namespace, flavor string) (s
 	return file, err
 }
 
-// dryRun lets the API server, its CRDs and every webhook look at what a file holds.
+// dryRun applies a file in a dry run of the API server, with its CRDs and every webhook.
 func (s *story) dryRun(file string) (string, error) {
 	return s.source.Kubectl(s.ctx, "apply", "--dry-run=server", "-f", file)
 }
 
-// generate generates a cluster of every flavour, and lets the API server take it.
+// generate generates a cluster of every flavour, which the API server accepts.
 func (s *story) generate(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	for _, flavor := range flavors {
@@ -59,7 +59,7 @@ func (s *story) generate(t *testing.T) { //nolint:thelper // a step: a failure i
 	}
 }
 
-// refuse gives variables that are wrong or missing: the error names what is wrong.
+// refuse uses variables that are wrong or missing. The error names the cause.
 func (s *story) refuse(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	for _, c := range []struct{ flavor, variable, value, want string }{
 		{"", "CONTROL_PLANE_ENDPOINT_HOST", "https://api.example", "must be a hostname or an IP address, not a URL and without a port"},
@@ -89,10 +89,10 @@ func (s *story) refuse(t *testing.T) { //nolint:thelper // a step: a failure is 
 	}
 }
 
-// flavorsNamespace is where clusters are made for which there are no hosts.
+// flavorsNamespace is the namespace of clusters without hosts.
 const flavorsNamespace = "flavors"
 
-// bootstrapData reads what the real bootstrap provider makes for the first control plane server of the flavours with kube-vip, and carries it out.
+// bootstrapData runs what the real bootstrap provider makes for the first control plane server of the flavours with kube-vip.
 func (s *story) bootstrapData(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	_, err := s.source.Kubectl(s.ctx, "create", "namespace", flavorsNamespace)
@@ -111,15 +111,15 @@ func (s *story) bootstrapData(t *testing.T) { //nolint:thelper // a step: a fail
 	g.Expect(string(ignition.Data["format"])).To(Equal("ignition"))
 	metadata := map[string]string{"/etc/capbm/metadata": "CAPBM_PROVIDER_ID=baremetal://default/server-1/prod\n"}
 	expectKubeVIP(t, runIgnition(t, string(ignition.Data["value"]), metadata), "init", superAdmin)
-	// Of one that joins this alone differs: the kubeadm configuration, and the command, which has its file.
+	// For a server that joins only the kubeadm configuration and the command with its path differ.
 	metadata["/etc/kubeadm.yml"] = "---\nkind: JoinConfiguration\nnodeRegistration:\n  kubeletExtraArgs:\n  - name: provider-id\n    value: '@PROVIDER_ID@'\n"
 	expectKubeVIP(t, runIgnition(t, string(ignition.Data["value"]), metadata), "init", admin)
 
-	_, err = s.source.Kubectl(s.ctx, "-n", flavorsNamespace, "delete", "cluster", "--all", "--wait=false") // deleteCluster sees that they go
+	_, err = s.source.Kubectl(s.ctx, "-n", flavorsNamespace, "delete", "cluster", "--all", "--wait=false") // deleteCluster checks that they are gone
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// dataOf waits for the bootstrap data of a cluster's control plane machine that is not among the known ones.
+// dataOf waits for the bootstrap data of a cluster's control plane machine that is not one of the known ones.
 func (s *story) dataOf(t *testing.T, namespace, cluster string, known []string) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -139,8 +139,8 @@ func (s *story) dataOf(t *testing.T, namespace, cluster string, known []string) 
 	return secret
 }
 
-// join reads what the real bootstrap provider makes for a second control plane server, for which there is no host: kube-vip has the credentials
-// there that a server which joins has.
+// join runs what the real bootstrap provider makes for a second control plane server, which gets no host. kube-vip has there the credentials of a server
+// that joins.
 func (s *story) join(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	var machines clusterv1.MachineList
@@ -158,7 +158,7 @@ func (s *story) join(t *testing.T) { //nolint:thelper // a step: a failure is to
 	s.settle(t, s.source, 3)
 }
 
-// empty is nil when nothing of a cluster is left in a namespace.
+// empty is nil if nothing of a cluster is left in a namespace.
 func empty(p *plane.Plane, namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, kinds := range []string{
@@ -186,5 +186,5 @@ func empty(p *plane.Plane, namespace string) func(context.Context) error {
 	}
 }
 
-// etcdSecret are those that the lab's template wants from whoever has an etcd of his own: they belong to the user.
+// etcdSecret matches the Secrets of an external etcd, which belong to the user.
 var etcdSecret = regexp.MustCompile(`-(etcd|apiserver-etcd-client)$`)

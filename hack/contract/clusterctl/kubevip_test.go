@@ -22,7 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
-// values are those that the templates want.
+// values are values for the variables of the templates.
 var values = map[string]string{
 	"CLUSTER_NAME": "prod", "KUBERNETES_VERSION": "v1.36.3", "CONTROL_PLANE_MACHINE_COUNT": "1", "WORKER_MACHINE_COUNT": "2",
 	"CONTROL_PLANE_ENDPOINT_HOST": "192.0.2.20",
@@ -31,14 +31,14 @@ var values = map[string]string{
 	"CONTROL_PLANE_FAILURE_DOMAIN_1": "rack-1", "CONTROL_PLANE_FAILURE_DOMAIN_2": "rack-2", "CONTROL_PLANE_FAILURE_DOMAIN_3": "rack-3",
 }
 
-// Where kube-vip gets its credentials from.
+// The files with kube-vip's credentials.
 const (
 	admin      = "/etc/kubernetes/admin.conf"
 	superAdmin = "/etc/kubernetes/super-admin.conf"
 )
 
-// TestKubeVIP carries out what Cluster API's bootstrap provider makes of the templates: kube-vip has the credentials that work from the start
-// while `kubeadm init` runs, and there alone.
+// TestKubeVIP runs what Cluster API's bootstrap provider makes from the templates. kube-vip has the credentials that work from the start only while
+// `kubeadm init` runs.
 func TestKubeVIP(t *testing.T) {
 	files := released(contracttest.Context(t, 5*time.Minute), t)
 	for _, flavor := range []string{"cluster-template.yaml", "cluster-template-ha.yaml"} {
@@ -81,15 +81,15 @@ func kubeadmConfig(t *testing.T, template string) bootstrapv1.KubeadmConfigSpec 
 	return bootstrapv1.KubeadmConfigSpec{}
 }
 
-// booted is what a server looked like when its bootstrap data was carried out.
+// booted is the state of a server after its bootstrap data was run.
 type booted struct {
-	// commands are those that kubeadm was started with, during is kube-vip's manifest meanwhile, and after is the one at the end.
+	// commands are kubeadm's commands, during is kube-vip's manifest while kubeadm ran, and after is the manifest at the end.
 	commands, during, after string
-	// manifests are the files in the folder of the static Pods.
+	// manifests are the files in the folder of static Pods.
 	manifests []string
 }
 
-// expectKubeVIP looks at what a server was, and where its kube-vip had its credentials from while kubeadm ran.
+// expectKubeVIP checks the state of a server, and kube-vip's credentials while kubeadm ran.
 func expectKubeVIP(t *testing.T, b booted, command, credentials string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -107,10 +107,10 @@ func expectKubeVIP(t *testing.T, b booted, command, credentials string) {
 	}
 }
 
-// field is one of the meta-data that cloud-init fills in.
+// field is a field of the meta-data that cloud-init replaces.
 var field = regexp.MustCompile(`{{[^}]*}}`)
 
-// runCloudConfig carries out a cloud-config in a folder: it writes the files, and runs the commands in one shell script, as cloud-init does.
+// runCloudConfig runs a cloud-config in a folder: it writes the files, and runs the commands in one shell script, as cloud-init does.
 func runCloudConfig(t *testing.T, data string) booted {
 	t.Helper()
 	g := NewWithT(t)
@@ -127,8 +127,8 @@ func runCloudConfig(t *testing.T, data string) booted {
 	return run(t, files, "sh", strings.Join(config.RunCmd, "\n"))
 }
 
-// runIgnition carries out an Ignition config in a folder: it writes the files, and runs the script that Cluster API puts among them. Those
-// in replace stand for others of the config.
+// runIgnition runs an Ignition config in a folder: it writes the files, and runs the script that Cluster API adds to them. The contents in replace are
+// used in place of those in the config.
 func runIgnition(t *testing.T, data string, replace map[string]string) booted {
 	t.Helper()
 	g := NewWithT(t)
@@ -154,8 +154,8 @@ func runIgnition(t *testing.T, data string, replace map[string]string) booted {
 	return run(t, files, "bash", files["/etc/kubeadm.sh"])
 }
 
-// run writes files below a folder and runs a script whose paths lead there. In place of kubeadm it starts a program that writes down what it
-// finds: what kubeadm does itself needs a server.
+// run writes files below a folder and runs a script with the paths below that folder. A program that records what it finds replaces kubeadm, which would
+// need a server.
 func run(t *testing.T, files map[string]string, shell, script string) booted {
 	t.Helper()
 	g := NewWithT(t)

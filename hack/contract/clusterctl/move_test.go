@@ -22,7 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// erase takes every status away from a Running cluster: no server gets a power or boot command.
+// erase deletes every status of a running cluster. No server gets a power or boot command.
 func (s *story) erase(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	records := s.records(t, s.source)
@@ -32,14 +32,14 @@ func (s *story) erase(t *testing.T) { //nolint:thelper // a step: a failure is t
 	g.Expect(s.commands()).To(Equal(s.given), "a lost status sent a command to a server")
 }
 
-// away are the free hosts that are taken out of service before the move, with what is done to them and the phase that they have then.
+// away are free hosts that are taken out of service before the move: the patch for it, and the resulting phase.
 var away = map[v1alpha1.HostPhase]string{
 	v1alpha1.PhaseQuarantined: `{"spec":{"quarantine":{"reason":"DiskFailed","message":"Disk 3 makes errors"}}}`,
 	v1alpha1.PhaseMaintenance: `{"spec":{"maintenance":{"reason":"A new fan"}}}`,
 }
 
-// move moves a Running cluster, with hosts that are claimed, free, quarantined and in maintenance. It waits while a host blocks it, is
-// interrupted there, is refused because it left the Cluster paused, and goes through after the recovery that the docs tell.
+// move moves a running cluster with hosts that are claimed, free, quarantined and in maintenance. The move waits while a host blocks it. It is interrupted,
+// and refused since it left the Cluster paused. After the recovery in the docs it succeeds.
 func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	free := s.hosts(t, s.source, v1alpha1.PhaseAvailable)
@@ -55,12 +55,12 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 	g.Expect(records).To(HaveLen(5))
 
 	s.breakOff(t)
-	// A provider that ended between the report of a server and what follows from it leaves this annotation: so may one in maintenance.
+	// A provider that ended just after the report of a server leaves this annotation, and so may a host in maintenance.
 	blocked := s.hosts(t, s.source, v1alpha1.PhaseProvisioned)[0]
 	s.source.StopProvider()
 	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "annotate", "baremetalhost", blocked, v1alpha1.BlockMoveAnnotation+"=")
 	g.Expect(err).NotTo(HaveOccurred())
-	s.bootless(t) // while nobody is there to make its boot, clusterctl looks for what it is to move
+	s.bootless(t) // its boot is created only after clusterctl has built its object graph
 	ctx, interrupt := context.WithCancel(s.ctx)
 	defer interrupt()
 	ended := s.startMove(ctx)
@@ -78,18 +78,18 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 
 	ended = s.startMove(s.ctx)
 	s.until(t, time.Minute, whileRuns(ended, s.paused(s.source)))
-	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager())).To(Succeed()) // it takes the annotation away, of a host whose Cluster the move has paused
+	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager())).To(Succeed()) // it removes the annotation from a host whose Cluster the move has paused
 	g.Expect(<-ended).To(Succeed())
 	s.booted(t, s.target)
 	s.settle(t, s.target, 2)
 	g.Expect(s.hosts(t, s.source, "")).To(BeEmpty(), "hosts are left behind")
-	s.until(t, time.Minute, s.noBoots(s.source)) // the garbage collector takes that which the provider made meanwhile
+	s.until(t, time.Minute, s.noBoots(s.source)) // the garbage collector deletes the boot that the provider created meanwhile
 	g.Expect(s.records(t, s.target)).To(Equal(records), "the move changed the records of boots")
 	g.Expect(secretsOf(s.ctx, t, s.target)).To(ContainElements(before))
 	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
 }
 
-// lateHost is a host whose boot is made only when clusterctl has looked for what it moves. Its BMC is away.
+// lateHost is a host whose boot is created only after clusterctl has built its object graph. Its BMC does not answer.
 const lateHost = "server-late"
 
 // bootless registers a host while the provider is away.
@@ -101,7 +101,7 @@ func (s *story) bootless(t *testing.T) {
 	NewWithT(t).Expect(s.source.Client.Create(s.ctx, host)).To(Succeed())
 }
 
-// booted waits until that host has its boot where it came to, and takes it out of the inventory.
+// booted waits until that host has its boot on the other side, and deletes the host.
 func (s *story) booted(t *testing.T, p *plane.Plane) {
 	t.Helper()
 	s.until(t, time.Minute, func(ctx context.Context) error {
@@ -139,7 +139,7 @@ func (s *story) records(t *testing.T, p *plane.Plane) map[string]v1alpha1.BareMe
 	return all
 }
 
-// noBoots is nil where no boot is left.
+// noBoots is nil if no boot is left.
 func (s *story) noBoots(p *plane.Plane) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var boots v1alpha1.BareMetalBootList
@@ -153,14 +153,14 @@ func (s *story) noBoots(p *plane.Plane) func(context.Context) error {
 	}
 }
 
-// unpause is the recovery of a move that broke off.
+// unpause is the recovery of a move that was interrupted.
 func (s *story) unpause(t *testing.T) {
 	t.Helper()
 	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "patch", "cluster", site.ClusterName, "--type=merge", "-p", `{"spec":{"paused":null}}`)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
-// noMachines keeps machines of ours from a management plane.
+// noMachines denies the creation of BareMetalMachines on a management plane.
 const noMachines = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -178,12 +178,12 @@ metadata: {name: no-machines}
 spec: {policyName: no-machines, validationActions: [Deny]}
 `
 
-// breakOff lets a move break off between the hosts and their machines: the hosts on the other side are left alone, those here stay what they are.
+// breakOff interrupts a move between the hosts and their machines. The hosts on the other side get no command, and the hosts here do not change.
 func (s *story) breakOff(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Expect(s.target.Apply(s.ctx, noMachines)).To(Succeed())
-	s.until(t, time.Minute, func(ctx context.Context) error { // the API server takes a moment to heed it
+	s.until(t, time.Minute, func(ctx context.Context) error { // the API server enforces it after a moment
 		probe := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: "probe"}}
 		probe.Spec.Boot = v1alpha1.BootSource{
 			Kernel: v1alpha1.Artifact{URL: values["KERNEL_URL"], Checksum: values["KERNEL_CHECKSUM"]}, Persistence: v1alpha1.PersistenceInstalled,
@@ -203,7 +203,7 @@ func (s *story) breakOff(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	s.unpause(t)
 	s.settle(t, s.source, 2)
-	// The next move would update them. This is how hosts are forgotten that live on elsewhere.
+	// The next move would update them. This is how hosts are deleted that live on elsewhere.
 	_, err = s.target.Kubectl(s.ctx, "-n", site.Namespace, "annotate", "baremetalhosts", "--all", v1alpha1.DeleteForMoveAnnotation+"=")
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = s.target.Kubectl(s.ctx, "-n", site.Namespace, "delete", "baremetalhosts", "--all", "--timeout=60s")
@@ -212,7 +212,7 @@ func (s *story) breakOff(t *testing.T) {
 	g.Expect(s.commands()).To(Equal(s.given), "a host that is not its own got a command")
 }
 
-// startMove starts a move from the source to the target, and returns how it ends.
+// startMove starts a move from the source to the target, and returns its result.
 func (s *story) startMove(ctx context.Context) chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -222,7 +222,7 @@ func (s *story) startMove(ctx context.Context) chan error {
 	return ended
 }
 
-// whileRuns is nil when check is, and tells how a move ended that was to run meanwhile.
+// whileRuns is nil if check is nil. It is an error if the move has ended.
 func whileRuns(ended chan error, check func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
@@ -235,7 +235,7 @@ func whileRuns(ended chan error, check func(context.Context) error) func(context
 	}
 }
 
-// settle waits until so many machines run, one host is free, and those that were taken out of service are so still.
+// settle waits until this number of machines runs, one host is free, and the hosts that were taken out of service still are.
 func (s *story) settle(t *testing.T, p *plane.Plane, machines int) {
 	t.Helper()
 	s.until(t, 2*time.Minute, site.Running(p, machines))
@@ -247,7 +247,7 @@ func (s *story) settle(t *testing.T, p *plane.Plane, machines int) {
 	NewWithT(t).Expect(s.spec(t, p, v1alpha1.PhaseMaintenance).Maintenance).To(HaveField("Reason", "A new fan"))
 }
 
-// scale adds a worker on the other side, once the boot server there has taken the place of the one that the servers ask.
+// scale adds a worker on the other side, after the boot server there has replaced the one that the servers use.
 func (s *story) scale(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	s.source.StopProvider()
@@ -261,7 +261,7 @@ func (s *story) scale(t *testing.T) { //nolint:thelper // a step: a failure is t
 	s.given = s.commands()
 }
 
-// moveBack moves the cluster to where it came from, with the machine that it got meanwhile.
+// moveBack moves the cluster with its new machine to where it came from.
 func (s *story) moveBack(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	records := s.records(t, s.target)
@@ -293,7 +293,7 @@ func (s *story) hosts(t *testing.T, p *plane.Plane, phase v1alpha1.HostPhase) []
 	return names
 }
 
-// spec is that of the one host in a phase.
+// spec returns the spec of the only host in a phase.
 func (s *story) spec(t *testing.T, p *plane.Plane, phase v1alpha1.HostPhase) v1alpha1.BareMetalHostSpec {
 	t.Helper()
 	names := s.hosts(t, p, phase)
@@ -303,7 +303,7 @@ func (s *story) spec(t *testing.T, p *plane.Plane, phase v1alpha1.HostPhase) v1a
 	return host.Spec
 }
 
-// paused is nil while the Cluster is.
+// paused is nil while the Cluster is paused.
 func (s *story) paused(p *plane.Plane) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var cluster clusterv1.Cluster
@@ -317,7 +317,7 @@ func (s *story) paused(p *plane.Plane) func(context.Context) error {
 	}
 }
 
-// rest is nil when every status says what it said before it was lost: so many hosts run their machines, and so many are free.
+// rest is nil if every status is as it was before it was lost: this number of hosts run their machines, and this number are free.
 func rest(p *plane.Plane, machines, free int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for phase, want := range map[v1alpha1.HostPhase]int{v1alpha1.PhaseProvisioned: machines, v1alpha1.PhaseAvailable: free} {
@@ -338,7 +338,7 @@ func rest(p *plane.Plane, machines, free int) func(context.Context) error {
 	}
 }
 
-// rebuilt is nil when the statuses of the machines and of the cluster are.
+// rebuilt is nil if the statuses of the machines and of the cluster are restored.
 func rebuilt(ctx context.Context, p *plane.Plane) error {
 	var machines v1alpha1.BareMetalMachineList
 	if err := p.Client.List(ctx, &machines, client.InNamespace(site.Namespace)); err != nil {
@@ -359,7 +359,7 @@ func rebuilt(ctx context.Context, p *plane.Plane) error {
 	return nil
 }
 
-// eraseStatuses takes the status of every object of ours away.
+// eraseStatuses deletes the status of every object of this provider.
 func eraseStatuses(ctx context.Context, t *testing.T, p *plane.Plane) {
 	t.Helper()
 	g := NewWithT(t)
@@ -392,7 +392,7 @@ func eraseStatuses(ctx context.Context, t *testing.T, p *plane.Plane) {
 	}
 }
 
-// secretsOf returns the names of the Secrets that belong to the hosts and to the cluster.
+// secretsOf returns the names of the Secrets of the hosts and of the cluster.
 func secretsOf(ctx context.Context, t *testing.T, p *plane.Plane) []string {
 	t.Helper()
 	var secrets corev1.SecretList

@@ -19,10 +19,10 @@ import (
 // project is the project's folder.
 const project = "../../.."
 
-// releasedImage is named by tag and digest: a tag can be moved to another image.
+// releasedImage has a tag and a digest, since a tag can be moved to another image.
 var releasedImage = "registry.example/capbm:v9.9.9@sha256:" + strings.Repeat("0123456789abcdef", 4)
 
-// released returns the files of a release by their names.
+// released returns the files of a release by name.
 func released(ctx context.Context, t *testing.T) map[string]string {
 	t.Helper()
 	g := NewWithT(t)
@@ -40,7 +40,7 @@ func released(ctx context.Context, t *testing.T) map[string]string {
 	return files
 }
 
-// TestRelease: the release holds what clusterctl looks for, of the image that was asked for.
+// TestRelease: the release has the files that clusterctl reads, with the requested image.
 func TestRelease(t *testing.T) {
 	g := NewWithT(t)
 	files := released(contracttest.Context(t, 5*time.Minute), t)
@@ -60,7 +60,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestVariablesAreDocumented: every variable of a release stands in a table of the docs, with its default, and no other does.
+// TestVariablesAreDocumented: every variable of a release is in a table of the docs, with its default, and no others are.
 func TestVariablesAreDocumented(t *testing.T) {
 	g := NewWithT(t)
 	row := regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]+)` \\| ([^|]*) \\| ([^|]+) \\|$")
@@ -95,14 +95,14 @@ func TestVariablesAreDocumented(t *testing.T) {
 	}
 }
 
-// variable is one that clusterctl lists.
+// variable is a variable that clusterctl lists.
 type variable struct {
 	name string
-	// preset is what the docs have to say of its default.
+	// preset is its default in the docs.
 	preset string
 }
 
-// variables are those that clusterctl finds in a file of a release.
+// variables returns the variables that clusterctl finds in a file of a release.
 func variables(t *testing.T, file, content string) []variable {
 	t.Helper()
 	g := NewWithT(t)

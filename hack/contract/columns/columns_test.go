@@ -1,4 +1,4 @@
-// Package columns looks at what people see of hosts and boots in a terminal, by the real kubectl.
+// Package columns checks what the real kubectl prints about hosts and boots.
 package columns
 
 import (
@@ -24,7 +24,7 @@ var env *controllerstest.Env
 
 func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 
-// get is what kubectl shows of the objects of a kind in a namespace, by lines.
+// get returns the lines that kubectl prints for the objects of a kind in a namespace.
 func get(t *testing.T, args ...string) []string {
 	t.Helper()
 	kubectl := filepath.Join(controllerstest.Root(), ".cache", "bin", "kubectl")
@@ -35,10 +35,11 @@ func get(t *testing.T, args ...string) []string {
 	return strings.Split(strings.TrimRight(string(out), "\n"), "\n")
 }
 
-// names are as long as those of real clusters: a host of a rack, and a Machine of a MachineDeployment or of a control plane, whose ends Cluster API makes.
+// names are as long as those of real clusters: a host in a rack, and a Machine of a MachineDeployment or of a control plane, with the suffixes of Cluster
+// API.
 var names = map[string]string{"r07-u23": "prod-md-0-x7k2p-9q4fz", "r07-u24": "prod-control-plane-l8x4d", "r12-u01": ""}
 
-// register makes a host for each name, which boots for its machine, if any, and came to one of the stages.
+// register creates a host for each name. Each boots for its machine, if it has one, and has reached one of the stages.
 func register(t *testing.T, stages ...v1alpha1.BootStage) (namespace string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -66,7 +67,7 @@ func register(t *testing.T, stages ...v1alpha1.BootStage) (namespace string) {
 	return namespace
 }
 
-// TestBoots: what people watch fits into a terminal of 100 columns at every stage up to the machine's Node, and -o wide has the rest.
+// TestBoots: at every stage up to the machine's Node, what users watch fits into 100 columns. -o wide has the rest.
 func TestBoots(t *testing.T) {
 	for _, stages := range [][]v1alpha1.BootStage{
 		{v1alpha1.StageStarted, v1alpha1.StageDHCP}, {v1alpha1.StageLoader, v1alpha1.StageWaiting}, {v1alpha1.StageScript, v1alpha1.StageKernel},
@@ -95,7 +96,7 @@ func TestBoots(t *testing.T) {
 	}))
 }
 
-// TestHosts: as TestBoots, for what people look at first.
+// TestHosts: as TestBoots, for hosts.
 func TestHosts(t *testing.T) {
 	g := NewWithT(t)
 	namespace := register(t, v1alpha1.StageDHCP, v1alpha1.StageKernel)
@@ -104,7 +105,7 @@ func TestHosts(t *testing.T) {
 	for _, line := range lines {
 		g.Expect(len(line)).To(BeNumerically("<=", 100), line)
 	}
-	// What belongs together is listed together.
+	// Related kinds are listed together.
 	all := get(t, "-n", namespace, "cluster-api")
 	for _, kind := range []string{"baremetalhost", "baremetalboot"} {
 		g.Expect(all).To(ContainElement(HavePrefix(kind+".infrastructure.cluster.x-k8s.io/r07-u23 ")), kind)

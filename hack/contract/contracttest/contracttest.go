@@ -1,4 +1,4 @@
-// Package contracttest is what the suites of hack/contract share: labs and management planes that end with the test.
+// Package contracttest has what the suites of hack/contract share: labs and management planes that end with the test, and parts that can be run alone.
 package contracttest
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// Context ends with the test, or after so long.
-func Context(t *testing.T, patience time.Duration) context.Context {
+// Context returns a context that ends with the test, or after the timeout.
+func Context(t *testing.T, timeout time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Lab makes a lab that is closed with the test. Its logs stay where the test failed.
+// Lab makes a lab that is closed at the end of the test. The logs of a failed test stay.
 func Lab(ctx context.Context, t *testing.T) *site.Lab {
 	t.Helper()
 	ctrl.SetLogger(klog.Background())
@@ -31,7 +31,7 @@ func Lab(ctx context.Context, t *testing.T) *site.Lab {
 	root, err := filepath.Abs(filepath.Join("..", "..", "..")) // the suites are folders of hack/contract
 	g.Expect(err).NotTo(HaveOccurred())
 	l, err := site.New(ctx, root, t.Logf, func(server, what string) { t.Logf("%s: %s", server, what) })
-	t.Cleanup(func() { //nolint:contextcheck // the lab is closed also when ctx has ended
+	t.Cleanup(func() { //nolint:contextcheck // the lab is closed even if ctx has ended
 		if t.Failed() {
 			t.Logf("logs are in %s", l.Dir)
 		}
@@ -41,7 +41,7 @@ func Lab(ctx context.Context, t *testing.T) *site.Lab {
 	return l
 }
 
-// Plane starts a management plane that is stopped with the test.
+// Plane starts a management plane that is stopped at the end of the test.
 func Plane(ctx context.Context, t *testing.T, l *site.Lab, name string, managerArgs []string) *plane.Plane {
 	t.Helper()
 	p, err := l.StartPlane(ctx, name, managerArgs)

@@ -1,4 +1,4 @@
-// Package remediation holds the provider's remediation against Cluster API's real MachineHealthCheck and MachineDeployment.
+// Package remediation tests the provider's remediation with Cluster API's real MachineHealthCheck and MachineDeployment.
 package remediation
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// healthCheck is the example of docs/remediation.md with times that suit a test.
+// healthCheck is the example of docs/remediation.md with shorter times.
 const healthCheck = `apiVersion: cluster.x-k8s.io/v1beta2
 kind: MachineHealthCheck
 metadata: {name: workers, namespace: default}
@@ -48,20 +48,20 @@ spec:
     spec: {retries: 1, timeoutSeconds: 120}
 `
 
-// worker is a Machine of the MachineDeployment with the server that it runs on.
+// worker is a Machine of the MachineDeployment with its server.
 type worker struct {
 	machine clusterv1.Machine
 	server  *rack.Server
-	before  []string // the commands that its BMC was given until it fell ill
+	before  []string // the commands of its BMC before it became unhealthy
 }
 
-// TestMachineHealthCheck: two installed workers die. One comes back from its power cycle; the other has lost its disk, and is replaced by a
-// machine on another server, and its own is put into quarantine.
+// TestMachineHealthCheck: two installed workers die. One recovers after its power cycle. The other has lost its disk: a machine on another server replaces
+// it, and its host is quarantined.
 func TestMachineHealthCheck(t *testing.T) {
 	g := NewWithT(t)
 	ctx := contracttest.Context(t, 11*time.Minute)
 	l := contracttest.Lab(ctx, t)
-	// A server without a system does not hear that it shall shut down.
+	// A server without a system does not react to a graceful shutdown.
 	p := contracttest.Plane(ctx, t, l, "plane", append(l.Rack.ManagerArgs(), "--shutdown-timeout=10s"))
 	g.Expect(l.Register(ctx, p, "server-1", "server-2", "server-3", "server-4")).To(Succeed())
 	g.Expect(site.Until(ctx, time.Minute, site.HostsIn(p, v1alpha1.PhaseAvailable, 4))).To(Succeed())
@@ -106,13 +106,13 @@ func TestMachineHealthCheck(t *testing.T) {
 	g.Expect(uids).To(ContainElement(string(well.machine.UID)), "a machine that came back was replaced")
 	g.Expect(uids).NotTo(ContainElement(string(broken.machine.UID)))
 	g.Expect(site.Until(ctx, time.Minute, func(ctx context.Context) error { return nothingLeft(ctx, p) })).To(Succeed())
-	// Events are written in the background.
-	told := func(w worker) func() []string { return func() []string { return story(ctx, t, p, w.machine.Name) } }
+	// Events are written asynchronously.
+	told := func(w worker) func() []string { return func() []string { return reasonsOf(ctx, t, p, w.machine.Name) } }
 	g.Eventually(told(well), "30s", "1s").Should(Equal([]string{"RemediationStarted", "NodeFenced", "RemediationRecovered"}))
 	g.Eventually(told(broken), "30s", "1s").Should(Equal([]string{"RemediationStarted", "NodeFenced", "RemediationHandedOver", "HostQuarantined"}))
 }
 
-// workersOf finds the workers and their servers.
+// workersOf returns the workers and their servers.
 func workersOf(ctx context.Context, l *site.Lab, p *plane.Plane) ([]worker, error) {
 	var machines clusterv1.MachineList
 	err := p.Client.List(ctx, &machines, client.InNamespace(site.Namespace), client.HasLabels{clusterv1.MachineDeploymentNameLabel})
@@ -137,7 +137,7 @@ func workersOf(ctx context.Context, l *site.Lab, p *plane.Plane) ([]worker, erro
 	return workers, nil
 }
 
-// recovered is nil when a worker was power-cycled, its Node is Ready and open for Pods, and the MachineHealthCheck has deleted its remediation.
+// recovered is nil if a worker was power-cycled, its Node is Ready and schedulable, and the MachineHealthCheck has deleted its remediation.
 func recovered(ctx context.Context, p *plane.Plane, w worker) error {
 	if len(w.server.CommandNames()) < len(w.before)+2 {
 		return errors.New("the server was not power-cycled")
@@ -174,7 +174,7 @@ func nodeOf(ctx context.Context, p *plane.Plane, name string) (*corev1.Node, err
 	return n, workload.Get(ctx, client.ObjectKey{Name: name}, n)
 }
 
-// nothingLeft is nil when no remediation is there.
+// nothingLeft is nil if there is no remediation.
 func nothingLeft(ctx context.Context, p *plane.Plane) error {
 	var all v1alpha1.BareMetalRemediationList
 	if err := p.Client.List(ctx, &all); err != nil {
@@ -186,8 +186,8 @@ func nothingLeft(ctx context.Context, p *plane.Plane) error {
 	return nil
 }
 
-// story returns the reasons of the remediation's events of a Machine, oldest first.
-func story(ctx context.Context, t *testing.T, p *plane.Plane, machine string) []string {
+// reasonsOf returns the reasons of the remediation's events of a Machine, oldest first.
+func reasonsOf(ctx context.Context, t *testing.T, p *plane.Plane, machine string) []string {
 	t.Helper()
 	var list eventsv1.EventList
 	NewWithT(t).Expect(p.Client.List(ctx, &list, client.InNamespace(site.Namespace))).To(Succeed())

@@ -30,7 +30,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// request is what this suite reads of an audit event.
+// request is the part of an audit event that this suite reads.
 type request struct {
 	User struct {
 		Username string `json:"username"`
@@ -60,7 +60,7 @@ func rightOf(verb, resource, group string) right {
 	return right(strings.TrimSuffix(verb+" "+resource+"."+group, "."))
 }
 
-// requests reads the audit log: what our service accounts asked of the API server since its start.
+// requests reads the audit log: the requests of this provider's service accounts since the start of the API server.
 func (s *suite) requests(t *testing.T) []request {
 	t.Helper()
 	g := NewWithT(t)
@@ -80,8 +80,7 @@ func (s *suite) requests(t *testing.T) []request {
 	return out
 }
 
-// nothingRefused shows that no right is missing. The metrics are read on the way, by one who may and by one who may not: whom they are for the
-// managers ask the API server.
+// nothingRefused shows that no right is missing. It also reads the metrics with and without the permission, for which the managers ask the API server.
 func (s *suite) nothingRefused(t *testing.T) {
 	g := NewWithT(t)
 	ctx, c := t.Context(), s.plane.Client
@@ -107,8 +106,8 @@ func (s *suite) nothingRefused(t *testing.T) {
 	}
 }
 
-// repeatedEvents: of an event that happens again within some minutes client-go's recorder makes one that counts. A host that boots twice is
-// enough for it, which takes longer than this suite: so two events are recorded by hand, with the rights of a boot server.
+// repeatedEvents: client-go's recorder counts an event that is repeated within some minutes in one object. A host that boots twice causes that, but takes
+// longer than this suite. So events are recorded here with the rights of a boot server.
 func (s *suite) repeatedEvents(t *testing.T) {
 	g := NewWithT(t)
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.lab.Dir, "capbm-boot.kubeconfig"))
@@ -129,7 +128,7 @@ func (s *suite) repeatedEvents(t *testing.T) {
 	})
 }
 
-// used returns the rights that a user made use of: in the provider's own namespace, and elsewhere or everywhere.
+// used returns the rights that a user used: in the provider's own namespace, and elsewhere or cluster-wide.
 func (s *suite) used(t *testing.T, user string) (own, wide map[right]int) {
 	t.Helper()
 	own, wide = map[right]int{}, map[right]int{}
@@ -166,10 +165,10 @@ func granted(rules []rbacv1.PolicyRule) []right {
 	return slices.Compact(out)
 }
 
-// remediations are what rights are for that only remediations use: they would replace the machines that this suite looks at.
+// remediations is the reason of the rights that only remediations use. A remediation would replace the machines of this suite.
 var remediations = struct{ why, test string }{"a remediation tells how it goes, and hands a Machine over", "hack/contract/remediation.TestMachineHealthCheck"}
 
-// elsewhere are the rights that this suite has no sure use for, by the role that gives them, with the reason and the test that has.
+// elsewhere are the rights that this suite does not use reliably, by role, with the reason and the test that uses them.
 var elsewhere = map[string]map[right]struct{ why, test string }{
 	"ClusterRole capbm-system-manager": {
 		"patch events.events.k8s.io":                                         remediations,
@@ -186,7 +185,7 @@ var elsewhere = map[string]map[right]struct{ why, test string }{
 	},
 }
 
-// rulesUsed shows that no right is too many: each that config/rbac gives was used, where it gives it.
+// rulesUsed shows that no right is superfluous: each right of config/rbac was used in its scope.
 func (s *suite) rulesUsed(t *testing.T) {
 	ctx := t.Context()
 	for user, name := range map[string]string{controllersUser: "manager", bootUser: "boot"} {
@@ -208,7 +207,7 @@ func (s *suite) compare(t *testing.T, role string, given []right, used map[right
 	NewWithT(t).Expect(given).NotTo(BeEmpty(), role)
 	known := elsewhere[role]
 	for _, r := range given {
-		_, excused := known[r] // or used by chance, as when a server asks for its address twice at once
+		_, excused := known[r] // or used by chance, as when a server sends two requests for its address at once
 		if used[r] == 0 && !excused {
 			t.Errorf("%s: %q was not used: take it out of the marker that gives it, or say in elsewhere what uses it", role, r)
 		} else {
@@ -229,7 +228,7 @@ func count(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// secretsUsed shows what is read of Secrets: of all of them their metadata, and content only of those that have a use.
+// secretsUsed shows which Secrets are read: the metadata of all, and the content only of those that have a use.
 func (s *suite) secretsUsed(t *testing.T) {
 	g := NewWithT(t)
 	lists := 0
@@ -247,7 +246,7 @@ func (s *suite) secretsUsed(t *testing.T) {
 			g.Expect(r.User.Username).To(Equal(controllersUser), what)
 		case "patch":
 			g.Expect(r.User.Username).To(Equal(controllersUser), what)
-			g.Expect(r.Object.Name).To(Or(HaveSuffix("-bmc"), Equal("data")), what) // data is the bootstrap Secret that this suite wrote by hand
+			g.Expect(r.Object.Name).To(Or(HaveSuffix("-bmc"), Equal("data")), what) // data is the bootstrap Secret of machineWaits
 		case "create":
 			g.Expect(r.User.Username).To(Equal(bootUser), what)
 			g.Expect(r.Object.Namespace).To(Equal(providerNamespace), what)
@@ -266,8 +265,8 @@ func (s *suite) secretsUsed(t *testing.T) {
 	s.bootServerKept(t)
 }
 
-// bootServerKept: with the rights of a boot server nobody reads the Secrets of other namespaces or of BMCs' credentials by a list, writes to a host, makes
-// of a boot another one, fails a machine that runs, takes the Lease of the controllers, or gets a token of theirs.
+// bootServerKept: with the rights of a boot server no one can list the Secrets of other namespaces or of BMCs, write to a host, turn a boot into another
+// one, fail a running machine, take the Lease of the controllers, or get a token of theirs.
 func (s *suite) bootServerKept(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)

@@ -12,8 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// autoscaling shows what a cluster autoscaler reads of the template of a MachineDeployment without Machines: the least of the hosts
-// that match.
+// autoscaling shows what a cluster autoscaler reads from the template of a MachineDeployment without Machines: the minimum of the matching hosts.
 func (s *suite) autoscaling(t *testing.T) {
 	g := NewWithT(t)
 	var hosts v1alpha1.BareMetalHostList
@@ -26,7 +25,7 @@ func (s *suite) autoscaling(t *testing.T) {
 		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			g.Expect(template.Status.Capacity).To(HaveKey(resource))
 		}
-		var told []int32 // BMCs that speak IPMI know of no processors
+		var told []int32 // BMCs with IPMI do not report processors
 		for _, h := range hosts.Items {
 			if n := h.Status.Hardware.CPU.Threads; n > 0 {
 				told = append(told, n)

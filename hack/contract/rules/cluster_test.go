@@ -16,7 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// both reads a Cluster and its BareMetalCluster, which has its name.
+// both reads a Cluster and its BareMetalCluster of the same name.
 func (s *suite) both(t *testing.T, g Gomega, namespace, name string) (*clusterv1.Cluster, *v1alpha1.BareMetalCluster) {
 	t.Helper()
 	cluster, infra := &clusterv1.Cluster{}, &v1alpha1.BareMetalCluster{}
@@ -26,7 +26,7 @@ func (s *suite) both(t *testing.T, g Gomega, namespace, name string) (*clusterv1
 	return cluster, infra
 }
 
-// clusterWaits shows a BareMetalCluster that waits for somebody to say where the API server is.
+// clusterWaits shows a BareMetalCluster that waits for the endpoint of its API server.
 func (s *suite) clusterWaits(t *testing.T) {
 	g := NewWithT(t)
 	eventually(t, func(g Gomega) {
@@ -41,7 +41,7 @@ func (s *suite) clusterWaits(t *testing.T) {
 	g.Expect(ownerless.Status.Conditions).To(BeEmpty(), "without a Cluster nothing is done")
 }
 
-// clusterPaused: while the Cluster is paused, so are its BareMetalCluster and its machines: what is changed meanwhile is carried out after.
+// clusterPaused: while the Cluster is paused, so are its BareMetalCluster and its machines. A change during the pause takes effect afterwards.
 func (s *suite) clusterPaused(t *testing.T) {
 	g := NewWithT(t)
 	ctx, c := t.Context(), s.plane.Client
@@ -79,14 +79,14 @@ func (s *suite) clusterPaused(t *testing.T) {
 	is(false)
 }
 
-// externallyManaged: a BareMetalCluster that something else looks after is not written to. What that writes reaches the Cluster.
+// externallyManaged: the provider does not write to a BareMetalCluster that another program manages. What that program writes reaches the Cluster.
 func (s *suite) externallyManaged(t *testing.T) {
 	external := &v1alpha1.BareMetalCluster{}
 	external.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "rack-tool"}
 	s.leftAlone(t, "external", external)
 }
 
-// leftAlone makes a cluster that is managed externally, and one beside it that is not.
+// leftAlone creates a cluster that is managed externally, and another one that is not.
 func (s *suite) leftAlone(t *testing.T, name string, external *v1alpha1.BareMetalCluster) {
 	t.Helper()
 	g := NewWithT(t)
@@ -114,7 +114,7 @@ func (s *suite) leftAlone(t *testing.T, name string, external *v1alpha1.BareMeta
 	})
 }
 
-// ourFieldManager is the name that the API server knows our manager's writes by.
+// ourFieldManager is the field manager of this provider's writes.
 const ourFieldManager = "cluster-api-provider-baremetal"
 
 func writers(o client.Object) []string {
@@ -125,7 +125,7 @@ func writers(o client.Object) []string {
 	return names
 }
 
-// clusterDeleted: a BareMetalCluster goes with its Cluster. There is nothing outside the API to clean up, so it has no finalizer.
+// clusterDeleted: a BareMetalCluster is deleted with its Cluster. It has no finalizer, since there is nothing to clean up outside of the API.
 func (s *suite) clusterDeleted(t *testing.T) {
 	g := NewWithT(t)
 	_, infra := s.both(t, g, side, waiting)
@@ -136,7 +136,8 @@ func (s *suite) clusterDeleted(t *testing.T) {
 	s.gone(t, side, waiting, cluster)
 }
 
-// endpoint: what the BareMetalCluster says reaches the Cluster, and holds for good. machineWaits shows the other way: a user sets the Cluster's.
+// endpoint: the endpoint of the BareMetalCluster is copied to the Cluster, and cannot be changed. machineWaits shows the other way: a user sets the
+// endpoint of the Cluster.
 func (s *suite) endpoint(t *testing.T) {
 	g := NewWithT(t)
 	cluster, infra := s.both(t, g, site.Namespace, site.ClusterName)
@@ -163,7 +164,7 @@ func (s *suite) clusterConditions(t *testing.T) {
 	g.Expect(old).To(ContainElement(And(HaveField("Type", BeEquivalentTo("InfrastructureReady")), HaveField("Status", corev1.ConditionTrue))))
 }
 
-// failureDomains: those that the user names reach the Cluster with all that he says of them, in both versions of its API.
+// failureDomains: the failure domains of the spec are copied to the Cluster with all their fields, in both versions of its API.
 func (s *suite) failureDomains(t *testing.T) {
 	g := NewWithT(t)
 	want := []clusterv1.FailureDomain{{Name: "hall-1", ControlPlane: new(true), Attributes: map[string]string{"row": "7"}}, {Name: "hall-2", ControlPlane: new(false)}}
@@ -178,13 +179,13 @@ func (s *suite) failureDomains(t *testing.T) {
 	g.Expect(s.old(t, "clusters", side, "domains", "{.status.failureDomains.hall-1.controlPlane} {.status.failureDomains.hall-1.attributes.row}")).To(Equal("true 7"))
 }
 
-// multiTenancy: a manager that is told a namespace and a watch filter leaves alone what is elsewhere or has another label. One that is told
-// neither sees to all.
+// multiTenancy: a manager with a namespace and a watch filter ignores objects elsewhere and those with another label. A manager without them reconciles
+// all.
 func (s *suite) multiTenancy(t *testing.T) {
 	g := NewWithT(t)
 	ctx, c := t.Context(), s.plane.Client
 	s.plane.StopProvider()
-	t.Setenv(watchList, "false") // so that this time it lists first
+	t.Setenv(watchList, "false") // this time client-go lists first
 	for _, namespace := range []string{"tenant-a", "tenant-b"} {
 		g.Expect(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	}
@@ -206,7 +207,7 @@ func (s *suite) multiTenancy(t *testing.T) {
 			g.Expect(cluster.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
 		})
 	}
-	// Cluster API must have taken all up before the manager starts: then it sees all at once.
+	// Cluster API must have set the owners before the manager starts, so that it sees all of them at once.
 	for _, key := range [][2]string{{"tenant-a", "blue"}, {"tenant-a", "plain"}, {"tenant-a", "green"}, {"tenant-b", "blue"}} {
 		eventually(t, func(g Gomega) {
 			_, infra := s.both(t, g, key[0], key[1])
@@ -229,7 +230,7 @@ func (s *suite) multiTenancy(t *testing.T) {
 	s.seenTo(t, "green")
 }
 
-// createHosts makes two hosts, each with a boot that has the label of the other.
+// createHosts creates two hosts, each with a boot that has the label of the other.
 func (s *suite) createHosts(t *testing.T) {
 	t.Helper()
 	for i, labels := range [][2]string{{"blue", "green"}, {"green", "blue"}} {
@@ -244,7 +245,7 @@ func (s *suite) createHosts(t *testing.T) {
 	}
 }
 
-// hostsOfBlue: which manager sees to a boot is said by the label of its host. What it has itself says nothing.
+// hostsOfBlue: the label of a host selects the manager of its boot. The label of the boot has no effect.
 func (s *suite) hostsOfBlue(t *testing.T) {
 	t.Helper()
 	s.seenTo(t, "blue")
@@ -258,7 +259,7 @@ func (s *suite) hostsOfBlue(t *testing.T) {
 	g.Expect(boot.OwnerReferences).To(BeEmpty())
 }
 
-// seenTo waits until a host and its boot are seen to.
+// seenTo waits until a host and its boot are reconciled.
 func (s *suite) seenTo(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, func(g Gomega) {
@@ -269,7 +270,7 @@ func (s *suite) seenTo(t *testing.T, name string) {
 	})
 }
 
-// failureDomainsFound: the failure domains of the hosts reach the Cluster without anybody naming them, for workers.
+// failureDomainsFound: the failure domains of the hosts are copied to the Cluster automatically, for workers.
 func (s *suite) failureDomainsFound(t *testing.T) {
 	eventually(t, func(g Gomega) {
 		cluster, infra := s.both(t, g, site.Namespace, site.ClusterName)
@@ -281,7 +282,7 @@ func (s *suite) failureDomainsFound(t *testing.T) {
 	})
 }
 
-// externallyLabelled is externallyManaged as the book has it: with a label, where Cluster API's code looks for an annotation.
+// externallyLabelled is externallyManaged according to the book: with a label, where Cluster API's code reads an annotation.
 func (s *suite) externallyLabelled(t *testing.T) {
 	external := &v1alpha1.BareMetalCluster{}
 	external.Labels = map[string]string{clusterv1.ManagedByAnnotation: "rack-tool"}

@@ -1,10 +1,13 @@
 // Package rules shows the rules of Cluster API's provider contract, one test a rule, on one management plane with the real managers.
-// docs/contract.md lists them with what implements them. What this provider asks of the API server on the way is held against its
-// roles: see audit_test.go.
+// docs/contract.md lists them with what implements them. audit_test.go compares what this provider asks of the API server on the way with
+// its roles.
+//
+// One rule can be tested alone: go test ./hack/contract/rules -run 'TestContract/InfraMachine/pausing'.
 package rules
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,17 +24,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// patience is how long the managers may take for one step that waits for no server.
-const patience = 30 * time.Second
+// stepTimeout is how long the managers may take for one step that waits for no server.
+const stepTimeout = 30 * time.Second
 
-// rule is a rule of the contract, or what holds of all rules.
+// rule is a rule of the contract, or a statement about all rules.
 type rule struct {
 	name string
 	show func(*suite, *testing.T)
 }
 
-// rules are shown in this order, which is that of a cluster's life: each finds the objects as the ones before left them. Those of the
-// first part need no server, and are shown while the servers of the cluster boot.
+// rules are tested in this order, which is that of a cluster's life. The rules of the first part need no server, and are tested while the servers
+// of the cluster boot. needs has the rules that build upon the effects of others.
 var rules = [][]rule{{
 	{"All resources/scope", (*suite).scope},
 	{"All resources/TypeMeta and ObjectMeta field", (*suite).standardFields},
@@ -92,8 +95,41 @@ var rules = [][]rule{{
 	{"RBAC/Secrets", (*suite).secretsUsed},
 }}
 
-// suite is one management plane with one cluster: a control plane machine, a worker wherever there is room, and a worker in the failure
-// domain room-b. Of four servers one stays free.
+// needs are the rules that leave the objects as a rule expects them.
+var needs = map[string][]string{
+	"InfraCluster/pausing": {"InfraMachine/reconciliation of a normal resource"}, // which sets the endpoint
+	"InfraMachine/reconciliation of a deleted resource that has no host": {"InfraMachine/reconciliation of a normal resource"},
+	"InfraCluster/reconciliation of a deleted resource":                  {"InfraMachine/reconciliation of a deleted resource that has no host"},
+	"RBAC/Secrets": {"Multi tenancy"}, // which starts controllers that list before they watch
+}
+
+// usesEveryRight is the rule that needs all others: together they use every right.
+const usesEveryRight = "RBAC/every rule was used"
+
+// parts are the rules as parts of the suite.
+func parts() []contracttest.Part[*suite] {
+	var parts []contracttest.Part[*suite]
+	var before []string
+	for i, part := range rules {
+		for _, r := range part {
+			p := contracttest.Part[*suite]{Name: r.name, Run: r.show, Needs: needs[r.name]}
+			if i == 1 {
+				p.Run = func(s *suite, t *testing.T) {
+					s.awaitMachines(t)
+					r.show(s, t)
+				}
+			}
+			if r.name == usesEveryRight {
+				p.Needs = slices.Clone(before)
+			}
+			parts, before = append(parts, p), append(before, r.name)
+		}
+	}
+	return parts
+}
+
+// suite is one management plane with one cluster: a control plane machine, a worker in any failure domain, and a worker in the failure domain
+// room-b. One of the four servers stays free.
 type suite struct {
 	lab     *site.Lab
 	plane   *plane.Plane
@@ -101,6 +137,7 @@ type suite struct {
 	audit   string // the API server's audit log
 	metrics string // where the controllers serve their metrics
 	boot    string // where the boot server serves its metrics
+	running bool   // the machines of the cluster ran once
 
 	startControllers func(args ...string) error // with further flags; they end with the suite
 }
@@ -119,17 +156,19 @@ func TestContract(t *testing.T) {
 	s.register(ctx, t)
 	s.createCluster(t)
 	s.createSide(t)
-	for i, part := range rules {
-		if i == 1 {
-			NewWithT(t).Expect(site.Until(ctx, 5*time.Minute, site.Running(s.plane, 3))).To(Succeed())
-			NewWithT(t).Expect(site.Until(ctx, time.Minute, site.Available(s.plane))).To(Succeed())
-		}
-		for _, r := range part {
-			began := time.Now()
-			t.Run(r.name, func(t *testing.T) { r.show(s, t) })
-			t.Logf("%5.1f s  %s", time.Since(began).Seconds(), r.name)
-		}
+	contracttest.RunParts(t, s, parts())
+}
+
+// awaitMachines waits once until the machines of the cluster run.
+func (s *suite) awaitMachines(t *testing.T) {
+	t.Helper()
+	if s.running {
+		return
 	}
+	ctx := contracttest.Context(t, 6*time.Minute)
+	NewWithT(t).Expect(site.Until(ctx, 5*time.Minute, site.Running(s.plane, 3))).To(Succeed())
+	NewWithT(t).Expect(site.Until(ctx, time.Minute, site.Available(s.plane))).To(Succeed())
+	s.running = true
 }
 
 // register registers four servers, two in each room.
@@ -157,7 +196,7 @@ func (s *suite) createCluster(t *testing.T) {
 	g.Expect(s.plane.Client.Create(ctx, inRoom)).To(Succeed())
 }
 
-// createSide makes a Cluster without servers and without a control plane endpoint, with a Machine, and two objects that nobody owns.
+// createSide creates a Cluster without servers and without a control plane endpoint, with a Machine, and two objects without owners.
 func (s *suite) createSide(t *testing.T) {
 	t.Helper()
 	g, ctx, c := NewWithT(t), t.Context(), s.plane.Client
@@ -184,7 +223,7 @@ spec: {joinConfiguration: {nodeRegistration: {name: waiting}}}
 	}})).To(Succeed())
 }
 
-// createBareCluster makes a Cluster without a control plane, on a BareMetalCluster that takes its name.
+// createBareCluster creates a Cluster without a control plane, and its BareMetalCluster with the same name.
 func (s *suite) createBareCluster(ctx context.Context, t *testing.T, namespace, name string, infra *v1alpha1.BareMetalCluster) {
 	t.Helper()
 	g := NewWithT(t)
@@ -220,7 +259,7 @@ func (s *suite) get(t *testing.T, namespace, name string, o client.Object) {
 // eventually waits until check holds.
 func eventually(t *testing.T, check func(g Gomega)) {
 	t.Helper()
-	NewWithT(t).Eventually(check, patience, 100*time.Millisecond).Should(Succeed())
+	NewWithT(t).Eventually(check, stepTimeout, 100*time.Millisecond).Should(Succeed())
 }
 
 // pairs returns the Machines of the cluster, each with its BareMetalMachine.

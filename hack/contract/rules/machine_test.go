@@ -284,7 +284,7 @@ func (s *suite) terminalFailures(t *testing.T) {
 		old := machine.Status.Deprecated.V1Beta1                                                  //nolint:staticcheck // what readers of v1beta1 see
 		g.Expect(old.FailureReason).To(HaveValue(BeEquivalentTo(v1alpha1.ReasonStateLost)))       //nolint:staticcheck // as above
 		g.Expect(old.FailureMessage).To(HaveValue(ContainSubstring(infra.Status.FailureMessage))) //nolint:staticcheck // as above
-	}, time.Minute+patience, 100*time.Millisecond).Should(Succeed())
+	}, time.Minute+stepTimeout, 100*time.Millisecond).Should(Succeed())
 	g.Expect(infra.Status.FailureMessage).NotTo(BeEmpty())
 	g.Expect(infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()), "what was initialized stays so")
 	g.Expect(machine.DeletionTimestamp).To(BeNil())

@@ -1,5 +1,5 @@
-// Package apifault makes an API server misbehave for one client: a provider that is tested speaks to a real API server through a transport
-// that delays, refuses, cuts and holds back as it is told. It also holds a clock that jumps.
+// Package apifault makes an API server misbehave for one client. The tested provider connects to a real API server through a transport that delays,
+// refuses, cuts or holds back as it is set. The package also has a clock that jumps.
 package apifault
 
 import (
@@ -19,23 +19,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Faults are the faults of an API server as one client sees it. The zero value has none. They may be switched while requests run.
+// Faults are the faults of an API server as one client sees it. The zero value has no faults. Faults may be switched while requests run.
 type Faults struct {
 	mu        sync.Mutex
 	slow      time.Duration
-	throttle  turn
-	conflict  turn
+	throttle  everyNth
+	conflict  everyNth
 	away      bool
 	held      bool
-	freed     chan struct{} // closed when watches are held no more
+	freed     chan struct{} // closed when watches are no longer held
 	watches   map[*stream]struct{}
 	disturbed map[string]int
 }
 
-// turn is a fault that meets every n-th request. Zero meets none.
-type turn struct{ every, seen int }
+// everyNth is a fault of every n-th request. Zero is no fault.
+type everyNth struct{ every, seen int }
 
-func (t *turn) next() bool {
+func (t *everyNth) next() bool {
 	if t.every == 0 {
 		return false
 	}
@@ -43,7 +43,7 @@ func (t *turn) next() bool {
 	return t.seen%t.every == 0
 }
 
-// The names by which Disturbed counts.
+// The names of faults in Disturbed.
 const (
 	Slow     = "slow"
 	Throttle = "throttled"
@@ -57,10 +57,10 @@ const (
 func (f *Faults) Slow(by time.Duration) { f.set(func() { f.slow = by }) }
 
 // Throttle answers every n-th request with 429 and Retry-After: 1, as priority and fairness does. Zero ends it.
-func (f *Faults) Throttle(every int) { f.set(func() { f.throttle = turn{every: every} }) }
+func (f *Faults) Throttle(every int) { f.set(func() { f.throttle = everyNth{every: every} }) }
 
 // Conflict answers every n-th update and patch of the provider's own kinds with 409, without passing it on. Zero ends it.
-func (f *Faults) Conflict(every int) { f.set(func() { f.conflict = turn{every: every} }) }
+func (f *Faults) Conflict(every int) { f.set(func() { f.conflict = everyNth{every: every} }) }
 
 // Away refuses each request and cuts each watch while it is on.
 func (f *Faults) Away(on bool) {
@@ -70,8 +70,7 @@ func (f *Faults) Away(on bool) {
 	}
 }
 
-// HoldWatches holds back what watches tell while it is on: caches are behind, and what is read from the API server itself is current.
-// When it ends they tell everything that they would have told.
+// HoldWatches holds back watch events while it is on: caches are behind, but reads from the API server are current. When it ends, all events are delivered.
 func (f *Faults) HoldWatches(on bool) {
 	f.set(func() {
 		switch {
@@ -84,13 +83,13 @@ func (f *Faults) HoldWatches(on bool) {
 	})
 }
 
-// CutWatches ends each watch that runs now, as a load balancer's idle timeout does.
+// CutWatches ends each running watch, as the idle timeout of a load balancer does.
 func (f *Faults) CutWatches() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.watches {
 		f.count(Cut)
-		go func() { _ = s.ReadCloser.Close() }() // over HTTP/2 it may wait for the reader, who may want f.mu
+		go func() { _ = s.ReadCloser.Close() }() // over HTTP/2 it may block until the reader returns, who may need f.mu
 	}
 }
 
@@ -103,7 +102,7 @@ func (f *Faults) Clear() {
 	f.HoldWatches(false)
 }
 
-// Disturbed tells how often each fault met a request.
+// Disturbed returns how many requests each fault met.
 func (f *Faults) Disturbed() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +115,7 @@ func (f *Faults) set(change func()) {
 	change()
 }
 
-// count counts a request that a fault met. f.mu is held.
+// count counts a request that met a fault. The caller holds f.mu.
 func (f *Faults) count(name string) {
 	if f.disturbed == nil {
 		f.disturbed = map[string]int{}
@@ -132,10 +131,10 @@ type transport struct {
 	next   http.RoundTripper
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper lets client-go find the wrapped transport.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// RoundTrip is a request to an API server that may misbehave.
+// RoundTrip sends a request to the API server, unless a fault answers it.
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	delay, response, err := t.faults.meet(request)
 	if delay > 0 {
@@ -149,7 +148,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if response != nil || err != nil {
 		if request.Body != nil {
-			_ = request.Body.Close() // as RoundTrippers must
+			_ = request.Body.Close() // as RoundTrippers have to
 		}
 		return response, err
 	}
@@ -160,7 +159,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// meet returns what becomes of a request: how long it is delayed, and what it is answered in place of the API server.
+// meet returns how long a request is delayed, and the answer that replaces that of the API server.
 func (f *Faults) meet(request *http.Request) (time.Duration, *http.Response, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,7 +184,7 @@ func (f *Faults) meet(request *http.Request) (time.Duration, *http.Response, err
 }
 
 func isWatch(request *http.Request) bool {
-	watch, _ := strconv.ParseBool(request.URL.Query().Get("watch")) // anything else is none
+	watch, _ := strconv.ParseBool(request.URL.Query().Get("watch")) // other values are no watch
 	return request.Method == http.MethodGet && watch
 }
 
@@ -194,7 +193,7 @@ func changesOurs(request *http.Request) bool {
 	return (request.Method == http.MethodPut || request.Method == http.MethodPatch) && strings.HasPrefix(request.URL.Path, "/apis/infrastructure.cluster.x-k8s.io/")
 }
 
-// refuse is an answer of the API server that the API server did not give.
+// refuse returns an error answer in place of the API server's.
 func refuse(request *http.Request, code int, reason metav1.StatusReason, message string) *http.Response {
 	content, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Message: message, Reason: reason, Code: int32(code), //nolint:gosec // an HTTP status
@@ -208,7 +207,7 @@ func refuse(request *http.Request, code int, reason metav1.StatusReason, message
 	}
 }
 
-// stream is what a watch tells.
+// stream is the body of a watch.
 type stream struct {
 	io.ReadCloser
 
@@ -229,7 +228,7 @@ func (f *Faults) watched(request *http.Request, body io.ReadCloser) io.ReadClose
 	return s
 }
 
-// Read returns what the API server told, when it is not held back any more.
+// Read returns watch events as soon as they are not held back.
 func (s *stream) Read(into []byte) (int, error) {
 	n, err := s.ReadCloser.Read(into)
 	for {
@@ -247,7 +246,7 @@ func (s *stream) Read(into []byte) (int, error) {
 	}
 }
 
-// heldBack returns the channel that is closed when watches tell again, and nil while they do.
+// heldBack returns the channel that is closed when watches continue, or nil if they are not held.
 func (f *Faults) heldBack() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()

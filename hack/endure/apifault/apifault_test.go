@@ -23,7 +23,7 @@ import (
 
 const hosts = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/namespaces/a/baremetalhosts"
 
-// server is an API server that counts requests, and whose watches tell the lines that are sent to tell.
+// server is an API server that counts requests. Its watches return the lines that are sent to the channel tell.
 type server struct {
 	*httptest.Server
 	faults   *apifault.Faults
@@ -37,7 +37,7 @@ func start(t *testing.T) *server {
 	s := &server{faults: &apifault.Faults{}, tell: make(chan string)}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" {
-			s.requests++ // the tests ask one after the other
+			s.requests++ // the tests send one request after the other
 			return
 		}
 		_ = http.NewResponseController(w).Flush()
@@ -56,8 +56,7 @@ func start(t *testing.T) *server {
 	return s
 }
 
-// ask returns the HTTP status of a request's answer, after a check that what stands in place of the API server's answer is one that client-go
-// understands.
+// ask returns the HTTP status of the answer to a request. It checks that client-go understands an answer that replaces the API server's.
 func (s *server) ask(t *testing.T, method, path string) int {
 	t.Helper()
 	g := NewWithT(t)
@@ -93,7 +92,7 @@ func (s *server) watch(t *testing.T) *bufio.Reader {
 	return bufio.NewReader(response.Body)
 }
 
-// TestAnswers: each fault meets the requests that it is for, as often as it is to, and no other.
+// TestAnswers: each fault meets the requests that it is for, as often as it is set to, and no others.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -139,16 +138,16 @@ func TestSlow(t *testing.T) {
 	g.Expect(time.Since(began)).To(BeNumerically(">=", 50*time.Millisecond))
 	g.Expect(s.faults.Disturbed()).To(Equal(map[string]int{apifault.Slow: 1}))
 
-	s.faults.Slow(time.Hour) // a request that is given up does not wait
+	s.faults.Slow(time.Hour) // a request that is cancelled does not wait
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+hosts, nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = s.client.Do(request) //nolint:bodyclose // there is none
+	_, err = s.client.Do(request) //nolint:bodyclose // there is no body
 	g.Expect(err).To(MatchError(context.Canceled))
 }
 
-// TestAway: requests are refused as by a port that nobody listens at, and watches end.
+// TestAway: requests are refused as by a port without a listener, and watches end.
 func TestAway(t *testing.T) {
 	g := NewWithT(t)
 	s := start(t)
@@ -156,14 +155,14 @@ func TestAway(t *testing.T) {
 	s.faults.Away(true)
 	_, err := told.ReadString('\n')
 	g.Expect(err).To(HaveOccurred())
-	_, err = s.client.Get(s.URL + hosts) //nolint:bodyclose,noctx // there is none
+	_, err = s.client.Get(s.URL + hosts) //nolint:bodyclose,noctx // there is no body
 	g.Expect(errors.Is(err, syscall.ECONNREFUSED)).To(BeTrue(), "%v", err)
 	g.Expect(s.requests).To(BeZero())
 	s.faults.Away(false)
 	g.Expect(s.ask(t, http.MethodGet, hosts)).To(Equal(200))
 }
 
-// TestHeldWatches: what a watch tells comes late, all of it, in its order, while reads are answered.
+// TestHeldWatches: held watch events are delivered late, all of them and in order, while reads are answered.
 func TestHeldWatches(t *testing.T) {
 	g := NewWithT(t)
 	s := start(t)
@@ -191,14 +190,14 @@ func TestHeldWatches(t *testing.T) {
 	g.Eventually(lines).Should(Receive(Equal("two\n")))
 	g.Eventually(lines).Should(Receive(Equal("three\n")))
 
-	s.faults.HoldWatches(true) // a watch that is held can be cut too
+	s.faults.HoldWatches(true) // a held watch can be cut too
 	s.tell <- "four"
 	s.faults.CutWatches()
 	s.faults.HoldWatches(false)
 	g.Eventually(lines, 30*time.Second).Should(BeClosed())
 }
 
-// TestClock: a wall clock that is set changes what time it is and nothing about how long something took; time that passes changes both.
+// TestClock: a jump changes the wall time and no durations. Time that passes changes both.
 func TestClock(t *testing.T) {
 	g := NewWithT(t)
 	c := &apifault.Clock{}
@@ -210,7 +209,7 @@ func TestClock(t *testing.T) {
 		c.Jump(jump)
 		near(c.Since(since))
 		near(c.Now().Round(0).Sub(since.Round(0)) - jump)
-		near(metav1.NewTime(c.Now()).Rfc3339Copy().Sub(since.Round(0)) - jump) // as the API server keeps it
+		near(metav1.NewTime(c.Now()).Rfc3339Copy().Sub(since.Round(0)) - jump) // as the API server stores it
 	}
 	since := c.Now()
 	c.Pass(time.Hour)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Clock is a clock that jumps. It implements clock.PassiveClock; the zero value tells the real time.
+// Clock is a clock that jumps. It implements clock.PassiveClock. The zero value returns the real time.
 type Clock struct {
 	mu   sync.Mutex
 	wall time.Duration
@@ -18,47 +18,47 @@ type Clock struct {
 
 var _ clock.PassiveClock = &Clock{}
 
-// Jump puts the wall clock forwards or backwards by whole seconds, as somebody who sets a machine's clock does. The monotonic clock, by which
-// Go measures what lies between two times of one process, goes on as before.
+// Jump moves the wall clock forwards or backwards by whole seconds, as an administrator does who sets the clock of a machine. The monotonic clock, by which
+// Go measures durations within a process, continues as before.
 func (c *Clock) Jump(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wall += by.Truncate(time.Second)
 }
 
-// Pass lets time pass: both clocks go forwards.
+// Pass lets time pass: it moves both clocks forwards.
 func (c *Clock) Pass(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.both += by
 }
 
-// Now returns the time of the clock.
+// Now returns the current time of the clock.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return shifted(time.Now().Add(c.both), c.wall)
 }
 
-// Since returns the time that passed since another of the clock.
+// Since returns the time that passed since an earlier time of this clock.
 func (c *Clock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
-// clockTime is the layout of a time.Time with a monotonic reading: package time documents it beside the type.
+// clockTime is the layout of a time.Time with a monotonic reading, which package time documents beside the type.
 type clockTime struct {
 	wall uint64 // 1 bit set, 33 bits of seconds since 1885, 30 bits of nanoseconds
 	ext  int64  // the monotonic reading
 	loc  *time.Location
 }
 
-// shifted returns a time whose wall reading is another and whose monotonic reading is the same. Nothing but a machine whose clock is set
-// makes such times, so package time has no way to make one.
+// shifted returns a time with another wall reading and the same monotonic reading. Package time cannot make such a time (Go 1.26; no upstream issue found):
+// only a machine whose clock is set makes one. Delete when testing/synctest or package time can.
 func shifted(t time.Time, by time.Duration) time.Time {
 	if by == 0 {
 		return t
 	}
 	want := t.Round(0).Add(by)
-	raw := (*clockTime)(unsafe.Pointer(&t))         //nolint:gosec // and what came of it is compared below
-	raw.wall += uint64(int64(by/time.Second)) << 30 //nolint:gosec // a negative one is subtracted
+	raw := (*clockTime)(unsafe.Pointer(&t))         //nolint:gosec // the result is compared below
+	raw.wall += uint64(int64(by/time.Second)) << 30 //nolint:gosec // a negative value is subtracted
 	if !t.Round(0).Equal(want) {
 		panic(fmt.Sprintf("apifault: package time keeps its times in another way by now: %s and %s", t, want))
 	}

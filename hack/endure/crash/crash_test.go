@@ -1,5 +1,5 @@
-// Package crash halts the provider at every write to the API and every command to a BMC along the life of a host, lets a fresh one go on, and
-// expects that it ends as if nothing had happened.
+// Package crash halts the provider at every write to the API and every command to a BMC along the life of a host, and starts a fresh provider. The life
+// must end as one without a crash.
 package crash
 
 import (
@@ -22,7 +22,7 @@ var env *controllerstest.Env
 
 func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 
-// point is where a provider is halted.
+// point is a point at which a provider is halted.
 type point struct {
 	n    int
 	when moment
@@ -31,10 +31,10 @@ type point struct {
 // row is a line of the report.
 type row struct {
 	path             path
-	counter          *fuse // of the run that was not halted
-	uncrashed        bool  // it went well
+	counter          *fuse // of the run without a crash
+	uncrashed        bool  // it succeeded
 	writes, commands int
-	named            map[string]int // of the writes to hosts and boots, by name
+	named            map[string]int // the number of writes to hosts and boots, by name
 	points           []point
 
 	mu                        sync.Mutex
@@ -55,8 +55,8 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// TestCrash goes along each path undisturbed, to count, and then once for each point of it. CRASH_SAMPLE is how many points of a path are taken, by
-// CRASH_SEED; 0 takes all. CRASH_PATH takes the paths that begin so, and CRASH_AT some points of it, as in 12/before,12/after.
+// TestCrash runs each path undisturbed to count its points, and then once for each point. CRASH_SAMPLE is the number of points of a path that are drawn by
+// CRASH_SEED; 0 is all. CRASH_PATH selects paths by prefix, and CRASH_AT points, as in 12/before,12/after.
 func TestCrash(t *testing.T) {
 	sample, seed := number(t, "CRASH_SAMPLE", 12), number(t, "CRASH_SEED", 1)
 	t.Logf("CRASH_SAMPLE=%d CRASH_SEED=%d", sample, seed)
@@ -90,11 +90,11 @@ func TestCrash(t *testing.T) {
 			}
 		}
 	})
-	tell(t, report)
+	printReport(t, report)
 	t.Logf("took %s", time.Since(start).Round(time.Second))
 }
 
-// enumerate finds the points of a path: what was counted when it was not halted.
+// enumerate lists the points of a path: what was counted in the run without a crash.
 func (r *row) enumerate(t *testing.T) {
 	t.Helper()
 	if !r.uncrashed {
@@ -117,7 +117,7 @@ func (r *row) enumerate(t *testing.T) {
 	}
 }
 
-// crash goes along a path and halts the provider at a point.
+// crash runs a path and halts the provider at a point.
 func (r *row) crash(t *testing.T, at point) {
 	t.Helper()
 	f := &fuse{at: at.n, when: at.when}
@@ -137,7 +137,7 @@ func (r *row) crash(t *testing.T, at point) {
 	r.path.walk(t, f)
 }
 
-// choose takes some of the points, or all.
+// choose draws some of the points, or returns all.
 func choose(t *testing.T, points []point, sample, seed int) []point {
 	t.Helper()
 	if at := os.Getenv("CRASH_AT"); at != "" {
@@ -165,8 +165,8 @@ func choose(t *testing.T, points []point, sample, seed int) []point {
 	return points
 }
 
-// tell prints the report.
-func tell(t *testing.T, report []*row) {
+// printReport prints the report.
+func printReport(t *testing.T, report []*row) {
 	t.Helper()
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)

@@ -10,17 +10,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 )
 
-// moment says when a provider is halted by a request that would change something.
+// moment is when a changing request halts a provider.
 type moment string
 
 const (
-	// before is before the request goes out.
+	// before is before the request is sent.
 	before moment = "before"
-	// after is when it took effect, and its answer was not seen.
+	// after is when it has taken effect, and its answer is lost.
 	after moment = "after"
 )
 
-// fuse counts what a provider would change, in API servers and in BMCs, and halts it at one of them.
+// fuse counts a provider's changes in API servers and BMCs, and halts the provider at one of them.
 type fuse struct {
 	at   int // counts from 1; 0 is never
 	when moment
@@ -30,7 +30,7 @@ type fuse struct {
 	kill    func()
 	count   int
 	writes  int
-	what    []string // what was counted
+	what    []string // the counted requests
 	tripped string
 }
 
@@ -40,21 +40,22 @@ func (f *fuse) arm() {
 	f.armed = true
 }
 
-// disarm ends the counting.
+// disarm stops the counting.
 func (f *fuse) disarm() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.armed = false
 }
 
-// counted returns how many writes to an API server and how many commands to BMCs were counted, and at which the provider was halted: "" if at none.
+// counted returns the number of counted writes to an API server and of commands to BMCs, and the request at which the provider was halted: "" if it was
+// not.
 func (f *fuse) counted() (writes, commands int, tripped string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.writes, f.count - f.writes, f.tripped
 }
 
-// connect lets a provider burn the fuse.
+// connect makes the requests of a provider pass the fuse.
 func (f *fuse) connect(options *rig.Options) {
 	wrap := func(what string) func(http.RoundTripper) http.RoundTripper {
 		return func(next http.RoundTripper) http.RoundTripper {
@@ -79,7 +80,7 @@ func (f *fuse) pass(what string, next http.RoundTripper, r *http.Request) (*http
 	}
 	response, err := next.RoundTrip(r)
 	if fires {
-		f.kill() // the gate behind drops the answer
+		f.kill() // the gate behind it drops the answer
 	}
 	return response, err
 }
@@ -113,7 +114,7 @@ func (f *fuse) fires(what string, r *http.Request) bool {
 	return false
 }
 
-// writes are what a provider writes to hosts and to their boots, each with what its patch has in it: the first that is there names the write.
+// writes are a provider's writes to hosts and their boots, each with a part of its patch. The first match names the write.
 var writes = map[string][]struct{ name, part string }{
 	"baremetalhosts": {
 		{"count the boot", `"boots":`},
@@ -140,7 +141,7 @@ var writes = map[string][]struct{ name, part string }{
 	},
 }
 
-// nameOf names a write to a host or its boot; it is empty for every other request.
+// nameOf names a write to a host or its boot. It is empty for other requests.
 func nameOf(r *http.Request) string {
 	for kind, names := range writes {
 		if !strings.Contains(r.URL.Path, "/"+kind) {

@@ -27,13 +27,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// target is the API server that clusters move to, and kubeconfigs are those of both for clusterctl.
+// target is the API server that clusters move to. kubeconfigs are clusterctl's kubeconfigs of both.
 var (
 	target      *controllerstest.Env
 	kubeconfigs struct{ source, target string }
 )
 
-// startTarget starts the other API server, and makes both such that clusterctl takes them for management clusters.
+// startTarget starts the other API server, and makes both acceptable to clusterctl as management clusters.
 func startTarget(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
@@ -78,19 +78,19 @@ func label(t *testing.T, e *controllerstest.Env) {
 	}
 }
 
-// own makes the objects of a claim what Cluster API would have made of them: the owners that clusterctl follows, and a cluster that is up.
+// own gives the objects of a claim what Cluster API gives them: the owners that clusterctl follows, and a cluster that is available.
 func own(t *testing.T, c *controllerstest.Claim) {
 	t.Helper()
 	owner := func(kind, name string, o client.Object) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: name, UID: o.GetUID()}}
 	}
 	controllerstest.Modify(t, env, c.Machine, func(m *clusterv1.Machine) { m.OwnerReferences = owner("Cluster", c.Cluster.Name, c.Cluster) })
-	// The provider labels a Secret that has no owner.
+	// The provider labels a Secret without an owner.
 	controllerstest.Modify(t, env, c.Bootstrap, func(s *corev1.Secret) { s.OwnerReferences = owner("Machine", c.Machine.Name, c.Machine) })
 	raise(t, env, c.Cluster, c.Machine)
 }
 
-// raise says of a cluster that it is up, and of a machine that it has its Node, as Cluster API finds it.
+// raise sets the statuses of a cluster that is available, and of a machine that has its Node, as Cluster API does.
 func raise(t *testing.T, e *controllerstest.Env, cluster *clusterv1.Cluster, machine *clusterv1.Machine) {
 	t.Helper()
 	g := NewWithT(t)
@@ -105,19 +105,19 @@ func raise(t *testing.T, e *controllerstest.Env, cluster *clusterv1.Cluster, mac
 	}, "30s").Should(Succeed())
 }
 
-// moveSource halts the provider that the objects leave.
+// moveSource halts the provider on the side that the objects leave.
 func moveSource(t *testing.T, f *fuse) {
 	t.Helper()
 	move(t, f, &fuse{})
 }
 
-// moveTarget halts the provider that they come to.
+// moveTarget halts the provider on the side that the objects move to.
 func moveTarget(t *testing.T, f *fuse) {
 	t.Helper()
 	move(t, &fuse{}, f)
 }
 
-// lent lets a server be for one machine alone, and returns that machine. Its boot stops in its firmware, until the server loses its power or letBoot is closed.
+// lent adds a server for only one machine, and returns both. Its boot stops in its firmware until the server loses its power or letBoot is closed.
 func (r *run) lent(name, machine string, letBoot <-chan struct{}) (*rig.Server, *controllerstest.Claim) {
 	r.t.Helper()
 	server := r.site.Server(r.t, name, rig.ServerOptions{Boot: func(ctx context.Context, _ *pxetest.Firmware) {
@@ -151,7 +151,7 @@ func (r *run) reserved() (bootless, late *rig.Server) {
 	return bootless, late
 }
 
-// records are the records of boots, by their hosts, of the hosts that are named.
+// records returns the records of the named hosts' boots, by host.
 func (r *run) records(hosts ...string) map[string]v1alpha1.BareMetalBootSpec {
 	all := map[string]v1alpha1.BareMetalBootSpec{}
 	for _, b := range r.boots() {
@@ -162,7 +162,7 @@ func (r *run) records(hosts ...string) map[string]v1alpha1.BareMetalBootSpec {
 	return all
 }
 
-// emptied expects that nothing is here any more but a host that came while the rest was moved.
+// emptied expects that nothing is left here except a host that was registered during the move.
 func (r *run) emptied(late string) {
 	r.t.Helper()
 	g := NewWithT(r.t)
@@ -177,8 +177,8 @@ func (r *run) emptied(late string) {
 	g.Expect(r.boot(&v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: late}})).NotTo(BeNil())
 }
 
-// move moves, by the real clusterctl, a cluster that runs, one whose server is booting, one whose boot failed, and free hosts, one of which gets its boot
-// only when clusterctl has looked for what it moves, while both providers work. A host that is registered then stays.
+// move moves a running cluster, one whose server boots, one whose boot failed, and free hosts with the real clusterctl, while both providers run. One of
+// the free hosts gets its boot only after clusterctl has built its object graph. A host that is registered then stays.
 func move(t *testing.T, source, destination *fuse) { //nolint:thelper // a failure is to name its line
 	g := NewWithT(t)
 	r := rack(t)
@@ -250,7 +250,7 @@ func move(t *testing.T, source, destination *fuse) { //nolint:thelper // a failu
 	r.ended(powers{switched: [][2]int{{1, 0}, {1, 0}, {1, 0}, {0, 0}, {0, 0}, {0, 0}}, boots: 2}, booting.Machine.Name, failed.Machine.Name)
 }
 
-// commandsOf are the commands that servers were given.
+// commandsOf returns the commands that servers got.
 func commandsOf(servers []*rig.Server) map[string][]string {
 	all := map[string][]string{}
 	for _, s := range servers {
@@ -259,7 +259,7 @@ func commandsOf(servers []*rig.Server) map[string][]string {
 	return all
 }
 
-// arrived waits until everything is on the other side what it was.
+// arrived waits until everything on the other side is as it was.
 func (r *run) arrived(booting *controllerstest.Claim) {
 	r.t.Helper()
 	r.until("both machines run on the other side", func() error {

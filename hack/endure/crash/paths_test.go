@@ -24,11 +24,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// path is a part of a host's life. walk goes along it, and checks at its end that it is where it should be.
+// path is a part of a host's life. walk runs it, and checks its end.
 type path struct {
 	name string
 	walk func(t *testing.T, f *fuse)
-	// writes are those to hosts and boots that must be among its crash points: each two that belong together.
+	// writes are writes to hosts and boots that must be among its crash points, two for each action.
 	writes []string
 }
 
@@ -44,7 +44,7 @@ var paths = []path{
 	{"move-target", moveTarget, nil},
 }
 
-// rack is two servers, of which one is logged in to by sessions, and a machine that needs one of them.
+// rack returns two servers, one of which has BMC sessions, and a machine that needs one of them.
 func rack(t *testing.T) *run {
 	t.Helper()
 	r := newRun(t, env)
@@ -58,7 +58,7 @@ func rack(t *testing.T) *run {
 	return r
 }
 
-// provisioned waits until the machine runs and everything is told.
+// provisioned waits until the machine runs and all statuses are written.
 func (r *run) provisioned() {
 	r.t.Helper()
 	m, node := r.claim.BareMetalMachine, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.machine()}}
@@ -81,7 +81,7 @@ func (r *run) provisioned() {
 	})
 }
 
-// host is the one that the machine has, with its server.
+// host returns the host of the machine, with its server.
 func (r *run) host() (*v1alpha1.BareMetalHost, *rig.Server) {
 	r.t.Helper()
 	for _, h := range r.hosts() {
@@ -98,7 +98,7 @@ func (r *run) host() (*v1alpha1.BareMetalHost, *rig.Server) {
 	return nil, nil
 }
 
-// void expects that the tokens of a boot are good for nothing any more. The report's is, until the release: a report whose answer was lost is made again.
+// void expects that the tokens of a boot are invalid. The report's token is valid until the release, since a report whose answer was lost is repeated.
 func void(ctx context.Context, life *rig.Life, report bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -127,7 +127,7 @@ func void(ctx context.Context, life *rig.Life, report bool) error {
 	return nil
 }
 
-// provision goes from servers that nobody knows to a machine that runs.
+// provision goes from unregistered servers to a running machine.
 func provision(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
 	g := NewWithT(t)
 	r := rack(t)
@@ -151,7 +151,7 @@ func provision(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 	r.ended(powers{switched: [][2]int{{1, 0}, {0, 0}}, boots: 1})
 }
 
-// release goes from a machine that is deleted to a server that is free.
+// release goes from a deleted machine to a free server.
 func release(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
 	g := NewWithT(t)
 	r := rack(t)
@@ -185,7 +185,7 @@ func release(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name i
 	r.ended(powers{switched: [][2]int{{1, 1}, {0, 0}}, boots: 1})
 }
 
-// remove goes from hosts that are deleted to nothing that is left: one that is free, and one that boots although somebody took its machine from it.
+// remove goes from deleted hosts to nothing: a free host, and a host that boots although its machine was removed from it.
 func remove(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
 	g := NewWithT(t)
 	r := newRun(t, env)
@@ -200,7 +200,7 @@ func remove(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name it
 	t.Cleanup(func() { close(booted) })
 	r.claim = r.site.Claim(t, r.machine())
 	r.start(env, f)
-	g.Eventually(on, patience).Should(BeClosed(), r.scene)
+	g.Eventually(on, factTimeout).Should(BeClosed(), r.scene)
 	r.site.Server(t, "b", rig.ServerOptions{Sessions: true}).Register(t)
 	var h *v1alpha1.BareMetalHost
 	r.until("the other host is offered, and the server is on", func() error {
@@ -210,7 +210,7 @@ func remove(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name it
 		}
 		return r.phases(v1alpha1.PhaseBooting, v1alpha1.PhaseAvailable)
 	})
-	g.Expect(env.Client.Delete(t.Context(), r.claim.Machine)).To(Succeed()) // it wants no other
+	g.Expect(env.Client.Delete(t.Context(), r.claim.Machine)).To(Succeed()) // the machine wants no other host
 	controllerstest.Modify(t, env, r.claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.PausedAnnotation, "")
 	})
@@ -227,7 +227,7 @@ func remove(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name it
 	r.ended(powers{switched: [][2]int{{1, 1}, {0, 0}}})
 }
 
-// remediate goes from a Node that is dead over a power cycle to one that is well, and to a remediation that is gone.
+// remediate goes from an unhealthy Node through a power cycle to a healthy one, and to a remediation that is gone.
 func remediate(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
 	g := NewWithT(t)
 	r := rack(t)
@@ -277,7 +277,7 @@ func remediate(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 	controllerstest.Modify(t, env, m, func(m *clusterv1.Machine) { m.Finalizers = nil })
 }
 
-// judge says what Cluster API finds of the machine: its Node, and whether it is healthy.
+// judge writes what Cluster API finds about the machine: its Node, and whether it is healthy.
 func (r *run) judge(healthy metav1.ConditionStatus) {
 	r.t.Helper()
 	NewWithT(r.t).Eventually(func() error {

@@ -21,27 +21,27 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 )
 
-// patience is how long a run may take from one fact to the next, on a machine that has much else to do.
-const patience = 4 * time.Minute
+// factTimeout is the maximum time from one fact to the next, on a busy machine.
+const factTimeout = 4 * time.Minute
 
-// pollInterval is how often a fact is looked for: many runs at once share the API server.
+// pollInterval is how often a fact is checked: many runs share the API server.
 const pollInterval = 50 * time.Millisecond
 
-// run is one way along a path, with a provider that is halted once at most, and followed by a fresh one.
+// run is one run of a path. The provider is halted once at most, and a fresh one follows.
 type run struct {
 	t     *testing.T
 	site  *rig.Site
 	sides []*side
-	// home is the API server where the objects are, and left is what halted providers left open in BMCs, by the server's name.
+	// home is the API server with the objects. left is the number of sessions that halted providers left open, by server.
 	home  *controllerstest.Env
 	left  map[string]int
 	claim *controllerstest.Claim
 
 	mu     sync.Mutex
-	claims map[string]map[string]bool // the hosts that were seen to name a machine, by the machine's name
+	claims map[string]map[string]bool // the hosts that ever named a machine, by the machine's name
 }
 
-// side is an API server with its provider, the one that works now.
+// side is an API server with its current provider.
 type side struct {
 	env      *controllerstest.Env
 	fuse     *fuse
@@ -57,14 +57,14 @@ func newRun(t *testing.T, env *controllerstest.Env) *run {
 	return r
 }
 
-// machine is the name of the run's machine. Nodes have no namespace: no other run has it.
+// machine is the name of the run's machine. It is unique among all runs, since Nodes have no namespace.
 func (r *run) machine() string { return "m-" + r.site.Namespace }
 
-// start starts the provider of an API server, with the fuse at which it is halted.
+// start starts the provider of an API server with a fuse.
 func (r *run) start(env *controllerstest.Env, f *fuse, change ...func(*rig.Options)) {
 	r.t.Helper()
 	s := &side{env: env, fuse: f, options: rig.Options{Env: env, Settings: controllerstest.Settings()}}
-	s.options.Settings.BootTimeout = 2 * patience // no boot needs its deadline
+	s.options.Settings.BootTimeout = 2 * factTimeout // longer than any boot takes
 
 	for _, f := range change {
 		f(&s.options)
@@ -77,7 +77,7 @@ func (r *run) start(env *controllerstest.Env, f *fuse, change ...func(*rig.Optio
 	s.provider.Start(r.t)
 }
 
-// revive starts a fresh provider where the one before was halted.
+// revive starts a fresh provider where one was halted.
 func (r *run) revive() {
 	r.t.Helper()
 	for _, s := range r.sides {
@@ -98,7 +98,7 @@ func (r *run) revive() {
 	}
 }
 
-// changed counts what the providers changed, and whether one was halted.
+// changed counts the providers' changes, and returns whether one was halted.
 func (r *run) changed() (count int, halted bool) {
 	for _, s := range r.sides {
 		writes, commands, _ := s.fuse.counted()
@@ -108,10 +108,10 @@ func (r *run) changed() (count int, halted bool) {
 	return count, halted
 }
 
-// until waits for a fact, whichever provider brings it about.
+// until waits for a fact. It also revives halted providers.
 func (r *run) until(what string, fact func() error) {
 	r.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(factTimeout)
 	for {
 		r.revive()
 		err := fact()
@@ -121,12 +121,11 @@ func (r *run) until(what string, fact func() error) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("waiting until %s: %v\n%s", what, err, r.scene())
 		}
-		time.Sleep(pollInterval) // until the next look at the fact
+		time.Sleep(pollInterval) // polling interval
 	}
 }
 
-// settled waits until a provider that nothing is left to do for changes nothing any more, so that it may be halted at the last it does as well, and
-// expects that everything is as goal says then.
+// settled waits until an idle provider changes nothing any more, so that it may be halted at its last change as well. Then it expects goal.
 func (r *run) settled(goal func()) {
 	r.t.Helper()
 	const quiet = 300 * time.Millisecond
@@ -151,7 +150,7 @@ func (r *run) settled(goal func()) {
 	}
 }
 
-// scene tells what there is.
+// scene describes the state.
 func (r *run) scene() string {
 	var out strings.Builder
 	for i, s := range r.sides {
@@ -196,8 +195,8 @@ func (r *run) boots() []v1alpha1.BareMetalBoot {
 	return boots.Items
 }
 
-// collected deletes the boots of hosts that are gone, all but some, as Kubernetes' garbage collector does, and waits until the provider let them go. While clusterctl
-// deletes a boot and then its host, which is free and so not paused, the provider may have created another boot for the host.
+// collected deletes the boots of deleted hosts, except some, as Kubernetes' garbage collector does, and waits until the provider has removed their
+// finalizers. While clusterctl deletes a boot and then its host, which is free and so not paused, the provider may have created another boot for the host.
 func (r *run) collected(what string, but ...string) {
 	r.t.Helper()
 	r.until(what, func() error {
@@ -214,7 +213,7 @@ func (r *run) collected(what string, but ...string) {
 	})
 }
 
-// boot is the record of a host's last boot.
+// boot returns the record of a host's last boot.
 func (r *run) boot(h *v1alpha1.BareMetalHost) *v1alpha1.BareMetalBootSpec {
 	r.t.Helper()
 	for _, b := range r.boots() {
@@ -226,7 +225,7 @@ func (r *run) boot(h *v1alpha1.BareMetalHost) *v1alpha1.BareMetalBootSpec {
 	return nil
 }
 
-// recorded expects that each host has the boot that it counts, owned by it, which is void where nobody has the host.
+// recorded expects that each host owns the boot that it counts. The boot of a free host must be void.
 func (r *run) recorded() error {
 	boots := map[string]v1alpha1.BareMetalBoot{}
 	for _, b := range r.boots() {
@@ -255,7 +254,7 @@ func (r *run) recorded() error {
 	return nil
 }
 
-// phases is nil when the hosts are in these phases.
+// phases is nil if the hosts are in these phases.
 func (r *run) phases(want ...v1alpha1.HostPhase) error {
 	var is []v1alpha1.HostPhase
 	for _, h := range r.hosts() {
@@ -269,7 +268,7 @@ func (r *run) phases(want ...v1alpha1.HostPhase) error {
 	return nil
 }
 
-// watchClaims notes which hosts were ever seen to name a machine.
+// watchClaims records the hosts that ever named a machine.
 func (r *run) watchClaims(env *controllerstest.Env) {
 	g := NewWithT(r.t)
 	c, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
@@ -298,7 +297,7 @@ func (r *run) watchClaims(env *controllerstest.Env) {
 	})
 }
 
-// oneClaim expects that one host only was ever claimed for a machine.
+// oneClaim expects that only one host was ever claimed for a machine.
 func (r *run) oneClaim(machine string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,7 +307,7 @@ func (r *run) oneClaim(machine string) error {
 	return nil
 }
 
-// ended checks what holds of every run at its end, and stops the providers.
+// ended checks the end of a run, and stops the providers.
 func (r *run) ended(want powers, machines ...string) {
 	r.t.Helper()
 	g := NewWithT(r.t)
@@ -342,7 +341,7 @@ func (r *run) ended(want powers, machines ...string) {
 	}
 }
 
-// powers are how often servers were switched on and off, most first, and how many operating systems booted over the network in all.
+// powers are the numbers of power-ons and power-offs of each server, highest first, and the total number of operating systems that booted over the network.
 type powers struct {
 	switched [][2]int
 	boots    int

@@ -11,7 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// bootFacts are what the rules ask of a BareMetalBoot. They are comparable: only a change is kept.
+// bootFacts are what the rules read from a BareMetalBoot. They are comparable: only changes are kept.
 type bootFacts struct {
 	exists bool
 
@@ -23,7 +23,7 @@ type bootFacts struct {
 	scriptAddress, dataAddress, reportAddress string
 }
 
-// bootFactsOf reads the facts off a boot; nil is one that is not there.
+// bootFactsOf returns the facts of a boot. A nil boot does not exist.
 func bootFactsOf(b *v1alpha1.BareMetalBoot) bootFacts {
 	if b == nil {
 		return bootFacts{}
@@ -37,7 +37,7 @@ func bootFactsOf(b *v1alpha1.BareMetalBoot) bootFacts {
 	}
 }
 
-// String tells the facts in a line of a history.
+// String returns the facts as a line of a history.
 func (f bootFacts) String() string {
 	switch {
 	case !f.exists:
@@ -48,7 +48,7 @@ func (f bootFacts) String() string {
 	return fmt.Sprintf("number=%d claim=%s off=%t on=%t served=%t reported=%t failed=%t void=%t", f.number, f.claimID, f.wasOff, f.poweredOn, f.served, f.reported, f.failed, f.voided)
 }
 
-// isOf is true for the record of the last boot of a host's claim. It says what ARCHITECTURE.md promises, without a look at how it is kept.
+// isOf is true for the record of the last boot of a host's claim. It follows ARCHITECTURE.md and not the implementation.
 func (f bootFacts) isOf(h hostFacts) bool {
 	return f.exists && h.claimID != "" && f.claimID == h.claimID && !f.voided && f.number >= h.boots
 }
@@ -56,7 +56,7 @@ func (f bootFacts) isOf(h hostFacts) bool {
 // stands is true for a boot that gives its machine rights to a server.
 func (f bootFacts) stands() bool { return f.exists && f.claimID != "" && !f.voided }
 
-// ObserveBoot takes note of a boot; nil means that it is gone. It must be called with every version.
+// ObserveBoot records a version of a boot; nil means that the boot is gone. The caller passes every version.
 func (c *Checker) ObserveBoot(name string, b *v1alpha1.BareMetalBoot) {
 	now := time.Now()
 	c.observeBoot(name, b, span{now, now}, true)
@@ -88,7 +88,7 @@ func (c *Checker) observeBoot(name string, b *v1alpha1.BareMetalBoot, written sp
 	}
 }
 
-// bootStands holds one version of a boot to the rules.
+// bootStands checks one version of a boot.
 func (c *Checker) bootStands(name string, f bootFacts) {
 	if (f.scriptAddress != "" || f.dataAddress != "" || f.served) && !f.poweredOn {
 		c.violatef(RuleBootRecords, name, "boot %d was served something before its server was to be powered on", f.number)
@@ -105,7 +105,7 @@ func (c *Checker) bootStands(name string, f bootFacts) {
 	}
 }
 
-// bootChanged holds a change of a boot to the rules. What it says holds also where versions in between went unseen.
+// bootChanged checks a change of a boot. Its rules hold also if versions in between were missed.
 func (c *Checker) bootChanged(name string, before, after bootFacts) {
 	moved := func(before, after string) bool { return before != "" && before != after }
 	switch {
@@ -124,7 +124,7 @@ func (c *Checker) bootChanged(name string, before, after bootFacts) {
 	}
 }
 
-// judgeLoss holds it to the rules that the record of a claim is gone: the host has it no more, or goes itself.
+// judgeLoss checks that the record of a claim is gone only after the host was released or deleted.
 func (c *Checker) judgeLoss(name string, lost bootFacts, written span) {
 	for _, v := range c.history(name).during(written.from, written.to) {
 		if !v.facts.exists || v.facts.deleting || v.facts.claimID != lost.claimID {
@@ -134,17 +134,17 @@ func (c *Checker) judgeLoss(name string, lost bootFacts, written span) {
 	c.violatef(RuleBootRecords, name, "the record of boot %d is gone, and machine %s still has the host", lost.number, lost.machine)
 }
 
-// judgeVoid holds it to the rules that a host was free, as a version of it says that has a revision: its boot was void by then.
+// judgeVoid checks that the boot of a free host was void at a revision of the host.
 func (c *Checker) judgeVoid(name, revision string, at span, what string) {
 	if revision == "" || c.unseen(at.from.Add(-time.Minute), at.to) {
-		return // what was written before may have gone unseen
+		return // an earlier version may have been missed
 	}
 	if f, known := c.bootHistory(name).before(revision); known && f.stands() {
 		c.violatef(RuleVoid, name, "it was free when it was %s, and boot %d of claim %s was not void", what, f.number, f.claimID)
 	}
 }
 
-// unseen is true where changes between two times may have gone unseen.
+// unseen is true if changes between two times may have been missed.
 func (c *Checker) unseen(from, to time.Time) bool {
 	return slices.ContainsFunc(c.gaps, func(gap span) bool { return gap.to.After(from) && gap.from.Before(to) })
 }
@@ -156,14 +156,14 @@ func (c *Checker) bootHistory(host string) *history[bootFacts] {
 	return &history[bootFacts]{}
 }
 
-// moment is what may have held of a host, its boot and its machine at once.
+// moment is a state of a host, its boot and its machine that may have been true at one time.
 type moment struct {
 	host    hostFacts
 	boot    bootFacts
 	machine machineFacts
 }
 
-// moments returns everything that may have held at once between two times.
+// moments returns all states that may have been true between two times.
 func (c *Checker) moments(host string, from, to time.Time) []moment {
 	namespace, _, _ := strings.Cut(host, "/")
 	var all []moment
@@ -181,8 +181,8 @@ func (c *Checker) moments(host string, from, to time.Time) []moment {
 	return all
 }
 
-// tellBoot takes note of a boot that a watch brings.
-func (c *Checker) tellBoot(name string, object runtime.Object, written span, every bool) {
+// watchedBoot records a version of a boot from a watch.
+func (c *Checker) watchedBoot(name string, object runtime.Object, written span, every bool) {
 	boot, _ := object.(*v1alpha1.BareMetalBoot)
 	c.observeBoot(name, boot, written, every)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// Violation is something that must not be.
+// Violation is a violation of a rule.
 type Violation struct {
 	At      time.Time
 	Rule    string
@@ -19,37 +19,37 @@ type Violation struct {
 	History []string
 }
 
-// String tells the violation with the history of its object.
+// String returns the violation with the history of its object.
 func (v Violation) String() string {
 	return fmt.Sprintf("%s %s: %s: %s\n    %s", v.At.Format(clock), v.Rule, v.Object, v.Message, strings.Join(v.History, "\n    "))
 }
 
 const clock = "15:04:05.000"
 
-// Times are what the checker allows for.
+// Times are the tolerances of the checker.
 type Times struct {
-	// Slack is how long after a decision its command may come to the BMC: the manager reads the host from the API server just before, but a job
-	// has several requests.
+	// Slack is the maximum time from a decision to its command at the BMC. The manager reads the host from the API server just before, but a job has
+	// several requests.
 	Slack time.Duration
-	// Lag is how long what happened is let lie before it is judged, and how long a disturbance has its effects. How far the watch is behind the API
-	// server is known, and allowed for, whatever it is.
+	// Lag is how long events wait before they are judged, and how long a disturbance has effects. The checker measures separately how far the watch is
+	// behind the API server.
 	Lag time.Duration
-	// Phase is how long a host may be in a phase in which something is to happen, while nothing is wrong with it; Boot is how long a boot attempt may.
+	// Phase is the maximum time of a host in a transient phase while no fault is active. Boot is the maximum time of a boot attempt.
 	Phase, Boot time.Duration
 	// Alike is a namespace in which every machine fits every host.
 	Alike string
 }
 
-// version is what held from a time on; when that was is known as well as written tells.
+// version is a state from a time on. written is how precisely that time is known.
 type version[T comparable] struct {
 	written  span
-	revision string // of the API server; empty when it is not known
+	revision string // of the API server; empty if unknown
 	facts    T
 }
 
 type history[T comparable] struct {
 	versions []version[T]
-	phaseFor time.Duration // how long it was well in its last phase
+	phaseFor time.Duration // how long it was in its last phase without a fault
 }
 
 func (h *history[T]) last() T {
@@ -73,7 +73,7 @@ func (h *history[T]) add(written span, revision string, facts T) bool {
 	return true
 }
 
-// during returns everything that may have held at some moment between two.
+// during returns all states that may have been true at some time between two times.
 func (h *history[T]) during(from, to time.Time) []version[T] {
 	var found []version[T]
 	for i, v := range h.versions {
@@ -87,12 +87,12 @@ func (h *history[T]) during(from, to time.Time) []version[T] {
 	}
 	if len(found) == 0 || found[0].written.to.After(from) {
 		var zero T
-		found = append([]version[T]{{span{from, from}, "", zero}}, found...) // it was not there before
+		found = append([]version[T]{{span{from, from}, "", zero}}, found...) // it did not exist before
 	}
 	return found
 }
 
-// before returns what held just before a revision was written, and whether that is known.
+// before returns the state just before a revision was written, and whether that is known.
 func (h *history[T]) before(revision string) (facts T, known bool) {
 	for _, v := range slices.Backward(h.versions) {
 		if v.revision == "" || older(v.revision, revision) {
@@ -102,16 +102,16 @@ func (h *history[T]) before(revision string) (facts T, known bool) {
 	return facts, len(h.versions) < mostVersions
 }
 
-// span is a stretch of time; an empty end is one that goes on.
+// span is a period of time. An open period has an empty end.
 type span struct{ from, to time.Time }
 
-// event is something that happened to a server. It is judged once everything is known that was written before.
+// event is an event of a server. It is judged once all earlier writes are known.
 type event struct {
 	at    time.Time
 	judge func()
 }
 
-// Checker holds everything seen to the rules. Its methods may be called by several at once.
+// Checker checks everything that it is shown against the rules. Its methods may be called concurrently.
 type Checker struct {
 	times Times
 
@@ -119,43 +119,43 @@ type Checker struct {
 	hosts          map[string]*history[hostFacts] // by namespace/name
 	boots          map[string]*history[bootFacts]
 	machines       map[string]*history[machineFacts]
-	latestHosts    map[string]*v1alpha1.BareMetalHost // nil for one that is gone
+	latestHosts    map[string]*v1alpha1.BareMetalHost // nil if it is gone
 	latestMachines map[string]*v1alpha1.BareMetalMachine
-	holders        map[string]map[string]bool // the hosts that a machine has, by the names of both
+	holders        map[string]map[string]bool // the hosts of a machine; both by namespace/name
 	notes          map[string][]note          // by host
 	pending        []event
-	watched        []*dates             // of what Watch follows
+	watched        []*dates             // the kinds that Watch follows
 	cameOn         map[string]time.Time // by host, the last time
 	troubles       []span               // of the whole plane
-	gaps           []span               // in which changes went unseen
+	gaps           []span               // in which changes were missed
 	faults         map[string]int
 	faultEnded     map[string]time.Time
 	servers        map[string]Server
-	seeds          map[string]seed  // by the machine's name and what identifies its claim
-	served         map[string]int32 // by host and claim, the number of the boot in which the bootstrap data was served
+	seeds          map[string]seed  // by the name of the machine and the identity of its claim
+	served         map[string]int32 // by host and claim, the number of the boot that served the bootstrap data
 	powerOns       map[string]int   // by host and boot
 	lost           map[string]time.Time
 	violations     []Violation
-	starved        bool // the provider answers late: the machine has too much to do
+	starved        bool // the provider is late, because the machine is overloaded
 
-	// Judged counts the commands that were held to the rules, Unjudged those that came while changes went unseen.
+	// Judged counts the commands that were checked. Unjudged counts those that came while changes were missed.
 	Judged, Unjudged int
 }
 
-// note is something that happened to a server.
+// note is an entry in the history of a server.
 type note struct {
 	at   time.Time
 	what string
 }
 
-// Pending returns how much of what happened to the servers is not judged yet.
+// Pending returns how many events are not judged yet.
 func (c *Checker) Pending() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.pending)
 }
 
-// Server is an emulated server, as far as the checker looks at it.
+// Server is what the checker reads of an emulated server.
 type Server interface {
 	On() bool
 	Image() string
@@ -183,28 +183,28 @@ func (c *Checker) Violations() []Violation {
 	return slices.Clone(c.violations)
 }
 
-// Host returns a host as it was seen last, nil if it is not there. It must not be changed.
+// Host returns the last version of a host, or nil if it does not exist. The caller must not change it.
 func (c *Checker) Host(name string) *v1alpha1.BareMetalHost {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.latestHosts[name]
 }
 
-// Machine returns a machine as it was seen last, nil if it is not there. It must not be changed.
+// Machine returns the last version of a machine, or nil if it does not exist. The caller must not change it.
 func (c *Checker) Machine(name string) *v1alpha1.BareMetalMachine {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.latestMachines[name]
 }
 
-// Know tells the checker of the server behind a host.
+// Know registers the server of a host.
 func (c *Checker) Know(host string, server Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers[host] = server
 }
 
-// Note adds something that happened to a host's history.
+// Note adds a line to the history of a host.
 func (c *Checker) Note(host, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,14 +217,14 @@ func (c *Checker) note(host, what string) {
 	c.notes[host] = c.notes[host][max(0, len(c.notes[host])-most):]
 }
 
-// Starved tells whether the provider answers so late that what takes long says nothing.
+// Starved reports whether the provider is so late that durations prove nothing.
 func (c *Checker) Starved(starved bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.starved = starved
 }
 
-// Trouble tells that the API server or the manager is being disturbed, until the function that it returns is called.
+// Trouble reports a disturbance of the API server or the manager. It lasts until the returned function is called.
 func (c *Checker) Trouble() (over func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,7 +237,7 @@ func (c *Checker) Trouble() (over func()) {
 	}
 }
 
-// Fault tells that something is wrong with a host's BMC, until the function that it returns is called.
+// Fault reports a fault of a host's BMC. It lasts until the returned function is called.
 func (c *Checker) Fault(host, what string) (over func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,7 +252,7 @@ func (c *Checker) Fault(host, what string) (over func()) {
 	}
 }
 
-// PowerLost tells that a server was switched off, or on, by nobody's command.
+// PowerLost records that a server was switched off or on without a command.
 func (c *Checker) PowerLost(host, how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,7 +260,7 @@ func (c *Checker) PowerLost(host, how string) {
 	c.note(host, how)
 }
 
-// troubled is true while something is wrong with the plane, or was a moment ago. c.mu is held.
+// troubled is true during a disturbance and shortly after. The caller holds c.mu.
 func (c *Checker) troubled(now time.Time) bool {
 	for _, s := range c.troubles {
 		if s.to.IsZero() || now.Sub(s.to) < c.times.Lag {
@@ -270,7 +270,7 @@ func (c *Checker) troubled(now time.Time) bool {
 	return false
 }
 
-// historyOf returns what happened to a host and the machines that had it, for people. c.mu is held.
+// historyOf returns the history of a host and of its machines as text. The caller holds c.mu.
 func (c *Checker) historyOf(host string) []string {
 	notes := slices.Clone(c.notes[host])
 	namespace, _, _ := strings.Cut(host, "/")
@@ -302,7 +302,7 @@ func (c *Checker) historyOf(host string) []string {
 	return lines
 }
 
-// violatef records a violation. c.mu is held.
+// violatef records a violation. The caller holds c.mu.
 func (c *Checker) violatef(rule, object, format string, args ...any) {
 	c.violations = append(c.violations, Violation{time.Now(), rule, object, fmt.Sprintf(format, args...), c.historyOf(object)})
 }

@@ -13,48 +13,48 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// lookEvery is how often the API server is asked how far it is. A version is dated to about as much.
-const lookEvery = time.Second
+// readInterval is how often the revision of the API server is read. It is also the precision of the time of a write.
+const readInterval = time.Second
 
-// look is how far the API server was when it was asked: with everything (revision), and with the objects of a kind (newest), of which there were so many.
-type look struct {
+// reading is the state of the API server at one time: its revision, the newest version of the objects of a kind, and the number of these objects.
+type reading struct {
 	asked, answered  time.Time
 	revision, newest string
 	objects          int
 }
 
-// dates tells when the versions of a kind were written that a watch brings. On a busy machine the watch is seconds behind, and a version that it
-// brings late must not be taken for one that was written late.
+// dates finds out when the versions were written that a watch delivers. On a busy machine the watch is seconds behind. A version that is delivered late
+// must not count as written late.
 type dates struct {
-	mu      sync.Mutex
-	looks   []look    // by time
-	seen    string    // the version up to which the watch brought everything
-	objects int       // how many there are by then
-	known   time.Time // up to when everything that was written is known
+	mu       sync.Mutex
+	readings []reading // by time
+	seen     string    // the version up to which the watch delivered everything
+	objects  int       // the number of objects at that version
+	known    time.Time // all writes up to this time are known
 }
 
-const mostLooks = 600
+const maxReadings = 600
 
-func (d *dates) looked(l look) {
+func (d *dates) add(l reading) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.looks = append(d.looks, l)
-	d.looks = d.looks[max(0, len(d.looks)-mostLooks):]
+	d.readings = append(d.readings, l)
+	d.readings = d.readings[max(0, len(d.readings)-maxReadings):]
 	d.compare()
 }
 
-// brought tells that the watch brought everything up to a version, and how many objects there are by then.
-func (d *dates) brought(version string, objects int) {
+// delivered records that the watch delivered everything up to a version, and the number of objects at that version.
+func (d *dates) delivered(version string, objects int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seen, d.objects = version, objects
 	d.compare()
 }
 
-// compare finds the last look at which there was nothing that the watch has not brought. A deletion is a version of no object that is there: until the
-// watch brings something that was written after the look, it shows in their number.
+// compare finds the last reading that has nothing that the watch has not delivered. A deletion is not the version of an existing object: until the watch
+// delivers a later write, only the number of objects shows it.
 func (d *dates) compare() {
-	for _, l := range slices.Backward(d.looks) {
+	for _, l := range slices.Backward(d.readings) {
 		if d.seen == "" || !l.asked.After(d.known) {
 			return
 		}
@@ -65,12 +65,12 @@ func (d *dates) compare() {
 	}
 }
 
-// of returns the stretch of time in which a version was written that came now.
+// of returns the period in which a version was written that was just delivered.
 func (d *dates) of(version string) span {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	written := span{to: time.Now()}
-	for _, l := range d.looks {
+	for _, l := range d.readings {
 		if !older(l.revision, version) {
 			written.to = l.answered
 			break
@@ -80,41 +80,42 @@ func (d *dates) of(version string) span {
 	return written
 }
 
-// complete returns the time up to which everything that was written is known.
+// complete returns the time up to which all writes are known.
 func (d *dates) complete() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.known
 }
 
-// older is true where a version was written before another. What cannot be compared, as the empty version of a list without objects, is not.
+// older is true if a version was written before another. Versions that cannot be compared, such as the empty version of a list without objects, are not
+// older.
 func older(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }
 
-// keepLooking looks until ctx ends. While the API server is away there is nothing to see.
-func (d *dates) keepLooking(ctx context.Context, from client.Client, kind string) {
+// poll reads until ctx ends. It skips the times when the API server does not answer.
+func (d *dates) poll(ctx context.Context, from client.Client, kind string) {
 	for ctx.Err() == nil {
-		if l, err := lookAt(ctx, from, kind); err == nil {
-			d.looked(l)
+		if l, err := readVersions(ctx, from, kind); err == nil {
+			d.add(l)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookEvery):
+		case <-time.After(readInterval):
 		}
 	}
 }
 
-// lookAt reads the versions of all objects of a kind as the API server has them at this time, and not as they once were.
-func lookAt(ctx context.Context, from client.Client, kind string) (look, error) {
+// readVersions returns the versions of all objects of a kind at this time, and not from a cache.
+func readVersions(ctx context.Context, from client.Client, kind string) (reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	l := look{asked: time.Now()}
+	l := reading{asked: time.Now()}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
 	if err := from.List(ctx, list); err != nil {
-		return look{}, err
+		return reading{}, err
 	}
 	l.answered, l.revision, l.objects = time.Now(), list.ResourceVersion, len(list.Items)
 	for _, item := range list.Items {

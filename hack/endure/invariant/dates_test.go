@@ -7,17 +7,17 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestDates: a version was written between the look before which it was not there and the look at which it was.
+// TestDates: a version was written between the last reading without it and the first reading with it.
 func TestDates(t *testing.T) {
 	g := NewWithT(t)
 	start := time.Now().Add(-time.Minute)
 	second := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	var d dates
 	g.Expect(d.of("100").from).To(BeZero(), "nobody looked")
-	d.looked(look{second(0), second(1), "100", "90", 2})
+	d.add(reading{second(0), second(1), "100", "90", 2})
 	g.Expect(d.complete()).To(BeZero(), "the watch brought nothing")
-	d.looked(look{second(2), second(3), "200", "150", 2})
-	d.looked(look{second(4), second(5), "300", "150", 1})
+	d.add(reading{second(2), second(3), "200", "150", 2})
+	d.add(reading{second(4), second(5), "300", "150", 1})
 
 	g.Expect(d.of("95").to).To(Equal(second(1)))
 	g.Expect(d.of("150")).To(Equal(span{second(0), second(3)}))
@@ -27,27 +27,27 @@ func TestDates(t *testing.T) {
 	g.Expect(d.of("301").to).To(BeTemporally("~", time.Now(), time.Second))
 	g.Expect(d.of("").to).NotTo(BeZero())
 
-	d.brought("90", 2)
+	d.delivered("90", 2)
 	g.Expect(d.complete()).To(Equal(second(0)))
-	d.brought("149", 2)
+	d.delivered("149", 2)
 	g.Expect(d.complete()).To(Equal(second(0)))
-	d.brought("150", 2)
+	d.delivered("150", 2)
 	g.Expect(d.complete()).To(Equal(second(2)), "one was deleted since")
-	d.brought("250", 1)
+	d.delivered("250", 1)
 	g.Expect(d.complete()).To(Equal(second(4)), "nothing of this kind was written since")
-	d.looked(look{second(6), second(7), "400", "350", 2})
+	d.add(reading{second(6), second(7), "400", "350", 2})
 	g.Expect(d.complete()).To(Equal(second(4)))
-	d.brought("401", 3)
+	d.delivered("401", 3)
 	g.Expect(d.complete()).To(Equal(second(6)), "one came after the look")
-	d.looked(look{second(8), second(9), "500", "401", 3})
+	d.add(reading{second(8), second(9), "500", "401", 3})
 	g.Expect(d.complete()).To(Equal(second(8)), "nothing was written meanwhile")
 }
 
-// TestLateWatch: what was in order when it was done is in order, however late the watch tells; it is judged when everything written before is
-// known; and a record that was written after the command does not excuse it.
+// TestLateWatch: a command that was in order stays in order, however late the watch is. It is judged when all earlier writes are known. A record that was
+// written after the command does not excuse it.
 func TestLateWatch(t *testing.T) {
 	for name, test := range map[string]struct {
-		written span // seconds, to the command
+		written span // in seconds, relative to the command
 		broken  []string
 	}{
 		"before":          {span{time.Unix(-2, 0), time.Unix(-1, 0)}, []string{}},
@@ -64,11 +64,11 @@ func TestLateWatch(t *testing.T) {
 			c.observeMachine(machineName, newMachine(), span{at.Add(-time.Minute), at.Add(-time.Minute)})
 			c.observeBoot(hostName, newBoot(), span{at.Add(-time.Minute), at.Add(-time.Minute)}, true)
 			c.Command(hostName, "ForceOff", at)
-			d.looked(look{at.Add(time.Second), at.Add(time.Second), "2", "2", 1})
+			d.add(reading{at.Add(time.Second), at.Add(time.Second), "2", "2", 1})
 			c.Judge(at.Add(time.Minute))
 			g.Expect(c.Pending()).To(Equal(1), "the watch is behind")
 			c.observeHost(hostName, newHost(claimed, counts), span{relative(test.written.from), relative(test.written.to)}, true)
-			d.brought("2", 1)
+			d.delivered("2", 1)
 			c.Judge(at.Add(time.Minute))
 			g.Expect(c.Pending()).To(BeZero())
 			g.Expect(rules(c)).To(Equal(test.broken))
@@ -76,7 +76,7 @@ func TestLateWatch(t *testing.T) {
 	}
 }
 
-// TestLateRelease: a release that is known late is judged by what the server was when it was released, and not by what the next machine made of it.
+// TestLateRelease: a release that is known late is judged by the state of the server at the release, and not by what the next machine changed.
 func TestLateRelease(t *testing.T) {
 	for name, test := range map[string]struct {
 		server   server
@@ -96,7 +96,7 @@ func TestLateRelease(t *testing.T) {
 			c.Know(hostName, test.server)
 			released := time.Now().Add(-time.Minute)
 			c.cameOn[hostName] = released.Add(test.cameOn)
-			c.notes[hostName] = []note{{released.Add(test.inserted), toldBMC + "Media=http://x"}}
+			c.notes[hostName] = []note{{released.Add(test.inserted), bmcNote + "Media=http://x"}}
 			c.observeHost(hostName, newHost(claimed, cleaning), span{released.Add(-time.Minute), released.Add(-time.Minute)}, true)
 			c.observeHost(hostName, newHost(), span{released, released}, true)
 			judgeNow(c)

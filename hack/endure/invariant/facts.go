@@ -1,5 +1,5 @@
-// Package invariant holds what must be true of hosts, machines and servers at any time, whatever happens to them: it watches the API and the
-// commands that the emulated BMCs were given, and tells what is violated with the history of the object concerned.
+// Package invariant has the rules that hold for hosts, machines and servers at any time. It watches the API and the commands to the emulated BMCs, and
+// reports violations with the history of the object.
 package invariant
 
 import (
@@ -10,21 +10,21 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// hostFacts are what the rules ask of a host. They are comparable: only a change is kept.
+// hostFacts are what the rules read from a host. They are comparable: only changes are kept.
 type hostFacts struct {
 	exists, deleting, detached, external, maintained, tainted bool
 
 	uid, consumer, claimID, quarantine string
 	phase                              v1alpha1.HostPhase
 	power                              v1alpha1.PowerState // spec.power
-	// wanted is true while somebody wants the power changed; held and heldOff are the records of that.
+	// wanted is true while an annotation or a remediation asks for a power hold. held and heldOff are the records of that.
 	wanted, held, heldOff, cleaning bool
-	// boots counts the boots, and blocked is true while a move waits for the host.
+	// boots counts the boots. blocked is true while a move waits for the host.
 	boots   int32
 	blocked bool
 }
 
-// factsOf reads the facts off a host; nil is one that is not there.
+// factsOf returns the facts of a host. A nil host does not exist.
 func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 	if h == nil {
 		return hostFacts{}
@@ -51,7 +51,7 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 	return f
 }
 
-// String tells the facts in a line of a history.
+// String returns the facts as a line of a history.
 func (f hostFacts) String() string {
 	if !f.exists {
 		return "is not there"
@@ -72,7 +72,7 @@ func (f hostFacts) String() string {
 	return b.String()
 }
 
-// machineFacts are what the rules ask of a BareMetalMachine.
+// machineFacts are what the rules read from a BareMetalMachine.
 type machineFacts struct {
 	exists, deleting bool
 
@@ -90,7 +90,7 @@ func machineFactsOf(m *v1alpha1.BareMetalMachine) machineFacts {
 	return f
 }
 
-// String tells the facts in a line of a history.
+// String returns the facts as a line of a history.
 func (f machineFacts) String() string {
 	if !f.exists {
 		return "is not there"
@@ -98,15 +98,15 @@ func (f machineFacts) String() string {
 	return fmt.Sprintf("deleting=%t providerID=%q host=%q", f.deleting, f.providerID, f.host)
 }
 
-// The commands of an emulated BMC that the rules know by name. What begins with Boot= or mediaCommand prepares a boot, or cleans up after it.
+// The commands of an emulated BMC that the rules name. A command that starts with Boot= or mediaCommand prepares a boot, or cleans up after one.
 const (
 	onCommand, forceOff, shutDown = "On", "ForceOff", "GracefulShutdown"
 	mediaCommand                  = "Media="
 	noBoot, noMedia               = "Boot=None", mediaCommand
 )
 
-// permits tells whether a command to a host's server was in order at a moment when the host, its boot, and the machine that it names, were so. It
-// says what ARCHITECTURE.md promises, without a look at how it is kept.
+// permits is true if a command to a host's server is in order in a state of the host, its boot and its machine. It follows ARCHITECTURE.md and not the
+// implementation.
 func permits(at moment, name, command string) bool {
 	h, m := at.host, at.machine
 	namespace, hostName, _ := strings.Cut(name, "/")
@@ -130,8 +130,8 @@ func permits(at moment, name, command string) bool {
 	}
 }
 
-// permitsBoot is permits for a server that boots for its machine: the boot is recorded, the host counts it, and a move waits for it. Before it was seen
-// off it is powered off only, and it is powered on only after that was recorded.
+// permitsBoot is permits for a server that boots for its machine: the boot is recorded, the host counts it, and a move waits for it. Until the server was
+// observed off only a power-off is permitted. A power-on is permitted only after that was recorded.
 func permitsBoot(h hostFacts, b bootFacts, command string) bool {
 	switch {
 	case !b.isOf(h), b.number != h.boots, b.failed:
@@ -149,8 +149,8 @@ func permitsBoot(h hostFacts, b bootFacts, command string) bool {
 	}
 }
 
-// permitsHeld is permits for a server that runs its machine. Nothing but the wish of a person or a remediation lets it get a command: "off" while
-// it is wanted and not recorded as off, and "on" when nobody wants it off any more.
+// permitsHeld is permits for a server that runs its machine. Only a power hold permits a command: "off" while the hold is requested and the server is not
+// recorded as off, and "on" when no hold is left.
 func permitsHeld(h hostFacts, command string) bool {
 	switch {
 	case !h.held || h.heldOff:

@@ -10,7 +10,7 @@ import (
 // judgeEvery is how often Judge is called.
 const judgeEvery = time.Second
 
-// underWay is true for a host with which something is to happen: it must not stay so.
+// underWay is true for a host in a transient phase, which must end.
 func underWay(f hostFacts) bool {
 	switch f.phase {
 	case v1alpha1.PhaseRegistering, v1alpha1.PhaseClaimed, v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning, v1alpha1.PhaseBooting:
@@ -24,7 +24,7 @@ func underWay(f hostFacts) bool {
 	}
 }
 
-// judgeTimes finds what hangs. Only time counts in which nothing was wrong: neither with the plane, nor with the host's BMC.
+// judgeTimes finds objects that hang. Time counts only while neither the plane nor the BMC of the host has a fault.
 func (c *Checker) judgeTimes(now time.Time) {
 	available := 0
 	for name, h := range c.hosts {
@@ -58,7 +58,7 @@ func (c *Checker) judgeTimes(now time.Time) {
 	}
 }
 
-// Rest checks what must be true when everything is at rest: nothing is under way, and free servers are off.
+// Rest checks the state at rest: nothing is under way, and free servers are off.
 func (c *Checker) Rest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,7 +44,7 @@ func counts(h *v1alpha1.BareMetalHost) {
 	h.Spec.Boots = 1
 }
 
-// counted is a host that had a boot.
+// counted is a host that was booted.
 func counted(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 1 }
 
 func bootUnknown(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseBootUnknown }
@@ -116,7 +116,7 @@ func newChecker() *Checker {
 	return New(Times{Slack: time.Millisecond, Lag: time.Millisecond, Phase: 3 * time.Second, Boot: 5 * time.Second, Alike: "ns"})
 }
 
-// judgeNow judges what happened so far.
+// judgeNow judges all events up to now.
 func judgeNow(c *Checker) { c.Judge(time.Now().Add(time.Second)) }
 
 func rules(c *Checker) []string {
@@ -127,7 +127,7 @@ func rules(c *Checker) []string {
 	return broken
 }
 
-// TestCommands: which command is in order in which state, and that one which is not is found.
+// TestCommands: which command is in order in which state. A command that is not is reported.
 func TestCommands(t *testing.T) {
 	run, gone := newMachine(provisioned), newMachine(provisioned, deleting)
 	begun, off, on, done := newBoot(), newBoot(poweredOff), newBoot(poweredOn), newBoot(poweredOn, served, reported)
@@ -201,7 +201,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestCommandTimes: a command is in order if it was at a moment in which it may have been decided, and while changes went unseen none is judged.
+// TestCommandTimes: a command is in order if it was in order at a time when it may have been decided. No command is judged while changes were missed.
 func TestCommandTimes(t *testing.T) {
 	g := NewWithT(t)
 	c := newChecker()
@@ -235,7 +235,7 @@ type server struct {
 func (s server) On() bool      { return s.on }
 func (s server) Image() string { return s.image }
 
-// TestChanges: which change of a host breaks which rule.
+// TestChanges: which change of a host violates which rule.
 func TestChanges(t *testing.T) {
 	for name, test := range map[string]struct {
 		server        server
@@ -271,7 +271,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestBootChanges: which change of a boot breaks which rule.
+// TestBootChanges: which change of a boot violates which rule.
 func TestBootChanges(t *testing.T) {
 	anew := newBoot(served, poweredOn)
 	anew.UID = "another"
@@ -377,7 +377,7 @@ func TestPowerCycle(t *testing.T) {
 	g.Expect(rules(c)).To(HaveLen(1), "it lost its power in this attempt")
 }
 
-// TestPowerCycleOfLateReport: what was written about when a server came on excuses it no more than what happened after.
+// TestPowerCycleOfLateReport: a write at about the time of the power-on excuses it no more than a later one.
 func TestPowerCycleOfLateReport(t *testing.T) {
 	g := NewWithT(t)
 	c := newChecker()
@@ -414,7 +414,7 @@ func TestSeeds(t *testing.T) {
 	g.Expect(rules(c)).To(Equal([]string{RuleSeed}), "it was not recorded")
 }
 
-// TestHangs: a phase in which something is to happen ends, while nothing is wrong with the BMC; and a machine gets a host.
+// TestHangs: a transient phase ends unless the BMC has a fault, and a machine gets a host.
 func TestHangs(t *testing.T) {
 	g := NewWithT(t)
 	c := newChecker()
@@ -466,7 +466,7 @@ func TestRest(t *testing.T) {
 	g.Expect(rules(c)).To(ConsistOf(RuleVoid))
 }
 
-// TestUnseen: where versions went unseen, nobody can tell how a host came to be as it is.
+// TestUnseen: no change is judged by versions that were missed.
 func TestUnseen(t *testing.T) {
 	g := NewWithT(t)
 	c := newChecker()

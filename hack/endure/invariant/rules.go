@@ -27,13 +27,13 @@ const (
 	RuleVoid        = "the boot of a free host is void"
 )
 
-// ObserveHost takes note of a host; nil means that it is gone. It must be called with every version.
+// ObserveHost records a version of a host; nil means that the host is gone. The caller passes every version.
 func (c *Checker) ObserveHost(name string, h *v1alpha1.BareMetalHost) {
 	now := time.Now()
 	c.observeHost(name, h, span{now, now}, true)
 }
 
-// observeHost is ObserveHost; every is false where versions before this one may have gone unseen: what changed may have done so step by step.
+// observeHost is ObserveHost. every is false if versions before this one may have been missed: the change may have been several.
 func (c *Checker) observeHost(name string, h *v1alpha1.BareMetalHost, written span, every bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *Checker) observeHost(name string, h *v1alpha1.BareMetalHost, written sp
 	}
 }
 
-// hostChanged holds a change of a host, of which every version was seen, to the rules.
+// hostChanged checks a change of a host of which every version is known.
 func (c *Checker) hostChanged(name string, before, after hostFacts, written span) {
 	switch {
 	case before.consumer == after.consumer:
@@ -83,7 +83,7 @@ func (c *Checker) hostChanged(name string, before, after hostFacts, written span
 	}
 }
 
-// countChanged holds a change of what a host says of its boots to the rules; every is false where versions in between may have gone unseen.
+// countChanged checks a change of the number of a host's boots. every is false if versions in between may have been missed.
 func (c *Checker) countChanged(name string, before, after hostFacts, every bool) {
 	switch {
 	case after.boots < before.boots:
@@ -98,8 +98,8 @@ func (c *Checker) countChanged(name string, before, after hostFacts, every bool)
 	}
 }
 
-// released holds a release to the rules: the server is off, and nothing is in its drive. It may be known late, when the next machine has the server:
-// what it was given by then does not count here, for that is held to the rule of commands.
+// released checks a release: the server is off, and its drive is empty. The release may become known when the next machine already has the server. Commands
+// for that machine do not count here, since the rule of commands covers them.
 func (c *Checker) released(name string, before, after hostFacts, written span) {
 	now, server := time.Now(), c.servers[name]
 	if server == nil || c.troubled(now) || after.quarantine != "" || before.external || now.Sub(c.lost[name]) < c.times.Lag {
@@ -120,14 +120,14 @@ func (c *Checker) released(name string, before, after hostFacts, written span) {
 	}
 }
 
-// insertedIn is true when a BMC was told between two times to put something into the drive.
+// insertedIn is true if a BMC was told between two times to insert a medium.
 func (c *Checker) insertedIn(host string, from, to time.Time) bool {
 	return slices.ContainsFunc(c.notes[host], func(n note) bool {
-		return strings.HasPrefix(n.what, toldBMC+mediaCommand) && n.what != toldBMC+noMedia && n.at.After(from) && !n.at.After(to)
+		return strings.HasPrefix(n.what, bmcNote+mediaCommand) && n.what != bmcNote+noMedia && n.at.After(from) && !n.at.After(to)
 	})
 }
 
-// holderChanged keeps who has which host.
+// holderChanged keeps the hosts of each machine.
 func (c *Checker) holderChanged(name, before, after string) {
 	if before == after {
 		return
@@ -149,7 +149,7 @@ func (c *Checker) holderChanged(name, before, after string) {
 	}
 }
 
-// ObserveMachine takes note of a BareMetalMachine; nil means that it is gone.
+// ObserveMachine records a version of a BareMetalMachine; nil means that the machine is gone.
 func (c *Checker) ObserveMachine(name string, m *v1alpha1.BareMetalMachine) {
 	now := time.Now()
 	c.observeMachine(name, m, span{now, now})
@@ -175,18 +175,18 @@ func (c *Checker) observeMachine(name string, m *v1alpha1.BareMetalMachine, writ
 	}
 }
 
-// toldBMC begins a note of a command.
-const toldBMC = "BMC: "
+// bmcNote starts the note of a command.
+const bmcNote = "BMC: "
 
-// Command takes note of a command that the BMC of a host was given.
+// Command records a command to the BMC of a host.
 func (c *Checker) Command(host, name string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.notes[host] = append(c.notes[host], note{at, toldBMC + name})
+	c.notes[host] = append(c.notes[host], note{at, bmcNote + name})
 	c.pending = append(c.pending, event{at, func() { c.judgeCommand(host, name, at) }})
 }
 
-// PoweredOn takes note that a server came on.
+// PoweredOn records that a server was powered on.
 func (c *Checker) PoweredOn(host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,8 +197,8 @@ func (c *Checker) PoweredOn(host string) {
 	c.pending = append(c.pending, event{now, func() { c.judgePowerOn(host, now, lost) }})
 }
 
-// judgePowerOn holds to the rules that a server came on, which had last lost its power, or got it back, by nobody's command when lost says. When the versions
-// of its host and boot were written is known to a second or so: of those that may have held then it counts for one that lets a server come on.
+// judgePowerOn checks a power-on. lost is the last time that the server lost or regained its power without a command. The times of versions are known to
+// about a second: if several versions may have been true, one that permits the power-on counts.
 func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
 	var b bootFacts
 	for _, m := range slices.Backward(c.moments(host, at, at)) {
@@ -217,7 +217,7 @@ func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
 	}
 }
 
-// Seeded takes note that a server got bootstrap data, of an instance of a machine, at an address. life tells apart how often it was switched on.
+// Seeded records that a server got the bootstrap data of a machine's instance at an address. life counts the power-ons of the server.
 func (c *Checker) Seeded(host, machine, instance, address string, life int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +232,7 @@ func (c *Checker) Seeded(host, machine, instance, address string, life int) {
 	c.pending = append(c.pending, event{at, func() { c.judgeSeed(host, machine, at) }})
 }
 
-// judgeSeed holds that a server got a machine's bootstrap data to the rules: the machine had it, or a moment ago, and it was recorded before.
+// judgeSeed checks that a server got bootstrap data: the machine had the server, now or a moment before, and that was recorded before.
 func (c *Checker) judgeSeed(host, machine string, at time.Time) {
 	from, to := c.window(at)
 	had := false
@@ -252,7 +252,7 @@ func (c *Checker) judgeSeed(host, machine string, at time.Time) {
 	}
 }
 
-// Judge holds to the rules what can be by now. Call it every second.
+// Judge judges the events that can be judged by now. Call it every second.
 func (c *Checker) Judge(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,7 +273,7 @@ func (c *Checker) Judge(now time.Time) {
 	}
 }
 
-// knows is true when everything that was written before a time is known.
+// knows is true if all writes before a time are known.
 func (c *Checker) knows(at time.Time) bool {
 	return !slices.ContainsFunc(c.watched, func(d *dates) bool { return !d.complete().After(at) })
 }
@@ -285,7 +285,7 @@ func (c *Checker) history(host string) *history[hostFacts] {
 	return &history[hostFacts]{}
 }
 
-// window returns when what was done at a time may have been decided. While the plane is disturbed that is not so certain.
+// window returns the period in which a command was decided. A disturbance of the plane makes it longer.
 func (c *Checker) window(at time.Time) (from, to time.Time) {
 	from, to = at.Add(-c.times.Slack), at
 	for _, s := range c.troubles {
@@ -296,14 +296,14 @@ func (c *Checker) window(at time.Time) (from, to time.Time) {
 	return from, to
 }
 
-// judgeCommand holds a command to the rules: at one moment at least, in which it may have been decided, it must have been in order.
+// judgeCommand checks a command: it must have been in order at one time at least in the period in which it was decided.
 func (c *Checker) judgeCommand(host, name string, at time.Time) {
 	from, to := c.window(at)
 	switch {
 	case slices.ContainsFunc(c.moments(host, from, to), func(m moment) bool { return permits(m, host, name) }):
 		c.Judged++
 	case c.unseen(from, to):
-		c.Unjudged++ // what it was in order by may have gone unseen
+		c.Unjudged++ // the version that permits it may have been missed
 	default:
 		c.Judged++
 		c.violatef(RuleCommand, host, "%s at %s: at no moment between %s and %s was it in order", name, at.Format(clock), from.Format(clock), to.Format(clock))

@@ -15,27 +15,27 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// Watch follows the hosts, their boots and the machines until ctx ends. It sees every version of them: where the API server cannot tell them all, it takes
-// note of the gap.
+// Watch follows the hosts, their boots and the machines until ctx ends. It sees every version of them. If the API server cannot deliver all of them, it
+// records the gap.
 func (c *Checker) Watch(ctx context.Context, from client.WithWatch) {
 	hosts := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalHostList{} }, gap: c.gap, seen: map[string]bool{}}
-	hosts.tell = func(name string, object runtime.Object, written span, every bool) {
+	hosts.observe = func(name string, object runtime.Object, written span, every bool) {
 		host, _ := object.(*v1alpha1.BareMetalHost)
 		c.observeHost(name, host, written, every)
 	}
 	machines := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalMachineList{} }, gap: c.gap, seen: map[string]bool{}}
-	machines.tell = func(name string, object runtime.Object, written span, _ bool) {
+	machines.observe = func(name string, object runtime.Object, written span, _ bool) {
 		machine, _ := object.(*v1alpha1.BareMetalMachine)
 		c.observeMachine(name, machine, written)
 	}
-	boots := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalBootList{} }, gap: c.gap, tell: c.tellBoot, seen: map[string]bool{}}
+	boots := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalBootList{} }, gap: c.gap, observe: c.watchedBoot, seen: map[string]bool{}}
 	c.mu.Lock()
 	c.watched = []*dates{&hosts.dates, &boots.dates, &machines.dates}
 	c.mu.Unlock()
 	var all sync.WaitGroup
-	all.Go(func() { hosts.dates.keepLooking(ctx, from, "BareMetalHost") })
-	all.Go(func() { machines.dates.keepLooking(ctx, from, "BareMetalMachine") })
-	all.Go(func() { boots.dates.keepLooking(ctx, from, "BareMetalBoot") })
+	all.Go(func() { hosts.dates.poll(ctx, from, "BareMetalHost") })
+	all.Go(func() { machines.dates.poll(ctx, from, "BareMetalMachine") })
+	all.Go(func() { boots.dates.poll(ctx, from, "BareMetalBoot") })
 	all.Go(func() { machines.follow(ctx) })
 	all.Go(func() { boots.follow(ctx) })
 	hosts.follow(ctx)
@@ -52,14 +52,14 @@ func (c *Checker) gap(from, to time.Time) {
 type follower struct {
 	client client.WithWatch
 	list   func() client.ObjectList
-	// tell is called with each version of an object, nil for one that is gone; when it was written; and whether all versions before it were told.
-	tell func(name string, object runtime.Object, written span, every bool)
-	// gap is called with a stretch of time in which versions went unseen.
+	// observe is called with each version of an object, nil if the object is gone; when it was written; and whether all versions before it were delivered.
+	observe func(name string, object runtime.Object, written span, every bool)
+	// gap is called with a period in which versions were missed.
 	gap func(from, to time.Time)
 
-	version string          // up to which everything was seen; empty when that is not known
-	seen    map[string]bool // the objects that are there
-	at      time.Time       // when it was last known that nothing went unseen
+	version string          // everything up to this version was delivered; empty if unknown
+	seen    map[string]bool // the objects that exist
+	at      time.Time       // when it was last known that nothing was missed
 	dates   dates
 }
 
@@ -91,11 +91,11 @@ func (f *follower) relist(ctx context.Context) {
 	for _, item := range items {
 		name := nameOf(item)
 		there[name] = true
-		f.tell(name, item, f.dates.of(versionOf(item)), false)
+		f.observe(name, item, f.dates.of(versionOf(item)), false)
 	}
 	for name := range f.seen {
 		if !there[name] {
-			f.tell(name, nil, f.dates.of(list.GetResourceVersion()), false)
+			f.observe(name, nil, f.dates.of(list.GetResourceVersion()), false)
 		}
 	}
 	now := time.Now()
@@ -103,7 +103,7 @@ func (f *follower) relist(ctx context.Context) {
 		f.gap(earlier(f.at, f.dates.complete()), now)
 	}
 	f.seen, f.version, f.at = there, list.GetResourceVersion(), now
-	f.dates.brought(f.version, len(f.seen))
+	f.dates.delivered(f.version, len(f.seen))
 }
 
 func (f *follower) stream(ctx context.Context) {
@@ -126,18 +126,18 @@ func (f *follower) stream(ctx context.Context) {
 		switch name := nameOf(e.Object); e.Type {
 		case watch.Deleted:
 			delete(f.seen, name)
-			f.tell(name, nil, f.dates.of(f.version), true)
+			f.observe(name, nil, f.dates.of(f.version), true)
 		case watch.Added, watch.Modified:
 			f.seen[name] = true
-			f.tell(name, e.Object, f.dates.of(f.version), true)
+			f.observe(name, e.Object, f.dates.of(f.version), true)
 		case watch.Bookmark, watch.Error:
 		}
-		f.dates.brought(f.version, len(f.seen))
+		f.dates.delivered(f.version, len(f.seen))
 	}
 	f.at = time.Now()
 }
 
-// failed lists anew where the API server does not know any more what happened since.
+// failed makes follow list again if the API server no longer has the versions since.
 func (f *follower) failed(err error) {
 	if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) || apierrors.IsInvalid(err) {
 		f.version = ""

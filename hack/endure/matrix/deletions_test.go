@@ -45,7 +45,7 @@ func isReleased(l *life, s step) {
 	})
 	if s.is(beforeOff) { // its spec wants it on
 		l.extraOns++
-		l.Eventually(l.server.On, patience).Should(BeTrue())
+		l.Eventually(l.server.On, stepTimeout).Should(BeTrue())
 		return
 	}
 	l.Expect(l.server.On()).To(BeFalse())
@@ -104,7 +104,7 @@ func namespaceGoes(l *life, _ step) {
 			return fmt.Errorf("the namespace is there: %v", ns.Status.Conditions)
 		}
 		return client.IgnoreNotFound(err)
-	}, patience, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
+	}, stepTimeout, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
 }
 
 // deletions are the faults of people and programs that delete.

@@ -51,7 +51,7 @@ func TestEtcdRestarted(t *testing.T) {
 					l.Expect(restarted).NotTo(HaveOccurred())
 					l.Eventually(func() error {
 						return env.Client.Create(context.Background(), l.secretNamed("probe"), client.DryRunAll)
-					}, patience).Should(Succeed(), "the API server does not come back")
+					}, stepTimeout).Should(Succeed(), "the API server does not come back")
 					s.proceed(l)
 					l.reach(s.end)
 					l.atRest()

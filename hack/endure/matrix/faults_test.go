@@ -225,7 +225,7 @@ func (l *life) strangerAsks() error {
 	own := netip.MustParseAddr(boot.Hostname()).As4()
 	own[3] = 252
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: own[:]}}
-	stranger := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Timeout: patience}
+	stranger := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Timeout: stepTimeout}
 	request, err := http.NewRequestWithContext(l.Context(), http.MethodGet, l.site.BootURL()+pxe.ScriptPath(mac), nil)
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (l *life) undouble(reason string) {
 		g.Expect(conditions.GetReason(h, v1alpha1.VerifiedCondition)).To(Equal(reason))
 		g.Expect(conditions.GetMessage(h, v1alpha1.VerifiedCondition)).To(ContainSubstring("that of host %s", l.server.Host.Name))
 		g.Expect(h.Status.Phase).NotTo(Equal(v1alpha1.PhaseAvailable))
-	}, patience, 200*time.Millisecond).Should(Succeed())
+	}, stepTimeout, 200*time.Millisecond).Should(Succeed())
 	h := l.server.Host.DeepCopy()
 	l.Expect(env.Client.Get(l.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
 	l.Expect(conditions.GetReason(h, v1alpha1.VerifiedCondition)).NotTo(Equal(reason))

@@ -30,8 +30,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// patience bounds each wait: the machine that runs this is loaded.
-const patience = 4 * time.Minute
+// stepTimeout bounds each wait: the machine that runs this is loaded.
+const stepTimeout = 4 * time.Minute
 
 // bootTimeout is the deadline of a boot attempt. No case waits for it: time passes by the clock.
 const bootTimeout = 10 * time.Minute
@@ -181,7 +181,7 @@ func (l *life) pass(ctx context.Context, point string) {
 // held waits until somebody came to the point.
 func (l *life) held() {
 	l.Helper()
-	l.Eventually(l.arrived, patience).Should(BeClosed(), "nobody came to %q: %v", l.hold, l.server.Errors())
+	l.Eventually(l.arrived, stepTimeout).Should(BeClosed(), "nobody came to %q: %v", l.hold, l.server.Errors())
 }
 
 // letGo opens the point for good.
@@ -200,7 +200,7 @@ func (l *life) host() *v1alpha1.BareMetalHost {
 	h := l.server.Host.DeepCopy()
 	l.Eventually(func() error {
 		return client.IgnoreNotFound(env.Client.Get(context.Background(), client.ObjectKeyFromObject(h), h))
-	}, patience).Should(Succeed())
+	}, stepTimeout).Should(Succeed())
 	return h
 }
 
@@ -217,7 +217,7 @@ func (l *life) wait(until func(g Gomega, h *v1alpha1.BareMetalHost)) {
 	l.Eventually(func(g Gomega) {
 		g.Expect(env.Client.Get(l.Context(), client.ObjectKeyFromObject(h), h)).To(Succeed())
 		until(g, h)
-	}, patience, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
+	}, stepTimeout, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
 }
 
 // story tells what became of the host, for a test that failed.
@@ -323,7 +323,7 @@ func (l *life) machineGone() {
 			return fmt.Errorf("the BareMetalMachine is there: %v", conditions.GetMessage(m, v1alpha1.DeletingCondition))
 		}
 		return client.IgnoreNotFound(err)
-	}, patience, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
+	}, stepTimeout, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
 	for _, o := range []client.Object{l.claim.Machine, l.claim.Cluster} {
 		o := o.DeepCopyObject().(client.Object)
 		l.Expect(client.IgnoreNotFound(env.Client.Delete(l.Context(), o))).To(Succeed())
@@ -340,7 +340,7 @@ func (l *life) dropFinalizers(o client.Object) {
 		}
 		o.SetFinalizers(nil)
 		return client.IgnoreNotFound(env.Client.Update(l.Context(), o))
-	}, patience).Should(Succeed())
+	}, stepTimeout).Should(Succeed())
 }
 
 // secretNamed is a Secret that says nothing.

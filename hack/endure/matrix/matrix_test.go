@@ -347,7 +347,7 @@ func (l *life) collect() {
 			g.Expect(client.IgnoreNotFound(env.Client.Delete(l.Context(), &b))).To(Succeed())
 		}
 		g.Expect(boots.Items).To(BeEmpty())
-	}, patience, 100*time.Millisecond).Should(Succeed(), "a boot is left")
+	}, stepTimeout, 100*time.Millisecond).Should(Succeed(), "a boot is left")
 }
 
 // TestSample: a sample has every fault and every step, the same for the same seed.

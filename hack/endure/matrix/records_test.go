@@ -62,7 +62,7 @@ func (l *life) restore(boot *v1alpha1.BareMetalBoot) {
 			l.dropFinalizers(now)
 		}
 		return env.Client.Create(context.Background(), boot.DeepCopy())
-	}, patience).Should(Succeed())
+	}, stepTimeout).Should(Succeed())
 }
 
 // loses takes the record away and puts another in its place, if any, until the fault ends: then the record is restored.
@@ -135,7 +135,7 @@ func isKept(l *life, s step) {
 		l.Expect(l.record().Spec.ClaimID).To(Equal(l.host().Spec.ConsumerRef.ClaimID))
 		return
 	}
-	l.Eventually(func() bool { boot := l.record(); return boot != nil && boot.DeletionTimestamp.IsZero() }, patience).Should(BeTrue(), func() string { return l.story() })
+	l.Eventually(func() bool { boot := l.record(); return boot != nil && boot.DeletionTimestamp.IsZero() }, stepTimeout).Should(BeTrue(), func() string { return l.story() })
 }
 
 // restores takes host and record away, and restores them from a backup in an order.

@@ -127,7 +127,7 @@ var steps = []step{
 	{reported, func(l *life) {
 		bootTo("report")(l)
 		l.letGo()
-		l.Eventually(func() *metav1.Time { return l.record().Spec.ReportedAt }, patience).ShouldNot(BeNil(), func() string { return l.story() })
+		l.Eventually(func() *metav1.Time { return l.record().Spec.ReportedAt }, stepTimeout).ShouldNot(BeNil(), func() string { return l.story() })
 	}, rests, endProvisioned, 1},
 	{running, provision, rests, endProvisioned, 1},
 	{heldOff, powerOffForHold, goOn, endProvisioned, 2},
@@ -147,7 +147,7 @@ var steps = []step{
 			}
 			h.Spec.Quarantine = nil
 			return client.IgnoreNotFound(env.Client.Update(l.Context(), h))
-		}, patience).Should(Succeed())
+		}, stepTimeout).Should(Succeed())
 	}, endAvailable, 0},
 	{maintenance, func(l *life) {
 		provision(l)

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// ErrHalted is what a halted provider's requests end with.
+// ErrHalted is the error of the requests of a halted provider.
 var ErrHalted = errors.New("the provider was halted")
 
-// gate is what every request of a provider goes through, until it is shut for good.
+// gate passes every request of a provider, until it is closed permanently.
 type gate struct {
 	once sync.Once
 	shut chan struct{}
@@ -30,7 +30,7 @@ func (g *gate) closed() bool {
 
 func (g *gate) wrap(next http.RoundTripper) http.RoundTripper { return &gated{g, next} }
 
-// gated sends nothing once the gate is shut, and shows no answer that came later.
+// gated sends no request after the gate is closed, and drops the answers that come later.
 type gated struct {
 	gate *gate
 	next http.RoundTripper
@@ -53,7 +53,7 @@ func (r *gated) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// both wraps in one, and then in the other. Either may be nil.
+// both applies inner and then outer. Either may be nil.
 func both(inner, outer func(http.RoundTripper) http.RoundTripper) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		for _, wrap := range []func(http.RoundTripper) http.RoundTripper{inner, outer} {

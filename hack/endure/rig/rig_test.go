@@ -24,7 +24,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestRig: two sites beside each other; a server is provisioned and released, in the one by a provider that is halted twice on the way.
+// TestRig runs two sites side by side. On each a server is provisioned and released; on one of them the provider is halted twice on the way.
 func TestRig(t *testing.T) {
 	for _, name := range []string{"undisturbed", "halted"} {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestRig(t *testing.T) {
 			g := NewWithT(t)
 			site := rig.NewSite(t, env)
 			settings := controllerstest.Settings()
-			settings.BootTimeout = 2 * time.Minute // one boot is to be enough, also where the provider is halted in its midst
+			settings.BootTimeout = 2 * time.Minute // long enough for one boot, even if the provider is halted during the boot
 			var writes atomic.Int32
 			halted := name == "halted"
 			start := func(most int32) *rig.Provider {
@@ -73,7 +73,7 @@ func TestRig(t *testing.T) {
 			controllerstest.Wait(t, env, node, func(g Gomega, n *corev1.Node) {
 				g.Expect(n.Spec.ProviderID).To(HaveSuffix("/s/" + n.Name))
 			})
-			// Which boot device was set is not known after a halt: it may be set once more.
+			// After a halt the provider does not know which boot device was set, and may set it again.
 			g.Expect(slices.Compact(s.CommandNames())).To(Equal([]string{"Boot=PXE", "On"}))
 			g.Expect(s.Lives()).To(HaveLen(1))
 			g.Expect(s.Last().Reported()).To(BeTrue())

@@ -28,11 +28,11 @@ type ServerOptions struct {
 	Sessions bool
 	// PowerDelay is how long a change of power takes. Defaults to 20 ms.
 	PowerDelay time.Duration
-	// Node lets a Node appear once the operating system reported in.
+	// Node registers a Node after the operating system reported in.
 	Node bool
-	// Boot, where not nil, is called before each network boot with the firmware, which it may change, as it may wait.
+	// Boot, if not nil, is called before each network boot with the firmware. It may change the firmware, and it may block.
 	Boot func(ctx context.Context, firmware *pxetest.Firmware)
-	// Run, where not nil, plays the operating system in place of reporting in, which is Life.Report.
+	// Run, if not nil, is the operating system. Without it the operating system reports in, which Life.Report does.
 	Run func(ctx context.Context, life *Life)
 	// Emulated changes what is emulated.
 	Emulated func(*bmctest.Options)
@@ -52,7 +52,7 @@ type Server struct {
 	ons, offs    int
 	errs         []string
 	lives        []*Life
-	disk         *Life // what installed itself
+	disk         *Life // the operating system that installed itself
 	logins       int
 	mostSessions int
 }
@@ -60,7 +60,7 @@ type Server struct {
 // Life is an operating system that was booted over the network.
 type Life struct {
 	System *pxetest.System
-	// Machine is the name that it was given.
+	// Machine is the name that the operating system was given.
 	Machine string
 	At      time.Time
 
@@ -69,10 +69,10 @@ type Life struct {
 	reported bool
 }
 
-// persist is how long a server asks a boot server that is away.
-const persist = time.Minute
+// bootServerTimeout is how long a server retries a boot server that does not answer.
+const bootServerTimeout = time.Minute
 
-// Server puts a server into the site, switched off. Nothing is created in the API server: see Register.
+// Server adds a server to the site, powered off. It creates nothing in the API server: Register does.
 func (s *Site) Server(t *testing.T, name string, opts ServerOptions) *Server {
 	t.Helper()
 	number := byte(len(s.Servers()) + 1) //nolint:gosec // a site has a handful of servers
@@ -118,7 +118,7 @@ func (s *Server) Register(t *testing.T) *Server {
 	return s
 }
 
-// serveBMC is the BMC, and counts its sessions.
+// serveBMC serves the BMC, and counts its sessions.
 func (s *Server) serveBMC(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		s.mu.Lock()
@@ -131,14 +131,14 @@ func (s *Server) serveBMC(w http.ResponseWriter, r *http.Request) {
 	s.ServeHTTP(w, r)
 }
 
-// Logins counts the logins by which a session was asked for, and MostSessions is how many were open at once.
+// Logins returns the number of logins that asked for a session, and the maximum number of sessions that were open at once.
 func (s *Server) Logins() (logins, mostSessions int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logins, s.mostSessions
 }
 
-// Switched counts how often the server was switched on and off, by whomever.
+// Switched counts how often the server was switched on and off, by the provider or by a test.
 func (s *Server) Switched() (ons, offs int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *Server) Lives() []*Life {
 	return slices.Clone(s.lives)
 }
 
-// Last is the last of Lives, nil if there is none.
+// Last is the last of Lives, or nil.
 func (s *Server) Last() *Life {
 	lives := s.Lives()
 	if len(lives) == 0 {
@@ -161,14 +161,14 @@ func (s *Server) Last() *Life {
 	return lives[len(lives)-1]
 }
 
-// Errors are what went wrong in boots over the network.
+// Errors are the errors of boots over the network.
 func (s *Server) Errors() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.errs)
 }
 
-// run plays the server from power-on to power-off.
+// run is what the server does from power-on to power-off.
 func (s *Server) run(ctx context.Context, device bmc.BootTarget, booted func()) {
 	s.count(&s.ons)
 	defer s.count(&s.offs)
@@ -192,7 +192,7 @@ func (s *Server) run(ctx context.Context, device bmc.BootTarget, booted func()) 
 		return
 	}
 	booted()
-	if !life.Reported() { // cloud-init goes on with what it had not done
+	if !life.Reported() { // cloud-init continues with what it had not done
 		s.live(ctx, life)
 		return
 	}
@@ -207,7 +207,7 @@ func (s *Server) count(what *int) {
 	*what++
 }
 
-// note notes what went wrong, unless the server was switched off meanwhile.
+// note records an error, unless the server was switched off meanwhile.
 func (s *Server) note(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		s.mu.Lock()
@@ -218,16 +218,16 @@ func (s *Server) note(ctx context.Context, err error) {
 	}
 }
 
-// bootNetwork boots over the network, again and again until something was booted, as firmware does that has nothing else to boot. It returns nil
-// when the server is switched off before, or shall boot its disk.
+// bootNetwork boots over the network, and tries again until a system was booted, as firmware does that has no other boot device. It returns nil when the
+// server is switched off before, or has to boot its disk.
 func (s *Server) bootNetwork(ctx context.Context) *Life {
 	mac, err := net.ParseMAC(s.MAC)
 	if err != nil {
-		panic(err) // a mistake of the rig
+		panic(err) // a bug of the rig
 	}
 	for ctx.Err() == nil {
 		firmware := &pxetest.Firmware{
-			MAC: mac, DHCPServer: netip.AddrPortFrom(s.site.address(1), s.site.ports.dhcp), Relay: s.site.address(2), TFTPPort: s.site.ports.tftp, Persist: persist,
+			MAC: mac, DHCPServer: netip.AddrPortFrom(s.site.address(1), s.site.ports.dhcp), Relay: s.site.address(2), TFTPPort: s.site.ports.tftp, Persist: bootServerTimeout,
 		}
 		if s.opts.Boot != nil {
 			s.opts.Boot(ctx, firmware)
@@ -252,7 +252,7 @@ func (s *Server) bootNetwork(ctx context.Context) *Life {
 	return nil
 }
 
-// live plays the operating system.
+// live runs the operating system.
 func (s *Server) live(ctx context.Context, life *Life) {
 	if s.opts.Run != nil {
 		s.opts.Run(ctx, life)
@@ -276,12 +276,12 @@ func (l *Life) Report(ctx context.Context) error {
 	return err
 }
 
-// Reported is true once it reported in and was heard.
+// Reported is true after a report was answered.
 func (l *Life) Reported() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reported
 }
 
-// Register lets the Node of the system appear, or speak again.
+// Register creates the Node of the system, or renews its heartbeat.
 func (l *Life) Register(ctx context.Context) error { return l.server.site.register(ctx, l) }

@@ -1,5 +1,5 @@
-// Package rig runs whole providers inside a test, beside emulated servers and against a real API server: any number of them, each for a namespace
-// of its own, which can be halted in the middle of anything. It is for tests of what a lifecycle survives.
+// Package rig runs whole providers inside a test, beside emulated servers and against a real API server. Any number of them run at once, each in its own
+// namespace, and each can be halted at any request. Tests use it to find out what survives a crash.
 package rig
 
 import (
@@ -41,19 +41,19 @@ type Site struct {
 	files    string // the artifacts' folder
 	mu       sync.Mutex
 	servers  []*Server
-	current  atomic.Pointer[Provider] // who speaks to the workload cluster
+	current  atomic.Pointer[Provider] // connects to the workload cluster
 }
 
-// kernel is what servers boot. It is fetched and not run.
+// kernel is what servers boot. It is fetched, but not run.
 const kernel = "an emulated kernel"
 
-// networks marks the networks of this process as taken.
+// networks counts the networks that this process took.
 var networks struct {
 	sync.Mutex
 	next int
 }
 
-// NewSite makes a namespace and a network. The namespace's name begins with "test-" and is unique.
+// NewSite makes a namespace and a network. The name of the namespace starts with "test-" and is unique.
 func NewSite(t *testing.T, env *controllerstest.Env) *Site {
 	t.Helper()
 	g := NewWithT(t)
@@ -71,8 +71,8 @@ func NewSite(t *testing.T, env *controllerstest.Env) *Site {
 	return s
 }
 
-// takeNetwork takes one of the networks 127.192.0.0/24 to 127.253.255.0/24: sites that are there at once, in this process or another, have
-// networks of their own. A port that is listened on marks it.
+// takeNetwork takes one of the networks 127.192.0.0/24 to 127.253.255.0/24. Each site has its own network, also among processes: a listener on a port marks
+// it as taken.
 func (s *Site) takeNetwork() {
 	const first, last, mark = 192, 253, 47998
 	networks.Lock()
@@ -94,7 +94,7 @@ func (s *Site) address(last byte) netip.Addr {
 	return netip.AddrFrom4([4]byte{s.network[0], s.network[1], s.network[2], last})
 }
 
-// BootURL is where the boot server is found.
+// BootURL is the URL of the boot server.
 func (s *Site) BootURL() string {
 	return "http://" + netip.AddrPortFrom(s.address(1), s.ports.http).String()
 }
@@ -112,9 +112,9 @@ func (s *Site) Kernel() v1alpha1.Artifact {
 	return v1alpha1.Artifact{URL: s.origin.URL, Checksum: "sha256:" + hex.EncodeToString(sum[:])}
 }
 
-// Claim creates a Cluster with its BareMetalCluster, whose infrastructure is ready, and a Machine, its BareMetalMachine and its bootstrap data, as
-// Cluster API would make them. They are created as change leaves them. The workload cluster is the site's API server. Machines that Nodes shall
-// appear of need names that no other site has.
+// Claim creates a Cluster with its BareMetalCluster, whose infrastructure is ready, and a Machine with its BareMetalMachine and its bootstrap data, as
+// Cluster API would create them. change is applied before they are created. The workload cluster is the site's API server. A machine with a Node needs a
+// name that no other site uses.
 func (s *Site) Claim(t *testing.T, name string, change ...func(*controllerstest.Claim)) *controllerstest.Claim {
 	t.Helper()
 	boots := func(c *controllerstest.Claim) {

@@ -21,12 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ofProvider is the key of a connection's provider: the one that was started last when the connection was made. A halted one has stopped before
-// the next one is started.
+// ofProvider is the context key of a connection's provider: the provider that was started last when the connection was made. A halted provider has stopped
+// before the next one starts.
 type ofProvider struct{}
 
-// serveWorkload serves the site's API server as the workload cluster's, through the gate of the provider that asks: connections to workload
-// clusters are made by Cluster API's clustercache, from a kubeconfig and nothing else.
+// serveWorkload serves the site's API server as the workload cluster's, through the gate of the provider that connects. Cluster API's clustercache makes
+// these connections from a kubeconfig alone, so a transport cannot be passed to it.
 func (s *Site) serveWorkload() {
 	base, err := rest.TransportFor(s.Env.Config)
 	NewWithT(s.t).Expect(err).NotTo(HaveOccurred())
@@ -78,7 +78,7 @@ func (s *Site) Workload(t *testing.T, cluster string) {
 	s.Env.Create(t, secret)
 }
 
-// register lets the Node of a system appear, or speak again.
+// register creates the Node of a system, or renews its heartbeat.
 func (s *Site) register(ctx context.Context, life *Life) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: life.Machine}}
 	if err := s.Env.Client.Create(ctx, node); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -87,14 +87,14 @@ func (s *Site) register(ctx context.Context, life *Life) error {
 	return s.Speak(ctx, life.Machine, corev1.ConditionTrue)
 }
 
-// Speak sets what a Node says of itself, and when it said so.
+// Speak sets the conditions of a Node and the time of its heartbeat.
 func (s *Site) Speak(ctx context.Context, name string, ready corev1.ConditionStatus) error {
 	for {
 		node := &corev1.Node{}
 		if err := s.Env.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 			return err
 		}
-		now := metav1.NewTime(time.Now().Add(time.Second)) // API times have seconds
+		now := metav1.NewTime(time.Now().Add(time.Second)) // times in the API have a resolution of one second
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: now, LastTransitionTime: now}}
 		for _, server := range s.Servers() {
 			if life := server.Last(); life != nil && life.Machine == name {

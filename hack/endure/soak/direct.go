@@ -17,8 +17,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
 )
 
-// directCluster is the Cluster of the machines that are created directly. For Cluster API's managers it is paused, and so are its Machines, but not
-// for this provider: that asks whether the Cluster is paused by its spec, or the BareMetalMachine.
+// directCluster is the Cluster of the machines that are created directly. Cluster API's managers see it and its Machines as paused. This provider does not,
+// since it reads the pause from the Cluster's spec or from the BareMetalMachine.
 const directCluster = `apiVersion: v1
 kind: Namespace
 metadata: {name: direct}
@@ -31,9 +31,9 @@ spec:
   infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: BareMetalCluster, name: direct}
 `
 
-// provisionDirectCluster says that the Cluster has its infrastructure, as Cluster API's managers would.
+// provisionDirectCluster sets the Cluster's infrastructure to provisioned, as Cluster API's managers would.
 func (s *soak) provisionDirectCluster(ctx context.Context) error {
-	return try(ctx, "provision the Cluster", func(ctx context.Context) error {
+	return retry(ctx, "provision the Cluster", func(ctx context.Context) error {
 		var cluster clusterv1.Cluster
 		if err := s.client.Get(ctx, client.ObjectKey{Namespace: direct, Name: direct}, &cluster); err != nil {
 			return err
@@ -49,11 +49,11 @@ type machine struct {
 	name      string
 	installed bool
 	deleting  bool
-	host      string // the only one that fits, if not empty
+	host      string // the only host that fits, if not empty
 }
 
-// try does something until it succeeds: the API server may be away.
-func try(ctx context.Context, what string, do func(context.Context) error) error {
+// retry repeats an action until it succeeds, since the API server may be away.
+func retry(ctx context.Context, what string, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for {
@@ -71,7 +71,7 @@ func try(ctx context.Context, what string, do func(context.Context) error) error
 	}
 }
 
-// create creates the objects of a machine, as Cluster API would.
+// create creates the objects of a machine as Cluster API does.
 func (s *soak) create(ctx context.Context, m *machine) error {
 	labels := map[string]string{clusterv1.ClusterNameLabel: direct}
 	meta := metav1.ObjectMeta{Namespace: direct, Name: m.name, Labels: labels}
@@ -96,13 +96,13 @@ func (s *soak) create(ctx context.Context, m *machine) error {
 		Bootstrap:         clusterv1.Bootstrap{DataSecretName: &m.name},
 	}}
 	for _, object := range []client.Object{secret, owner} {
-		if err := try(ctx, "create "+m.name, func(ctx context.Context) error {
+		if err := retry(ctx, "create "+m.name, func(ctx context.Context) error {
 			return client.IgnoreAlreadyExists(s.client.Create(ctx, object))
 		}); err != nil {
 			return err
 		}
 	}
-	return try(ctx, "create "+m.name, func(ctx context.Context) error {
+	return retry(ctx, "create "+m.name, func(ctx context.Context) error {
 		if err := s.client.Get(ctx, client.ObjectKeyFromObject(owner), owner); err != nil {
 			return err
 		}
@@ -115,10 +115,10 @@ func (s *soak) create(ctx context.Context, m *machine) error {
 	})
 }
 
-// remove deletes a machine, in the order in which Cluster API does, and waits until it is gone.
+// remove deletes a machine in the same order as Cluster API, and waits until it is gone.
 func (s *soak) remove(ctx context.Context, m *machine) error {
 	meta := metav1.ObjectMeta{Namespace: direct, Name: m.name}
-	if err := try(ctx, "delete "+m.name, func(ctx context.Context) error {
+	if err := retry(ctx, "delete "+m.name, func(ctx context.Context) error {
 		return client.IgnoreNotFound(s.client.Delete(ctx, &v1alpha1.BareMetalMachine{ObjectMeta: meta}))
 	}); err != nil {
 		return err
@@ -135,13 +135,13 @@ func (s *soak) remove(ctx context.Context, m *machine) error {
 		}
 	}
 	for _, object := range []client.Object{&clusterv1.Machine{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta}} {
-		if err := try(ctx, "delete "+m.name, func(ctx context.Context) error {
-			// Cluster API's own finalizer goes in the same way as its work is done here: by hand.
-			letGo := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		if err := retry(ctx, "delete "+m.name, func(ctx context.Context) error {
+			// Cluster API's managers do not reconcile this Machine, so their finalizer is removed here.
+			noFinalizers := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 			if err := s.client.Delete(ctx, object); err != nil {
 				return client.IgnoreNotFound(err)
 			}
-			return client.IgnoreNotFound(s.client.Patch(ctx, object, letGo))
+			return client.IgnoreNotFound(s.client.Patch(ctx, object, noFinalizers))
 		}); err != nil {
 			return err
 		}
@@ -152,9 +152,9 @@ func (s *soak) remove(ctx context.Context, m *machine) error {
 	return nil
 }
 
-// patch changes a host; one that is not there is left so.
+// patch changes a host. A host that does not exist is ignored.
 func (s *soak) patch(ctx context.Context, h *host, change func(*v1alpha1.BareMetalHost)) error {
-	return try(ctx, "patch "+h.Name, func(ctx context.Context) error {
+	return retry(ctx, "patch "+h.Name, func(ctx context.Context) error {
 		var live v1alpha1.BareMetalHost
 		if err := s.client.Get(ctx, h.key(), &live); err != nil {
 			return client.IgnoreNotFound(err)

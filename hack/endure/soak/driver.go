@@ -18,38 +18,38 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// operation is something that people or their tools do.
+// operation is something that operators or their tools do.
 type operation struct {
 	name   string
 	weight int
-	// do begins it, and returns false when there is nothing to do it with.
+	// do starts the operation. It returns false if no object is suitable.
 	do func(s *soak, ctx context.Context) bool
 }
 
-const registeredAnew = "host deleted and registered anew"
+const reregistered = "host deleted and registered again"
 
 var operations = []operation{
 	{"machine created", 34, (*soak).createOne},
 	{"machine deleted", 22, (*soak).deleteOne},
 	{"maintenance set and removed", 8, (*soak).maintainOne},
-	{"server held off and let on", 6, (*soak).holdOne},
+	{"server kept off by a power hold", 6, (*soak).holdOne},
 	{"server power-cycled by annotation", 4, (*soak).cycleOne},
 	{"power lost", 4, (*soak).losePower},
 	{"host detached and taken back", 3, (*soak).detachOne},
 	{"host externally provisioned and not", 2, (*soak).lendOne},
-	{registeredAnew, 3, (*soak).registerAnew},
-	{"host released unfenced", 2, (*soak).releaseUnfenced},
+	{reregistered, 3, (*soak).reregister},
+	{"host force-released without fencing", 2, (*soak).forceRelease},
 	{"MachineDeployment scaled", 4, (*soak).scale},
 	{"Machine of Cluster API deleted", 3, (*soak).deleteWorker},
 }
 
-// drive operates until ctx ends.
+// drive runs operations until ctx ends.
 func (s *soak) drive(ctx context.Context) {
 	total := 0
 	for _, o := range operations {
 		total += o.weight
 	}
-	pause := min(time.Second, 90*time.Second/time.Duration(s.direct+s.whole)) // one in a minute and a half for each host
+	pause := min(time.Second, 90*time.Second/time.Duration(s.direct+s.whole)) // one operation for each host in a minute and a half
 	for ctx.Err() == nil {
 		n := s.operate.IntN(total)
 		for _, o := range operations {
@@ -67,12 +67,12 @@ func (s *soak) drive(ctx context.Context) {
 	}
 }
 
-// seconds draws a time.
+// seconds draws a duration.
 func (s *soak) seconds(from, to int) time.Duration {
 	return time.Duration(from+s.operate.IntN(to-from+1)) * time.Second
 }
 
-// pick draws one of the hosts that nothing is done with, and takes it for something.
+// pick draws one of the idle hosts, and marks it as busy.
 func (s *soak) pick(what string, fits func(*host, *v1alpha1.BareMetalHost) bool) *host {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *soak) free(h *host) {
 	s.checker.Note(h.id(), "driver: done")
 }
 
-// task does something in the background, and takes note if it cannot be done.
+// task runs an action in the background, and records its error.
 func (s *soak) task(what string, do func() error) {
 	s.tasks.Go(func() {
 		if err := do(); err != nil {
@@ -107,21 +107,21 @@ func (s *soak) task(what string, do func() error) {
 	})
 }
 
-// forAWhile changes a host, and back after a time.
+// forAWhile changes a host, and changes it back after a time.
 func (s *soak) forAWhile(ctx context.Context, h *host, after time.Duration, there, back func(*v1alpha1.BareMetalHost)) {
 	s.task(h.busy+" "+h.Name, func() error {
 		defer s.free(h)
 		if err := s.patch(ctx, h, there); err != nil {
 			return err
 		}
-		time.Sleep(after) // so long it lasts
+		time.Sleep(after) // the duration of the change
 		return s.patch(ctx, h, back)
 	})
 }
 
 func inDirect(h *host, _ *v1alpha1.BareMetalHost) bool { return h.namespace == direct }
 
-// runs is true for a host that runs a machine which is on its disk: one that can be switched off and on.
+// runs is true for a host that runs a machine from its disk: it can be switched off and on.
 func (s *soak) runs(h *host, seen *v1alpha1.BareMetalHost) bool {
 	if h.namespace != direct || seen.Status.Phase != v1alpha1.PhaseProvisioned || seen.Spec.ConsumerRef == nil {
 		return false
@@ -161,12 +161,12 @@ func (s *soak) deleteOne(ctx context.Context) bool {
 		return false
 	}
 	slices.SortFunc(alive, func(a, b *machine) int { return cmp.Compare(a.name, b.name) })
-	s.letGo(ctx, alive[s.operate.IntN(len(alive))])
+	s.deleteMachine(ctx, alive[s.operate.IntN(len(alive))])
 	return true
 }
 
-// letGo deletes a machine in the background, once.
-func (s *soak) letGo(ctx context.Context, m *machine) {
+// deleteMachine deletes a machine in the background, once.
+func (s *soak) deleteMachine(ctx context.Context, m *machine) {
 	s.mu.Lock()
 	again := m.deleting
 	m.deleting = true
@@ -219,11 +219,11 @@ func (s *soak) lendOne(ctx context.Context) bool {
 	}
 	s.task("lend "+h.Name, func() error {
 		defer s.free(h)
-		// A host that a machine claims at the same moment is not lent: that would be another's server.
+		// A host that a machine claims at the same moment is not lent: it would be the server of another.
 		if lent, err := s.lend(ctx, h); err != nil || !lent {
 			return err
 		}
-		time.Sleep(after) // so long it lasts
+		time.Sleep(after) // the duration of the change
 		return s.patch(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = false })
 	})
 	return true
@@ -231,7 +231,7 @@ func (s *soak) lendOne(ctx context.Context) bool {
 
 func (s *soak) lend(ctx context.Context, h *host) (bool, error) {
 	lent := false
-	err := try(ctx, "lend "+h.Name, func(ctx context.Context) error {
+	err := retry(ctx, "lend "+h.Name, func(ctx context.Context) error {
 		var live v1alpha1.BareMetalHost
 		if err := s.client.Get(ctx, h.key(), &live); err != nil || live.Spec.ConsumerRef != nil {
 			return client.IgnoreNotFound(err)
@@ -245,21 +245,21 @@ func (s *soak) lend(ctx context.Context, h *host) (bool, error) {
 	return lent, err
 }
 
-// registerAnew deletes a host that is free, and creates it again.
-func (s *soak) registerAnew(ctx context.Context) bool {
-	h := s.pick("registered anew", isFree)
+// reregister deletes a free host, and creates it again.
+func (s *soak) reregister(ctx context.Context) bool {
+	h := s.pick("registered again", isFree)
 	if h == nil {
 		return false
 	}
-	s.task("register anew "+h.Name, func() error {
+	s.task("register again "+h.Name, func() error {
 		defer s.free(h)
-		// One that a machine claims at the same moment stays: a host that is being deleted is not booted, and its machine would wait for ever.
+		// A host that a machine claims at the same moment stays. A host that is being deleted is not booted, and its machine would wait for ever.
 		if deleted, err := s.deleteFree(ctx, h); err != nil || !deleted {
 			return err
 		}
 		deadline := time.Now().Add(10 * time.Minute)
 		for !apierrors.IsNotFound(s.client.Get(ctx, h.key(), &v1alpha1.BareMetalHost{})) {
-			if time.Sleep(500 * time.Millisecond); time.Now().After(deadline) { // between looks
+			if time.Sleep(500 * time.Millisecond); time.Now().After(deadline) { // polling interval
 				return fmt.Errorf("host %s is not gone", h.Name)
 			}
 		}
@@ -267,7 +267,7 @@ func (s *soak) registerAnew(ctx context.Context) bool {
 		if err := unmarshalHost(h.HostYAML(h.namespace), secret, again); err != nil {
 			return err
 		}
-		return try(ctx, "create host", func(ctx context.Context) error {
+		return retry(ctx, "create host", func(ctx context.Context) error {
 			again.ResourceVersion = ""
 			return client.IgnoreAlreadyExists(s.client.Create(ctx, again))
 		})
@@ -275,25 +275,25 @@ func (s *soak) registerAnew(ctx context.Context) bool {
 	return true
 }
 
-// deleteFree deletes a host that is free, as it was read, and returns whether it did.
+// deleteFree deletes a free host, if it is as it was read, and returns whether it did.
 func (s *soak) deleteFree(ctx context.Context, h *host) (bool, error) {
 	deleted := false
-	err := try(ctx, "delete host", func(ctx context.Context) error {
+	err := retry(ctx, "delete host", func(ctx context.Context) error {
 		var live v1alpha1.BareMetalHost
 		err := s.client.Get(ctx, h.key(), &live)
 		if err == nil && live.Spec.ConsumerRef == nil {
 			err = s.client.Delete(ctx, &live, client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
 			deleted = deleted || err == nil
 		}
-		deleted = deleted || apierrors.IsNotFound(err) // the answer to the first try may be lost
+		deleted = deleted || apierrors.IsNotFound(err) // the answer to the first attempt may be lost
 		return client.IgnoreNotFound(err)
 	})
 	return deleted, err
 }
 
-// releaseUnfenced lets the BMC of a host go down, deletes its machine, and lets the host go as it is.
-func (s *soak) releaseUnfenced(ctx context.Context) bool {
-	h := s.pick("released unfenced", func(h *host, seen *v1alpha1.BareMetalHost) bool { return s.runs(h, seen) && !h.faulty })
+// forceRelease takes the BMC of a host down, deletes its machine, and releases the host without fencing.
+func (s *soak) forceRelease(ctx context.Context) bool {
+	h := s.pick("force-released", func(h *host, seen *v1alpha1.BareMetalHost) bool { return s.runs(h, seen) && !h.faulty })
 	if h == nil {
 		return false
 	}
@@ -305,12 +305,12 @@ func (s *soak) releaseUnfenced(ctx context.Context) bool {
 		return false
 	}
 	over := s.fault(h, "Down")
-	s.letGo(ctx, m)
+	s.deleteMachine(ctx, m)
 	s.task("unfence "+h.Name, func() error {
 		defer s.free(h)
 		defer over()
-		// Only the host tells a person of the annotation.
-		if err := site.Until(ctx, 4*time.Minute, s.seen(h, "says which annotation lets it go", func(seen *v1alpha1.BareMetalHost) bool {
+		// Only the host shows the annotation that forces the release.
+		if err := site.Until(ctx, 4*time.Minute, s.seen(h, "it shows the annotation that forces the release", func(seen *v1alpha1.BareMetalHost) bool {
 			return slices.ContainsFunc(seen.Status.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, v1alpha1.ReleaseUnfencedAnnotation) })
 		})); err != nil {
 			return err
@@ -318,22 +318,22 @@ func (s *soak) releaseUnfenced(ctx context.Context) bool {
 		if err := s.patch(ctx, h, annotate(v1alpha1.ReleaseUnfencedAnnotation, "anna pulled its plug")); err != nil {
 			return err
 		}
-		return site.Until(ctx, 4*time.Minute, s.seen(h, "is let go", func(seen *v1alpha1.BareMetalHost) bool { return seen.Spec.ConsumerRef == nil }))
+		return site.Until(ctx, 4*time.Minute, s.seen(h, "it is released", func(seen *v1alpha1.BareMetalHost) bool { return seen.Spec.ConsumerRef == nil }))
 	})
 	return true
 }
 
-// seen is nil when a host is as it shall be.
+// seen returns a check that is nil when a host is in the expected state.
 func (s *soak) seen(h *host, what string, is func(*v1alpha1.BareMetalHost) bool) func(context.Context) error {
 	return func(context.Context) error {
 		if seen := s.checker.Host(h.id()); seen == nil || !is(seen) {
-			return fmt.Errorf("nobody saw that host %s %s", h.Name, what)
+			return fmt.Errorf("host %s was not observed: %s", h.Name, what)
 		}
 		return nil
 	}
 }
 
-// unmarshalHost reads what registers a host.
+// unmarshalHost reads the manifests of a host.
 func unmarshalHost(manifests string, secret *corev1.Secret, h *v1alpha1.BareMetalHost) error {
 	documents := splitYAML(manifests)
 	if err := yaml.Unmarshal([]byte(documents[0]), secret); err != nil {

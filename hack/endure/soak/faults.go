@@ -13,9 +13,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 )
 
-// breakBMCs lets BMCs misbehave until ctx ends: one after the other, each for a while.
+// breakBMCs makes BMCs misbehave until ctx ends: one after the other, each for a while.
 func (s *soak) breakBMCs(ctx context.Context) {
-	pause := min(5*time.Second, 600*time.Second/time.Duration(s.direct+s.whole)) // one in ten minutes for each host
+	pause := min(5*time.Second, 600*time.Second/time.Duration(s.direct+s.whole)) // one fault for each host in ten minutes
 	var names []bmctest.Fault
 	for name := range bmctest.Faults {
 		names = append(names, name)
@@ -43,13 +43,13 @@ func (s *soak) breakBMCs(ctx context.Context) {
 	}
 }
 
-// fault switches a fault of a BMC on, until the function that it returns is called.
+// fault switches a fault of a BMC on, until the returned function is called.
 func (s *soak) fault(h *host, fault bmctest.Fault) (over func()) {
 	s.mu.Lock()
 	h.faulty = true
 	s.mu.Unlock()
 	ended := s.checker.Fault(h.id(), string(fault))
-	_ = h.Misbehave(fault, -1) // it is one that there is
+	_ = h.Misbehave(fault, -1) // the fault exists
 	s.report.injected("BMC " + string(fault))
 	return func() {
 		_ = h.Misbehave(fault, 0)
@@ -60,15 +60,15 @@ func (s *soak) fault(h *host, fault bmctest.Fault) (over func()) {
 	}
 }
 
-// breakBMC lets a BMC misbehave for a while, and takes the time until the provider says that it is well again.
+// breakBMC makes a BMC misbehave for a while, and measures the time until the provider reports that the BMC has recovered.
 func (s *soak) breakBMC(ctx context.Context, h *host, fault bmctest.Fault, lasts time.Duration) {
 	over := s.fault(h, fault)
 	s.task("fault "+h.Name, func() error {
-		time.Sleep(lasts) // so long the fault lasts
+		time.Sleep(lasts) // the duration of the fault
 		over()
 		start := time.Now()
 		for !bmcReady(s.checker.Host(h.id())) {
-			if time.Sleep(200 * time.Millisecond); time.Since(start) > 5*time.Minute { // between looks
+			if time.Sleep(200 * time.Millisecond); time.Since(start) > 5*time.Minute { // polling interval
 				return fmt.Errorf("the BMC of %s is not ready %s after the fault %s", h.Name, time.Since(start), fault)
 			}
 			if s.checker.Host(h.id()) == nil || ctx.Err() != nil && time.Since(start) > time.Minute {
@@ -92,13 +92,13 @@ func bmcReady(h *v1alpha1.BareMetalHost) bool {
 	return false
 }
 
-// disturbance is something that happens to the whole plane.
+// disturbance is a fault of the whole plane.
 type disturbance struct {
 	name string
 	do   func(s *soak, ctx context.Context, lasts time.Duration) error
 }
 
-// kill is the disturbance that a run has a minimum of.
+// kill is the disturbance that each run has a minimum number of.
 var kill = disturbance{"manager killed", func(s *soak, ctx context.Context, _ time.Duration) error { return s.crash(ctx) }}
 
 var disturbances = []disturbance{
@@ -114,7 +114,7 @@ var disturbances = []disturbance{
 	{"etcd ended and started", func(s *soak, ctx context.Context, _ time.Duration) error {
 		return s.plane.Restart(ctx, plane.Etcd, syscall.SIGTERM)
 	}},
-	// It takes more than a minute to end, in which it answers nobody.
+	// Its shutdown takes more than a minute, in which it answers no request.
 	{"API server ended and started", func(s *soak, ctx context.Context, _ time.Duration) error {
 		return s.plane.Restart(ctx, plane.APIServer, syscall.SIGTERM)
 	}},
@@ -125,12 +125,12 @@ func pausing(program string) func(*soak, context.Context, time.Duration) error {
 		if err := s.plane.Pause(program); err != nil {
 			return err
 		}
-		time.Sleep(lasts) // so long the fault lasts
+		time.Sleep(lasts) // the duration of the fault
 		return s.plane.Resume(program)
 	}
 }
 
-// crash kills the manager and starts it at once. The sessions that it had with BMCs are theirs to end.
+// crash kills the manager and starts it at once. It also ends the sessions that the manager had with BMCs.
 func (s *soak) crash(ctx context.Context) error {
 	for _, h := range s.all() {
 		n := h.Sessions()
@@ -141,12 +141,12 @@ func (s *soak) crash(ctx context.Context) error {
 	return s.plane.Crash(ctx)
 }
 
-// killsIn is how often the manager is killed in a run: 24 times in 20 minutes.
+// killsIn returns how often the manager is killed in a run: 24 times in 20 minutes.
 func killsIn(duration time.Duration) int {
 	return max(3, int(24*duration/(20*time.Minute)))
 }
 
-// disturbAll disturbs the plane, in an order that is drawn before. Where the plane comes back late, so does what follows.
+// disturbAll disturbs the plane in an order that is drawn before. If the plane recovers late, the next disturbance starts late.
 func (s *soak) disturbAll(ctx context.Context) error {
 	n := killsIn(s.duration)
 	plan := slices.Repeat([]disturbance{kill}, n)
@@ -171,7 +171,7 @@ func (s *soak) disturbAll(ctx context.Context) error {
 	return nil
 }
 
-// disturbOnce disturbs the plane, and takes the time until the provider does again what people want.
+// disturbOnce disturbs the plane, and measures the time until the provider works again.
 func (s *soak) disturbOnce(ctx context.Context, d disturbance, lasts time.Duration) error {
 	over := s.checker.Trouble()
 	defer over()
@@ -190,8 +190,8 @@ func (s *soak) disturbOnce(ctx context.Context, d disturbance, lasts time.Durati
 	return nil
 }
 
-// listen probes every ten seconds how soon the provider answers. On a machine that has too much to do everything takes long, which is no hang. It
-// ends with ctx.
+// listen measures every ten seconds how long the provider takes to answer, until ctx ends. On an overloaded machine everything takes long, which is no
+// hang.
 func (s *soak) listen(ctx context.Context) {
 	const prompt = 4 * time.Second
 	for {
@@ -214,7 +214,7 @@ func (s *soak) listen(ctx context.Context) {
 	}
 }
 
-// probe takes the time until the provider sees that a host is in maintenance, and that it is not any more.
+// probe measures the time until the provider sees the start and the end of a host's maintenance.
 func (s *soak) probe(ctx context.Context) (time.Duration, error) {
 	s.probing.Lock()
 	defer s.probing.Unlock()
@@ -234,7 +234,7 @@ func (s *soak) probe(ctx context.Context) (time.Duration, error) {
 			if seen := s.checker.Host(h.id()); seen != nil && (seen.Status.Phase == v1alpha1.PhaseMaintenance) == wanted {
 				break
 			}
-			if time.Sleep(50 * time.Millisecond); time.Since(start) > 3*time.Minute { // between looks
+			if time.Sleep(50 * time.Millisecond); time.Since(start) > 3*time.Minute { // polling interval
 				return 0, fmt.Errorf("the provider did not answer for %s", time.Since(start))
 			}
 		}

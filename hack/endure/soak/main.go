@@ -1,6 +1,6 @@
-// Command soak runs the provider for a long time on emulated servers: hosts with Machines that are created directly, and hosts under the whole of
-// Cluster API, under random faults, creations, deletions, scalings and crashes of the manager. All the while it holds them to what must be true
-// at any time. With --kills it kills the manager that often at random moments of a machine's life instead, and compares with a life
+// Command soak runs the provider for a long time on emulated servers: hosts with Machines that are created directly, and hosts under the whole of Cluster
+// API. Random faults, creations, deletions, scalings and crashes of the manager happen meanwhile, and a checker compares what happens with the rules that
+// must hold at any time. With --kills it instead kills the manager so many times at random moments of a machine's life, and compares each life with one
 // without a crash.
 package main
 
@@ -34,14 +34,14 @@ func main() {
 // run returns the exit code.
 func run() int {
 	var o options
-	flag.DurationVar(&o.duration, "duration", 20*time.Minute, "How long faults and operations go on. Setting up and coming to rest take some minutes more.")
-	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the decisions.")
-	flag.IntVar(&o.direct, "direct", 200, "Hosts whose Machines are created directly.")
-	flag.IntVar(&o.whole, "whole", 30, "Hosts under the whole of Cluster API.")
-	flag.IntVar(&o.kills, "kills", 0, "Kill the manager that often at random moments of a machine's life, and do nothing else.")
-	flag.BoolVar(&o.keep, "keep-logs", false, "Keep the folder with the logs also if all is well.")
+	flag.DurationVar(&o.duration, "duration", 20*time.Minute, "Duration of faults and operations. The start and the end of a run take some minutes more.")
+	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the random decisions.")
+	flag.IntVar(&o.direct, "direct", 200, "Number of hosts whose Machines are created directly.")
+	flag.IntVar(&o.whole, "whole", 30, "Number of hosts under the whole of Cluster API.")
+	flag.IntVar(&o.kills, "kills", 0, "Kill the manager this number of times at random moments of a machine's life, and do nothing else.")
+	flag.BoolVar(&o.keep, "keep-logs", false, "Keep the folder with the logs even if the run succeeds.")
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // the watches of the checker break whenever the API server does
+	klog.SetLogger(logr.Discard()) // the watches of the checker end whenever the API server does
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -54,7 +54,7 @@ func run() int {
 
 func soakOrKill(ctx context.Context, o options) (err error) {
 	s := newSoak(o)
-	defer func() { //nolint:contextcheck // the lab is closed also when ctx has ended
+	defer func() { //nolint:contextcheck // the lab is closed even if ctx has ended
 		if closeErr := s.close(err != nil || o.keep); err == nil {
 			err = closeErr
 		}

@@ -15,17 +15,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
-// usage is what the manager used, over all its lives.
+// usage is what the manager used, in all its processes.
 type usage struct {
 	mu         sync.Mutex
 	since      time.Time
-	cpu        time.Duration // of the lives that have ended
+	cpu        time.Duration // of the processes that have ended
 	pid        int
-	now        time.Duration // of the life that there is
+	now        time.Duration // of the current process
 	mostMemory int           // KiB
 }
 
-// watchUsage reads every second what the manager has used, until ctx ends.
+// watchUsage reads every second what the manager used, until ctx ends.
 func watchUsage(ctx context.Context, s *soak) *usage {
 	u := &usage{since: time.Now()}
 	s.background.Go(func() {
@@ -44,7 +44,7 @@ func watchUsage(ctx context.Context, s *soak) *usage {
 func (u *usage) read(pid int) {
 	used, err := proc.UsageOf(pid)
 	if err != nil {
-		return // it ended
+		return // it has ended
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -54,8 +54,8 @@ func (u *usage) read(pid int) {
 	u.now, u.mostMemory = used.CPU, max(u.mostMemory, used.KiB)
 }
 
-// tell prints what a host costs.
-func (u *usage) tell(hosts int) {
+// print prints what a host costs.
+func (u *usage) print(hosts int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	elapsed := time.Since(u.since)

@@ -29,7 +29,8 @@ func (s *soak) cycleOne(ctx context.Context) bool {
 	return h != nil
 }
 
-// losePower switches a server off that runs a machine. What runs from memory is lost with it, and what is on a disk is switched on again.
+// losePower takes the power from a server that runs a machine. A system that runs from memory is lost; a server that boots from its disk is switched on
+// again.
 func (s *soak) losePower(context.Context) bool {
 	h := s.pick("power lost", func(h *host, seen *v1alpha1.BareMetalHost) bool {
 		return seen.Status.Phase == v1alpha1.PhaseProvisioned && !s.controlPlane(h)
@@ -43,7 +44,7 @@ func (s *soak) losePower(context.Context) bool {
 		defer s.free(h)
 		s.checker.PowerLost(h.id(), "lost its power")
 		h.SetPower(false)
-		time.Sleep(after) // so long it lasts
+		time.Sleep(after) // the duration of the outage
 		if back {
 			s.checker.PowerLost(h.id(), "got its power back")
 			h.SetPower(true)
@@ -53,7 +54,7 @@ func (s *soak) losePower(context.Context) bool {
 	return true
 }
 
-// controlPlane is true for the host that runs the control plane of the cluster under the whole of Cluster API: there is only one.
+// controlPlane is true for the host of the only control plane machine of the cluster under the whole of Cluster API.
 func (s *soak) controlPlane(h *host) bool {
 	seen := s.checker.Host(h.id())
 	if h.namespace != whole || seen == nil || seen.Spec.ConsumerRef == nil {
@@ -61,7 +62,7 @@ func (s *soak) controlPlane(h *host) bool {
 	}
 	m := s.checker.Machine(whole + "/" + seen.Spec.ConsumerRef.Name)
 	if m == nil {
-		return true // not known yet
+		return true // unknown
 	}
 	_, is := m.Labels[clusterv1.MachineControlPlaneLabel]
 	return is

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// report counts what was done in a run.
+// report counts the operations and faults of a run.
 type report struct {
 	mu       sync.Mutex
 	ops      map[string]int
@@ -45,7 +45,7 @@ func (r *report) failed(what string) {
 	r.failures = append(r.failures, what)
 }
 
-// count returns how often something was done.
+// count returns how often an operation was done.
 func (r *report) count(what string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

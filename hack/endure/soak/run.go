@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// soak runs it all, from servers at rest to servers at rest.
+// soak runs everything, from servers at rest to servers at rest.
 func (s *soak) soak(ctx context.Context) error {
 	if err := s.await(ctx, "rest", 2*time.Minute, s.quiet); err != nil {
 		return err
@@ -42,11 +42,11 @@ func (s *soak) soak(ctx context.Context) error {
 	return s.finish(ctx)
 }
 
-// attack lets faults and operations go on for the run's duration, and until each disturbance that is planned was there.
+// attack lets faults and operations go on for the duration of the run, and until each planned disturbance happened.
 func (s *soak) attack(ctx context.Context) error {
 	caring, rest := context.WithCancel(ctx)
-	s.stopCaring = rest
-	s.background.Go(func() { s.care(caring) })
+	s.stopOperator = rest
+	s.background.Go(func() { s.actAsOperator(caring) })
 	s.background.Go(func() { s.listen(caring) })
 	attacking, stop := context.WithCancel(ctx)
 	for range s.direct / 2 {
@@ -68,7 +68,7 @@ func (s *soak) attack(ctx context.Context) error {
 	return err
 }
 
-// progress tells every 20 seconds how it stands.
+// progress prints the state every 20 seconds.
 func (s *soak) progress(ctx context.Context) {
 	for {
 		select {
@@ -96,17 +96,17 @@ func (s *soak) phases() string {
 	return strings.Join(words, ", ")
 }
 
-// await waits until something holds.
-func (s *soak) await(ctx context.Context, what string, patience time.Duration, check func(context.Context) error) error {
+// await waits until a check is nil.
+func (s *soak) await(ctx context.Context, what string, timeout time.Duration, check func(context.Context) error) error {
 	start := time.Now()
-	if err := site.Until(ctx, patience, check); err != nil {
+	if err := site.Until(ctx, timeout, check); err != nil {
 		return fmt.Errorf("wait for %s: %w", what, err)
 	}
 	s.logf("%s: after %.1f s", what, time.Since(start).Seconds())
 	return nil
 }
 
-// quiet is nil when each BMC has no more than the one session by which the manager looks at its server now and then.
+// quiet is nil if each BMC has at most one session, by which the manager reads its server from time to time.
 func (s *soak) quiet(context.Context) error {
 	for _, h := range s.all() {
 		s.mu.Lock()
@@ -119,7 +119,7 @@ func (s *soak) quiet(context.Context) error {
 	return nil
 }
 
-// finish brings everything to rest, deletes every machine, and looks at what is left.
+// finish brings everything to rest, deletes every machine, and checks what is left.
 func (s *soak) finish(ctx context.Context) error {
 	s.logf("no more faults: everything comes to rest")
 	if err := s.await(ctx, "what the driver began", 10*time.Minute, s.provisionedOrGone); err != nil {
@@ -144,17 +144,17 @@ func (s *soak) finish(ctx context.Context) error {
 	s.mu.Unlock()
 	slices.SortFunc(all, func(a, b *machine) int { return cmp.Compare(a.name, b.name) })
 	for _, m := range all {
-		s.letGo(ctx, m)
+		s.deleteMachine(ctx, m)
 	}
 	if err := s.await(ctx, "the deletions", 10*time.Minute, s.allAvailable); err != nil {
 		return s.conclude(ctx, err)
 	}
-	s.stopCaring()
+	s.stopOperator()
 	s.tasks.Wait()
 	return s.conclude(ctx, s.await(ctx, "what is left", 3*time.Minute, s.nothingLeft))
 }
 
-// provisionedOrGone is nil when each machine that the driver created runs, or is gone.
+// provisionedOrGone is nil if each machine that the driver created runs or is gone.
 func (s *soak) provisionedOrGone(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *soak) provisionedOrGone(context.Context) error {
 	return nil
 }
 
-// workersRun is nil when the MachineDeployment has the replicas that it should have, and each runs.
+// workersRun is nil if the MachineDeployment has its replicas, and each runs.
 func (s *soak) workersRun(ctx context.Context) error {
 	var md clusterv1.MachineDeployment
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: whole, Name: deployment}, &md); err != nil {
@@ -184,7 +184,7 @@ func (s *soak) workersRun(ctx context.Context) error {
 	return site.Running(s.plane, int(*md.Spec.Replicas)+1)(ctx)
 }
 
-// nothingLeft is nil when the manager holds no more than before, and neither do the BMCs, and all that happened is judged.
+// nothingLeft is nil if the manager and the BMCs hold no more than before, and all events are judged.
 func (s *soak) nothingLeft(ctx context.Context) error {
 	if err := s.quiet(ctx); err != nil {
 		return err
@@ -196,9 +196,9 @@ func (s *soak) nothingLeft(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A host that is registered anew is another one to the boot server, and the address of the one before is given away last.
-	registered := len(s.all()) + s.report.count(registeredAnew)
-	more := 25 + len(s.all())/5 // connections to BMCs come and go
+	// A host that is registered again is a new host to the boot server, which gives the address of the old one away last.
+	registered := len(s.all()) + s.report.count(reregistered)
+	more := 25 + len(s.all())/5 // the number of connections to BMCs varies
 	switch {
 	case now.goroutines > s.before.goroutines+more, now.files > s.before.files+more, now.temporary > s.before.temporary, now.leases > registered:
 		return fmt.Errorf("the manager has %s, and had %s", now, s.before)
@@ -207,7 +207,7 @@ func (s *soak) nothingLeft(ctx context.Context) error {
 	return nil
 }
 
-// conclude prints the report, and returns what was wrong.
+// conclude prints the report, and returns what went wrong.
 func (s *soak) conclude(ctx context.Context, err error) error {
 	if err != nil {
 		s.logf("%v\n%s", err, s.phases())
@@ -218,7 +218,7 @@ func (s *soak) conclude(ctx context.Context, err error) error {
 		s.checker.Rest()
 	}
 	s.report.print()
-	s.usage.tell(len(s.all()))
+	s.usage.print(len(s.all()))
 	fmt.Printf("\n%d of %d commands to BMCs were held to the rules; during the others changes went unseen\n", s.checker.Judged, s.checker.Judged+s.checker.Unjudged)
 	violations := s.checker.Violations()
 	fmt.Printf("violations: %d\n", len(violations))

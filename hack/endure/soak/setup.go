@@ -23,33 +23,33 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// The namespaces of the hosts whose Machines are created directly, and of those under the whole of Cluster API.
+// The namespaces of the hosts whose Machines are created directly, and of the hosts under the whole of Cluster API.
 const direct, whole = "direct", site.Namespace
 
-// probeHost is a host that no machine claims. How soon the provider does what people want of it tells when it is well again after a fault.
+// probeHost is a host that no machine claims. The time that the provider takes to follow a change of its spec shows whether it has recovered from a fault.
 const probeHost = "probe"
 
-// What the manager is told of time: what takes minutes in a rack takes seconds here.
+// The timeouts of the manager: what takes minutes in a rack takes seconds here.
 const (
 	bootTimeout     = 2 * time.Minute
 	shutDownTimeout = 8 * time.Second
 )
 
-// host is a server with the host that stands for it.
+// host is a server and the host that represents it.
 type host struct {
 	*rack.Server
 
 	namespace string
-	// busy is what the driver does with it at the moment; one thing at a time.
+	// busy is the driver's current operation with the host; there is one at a time.
 	busy   string
 	faulty bool
-	judged int // how many of its commands the checker was told of
+	judged int // how many of its commands the checker got
 	life   int // how often it was switched on
-	round  int // how many machines were made for it
+	round  int // how many machines were created for it
 	seeds  int // how often it got bootstrap data
 
-	illLife int  // how often it had been switched on when its Node died last
-	cured   bool // its Node spoke again since
+	failedLife   int  // the value of life when its Node last became unhealthy
+	healthySince bool // its Node has been healthy since
 }
 
 func (h *host) key() client.ObjectKey { return client.ObjectKey{Namespace: h.namespace, Name: h.Name} }
@@ -65,28 +65,28 @@ type soak struct {
 	plane   *plane.Plane
 	client  client.WithWatch
 	checker *invariant.Checker
-	// Each has decisions of its own: so that one follows another by the seed alone.
+	// Each has its own random numbers, so that their decisions follow from the seed alone.
 	operate, misbehave, disturb *rand.Rand
 	report                      *report
 	usage                       *usage
-	background                  sync.WaitGroup // what ends with the run's context
-	tasks                       sync.WaitGroup // what the driver began and brings to an end
+	background                  sync.WaitGroup // ends with the context of the run
+	tasks                       sync.WaitGroup // started by the driver, which also waits for their end
 
-	probing    sync.Mutex
-	mu         sync.Mutex
-	hosts      []*host
-	byName     map[string]*host
-	machines   map[string]*machine
-	created    int
-	sessions   map[string]int // of each BMC, that a killed manager left behind
-	before     footprint
-	profiler   string
-	temp       string
-	stopCaring context.CancelFunc // ends what an operator does
+	probing      sync.Mutex
+	mu           sync.Mutex
+	hosts        []*host
+	byName       map[string]*host
+	machines     map[string]*machine
+	created      int
+	sessions     map[string]int // by BMC, the number that a killed manager left behind
+	before       footprint
+	profiler     string
+	temp         string
+	stopOperator context.CancelFunc // stops the operator
 }
 
 func newSoak(o options) *soak {
-	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o.seed, stream)) } //nolint:gosec // decisions that can be repeated
+	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o.seed, stream)) } //nolint:gosec // decisions must be repeatable
 	s := &soak{
 		options: o, start: time.Now(), operate: random(1), misbehave: random(2), disturb: random(3), report: newReport(),
 		byName: map[string]*host{}, machines: map[string]*machine{}, sessions: map[string]int{},
@@ -101,7 +101,7 @@ func (s *soak) logf(format string, args ...any) {
 	fmt.Printf("%7.1f s  %s\n", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// setUp starts the lab, registers the servers and waits until they are offered.
+// setUp starts the lab, registers the servers and waits until they are Available.
 func (s *soak) setUp(ctx context.Context) error {
 	root, err := os.Getwd()
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *soak) setUp(ctx context.Context) error {
 	return s.registerAll(ctx)
 }
 
-// registerAll registers the probe and the hosts, and waits until they are offered.
+// registerAll registers the probe and the hosts, and waits until they are Available.
 func (s *soak) registerAll(ctx context.Context) error {
 	if err := s.plane.Apply(ctx, directCluster); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (s *soak) registerAll(ctx context.Context) error {
 	return nil
 }
 
-// register puts a server into the rack, and appends what registers it.
+// register adds a server to the rack, and appends its manifests.
 func (s *soak) register(ctx context.Context, yaml *strings.Builder, namespace, name string, options ...rack.Option) error {
 	server, err := s.lab.Rack.Add(ctx, name, options...)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *soak) register(ctx context.Context, yaml *strings.Builder, namespace, n
 	return nil
 }
 
-// label lets machines pick their hosts, where each is to have one of its own.
+// label lets machines select their hosts, where each needs its own.
 func (s *soak) label(ctx context.Context) error {
 	if s.kills == 0 {
 		return nil
@@ -206,7 +206,7 @@ func (s *soak) label(ctx context.Context) error {
 	return nil
 }
 
-// allAvailable is nil when every host is offered, and its server off.
+// allAvailable is nil if every host is Available and its server is off.
 func (s *soak) allAvailable(context.Context) error {
 	var not []string
 	for _, h := range s.all() {
@@ -224,7 +224,7 @@ func (s *soak) allAvailable(context.Context) error {
 	return nil
 }
 
-// all returns every host, with the probe.
+// all returns every host, including the probe.
 func (s *soak) all() []*host {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +249,7 @@ func (s *soak) close(keepLogs bool) error {
 	return err
 }
 
-// serverEvent takes note of what a server does.
+// serverEvent records an event of a server.
 func (s *soak) serverEvent(server, what string) {
 	s.mu.Lock()
 	h := s.byName[server]
@@ -266,7 +266,7 @@ func (s *soak) serverEvent(server, what string) {
 	}
 }
 
-// seeded takes note of what a server was given.
+// seeded records the bootstrap data that a server got.
 func (s *soak) seeded(server string, system *pxetest.System) {
 	s.mu.Lock()
 	h := s.byName[server]
@@ -277,7 +277,7 @@ func (s *soak) seeded(server string, system *pxetest.System) {
 	s.checker.Seeded(h.id(), system.MetaData["hostname"], system.MetaData["instance-id"], system.Address.String(), life)
 }
 
-// judge tells the checker of new commands, and lets it judge, every second.
+// judge passes new commands to the checker, and lets it judge, every second.
 func (s *soak) judge(ctx context.Context) {
 	told := 0
 	for {

@@ -15,15 +15,15 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// life is a part of a machine's life: from one rest to the next.
+// life is a part of a machine's life, from one state of rest to the next.
 type life struct {
 	name  string
 	begin func(s *soak, ctx context.Context, h *host) error
-	// ended does what others do meanwhile, and is true when the host is where the part ends.
+	// ended does what Cluster API and operators do meanwhile. It is true if the host has reached the end of the part.
 	ended func(s *soak, ctx context.Context, h *host) (bool, error)
 }
 
-// lives are the parts, in their order.
+// lives are the parts in their order.
 var lives = []life{
 	{"provision", (*soak).beginProvision, func(s *soak, _ context.Context, h *host) (bool, error) {
 		seen := s.checker.Host(h.id())
@@ -38,7 +38,7 @@ var lives = []life{
 		return seen.Status.Phase == v1alpha1.PhaseProvisioned && seen.Spec.PowerHoldSince == nil && seen.Annotations[v1alpha1.PowerCyclePrefix+"anna"] == "" && h.On(), nil
 	}},
 	{"release", func(s *soak, ctx context.Context, h *host) error {
-		s.letGo(ctx, &machine{name: machineOf(h)})
+		s.deleteMachine(ctx, &machine{name: machineOf(h)})
 		return client.IgnoreNotFound(s.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machineOf(h)}}))
 	}, func(s *soak, _ context.Context, h *host) (bool, error) {
 		seen := s.checker.Host(h.id())
@@ -46,7 +46,8 @@ var lives = []life{
 	}},
 }
 
-// machineOf is the name of the machine that a host is selected for. Each has a name of its own: what is left of the one before goes a moment after it.
+// machineOf is the name of the machine that a host is selected for. Each machine has a new name, since the objects of the last one are deleted a moment
+// after it.
 func machineOf(h *host) string { return fmt.Sprintf("on-%s-%d", h.Name, h.round) }
 
 func (s *soak) beginProvision(ctx context.Context, h *host) error {
@@ -54,10 +55,10 @@ func (s *soak) beginProvision(ctx context.Context, h *host) error {
 	return s.create(ctx, &machine{name: machineOf(h), installed: true, host: h.Name})
 }
 
-// trace is what happened to a server in a part of its life.
+// trace is the events of a server in a part of its life.
 type trace struct {
-	commands []string // without repetitions: a command whose answer a crash has swallowed may be given again
-	lives    int      // how often the server came on
+	commands []string // without repetitions: a command whose answer was lost in a crash may be given again
+	lives    int      // the number of power-ons
 	seeds    int
 	took     time.Duration
 }
@@ -66,8 +67,8 @@ func (t trace) String() string {
 	return fmt.Sprintf("%s; came on %d times, got bootstrap data %d times", strings.Join(t.commands, " "), t.lives, t.seeds)
 }
 
-// killAlongLives lets each server live without a crash, and then kills the manager at random moments of the next lives. Each must end as the one
-// without a crash.
+// killAlongLives lets each server live without a crash, and then kills the manager at random moments of the next lives. Each must end as the life without a
+// crash.
 func (s *soak) killAlongLives(ctx context.Context) error {
 	servers := s.hosts
 	want := map[string]trace{}
@@ -113,7 +114,7 @@ func verdict(err error) string {
 	return "as without a crash"
 }
 
-// same is nil when a part of a life went as the one without a crash.
+// same is nil if a part of a life is equal to the one without a crash.
 func same(want, got trace, what string) error {
 	if !slices.Equal(want.commands, got.commands) || want.lives != got.lives || want.seeds != got.seeds {
 		return fmt.Errorf("%s: want %s, got %s", what, want, got)
@@ -121,7 +122,7 @@ func same(want, got trace, what string) error {
 	return nil
 }
 
-// livePart lets the servers live a part at once, and kills the manager after a time, if there is one.
+// livePart runs a part of the servers' lives at once, and kills the manager after a time, if there is one.
 func (s *soak) livePart(ctx context.Context, part life, servers []*host, kill *time.Duration) (map[string]trace, error) {
 	type before struct{ commands, lives, seeds int }
 	start := time.Now()
@@ -135,7 +136,7 @@ func (s *soak) livePart(ctx context.Context, part life, servers []*host, kill *t
 		}
 	}
 	if kill != nil {
-		time.Sleep(time.Until(start.Add(*kill))) // the seed chose the moment
+		time.Sleep(time.Until(start.Add(*kill))) // the seed chose the time
 		over := s.checker.Trouble()
 		if err := s.crash(ctx); err != nil {
 			return nil, err
@@ -152,7 +153,7 @@ func (s *soak) livePart(ctx context.Context, part life, servers []*host, kill *t
 			if ended {
 				break
 			}
-			if time.Sleep(20 * time.Millisecond); time.Since(start) > 4*time.Minute { // between looks
+			if time.Sleep(20 * time.Millisecond); time.Since(start) > 4*time.Minute { // polling interval
 				return nil, fmt.Errorf("%s of %s has not ended: the host is %s", part.name, h.Name, s.checker.Host(h.id()).Status.Phase)
 			}
 		}
@@ -166,7 +167,7 @@ func (s *soak) livePart(ctx context.Context, part life, servers []*host, kill *t
 	return traces, nil
 }
 
-// powerOf leaves out what changes nothing by itself: a boot override is set and taken back as often as the BMC has to be asked.
+// powerOf drops the commands without effect of their own: a boot override is set and cleared as often as the BMC has to be asked.
 func powerOf(commands []string) []string {
 	return slices.DeleteFunc(slices.Clone(commands), func(c string) bool {
 		return strings.HasPrefix(c, "Boot=") || strings.HasPrefix(c, "Media=")

@@ -22,7 +22,7 @@ func (s *soak) scale(ctx context.Context) bool {
 }
 
 func (s *soak) scaleTo(ctx context.Context, replicas int32) error {
-	return try(ctx, "scale", func(ctx context.Context) error {
+	return retry(ctx, "scale", func(ctx context.Context) error {
 		var md clusterv1.MachineDeployment
 		if err := s.client.Get(ctx, client.ObjectKey{Namespace: whole, Name: deployment}, &md); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (s *soak) deleteMachineOf(ctx context.Context, h *host) error {
 	if m == nil || len(m.OwnerReferences) == 0 {
 		return nil
 	}
-	return try(ctx, "delete a Machine", func(ctx context.Context) error {
+	return retry(ctx, "delete a Machine", func(ctx context.Context) error {
 		return client.IgnoreNotFound(s.client.Delete(ctx, &clusterv1.Machine{ObjectMeta: objectMeta(client.ObjectKey{Namespace: whole, Name: m.OwnerReferences[0].Name})}))
 	})
 }

@@ -96,7 +96,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	// The folders that kubemark makes go below the root, and so away with the server.
+	// kubemark creates folders in TMPDIR, which must be deleted with the server.
 	if err := os.Setenv("TMPDIR", o.root); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// credentials returns how the kubelet speaks to the API server, and the taints that its Node registers with.
+// credentials returns the kubelet's client configuration, and the taints that its Node registers with.
 func credentials(ctx context.Context, o options) (*restclient.Config, []v1.Taint, error) {
 	if o.joinConfig == "" {
 		config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)

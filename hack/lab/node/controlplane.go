@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// initConfig is where kubeadm's bootstrap provider writes the configuration of the first control plane server.
+	// initConfig is the path at which kubeadm's bootstrap provider writes the configuration of the first control plane server.
 	initConfig = "/run/kubeadm/kubeadm.yaml"
-	// uploadConfig is the same with the paths that it came with: they go into the cluster, for those who join.
+	// uploadConfig is the same configuration with its original paths, which kubeadm stores in the cluster for servers that join.
 	uploadConfig = "/run/kubeadm/upload.yaml"
 	pki          = "/etc/kubernetes/pki"
 	manifests    = "/etc/kubernetes/manifests"
-	// advertised is what kubeadm is told of the API server's own address: it refuses a loopback address, and nobody asks there.
+	// advertised is the API server's own address in kubeadm's configuration. kubeadm refuses a loopback address, and no client connects to this one.
 	advertised = "192.0.2.1"
 )
 
-// APIPort is where the API server of a control plane server behind a balancer listens, at the server's own address.
+// APIPort is the port of the API server of a control plane server behind a balancer, at the server's own address.
 const APIPort = 6443
 
-// clusterConfig is the part of kubeadm's configuration that is needed here.
+// clusterConfig is the part of kubeadm's configuration that the lab reads.
 type clusterConfig struct {
 	endpoint string
 	etcd     struct{ endpoints []string }
@@ -39,7 +39,7 @@ type clusterConfig struct {
 	services string
 }
 
-// prepareInit puts the paths of kubeadm's configuration below the server's own folder, and reads what is needed of it.
+// prepareInit puts the paths of kubeadm's configuration below the server's own folder, and returns what the lab needs of it.
 func (n *Node) prepareInit() (*clusterConfig, error) {
 	content, err := os.ReadFile(n.path(initConfig))
 	if err != nil {
@@ -112,7 +112,7 @@ func (n *Node) prepareCluster(parsed map[string]any, document []byte, config *cl
 	parsed["etcd"] = map[string]any{"external": map[string]any{
 		"endpoints": external.Endpoints, "caFile": n.path(external.CAFile), "certFile": n.path(external.CertFile), "keyFile": n.path(external.KeyFile),
 	}}
-	// The server's own components speak to its own API server.
+	// The server's own components connect to its own API server.
 	apiServer, _ := parsed["apiServer"].(map[string]any)
 	if apiServer == nil {
 		apiServer = map[string]any{}
@@ -129,7 +129,7 @@ func (n *Node) kubeadm(ctx context.Context, config string, phase ...string) erro
 	return err
 }
 
-// listens returns where the server's API server listens.
+// listens returns the address of the server's API server.
 func (n *Node) listens(config *clusterConfig) string {
 	if n.Balanced {
 		return netip.AddrPortFrom(n.address, APIPort).String()
@@ -137,7 +137,7 @@ func (n *Node) listens(config *clusterConfig) string {
 	return config.endpoint
 }
 
-// runControlPlane brings the first control plane server up.
+// runControlPlane starts the first control plane server.
 func (n *Node) runControlPlane(ctx context.Context) error {
 	config, err := n.startControlPlane(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (n *Node) runControlPlane(ctx context.Context) error {
 		n.kubeadm(ctx, initConfig, "bootstrap-token", "--kubeconfig="+admin)); err != nil {
 		return err
 	}
-	// What `kubeadm init` does beside its phases: the administrators' binding.
+	// What `kubeadm init` does outside of its phases: the ClusterRoleBinding of administrators.
 	if _, err := proc.Run(ctx, nil, filepath.Join(n.Bin, "kubectl"), "--kubeconfig="+admin, "create", "clusterrolebinding", "kubeadm:cluster-admins",
 		"--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins"); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (n *Node) runControlPlane(ctx context.Context) error {
 	return n.markControlPlane(ctx, admin)
 }
 
-// startControlPlane starts an API server and a controller manager on certificates that kubeadm makes of the cluster's CAs.
+// startControlPlane starts an API server and a controller manager with certificates that kubeadm makes from the cluster's CAs.
 func (n *Node) startControlPlane(ctx context.Context) (*clusterConfig, error) {
 	config, err := n.prepareInit()
 	if err != nil {
@@ -183,7 +183,7 @@ func (n *Node) startControlPlane(ctx context.Context) (*clusterConfig, error) {
 	return config, n.writeStaticPods()
 }
 
-// markControlPlane gives the server's Node the role, as kubeadm does.
+// markControlPlane labels and taints the server's Node, as kubeadm does.
 func (n *Node) markControlPlane(ctx context.Context, admin string) error {
 	kubectl := filepath.Join(n.Bin, "kubectl")
 	if _, err := proc.Run(ctx, nil, kubectl, "--kubeconfig="+admin, "wait", "--for=create", "--timeout=60s", "node/"+n.name); err != nil {
@@ -193,7 +193,7 @@ func (n *Node) markControlPlane(ctx context.Context, admin string) error {
 	return err
 }
 
-// pointTo lets the kubeconfigs of the server's own components lead to where the API server really listens.
+// pointTo changes the server in the kubeconfigs of the server's own components to the real address of the API server.
 func (n *Node) pointTo(dir, endpoint string) error {
 	for _, name := range []string{"controller-manager.conf", "kubelet.conf"} {
 		path := filepath.Join(dir, name)
@@ -243,8 +243,8 @@ func (n *Node) startControllerManager(ctx context.Context) error {
 		"--cluster-signing-cert-file="+file("ca.crt"), "--cluster-signing-key-file="+file("ca.key"), "--root-ca-file="+file("ca.crt"),
 		"--service-account-private-key-file="+file("sa.key"), "--use-service-account-credentials",
 		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
-		// With a server that is switched off its leader goes at once, not after the lease. Nobody starts one again that lost its lease on a busy
-		// machine.
+		// The leader of a server that is switched off is gone at once, and not after the lease. A process that lost its lease on a busy machine is not
+		// started again.
 		"--leader-elect-lease-duration=20s", "--leader-elect-renew-deadline=15s",
 		"--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit=true",
 	)
@@ -264,8 +264,8 @@ spec:
     image: registry.k8s.io/%[1]s
 `
 
-// writeStaticPods writes the Pods that the kubelet shows for the control plane. It runs them in memory: the programs run beside
-// it, or not at all (nothing here is to be scheduled).
+// writeStaticPods writes the Pods that the kubelet shows for the control plane. The hollow kubelet only pretends to run them: the programs run beside it,
+// or not at all, since nothing is scheduled here.
 func (n *Node) writeStaticPods() error {
 	dir := n.path(manifests)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -9,12 +9,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// Install is the word on a kernel's command line that lets the emulated system install itself: the server's disk boots it from then on.
+// Install is the word on a kernel's command line that makes the emulated system install itself. The server's disk then boots it.
 const Install = "lab.install"
 
-// RunInstalled runs what Run left on the server's disk, after the server was switched off and on again, until ctx ends. As on a real disk nothing
-// of the bootstrap data is done again: a worker's kubelet comes back with the credentials that it was given then. The lab does so with workers
-// only.
+// RunInstalled runs the system that Run left on the server's disk, after the server was switched off and on, until ctx ends. As on a real disk the
+// bootstrap data is not used again: a worker's kubelet has the credentials that it got before. The lab does this only with workers.
 func (n *Node) RunInstalled(ctx context.Context, system *pxetest.System, stage func(string)) error {
 	n.name, n.address = system.MetaData["hostname"], system.Address
 	defer n.stop()

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// joinConfig is where kubeadm's bootstrap provider writes the JoinConfiguration of a server that joins.
+// joinConfig is the path at which kubeadm's bootstrap provider writes the JoinConfiguration of a server.
 const joinConfig = "/run/kubeadm/kubeadm-join-config.yaml"
 
-// joinConfiguration is the part of a JoinConfiguration that is needed here.
+// joinConfiguration is the part of a JoinConfiguration that the lab reads.
 type joinConfiguration struct {
 	NodeRegistration registration `json:"nodeRegistration"`
 	ControlPlane     *struct{}    `json:"controlPlane"`
@@ -29,7 +29,7 @@ type joinConfiguration struct {
 	} `json:"discovery"`
 }
 
-// join brings a worker, or a further control plane server, up.
+// join starts a worker, or a further control plane server.
 func (n *Node) join(ctx context.Context) error {
 	content, err := os.ReadFile(n.path(joinConfig))
 	if err != nil {
@@ -46,9 +46,9 @@ func (n *Node) join(ctx context.Context) error {
 	return n.joinControlPlane(ctx, &join, kubelet)
 }
 
-// joinControlPlane does what `kubeadm join --control-plane` does. Its own phases read and write the machine's /etc/kubernetes and nothing
-// else, so `kubeadm init`'s phases stand in for them, which can be told of a folder: they make the server's certificates and kubeconfigs of the
-// CAs that came with the bootstrap data, by the configuration that stands in the cluster. The kubelet joins as a worker's does.
+// joinControlPlane does what `kubeadm join --control-plane` does. The phases of join read and write only the machine's /etc/kubernetes (kubeadm v1.36; no
+// upstream issue found; delete when they take a folder). So the phases of `kubeadm init`, which take a folder, make the server's certificates and
+// kubeconfigs from the CAs in the bootstrap data and the configuration in the cluster. The kubelet joins as a worker's does.
 func (n *Node) joinControlPlane(ctx context.Context, join *joinConfiguration, kubelet []string) error {
 	if !n.Balanced {
 		return errors.New("a further control plane server needs a balancer at the endpoint: see rack.Balance")
@@ -75,12 +75,11 @@ func (n *Node) joinControlPlane(ctx context.Context, join *joinConfiguration, ku
 	return n.markControlPlane(ctx, filepath.Join(n.path("/etc/kubernetes"), "admin.conf"))
 }
 
-// fetchClusterConfig reads the ClusterConfiguration that the first control plane server left in the cluster, with the bootstrap token as
-// kubeadm does.
+// fetchClusterConfig reads the ClusterConfiguration that the first control plane server stored in the cluster, with the bootstrap token as kubeadm does.
 func (n *Node) fetchClusterConfig(ctx context.Context, join *joinConfiguration) ([]byte, error) {
 	token := join.Discovery.BootstrapToken
 	client, err := kubernetes.NewForConfig(&rest.Config{
-		Host: "https://" + token.APIServerEndpoint, BearerToken: token.Token, Timeout: patience,
+		Host: "https://" + token.APIServerEndpoint, BearerToken: token.Token, Timeout: joinTimeout,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(n.path(pki), "ca.crt")},
 	})
 	if err != nil {

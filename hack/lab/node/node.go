@@ -1,7 +1,6 @@
-// Package node plays the operating system of an emulated server: it does with the real bootstrap data what cloud-init would
-// do, as far as a lab without containers can. A control plane server runs the real `kubeadm init phase`s and starts a real
-// kube-apiserver and kube-controller-manager on the certificates that they made; a worker joins with a hollow kubelet, by TLS
-// bootstrap.
+// Package node is the operating system of an emulated server. It does with the real bootstrap data what cloud-init does, as far as that is possible without
+// containers. A control plane server runs the real phases of `kubeadm init`, and starts a real kube-apiserver and kube-controller-manager with the
+// certificates that these made. A worker joins with a hollow kubelet, by TLS bootstrap.
 package node
 
 import (
@@ -23,16 +22,16 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-const patience = 2 * time.Minute
+const joinTimeout = 2 * time.Minute
 
 // Node is a running operating system.
 type Node struct {
 	// Dir is the server's disk, Bin the folder with the programs.
 	Dir, Bin string
-	// Version is the version of Kubernetes that the image says it has: that of the programs if it is empty.
+	// Version is the version of Kubernetes of the image; empty for that of the programs.
 	Version string
-	// Balanced says that a balancer has the endpoint of the control plane: a control plane server serves at its own address then, at APIPort,
-	// and others may join it.
+	// Balanced is true if a balancer has the endpoint of the control plane. A control plane server then serves at its own address, at APIPort, and others
+	// may join.
 	Balanced bool
 
 	name    string
@@ -40,7 +39,7 @@ type Node struct {
 	running []*proc.Process
 }
 
-// Run runs what was booted until ctx ends: it brings the node up, reports in, and keeps the node alive.
+// Run runs the booted system until ctx ends: it starts the node, reports in, and keeps the node alive.
 func (n *Node) Run(ctx context.Context, system *pxetest.System, stage func(string)) error {
 	n.name, n.address = system.MetaData["hostname"], system.Address
 	defer n.stop()
@@ -74,14 +73,14 @@ func (n *Node) stop() {
 	}
 }
 
-// cloudConfig is the part of a cloud-config that kubeadm's bootstrap provider writes and that is needed here.
+// cloudConfig is the part of the cloud-config of kubeadm's bootstrap provider that the lab reads.
 type cloudConfig struct {
 	WriteFiles []struct{ Path, Content, Encoding string } `json:"write_files"`
 }
 
 var metaDataField = regexp.MustCompile(`{{ *ds\.meta_data\.(\w+) *}}`)
 
-// parseUserData reads the cloud-config, after it filled in the fields of the meta-data as cloud-init's templates do.
+// parseUserData reads the cloud-config after it has replaced the fields of the meta-data, as cloud-init's templates do.
 func parseUserData(system *pxetest.System) (*cloudConfig, error) {
 	text := string(system.UserData)
 	if strings.HasPrefix(text, "## template: jinja") {
@@ -132,10 +131,10 @@ func (n *Node) start(ctx context.Context, name string, ready func(context.Contex
 		return err
 	}
 	n.running = append(n.running, process)
-	return process.Wait(ctx, patience, ready)
+	return process.Wait(ctx, joinTimeout, ready)
 }
 
-// startKubelet starts a hollow kubelet, and waits until it serves.
+// startKubelet starts a hollow kubelet, and waits until it is healthy.
 func (n *Node) startKubelet(ctx context.Context, args ...string) error {
 	root := n.path("/var/lib/kubelet")
 	if err := os.MkdirAll(root, 0o700); err != nil {
@@ -144,12 +143,12 @@ func (n *Node) startKubelet(ctx context.Context, args ...string) error {
 	if n.Version != "" {
 		args = append(args, "--kubernetes-version="+n.Version)
 	}
-	const port = 10250 // kubemark's kubelet serves it without TLS
+	const port = 10250 // kubemark's kubelet serves this port without TLS
 	return n.start(ctx, "hollow-kubelet", proc.Healthy(fmt.Sprintf("http://%s/healthz", netip.AddrPortFrom(n.address, port))),
 		append([]string{"--name=" + n.name, "--address=" + n.address.String(), fmt.Sprintf("--port=%d", port), "--root=" + root}, args...)...)
 }
 
-// registration is how kubeadm is told to register a Node.
+// registration is kubeadm's configuration of the registration of a Node.
 type registration struct {
 	KubeletExtraArgs []struct{ Name, Value string } `json:"kubeletExtraArgs"`
 }

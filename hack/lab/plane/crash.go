@@ -17,14 +17,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
-// The programs of the plane that Restart, Pause and Resume know. Restart does not know Manager: that is what Crash is for.
+// The programs of the plane for Restart, Pause and Resume. Restart does not accept Manager: use Crash.
 const (
 	APIServer = "kube-apiserver"
 	Etcd      = "etcd"
 	Manager   = "manager"
 )
 
-// storeProcess is kube-apiserver or etcd: the first time it is a child that envtest started, and later one of ours.
+// storeProcess is kube-apiserver or etcd. At first it is a child of envtest, and after Restart a child of the lab.
 type storeProcess struct {
 	pid     int
 	args    []string // with the program
@@ -37,16 +37,16 @@ func (s *storeProcess) stop() {
 	}
 }
 
-// children returns this process's children that run now.
+// children returns the running children of this process.
 func children() map[int]bool {
 	found := map[int]bool{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
 	for _, path := range stats {
-		content, err := os.ReadFile(path) //nolint:gosec // of the kernel
+		content, err := os.ReadFile(path) //nolint:gosec // in /proc
 		if err != nil {
 			continue // it has ended
 		}
-		// PID (NAME) STATE PPID ...: the name may hold anything.
+		// PID (NAME) STATE PPID ...: the name may contain any bytes.
 		fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
 		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
@@ -57,7 +57,8 @@ func children() map[int]bool {
 	return found
 }
 
-// findStore finds the kube-apiserver and etcd that envtest has just started: it does not tell.
+// findStore finds the kube-apiserver and etcd that envtest has just started: envtest does not return their process IDs (controller-runtime v0.24; no
+// upstream issue found). Delete when it does.
 func (p *Plane) findStore(before map[int]bool) {
 	p.store = map[string]*storeProcess{}
 	for pid := range children() {
@@ -72,7 +73,7 @@ func (p *Plane) findStore(before map[int]bool) {
 	}
 }
 
-// Restart ends kube-apiserver or etcd, with a signal, and starts it again with the same flags and data.
+// Restart ends kube-apiserver or etcd by a signal, and starts it again with the same flags and data.
 func (p *Plane) Restart(ctx context.Context, name string, signal syscall.Signal) error {
 	s := p.store[name]
 	if s == nil {
@@ -105,7 +106,7 @@ func gone(ctx context.Context, s *storeProcess) error {
 			return ctx.Err()
 		}
 	}
-	for syscall.Kill(s.pid, 0) == nil { // envtest takes note of the end of its children
+	for syscall.Kill(s.pid, 0) == nil { // envtest waits for its children
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
@@ -118,7 +119,7 @@ func gone(ctx context.Context, s *storeProcess) error {
 // Pause stops a program as SIGSTOP does, until Resume.
 func (p *Plane) Pause(name string) error { return p.signal(name, syscall.SIGSTOP) }
 
-// Resume lets a program go on.
+// Resume lets a paused program continue.
 func (p *Plane) Resume(name string) error { return p.signal(name, syscall.SIGCONT) }
 
 func (p *Plane) signal(name string, signal syscall.Signal) error {
@@ -128,7 +129,7 @@ func (p *Plane) signal(name string, signal syscall.Signal) error {
 	return syscall.Kill(p.store[name].pid, signal)
 }
 
-// Crash kills this provider's manager, without a chance to clean up, and starts it again at once. It returns when the new one is ready.
+// Crash kills this provider's manager and starts it again at once. It returns when the new process is ready.
 func (p *Plane) Crash(ctx context.Context) error {
 	p.provider.Kill()
 	again, err := p.provider.Again(ctx)
@@ -145,14 +146,14 @@ func (p *Plane) ManagerPid() int { return p.provider.Pid() }
 // StorePids returns the process IDs of kube-apiserver and etcd.
 func (p *Plane) StorePids() (apiServer, etcd int) { return p.store[APIServer].pid, p.store[Etcd].pid }
 
-// Config returns the administrator's access to the API server, with no limit on requests.
+// Config returns the administrator's access to the API server, without a limit of requests.
 func (p *Plane) Config() *rest.Config {
 	config := rest.CopyConfig(p.config)
 	config.QPS = -1
 	return config
 }
 
-// Watcher returns a further client, as administrator, that can watch too.
+// Watcher returns a further client of the administrator, which can watch.
 func (p *Plane) Watcher() (client.WithWatch, error) {
 	return client.NewWithWatch(p.config, client.Options{Scheme: p.Client.Scheme()})
 }

@@ -27,24 +27,25 @@ const (
 	providerVersion = "v0.1.0"
 )
 
-// NextVersion is a later version of this provider in the repository, which a suite may upgrade to.
+// NextVersion is a later version of this provider in the repository, for a suite that upgrades.
 const NextVersion = "v0.1.1"
 
 var clusterctlEnv = []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true", "CAPBM_BOOT_ADDRESS=192.0.2.1"}
 
 // Repository is a folder that clusterctl installs providers from.
 type Repository struct {
-	// Config is the file that tells clusterctl of the folder. It names the components of a single Pod: the lab runs this provider as one process.
+	// Config is clusterctl's configuration file with the path of the folder. It names the components of a single Pod: the lab runs this provider as one
+	// process.
 	Config string
-	// SplitConfig is the same for the default components, with which the controllers and the boot server have an account each.
+	// SplitConfig is the same for the default components, where the controllers and the boot server have separate accounts.
 	SplitConfig string
 }
 
-// labTemplates are the flavours that only the lab has, by the folder of the project that each is built from.
+// labTemplates are the flavours that only the lab has, by the folder that each is built from.
 var labTemplates = map[string]string{"lab": "hack/lab/template"}
 
-// NewRepository makes a repository in dir, of the components that kustomize builds from Cluster API's module, and of this project's
-// release, in the version that the lab installs and in the next one.
+// NewRepository makes a repository in dir: of the components that kustomize builds from Cluster API's module, and of this project's release in the version
+// that the lab installs and in the next one.
 func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, error) {
 	module, err := proc.Run(ctx, nil, "go", "-C", root, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
 	if err != nil {
@@ -88,7 +89,7 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 	return r, nil
 }
 
-// release writes what `make release` does to a folder, and the lab's own flavours.
+// release writes what `make release` writes to a folder, and the flavours of the lab.
 func release(ctx context.Context, root, bin, folder, version string) error {
 	if _, err := proc.Run(ctx, nil, filepath.Join(root, "hack", "release.sh"), folder, "capbm.example/manager:"+version); err != nil {
 		return err
@@ -114,7 +115,7 @@ func build(ctx context.Context, bin, source, target string) error {
 	return err
 }
 
-// certManager stands in for cert-manager's CRDs: nothing here makes certificates, and clusterctl only wants to see them.
+// certManager has CRDs in place of cert-manager's: nothing here makes certificates, and clusterctl only checks that the CRDs exist.
 const certManager = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -130,7 +131,7 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// install lets clusterctl install the providers, and takes away the Deployments: the lab runs the managers itself.
+// install installs the providers with clusterctl, and deletes their Deployments: the lab runs the managers itself.
 func (p *Plane) install(ctx context.Context) error {
 	stubs := fmt.Sprintf(certManager, "issuer", "Issuer") + "---" + fmt.Sprintf(certManager, "certificate", "Certificate")
 	if err := p.Apply(ctx, stubs); err != nil {
@@ -151,7 +152,7 @@ func (p *Plane) install(ctx context.Context) error {
 	return nil
 }
 
-// dropWebhooks takes away the webhooks that live in a namespace: nobody serves them.
+// dropWebhooks deletes the webhooks of a namespace, which no process serves.
 func (p *Plane) dropWebhooks(ctx context.Context, namespace string) error {
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList
@@ -180,15 +181,15 @@ func (p *Plane) dropWebhooks(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// serving is where a manager serves its webhooks, with the certificate that is in a folder.
+// serving is the port and the certificate of a manager's webhooks.
 type serving struct {
 	port        uint16
 	dir         string
 	certificate []byte
 }
 
-// serveWebhooks makes a certificate for a manager's webhooks, and lets the API server call them at a port of this machine. A manager that is
-// started again keeps both: the API server knows them, or is told once more after clusterctl has installed another version.
+// serveWebhooks makes a certificate for a manager's webhooks, and makes the API server call them at a port of this machine. A manager that is started again
+// keeps both. After clusterctl has installed another version the webhook configurations are written again.
 func (p *Plane) serveWebhooks(ctx context.Context, m manager) (serving, error) {
 	s, again := p.serving[m.program]
 	if !again {

@@ -1,6 +1,5 @@
-// Package plane runs a management plane without containers: kube-apiserver, etcd and kube-controller-manager; Cluster API's
-// core, bootstrap and control plane managers; and this provider's manager. All are installed by clusterctl, have their
-// webhooks on, and run under their own RBAC.
+// Package plane runs a management plane without containers: kube-apiserver, etcd and kube-controller-manager; Cluster API's core, bootstrap and control
+// plane managers; and this provider's manager. clusterctl installs all of them. Their webhooks are on, and they run under their own RBAC.
 package plane
 
 import (
@@ -38,20 +37,20 @@ type Options struct {
 	Dir string
 	// Bin is the folder with the programs.
 	Bin string
-	// Manager is this provider's manager.
+	// Manager is the path of this provider's manager.
 	Manager string
 	// Repository is a folder that clusterctl installs from; NewRepository makes it.
 	Repository *Repository
-	// ManagerArgs are the flags of this provider's manager, besides those that every manager gets.
+	// ManagerArgs are the flags of this provider's manager, in addition to those of every manager.
 	ManagerArgs []string
-	// ManagerEnv is the environment of this provider's manager, besides that of the lab.
+	// ManagerEnv is the environment of this provider's manager, in addition to the lab's.
 	ManagerEnv []string
 	// APIServerArgs are further flags of kube-apiserver, as name=value.
 	APIServerArgs []string
-	// Alone runs this provider's manager beside nothing but kube-apiserver and etcd: without Cluster API's managers and their webhooks, and without
+	// Alone runs this provider's manager with only kube-apiserver and etcd: without Cluster API's managers and their webhooks, and without
 	// kube-controller-manager.
 	Alone bool
-	// Log tells people how far it is.
+	// Log takes messages about the progress.
 	Log func(format string, args ...any)
 }
 
@@ -59,15 +58,15 @@ type Options struct {
 type Plane struct {
 	// Kubeconfig is a file with the administrator's credentials.
 	Kubeconfig string
-	// Client reads from and writes to the API server, as administrator.
+	// Client is the administrator's client.
 	Client client.Client
 
 	opts      Options
 	env       *envtest.Environment
-	config    *rest.Config // the administrator's
+	config    *rest.Config // of the administrator
 	processes []*proc.Process
 	provider  *proc.Process
-	health    string                   // the URL of the provider's
+	health    string                   // the URL of the provider's health check
 	store     map[string]*storeProcess // kube-apiserver and etcd
 	serving   map[string]serving       // by program
 }
@@ -83,7 +82,7 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// Start brings the plane up. Stop it, also after an error.
+// Start starts a plane. Stop it, also after an error.
 func Start(ctx context.Context, opts Options) (*Plane, error) {
 	p := &Plane{opts: opts, serving: map[string]serving{}, env: &envtest.Environment{
 		BinaryAssetsDirectory: opts.Bin, ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: 2 * time.Minute,
@@ -132,7 +131,7 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 	return p, nil
 }
 
-// startAlone installs what clusterctl installs, and starts this provider's manager and none of the others.
+// startAlone installs what clusterctl installs, and starts only this provider's manager.
 func (p *Plane) startAlone(ctx context.Context) error {
 	if err := p.install(ctx); err != nil {
 		return err
@@ -145,7 +144,7 @@ func (p *Plane) startAlone(ctx context.Context) error {
 	return p.StartProvider(ctx, p.opts.Manager)
 }
 
-// Stop ends everything, last started first.
+// Stop ends everything in the reverse order.
 func (p *Plane) Stop() error {
 	for _, process := range slices.Backward(p.processes) {
 		process.Stop()
@@ -191,7 +190,7 @@ func (p *Plane) startControllerManager(ctx context.Context, config *rest.Config)
 	_, err = p.start(ctx, filepath.Join(p.opts.Bin, "kube-controller-manager"), nil, fmt.Sprintf("https://127.0.0.1:%d/healthz", port),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--leader-elect=false",
-		// Roles that are put together of others, objects whose owner is gone, and namespaces that are deleted.
+		// Aggregated roles, objects whose owner is gone, and namespaces that are deleted.
 		"--controllers=clusterrole-aggregation-controller,garbage-collector-controller,namespace-controller",
 	)
 	return err
@@ -203,27 +202,27 @@ type manager struct {
 	webhooks                           bool
 }
 
-// capiFeatureGates lets Cluster API's managers serve ClusterClasses, and bootstrap data that is Ignition.
+// capiFeatureGates enables ClusterClasses and bootstrap data in Ignition format.
 const capiFeatureGates = "--feature-gates=ClusterTopology=true,KubeadmBootstrapFormatIgnition=true"
 
-// managers are those of Cluster API.
+// managers are Cluster API's managers.
 var managers = []manager{
 	{"capi-core", "capi-system", "capi-manager", true},
 	{"capi-kubeadm-bootstrap", "capi-kubeadm-bootstrap-system", "capi-kubeadm-bootstrap-manager", true},
 	{"capi-kubeadm-control-plane", "capi-kubeadm-control-plane-system", "capi-kubeadm-control-plane-manager", true},
 }
 
-// provider is this project's.
+// provider is this project's manager.
 var provider = manager{"manager", "capbm-system", "capbm-manager", true}
 
-// StartProvider starts this provider's manager, which is a program, with the plane's flags and further ones. The plane runs one at a time.
+// StartProvider starts this provider's manager with the plane's flags and further ones. program is its path. A plane runs one such manager at a time.
 func (p *Plane) StartProvider(ctx context.Context, program string, args ...string) error {
 	var err error
 	p.provider, err = p.startManager(ctx, provider, program, slices.Concat([]string{"--webhook-host=127.0.0.1"}, p.opts.ManagerArgs, args)...)
 	return err
 }
 
-// StartAnother starts a further manager of this provider beside the first, as the same service account, with the flags given and without webhooks.
+// StartAnother starts a further manager of this provider beside the first, with the same service account, without webhooks, and with only these flags.
 func (p *Plane) StartAnother(ctx context.Context, args ...string) (*proc.Process, error) {
 	another := provider
 	another.webhooks = false
@@ -233,8 +232,8 @@ func (p *Plane) StartAnother(ctx context.Context, args ...string) (*proc.Process
 // StopProvider ends this provider's manager.
 func (p *Plane) StopProvider() { p.provider.Stop() }
 
-// startManager runs a manager as its service account, so that a rule which is missing from its RBAC shows. program is where it is, if
-// not among the lab's own.
+// startManager runs a manager with its service account, so that a missing rule in its RBAC shows. program is its path; empty for one of the lab's own
+// programs.
 func (p *Plane) startManager(ctx context.Context, m manager, program string, args ...string) (*proc.Process, error) {
 	kubeconfig, err := p.user(p.config, "system:serviceaccount:"+m.namespace+":"+m.serviceAccount,
 		"system:serviceaccounts", "system:serviceaccounts:"+m.namespace, "system:authenticated")
@@ -257,6 +256,9 @@ func (p *Plane) startManager(ctx context.Context, m manager, program string, arg
 		args = append(args, fmt.Sprintf("--webhook-port=%d", s.port), "--webhook-cert-dir="+s.dir)
 	}
 	env := []string{"POD_NAMESPACE=" + m.namespace, "POD_NAME=" + m.program, "POD_UID=lab"}
+	if m.program == provider.program {
+		env = append(env, "GOGC=40") // as in the Deployments, since benchmarks measure the memory
+	}
 	ready := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
 	if m == provider {
 		env, p.health = append(env, p.opts.ManagerEnv...), ready

@@ -1,4 +1,4 @@
-// Package proc runs the programs of the lab, each with a log file of its own, and ends them by their process ID.
+// Package proc runs the programs of the lab, each with its own log file, and ends them by their process ID.
 package proc
 
 import (
@@ -34,7 +34,7 @@ func Start(ctx context.Context, dir, name string, env []string, program string, 
 	p := &Process{name: name, log: path, done: make(chan struct{}), cmd: exec.CommandContext(ctx, program, args...)} //nolint:gosec // the lab's own programs
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append(os.Environ(), env...)
-	// A Ctrl-C in the terminal is for the lab, which ends its programs in order.
+	// A Ctrl-C in the terminal must reach only the lab, which ends its programs in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = 10 * time.Second
@@ -59,12 +59,12 @@ func (p *Process) Stop() {
 	}
 }
 
-// Again starts a program that has ended once more, as it was started before.
+// Again starts a program that has ended once more, with the same arguments.
 func (p *Process) Again(ctx context.Context) (*Process, error) {
 	return Start(ctx, filepath.Dir(p.log), p.name, p.cmd.Env, p.cmd.Path, p.cmd.Args[1:]...)
 }
 
-// Kill ends the program as a crash does, without a chance to clean up, and waits for its end.
+// Kill kills the program as a crash does, and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.done
@@ -79,9 +79,9 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 // Done is closed when the program has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits until ready is nil. It returns an error when the program ends before, or when it takes too long.
-func (p *Process) Wait(ctx context.Context, patience time.Duration, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// Wait waits until ready is nil. It returns an error when the program ends before, or at the timeout.
+func (p *Process) Wait(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		err := ready(ctx)

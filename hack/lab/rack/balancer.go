@@ -15,11 +15,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
-// Balance puts a balancer, Debian's haproxy, at the endpoint of the control plane, so that several control plane servers can stand behind it.
-// Without it the one that there is takes the endpoint itself. Call it before the first server is switched on.
+// Balance starts a balancer, Debian's haproxy, at the endpoint of the control plane, so that there can be several control plane servers.
+// Without a balancer the only control plane server has the endpoint itself. Call Balance before the first server is switched on.
 //
-// Like an operator's balancer it is not told which machines there are: its backends are all addresses that servers can have, and those whose
-// API server says that it is ready get the connections.
+// Like an operator's balancer it does not know the machines: its backends are all addresses that servers can have. It connects to those whose
+// API server is ready.
 func (r *Rack) Balance(ctx context.Context) error {
 	program := filepath.Join(r.Bin, "..", "haproxy", "haproxy")
 	if _, err := os.Stat(program); err != nil {
@@ -70,5 +70,5 @@ func closeConn(conn net.Conn) error {
 	return conn.Close()
 }
 
-// The addresses that servers are given end with these numbers.
+// Addresses of servers end with these numbers.
 const firstLease, lastLease = 1, 250

@@ -9,16 +9,16 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// errNoDisk means that a server has nothing to boot.
+// errNoDisk is the error of a boot from an empty disk.
 var errNoDisk = errors.New("told to boot from a disk that is empty")
 
 // disk is an operating system that installed itself.
 type disk struct {
-	node   node.Node // that never ran
+	node   node.Node // it never ran
 	system *pxetest.System
 }
 
-// Crash ends the operating system of a server as a kernel panic does: the server stays on, and nothing runs on it.
+// Crash ends the operating system of a server as a kernel panic does: the server stays on without a system.
 func (s *Server) Crash() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,14 +27,14 @@ func (s *Server) Crash() {
 	}
 }
 
-// BreakDisk lets the server lose what is on its disk: it does not boot from it again.
+// BreakDisk erases the disk of a server, which then does not boot from it.
 func (s *Server) BreakDisk() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.disk = nil
 }
 
-// running returns the context that the server's operating system runs with.
+// running returns the context of the server's operating system.
 func (s *Server) running(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()
@@ -53,7 +53,7 @@ func (s *Server) install(n node.Node, system *pxetest.System) {
 	s.disk = &disk{n, system}
 }
 
-// bootDisk boots what is on the disk.
+// bootDisk boots the system on the disk.
 func (r *Rack) bootDisk(ctx context.Context, s *Server, booted func()) error {
 	s.mu.Lock()
 	installed := s.disk

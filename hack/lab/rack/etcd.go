@@ -22,7 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
-// etcd is the external etcd of the clusters in the rack: with it, kubeadm's control plane provider needs no way into a Pod.
+// etcd is the external etcd of the clusters in the rack. With an external etcd, kubeadm's control plane provider does not connect to Pods.
 type etcd struct {
 	endpoint    string
 	process     *proc.Process
@@ -65,7 +65,7 @@ func startEtcd(ctx context.Context, r *Rack) (*etcd, error) {
 	})
 }
 
-// makeCertificates makes a CA, a certificate for etcd and one for the API servers.
+// makeCertificates makes a CA and certificates for etcd and for the API servers.
 func (e *etcd) makeCertificates(address net.IP) (map[string][]byte, error) {
 	caKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -104,7 +104,7 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// EtcdSecrets returns the Secrets by which Cluster API learns of a cluster's external etcd, as YAML.
+// EtcdSecrets returns the Secrets of a cluster's external etcd for Cluster API, as YAML.
 func (r *Rack) EtcdSecrets(namespace, cluster string) (string, error) {
 	var out strings.Builder
 	for name, data := range map[string]map[string]string{
@@ -123,7 +123,7 @@ func (r *Rack) EtcdSecrets(namespace, cluster string) (string, error) {
 	return out.String(), nil
 }
 
-// HostYAML registers a server.
+// HostYAML returns the manifests that register a server.
 func (s *Server) HostYAML(namespace string) string {
 	return fmt.Sprintf(`---
 apiVersion: v1

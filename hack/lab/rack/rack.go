@@ -1,5 +1,5 @@
-// Package rack holds emulated servers on a provisioning network of loopback addresses: each has a Redfish or an IPMI BMC, firmware that
-// really boots over the network, and an operating system that really becomes a node.
+// Package rack has emulated servers on a provisioning network of loopback addresses. Each has a Redfish or an IPMI BMC, firmware that boots over the
+// network with the real protocols, and an operating system that becomes a real Node.
 package rack
 
 import (
@@ -37,16 +37,16 @@ const (
 // Rack is a rack of emulated servers.
 type Rack struct {
 	Dir, Bin string
-	// Event, where not nil, is told what a server does: "powered on", a stage of its boot, "powered off", or what went wrong.
+	// Event, if not nil, gets the events of a server: "powered on", a stage of its boot, "powered off", or an error.
 	Event func(server, what string)
-	// Seeded, where not nil, is told what a server was given when it has its bootstrap data.
+	// Seeded, if not nil, gets what a server booted with once the server has its bootstrap data.
 	Seeded func(server string, system *pxetest.System)
-	// Persist, where not zero, is how long what a server runs repeats a request that is not answered; and its firmware begins again where it could
-	// not boot, as that of servers does.
+	// Persist, if not zero, is how long a server's operating system repeats a request without an answer. Its firmware then also tries a failed boot again,
+	// as that of real servers does.
 	Persist time.Duration
-	// PowerDelay is how long a change of power takes. New sets a second.
+	// PowerDelay is how long a change of power takes. New sets one second.
 	PowerDelay time.Duration
-	// IPMIEvery is which of the servers have a BMC that speaks IPMI: every third, as New sets it, or others. The rest speak Redfish.
+	// IPMIEvery selects the servers whose BMC has IPMI: every nth. New sets 3. The others have Redfish.
 	IPMIEvery int
 
 	network [2]byte
@@ -57,7 +57,7 @@ type Rack struct {
 	servers []*Server
 	// images has the version of Kubernetes on an image by the checksum of its initrd.
 	images   sync.Map
-	balancer *proc.Process // nil without one
+	balancer *proc.Process // nil without a balancer
 }
 
 // Server is an emulated server.
@@ -68,7 +68,7 @@ type Server struct {
 	BMC string
 
 	bmc     io.Closer
-	packets *countedConn // nil where the BMC speaks Redfish
+	packets *countedConn // nil if the BMC has Redfish
 	light   bool
 	mu      sync.Mutex
 	ran     int
@@ -76,7 +76,7 @@ type Server struct {
 	crash   context.CancelFunc // ends the operating system
 }
 
-// New makes a rack without servers: its network, the origin of the boot files, and the etcd of the clusters to come.
+// New makes a rack without servers: its network, the origin of the boot files, and the etcd of its clusters.
 func New(ctx context.Context, dir, bin string, event func(server, what string)) (*Rack, error) {
 	r := &Rack{Dir: dir, Bin: bin, Event: event, PowerDelay: time.Second, IPMIEvery: 3, ports: map[string]uint16{}}
 	if err := r.takeNetwork(ctx); err != nil {
@@ -109,8 +109,8 @@ func New(ctx context.Context, dir, bin string, event func(server, what string)) 
 	return r, err
 }
 
-// takeNetwork takes 127.64.0.0/16 or one of the 127 networks after it: labs that run at once have networks of their own. A port that is
-// listened on marks a network as taken.
+// takeNetwork takes 127.64.0.0/16 or one of the 127 networks after it. Labs that run at once have different networks: a listener on a port marks a network
+// as taken.
 func (r *Rack) takeNetwork(ctx context.Context) error {
 	const networks, mark = 128, 47999
 	var err error
@@ -123,7 +123,7 @@ func (r *Rack) takeNetwork(ctx context.Context) error {
 	return fmt.Errorf("no network is free for the rack: %w", err)
 }
 
-// Close switches every server off.
+// Close switches all servers off.
 func (r *Rack) Close() {
 	for _, s := range r.servers {
 		_ = s.bmc.Close()
@@ -147,7 +147,7 @@ func (r *Rack) address(c, d byte) netip.Addr {
 	return netip.AddrFrom4([4]byte{r.network[0], r.network[1], c, d})
 }
 
-// Endpoint is where the cluster's API server is to be.
+// Endpoint is the endpoint of the cluster's API server.
 func (r *Rack) Endpoint() (host string, port uint16) {
 	return r.address(0, 10).String(), r.ports["api"]
 }
@@ -159,7 +159,7 @@ func (r *Rack) ManagerArgs() []string {
 	}
 }
 
-// OtherManagerArgs are the flags of a second manager, whose boot server stands on the network too and serves nobody.
+// OtherManagerArgs are the flags of a second manager, whose boot server is in the network too, and serves no server.
 func (r *Rack) OtherManagerArgs() []string {
 	args := slices.Clone(r.ManagerArgs())
 	args[0] = "--boot-config=" + filepath.Join(r.Dir, otherBootConfig)
@@ -169,22 +169,22 @@ func (r *Rack) OtherManagerArgs() []string {
 // The configuration files of the two boot servers.
 const bootConfig, otherBootConfig = "boot.yaml", "other-boot.yaml"
 
-// leases is the range of addresses that the boot server gives away.
+// leases is the range of addresses of the boot server.
 func (r *Rack) leases() string {
 	return fmt.Sprintf("%s-%s", r.address(1, firstLease), r.address(1, lastLease))
 }
 
-// MakeRoom lets a boot server that starts later give away addresses to some 14,000 servers instead of 250, which no balancer of the rack knows.
+// MakeRoom gives boot servers that start later addresses for some 14,000 servers instead of 250. The balancer of the rack does not know these addresses.
 func (r *Rack) MakeRoom() error {
 	return r.writeBootConfig(bootConfig, r.address(0, 1), fmt.Sprintf("%s-%s", r.address(200, 1), r.address(254, 254)))
 }
 
-// DHCP is where the boot server answers DHCP, and the address of the relay that servers ask it through.
+// DHCP returns the address at which the boot server answers DHCP, and the address of the relay of the servers.
 func (r *Rack) DHCP() (server netip.AddrPort, relay netip.Addr) {
 	return netip.AddrPortFrom(r.address(0, 1), r.ports["dhcp"]), r.address(0, 2)
 }
 
-// writeBootConfig writes the configuration file of a boot server at an address, which gives away a range of addresses.
+// writeBootConfig writes the configuration file of a boot server at an address, with a range of addresses.
 func (r *Rack) writeBootConfig(name string, address netip.Addr, leases string) error {
 	content := fmt.Sprintf(`http: {port: %d}
 tftp: {port: %d}
@@ -257,7 +257,7 @@ func (c *countedConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	return n, from, err
 }
 
-// BMCRequests counts what the server's BMC was asked: requests over Redfish, or packets over IPMI.
+// BMCRequests counts the requests to the server's BMC: of Redfish, or packets of IPMI.
 func (s *Server) BMCRequests() int {
 	if s.packets != nil {
 		return int(s.packets.read.Load())
@@ -276,13 +276,13 @@ func serveIPMI(ctx context.Context, address netip.Addr, machine *bmctest.Machine
 	return conn, nil
 }
 
-// Option changes how a server of the rack is.
+// Option changes a server of the rack.
 type Option func(*Server)
 
-// Light makes a server whose operating system does nothing but report in: many of them cost little.
+// Light makes a server whose operating system only reports in, so that many servers cost little.
 func Light(s *Server) { s.light = true }
 
-// Add puts a server into the rack, switched off.
+// Add adds a server to the rack, powered off.
 func (r *Rack) Add(ctx context.Context, name string, options ...Option) (*Server, error) {
 	number := len(r.servers) + 1
 	s := &Server{Name: name, MAC: fmt.Sprintf("52:54:00:ca:%02x:%02x", byte(0xfe-number>>8), byte(number))} //nolint:gosec // the halves of the number
@@ -318,7 +318,7 @@ func (r *Rack) event(s *Server, what string) {
 	}
 }
 
-// run plays a server from power-on to power-off.
+// run is what a server does from power-on to power-off.
 func (r *Rack) run(ctx context.Context, s *Server, device bmc.BootTarget, booted func()) {
 	r.event(s, "powered on")
 	defer r.event(s, "powered off")
@@ -345,7 +345,7 @@ func (r *Rack) run(ctx context.Context, s *Server, device bmc.BootTarget, booted
 	<-ctx.Done()
 }
 
-// errRan means that an operating system was booted: firmware does not begin again after it.
+// errRan is the error of a boot whose operating system has ended: firmware does not try again after it.
 var errRan = errors.New("the operating system ended")
 
 func (r *Rack) boot(ctx context.Context, s *Server, booted func()) error {
@@ -374,7 +374,7 @@ func (r *Rack) boot(ctx context.Context, s *Server, booted func()) error {
 	return nil
 }
 
-// runSystem runs what was booted, until ctx ends.
+// runSystem runs the booted system until ctx ends.
 func (r *Rack) runSystem(ctx context.Context, s *Server, system *pxetest.System, booted func()) error {
 	version, err := r.versionOf(system.Files)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 )
 
-// A check is nil when what it is named after holds, and else tells what is missing: Until waits for it.
+// A check is nil if what it is named after is true. Otherwise it returns what is missing. Until waits for a check.
 
-// HostsIn is nil when so many hosts are in a phase and, if that is Available, powered off.
+// HostsIn is nil if this number of hosts is in a phase. Available hosts must also be powered off.
 func HostsIn(p *plane.Plane, phase v1alpha1.HostPhase, want int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var hosts v1alpha1.BareMetalHostList
@@ -38,7 +38,7 @@ func HostsIn(p *plane.Plane, phase v1alpha1.HostPhase, want int) func(context.Co
 	}
 }
 
-// Available is nil when the Cluster is.
+// Available is nil if the Cluster is Available.
 func Available(p *plane.Plane) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var cluster clusterv1.Cluster
@@ -52,7 +52,7 @@ func Available(p *plane.Plane) func(context.Context) error {
 	}
 }
 
-// Running is nil when there are so many Machines, all are Running, and each has a Node with the provider ID of its host.
+// Running is nil if there is this number of Machines, all are Running, and each has a Node with the provider ID of its host.
 func Running(p *plane.Plane, want int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var machines clusterv1.MachineList
@@ -84,7 +84,7 @@ func Running(p *plane.Plane, want int) func(context.Context) error {
 	}
 }
 
-// Workload is a client of the workload cluster.
+// Workload returns a client of the workload cluster.
 func Workload(ctx context.Context, p *plane.Plane) (client.Client, error) {
 	content, err := kubeconfig.FromSecret(ctx, p.Client, client.ObjectKey{Namespace: Namespace, Name: ClusterName})
 	if err != nil {
@@ -97,7 +97,7 @@ func Workload(ctx context.Context, p *plane.Plane) (client.Client, error) {
 	return client.New(config, client.Options{})
 }
 
-// nodeProviderIDs asks the workload cluster for the provider IDs of its Nodes, by their names.
+// nodeProviderIDs returns the provider IDs of the Nodes of the workload cluster, by their names.
 func nodeProviderIDs(ctx context.Context, p *plane.Plane) (map[string]string, error) {
 	workload, err := Workload(ctx, p)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package site is a rack of emulated servers with the management planes that are started for it: what the demo and the suites of
-// hack/contract stand on.
+// Package site is a rack of emulated servers with the management planes that are started for it. The demo and the suites of hack/contract use it.
 package site
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/rack"
 )
 
-// What the objects of a lab are called, unless a suite wants otherwise.
+// The default names of the objects of a lab.
 const (
 	Namespace         = "default"
 	ClusterName       = "demo"
@@ -27,17 +26,17 @@ const (
 
 // Lab is a rack, and what is needed to start management planes for it.
 type Lab struct {
-	// Root is the project's folder, Bin the one with the programs, Dir the lab's own.
+	// Root is the project's folder, Bin the folder with the programs, Dir the lab's own folder.
 	Root, Bin, Dir string
-	// Repository is what clusterctl installs from.
+	// Repository is the repository that clusterctl installs from.
 	Repository *plane.Repository
 	// Rack holds the servers.
 	Rack *rack.Rack
-	// Log tells people how far it is.
+	// Log takes messages about the progress.
 	Log func(format string, args ...any)
 }
 
-// New makes a lab below the project's folder of built things. Close it, also after an error. event, where not nil, is told what a server does.
+// New makes a lab below the project's folder of built files. Close it, also after an error. event, if not nil, gets the events of servers.
 func New(ctx context.Context, root string, log func(format string, args ...any), event func(server, what string)) (*Lab, error) {
 	l := &Lab{Root: root, Bin: filepath.Join(root, ".cache", "bin"), Log: log}
 	base := filepath.Join(root, ".cache", "lab")
@@ -49,7 +48,7 @@ func New(ctx context.Context, root string, log func(format string, args ...any),
 		return l, err
 	}
 	log("building the manager (a minute or two with an empty Go cache)")
-	// As the image's: Go compiles each package once for both.
+	// With the same settings as for the image, so that Go compiles each package once for both.
 	if _, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-trimpath", "-o", l.Manager(), "./cmd/manager"); err != nil {
 		return l, err
 	}
@@ -60,7 +59,7 @@ func New(ctx context.Context, root string, log func(format string, args ...any),
 	return l, err
 }
 
-// Manager is where this project's manager is. Each lab has its own: labs of several checkouts may run at once.
+// Manager is the path of this project's manager. Each lab has its own, since labs of several checkouts may run at once.
 func (l *Lab) Manager() string { return filepath.Join(l.Dir, "manager") }
 
 // Close ends the rack and removes the lab's folder, unless keepLogs.
@@ -74,7 +73,7 @@ func (l *Lab) Close(keepLogs bool) error {
 	return os.RemoveAll(l.Dir)
 }
 
-// StartPlane starts a management plane, with options as change leaves them. Stop it, also after an error.
+// StartPlane starts a management plane. change may change its options. Stop the plane, also after an error.
 func (l *Lab) StartPlane(ctx context.Context, name string, managerArgs []string, change ...func(*plane.Options)) (*plane.Plane, error) {
 	opts := plane.Options{
 		Dir: filepath.Join(l.Dir, name), Bin: l.Bin, Manager: l.Manager(), Repository: l.Repository, ManagerArgs: managerArgs, Log: l.Log,
@@ -98,17 +97,17 @@ func (l *Lab) Register(ctx context.Context, p *plane.Plane, servers ...string) e
 	return p.Apply(ctx, yaml.String())
 }
 
-// Cluster says which cluster to create. What is left out is as in the demo.
+// Cluster describes a cluster to create. Fields have the defaults of the demo.
 type Cluster struct {
-	// Name and Namespace are the Cluster's; ClusterName and Namespace by default.
+	// Name and Namespace are those of the Cluster; ClusterName and Namespace by default.
 	Name, Namespace string
-	// Flavor is that of the cluster template; "lab" by default.
+	// Flavor is the flavour of the cluster template; "lab" by default.
 	Flavor string
-	// ControlPlanes and Workers are how many machines there are; of control planes 1 by default.
+	// ControlPlanes and Workers are numbers of machines. The default of ControlPlanes is 1.
 	ControlPlanes, Workers int
-	// Version is that of Kubernetes; KubernetesVersion by default.
+	// Version is the version of Kubernetes; KubernetesVersion by default.
 	Version string
-	// Variables are further ones of the template, as NAME=value.
+	// Variables are further variables of the template, as NAME=value.
 	Variables []string
 }
 
@@ -134,9 +133,9 @@ func (l *Lab) CreateCluster(ctx context.Context, p *plane.Plane, c Cluster) erro
 	return p.Apply(ctx, secrets+"---\n"+yaml)
 }
 
-// Until waits until check is nil, and returns its last error when it takes longer than patience.
-func Until(ctx context.Context, patience time.Duration, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// Until waits until a check is nil, and returns its last error after the timeout.
+func Until(ctx context.Context, timeout time.Duration, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		err := check(ctx)

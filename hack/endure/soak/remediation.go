@@ -19,8 +19,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// nodesLiveHere makes the management cluster the workload cluster of the machines that are created directly: their Nodes are objects there, which the
-// driver speaks for.
+// nodesLiveHere makes the management cluster the workload cluster of the machines that are created directly. Their Nodes are objects there, and the driver
+// writes their heartbeats.
 func (s *soak) nodesLiveHere(ctx context.Context) error {
 	if s.kills == 0 {
 		return nil
@@ -34,14 +34,14 @@ func (s *soak) nodesLiveHere(ctx context.Context) error {
 	return s.client.Create(ctx, secret)
 }
 
-// remediationOf is the remediation of the machine that a host runs.
+// remediationOf returns the remediation of the machine of a host.
 func remediationOf(h *host) *v1alpha1.BareMetalRemediation {
 	return &v1alpha1.BareMetalRemediation{ObjectMeta: metav1.ObjectMeta{
 		Namespace: direct, Name: machineOf(h), Labels: map[string]string{clusterv1.ClusterNameLabel: direct},
 	}}
 }
 
-// beginRemediate lets the Node of a machine die, as a MachineHealthCheck sees it.
+// beginRemediate makes the Node of a machine unhealthy, as a MachineHealthCheck sees it.
 func (s *soak) beginRemediate(ctx context.Context, h *host) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machineOf(h)}, Spec: corev1.NodeSpec{ProviderID: inventory.ProviderID(direct, h.Name, machineOf(h))}}
 	if err := s.client.Create(ctx, node); client.IgnoreAlreadyExists(err) != nil {
@@ -51,7 +51,7 @@ func (s *soak) beginRemediate(ctx context.Context, h *host) error {
 		return err
 	}
 	s.mu.Lock()
-	h.illLife, h.cured = h.life, false
+	h.failedLife, h.healthySince = h.life, false
 	s.mu.Unlock()
 	var machine clusterv1.Machine
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: direct, Name: machineOf(h)}, &machine); err != nil {
@@ -62,8 +62,8 @@ func (s *soak) beginRemediate(ctx context.Context, h *host) error {
 	return s.client.Create(ctx, remediation)
 }
 
-// remediated lets the Node speak again once its server came on anew, ends the remediation as a MachineHealthCheck does when the Node is well, and is true
-// when it is gone and the server runs.
+// remediated renews the Node's heartbeat once its server was switched on again. It ends the remediation as a MachineHealthCheck does for a healthy Node,
+// and returns true when the remediation is gone and the server runs.
 func (s *soak) remediated(ctx context.Context, h *host) (bool, error) {
 	remediation := remediationOf(h)
 	if err := s.client.Get(ctx, client.ObjectKeyFromObject(remediation), remediation); err != nil {
@@ -72,8 +72,8 @@ func (s *soak) remediated(ctx context.Context, h *host) (bool, error) {
 		return well, client.IgnoreNotFound(err)
 	}
 	s.mu.Lock()
-	cameOn := h.life > h.illLife && !h.cured
-	h.cured = h.cured || cameOn
+	cameOn := h.life > h.failedLife && !h.healthySince
+	h.healthySince = h.healthySince || cameOn
 	s.mu.Unlock()
 	if cameOn {
 		return false, s.speak(ctx, h, corev1.ConditionTrue)
@@ -87,14 +87,14 @@ func (s *soak) remediated(ctx context.Context, h *host) (bool, error) {
 	return false, errors.Join(s.findHealthy(ctx, h, metav1.ConditionTrue), client.IgnoreNotFound(s.client.Delete(ctx, remediation)))
 }
 
-// speak sets what the Node of a machine says of itself, and when it said so.
+// speak sets the conditions of a machine's Node and the time of its heartbeat.
 func (s *soak) speak(ctx context.Context, h *host, ready corev1.ConditionStatus) error {
-	return try(ctx, "speak for a Node", func(ctx context.Context) error {
+	return retry(ctx, "write the conditions of a Node", func(ctx context.Context) error {
 		node := &corev1.Node{}
 		if err := s.client.Get(ctx, client.ObjectKey{Name: machineOf(h)}, node); err != nil {
 			return err
 		}
-		now := metav1.NewTime(time.Now().Add(time.Second)) // API times have whole seconds
+		now := metav1.NewTime(time.Now().Add(time.Second)) // times in the API have a resolution of one second
 		if seen := s.checker.Host(h.id()); seen != nil && seen.Status.Hardware != nil {
 			node.Status.NodeInfo.SystemUUID = seen.Status.Hardware.SystemUUID
 		}
@@ -103,9 +103,9 @@ func (s *soak) speak(ctx context.Context, h *host, ready corev1.ConditionStatus)
 	})
 }
 
-// findHealthy says what a MachineHealthCheck finds of a machine.
+// findHealthy records what a MachineHealthCheck finds about a machine.
 func (s *soak) findHealthy(ctx context.Context, h *host, healthy metav1.ConditionStatus) error {
-	return try(ctx, "say what a MachineHealthCheck finds", func(ctx context.Context) error {
+	return retry(ctx, "write what a MachineHealthCheck finds", func(ctx context.Context) error {
 		var machine clusterv1.Machine
 		if err := s.client.Get(ctx, client.ObjectKey{Namespace: direct, Name: machineOf(h)}, &machine); err != nil {
 			return err

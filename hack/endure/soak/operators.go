@@ -20,10 +20,10 @@ func splitYAML(manifests string) []string {
 	return slices.DeleteFunc(strings.Split(manifests, "---\n"), func(d string) bool { return strings.TrimSpace(d) == "" })
 }
 
-// care does what an operator does about hosts that wait for one, and about machines that are lost: those are replaced, as a MachineHealthCheck
-// would. It ends with ctx.
-func (s *soak) care(ctx context.Context) {
-	waiting := map[string]int{} // for how many seconds
+// actAsOperator does what an operator does about hosts that wait for one. It replaces machines that are lost, as a MachineHealthCheck does. It ends with
+// ctx.
+func (s *soak) actAsOperator(ctx context.Context) {
+	waiting := map[string]int{} // in seconds
 	for {
 		select {
 		case <-ctx.Done():
@@ -31,12 +31,12 @@ func (s *soak) care(ctx context.Context) {
 		case <-time.After(time.Second):
 		}
 		for _, h := range s.all() {
-			what, do := s.wanted(h)
+			what, do := s.intervention(h)
 			if what == "" {
 				delete(waiting, h.Name)
 				continue
 			}
-			if waiting[h.Name]++; waiting[h.Name] != 4 { // people take their time
+			if waiting[h.Name]++; waiting[h.Name] != 4 { // operators react after a while
 				if waiting[h.Name] > 60 {
 					delete(waiting, h.Name)
 				}
@@ -49,8 +49,8 @@ func (s *soak) care(ctx context.Context) {
 	}
 }
 
-// wanted returns what an operator does about a host, if anything.
-func (s *soak) wanted(h *host) (string, func(context.Context) error) {
+// intervention returns what an operator does about a host, if anything.
+func (s *soak) intervention(h *host) (string, func(context.Context) error) {
 	seen := s.checker.Host(h.id())
 	s.mu.Lock()
 	busy := h.busy != "" || h.faulty
@@ -63,16 +63,16 @@ func (s *soak) wanted(h *host) (string, func(context.Context) error) {
 		return "lost machine replaced", func(ctx context.Context) error { return s.replace(ctx, h, seen) }
 	case phase == v1alpha1.PhaseQuarantined:
 		return "quarantine ended", func(ctx context.Context) error {
-			s.switchOff(h) //nolint:contextcheck // nothing runs on
+			s.switchOff(h) //nolint:contextcheck // nothing runs on it
 			return s.patch(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
 		}
 	case waitsFor(seen, v1alpha1.ReasonPoweredOn):
 		return "running server switched off", func(context.Context) error {
-			s.switchOff(h) //nolint:contextcheck // nothing runs on
+			s.switchOff(h) //nolint:contextcheck // nothing runs on it
 			return nil
 		}
 	case waitsFor(seen, v1alpha1.ReasonCapabilityMissing):
-		return "BMC asked anew", func(ctx context.Context) error { return s.patch(ctx, h, annotate(v1alpha1.RetryBMCAnnotation, "anna")) }
+		return "BMC retried", func(ctx context.Context) error { return s.patch(ctx, h, annotate(v1alpha1.RetryBMCAnnotation, "anna")) }
 	}
 	return "", nil
 }
@@ -83,12 +83,12 @@ func (s *soak) switchOff(h *host) {
 	h.SetPower(false)
 }
 
-// waitsFor is true for a host that is not further for a reason.
+// waitsFor is true for a host that is stuck for a reason.
 func waitsFor(h *v1alpha1.BareMetalHost, reason string) bool {
 	return slices.ContainsFunc(h.Status.Conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionFalse && c.Reason == reason })
 }
 
-// replace deletes the machine that has a host.
+// replace deletes the machine of a host.
 func (s *soak) replace(ctx context.Context, h *host, seen *v1alpha1.BareMetalHost) error {
 	if h.namespace == whole {
 		return s.deleteMachineOf(ctx, h)
@@ -100,7 +100,7 @@ func (s *soak) replace(ctx context.Context, h *host, seen *v1alpha1.BareMetalHos
 	m := s.machines[seen.Spec.ConsumerRef.Name]
 	s.mu.Unlock()
 	if m != nil {
-		s.letGo(ctx, m)
+		s.deleteMachine(ctx, m)
 	}
 	return nil
 }

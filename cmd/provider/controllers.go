@@ -1,0 +1,72 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/cluster"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/node"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/remediation"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/template"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/webhook"
+)
+
+func (p *Provider) addControllers(ctx context.Context) error {
+	o, options := p.opts, func(concurrency int) controller.Options {
+		return controller.Options{MaxConcurrentReconciles: concurrency}
+	}
+	p.pool = bmc.NewPool(o.Controllers.Drivers, o.Controllers.Pool)
+	c, reader, concurrency := p.GetClient(), p.GetAPIReader(), o.Controllers.Concurrency
+	kubeconfigs := controllers.NewKubeconfigs(reader)
+	clusters, err := node.NewClusterCache(ctx, p, kubeconfigs, o.WatchFilter, options(concurrency.ClusterCache))
+	if err != nil {
+		return fmt.Errorf("set up the connections to the workload clusters: %w", err)
+	}
+	p.Clusters = clusters
+	ownNode, err := host.OwnNode(ctx, reader, o.Controllers.NodeName)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		(&host.Reconciler{
+			Client: c, APIReader: reader, Pool: p.pool, Recorder: p.recorder("capbm-host"), Settings: o.Settings, Clock: o.Clock, Node: ownNode, Tenants: o.Tenants,
+			WatchFilter: o.WatchFilter,
+		}).SetupWithManager(ctx, p, options(concurrency.Host)),
+		(&machine.Reconciler{
+			Client: c, APIReader: reader, Recorder: p.recorder("capbm-machine"), WatchFilter: o.WatchFilter,
+		}).SetupWithManager(ctx, p, options(concurrency.Machine)),
+		(&cluster.Reconciler{Client: c, Kubeconfigs: kubeconfigs, WatchFilter: o.WatchFilter}).SetupWithManager(ctx, p, options(concurrency.Cluster)),
+		(&template.Reconciler{Client: c, WatchFilter: o.WatchFilter}).SetupWithManager(ctx, p, options(concurrency.Template)),
+		(&node.Reconciler{
+			Client: c, APIReader: reader, Clusters: clusters, Recorder: p.recorder("capbm-node"), WatchFilter: o.WatchFilter,
+		}).SetupWithManager(ctx, p, options(concurrency.Node)),
+		(&remediation.Reconciler{
+			Client: c, APIReader: reader, Clusters: clusters, Recorder: p.recorder("capbm-remediation"), WatchFilter: o.WatchFilter,
+		}).SetupWithManager(ctx, p, options(concurrency.Remediation)),
+	)
+}
+
+// addInventoryMetrics counts hosts and machines whenever the metrics are read.
+func (p *Provider) addInventoryMetrics() error {
+	if p.opts.Registry == nil {
+		return nil
+	}
+	return p.opts.Registry.Register(&metrics.Inventory{
+		Client: p.GetCache(), Leads: p.Elected(), Pool: p.pool, Settings: p.opts.Settings, Log: p.GetLogger().WithName("metrics"),
+	})
+}
+
+func (p *Provider) addWebhooks() error {
+	if !p.opts.Controllers.Webhooks {
+		return nil
+	}
+	return errors.Join(webhook.SetupWithManager(p), p.AddReadyzCheck("webhooks", p.GetWebhookServer().StartedChecker()))
+}
