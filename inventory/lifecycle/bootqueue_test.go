@@ -37,7 +37,7 @@ func TestWantsToBoot(t *testing.T) {
 		want bool
 	}{
 		"it could begin":           {claimedView(), true},
-		"it is queued":            {claimedView(queued), true},
+		"it is queued":             {claimedView(queued), true},
 		"its power was read once":  {claimedView(stale), true},
 		"its BMC is asked":         {claimedView(stale, func(v *View) { v.BMC.Busy = true }), true},
 		"a person has it asked":    {claimedView(func(v *View) { v.RetryNow = true }), true},

@@ -2,8 +2,8 @@ package slots_test
 
 import (
 	"flag"
-	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -176,11 +176,12 @@ func TestProperty(t *testing.T) {
 		members := map[int]*model{}
 		state := func() (holding int, queue []int) {
 			for n, m := range members {
-				if m.queued && !r.now.Before(m.askedAt.Add(queueTTL)) || !m.queued && !r.now.Before(m.until) {
+				switch {
+				case m.queued && !r.now.Before(m.askedAt.Add(queueTTL)), !m.queued && !r.now.Before(m.until):
 					delete(members, n)
-				} else if m.queued {
+				case m.queued:
 					queue = append(queue, n)
-				} else {
+				default:
 					holding++
 				}
 			}
@@ -245,10 +246,10 @@ func TestProperty(t *testing.T) {
 func TestConcurrently(t *testing.T) {
 	const limit, all = 3, 40
 	var (
-		mu           sync.Mutex
-		holding, max int
-		wg           sync.WaitGroup
-		woken        [all]chan struct{}
+		mu            sync.Mutex
+		holding, most int
+		wg            sync.WaitGroup
+		woken         [all]chan struct{}
 	)
 	for i := range woken {
 		woken[i] = make(chan struct{}, all)
@@ -258,9 +259,7 @@ func TestConcurrently(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		holding += by
-		if holding > max {
-			max = holding
-		}
+		most = max(most, holding)
 	}
 	for i := range all {
 		wg.Go(func() {
@@ -277,7 +276,7 @@ func TestConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	NewWithT(t).Expect(max).To(BeNumerically("<=", limit))
+	NewWithT(t).Expect(most).To(BeNumerically("<=", limit))
 	left, queued := s.Members("a", noon)
 	NewWithT(t).Expect(left).To(BeEmpty())
 	NewWithT(t).Expect(queued).To(BeZero())
@@ -287,7 +286,7 @@ func TestConcurrently(t *testing.T) {
 func BenchmarkQueued(b *testing.B) {
 	s := slots.New(slots.Options[string]{Limit: func(string) int { return 250 }, QueueTTL: time.Minute})
 	call := func(i int) {
-		s.Acquire("a", fmt.Sprint(i), noon.Add(time.Duration(i)*time.Second), noon.Add(time.Hour), noon)
+		s.Acquire("a", strconv.Itoa(i), noon.Add(time.Duration(i)*time.Second), noon.Add(time.Hour), noon)
 	}
 	for i := range 2250 {
 		call(i)

@@ -30,6 +30,7 @@ type NoReplyError struct {
 
 func (e NoReplyError) Error() string { return e.Reason }
 
+// NoReply returns the error of a request that gets no reply, with the reason for the log.
 func NoReply(r Result, reason string) error { return NoReplyError{Result: r, Reason: reason} }
 
 // ResultOf returns the result of a request that ended with an error, or with an answer if err is nil.
