@@ -24,11 +24,18 @@ func TestDecisions(t *testing.T) {
 	}
 	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`")
 	link := regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
+	file := regexp.MustCompile("(?:`(\\w+)` in )?`((?:api|bmc|cmd|controllers|hack|inventory|pxe)/[a-z0-9_/]+\\.go)`")
 	for _, page := range append(records, "ARCHITECTURE.md") {
 		content := readPage(t, page)
 		for _, name := range named.FindAllStringSubmatch(content, -1) {
 			if !tests[name[1]] {
 				t.Errorf("%s names %s, which does not exist", page, name[1])
+			}
+		}
+		for _, at := range file.FindAllStringSubmatch(content, -1) {
+			source, err := os.ReadFile(at[2])
+			if err != nil || !strings.Contains(string(source), at[1]) {
+				t.Errorf("%s says %s: %v", page, at[0], err)
 			}
 		}
 		for _, to := range link.FindAllStringSubmatch(content, -1) {
