@@ -18,7 +18,7 @@ const (
 	EventPowerOn     = "PowerOn"
 	EventShutDown    = "ShutDown"
 	EventForceOff    = "ForceOff"
-	// EventBootStage is a prefix; the name of the stage follows: BootDHCP, BootLoader, BootWaiting, BootScript, BootKernel, BootReportedIn, BootNode.
+	// EventBootStage is a prefix of the name of a BootStage, as in BootDHCP and BootLoader.
 	// The stage of the bootstrap data has the reason EventServed.
 	EventBootStage     = "Boot"
 	EventServed        = "BootstrapDataServed"

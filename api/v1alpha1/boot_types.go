@@ -82,8 +82,8 @@ type BareMetalBootSpec struct {
 	// +optional
 	PoweredOnAt *metav1.Time `json:"poweredOnAt,omitempty"`
 
-	// dhcpAt is the time when the boot server received the server's DHCP request of this boot, or when the boot server started, if that was after
-	// poweredOnAt. It is written together with scriptAddress. It is absent if the boot needs no DHCP request.
+	// dhcpAt is the time when the boot server received the server's DHCP request of this boot. If the boot server restarted after poweredOnAt, it may be
+	// the time of that restart. It is written together with scriptAddress, and absent if the boot needs no DHCP request.
 	// +optional
 	DHCPAt *metav1.Time `json:"dhcpAt,omitempty"`
 
@@ -104,8 +104,7 @@ type BareMetalBootSpec struct {
 	// +optional
 	DataServedAt *metav1.Time `json:"dataServedAt,omitempty"`
 
-	// commitAllowedAt is the time when an agent was allowed to make the disk bootable. It is reserved for boots that write an image: nothing writes it
-	// yet.
+	// commitAllowedAt is reserved for boots that write an image to a disk. Nothing writes it yet.
 	// +optional
 	CommitAllowedAt *metav1.Time `json:"commitAllowedAt,omitempty"`
 
@@ -113,8 +112,8 @@ type BareMetalBootSpec struct {
 	// +optional
 	ReportedAt *metav1.Time `json:"reportedAt,omitempty"`
 
-	// reportAddress is the IP address that the operating system reported from. It differs from dataAddress if the operating system has configured a static
-	// address in between.
+	// reportAddress is the IP address that the operating system reported from. It differs from dataAddress if the operating system has since configured a
+	// static address.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -187,17 +186,17 @@ type BareMetalBootStatus struct {
 	// - Node: the server's Node exists in the workload cluster.
 	// - BootstrapSucceeded: the operating system reported that it carried out its
 	//   bootstrap data.
-	// - BootstrapFailed: the operating system reported that it could not carry out
-	//   its bootstrap data.
+	// - BootstrapFailed: the operating system reported that it could not apply its
+	//   bootstrap data.
 	// - Restarted: firmware requested a network boot, although the machine runs
 	//   from memory and has its bootstrap data. The server restarted, or another
 	//   client on its network used its MAC address.
-	// - NodeLost: the server's Node was not Ready at that request and did not
-	//   become Ready. So the server did restart.
+	// - NodeLost: after the stage Restarted the Node of the machine was not Ready
+	//   and did not become Ready. So the server did restart.
 	// +optional
 	Stage BootStage `json:"stage,omitempty"`
 
-	// progress is what the boot waits for, that it has completed, or why it failed.
+	// progress is a short summary: what the boot waits for, that it has completed, or why it failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Progress string `json:"progress,omitempty"`
@@ -212,8 +211,8 @@ type BareMetalBootStatus struct {
 	// +optional
 	Node *ObservedNode `json:"node,omitempty"`
 
-	// problem is the last problem that prevented the boot server from serving the boot. It is solved if a stage has a later time, or if its number is that of
-	// an earlier boot.
+	// problem is the last problem that prevented the boot server from serving the boot. It is outdated if a later stage was
+	// observed, or if its number is lower than spec.number.
 	// +optional
 	Problem *BootProblem `json:"problem,omitempty"`
 }
@@ -252,7 +251,7 @@ type BootProblem struct {
 
 // ObservedStage is a stage of a boot that was observed.
 type ObservedStage struct {
-	// stage is the stage. `kubectl explain baremetalboot.status.stage` describes the stages.
+	// stage is the name of the stage. `kubectl explain baremetalboot.status.stage` describes the stages.
 	// +required
 	Stage BootStage `json:"stage,omitempty"`
 	// number is the number of the boot in which the stage was observed.

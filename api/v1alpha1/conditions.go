@@ -1,15 +1,15 @@
 package v1alpha1
 
-// ReadyCondition summarises the other conditions of an object and is True when none of them prevents its purpose. Every kind has it. Cluster API mirrors
-// that of a machine and of a cluster as InfrastructureReady.
+// ReadyCondition summarises the other conditions of an object and is True when none of them keeps the object from its purpose. Cluster API mirrors that of
+// a machine and of a cluster as InfrastructureReady.
 const ReadyCondition = "Ready"
 
 // Conditions of a BareMetalHost.
 const (
 	// BMCReadyCondition is True when the BMC answered the last request.
 	BMCReadyCondition = "BMCReady"
-	// VerifiedCondition is True when the inventory of the server was read, its BMC supports what a network boot needs, and no other host has its MAC
-	// address or its BMC.
+	// VerifiedCondition is True when the inventory of the server was read, its BMC supports what a network boot needs, and no conflict keeps the host from
+	// using its MAC address, its BMC or its hardware identity.
 	VerifiedCondition = "Verified"
 	// AvailableCondition is True when a machine can claim the host.
 	AvailableCondition = "Available"
@@ -27,7 +27,7 @@ const (
 	// HostBootedCondition is True when the machine's host runs the machine.
 	HostBootedCondition = "HostBooted"
 	// NodeMatchedCondition is True when the Node of the machine was found in its cluster, and False when the host runs a Node that is not the machine's.
-	// Before that it is absent. Ready does not depend on it. A BareMetalHost has the condition while a machine has the host.
+	// It is absent until one of these is known. Ready does not depend on it. A BareMetalHost has the condition while a machine has the host.
 	NodeMatchedCondition = "NodeMatched"
 	// DeletingCondition describes what the deletion of the machine waits for.
 	DeletingCondition = "Deleting"
@@ -159,7 +159,7 @@ const (
 	ReasonBootTimedOut = "BootTimedOut"
 	// ReasonStateLost means that a machine that ran from memory was powered off or restarted.
 	ReasonStateLost = "StateLost"
-	// ReasonBootstrapFailed means that the operating system is running and reported that it could not carry out its bootstrap data.
+	// ReasonBootstrapFailed means that the operating system is running and reported that it could not apply its bootstrap data.
 	ReasonBootstrapFailed = "BootstrapFailed"
 	// ReasonRestarted means that firmware requested a network boot although the machine runs from memory, and its Node is not known to be lost.
 	ReasonRestarted = "Restarted"

@@ -89,7 +89,7 @@ const (
 	FactUnknown FactState = "Unknown"
 )
 
-// Fact is whether a part of the inventory is known.
+// Fact says whether a part of the inventory could be read, and from where.
 type Fact struct {
 	// name is the name of the part: cpu, memory, disks, nics, devices, powerSupplies, serialNumber, systemUUID, firmwareVersion or
 	// bmcFirmwareVersion.

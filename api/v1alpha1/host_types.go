@@ -50,7 +50,7 @@ type BareMetalHostSpec struct {
 
 	// bootAddresses are the IP addresses that DHCP gives the server during its boot, at most one per network. They do not need to be in one of the
 	// network's ranges. In a network without one of them, the server gets an address from the network's ranges. A change takes effect at the next boot:
-	// a running server keeps its address. The field has an effect only on a boot server in the mode authoritative.
+	// a running server keeps its address. The field has an effect only in networks whose DHCP mode is authoritative.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -86,8 +86,8 @@ type BareMetalHostSpec struct {
 	Network *HostNetwork `json:"network,omitempty"`
 
 	// power is the desired power state of the server while no machine has it: On or Off. A server that is powered on boots from its disk, which may still
-	// hold the data of its last machine. Set On only if disks are wiped (cleaningPolicy: Manual) or the server has none. Without power the provider
-	// does not change the power state, and a server that is found running is not available to machines, because it may have been registered by mistake.
+	// hold the data of its last machine. Set On only if disks are wiped (cleaningPolicy: Manual) or the server has none. If the field is not set,
+	// the provider does not change the power state, and a server that is on is not available to machines, because it may have been registered by mistake.
 	// +kubebuilder:validation:XValidation:rule="self in ['On', 'Off']",message="must be On or Off: PoweringOn and PoweringOff occur only in a status"
 	// +optional
 	Power PowerState `json:"power,omitempty"`
@@ -110,8 +110,8 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Taints []HostTaint `json:"taints,omitempty"`
 
-	// powerHolds keep a server that runs a machine powered off. Each holder, such as a remediation, adds and removes its own entry. The provider powers the
-	// server off when the first one is added, and on again when the last one is removed.
+	// powerHolds request that the server of a provisioned machine stays powered off. Each holder, such as a remediation, adds and removes its own entry. Users
+	// request it with an annotation instead. The provider powers the server off for the first hold, and on again after the last one.
 	// +optional
 	// +listType=map
 	// +listMapKey=holder
@@ -150,12 +150,13 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Boots int32 `json:"boots,omitempty"`
 
-	// powerHoldSince is the time when the provider started to power the server off because of powerHolds. The provider writes it before its first command,
-	// and removes it when no hold is left and the server is on again. It tells a restarted provider that it must power the server on again.
+	// powerHoldSince is the time when the provider started to act on a power hold (powerHolds or an annotation), or on a request to power the server on. The
+	// provider writes it before its first command, and removes it when no hold is left and the server is on. It tells a restarted provider that it must
+	// power the server on again.
 	// +optional
 	PowerHoldSince *metav1.Time `json:"powerHoldSince,omitempty"`
 
-	// powerHoldOffAt is the time when the server was confirmed to be off because of powerHolds. The provider writes it. It removes it before it powers the
+	// powerHoldOffAt is the time when the server was confirmed to be off because of a power hold. The provider writes it. It removes it before it powers the
 	// server on again, or when something else powered the server on.
 	// +optional
 	PowerHoldOffAt *metav1.Time `json:"powerHoldOffAt,omitempty"`
@@ -199,8 +200,8 @@ type ConsumerReference struct {
 	// +kubebuilder:validation:MaxLength=64
 	ClaimID string `json:"claimID,omitempty"`
 
-	// bootsBefore is the value of boots when the machine claimed the host. The provider writes it. While boots is not greater, the server has not booted
-	// since the claim, so a missing or outdated BareMetalBoot loses no information.
+	// bootsBefore is the value of spec.boots at the time of the claim. The provider writes it. While both are equal, the server has not booted for this claim,
+	// and a missing BareMetalBoot is harmless.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	BootsBefore int32 `json:"bootsBefore,omitempty"`
@@ -334,8 +335,8 @@ type BareMetalHost struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec describes the server and the machine that has it. Users write the fields whose descriptions do not say that the provider writes them. The
-	// provider's fields are in the spec because a status is lost in `clusterctl move`.
+	// spec describes the server and the machine that has it. The description of a field that the provider writes says so. Users write all others. The
+	// provider's fields are in the spec because `clusterctl move` does not preserve the status.
 	// +required
 	Spec BareMetalHostSpec `json:"spec,omitzero"`
 	// status is the observed state of the server.

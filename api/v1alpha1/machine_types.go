@@ -49,8 +49,8 @@ type BareMetalMachineSpec struct {
 	Tolerations []HostToleration `json:"tolerations,omitempty"`
 
 	// reuseHost makes the machine prefer hosts that a machine of the same owner had last. The owner is the control plane, the MachineDeployment or a
-	// standalone MachineSet. While another Machine of the owner is being deleted, the machine waits for its host, unless that host is in maintenance,
-	// quarantined or does not fit. A change after the claim has no effect. Defaults to false.
+	// standalone MachineSet. While another Machine of the owner is being deleted, this machine waits for the host of that Machine, unless that host is in
+	// maintenance, quarantined, does not fit, or its BMC is not ready for too long. A change after the claim has no effect. Defaults to false.
 	// +optional
 	ReuseHost bool `json:"reuseHost,omitempty"`
 
@@ -273,7 +273,7 @@ type BareMetalMachineStatus struct {
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
 
-	// failureMessage is the message of that failure. Cluster API copies it in the same way as failureReason.
+	// failureMessage describes the failure in failureReason. Cluster API copies it in the same way as failureReason.
 	// +optional
 	FailureMessage string `json:"failureMessage,omitempty"`
 

@@ -90,8 +90,8 @@ type BareMetalRemediationSpec struct {
 
 // PowerCycle is the record of one power cycle of the server.
 type PowerCycle struct {
-	// attempt is the number of the power cycle, from 1. 0 means that there was no power cycle yet: something else prevented it, such as maintenance of the
-	// host. After that has ended, at offAt, the server has the time of a power cycle to recover without one.
+	// attempt counts the power cycles, from 1. 0 means that none was started, because something prevented it, such as maintenance of the host. When that has
+	// ended, the Node has timeoutSeconds to become healthy before the first power cycle.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempt int32 `json:"attempt,omitempty"`
@@ -103,7 +103,8 @@ type PowerCycle struct {
 	// startedAt is the time when the power cycle started.
 	// +required
 	StartedAt metav1.Time `json:"startedAt,omitzero"`
-	// offAt is the time when the server was confirmed to be off. After that the provider only powers it on.
+	// offAt is the time when the server was confirmed to be off, or, if attempt is 0, the time when the remediation resumed. After that the provider only
+	// powers the server on.
 	// +optional
 	OffAt *metav1.Time `json:"offAt,omitempty"`
 	// recoveredAt is the time when the Node was healthy again. It ends the power cycle: a later failure starts a new one.

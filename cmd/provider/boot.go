@@ -40,7 +40,7 @@ func (p *Provider) addBoot(ctx context.Context) error {
 	if err := boot.IndexLeases(ctx, p.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("index leases: %w", err)
 	}
-	// The caches that answers come from are filled before the first packet.
+	// These informers are registered here, so that the manager fills their caches before it starts the boot server.
 	for _, kind := range []client.Object{&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}, &v1alpha1.BareMetalMachine{}, &clusterv1.Machine{}, &clusterv1.Cluster{}} {
 		if _, err := p.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
@@ -65,8 +65,8 @@ func (p *Provider) addBootMetrics() error {
 	return errors.Join(err, err6, p.opts.Registry.Register(p.BootServer.BootSlots))
 }
 
-// bootKeys reads the keys of tokens from a Secret, which it creates if it does not exist. Of several boot servers that create it at once, all use the key
-// of the first. pxe/README.md describes how to change the key.
+// bootKeys reads the keys of tokens from a Secret, which it creates if it does not exist. If several boot servers create it at the same time, all
+// use the key of the first. pxe/README.md describes how to change the key.
 func bootKeys(ctx context.Context, c client.Client, namespace string) (key, previous []byte, err error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: BootKeySecret}}
 	err = c.Get(ctx, client.ObjectKeyFromObject(secret), secret)

@@ -110,9 +110,7 @@ func (b *Booter) leaseKey(a netip.Addr) client.ObjectKey {
 
 // recordWarningf records a warning event on a host.
 func (b *Booter) recordWarningf(host *v1alpha1.BareMetalHost, reason, action, format string, args ...any) {
-	if b.Recorder != nil {
-		b.Recorder.Eventf(host, nil, corev1.EventTypeWarning, reason, action, format, args...)
-	}
+	controllers.RecordEvent(b.Recorder, host, nil, corev1.EventTypeWarning, reason, action, format, args...)
 }
 
 // normalized returns an address as the Lease objects have it: unmapped and without a zone.

@@ -25,7 +25,7 @@ type bootQueue struct {
 	loaded bool // the hosts that boot have their slots
 }
 
-// queueEntryTTL is how long a host stays queued that is not reconciled any more. A queued host is reconciled at every QueuePositionInterval.
+// queueEntryTTL is how long a host that is no longer reconciled stays queued. A queued host is reconciled at every QueuePositionInterval.
 const queueEntryTTL = 3 * lifecycle.QueuePositionInterval
 
 func newBootQueue(limit int, wake func(types.NamespacedName)) *bootQueue {

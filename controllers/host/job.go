@@ -51,7 +51,7 @@ func asFinal(err error) error {
 
 func (e *finalError) Unwrap() error { return e.error }
 
-// resubmitDelay is the time until a job is submitted again that the pool did not accept.
+// resubmitDelay is the delay before a job that the pool rejected is submitted again.
 const resubmitDelay = 100 * time.Millisecond
 
 // inspectTimeout limits one inspection: large servers have hundreds of resources, and slow BMCs take a second for each.

@@ -49,7 +49,7 @@ type Assumed struct {
 
 type assumption struct{ machine, resourceVersion string }
 
-// Pick picks a host for a machine, as the function Pick does, and atomically assumes that the machine gets it. It returns a pointer from hosts.
+// Pick calls the function Pick, and marks the host in the same step as assumed for the machine. The result points into hosts.
 func (a *Assumed) Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, machine string) (*v1alpha1.BareMetalHost, *Diagnosis) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,8 +63,8 @@ func (a *Assumed) Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, machi
 	return host, diagnosis
 }
 
-// isTaken is true for a host that another machine is assumed to get. The assumption ends when the host appears unclaimed in a newer version than the claimed
-// one: then the claim failed, or the host was released since. An older version, as in a list from before the claim, proves nothing.
+// isTaken is true for a host that another machine is assumed to get. The assumption ends when a newer version of the host is seen: it shows the claim, or the claim
+// failed, or the host was released. An older version, as in a list from before the claim, proves nothing.
 func (a *Assumed) isTaken(host *v1alpha1.BareMetalHost, machine string) bool {
 	key := client.ObjectKeyFromObject(host)
 	assumed, ok := a.hosts[key]

@@ -79,7 +79,7 @@ func hasPowerHold(host *v1alpha1.BareMetalHost) bool {
 	return len(host.Spec.PowerHolds) > 0
 }
 
-// unfitReasonReason returns why no machine may claim a host, according to its BMC, or "".
+// unfitReason returns why no machine may claim a host, according to its BMC, or "".
 func unfitReason(host *v1alpha1.BareMetalHost) string {
 	hardware := host.Status.Hardware
 	switch {
@@ -96,7 +96,7 @@ func unfitReason(host *v1alpha1.BareMetalHost) string {
 	}
 }
 
-// mismatchReasonReason returns why a host does not meet the machine's requirements, or "".
+// mismatchReason returns why a host does not meet the machine's requirements, or "".
 func mismatchReason(host *v1alpha1.BareMetalHost, want Want) string {
 	need := want.Hardware
 	switch wanted := Architecture(need.Architecture); {

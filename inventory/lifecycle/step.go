@@ -37,7 +37,7 @@ const (
 	CountBoot Action = "CountBoot"
 	// ForgetBoot removes the provider's finalizer from a BareMetalBoot that is being deleted, and whose host is unclaimed.
 	ForgetBoot Action = "ForgetBoot"
-	// RecordPowerHold writes Step.Held to spec.powerHoldSince and spec.powerHoldOffAt.
+	// RecordPowerHold writes Step.PowerHold to spec.powerHoldSince and spec.powerHoldOffAt.
 	RecordPowerHold Action = "RecordHold"
 	// RecordCleaning writes Step.CleaningStartedAt to spec.cleaningStartedAt.
 	RecordCleaning Action = "RecordCleaning"
@@ -70,7 +70,7 @@ type Step struct {
 	Reason, Message string
 	// Boot is what RecordBoot writes, and what CountBoot counts.
 	Boot *v1alpha1.BareMetalBootSpec
-	// PowerHold is what RecordHold writes.
+	// PowerHold is what RecordPowerHold writes.
 	PowerHold *PowerHoldTimes
 	// CleaningStartedAt is what RecordCleaning writes.
 	CleaningStartedAt *metav1.Time

@@ -146,11 +146,11 @@ type BMC struct {
 	// FirstShutDownAt is when the operating system was first asked to shut down. It is zero again once the server reads as off, is switched on, or
 	// its power hold has ended.
 	FirstShutDownAt time.Time
-	// OffUnansweredAt is when the last command to shut down or switch off was sent whose answer was lost. It becomes zero as FirstShutDownAt does.
+	// OffUnansweredAt is when the last command to shut down or switch off was sent whose answer was lost. It is reset together with FirstShutDownAt.
 	OffUnansweredAt time.Time
 	// ShutDownUnsupported is true when the BMC cannot shut down gracefully.
 	ShutDownUnsupported bool
-	// OverrideSet is true from when a boot override was set until it was read, or made, to be gone.
+	// OverrideSet is true from when a boot override was set until it was cleared or read as absent.
 	OverrideSet bool
 	// OverrideNote says how the override was set, and why it may not work.
 	OverrideNote string

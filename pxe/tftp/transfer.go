@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// firstTimeout is the timeout for the first answer. It doubles after each timeout, up to maxRetryTimeout. After a faster answer the timeout is four times the
-	// round trip, and minTimeout at least.
+	// The timeout of the first packet is firstTimeout. It doubles after each timeout, up to maxRetryTimeout. After a faster answer it is four times the round
+	// trip, and minTimeout at least.
 	minTimeout, firstTimeout, maxRetryTimeout = 200 * time.Millisecond, time.Second, 4 * time.Second
 	// maxSends is how often an unanswered packet is sent, maxFirstSends how often to a client that never answered: the source address of a request may be forged.
 	maxSends, maxFirstSends = 6, 3
@@ -45,9 +45,9 @@ type transfer struct {
 	request request
 	content []byte
 	end     time.Time
-	// answered is true once the client answered: it exists, and wants the file. trip is the round-trip time.
+	// answered is true once the client answered: it exists, and wants the file.
 	answered  bool
-	roundTrip time.Duration
+	roundTrip time.Duration // of the last answer
 	// sent counts the bytes of the file that were sent, with retransmissions.
 	sent int
 	// fetched is called once the client acknowledged all but the last blocks and these were sent. Their acknowledgement may be lost: firmware runs the
