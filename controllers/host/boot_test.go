@@ -268,7 +268,7 @@ func TestServedBootIsKept(t *testing.T) {
 		wait(t, second, phase(v1alpha1.PhaseAvailable))
 		controllerstest.Modify(t, env, second.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = controllerstest.Claimed("m") })
 		wait(t, second, reason(v1alpha1.BootedCondition, v1alpha1.ReasonConsumerConflict))
-		g.Expect(conditions.GetMessage(second.Host, v1alpha1.BootedCondition)).To(ContainSubstring("The server of host h was given the bootstrap data"))
+		g.Expect(conditions.GetMessage(second.Host, v1alpha1.BootedCondition)).To(ContainSubstring("The server of host h already got the bootstrap data"))
 		g.Expect(second.CommandNames()).To(BeEmpty())
 	})
 }

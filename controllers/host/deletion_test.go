@@ -140,7 +140,7 @@ func deletionStates() map[string]deletionState {
 			make:  changeHost(annotate(v1alpha1.DetachedAnnotation)),
 			waits: []string{"anna: the rack burns", v1alpha1.DetachedAnnotation}, exit: changeHost(unannotate(v1alpha1.DetachedAnnotation)),
 		},
-		"cluster gone": {make: remove(func(s *deletionCase) client.Object { return s.claim.Cluster }), waits: []string{"Cluster", "is not there", forceRelease}, exit: letGo, unfenced: true},
+		"cluster gone": {make: remove(func(s *deletionCase) client.Object { return s.claim.Cluster }), waits: []string{"Cluster", "does not exist", forceRelease}, exit: letGo, unfenced: true},
 		"another claim's machine": {
 			noProviderID: true, make: func(t *testing.T, s *deletionCase) {
 				t.Helper()
