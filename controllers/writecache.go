@@ -11,7 +11,7 @@ import (
 // WriteCache keeps the objects that a controller wrote until the cache shows them. Without it a reconcile would repeat a decision and a write that
 // the cache does not show yet. It guarantees nothing: like the cache, it does not know what others wrote meanwhile. The zero value is ready.
 //
-// Cluster API v1.14.2 has DeferNextReconcileUntilCacheUpToDate (util/controller), which needs the priority queue. cmd/manager turns that queue off
+// Cluster API v1.14.2 has DeferNextReconcileUntilCacheUpToDate (util/controller), which needs the priority queue. cmd/provider turns that queue off
 // for the deadlock of controller-runtime #3538, which #3540 fixes. It also limits an object to one reconcile per second. Delete WriteCache with a
 // controller-runtime that has #3540, if one reconcile per second is enough for boots.
 type WriteCache[T client.Object] struct {

@@ -123,9 +123,9 @@ func (s *BootSlots) checkDue(network string, now time.Time) bool {
 
 // check takes the slots of the servers of a network whose attempt is over. No event says so: another boot server, or a controller, may know it first.
 func (s *BootSlots) check(ctx context.Context, network string, now time.Time) (loading, queued int) {
-	holding, queued := s.slots.Members(network, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	holding, queued := s.slots.Members(network, now)
 	n := s.networks[network]
 	bound := n.bound
 	n.bound = map[string]struct{}{}

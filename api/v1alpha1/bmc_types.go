@@ -13,7 +13,7 @@ type BMC struct {
 	//       IPMI 2.0 (RMCP+). cipherSuite is 17 or 3, and defaults to the higher
 	//       one that the BMC supports. privilege defaults to administrator.
 	//   ipmitool://host[:port][?cipherSuite=17]
-	//       IPMI through the program ipmitool, for BMCs that work with no other
+	//       IPMI through the program ipmitool, for BMCs that work with neither
 	//   amt://host[:port], amt+http://host[:port]
 	//       Intel AMT with and without TLS
 	//   rpc+https://host[:port]/path?host=NAME, rpc+http://...

@@ -232,7 +232,7 @@ type ObservedNode struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
-	// mismatch is why Cluster API does not, or must not, match the Node to the Machine. It is absent if the Node matches.
+	// mismatch is why this Node is not the Machine's Node, or why Cluster API cannot match it. It is absent if the Node matches.
 	// +optional
 	Mismatch *BootFailure `json:"mismatch,omitempty"`
 }

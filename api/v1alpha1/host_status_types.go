@@ -33,15 +33,16 @@ const (
 
 // BareMetalHostStatus is the observed state of a server. The provider writes it, and restores all of it when it is lost.
 type BareMetalHostStatus struct {
-	// phase summarises the state of the host. The provider does nothing to the server in the phases BootUnknown, Orphaned and Detached.
+	// phase summarises the state of the host. The provider sends no power or boot command in the phases BootUnknown,
+	// Orphaned, Detached, Maintenance and ExternallyProvisioned.
 	//
 	// - Registering: the host is not verified yet (BMC login, inventory, MAC
 	//   address, power).
 	// - Available: machines can claim the host.
 	// - Unavailable: the host is verified but machines cannot claim it. The
 	//   condition Available has the reason.
-	// - Claimed: a machine has the host, and the host does not boot yet.
-	// - Booting: the host boots for its machine.
+	// - Claimed: a machine has the host, and the host is not booting yet.
+	// - Booting: the host is booting for its machine.
 	// - Provisioned: the host runs its machine.
 	// - PowerHold: the host runs a machine and power holds keep it powered off, or
 	//   it is being powered on again.
@@ -49,8 +50,8 @@ type BareMetalHostStatus struct {
 	//   attempts.
 	// - BootUnknown: a machine has the host, but its BareMetalBoot is missing or
 	//   belongs to another claim.
-	// - StateLost: the host ran its machine from memory and was powered off or
-	//   restarted, so the machine is lost.
+	// - StateLost: the machine runs from memory (Ephemeral), and its server was
+	//   powered off or restarted: the machine is lost.
 	// - Releasing: the machine is being deleted, and the server is being powered
 	//   off.
 	// - Cleaning: the machine is being deleted, the server is off, and what the
@@ -124,7 +125,7 @@ type BMCStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Protocol string `json:"protocol,omitempty"`
-	// capabilities are what the BMC can do, according to itself.
+	// capabilities are those that the BMC reports.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -162,7 +163,7 @@ type BootOverrideStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Warning string `json:"warning,omitempty"`
-	// persistent is true while the override applies to every boot, and not only to the next one: from when it was set until it was removed.
+	// persistent is true while the override applies to every boot instead of only the next one.
 	// +optional
 	Persistent bool `json:"persistent,omitempty"`
 	// worked is true if the server booted from the network after the override was set. The next boot tries such an override first.
@@ -182,7 +183,7 @@ const (
 
 // Operation is an operation on a server through its BMC.
 type Operation struct {
-	// name is the name of the operation.
+	// name is the name of the operation, such as PowerOn, Inspect or SetNetworkBoot.
 	// +required
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`

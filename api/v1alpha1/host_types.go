@@ -130,8 +130,8 @@ type BareMetalHostSpec struct {
 	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
 
 	// releaseUnfencedAfterSeconds is the time, in seconds, that the deletion of the host's machine waits for the server to be powered off and cleaned. Then
-	// the host is force-released without fencing and put into quarantine: the server may still run the machine. At least 60. Without it, which is the
-	// default, the release waits until the BMC answers or a user sets the annotation baremetalhost.infrastructure.cluster.x-k8s.io/release-unfenced.
+	// the host is force-released without fencing and put into quarantine: the server may still run the machine. The minimum is 60. If it is not set,
+	// the release waits until the BMC answers or a user sets the annotation baremetalhost.infrastructure.cluster.x-k8s.io/release-unfenced.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	ReleaseUnfencedAfterSeconds *int32 `json:"releaseUnfencedAfterSeconds,omitempty"`
@@ -247,7 +247,7 @@ type HostTaint struct {
 	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="a taint key has at most 253 characters before the slash"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a label key, like gpu or example.com/gpu, with at most 63 characters after the slash"
 	Key string `json:"key,omitempty"`
-	// value is the value of the taint, which the operator Equal of a toleration compares. Defaults to the empty string.
+	// value is the value of the taint. A toleration with the operator Equal must have the same value. Defaults to the empty string.
 	// +optional
 	Value LabelValue `json:"value,omitempty"`
 	// effect is NoClaim (machines that do not tolerate the taint never claim the host) or PreferNoClaim (they claim it only if no other host fits). Defaults

@@ -222,9 +222,8 @@ type BootSource struct {
 	// +required
 	Persistence BootPersistence `json:"persistence,omitempty"`
 
-	// reportBootstrap makes the operating system report whether it carried out its bootstrap data. It reports a success if the file exists that the bootstrap
-	// providers of Cluster API write at the end: /run/cluster-api/bootstrap-success.complete. The image needs curl, wget or
-	// python3. Defaults to false.
+	// reportBootstrap makes the operating system report whether it applied its bootstrap data. Success means that
+	// /run/cluster-api/bootstrap-success.complete exists, which the bootstrap providers of Cluster API create. The image needs curl, wget or python3. Defaults to false.
 	// +optional
 	ReportBootstrap bool `json:"reportBootstrap,omitempty"`
 }

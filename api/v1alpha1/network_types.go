@@ -48,8 +48,8 @@ type LinkName string
 // NetworkInterface is a network interface of the server.
 // +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.all(r, !isIP(r.via) || (ip(r.via).family() == 4 ? has(self.dhcp4) && self.dhcp4 : has(self.dhcp6) && self.dhcp6 || ip(r.via).isLinkLocalUnicast()) || has(self.addresses) && self.addresses.exists(a, isCIDR(a) && cidr(a).containsIP(r.via)))",message="a route's via is in none of the networks of the link's addresses: check via and the prefix lengths"
 type NetworkInterface struct {
-	// name is the name of the interface, which bonds and VLANs refer to. If macAddress is set, cloud-init renames the interface to it, and Ignition
-	// does not. Without macAddress it must be the name that the operating system assigns, such as eno1.
+	// name is the name of the interface, which bonds and VLANs refer to. If macAddress is set, cloud-init renames the interface to name;
+	// Ignition does not. Without macAddress it must be the name that the operating system assigns, such as eno1.
 	// +required
 	Name LinkName `json:"name,omitempty"`
 

@@ -51,7 +51,7 @@ const (
 
 // RemediationStrategy is how an unhealthy machine is remediated.
 type RemediationStrategy struct {
-	// retries is the maximum number of power cycles before the machine is handed over to its owner for replacement. 0 hands it over without a power cycle.
+	// retries is the maximum number of power cycles, including the first, before the Machine's owner is asked to replace the machine. 0 asks without a power cycle.
 	// Defaults to 1.
 	// +optional
 	// +kubebuilder:default=1
@@ -59,7 +59,8 @@ type RemediationStrategy struct {
 	// +kubebuilder:validation:Maximum=10
 	Retries *int32 `json:"retries,omitempty"`
 
-	// timeoutSeconds is the time, in seconds, from the start of a power cycle within which the Node must become healthy. Defaults to 1200.
+	// timeoutSeconds is the time, in seconds, from the start of a power cycle within which the Node must become healthy. It starts again after a
+	// pause. Defaults to 1200.
 	// +optional
 	// +kubebuilder:default=1200
 	// +kubebuilder:validation:Minimum=30
@@ -83,7 +84,7 @@ type BareMetalRemediationSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	TaintedNode string `json:"taintedNode,omitempty"`
 
-	// handOver is the record that the machine must be replaced. The provider writes it, and it ends the remediation.
+	// handOver records that the remediation has given up and asked the Machine's owner to replace the machine. The provider writes it.
 	// +optional
 	HandOver *HandOver `json:"handOver,omitempty"`
 }
@@ -122,13 +123,12 @@ type HandOver struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
-	// quarantine is the reason with which the host is put into quarantine. Without it the host is not put into quarantine, because its server works.
+	// quarantine is the reason written to the host's spec.quarantine. It is empty if the server is not the cause: the host is not quarantined then.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Quarantine string `json:"quarantine,omitempty"`
-	// quarantinedAt is the time when the provider put the host into quarantine, or found it there. After that only a user ends the quarantine, and the
-	// provider does not set it again.
+	// quarantinedAt is the time when the host was quarantined, or was found to be. The provider does not quarantine it again after a user has ended that.
 	// +optional
 	QuarantinedAt *metav1.Time `json:"quarantinedAt,omitempty"`
 }

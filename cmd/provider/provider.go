@@ -172,8 +172,8 @@ func newManager(o *Options) (ctrl.Manager, error) {
 		m.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
 	}
 	// The priority queue of controller-runtime v0.24 can hold its lock for ever when it shuts down: it sends an item under the lock to workers
-	// that have returned. The manager then ends 30 s late, and so does its lease. No upstream issue found. Delete when a shutdown in the middle
-	// of reconciles ends at once without this line.
+	// that have returned (issue #3538, fixed by #3540). The manager then ends 30 s late, and so does its lease. Delete this line with a
+	// controller-runtime that has #3540.
 	m.Controller.UsePriorityQueue = new(false)
 	// Secrets are read when they are needed, and are not cached.
 	m.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}

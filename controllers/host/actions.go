@@ -38,7 +38,7 @@ func (r *Reconciler) perform(
 	case lifecycle.Nothing:
 		return 0, r.dropRetryRequest(ctx, host, view, step)
 	case lifecycle.RecordBoot:
-		return 0, r.recordBoot(ctx, host, boot, step)
+		return 0, r.recordBoot(ctx, host, boot, view, step)
 	case lifecycle.CountBoot:
 		return 0, r.countBoot(ctx, boot, step, write)
 	case lifecycle.ForgetBoot:

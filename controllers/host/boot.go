@@ -57,8 +57,13 @@ func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHo
 }
 
 // recordBoot writes the record of a boot, and creates the BareMetalBoot if it is missing.
-func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
-	if err := r.writeBoot(ctx, host, boot, *step.Boot); err != nil {
+func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step) error {
+	r.holdBootSlot(host, view, step)
+	switch err := r.writeBoot(ctx, host, boot, *step.Boot); {
+	case isRejected(err):
+		r.queue.Release(client.ObjectKeyFromObject(host), view.Now)
+		return err
+	case err != nil: // the next reconcile shows whether the boot was recorded
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Recorded the boot", "number", step.Boot.Number, "attempt", step.Boot.Attempt, "reason", step.Reason, "message", step.Message)
@@ -66,6 +71,11 @@ func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHos
 		r.logStatusError(ctx, controllers.ApplyFailure(ctx, r.Client, client.ObjectKeyFromObject(host), step.Boot.Failure.Reason))
 	}
 	return nil
+}
+
+// isRejected is true for an error with which the API server says that it did not write the object, and which a retry does not resolve soon.
+func isRejected(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err)
 }
 
 func (r *Reconciler) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, spec v1alpha1.BareMetalBootSpec) error {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,8 +31,16 @@ const queueEntryTTL = 3 * lifecycle.QueuePositionInterval
 
 func newBootQueue(limit int, wake func(types.NamespacedName)) *bootQueue {
 	return &bootQueue{Slots: slots.New(slots.Options[types.NamespacedName]{
-		Limit: func(string) int { return limit }, QueueTTL: queueEntryTTL, Wake: wake,
+		Limit: func(string) int { return limit }, QueueTTL: queueEntryTTL, PositionTTL: lifecycle.QueuePositionInterval, Wake: wake,
+		Compare: func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) },
 	})}
+}
+
+// forget removes a host that is gone, also while load gives it a slot.
+func (q *bootQueue) forget(host types.NamespacedName, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.Release(host, now)
 }
 
 // load gives the hosts that boot their slots, once.
@@ -84,6 +93,15 @@ func (r *Reconciler) acquireBootSlot(ctx context.Context, host *v1alpha1.BareMet
 		view.QueuePosition = &lifecycle.QueuePosition{Number: position.Number, Booting: position.Holding}
 	}
 	return nil
+}
+
+// holdBootSlot keeps the slot of a host whose boot is being recorded. It is called before the write: the write may succeed although its answer is lost.
+func (r *Reconciler) holdBootSlot(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+	if r.Settings.BootConcurrency == 0 || !lifecycle.StartsBoot(view, step) {
+		return
+	}
+	boots := lifecycle.View{Spec: host.Spec, Boot: step.Boot}
+	r.queue.Hold(host.Spec.FailureDomain, client.ObjectKeyFromObject(host), boots.BootsUntil(r.Settings), view.Now)
 }
 
 // bootSlots returns the slots of the hosts that boot. It does not change what the lists return: these are the objects of the cache.

@@ -143,6 +143,7 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 		return ctrl.Result{}, err
 	}
 	if err := r.ensureOwner(ctx, host, boot, step); err != nil {
+		r.queue.Leave(key, view.Now)
 		return controllers.Result(err)
 	}
 	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
@@ -186,7 +187,7 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, b
 
 // forget drops the state of a host that this controller does not reconcile. It keeps the observations of the server, because the host may come back.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.queue.Release(key, r.Clock.Now())
+	r.queue.forget(key, r.Clock.Now())
 	r.throttle.Done(key)
 	r.writeCache.Forget(key)
 	r.boots.Forget(key)

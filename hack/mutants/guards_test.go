@@ -105,11 +105,12 @@ var guards = []mutant{
 	{"transfers are not counted by client", tftpFile, " || !s.clients.Enter(from.Addr())", ""},
 	{"the servers of a rack use up each other's transfers", tftpFile, "maxPerPrefix = 256", "maxPerPrefix = 16"},
 	// How many members of a group have a slot.
-	{"a slot goes to a member that others are queued before", slotsFile, "before >= limit-holding", "holding >= limit"},
-	{"there is one slot more than the limit", slotsFile, "before >= limit-holding", "before > limit-holding"},
+	{"a slot goes to a member that others are queued before", slotsFile, "before >= limit-len(g.holders)", "len(g.holders) >= limit"},
+	{"there is one slot more than the limit", slotsFile, "before >= limit-len(g.holders)", "before > limit-len(g.holders)"},
 	{"an error takes the slot of a member that boots", slotsFile, "m != nil && !m.confirmed", "m != nil"},
-	{"a slot never expires", slotsFile, "!m.until.IsZero() && !now.Before(m.until)", "!m.hasSlot && !m.until.IsZero() && !now.Before(m.until)"},
-	{"a member is queued for ever", slotsFile, "!m.until.IsZero() && !now.Before(m.until)", "m.hasSlot && !now.Before(m.until)"},
+	{"a slot never expires", slotsFile, "		if now.Before(m.until) {", "		if m.hasSlot || now.Before(m.until) {"},
+	{"a member is queued for ever", slotsFile, "		if now.Before(m.until) {", "		if !m.hasSlot || now.Before(m.until) {"},
+	{"each call has another position", slotsFile, "m.positionAt.IsZero() || now.Sub(m.positionAt) >= s.options.PositionTTL", "now.Sub(m.positionAt) >= 0"},
 	{"no member is woken", slotsFile, "	for group := range s.changed {", "	for group := range map[string]struct{}{} {"},
-	{"a member keeps its slot in the group that it left", slotsFile, "	delete(s.groups[m.group], m)\n", "	_ = m\n"},
+	{"a member keeps its slot in the group that it left", slotsFile, "	delete(g.holders, m)\n", ""},
 }

@@ -4,6 +4,7 @@ package slots
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,10 @@ type Options[K comparable] struct {
 	Limit func(group string) int
 	// QueueTTL is how long a member stays queued that does not ask again.
 	QueueTTL time.Duration
+	// PositionTTL is how long a member is told the same position. Defaults to 0: each call returns the current one.
+	PositionTTL time.Duration
+	// Compare, where not nil, orders members that are queued since the same time. Without it they are ordered by their arrival.
+	Compare func(a, b K) int
 	// Wake, where not nil, is called for each queued member that may have a slot now. It is called without a lock.
 	Wake func(member K)
 }
@@ -25,9 +30,15 @@ type Slots[K comparable] struct {
 
 	mu       sync.Mutex
 	members  map[K]*member[K]
-	groups   map[string]map[*member[K]]struct{}
+	groups   map[string]*group[K]
 	changed  map[string]struct{} // the groups that the current call changed
 	arrivals int
+}
+
+type group[K comparable] struct {
+	holders map[*member[K]]struct{}
+	queue   []*member[K] // in its order
+	expires time.Time    // no member expires before
 }
 
 // member has a slot or is queued.
@@ -35,11 +46,14 @@ type member[K comparable] struct {
 	key       K
 	group     string
 	since     time.Time // orders the queue
-	arrival   int       // orders members with the same since
+	arrival   int
 	until     time.Time // when the slot or the queue entry expires
 	hasSlot   bool
 	confirmed bool // the slot is from Hold
 	woken     bool
+
+	position   Position // that was returned last
+	positionAt time.Time
 }
 
 // Position is where a member is in the queue. It is approximate: members before it may leave at any time.
@@ -52,46 +66,56 @@ type Position struct {
 
 // New returns Slots without members.
 func New[K comparable](options Options[K]) *Slots[K] {
-	return &Slots[K]{options: options, members: map[K]*member[K]{}, groups: map[string]map[*member[K]]struct{}{}, changed: map[string]struct{}{}}
+	return &Slots[K]{options: options, members: map[K]*member[K]{}, groups: map[string]*group[K]{}, changed: map[string]struct{}{}}
 }
 
-// Acquire gives a member a slot until a time at most, and returns true. If no slot is free for it, the member is queued and its position is returned. The time
-// since of the first call orders the queue. A member that has a slot keeps it, with the end that it has.
+// Acquire gives a member a slot until a time at most, and returns true. If no slot is free for it, the member is queued and its position is returned. The queue is
+// ordered by the time since. A member that has a slot keeps it, with the end that it has.
 func (s *Slots[K]) Acquire(group string, key K, since, until, now time.Time) (position Position, ok bool) {
 	s.change(now, func() {
 		s.expire(group, now)
 		m := s.members[key]
-		if m != nil && m.group != group {
+		if m != nil && (m.group != group || !m.hasSlot && !m.since.Equal(since)) {
 			s.remove(m)
 			m = nil
 		}
 		if m == nil {
 			s.arrivals++
-			m = &member[K]{key: key, group: group, since: since, arrival: s.arrivals}
+			m = &member[K]{key: key, group: group, since: since, arrival: s.arrivals, until: now.Add(s.options.QueueTTL)}
 			s.add(m)
 		}
-		ok = m.hasSlot
-		if ok {
+		if ok = m.hasSlot; ok {
 			return
 		}
-		before, holding := s.count(m)
-		if limit := s.options.Limit(group); limit > 0 && before >= limit-holding {
+		g := s.groups[group]
+		before, _ := slices.BinarySearchFunc(g.queue, m, s.compare)
+		if limit := s.options.Limit(group); limit > 0 && before >= limit-len(g.holders) {
 			m.until, m.woken = now.Add(s.options.QueueTTL), false
-			position = Position{before + 1, holding}
+			position = s.positionOf(m, Position{before + 1, len(g.holders)}, now)
 			return
 		}
-		ok, m.hasSlot, m.until = true, true, until
+		s.remove(m)
+		m.hasSlot, m.until, ok = true, until, true
+		s.add(m)
 	})
 	return position, ok
+}
+
+// positionOf returns the position that a member was told last, or the current one if that is older than PositionTTL.
+func (s *Slots[K]) positionOf(m *member[K], current Position, now time.Time) Position {
+	if m.positionAt.IsZero() || now.Sub(m.positionAt) >= s.options.PositionTTL {
+		m.position, m.positionAt = current, now
+	}
+	return m.position
 }
 
 // Hold gives a member a slot until a time, also beyond the limit: it does already what the slots are for.
 func (s *Slots[K]) Hold(group string, key K, until, now time.Time) {
 	s.change(now, func() {
-		if m := s.members[key]; m != nil && m.group == group && m.confirmed {
-			m.until = until
-			return
-		} else if m != nil {
+		if m := s.members[key]; m != nil {
+			if m.group == group && m.confirmed && m.until.Equal(until) {
+				return
+			}
 			s.remove(m)
 		}
 		s.add(&member[K]{key: key, group: group, until: until, hasSlot: true, confirmed: true})
@@ -120,12 +144,11 @@ func (s *Slots[K]) Leave(key K, now time.Time) {
 func (s *Slots[K]) Members(group string, now time.Time) (holding []K, queued int) {
 	s.change(now, func() {
 		s.expire(group, now)
-		for m := range s.groups[group] {
-			if m.hasSlot {
+		if g := s.groups[group]; g != nil {
+			for m := range g.holders {
 				holding = append(holding, m.key)
-			} else {
-				queued++
 			}
+			queued = len(g.queue)
 		}
 	})
 	return holding, queued
@@ -152,20 +175,11 @@ func (s *Slots[K]) locked(now time.Time, do func()) (wake []K) {
 
 // admissible returns the first members of a queue, as many as slots are free, without those that were woken before.
 func (s *Slots[K]) admissible(group string) (keys []K) {
-	limit := s.options.Limit(group)
-	if s.options.Wake == nil || limit == 0 {
+	g, limit := s.groups[group], s.options.Limit(group)
+	if s.options.Wake == nil || limit == 0 || g == nil {
 		return nil
 	}
-	var queue []*member[K]
-	for m := range s.groups[group] {
-		if m.hasSlot {
-			limit--
-		} else {
-			queue = append(queue, m)
-		}
-	}
-	slices.SortFunc(queue, compare)
-	for _, m := range queue[:min(len(queue), max(0, limit))] {
+	for _, m := range g.queue[:min(len(g.queue), max(0, limit-len(g.holders)))] {
 		if !m.woken {
 			m.woken = true
 			keys = append(keys, m.key)
@@ -174,46 +188,63 @@ func (s *Slots[K]) admissible(group string) (keys []K) {
 	return keys
 }
 
-// count returns how many members are queued before one, and how many have a slot.
-func (s *Slots[K]) count(of *member[K]) (before, holding int) {
-	for m := range s.groups[of.group] {
-		switch {
-		case m.hasSlot:
-			holding++
-		case compare(m, of) < 0:
-			before++
-		}
-	}
-	return before, holding
-}
-
 // expire removes the members of a group whose time is over.
 func (s *Slots[K]) expire(group string, now time.Time) {
-	for m := range s.groups[group] {
-		if !m.until.IsZero() && !now.Before(m.until) {
+	g := s.groups[group]
+	if g == nil || now.Before(g.expires) {
+		return
+	}
+	g.expires = time.Time{}
+	for _, m := range append(slices.Collect(maps.Keys(g.holders)), g.queue...) {
+		if now.Before(m.until) {
+			g.noteExpiry(m)
+		} else {
 			s.remove(m)
 		}
 	}
 }
 
-func (s *Slots[K]) add(m *member[K]) {
-	if s.groups[m.group] == nil {
-		s.groups[m.group] = map[*member[K]]struct{}{}
+func (g *group[K]) noteExpiry(m *member[K]) {
+	if g.expires.IsZero() || m.until.Before(g.expires) {
+		g.expires = m.until
 	}
-	s.groups[m.group][m] = struct{}{}
+}
+
+func (s *Slots[K]) add(m *member[K]) {
+	g := s.groups[m.group]
+	if g == nil {
+		g = &group[K]{holders: map[*member[K]]struct{}{}}
+		s.groups[m.group] = g
+	}
+	if m.hasSlot {
+		g.holders[m] = struct{}{}
+	} else {
+		at, _ := slices.BinarySearchFunc(g.queue, m, s.compare)
+		g.queue = slices.Insert(g.queue, at, m)
+	}
+	g.noteExpiry(m)
 	s.members[m.key] = m
 	s.changed[m.group] = struct{}{}
 }
 
 func (s *Slots[K]) remove(m *member[K]) {
-	delete(s.members, m.key)
-	delete(s.groups[m.group], m)
-	if len(s.groups[m.group]) == 0 {
+	g := s.groups[m.group]
+	delete(g.holders, m)
+	if at, found := slices.BinarySearchFunc(g.queue, m, s.compare); found && !m.hasSlot {
+		g.queue = slices.Delete(g.queue, at, at+1)
+	}
+	if len(g.holders)+len(g.queue) == 0 {
 		delete(s.groups, m.group)
 	}
+	delete(s.members, m.key)
 	s.changed[m.group] = struct{}{}
 }
 
-func compare[K comparable](a, b *member[K]) int {
-	return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.arrival, b.arrival))
+// compare orders a queue. No two of its members are equal.
+func (s *Slots[K]) compare(a, b *member[K]) int {
+	byKey := 0
+	if s.options.Compare != nil {
+		byKey = s.options.Compare(a.key, b.key)
+	}
+	return cmp.Or(a.since.Compare(b.since), byKey, cmp.Compare(a.arrival, b.arrival))
 }

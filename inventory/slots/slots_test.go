@@ -147,6 +147,35 @@ func TestHold(t *testing.T) {
 	g.Expect(r.acquire("a", 3)).To(BeZero())
 }
 
+// TestTies: members that are queued since the same time are ordered by Compare, and a member whose time changes is queued again.
+func TestTies(t *testing.T) {
+	g := NewWithT(t)
+	s := slots.New(slots.Options[int]{Limit: func(string) int { return 1 }, QueueTTL: time.Hour, Compare: func(a, b int) int { return a - b }})
+	number := func(member int, since time.Time) int {
+		position, _ := s.Acquire("a", member, since, noon.Add(time.Hour), noon)
+		return position.Number
+	}
+	g.Expect([]int{number(9, noon), number(5, noon), number(3, noon), number(4, noon)}).To(Equal([]int{0, 1, 1, 2}))
+	g.Expect(number(3, noon.Add(time.Second))).To(Equal(3))
+	g.Expect(number(4, noon)).To(Equal(1))
+}
+
+// TestPositionTTL: a member is told the same position for a time, so that a status with it is not written for each member that leaves.
+func TestPositionTTL(t *testing.T) {
+	g := NewWithT(t)
+	s := slots.New(slots.Options[int]{Limit: func(string) int { return 1 }, QueueTTL: time.Hour, PositionTTL: time.Minute})
+	number := func(member int, at time.Time) int {
+		position, _ := s.Acquire("a", member, created(member), at.Add(time.Hour), at)
+		return position.Number
+	}
+	g.Expect([]int{number(0, noon), number(1, noon), number(2, noon)}).To(Equal([]int{0, 1, 2}))
+	s.Leave(1, noon)
+	g.Expect(number(2, noon.Add(time.Minute-1))).To(Equal(2))
+	g.Expect(number(2, noon.Add(time.Minute))).To(Equal(1))
+	s.Release(0, noon)
+	g.Expect(number(2, noon)).To(Equal(0), "a free slot is given at once")
+}
+
 // TestNoLimit: limit 0 queues nobody.
 func TestNoLimit(t *testing.T) {
 	g := NewWithT(t)
