@@ -240,7 +240,7 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 	expr := func(key, operator string, values ...v1alpha1.LabelValue) func(spec) {
 		return func(s spec) {
 			s.HostSelector = &v1alpha1.HostSelector{MatchExpressions: []v1alpha1.HostSelectorRequirement{
-				{Key: key, Operator: metav1.LabelSelectorOperator(operator), Values: values},
+				{Key: v1alpha1.LabelKey(key), Operator: metav1.LabelSelectorOperator(operator), Values: values},
 			}}
 		}
 	}
@@ -256,7 +256,7 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		wantDS   = "must not contain ds=...: the provider sets it"
 		wantWord = "the boot loader would end the command there"
 		wantLine = "must be one line of printable ASCII characters"
-		wantKey  = "like rack or example.com/rack"
+		wantKey  = "like gpu or example.com/gpu"
 		wantVals = "In and NotIn require values, Exists and DoesNotExist must have none"
 	)
 	return []refused[spec]{

@@ -34,12 +34,12 @@ func claimRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"preference with too little weight", prefer(preferred(-1, "rack")), preference + ".weight", "should be greater than or equal to 1"},
 		{"preference with too much weight", prefer(preferred(101, "rack")), preference + ".weight", "should be less than or equal to 100"},
 		{"preference for nothing", prefer(v1alpha1.HostPreference{Weight: 1}), preference + ".hostSelector", "Required value"},
-		{"preference with a bad key", prefer(preferred(1, "-rack")), preference + ".hostSelector.matchLabels", "keys must be label keys, like rack"},
+		{"preference with a bad key", prefer(preferred(1, "-rack")), preference + ".hostSelector.matchLabels", "keys must be label keys, like gpu"},
 		{"too many preferences", prefer(slices.Repeat([]v1alpha1.HostPreference{preferred(1, "rack")}, 9)...), "preferences", "must have at most 8 items"},
 
 		{"toleration without a key", tolerate(v1alpha1.HostToleration{Operator: "Exists"}), toleration + ".key", "Required value"},
 		{"toleration with a bad key", tolerate(v1alpha1.HostToleration{Key: "g pu"}), toleration + ".key", wantKey},
-		{"toleration with a prefix too long", tolerate(v1alpha1.HostToleration{Key: strings.Repeat("a", 254) + "/a"}), toleration + ".key", "at most 253 characters before the slash"},
+		{"toleration with a prefix too long", tolerate(v1alpha1.HostToleration{Key: v1alpha1.LabelKey(strings.Repeat("a", 254) + "/a")}), toleration + ".key", "at most 253 characters before the slash"},
 		{"toleration with a bad operator", tolerate(v1alpha1.HostToleration{Key: "gpu", Operator: "In"}), toleration + ".operator", `supported values: "Equal", "Exists"`},
 		{"toleration with a bad value", tolerate(v1alpha1.HostToleration{Key: "gpu", Value: "a/b"}), toleration + ".value", "must be a label value"},
 		{"toleration of any value with a value", tolerate(v1alpha1.HostToleration{Key: "gpu", Operator: "Exists", Value: "a100"}), toleration, "remove it, or set operator: Equal"},
@@ -81,7 +81,7 @@ func TestTaintRefused(t *testing.T) {
 	refuse(t, validHost, []refused[host]{
 		{"taint without a key", taint(v1alpha1.HostTaint{Value: "a"}), key, "Required value"},
 		{"taint with a bad key", taint(v1alpha1.HostTaint{Key: "-gpu"}), key, "must be a label key, like gpu or example.com/gpu"},
-		{"taint with a prefix too long", taint(v1alpha1.HostTaint{Key: strings.Repeat("a", 254) + "/a"}), key, "at most 253 characters before the slash"},
+		{"taint with a prefix too long", taint(v1alpha1.HostTaint{Key: v1alpha1.LabelKey(strings.Repeat("a", 254) + "/a")}), key, "at most 253 characters before the slash"},
 		{"taint with a bad value", taint(v1alpha1.HostTaint{Key: "gpu", Value: "a b"}), "spec.taints[0].value", "must be a label value"},
 		{"taint with an effect of Nodes", taint(v1alpha1.HostTaint{Key: "gpu", Effect: "NoSchedule"}), "spec.taints[0].effect", `supported values: "NoClaim", "PreferNoClaim"`},
 		{"taint twice", taint(v1alpha1.HostTaint{Key: "gpu"}, v1alpha1.HostTaint{Key: "gpu", Value: "a"}), "spec.taints[1]", "Duplicate value"},

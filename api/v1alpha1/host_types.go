@@ -242,11 +242,7 @@ const (
 type HostTaint struct {
 	// key is the key of the taint. It must be a valid label key, such as gpu or example.com/gpu.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="a taint key has at most 253 characters before the slash"
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a label key, like gpu or example.com/gpu, with at most 63 characters after the slash"
-	Key string `json:"key,omitempty"`
+	Key LabelKey `json:"key,omitempty"`
 	// value is the value of the taint. A toleration with the operator Equal must have the same value. Defaults to the empty string.
 	// +optional
 	Value LabelValue `json:"value,omitempty"`

@@ -68,7 +68,7 @@ type HostSelector struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && k.substring(0, size(k) < 317 ? size(k) : 317).indexOf('/') <= 253)",message="a label key has at most 317 characters, 253 of them before the slash"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.substring(0, size(k) < 317 ? size(k) : 317).matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="keys must be label keys, like rack or example.com/rack, with at most 63 characters after the slash"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.substring(0, size(k) < 317 ? size(k) : 317).matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="keys must be label keys, like gpu or example.com/gpu, with at most 63 characters after the slash"
 	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
 
 	// matchExpressions are requirements for the labels of a host.
@@ -77,6 +77,13 @@ type HostSelector struct {
 	// +kubebuilder:validation:MaxItems=32
 	MatchExpressions []HostSelectorRequirement `json:"matchExpressions,omitempty"`
 }
+
+// LabelKey is the key of a label or a taint.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=317
+// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="a key has at most 253 characters before the slash"
+// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a label key, like gpu or example.com/gpu, with at most 63 characters after the slash"
+type LabelKey string
 
 // LabelValue is the value of a label.
 // +kubebuilder:validation:MaxLength=63
@@ -88,11 +95,7 @@ type LabelValue string
 type HostSelectorRequirement struct {
 	// key is the key of the label.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="a label key has at most 253 characters before the slash"
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a label key, like rack or example.com/rack, with at most 63 characters after the slash"
-	Key string `json:"key,omitempty"`
+	Key LabelKey `json:"key,omitempty"`
 	// operator is the relation of the label to values: In, NotIn, Exists or DoesNotExist.
 	// +required
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
@@ -121,11 +124,7 @@ type HostPreference struct {
 type HostToleration struct {
 	// key is the key of the taint.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="a taint key has at most 253 characters before the slash"
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a label key, like gpu or example.com/gpu, with at most 63 characters after the slash"
-	Key string `json:"key,omitempty"`
+	Key LabelKey `json:"key,omitempty"`
 	// operator is Equal (the value of the taint must equal value) or Exists (any value matches). Defaults to Equal.
 	// +optional
 	// +kubebuilder:validation:Enum=Equal;Exists

@@ -31,7 +31,7 @@ func hadBy(owner string) func(*v1alpha1.BareMetalHost) {
 	}
 }
 
-func soft(key string) v1alpha1.HostTaint {
+func soft(key v1alpha1.LabelKey) v1alpha1.HostTaint {
 	return v1alpha1.HostTaint{Key: key, Effect: v1alpha1.TaintPreferNoClaim}
 }
 
@@ -261,7 +261,7 @@ func drawHost(t *rapid.T, name string) v1alpha1.BareMetalHost {
 		labelled("disk", rapid.SampledFrom([]string{"ssd", "hdd"}).Draw(t, "disk")), hadBy(rapid.SampledFrom([]string{"", "A", "B"}).Draw(t, "had by")))
 	for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 3, rapid.ID[string]).Draw(t, "taints") {
 		effect := rapid.SampledFrom([]v1alpha1.TaintEffect{v1alpha1.TaintNoClaim, v1alpha1.TaintPreferNoClaim, ""}).Draw(t, "effect")
-		h.Spec.Taints = append(h.Spec.Taints, v1alpha1.HostTaint{Key: key, Effect: effect})
+		h.Spec.Taints = append(h.Spec.Taints, v1alpha1.HostTaint{Key: v1alpha1.LabelKey(key), Effect: effect})
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "state") {
 	case 0:
@@ -288,7 +288,7 @@ func drawWant(t *rapid.T) Want {
 		Reuse:         rapid.SampledFrom([]string{"", "A"}).Draw(t, "reuse"),
 	}
 	for _, key := range rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y"}), 0, 2).Draw(t, "tolerations") {
-		w.Tolerations = append(w.Tolerations, v1alpha1.HostToleration{Key: key, Operator: corev1.TolerationOpExists})
+		w.Tolerations = append(w.Tolerations, v1alpha1.HostToleration{Key: v1alpha1.LabelKey(key), Operator: corev1.TolerationOpExists})
 	}
 	for _, disk := range rapid.SliceOfN(rapid.SampledFrom([]string{"ssd", "hdd"}), 0, 2).Draw(t, "preferences") {
 		w.Preferences = append(w.Preferences, prefer("disk", disk, rapid.Int32Range(1, 3).Draw(t, "weight")))
@@ -302,13 +302,13 @@ func mayClaim(h v1alpha1.BareMetalHost, w Want) bool {
 		h.Status.Hardware.Health != "Critical" && h.Spec.Architecture == v1alpha1.ArchitectureAMD64 && w.Selector.Matches(labels.Set(h.Labels)) &&
 		(w.FailureDomain == "" || w.FailureDomain == h.Spec.FailureDomain) && h.Status.Hardware.Memory.Value() >= w.Hardware.Memory.Value()
 	for _, taint := range h.Spec.Taints {
-		ok = ok && (taint.Effect == v1alpha1.TaintPreferNoClaim || minds(taint.Key, w) == 0)
+		ok = ok && (taint.Effect == v1alpha1.TaintPreferNoClaim || minds(string(taint.Key), w) == 0)
 	}
 	return ok
 }
 
 func minds(key string, w Want) int {
-	if slices.ContainsFunc(w.Tolerations, func(t v1alpha1.HostToleration) bool { return t.Key == key }) {
+	if slices.ContainsFunc(w.Tolerations, func(t v1alpha1.HostToleration) bool { return string(t.Key) == key }) {
 		return 0
 	}
 	return 1
@@ -322,7 +322,7 @@ func rank(h v1alpha1.BareMetalHost, w Want, free map[string]int) []int {
 	}
 	for _, taint := range h.Spec.Taints {
 		if taint.Effect == v1alpha1.TaintPreferNoClaim {
-			out[1] += minds(taint.Key, w)
+			out[1] += minds(string(taint.Key), w)
 		}
 	}
 	for _, p := range w.Preferences {

@@ -126,9 +126,9 @@ func text(q resource.Quantity) string { return q.String() }
 
 func taintString(taint v1alpha1.HostTaint) string {
 	if taint.Value == "" {
-		return taint.Key
+		return string(taint.Key)
 	}
-	return taint.Key + "=" + string(taint.Value)
+	return string(taint.Key) + "=" + string(taint.Value)
 }
 
 func tolerated(taint v1alpha1.HostTaint, tolerations []v1alpha1.HostToleration) bool {

@@ -34,7 +34,7 @@ func selectorOf(selector *v1alpha1.HostSelector) (labels.Selector, error) {
 		converted.MatchLabels[key] = string(value)
 	}
 	for _, e := range selector.MatchExpressions {
-		requirement := metav1.LabelSelectorRequirement{Key: e.Key, Operator: e.Operator}
+		requirement := metav1.LabelSelectorRequirement{Key: string(e.Key), Operator: e.Operator}
 		for _, value := range e.Values {
 			requirement.Values = append(requirement.Values, string(value))
 		}

@@ -183,13 +183,13 @@ func (d *draft) setTaints(cell string) error {
 	for _, text := range list(cell) {
 		rest, effect, hasEffect := strings.Cut(text, ":")
 		key, value, _ := strings.Cut(rest, "=")
-		taint := v1alpha1.HostTaint{Key: strings.TrimSpace(key), Value: v1alpha1.LabelValue(strings.TrimSpace(value)), Effect: v1alpha1.TaintNoClaim}
+		taint := v1alpha1.HostTaint{Key: v1alpha1.LabelKey(strings.TrimSpace(key)), Value: v1alpha1.LabelValue(strings.TrimSpace(value)), Effect: v1alpha1.TaintNoClaim}
 		if hasEffect {
 			if err := oneOf(&taint.Effect, strings.TrimSpace(effect), v1alpha1.TaintNoClaim, v1alpha1.TaintPreferNoClaim); err != nil {
 				return fmt.Errorf("%q: the effect %w", text, err)
 			}
 		}
-		if err := first(slices.Concat(validation.IsQualifiedName(taint.Key), validation.IsValidLabelValue(string(taint.Value)))); err != nil {
+		if err := first(slices.Concat(validation.IsQualifiedName(string(taint.Key)), validation.IsValidLabelValue(string(taint.Value)))); err != nil {
 			return fmt.Errorf("%q is not a taint: write key=value:NoClaim: %w", text, err)
 		}
 		if slices.ContainsFunc(d.host.Spec.Taints, func(t v1alpha1.HostTaint) bool { return t.Key == taint.Key }) {
