@@ -85,7 +85,7 @@ var guards = []mutant{
 	{"fetches in all are without bound", lanesFile, "l.all < maxFetches && ", ""},
 	{"the first that came is next", lanesFile, "l.free(w.lane) && (next < 0 || l.byNamespace[w.lane.namespace] < l.byNamespace[l.waiting[next].lane.namespace])", "l.free(w.lane) && next < 0"},
 	{"a byte keeps a lane", transferFile, "return m.windowBytes.Swap(0) >= minBytes", "return m.windowBytes.Swap(0) > 0"},
-	{"what came long ago keeps a lane", transferFile, "m.windowBytes.Swap(0)", "m.read.Load()"},
+	{"what came long ago keeps a lane", transferFile, "m.windowBytes.Swap(0)", "m.windowBytes.Load()"},
 
 	// Room.
 	{"a namespace may fill the cache", shareFile, "			if path = c.overShare(use, share); path == \"\" {", "			if path == \"\" {"},

@@ -271,12 +271,15 @@ func TestSharedFile(t *testing.T) {
 		g.Expect(readFor(t, cache, "mallory", file(name))).To(Equal("/" + name))
 	}
 	g.Expect(readFor(t, cache, "dc", file("both"))).To(Equal("/both"))
+	for _, name := range []string{"own1", "own2", "own3"} {
+		g.Expect(readFor(t, cache, "mallory", file(name))).To(Equal("/" + name))
+	}
 	g.Expect(requests.Load()).To(BeEquivalentTo(4))
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(HaveLen(4))
 	g.Expect(readFor(t, cache, "another", file("more"))).To(Equal("/more"))
 	path, err := cache.path(file("both"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(path).To(BeAnExistingFile(), "it was used longest ago by one, and the other needs it")
+	g.Expect(path).To(BeAnExistingFile(), "it is the least recently used file, and one of its namespaces has its share of it")
 }
 
 // TestFetchGivesWay: incomplete files count too: the fetch of a namespace with more than its share ends if another one needs the space.

@@ -182,7 +182,7 @@ func (l *life) escalate(s step, helps bool) {
 		l.reach(endProvisioned)
 		return
 	}
-	l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootTimedOut, "delete the Machine")
+	l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootTimedOut, "This was the last attempt. Delete the Machine")
 	l.Expect(l.record().Spec.Attempt).To(BeEquivalentTo(3))
 }
 
