@@ -258,9 +258,9 @@ func TestStrangerInQueue(t *testing.T) {
 	}
 }
 
-// TestPropertyTurns: whoever asks, falls silent, reports in and comes back, never more than the limit have a slot; whoever keeps asking is not
-// overtaken; and nothing is kept of who is neither booting nor asking.
-func TestPropertyTurns(t *testing.T) {
+// TestPropertyBootSlots: in any order of requests, pauses and reports of servers, no more servers than the limit have a slot, no server overtakes one that keeps
+// asking, and nothing is kept of a server that neither boots nor asks.
+func TestPropertyBootSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const servers = 8
 		most := rapid.IntRange(1, 4).Draw(t, "most")

@@ -175,7 +175,7 @@ func (h *Handler) serveScript(ctx context.Context, mac net.HardwareAddr, from ne
 	return content, true, nil
 }
 
-// retryOrRefuse answers a client that the Booter does not serve. If it is too early, the client is told to ask again; otherwise the answer is that of retryUnlessRefused.
+// retryOrRefuse answers a client that the Booter does not serve. If it is too early, the client is asked to retry; otherwise the answer is that of retryUnlessRefused.
 func retryOrRefuse(err error, d dialect, self string) ([]byte, error) {
 	if errors.Is(err, ErrNotYet) {
 		return d.again("The boot is not ready yet (the conditions of the host say why)", 5, self)

@@ -196,7 +196,7 @@ func TestScripts(t *testing.T) {
 	g.Expect(strings.TrimRight(l.do(http.MethodGet, "/grub/"+mac).Body.String(), "\n")).To(HaveSuffix("\nexit"))
 }
 
-// TestSoon: a client that asks for the script of a server that is not powered on yet is told to ask again, in the syntax of its boot loader. Nothing is
+// TestSoon: a client that asks for the script of a server that is not powered on yet is asked to retry, in the syntax of its boot loader. Nothing is
 // served, fetched or bound, and no boot slot is used.
 func TestSoon(t *testing.T) {
 	g := NewWithT(t)
@@ -224,7 +224,7 @@ func TestSoon(t *testing.T) {
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(HavePrefix("#!ipxe\necho test\nkernel"))
 }
 
-// TestNotYet: a client that is too early for a script, or for bootstrap data, is told to ask again. This is no failed attempt, delays no other server that
+// TestNotYet: a client that is too early for a script, or for bootstrap data, is asked to retry. This is no failed attempt, delays no other server that
 // waits for a boot slot, and reveals no reason.
 func TestNotYet(t *testing.T) {
 	g := NewWithT(t)
@@ -259,7 +259,7 @@ func TestNotYet(t *testing.T) {
 	}
 }
 
-// TestWait: while the slots of its network are used a server is told to ask again, in the syntax of its boot loader, before anything is served or
+// TestWait: while the slots of its network are used a server is asked to retry, in the syntax of its boot loader, before anything is served or
 // bound. A server with nothing to boot uses no slot and learns nothing.
 func TestWait(t *testing.T) {
 	g := NewWithT(t)

@@ -26,7 +26,7 @@ const (
 	Disk Boot = "Disk"
 	// Network boots the script.
 	Network Boot = "Network"
-	// Soon is for a server whose network boot is being prepared: it is not powered on yet. A request for its script is told to ask again.
+	// Soon is for a server whose network boot is being prepared: it is not powered on yet. A request for its script is asked to retry.
 	Soon Boot = "Soon"
 )
 
@@ -124,7 +124,7 @@ type Script struct {
 // before. Its text is for the log, not for the client.
 var ErrRefused = errors.New("refused")
 
-// ErrNotYet is returned for a request that may succeed later: the client is told to ask again.
+// ErrNotYet is returned for a request that may succeed later: the client is asked to retry.
 var ErrNotYet = errors.New("not yet")
 
 // ErrBootSource is returned if the user's boot source does not give a script. Only the user can fix it.

@@ -74,7 +74,7 @@ func (w *world) nothingBound(g Gomega) {
 	g.ExpectWithOffset(1, boot.Failure).To(BeNil())
 }
 
-// TestBeforePowerOn: a client that asks for a script before the server is powered on is told to ask again, in any network, with an answer that a boot
+// TestBeforePowerOn: a client that asks for a script before the server is powered on is asked to retry, in any network, with an answer that a boot
 // loader accepts. Nothing is bound to it, and the boot continues. A DHCP request before the power-on does not count.
 func TestBeforePowerOn(t *testing.T) {
 	for name, networks := range map[string][]bootconfig.Network{
@@ -364,7 +364,7 @@ func TestLeaseNotInCache(t *testing.T) {
 	}
 }
 
-// TestPowerOnNotInCache: while the cache does not show the power-on yet, clients are told to ask again. No client gets anything before the API server has the
+// TestPowerOnNotInCache: while the cache does not show the power-on yet, clients are asked to retry. No client gets anything before the API server has the
 // power-on.
 func TestPowerOnNotInCache(t *testing.T) {
 	g := NewWithT(t)

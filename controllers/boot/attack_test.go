@@ -250,7 +250,7 @@ func (p *person) askAgain(url string, asked *atomic.Int32) {
 }
 
 // TestAttackPoll: a stranger who is not on the server's network, but knows its MAC address, polls for its script, from before it is powered
-// on. It is told to ask again until the server has its address, and refused from then on; the server boots. The server's token does not help the stranger.
+// on. It is asked to retry until the server has its address, and refused from then on; the server boots. The server's token does not help the stranger.
 func TestAttackPoll(t *testing.T) {
 	g := NewWithT(t)
 	l := start(t)

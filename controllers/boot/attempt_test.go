@@ -230,7 +230,7 @@ func TestTokenBudget(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "it was looked for")
 }
 
-// TestDataComesLater: while there is no bootstrap data nothing is bound, and a client with the token is told to ask again.
+// TestDataComesLater: while there is no bootstrap data nothing is bound, and a client with the token is asked to retry.
 func TestDataComesLater(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()

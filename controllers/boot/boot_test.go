@@ -164,7 +164,7 @@ func (l *lab) firmware(mac string) *pxetest.Firmware {
 	return &pxetest.Firmware{MAC: hw, DHCPServer: l.dhcp, Relay: netip.MustParseAddr("127.0.81.2"), TFTPPort: l.tftp}
 }
 
-// server registers a server that boots over the network when it is told to. The channel returns what it booted.
+// server registers a server that boots over the network when it is powered on with that override. The channel returns what it booted.
 func (l *lab) server(name string, then func(context.Context, *pxetest.System)) *controllerstest.Server {
 	return l.machine(name, func(ctx context.Context, firmware *pxetest.Firmware, booted func()) {
 		if system, err := firmware.Boot(ctx); err == nil {

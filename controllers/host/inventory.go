@@ -43,9 +43,11 @@ func keepEarlierFacts(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 	if before == nil {
 		return
 	}
+	indexOf := func(facts []v1alpha1.Fact, name bmc.FactName) int {
+		return slices.IndexFunc(facts, func(f v1alpha1.Fact) bool { return f.Name == string(name) })
+	}
 	for _, fact := range facts {
-		i := slices.IndexFunc(before.Facts, func(f v1alpha1.Fact) bool { return f.Name == string(fact.Name) })
-		at := slices.IndexFunc(read.Facts, func(f v1alpha1.Fact) bool { return f.Name == string(fact.Name) })
+		i, at := indexOf(before.Facts, fact.Name), indexOf(read.Facts, fact.Name)
 		identifies := fact.Name == bmc.FactSerialNumber || fact.Name == bmc.FactSystemUUID
 		if i < 0 || at < 0 || before.Facts[i].State == v1alpha1.FactUnknown || !fact.TimedOut && (!identifies || fact.State == bmc.FactKnown) {
 			continue

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
 // Diagnosis counts the hosts that were considered, and the hosts that each reason excluded. A host is counted once, for the first reason that excluded
@@ -57,21 +58,13 @@ func (d *Diagnosis) String() string {
 	return strings.Join(append(sentences, fmt.Sprintf("None of %d hosts fits: %s", d.Total, d.reasons())), ". ")
 }
 
-// maxDomains is the maximum number of failure domains in a message.
-const maxDomains = 10
-
 // describeDomains lists the failure domains of the hosts.
 func (d *Diagnosis) describeDomains() string {
 	names := slices.Sorted(maps.Keys(d.domains))
 	if len(names) == 0 {
 		return "no host has a spec.failureDomain. Set it on the hosts, or leave the failure domain out"
 	}
-	more := ""
-	if len(names) > maxDomains {
-		more = fmt.Sprintf(" and %d more", len(names)-maxDomains)
-		names = names[:maxDomains]
-	}
-	return fmt.Sprintf("the hosts are in %s%s. Ask for one of these, or correct the spec.failureDomain of the hosts", strings.Join(names, ", "), more)
+	return fmt.Sprintf("the hosts are in %s. Ask for one of these, or correct the spec.failureDomain of the hosts", inventory.ListNames(names))
 }
 
 // reasons lists how many hosts each reason excluded, the most frequent reason first.

@@ -66,8 +66,8 @@ func TestBootProgress(t *testing.T) {
 			"the server restarted, since firmware requested a network boot again at 2026-01-01T12:01:00Z",
 		},
 		"a doubtful override": {
-			bootingView(poweredOn, func(v *View) { v.BMC.OverrideNote = ". It was told to boot from PXE" }), false, v1alpha1.ReasonWaitingForDHCP,
-			"(VLAN, relay agent). It was told to boot from PXE",
+			bootingView(poweredOn, func(v *View) { v.BMC.OverrideNote = ". The boot override is PXE" }), false, v1alpha1.ReasonWaitingForDHCP,
+			"(VLAN, relay agent). The boot override is PXE",
 		},
 		"a wrong kernel": {
 			bootingView(poweredOn, func(v *View) {

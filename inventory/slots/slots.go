@@ -16,7 +16,7 @@ type Options[K comparable] struct {
 	Limit func(group string) int
 	// QueueTTL is how long a member stays queued that does not ask again.
 	QueueTTL time.Duration
-	// PositionTTL is how long a member is told the same position. Defaults to 0: each call returns the current one.
+	// PositionTTL is how long Acquire returns the same position to a member. Defaults to 0: each call returns the current one.
 	PositionTTL time.Duration
 	// Compare, where not nil, orders members that are queued since the same time. Without it they are ordered by their arrival.
 	Compare func(a, b K) int
@@ -101,7 +101,7 @@ func (s *Slots[K]) Acquire(group string, key K, since, until, now time.Time) (po
 	return position, ok
 }
 
-// positionOf returns the position that a member was told last, or the current one if that is older than PositionTTL.
+// positionOf returns the position that was returned last, or the current one if that is older than PositionTTL.
 func (s *Slots[K]) positionOf(m *member[K], current Position, now time.Time) Position {
 	if m.positionAt.IsZero() || now.Sub(m.positionAt) >= s.options.PositionTTL {
 		m.position, m.positionAt = current, now

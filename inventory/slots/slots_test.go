@@ -160,7 +160,7 @@ func TestTies(t *testing.T) {
 	g.Expect(number(4, noon)).To(Equal(1))
 }
 
-// TestPositionTTL: a member is told the same position for a time, so that a status with it is not written for each member that leaves.
+// TestPositionTTL: a member gets the same position for a time, so that a status with it is not written for each member that leaves.
 func TestPositionTTL(t *testing.T) {
 	g := NewWithT(t)
 	s := slots.New(slots.Options[int]{Limit: func(string) int { return 1 }, QueueTTL: time.Hour, PositionTTL: time.Minute})
@@ -188,85 +188,100 @@ func TestNoLimit(t *testing.T) {
 	g.Expect(queued).To(BeZero())
 }
 
-// model is what a member of the property test does.
-type model struct {
+// member is what the model of the property test knows of a member.
+type member struct {
 	queued  bool
 	askedAt time.Time
 	until   time.Time // of its slot
 	woken   bool
 }
 
-// TestProperty: in any sequence of calls no group has more slots than its limit, a slot goes to a member before which fewer members are queued than slots are free, every
-// member that may have a slot was woken or granted, and nothing is kept of a member that left.
-func TestProperty(t *testing.T) {
+// model compares a rack with the rules: it has who is queued, and who has a slot.
+type model struct {
+	*rack
+
+	t       *rapid.T
+	limit   int
+	members map[int]*member
+}
+
+// state forgets the members whose time is over, and returns how many have a slot, and the queue.
+func (m *model) state() (holding int, queue []int) {
+	for n, member := range m.members {
+		switch {
+		case member.queued && !m.now.Before(member.askedAt.Add(queueTTL)), !member.queued && !m.now.Before(member.until):
+			delete(m.members, n)
+		case member.queued:
+			queue = append(queue, n)
+		default:
+			holding++
+		}
+	}
+	slices.Sort(queue)
+	return holding, queue
+}
+
+// ask lets a member acquire a slot: it gets one if fewer members are queued before it than slots are free.
+func (m *model) ask(n int) {
+	holding, queue := m.state()
+	before, _ := slices.BinarySearch(queue, n)
+	has := m.members[n] != nil && !m.members[n].queued
+	got := m.acquire("a", n)
+	switch granted := has || before < m.limit-holding; {
+	case granted != (got == 0):
+		m.t.Fatalf("member %d gets %d with %d before it and %d of %d slots taken", n, got, before, holding, m.limit)
+	case !granted && got != before+1:
+		m.t.Fatalf("position %d of member %d, and %d are before it", got, n, before)
+	case !granted:
+		m.members[n] = &member{queued: true, askedAt: m.now}
+	case !has:
+		m.members[n] = &member{until: m.now.Add(time.Hour)}
+	}
+}
+
+// check compares the slots and the queue with the model, and demands that each member that may have a slot was woken.
+func (m *model) check() {
+	for _, n := range m.takeWoken() {
+		if member := m.members[n]; member != nil {
+			member.woken = true
+		}
+	}
+	holding, queue := m.state()
+	if holding > m.limit {
+		m.t.Fatalf("%d slots of %d are taken", holding, m.limit)
+	}
+	for _, n := range queue[:min(len(queue), m.limit-holding)] {
+		if !m.members[n].woken {
+			m.t.Fatalf("member %d may have a slot, and was not woken", n)
+		}
+	}
+	if gotHolding, gotQueued := m.Members("a", m.now); len(gotHolding) != holding || gotQueued != len(queue) {
+		m.t.Fatalf("%d members have slots and %d are queued, and not %d and %d", len(gotHolding), gotQueued, holding, len(queue))
+	}
+}
+
+// TestPropertySlots: in any sequence of calls no group has more slots than its limit, a slot goes to a member before which fewer members are queued than slots are free,
+// every member that may have a slot was woken or has it, and nothing is kept of a member that left.
+func TestPropertySlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 3).Draw(t, "limit")
-		r := newRack(limit)
-		members := map[int]*model{}
-		state := func() (holding int, queue []int) {
-			for n, m := range members {
-				switch {
-				case m.queued && !r.now.Before(m.askedAt.Add(queueTTL)), !m.queued && !r.now.Before(m.until):
-					delete(members, n)
-				case m.queued:
-					queue = append(queue, n)
-				default:
-					holding++
-				}
-			}
-			slices.Sort(queue)
-			return holding, queue
-		}
+		m := &model{rack: newRack(limit), t: t, limit: limit, members: map[int]*member{}}
 		for range rapid.IntRange(1, 100).Draw(t, "calls") {
 			n := rapid.IntRange(0, 9).Draw(t, "member")
 			switch rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "release", "leave", "time"}).Draw(t, "call") {
 			case "acquire":
-				holding, queue := state()
-				before, has := 0, members[n] != nil && !members[n].queued
-				for _, other := range queue {
-					if other < n {
-						before++
-					}
-				}
-				got := r.acquire("a", n)
-				switch granted := has || before < limit-holding; {
-				case granted != (got == 0):
-					t.Fatalf("member %d gets %d with %d before it and %d of %d slots taken", n, got, before, holding, limit)
-				case !granted && got != before+1:
-					t.Fatalf("position %d of member %d, and %d are before it", got, n, before)
-				case !granted:
-					members[n] = &model{queued: true, askedAt: r.now}
-				case !has:
-					members[n] = &model{until: r.now.Add(time.Hour)}
-				}
+				m.ask(n)
 			case "release":
-				r.Release(n, r.now)
-				delete(members, n)
+				m.Release(n, m.now)
+				delete(m.members, n)
 			case "leave":
-				r.Leave(n, r.now)
-				delete(members, n)
+				m.Leave(n, m.now)
+				delete(m.members, n)
 			case "time":
-				r.now = r.now.Add(time.Duration(rapid.IntRange(1, 45).Draw(t, "minutes")) * time.Minute / 3)
-				r.Members("a", r.now)
+				m.now = m.now.Add(time.Duration(rapid.IntRange(1, 45).Draw(t, "minutes")) * time.Minute / 3)
+				m.Members("a", m.now)
 			}
-			for _, n := range r.takeWoken() {
-				if m := members[n]; m != nil {
-					m.woken = true
-				}
-			}
-			holding, queue := state()
-			if holding > limit {
-				t.Fatalf("%d slots of %d are taken", holding, limit)
-			}
-			for _, n := range queue[:min(len(queue), limit-holding)] {
-				if !members[n].woken {
-					t.Fatalf("member %d may have a slot, and was not woken", n)
-				}
-			}
-			gotHolding, gotQueued := r.Members("a", r.now)
-			if len(gotHolding) != holding || gotQueued != len(queue) {
-				t.Fatalf("%d members have slots and %d are queued, and not %d and %d", len(gotHolding), gotQueued, holding, len(queue))
-			}
+			m.check()
 		}
 	})
 }
