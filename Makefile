@@ -122,11 +122,14 @@ sigkill: lab-programs ## Kill the manager KILLS (20) times at random moments of 
 generate: ## Write what is generated: deep copies, CRDs, RBAC, webhooks.
 	@hack/build.sh controller-gen
 	$(BIN)/controller-gen object paths=./api/...
-	$(BIN)/controller-gen crd:crdVersions=v1 paths=./api/... output:crd:dir=config/crd/bases
+	$(BIN)/controller-gen crd:crdVersions=v1 paths=./api/v1alpha1 output:crd:dir=config/crd/bases
+	$(BIN)/controller-gen crd:crdVersions=v1 paths=./api/bootstrap/... output:crd:dir=config/bootstrap/crd/bases
 	$(BIN)/controller-gen rbac:roleName=capbm-manager,fileName=role.yaml \
-		$$(go list -f 'paths={{.ImportPath}}' ./controllers/... ./cmd/... | grep -v /controllers/boot$$) output:rbac:dir=config/rbac
+		$$(go list -f 'paths={{.ImportPath}}' ./controllers/... ./cmd/... | grep -v -e /controllers/boot$$ -e /controllers/bootstrap) output:rbac:dir=config/rbac
 	$(BIN)/controller-gen rbac:roleName=capbm-boot,fileName=boot_role.yaml paths=./controllers/boot output:rbac:dir=config/rbac
+	$(BIN)/controller-gen rbac:roleName=capbm-bootstrap-manager,fileName=role.yaml paths=./controllers/bootstrap output:rbac:dir=config/bootstrap/rbac
 	$(BIN)/controller-gen webhook paths=./controllers/webhook output:webhook:dir=config/webhook
+	$(BIN)/controller-gen webhook paths=./controllers/bootstrap output:webhook:dir=config/bootstrap/webhook
 	hack/monitoring.sh
 
 .PHONY: verify

@@ -128,7 +128,7 @@ func badTemplates() map[string]string {
 		"#!ipxe\n{{ index .Initrds 0 }}\n":                     `index out of range`,
 		"#!ipxe\n{{ define \"x\" }}{{ end }}\n":                `it must not define other templates`,
 		"#!ipxe\n{{ range .MAC }}{{ end }}\n":                  `a template may range over .Initrds only`,
-		"#!ipxe\n" + strings.Repeat("{{ .CommandLine }}", 900): `the script has more than 65536 bytes`,
+		"#!ipxe\n" + strings.Repeat("{{ .CommandLine }}", 900): `it has more than 65536 bytes`,
 	}
 }
 

@@ -181,7 +181,7 @@ func TestTemplates(t *testing.T) {
 		"#!ipxe\n{{ template \"a\" }}":                                        "a template cannot contain",
 		"#!ipxe\n{{ index .Initrds 9 }}":                                      "out of range",
 		"#!ipxe\n" + strings.Repeat("#", 16<<10):                              "it has 16391 bytes, and may have 16384",
-		"#!ipxe\n" + strings.Repeat("{{ .CommandLine }}", 900):                "the script has more than 65536 bytes",
+		"#!ipxe\n" + strings.Repeat("{{ .CommandLine }}", 900):                "it has more than 65536 bytes",
 		"#!ipxe\n{{ if .Kernel }}{{ .SetTitle }}{{ end }}":                    "can't evaluate field SetTitle",
 		"#!ipxe\n{{ with .Kernel }}{{ else }}{{ nope }}{{ end }}":             "function \"nope\" not defined",
 	} {
@@ -201,7 +201,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Add("#!ipxe\n{{ range .Initrds }}{{ . }}{{ else }}{{ .Title }}{{ end }}")
 	f.Fuzz(func(t *testing.T, text string) {
 		script, err := Template(text, values(8, noCloud))
-		if err == nil && (len(script) > maxScript || !strings.HasPrefix(string(script), "#!ipxe")) {
+		if err == nil && (len(script) > language.MaxResult || !strings.HasPrefix(string(script), "#!ipxe")) {
 			t.Fatalf("%d bytes: %.100q", len(script), script)
 		}
 	})

@@ -1,0 +1,48 @@
+package usertemplate
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/template"
+)
+
+// maxIndent is the maximum number of spaces of indent.
+const maxIndent = 64
+
+// functions returns the functions of the language. Together they produce at most budget bytes.
+func (l Language) functions(budget int) template.FuncMap {
+	if !l.TextFunctions {
+		return nil
+	}
+	spend := func(text string) (string, error) {
+		if budget -= len(text); budget < 0 {
+			return "", fmt.Errorf("%w: the functions produced more than %d bytes", ErrResultTooLarge, 2*l.MaxResult)
+		}
+		return text, nil
+	}
+	return template.FuncMap{
+		"quote":      func(text string) (string, error) { return spend(quote(text)) },
+		"shellQuote": func(text string) (string, error) { return spend("'" + strings.ReplaceAll(text, "'", `'\''`) + "'") },
+		"base64":     func(text string) (string, error) { return spend(base64.StdEncoding.EncodeToString([]byte(text))) },
+		"indent": func(spaces int, text string) (string, error) {
+			if spaces < 0 || spaces > maxIndent {
+				return "", fmt.Errorf("indent: the number of spaces must be from 0 to %d", maxIndent)
+			}
+			if strings.Count(text, "\n")*spaces > budget { // before the memory is taken
+				return spend(strings.Repeat(" ", budget+1))
+			}
+			return spend(strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", spaces)))
+		},
+	}
+}
+
+// quote returns a JSON string (RFC 8259), which is a string of YAML 1.2 too.
+func quote(text string) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a string can always be encoded
+	return strings.TrimSuffix(out.String(), "\n")
+}

@@ -1,0 +1,192 @@
+// Package usertemplate parses and renders templates that users write: text/template with a closed list of functions and bounds on time and memory. A
+// template cannot read files, call methods of other programs, or run for ever.
+package usertemplate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+// Language is a template language.
+type Language struct {
+	// Name is the name of a template in errors, such as "iPXE template".
+	Name string
+	// Left and Right are the delimiters of actions. Empty are {{ and }}.
+	Left, Right string
+	// TextFunctions adds the functions quote, shellQuote, indent and base64.
+	TextFunctions bool
+	// Ranges are what a template may range over, such as ".Initrds". Ranges cannot be nested, so the time is bounded.
+	Ranges []string
+	// MaxTemplate and MaxResult are the maximum sizes of a template and of its result, in bytes.
+	MaxTemplate, MaxResult int
+}
+
+// builtins are the functions of text/template that a template may call. The others can produce texts of any length, or never return.
+var builtins = []string{"and", "eq", "index", "len", "ne", "not", "or"}
+
+// Template is a parsed template.
+type Template struct {
+	language Language
+	parsed   *template.Template
+}
+
+// ErrResultTooLarge means that the result of a template exceeds MaxResult.
+var ErrResultTooLarge = errors.New("the result is too large")
+
+// Parse parses a template. sample, if not nil, is data like that of Render: a template that names a field or a key that sample does not have is refused. A
+// nil map in sample may have any keys.
+func (l Language) Parse(text string, sample any) (*Template, error) {
+	if len(text) > l.MaxTemplate {
+		return nil, fmt.Errorf("%s: it has %d bytes, and may have %d", l.Name, len(text), l.MaxTemplate)
+	}
+	t, err := template.New(nameOf(l)).Delims(l.Left, l.Right).Option("missingkey=error").Funcs(l.functions(0)).Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name, err)
+	}
+	if len(t.Templates()) > 1 {
+		return nil, fmt.Errorf("%s: it must not define other templates", l.Name)
+	}
+	c := checker{language: l, sample: sample}
+	if t.Tree != nil && t.Root != nil {
+		if err := c.node(t.Root, position{}); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.Name, err)
+		}
+	}
+	return &Template{l, t}, nil
+}
+
+// nameOf returns the name of the template in the errors of text/template, such as ipxeTemplate for "iPXE template".
+func nameOf(l Language) string {
+	words := strings.Fields(l.Name)
+	for i, w := range words {
+		if i == 0 {
+			words[i] = strings.ToLower(w)
+			continue
+		}
+		words[i] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, "")
+}
+
+// Render renders the template. The functions produce at most twice MaxResult bytes in total, so that variables and pipes cannot take more memory.
+func (t *Template) Render(data any) ([]byte, error) {
+	own, err := t.parsed.Clone()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.language.Name, err)
+	}
+	out := &bounded{maxBytes: t.language.MaxResult}
+	if err := own.Funcs(t.language.functions(2*t.language.MaxResult)).Execute(out, data); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.language.Name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// Functions returns the names of the functions that a template may call.
+func (l Language) Functions() []string {
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(l.functions(0))), builtins...)))
+}
+
+// position is where a node is in a template.
+type position struct {
+	inRange bool
+	// otherDot is true where dot is not the data of the template.
+	otherDot bool
+}
+
+type checker struct {
+	language Language
+	sample   any
+}
+
+// node rejects nodes that might never finish, and fields that do not exist.
+func (c checker) node(node parse.Node, at position) error {
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return nil // no else
+		}
+		for _, child := range n.Nodes {
+			if err := c.node(child, at); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *parse.TextNode, *parse.CommentNode, *parse.BreakNode, *parse.ContinueNode:
+		return nil
+	case *parse.ActionNode:
+		return c.pipe(n.Pipe, at)
+	case *parse.IfNode:
+		return c.branch(&n.BranchNode, at, at)
+	case *parse.WithNode:
+		return c.branch(&n.BranchNode, at, position{at.inRange, true})
+	case *parse.RangeNode:
+		if at.inRange || len(n.Pipe.Cmds) != 1 || !slices.Contains(c.language.Ranges, strings.TrimPrefix(n.Pipe.Cmds[0].String(), "$")) {
+			return fmt.Errorf("%s: a template may range over %s only, and ranges cannot be nested", n.Pipe, strings.Join(c.language.Ranges, ", "))
+		}
+		return c.branch(&n.BranchNode, at, position{true, true})
+	default:
+		return fmt.Errorf("a template cannot contain %s", node)
+	}
+}
+
+// branch checks an if, a with or a range, whose body is at another position.
+func (c checker) branch(n *parse.BranchNode, at, body position) error {
+	return errors.Join(c.pipe(n.Pipe, at), c.node(n.List, body), c.node(n.ElseList, at))
+}
+
+func (c checker) pipe(pipe *parse.PipeNode, at position) error {
+	for _, command := range pipe.Cmds {
+		for _, arg := range command.Args {
+			if err := c.argument(arg, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c checker) argument(arg parse.Node, at position) error {
+	switch n := arg.(type) {
+	case *parse.IdentifierNode:
+		if names := c.language.Functions(); !slices.Contains(names, n.Ident) {
+			return fmt.Errorf("the function %s is not available: only %s are", n.Ident, strings.Join(names, ", "))
+		}
+	case *parse.PipeNode:
+		return c.pipe(n, at)
+	case *parse.ChainNode:
+		return fmt.Errorf("a template cannot contain %s", n)
+	case *parse.FieldNode:
+		if !at.otherDot {
+			return c.field(n.Ident)
+		}
+	case *parse.VariableNode:
+		if n.Ident[0] == "$" {
+			return c.field(n.Ident[1:])
+		}
+	default:
+	}
+	return nil
+}
+
+// bounded is a buffer with a maximum size.
+type bounded struct {
+	bytes.Buffer
+
+	maxBytes int
+}
+
+var _ io.Writer = &bounded{}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.maxBytes {
+		return 0, fmt.Errorf("%w: it has more than %d bytes", ErrResultTooLarge, b.maxBytes)
+	}
+	return b.Buffer.Write(p)
+}
