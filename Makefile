@@ -6,7 +6,7 @@ VERSION ?= v0.1.0
 IMAGE ?= ghcr.io/capbm-io/cluster-api-provider-baremetal:$(VERSION)
 BIN := .cache/bin
 ARCH ?= amd64
-OUT := out/infrastructure-baremetal/$(VERSION)
+OUT := out/infrastructure-baremetal/$(VERSION) out/bootstrap-baremetal/$(VERSION)
 SBOMS = $(wildcard out/image/cluster-api-provider-baremetal-$(VERSION)-*.cdx.json)
 LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kubectl kubeadm hollow-kubelet \
 	capi-core capi-kubeadm-bootstrap capi-kubeadm-control-plane clusterctl kustomize
@@ -135,7 +135,7 @@ generate: ## Write what is generated: deep copies, CRDs, RBAC, webhooks.
 .PHONY: verify
 verify: generate ## Check that generated files are up to date, that the code is formatted and linted, and that go.mod is tidy.
 	@hack/build.sh golangci-lint kustomize
-	@folder=$$(mktemp -d); hack/release.sh $$folder $(IMAGE); rm -r $$folder
+	@folder=$$(mktemp -d); hack/release.sh $$folder $(VERSION) $(IMAGE); rm -r $$folder
 	go mod tidy
 	go -C hack/image mod tidy # a module of its own, of Go code of ours
 	@files="api config go.mod go.sum hack/image/go.mod hack/image/go.sum"; test -z "$$(git status --porcelain -- $$files)" || { git --no-pager diff -- $$files; git status --short -- $$files; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
@@ -193,8 +193,8 @@ image: ## Write the image and its SBOM to out/image/, as an OCI archive and with
 .PHONY: release
 release: ## Write what clusterctl installs and generates from to out/, as VERSION and with IMAGE (NAME:TAG@sha256:DIGEST); and the SBOMs of make image.
 	@hack/build.sh kustomize
-	@hack/release.sh $(OUT) $(IMAGE)
-	@$(if $(SBOMS),cp $(SBOMS) $(OUT)/)
+	@hack/release.sh out $(VERSION) $(IMAGE)
+	@$(if $(SBOMS),cp $(SBOMS) $(firstword $(OUT))/)
 	@ls $(OUT)
 
 .PHONY: lab-programs

@@ -24,7 +24,11 @@ func TestShortNames(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob(filepath.Join(controllerstest.Root(), "config", "crd", "bases", "*.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
+	more, err := filepath.Glob(filepath.Join(controllerstest.Root(), "config", "bootstrap", "crd", "bases", "*.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).NotTo(BeEmpty())
+	g.Expect(more).NotTo(BeEmpty())
+	files = append(files, more...)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())

@@ -33,7 +33,7 @@ const (
 func (o *options) flags() *pflag.FlagSet {
 	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	set.StringSliceVar(&o.components, "components", []string{componentControllers, componentBoot},
-		"Components that this process runs: controllers (leader-elected, with the webhooks), boot (any number of instances), or both.")
+		"Components that this process runs: controllers (leader-elected, with the webhooks), boot (any number of instances), or both. Or bootstrap (leader-elected, with its webhooks) alone, the bootstrap provider.")
 	set.StringVar(&o.namespace, "namespace", "", "Namespace to watch. Defaults to all namespaces.")
 	set.StringVar(&o.watchFilter, "watch-filter", "", "Value of the label cluster.x-k8s.io/watch-filter of the objects to reconcile. Defaults to all objects.")
 	set.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "Interval at which every object is reconciled even if nothing has changed.")
@@ -96,7 +96,10 @@ func (l *leaderElection) check() error {
 
 // leaseName returns the name of the lease. Managers of different objects have different leases, so that they do not wait for each other.
 func (o *options) leaseName() string {
-	const name = "capbm-controllers"
+	name := "capbm-controllers"
+	if o.has(componentBootstrap) {
+		name = "capbm-bootstrap"
+	}
 	if o.namespace == "" && o.watchFilter == "" {
 		return name
 	}
@@ -114,6 +117,7 @@ func (c *concurrency) each(f func(value *int, name string, byDefault int, what s
 	f(&c.template, "baremetalmachinetemplate-concurrency", 10, "Maximum number of BareMetalMachineTemplates that are reconciled concurrently.")
 	f(&c.remediation, "baremetalremediation-concurrency", 10, "Maximum number of BareMetalRemediations that are reconciled concurrently.")
 	f(&c.node, "node-concurrency", 10, "Maximum number of BareMetalMachines whose Nodes are reconciled concurrently.")
+	f(&c.config, "baremetalconfig-concurrency", 10, "Maximum number of BareMetalConfigs that the bootstrap component reconciles concurrently.")
 	f(&c.clusterCache, "clustercache-concurrency", 10, "Maximum number of workload clusters whose connections are opened or checked concurrently.")
 }
 
@@ -132,7 +136,7 @@ func (c *concurrency) check() error {
 }
 
 func (w *webhooks) addFlags(set *pflag.FlagSet) {
-	set.IntVar(&w.port, "webhook-port", 9442, "Port of the webhooks, which the controllers component serves. 0 disables them.")
+	set.IntVar(&w.port, "webhook-port", 9442, "Port of the webhooks, which the components controllers and bootstrap serve. 0 disables them.")
 	set.StringVar(&w.host, "webhook-host", "", "IP address at which the API server calls the webhooks. Defaults to all addresses.")
 	set.StringVar(&w.certDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder with the certificate of the webhooks. A changed certificate is reloaded.")
 	set.StringVar(&w.certName, "webhook-cert-name", "tls.crt", "Name of the certificate file in the folder.")
@@ -149,14 +153,17 @@ func (w *webhooks) check() error {
 	return nil
 }
 
-// checkFiles returns an error if the certificate does not exist, before the manager listens on a port.
-func (w *webhooks) checkFiles() error {
+// serve returns whether the webhooks are served. It returns an error if the certificate does not exist, before the manager listens on a port.
+func (w *webhooks) serve() (bool, error) {
+	if w.port == 0 {
+		return false, nil
+	}
 	for _, name := range []string{w.certName, w.keyName} {
 		if _, err := os.Stat(filepath.Join(w.certDir, name)); err != nil {
-			return fmt.Errorf("--webhook-cert-dir: %w: set it to the folder with the certificate of the webhooks, or disable them with --webhook-port=0", err)
+			return false, fmt.Errorf("--webhook-cert-dir: %w: set it to the folder with the certificate of the webhooks, or disable them with --webhook-port=0", err)
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // completeServing reads the TLS options, which apply to the metrics and the webhooks.

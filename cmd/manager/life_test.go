@@ -64,7 +64,7 @@ func startLife(t *testing.T) (l *life, firmware *pxetest.Firmware) {
 	}}
 	kubeconfig := admin(t)
 	l.namespace = env.Namespace(t)
-	installed := env.InstallWebhooks(t)
+	installed := env.InstallWebhooks(t, controllerstest.InfrastructureWebhooks())
 	config, firmware := bootConfig(t)
 	l.process = startManager(t, kubeconfig, "--components=controllers,boot", "--namespace="+l.namespace, "--boot-config="+config,
 		"--diagnostics-address="+l.metrics, "--insecure-diagnostics", "--logging-format=json", "-v=5", "--boot-timeout=2m",

@@ -1,4 +1,5 @@
-// Command manager runs the bare metal infrastructure provider for Cluster API: its controllers, its boot server, or both.
+// Command manager runs the bare metal infrastructure provider for Cluster API: its controllers, its boot server, or both. Or it runs the bootstrap
+// provider.
 package main
 
 import (
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 	ctrl.SetLogger(klog.Background())
 	defer logs.FlushLogs()
 	ctx = ctrl.LoggerInto(ctx, klog.Background())
-	if o.apiServer.IsValid() && len(o.boot.ClusterNetworks) == 0 {
+	if !o.has(componentBootstrap) && o.apiServer.IsValid() && len(o.boot.ClusterNetworks) == 0 {
 		klog.Background().Info("Connections of BMCs and boot artifacts to Services and Pods are not refused: clusterNetworks of the configuration file is empty")
 	}
 
@@ -87,6 +88,11 @@ func (o *options) provider() (provider.Options, error) {
 			return provider.Options{}, err
 		}
 	}
+	if o.has(componentBootstrap) {
+		if opts.Bootstrap, err = o.bootstrap(); err != nil {
+			return provider.Options{}, err
+		}
+	}
 	if o.has(componentBoot) {
 		opts.Boot = &provider.BootOptions{Server: server.FromFile(o.boot)}
 	}
@@ -99,18 +105,16 @@ func (o *options) managerOptions() ctrl.Options {
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Host: o.webhooks.host, Port: o.webhooks.port, CertDir: o.webhooks.certDir, CertName: o.webhooks.certName, KeyName: o.webhooks.keyName, TLSOpts: o.tls,
 		}),
-		LeaderElection: o.leader.enabled && o.has(componentControllers), LeaderElectionID: o.leaseName(),
+		LeaderElection: o.leader.enabled && (o.has(componentControllers) || o.has(componentBootstrap)), LeaderElectionID: o.leaseName(),
 		LeaderElectionNamespace: o.podNamespace, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &o.leader.leaseDuration, RenewDeadline: &o.leader.renewDeadline, RetryPeriod: &o.leader.retryPeriod,
 	}
 }
 
 func (o *options) controllers() (*provider.ControllerOptions, error) {
-	serve := o.webhooks.port != 0
-	if serve {
-		if err := o.webhooks.checkFiles(); err != nil {
-			return nil, err
-		}
+	serve, err := o.webhooks.serve()
+	if err != nil {
+		return nil, err
 	}
 	n := o.concurrency
 	return &provider.ControllerOptions{
@@ -121,4 +125,9 @@ func (o *options) controllers() (*provider.ControllerOptions, error) {
 		},
 		NodeName: os.Getenv("NODE_NAME"), Webhooks: serve,
 	}, nil
+}
+
+func (o *options) bootstrap() (*provider.BootstrapOptions, error) {
+	serve, err := o.webhooks.serve()
+	return &provider.BootstrapOptions{Concurrency: o.concurrency.config, Webhooks: serve}, err
 }

@@ -301,7 +301,7 @@ func TestLeaderElection(t *testing.T) {
 func TestWebhooks(t *testing.T) {
 	g := NewWithT(t)
 	kubeconfig, namespace := admin(t), env.Namespace(t)
-	installed := env.InstallWebhooks(t)
+	installed := env.InstallWebhooks(t, controllerstest.InfrastructureWebhooks())
 	folder := t.TempDir()
 	for from, to := range map[string]string{"tls.crt": "webhook.pem", "tls.key": "webhook.key"} {
 		content, err := os.ReadFile(filepath.Join(installed.LocalServingCertDir, from))

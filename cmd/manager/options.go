@@ -23,6 +23,8 @@ import (
 const (
 	componentControllers = "controllers"
 	componentBoot        = "boot"
+	// componentBootstrap is a provider of its own, in a process of its own: its account may create Secrets in all namespaces.
+	componentBootstrap = "bootstrap"
 )
 
 // options are the values of the flags, and values derived from them.
@@ -60,7 +62,7 @@ type leaderElection struct {
 }
 
 // concurrency is the number of objects of each kind that are reconciled concurrently.
-type concurrency struct{ host, machine, cluster, template, remediation, node, clusterCache int }
+type concurrency struct{ host, machine, cluster, template, remediation, node, clusterCache, config int }
 
 // webhooks configures the webhook server and its certificate.
 type webhooks struct {
@@ -81,6 +83,9 @@ const maxVerbosity = 7
 func (o *options) complete() error {
 	if o.podNamespace = os.Getenv("POD_NAMESPACE"); o.podNamespace == "" {
 		o.podNamespace = "capbm-system"
+		if o.has(componentBootstrap) {
+			o.podNamespace = "capbm-bootstrap-system"
+		}
 	}
 	o.apiServer, _ = netip.ParseAddr(os.Getenv("KUBERNETES_SERVICE_HOST")) // invalid outside of a cluster
 	tooVerbose := func(m logsv1.VModuleItem) bool { return m.Verbosity > maxVerbosity }
@@ -93,15 +98,25 @@ func (o *options) complete() error {
 	if problems := validation.IsValidLabelValue(o.watchFilter); len(problems) > 0 {
 		return fmt.Errorf("--watch-filter: %q is not a label value: %s", o.watchFilter, strings.Join(problems, "; "))
 	}
-	for _, component := range o.components {
-		if component != componentControllers && component != componentBoot {
-			return fmt.Errorf("--components: %q is neither %s nor %s", component, componentControllers, componentBoot)
-		}
+	if err := o.checkComponents(); err != nil {
+		return err
 	}
 	if o.settings.BootConcurrency < 0 {
 		return fmt.Errorf("--boot-concurrency: %d: must be a positive number, or 0 for no limit", o.settings.BootConcurrency)
 	}
 	return o.completeConfig()
+}
+
+func (o *options) checkComponents() error {
+	for _, component := range o.components {
+		if component != componentControllers && component != componentBoot && component != componentBootstrap {
+			return fmt.Errorf("--components: %q is neither %s nor %s nor %s", component, componentControllers, componentBoot, componentBootstrap)
+		}
+	}
+	if o.has(componentBootstrap) && len(o.components) > 1 {
+		return fmt.Errorf("--components: %s runs in a process of its own, because its account may create Secrets in all namespaces: remove the others", componentBootstrap)
+	}
+	return nil
 }
 
 // completeConfig reads the configuration file. The controllers do not require one.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
+	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -70,6 +71,8 @@ type Options struct {
 	Controllers *ControllerOptions
 	// Boot says how the boot server runs. Nil runs none.
 	Boot *BootOptions
+	// Bootstrap says how the bootstrap provider runs. Nil runs none.
+	Bootstrap *BootstrapOptions
 }
 
 // ControllerOptions say how the controllers run.
@@ -131,12 +134,19 @@ func (p *Provider) Close() {
 }
 
 func (p *Provider) add(ctx context.Context) error {
-	if err := controllers.AddIndexes(ctx, p); err != nil {
-		return err
+	if p.opts.Controllers != nil || p.opts.Boot != nil {
+		if err := controllers.AddIndexes(ctx, p); err != nil {
+			return err
+		}
 	}
 	if p.opts.Controllers != nil {
 		if err := errors.Join(p.addControllers(ctx), p.addWebhooks(), p.addInventoryMetrics()); err != nil {
 			return err
+		}
+	}
+	if p.opts.Bootstrap != nil {
+		if err := p.addBootstrap(ctx); err != nil {
+			return fmt.Errorf("set up the bootstrap provider: %w", err)
 		}
 	}
 	if p.opts.Boot != nil {
@@ -157,7 +167,7 @@ func (p *Provider) recorder(reporter string) events.EventRecorder {
 
 func newManager(o *Options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, v1alpha1.AddToScheme, bootstrapv1.AddToScheme} {
 		utilruntime.Must(add(scheme))
 	}
 	config := rest.CopyConfig(o.REST)
@@ -175,8 +185,8 @@ func newManager(o *Options) (ctrl.Manager, error) {
 	// that have returned (issue #3538, fixed by #3540). The manager then ends 30 s late, and so does its lease. Delete this line with a
 	// controller-runtime that has #3540.
 	m.Controller.UsePriorityQueue = new(false)
-	// Secrets are read when they are needed, and are not cached.
-	m.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
+	// Secrets and ConfigMaps are read when they are needed, and are not cached.
+	m.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}}
 	return ctrl.NewManager(config, m)
 }
 

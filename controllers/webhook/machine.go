@@ -77,19 +77,19 @@ func (machines) ValidateDelete(context.Context, *v1alpha1.BareMetalMachine) (adm
 type machineTemplates struct{}
 
 func (machineTemplates) ValidateCreate(_ context.Context, t *v1alpha1.BareMetalMachineTemplate) (admission.Warnings, error) {
-	return nil, invalid("BareMetalMachineTemplate", t.Name, checkBoot(t.Spec.Template.Spec.Boot, templateSpec()))
+	return nil, invalid("BareMetalMachineTemplate", t.Name, checkBoot(t.Spec.Template.Spec.Boot, TemplateSpec()))
 }
 
 // ValidateUpdate validates what changed, also in a dry run of the topology controller. So the user of a ClusterClass that creates an invalid template
 // gets the error immediately.
 func (machineTemplates) ValidateUpdate(ctx context.Context, before, after *v1alpha1.BareMetalMachineTemplate) (admission.Warnings, error) {
 	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
-	list, err := immutable(ctx, after, was, is)
+	list, err := Immutable(ctx, after, was, is)
 	if err != nil {
 		return nil, err
 	}
 	if !equality.Semantic.DeepEqual(was.Boot, is.Boot) {
-		list = append(list, checkBoot(is.Boot, templateSpec())...)
+		list = append(list, checkBoot(is.Boot, TemplateSpec())...)
 	}
 	return nil, invalid("BareMetalMachineTemplate", after.Name, list)
 }

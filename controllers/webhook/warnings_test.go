@@ -41,7 +41,7 @@ func (w *warned) take() []string {
 // user gets a warning, and the change is not refused. Changes that have an effect, and writes of the provider, get no warning.
 func TestWarnings(t *testing.T) {
 	g := NewWithT(t)
-	env.StartWebhooks(t, SetupWithManager)
+	env.StartWebhooks(t, controllerstest.InfrastructureWebhooks(), SetupWithManager)
 	w := &warned{}
 	config := rest.CopyConfig(env.Config)
 	config.WarningHandlerWithContext = w

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/cluster-api/util/topology"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,12 +36,12 @@ func SetupWithManager(mgr ctrl.Manager) error {
 	)
 }
 
-// templateSpec is the field of a template that machines or clusters are created from.
-func templateSpec() *field.Path { return field.NewPath("spec", "template", "spec") }
+// TemplateSpec is the field of a template that other objects are created from.
+func TemplateSpec() *field.Path { return field.NewPath("spec", "template", "spec") }
 
-// immutable refuses a change of the spec that machines or clusters are created from. It allows the change in the topology controller's dry run, which only
+// Immutable refuses a change of the spec that other objects are created from. It allows the change in the topology controller's dry run, which only
 // determines the effect of a change.
-func immutable(ctx context.Context, changed metav1.Object, before, after any) (field.ErrorList, error) {
+func Immutable(ctx context.Context, changed metav1.Object, before, after any) (field.ErrorList, error) {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -48,16 +49,20 @@ func immutable(ctx context.Context, changed metav1.Object, before, after any) (f
 	if topology.IsDryRunRequest(request, changed) || equality.Semantic.DeepEqual(before, after) {
 		return nil, nil
 	}
-	return field.ErrorList{field.Forbidden(templateSpec(), "cannot be changed, because existing objects were created from it. "+
+	return field.ErrorList{field.Forbidden(TemplateSpec(), "cannot be changed, because existing objects were created from it. "+
 		"Create a template with another name, and change the references to this one")}, nil
 }
 
-// invalid returns the errors as the answer of the API server, or nil if there are none.
-func invalid(kind, name string, list field.ErrorList) error {
+// Invalid returns the errors as the answer of the API server, or nil if there are none.
+func Invalid(kind schema.GroupKind, name string, list field.ErrorList) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), name, list)
+	return apierrors.NewInvalid(kind, name, list)
+}
+
+func invalid(kind, name string, list field.ErrorList) error {
+	return Invalid(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), name, list)
 }
 
 // clusterTemplates validates BareMetalClusterTemplates.
@@ -68,7 +73,7 @@ func (clusterTemplates) ValidateCreate(context.Context, *v1alpha1.BareMetalClust
 }
 
 func (clusterTemplates) ValidateUpdate(ctx context.Context, before, after *v1alpha1.BareMetalClusterTemplate) (admission.Warnings, error) {
-	list, err := immutable(ctx, after, before.Spec.Template.Spec, after.Spec.Template.Spec)
+	list, err := Immutable(ctx, after, before.Spec.Template.Spec, after.Spec.Template.Spec)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ const wantImmutable = "spec.template.spec: Forbidden: cannot be changed, because
 // TestTemplatesImmutable: the spec of machines and clusters in a template cannot be changed, but the rest of the template can. The topology controller
 // may try a change, with its annotation and in a dry run: one of the two is not enough.
 func TestTemplatesImmutable(t *testing.T) {
-	env.StartWebhooks(t, SetupWithManager)
+	env.StartWebhooks(t, controllerstest.InfrastructureWebhooks(), SetupWithManager)
 	namespace := env.Namespace(t)
 	machines, clusters := newMachineTemplate(namespace, "m"), newClusterTemplate(namespace, "c")
 	env.Create(t, machines, clusters)
@@ -110,7 +110,7 @@ func TestTemplatesImmutable(t *testing.T) {
 
 // TestQuantitiesAreCompared: a different notation of the same size is not a change.
 func TestQuantitiesAreCompared(t *testing.T) {
-	env.StartWebhooks(t, SetupWithManager)
+	env.StartWebhooks(t, controllerstest.InfrastructureWebhooks(), SetupWithManager)
 	template := newMachineTemplate(env.Namespace(t), "m")
 	template.Spec.Template.Spec.Hardware.Memory = new(resource.MustParse("2Gi"))
 	env.Create(t, template)
@@ -134,7 +134,7 @@ func badTemplates() map[string]string {
 
 // TestIPXETemplates: an iPXE template that cannot be rendered is refused in a machine and in a machine template.
 func TestIPXETemplates(t *testing.T) {
-	env.StartWebhooks(t, SetupWithManager)
+	env.StartWebhooks(t, controllerstest.InfrastructureWebhooks(), SetupWithManager)
 	namespace := env.Namespace(t)
 	const remedy = "`kubectl explain baremetalmachine.spec.boot.ipxeTemplate` describes what it can contain"
 	line := strings.Repeat("x", 80) // for the script that is too long
@@ -166,7 +166,7 @@ func TestMachineUpdates(t *testing.T) {
 	old.Spec.Boot.IPXETemplate = bad
 	env.Create(t, old)
 
-	env.StartWebhooks(t, SetupWithManager)
+	env.StartWebhooks(t, controllerstest.InfrastructureWebhooks(), SetupWithManager)
 	controllerstest.Modify(t, env, old, func(m *v1alpha1.BareMetalMachine) { m.Finalizers = []string{v1alpha1.MachineFinalizer} })
 	controllerstest.Modify(t, env, old, func(m *v1alpha1.BareMetalMachine) { m.Spec.ProviderID = "baremetal://n/h/old" })
 	moved := newMachine(namespace, "moved")
@@ -188,7 +188,7 @@ func TestWithoutServer(t *testing.T) {
 	namespace := env.Namespace(t)
 	machine, machines, clusters := newMachine(namespace, "m"), newMachineTemplate(namespace, "m"), newClusterTemplate(namespace, "c")
 	env.Create(t, machine, machines, clusters)
-	env.InstallWebhooks(t)
+	env.InstallWebhooks(t, controllerstest.InfrastructureWebhooks())
 	g.Expect(env.Client.Create(t.Context(), newMachine(namespace, "new"))).To(MatchError(ContainSubstring("failed calling webhook")))
 	controllerstest.Modify(t, env, machine, func(m *v1alpha1.BareMetalMachine) {
 		m.Finalizers, m.Spec.ProviderID = []string{v1alpha1.MachineFinalizer}, "baremetal://n/h/m"
@@ -207,7 +207,7 @@ func TestNoSideEffects(t *testing.T) {
 		g.Expect(reflect.TypeOf(handler).NumField()).To(BeZero(), "%T", handler)
 	}
 	names := map[string]bool{}
-	for _, c := range env.InstallWebhooks(t).ValidatingWebhooks {
+	for _, c := range env.InstallWebhooks(t, controllerstest.InfrastructureWebhooks()).ValidatingWebhooks {
 		for _, w := range c.Webhooks {
 			names[w.Name] = true
 			g.Expect(w.SideEffects).To(HaveValue(Equal(admissionregistrationv1.SideEffectClassNone)), w.Name)
@@ -220,7 +220,7 @@ func TestNoSideEffects(t *testing.T) {
 
 // TestDryRunChangesNothing: a request in a dry run changes nothing in the API server, and gets the same answer as without a dry run.
 func TestDryRunChangesNothing(t *testing.T) {
-	env.StartWebhooks(t, SetupWithManager)
+	env.StartWebhooks(t, controllerstest.InfrastructureWebhooks(), SetupWithManager)
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
 	for _, o := range []client.Object{newMachine(namespace, "m"), newMachineTemplate(namespace, "m"), newClusterTemplate(namespace, "c")} {

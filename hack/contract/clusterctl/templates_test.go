@@ -27,8 +27,9 @@ func released(ctx context.Context, t *testing.T) map[string]string {
 	t.Helper()
 	g := NewWithT(t)
 	folder := t.TempDir()
-	_, err := proc.Run(ctx, nil, filepath.Join(project, "hack", "release.sh"), folder, releasedImage)
+	_, err := proc.Run(ctx, nil, filepath.Join(project, "hack", "release.sh"), folder, "v0.1.0", releasedImage)
 	g.Expect(err).NotTo(HaveOccurred())
+	folder = filepath.Join(folder, "infrastructure-baremetal", "v0.1.0")
 	entries, err := os.ReadDir(folder)
 	g.Expect(err).NotTo(HaveOccurred())
 	files := map[string]string{}

@@ -73,8 +73,7 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 		fmt.Fprintf(&config, "- {name: %s, type: %s, url: %q}\n", p.name, p.kind, path)
 	}
 	for _, version := range []string{providerVersion, NextVersion} {
-		folder := filepath.Join(dir, "infrastructure-baremetal", version)
-		if err := release(ctx, root, bin, folder, version); err != nil {
+		if err := release(ctx, root, bin, dir, version); err != nil {
 			return nil, err
 		}
 	}
@@ -90,12 +89,12 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 }
 
 // release writes what `make release` writes to a folder, and the flavours of the lab.
-func release(ctx context.Context, root, bin, folder, version string) error {
-	if _, err := proc.Run(ctx, nil, filepath.Join(root, "hack", "release.sh"), folder, "capbm.example/manager:"+version); err != nil {
+func release(ctx context.Context, root, bin, dir, version string) error {
+	if _, err := proc.Run(ctx, nil, filepath.Join(root, "hack", "release.sh"), dir, version, "capbm.example/manager:"+version); err != nil {
 		return err
 	}
 	for flavor, source := range labTemplates {
-		if err := build(ctx, bin, filepath.Join(root, source), filepath.Join(folder, "cluster-template-"+flavor+".yaml")); err != nil {
+		if err := build(ctx, bin, filepath.Join(root, source), filepath.Join(dir, "infrastructure-baremetal", version, "cluster-template-"+flavor+".yaml")); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,60 @@
+package bootstrap
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+)
+
+// problem is the reason why there is no bootstrap data.
+type problem struct {
+	reason, message string
+	// failure is true if only a change of the user's can end the problem.
+	failure bool
+	// retry is true if no watch reports the end of the problem.
+	retry bool
+}
+
+// currentProblem returns the problem that the status shows, nil for none.
+func currentProblem(config *bootstrapv1.BareMetalConfig) *problem {
+	condition := conditions.Get(config, bootstrapv1.DataSecretAvailableCondition)
+	if condition == nil || condition.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return &problem{reason: condition.Reason, message: condition.Message, failure: config.Status.FailureReason != ""}
+}
+
+// setStatus writes the result of a reconcile into the status: the problem, or that the bootstrap data exists.
+func setStatus(config *bootstrapv1.BareMetalConfig, p *problem) {
+	status := &config.Status
+	condition := metav1.Condition{
+		Type: bootstrapv1.DataSecretAvailableCondition, Status: metav1.ConditionTrue, Reason: bootstrapv1.ReasonDataSecretCreated, ObservedGeneration: config.Generation,
+	}
+	status.ObservedGeneration, status.FailureReason, status.FailureMessage = config.Generation, "", ""
+	if p == nil {
+		status.DataSecretName, status.Ready = config.Name, true
+		status.Initialization.DataSecretCreated = new(true)
+	} else {
+		// Cluster API has read what is set here, and does not read it again: it is not taken back.
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, p.reason, controllers.Clip(p.message, controllers.MaxMessage)
+		if p.failure {
+			status.FailureReason, status.FailureMessage = condition.Reason, condition.Message
+		}
+	}
+	conditions.Set(config, condition)
+	condition.Type = bootstrapv1.ReadyCondition
+	conditions.Set(config, condition)
+}
+
+// recordProblemEvent records a warning when a config has another problem than before. Waiting for the Cluster is no problem.
+func (r *Reconciler) recordProblemEvent(before, after *bootstrapv1.BareMetalConfig) {
+	p, was := currentProblem(after), currentProblem(before)
+	if p == nil || was != nil && was.reason == p.reason ||
+		p.reason == bootstrapv1.ReasonWaitingForInfrastructure || p.reason == bootstrapv1.ReasonWaitingForControlPlane {
+		return
+	}
+	controllers.RecordEvent(r.Recorder, after, nil, corev1.EventTypeWarning, p.reason, "Render", "%s", p.message)
+}
