@@ -123,7 +123,11 @@ func (w *world) expect(t *testing.T, reason string) string {
 			condition := conditions.Get(c, name)
 			g.Expect(condition).NotTo(BeNil())
 			g.Expect(condition.Reason).To(Equal(reason), condition.Message)
-			g.Expect(condition.Status == metav1.ConditionTrue).To(Equal(reason == bootstrapv1.ReasonDataSecretCreated))
+			status := metav1.ConditionFalse
+			if reason == bootstrapv1.ReasonDataSecretCreated {
+				status = metav1.ConditionTrue
+			}
+			g.Expect(condition.Status).To(Equal(status))
 			g.Expect(condition.ObservedGeneration).To(Equal(c.Generation))
 			message = condition.Message
 		}
