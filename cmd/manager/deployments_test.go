@@ -19,6 +19,8 @@ import (
 )
 
 const (
+	bootstrapFolder = "bootstrap/default"
+
 	podAddress = "192.0.2.1" // flagsOf replaces $(POD_IP) by it
 	loopback   = "127.0.0.1"
 )
@@ -35,6 +37,7 @@ func TestDeployments(t *testing.T) {
 		{"default", bootName, "capbm-boot", []string{componentBoot}, loopback},
 		{"single-pod", managerName, "capbm-manager", []string{componentControllers, componentBoot}, loopback},
 		{"additional-boot", "", "capbm-boot", []string{componentBoot}, loopback},
+		{bootstrapFolder, "", "capbm-bootstrap-manager", []string{componentBootstrap}, podAddress},
 	} {
 		t.Run(test.folder+" "+test.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -113,8 +116,9 @@ func TestAccounts(t *testing.T) {
 	boot := []string{"ClusterRole capbm-system-boot", "Role capbm-boot"}
 	manager := []string{"ClusterRole capbm-system-manager", "Role capbm-manager"}
 	for folder, want := range map[string]map[string][]string{
-		"default":    {"capbm-manager": manager, "capbm-boot": boot},
-		"single-pod": {"capbm-manager": slices.Concat(boot, manager), "capbm-boot": boot},
+		"default":       {"capbm-manager": manager, "capbm-boot": boot},
+		"single-pod":    {"capbm-manager": slices.Concat(boot, manager), "capbm-boot": boot},
+		bootstrapFolder: {"capbm-bootstrap-manager": {"ClusterRole capbm-bootstrap-system-manager", "Role capbm-bootstrap-manager"}},
 	} {
 		g := NewWithT(t)
 		all := build(t, folder)
@@ -130,7 +134,7 @@ func TestAccounts(t *testing.T) {
 				bound[s.Name] = append(bound[s.Name], b.RoleRef.Kind+" "+b.RoleRef.Name)
 			}
 		}
-		g.Expect(slices.Sorted(maps.Keys(bound))).To(Equal([]string{"capbm-boot", "capbm-manager"}))
+		g.Expect(slices.Collect(maps.Keys(bound))).To(ConsistOf(slices.Collect(maps.Keys(want))), folder)
 		for account, roles := range want {
 			g.Expect(bound[account]).To(ConsistOf(roles), "%s: %s", folder, account)
 			all.get(t, "ServiceAccount", account, &corev1.ServiceAccount{})
@@ -142,11 +146,11 @@ func TestAccounts(t *testing.T) {
 func TestClusterWideNames(t *testing.T) {
 	g := NewWithT(t)
 	seen := 0
-	for _, folder := range []string{"default", "single-pod"} {
+	for folder, prefix := range map[string]string{"default": "capbm-system-", "single-pod": "capbm-system-", bootstrapFolder: "capbm-bootstrap-system-"} {
 		for _, o := range build(t, folder) {
 			if slices.Contains([]string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}, o.GetKind()) {
 				seen++
-				g.Expect(o.GetName()).To(HavePrefix("capbm-system-"), o.GetKind())
+				g.Expect(o.GetName()).To(HavePrefix(prefix), o.GetKind())
 			}
 			g.Expect(o.GetLabels()).To(HaveKey("cluster.x-k8s.io/provider"), "%s %s", o.GetKind(), o.GetName())
 		}
@@ -155,17 +159,21 @@ func TestClusterWideNames(t *testing.T) {
 }
 
 // TestPodSecurity: the API server accepts the controllers' Pod in a namespace with the Pod Security level restricted. It accepts the Pod of the boot
-// server, which needs the node's network, in the installed namespace.
+// server, which needs the node's network, in the installed namespace. The bootstrap provider's namespace has the level restricted.
 func TestPodSecurity(t *testing.T) {
 	g := NewWithT(t)
-	all := build(t, "default")
-	var installed corev1.Namespace
-	all.get(t, "Namespace", "", &installed)
 	const level = "pod-security.kubernetes.io/enforce"
-	for _, test := range []struct{ name, level, says string }{
-		{managerName, "restricted", ""},
-		{bootName, installed.Labels[level], ""},
-		{bootName, "restricted", "host namespaces (hostNetwork=true)"},
+	installed := func(folder string) string {
+		var namespace corev1.Namespace
+		build(t, folder).get(t, "Namespace", "", &namespace)
+		return namespace.Labels[level]
+	}
+	g.Expect(installed(bootstrapFolder)).To(Equal("restricted"))
+	for _, test := range []struct{ folder, name, level, says string }{
+		{"default", managerName, "restricted", ""},
+		{"default", bootName, installed("default"), ""},
+		{"default", bootName, "restricted", "host namespaces (hostNetwork=true)"},
+		{bootstrapFolder, "", "restricted", ""},
 	} {
 		namespace := &unstructured.Unstructured{}
 		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -174,7 +182,7 @@ func TestPodSecurity(t *testing.T) {
 		env.Create(t, namespace)
 		env.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.GetName(), Name: "default"}})
 		var d appsv1.Deployment
-		all.get(t, "Deployment", test.name, &d)
+		build(t, test.folder).get(t, "Deployment", test.name, &d)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.GetName(), Name: "p"}, Spec: d.Spec.Template.Spec}
 		pod.Spec.ServiceAccountName = ""
 		err := env.Client.Create(t.Context(), pod, client.DryRunAll)

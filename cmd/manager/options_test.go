@@ -32,7 +32,8 @@ func TestFlagErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a component":               {[]string{"--components=boots"}, `--components: "boots" is neither controllers nor boot`},
+		"a component":               {[]string{"--components=boots"}, `--components: "boots" is neither controllers nor boot nor bootstrap`},
+		"bootstrap with others":     {[]string{"--components=bootstrap,boot"}, "--components: bootstrap runs in a process of its own"},
 		"no boot configuration":     {nil, "--boot-config: set it to the boot server's configuration file, or remove boot from --components"},
 		"no such file":              {[]string{"--boot-config=/nowhere/boot.yaml"}, "--boot-config: open /nowhere/boot.yaml: no such file"},
 		"a wrong file":              {[]string{"--boot-config=" + write(t, "networks: [{name: a, mode: proxy}]")}, "networks[0].address: Required value"},
@@ -70,6 +71,11 @@ func TestFlags(t *testing.T) {
 	o, err = parse("--components=controllers", "--boot-config="+write(t, "bmcs: {allowNetworks: [127.0.0.0/8]}"))
 	g.Expect(err).NotTo(HaveOccurred(), "controllers alone need no networks to boot in")
 	g.Expect(o.boot.BMCs.AllowNetworks).To(HaveLen(1))
+
+	o, err = parse("--components=bootstrap")
+	g.Expect(err).NotTo(HaveOccurred(), "the bootstrap provider needs no configuration file")
+	g.Expect(o.podNamespace).To(Equal("capbm-bootstrap-system"))
+	g.Expect(o.managerOptions().LeaderElection).To(BeTrue())
 
 	t.Setenv("KUBERNETES_SERVICE_HOST", "fd00:96::1")
 	o, err = parse("--boot-config=" + write(t, "networks: [{name: a, mode: proxy, address: 192.0.2.5}]"))
@@ -109,5 +115,6 @@ func TestLeaseNames(t *testing.T) {
 		names[o.leaseName()] = true
 	}
 	g.Expect((&options{}).leaseName()).To(Equal("capbm-controllers"))
+	g.Expect((&options{components: []string{componentBootstrap}}).leaseName()).To(Equal("capbm-bootstrap"))
 	g.Expect((&options{watchFilter: "a"}).leaseName()).To(Equal((&options{watchFilter: "a"}).leaseName()))
 }

@@ -21,6 +21,7 @@ func (p *Provider) addBootstrap(ctx context.Context) error {
 	o := p.opts.Bootstrap
 	err := (&bootstrap.Reconciler{
 		Client: p.GetClient(), Recorder: p.recorder("capbm-bootstrap"), WatchFilter: p.opts.WatchFilter,
+		RetryInterval: bootstrap.DefaultRetryInterval,
 	}).SetupWithManager(ctx, p, controller.Options{MaxConcurrentReconciles: o.Concurrency})
 	if err == nil && o.Webhooks {
 		err = errors.Join(bootstrap.SetupWebhooks(p), p.AddReadyzCheck("bootstrap-webhooks", p.GetWebhookServer().StartedChecker()))

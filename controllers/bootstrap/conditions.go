@@ -1,9 +1,13 @@
 package bootstrap
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -27,7 +31,21 @@ func currentProblem(config *bootstrapv1.BareMetalConfig) *problem {
 	return &problem{reason: condition.Reason, message: condition.Message, failure: config.Status.FailureReason != ""}
 }
 
-// setStatus writes the result of a reconcile into the status: the problem, or that the bootstrap data exists.
+// writeStatus writes the result of a reconcile in one patch: the contract's fields and the conditions say the same at any time.
+func (r *Reconciler) writeStatus(ctx context.Context, config *bootstrapv1.BareMetalConfig, p *problem) error {
+	before := config.DeepCopy()
+	setStatus(config, p)
+	if equality.Semantic.DeepEqual(before.Status, config.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, config, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	r.recordProblemEvent(before, config)
+	return nil
+}
+
+// setStatus sets the result of a reconcile in the status: the problem, or that the bootstrap data exists.
 func setStatus(config *bootstrapv1.BareMetalConfig, p *problem) {
 	status := &config.Status
 	condition := metav1.Condition{

@@ -7,12 +7,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,9 +24,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// retryInterval is how often a config is reconciled while something is missing of which no watch reports that it is there. The provider may not watch
-// Secrets and ConfigMaps.
-const retryInterval = 15 * time.Second
+// DefaultRetryInterval is the default of Reconciler.RetryInterval.
+const DefaultRetryInterval = 15 * time.Second
 
 // Reconciler reconciles BareMetalConfigs.
 type Reconciler struct {
@@ -38,6 +35,9 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the configs to reconcile.
 	WatchFilter string
+	// RetryInterval is how often a config is reconciled while it waits for something that no watch reports: the provider may not watch Secrets and
+	// ConfigMaps.
+	RetryInterval time.Duration
 }
 
 // scope is what one reconcile works on.
@@ -80,7 +80,7 @@ func configOfMachine(_ context.Context, o client.Object) []reconcile.Request {
 const configKind = "BareMetalConfig"
 
 // Reconcile takes a config one step further. Config and Secret need no finalizer: nothing exists outside of the cluster.
-func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s := &scope{config: &bootstrapv1.BareMetalConfig{}}
 	if err := r.Client.Get(ctx, request.NamespacedName, s.config); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -100,28 +100,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	if s.machine != nil && !s.machine.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	before := s.config.DeepCopy()
-	helper, err := patch.NewHelper(s.config, r.Client)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	defer func() {
-		err := helper.Patch(ctx, s.config, patch.WithOwnedConditions{Conditions: []string{bootstrapv1.ReadyCondition, bootstrapv1.DataSecretAvailableCondition}})
-		if client.IgnoreNotFound(err) != nil {
-			reterr = kerrors.NewAggregate([]error{reterr, err})
-			return
-		}
-		r.recordProblemEvent(before, s.config)
-	}()
 	if found == nil {
-		found, err = r.reconcileData(ctx, s)
+		if found, err = r.reconcileData(ctx, s); err != nil {
+			return controllers.Result(err)
+		}
 	}
-	if err != nil {
+	if err := r.writeStatus(ctx, s.config, found); err != nil {
 		return controllers.Result(err)
 	}
-	setStatus(s.config, found)
 	if found != nil && found.retry {
-		return ctrl.Result{RequeueAfter: retryInterval}, nil
+		return ctrl.Result{RequeueAfter: r.RetryInterval}, nil
 	}
 	return ctrl.Result{}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -101,9 +102,7 @@ func (r *Reconciler) source(kind string) (client.Object, func() map[string]strin
 		for k, v := range configMap.BinaryData {
 			texts[k] = string(v)
 		}
-		for k, v := range configMap.Data {
-			texts[k] = v
-		}
+		maps.Copy(texts, configMap.Data)
 		return texts
 	}
 }

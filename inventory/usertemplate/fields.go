@@ -14,7 +14,7 @@ func (c checker) field(names []string) error {
 	}
 	value := reflect.ValueOf(c.sample)
 	for i, name := range names {
-		switch value.Kind() { //nolint:exhaustive // data consists of structs, maps and plain values
+		switch value.Kind() {
 		case reflect.Struct:
 			next := value.FieldByName(name)
 			if !next.IsValid() {
@@ -46,8 +46,8 @@ func unknownField(names []string, i int, known []string) error {
 
 func structFields(t reflect.Type) []string {
 	var names []string
-	for i := range t.NumField() {
-		names = append(names, t.Field(i).Name)
+	for field := range t.Fields() {
+		names = append(names, field.Name)
 	}
 	return names
 }

@@ -189,7 +189,7 @@ func TestCheck(t *testing.T) {
 	NewWithT(t).Expect(Check(ignitionSpec("3.4.0"), path)).To(BeEmpty())
 	for want, change := range map[string]func(*bootstrapv1.BareMetalConfigSpec){
 		"spec.userData: Invalid value: user data: .Values.tokn does not exist: .Values has token": func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "#cloud-config\n<% .Values.tokn %>" },
-		"spec.userData: Invalid value: user data: .Cluster.Nmae does not exist":                   func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "#cloud-config\n<% .Cluster.Nmae %>" },
+		"spec.userData: Invalid value: user data: .Cluster.Naming does not exist":                 func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "#cloud-config\n<% .Cluster.Naming %>" },
 		"spec.userData: Invalid value: user data: its first line is none of":                      func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "packages: []" },
 		"spec.userData: Invalid value: user data: it is not valid JSON, line 1":                   func(s *bootstrapv1.BareMetalConfigSpec) { s.Format, s.UserData = "ignition", "variant: flatcar" },
 		"spec.commands[1]: Invalid value: command 2: template: command2:1: unclosed action":       func(s *bootstrapv1.BareMetalConfigSpec) { s.Commands[1] = "<% .Values" },
@@ -227,7 +227,9 @@ func FuzzIgnition(f *testing.F) {
 			return
 		}
 		var config struct {
-			Systemd struct{ Units []json.RawMessage }
+			Systemd struct {
+				Units []json.RawMessage `json:"units"`
+			} `json:"systemd"`
 		}
 		if err := json.Unmarshal(out, &config); err != nil || len(config.Systemd.Units) == 0 || !strings.Contains(string(out), CommandsUnit) {
 			t.Fatalf("%q gives %q", userData, out)
