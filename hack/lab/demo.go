@@ -81,23 +81,19 @@ func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane)
 		return err
 	}
 	report.linef("hosts", "4 servers are registered, verified and Available: 3 over Redfish, 1 over IPMI")
-	if err := l.CreateCluster(ctx, p, site.Cluster{Workers: 2}); err != nil {
+	if err := l.CreateCluster(ctx, p, site.Cluster{Workers: 1, Flavor: site.ConfigFlavor}); err != nil {
 		return err
 	}
 	report.linef("cluster", "clusterctl generate cluster %s | kubectl apply: 1 control plane and 2 worker Machines", site.ClusterName)
-	if err := site.Until(ctx, 5*time.Minute, site.Running(p, 3)); err != nil {
+	if err := bootCluster(ctx, report, l, p); err != nil {
 		return err
 	}
-	if err := site.Until(ctx, time.Minute, site.Available(p)); err != nil {
-		return err
-	}
-	report.linef("machines", "3 of 3 Machines are Running, their Nodes have our provider IDs; 1 server is free")
 	show(ctx, p)
 
-	if _, err := p.Kubectl(ctx, "-n", site.Namespace, "scale", "machinedeployment", site.ClusterName+"-workers", "--replicas=1"); err != nil {
+	if _, err := p.Kubectl(ctx, "-n", site.Namespace, "scale", "machinedeployment", site.ClusterName+"-workers", "--replicas=0"); err != nil {
 		return err
 	}
-	report.linef("cluster", "kubectl scale machinedeployment %s-workers --replicas=1", site.ClusterName)
+	report.linef("cluster", "kubectl scale machinedeployment %s-workers --replicas=0", site.ClusterName)
 	if err := site.Until(ctx, 3*time.Minute, site.HostsIn(p, v1alpha1.PhaseAvailable, 2)); err != nil {
 		return err
 	}
@@ -110,6 +106,29 @@ func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane)
 	fmt.Print(out)
 	report.linef("demo", "done")
 	return err
+}
+
+// bootCluster waits until the cluster is available. One worker joins with the data of its BareMetalConfig, which waits for the join token.
+func bootCluster(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane) error {
+	if _, err := l.WriteJoinSecret(ctx, p); err != nil {
+		return err
+	}
+	if err := site.Until(ctx, 5*time.Minute, site.Running(p, 3)); err != nil {
+		return err
+	}
+	if err := site.Until(ctx, time.Minute, site.Available(p)); err != nil {
+		return err
+	}
+	report.linef("machines", "3 of 3 Machines are Running, their Nodes have our provider IDs; 1 server is free")
+	configs, err := site.Configs(ctx, p)
+	if err == nil && len(configs) != 1 {
+		err = fmt.Errorf("there are %d BareMetalConfigs and not 1", len(configs))
+	}
+	if err != nil {
+		return err
+	}
+	report.linef("bootstrap", "1 worker joined by the commands of BareMetalConfig %s, with the token in Secret %s", configs[0].Name, site.JoinSecret)
+	return nil
 }
 
 // show prints what an operator would read.

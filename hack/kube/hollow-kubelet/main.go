@@ -16,6 +16,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace/noop"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -35,7 +36,7 @@ import (
 
 type options struct {
 	name, address, providerID, root, manifests string
-	joinConfig, kubeconfig, taints             string
+	joinConfig, kubeconfig, taints, labels     string
 	version                                    string
 	port                                       int
 }
@@ -51,7 +52,8 @@ func main() {
 	flag.StringVar(&o.manifests, "manifests", "", "Folder with static Pods.")
 	flag.StringVar(&o.joinConfig, "join-config", "", "kubeadm JoinConfiguration to join with.")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a Node that is a member already.")
-	flag.StringVar(&o.taints, "taints", "", "Taints that the Node registers with, like KEY=VALUE:EFFECT,..., where no JoinConfiguration says so.")
+	flag.StringVar(&o.taints, "taints", "", "Taints that the Node registers with, like KEY=VALUE:EFFECT,..., in addition to those of a JoinConfiguration.")
+	flag.StringVar(&o.labels, "node-labels", "", "Labels that the Node registers with, like KEY=VALUE,...")
 	flag.StringVar(&o.version, "kubernetes-version", "", "Version that the Node reports, where it is another than the one that this was built of; "+
 		"it may differ in what is behind the patch version, like v1.36.3+2.")
 	flag.Parse()
@@ -68,6 +70,10 @@ func run(ctx context.Context, o options) error {
 		if err := version.SetDynamicVersion(o.version); err != nil {
 			return fmt.Errorf("--kubernetes-version: %w", err)
 		}
+	}
+	nodeLabels, err := labels.ConvertSelectorToLabelsMap(o.labels)
+	if err != nil {
+		return fmt.Errorf("--node-labels: %w", err)
 	}
 	config, nodeTaints, err := credentials(ctx, o)
 	if err != nil {
@@ -101,7 +107,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	flags, kubelet := kubemark.GetHollowKubeletConfig(&kubemark.HollowKubeletOptions{
-		NodeName: o.name, KubeletPort: o.port, MaxPods: 110, NodeLabels: map[string]string{}, RegisterWithTaints: nodeTaints,
+		NodeName: o.name, KubeletPort: o.port, MaxPods: 110, NodeLabels: nodeLabels, RegisterWithTaints: nodeTaints,
 	})
 	kubelet.ProviderID, kubelet.Address = o.providerID, o.address
 	kubelet.FileCheckFrequency.Duration = time.Second
@@ -116,13 +122,13 @@ func run(ctx context.Context, o options) error {
 
 // credentials returns the kubelet's client configuration, and the taints that its Node registers with.
 func credentials(ctx context.Context, o options) (*restclient.Config, []v1.Taint, error) {
+	nodeTaints, _, err := taints.ParseTaints(strings.FieldsFunc(o.taints, func(r rune) bool { return r == ',' }))
+	if err != nil {
+		return nil, nil, fmt.Errorf("--taints: %w", err)
+	}
 	if o.joinConfig == "" {
 		config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
-		if err != nil {
-			return nil, nil, err
-		}
-		parsed, _, err := taints.ParseTaints(strings.FieldsFunc(o.taints, func(r rune) bool { return r == ',' }))
-		return config, parsed, err
+		return config, nodeTaints, err
 	}
 	join, err := kubeadmconfig.LoadJoinConfigurationFromFile(o.joinConfig, kubeadmconfig.LoadOrDefaultConfigurationOptions{SkipCRIDetect: true})
 	if err != nil {
@@ -140,5 +146,5 @@ func credentials(ctx context.Context, o options) (*restclient.Config, []v1.Taint
 		return nil, nil, fmt.Errorf("TLS bootstrap: %w", err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	return config, join.NodeRegistration.Taints, err
+	return config, append(nodeTaints, join.NodeRegistration.Taints...), err
 }

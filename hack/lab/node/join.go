@@ -29,9 +29,9 @@ type joinConfiguration struct {
 	} `json:"discovery"`
 }
 
-// join starts a worker, or a further control plane server.
-func (n *Node) join(ctx context.Context) error {
-	content, err := os.ReadFile(n.path(joinConfig))
+// join starts a worker, or a further control plane server, with the JoinConfiguration in a file.
+func (n *Node) join(ctx context.Context, path string) error {
+	content, err := os.ReadFile(path) //nolint:gosec // in the server's own folder
 	if err != nil {
 		return fmt.Errorf("the bootstrap data has neither a kubeadm InitConfiguration nor a JoinConfiguration: %w", err)
 	}
@@ -39,7 +39,10 @@ func (n *Node) join(ctx context.Context) error {
 	if err := yaml.Unmarshal(content, &join); err != nil {
 		return err
 	}
-	kubelet := []string{"--join-config=" + n.path(joinConfig), "--provider-id=" + join.NodeRegistration.arg("provider-id")}
+	kubelet := []string{
+		"--join-config=" + path, "--provider-id=" + join.NodeRegistration.arg("provider-id"),
+		"--taints=" + join.NodeRegistration.arg("register-with-taints"), "--node-labels=" + join.NodeRegistration.arg("node-labels"),
+	}
 	if join.ControlPlane == nil {
 		return n.startKubelet(ctx, kubelet...)
 	}

@@ -1,22 +1,17 @@
 // Package node is the operating system of an emulated server. It does with the real bootstrap data what cloud-init does, as far as that is possible without
 // containers. A control plane server runs the real phases of `kubeadm init`, and starts a real kube-apiserver and kube-controller-manager with the
-// certificates that these made. A worker joins with a hollow kubelet, by TLS bootstrap.
+// certificates that these made. A worker joins with a hollow kubelet, by TLS bootstrap. The shell script of a BareMetalConfig is run by a real shell.
 package node
 
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -43,19 +38,7 @@ type Node struct {
 func (n *Node) Run(ctx context.Context, system *pxetest.System, stage func(string)) error {
 	n.name, n.address = system.MetaData["hostname"], system.Address
 	defer n.stop()
-	config, err := parseUserData(system)
-	if err != nil {
-		return err
-	}
-	if err := n.writeFiles(config); err != nil {
-		return err
-	}
-	if n.exists(initConfig) {
-		err = n.runControlPlane(ctx)
-	} else {
-		err = n.join(ctx)
-	}
-	if err != nil {
+	if err := n.bootstrap(ctx, system); err != nil {
 		return err
 	}
 	stage("joined")
@@ -67,32 +50,29 @@ func (n *Node) Run(ctx context.Context, system *pxetest.System, stage func(strin
 	return nil
 }
 
+// bootstrap carries out the bootstrap data. Data with a script joins by the script, other data by the file that kubeadm's bootstrap provider writes.
+func (n *Node) bootstrap(ctx context.Context, system *pxetest.System) error {
+	data, err := parseUserData(system)
+	if err != nil {
+		return err
+	}
+	if err := n.writeFiles(data.files); err != nil {
+		return err
+	}
+	switch {
+	case len(data.scripts) > 0:
+		return n.runScripts(ctx, data.scripts, system.MetaData)
+	case n.exists(initConfig):
+		return n.runControlPlane(ctx)
+	default:
+		return n.join(ctx, n.path(joinConfig))
+	}
+}
+
 func (n *Node) stop() {
 	for _, process := range slices.Backward(n.running) {
 		process.Stop()
 	}
-}
-
-// cloudConfig is the part of the cloud-config of kubeadm's bootstrap provider that the lab reads.
-type cloudConfig struct {
-	WriteFiles []struct{ Path, Content, Encoding string } `json:"write_files"`
-}
-
-var metaDataField = regexp.MustCompile(`{{ *ds\.meta_data\.(\w+) *}}`)
-
-// parseUserData reads the cloud-config after it has replaced the fields of the meta-data, as cloud-init's templates do.
-func parseUserData(system *pxetest.System) (*cloudConfig, error) {
-	text := string(system.UserData)
-	if strings.HasPrefix(text, "## template: jinja") {
-		text = metaDataField.ReplaceAllStringFunc(text, func(field string) string {
-			return system.MetaData[metaDataField.FindStringSubmatch(field)[1]]
-		})
-	}
-	if !strings.Contains(text, "#cloud-config") {
-		return nil, errors.New("the user data is no cloud-config")
-	}
-	config := &cloudConfig{}
-	return config, yaml.Unmarshal([]byte(text), config)
 }
 
 func (n *Node) path(path string) string { return filepath.Join(n.Dir, filepath.Clean("/"+path)) }
@@ -102,8 +82,8 @@ func (n *Node) exists(path string) bool {
 	return err == nil
 }
 
-func (n *Node) writeFiles(config *cloudConfig) error {
-	for _, file := range config.WriteFiles {
+func (n *Node) writeFiles(files []file) error {
+	for _, file := range files {
 		content := []byte(file.Content)
 		switch file.Encoding {
 		case "":

@@ -42,7 +42,7 @@ type Repository struct {
 }
 
 // labTemplates are the flavours that only the lab has, by the folder that each is built from.
-var labTemplates = map[string]string{"lab": "hack/lab/template"}
+var labTemplates = map[string]string{"lab": "hack/lab/template", "lab-config": "hack/lab/configtemplate"}
 
 // NewRepository makes a repository in dir: of the components that kustomize builds from Cluster API's module, and of this project's release in the version
 // that the lab installs and in the next one.
@@ -79,8 +79,9 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 	}
 	r := &Repository{Config: filepath.Join(dir, "clusterctl.yaml"), SplitConfig: filepath.Join(dir, "clusterctl-split.yaml")}
 	for path, components := range map[string]string{r.Config: "single-pod-components.yaml", r.SplitConfig: "infrastructure-components.yaml"} {
-		url := filepath.Join(dir, "infrastructure-baremetal", providerVersion, components)
-		content := fmt.Appendf(nil, "%s- {name: baremetal, type: InfrastructureProvider, url: %q}\n", &config, url)
+		content := fmt.Appendf(nil, "%s- {name: baremetal, type: InfrastructureProvider, url: %q}\n- {name: baremetal, type: BootstrapProvider, url: %q}\n", &config,
+			filepath.Join(dir, "infrastructure-baremetal", providerVersion, components),
+			filepath.Join(dir, "bootstrap-baremetal", providerVersion, "bootstrap-components.yaml"))
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, err
 		}
@@ -139,11 +140,12 @@ func (p *Plane) install(ctx context.Context) error {
 	if _, err := p.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/issuers.cert-manager.io", "crd/certificates.cert-manager.io"); err != nil {
 		return err
 	}
-	if _, err := p.Clusterctl(ctx, "init", "--core", "cluster-api:"+capiVersion, "--bootstrap", "kubeadm:"+capiVersion,
+	// clusterctl installs its default bootstrap provider, kubeadm, only if none is named.
+	if _, err := p.Clusterctl(ctx, "init", "--core", "cluster-api:"+capiVersion, "--bootstrap", "kubeadm:"+capiVersion, "--bootstrap", "baremetal:"+providerVersion,
 		"--control-plane", "kubeadm:"+capiVersion, "--infrastructure", "baremetal:"+providerVersion); err != nil {
 		return err
 	}
-	for _, m := range append(slices.Clone(managers), provider) {
+	for _, m := range append(slices.Clone(managers), provider, bootstrapProvider) {
 		if err := p.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(m.namespace)); err != nil {
 			return err
 		}

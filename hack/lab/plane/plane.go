@@ -1,5 +1,6 @@
 // Package plane runs a management plane without containers: kube-apiserver, etcd and kube-controller-manager; Cluster API's core, bootstrap and control
-// plane managers; and this provider's manager. clusterctl installs all of them. Their webhooks are on, and they run under their own RBAC.
+// plane managers; and the managers of this project's infrastructure provider and bootstrap provider. clusterctl installs all of them. Their webhooks are on,
+// and they run under their own RBAC.
 package plane
 
 import (
@@ -48,8 +49,8 @@ type Options struct {
 	ManagerEnv []string
 	// APIServerArgs are further flags of kube-apiserver, as name=value.
 	APIServerArgs []string
-	// Alone runs this provider's manager with only kube-apiserver and etcd: without Cluster API's managers and their webhooks, and without
-	// kube-controller-manager.
+	// Alone runs this provider's manager with only kube-apiserver and etcd: without Cluster API's managers, the bootstrap provider and their webhooks, and
+	// without kube-controller-manager.
 	Alone bool
 	// Log takes messages about the progress.
 	Log func(format string, args ...any)
@@ -67,6 +68,7 @@ type Plane struct {
 	config    *rest.Config // of the administrator
 	processes []*proc.Process
 	provider  *proc.Process
+	bootstrap *proc.Process            // nil if the plane is Alone
 	health    string                   // the URL of the provider's health check
 	store     map[string]*storeProcess // kube-apiserver and etcd
 	serving   map[string]serving       // by program
@@ -128,7 +130,10 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 	if err := p.StartProvider(ctx, opts.Manager); err != nil {
 		return p, err
 	}
-	opts.Log("the managers are up: %s", "Cluster API core, kubeadm bootstrap, kubeadm control plane, bare metal")
+	if err := p.StartBootstrap(ctx, opts.Manager); err != nil {
+		return p, err
+	}
+	opts.Log("the managers are up: %s", "Cluster API core, kubeadm bootstrap, kubeadm control plane, bare metal, bare metal bootstrap")
 	return p, nil
 }
 
@@ -137,7 +142,7 @@ func (p *Plane) startAlone(ctx context.Context) error {
 	if err := p.install(ctx); err != nil {
 		return err
 	}
-	for _, m := range managers {
+	for _, m := range append(slices.Clone(managers), bootstrapProvider) {
 		if err := p.dropWebhooks(ctx, m.namespace); err != nil {
 			return fmt.Errorf("take the webhooks of %s away: %w", m.program, err)
 		}
@@ -170,8 +175,9 @@ func (p *Plane) user(config *rest.Config, name string, groups ...string) (string
 	return path, os.WriteFile(path, kubeconfig, 0o600)
 }
 
-func (p *Plane) start(ctx context.Context, program string, env []string, healthy string, args ...string) (*proc.Process, error) {
-	process, err := proc.Start(ctx, p.opts.Dir, filepath.Base(program), env, program, args...)
+// start runs a program under a name, which its log has.
+func (p *Plane) start(ctx context.Context, name, program string, env []string, healthy string, args ...string) (*proc.Process, error) {
+	process, err := proc.Start(ctx, p.opts.Dir, name, env, program, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +194,8 @@ func (p *Plane) startControllerManager(ctx context.Context, config *rest.Config)
 	if err != nil {
 		return err
 	}
-	_, err = p.start(ctx, filepath.Join(p.opts.Bin, "kube-controller-manager"), nil, fmt.Sprintf("https://127.0.0.1:%d/healthz", port),
+	const name = "kube-controller-manager"
+	_, err = p.start(ctx, name, filepath.Join(p.opts.Bin, name), nil, fmt.Sprintf("https://127.0.0.1:%d/healthz", port),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--leader-elect=false",
 		// Aggregated roles, objects whose owner is gone, and namespaces that are deleted.
@@ -197,7 +204,7 @@ func (p *Plane) startControllerManager(ctx context.Context, config *rest.Config)
 	return err
 }
 
-// manager is a manager of the plane.
+// manager is a manager of the plane. program is its name, and that of its program if it is one of the lab's own.
 type manager struct {
 	program, namespace, serviceAccount string
 	webhooks                           bool
@@ -213,8 +220,11 @@ var managers = []manager{
 	{"capi-kubeadm-control-plane", "capi-kubeadm-control-plane-system", "capi-kubeadm-control-plane-manager", true},
 }
 
-// provider is this project's manager.
-var provider = manager{"manager", "capbm-system", "capbm-manager", true}
+// provider is this project's manager, and bootstrapProvider the same program with another role.
+var (
+	provider          = manager{"manager", "capbm-system", "capbm-manager", true}
+	bootstrapProvider = manager{"bootstrap", "capbm-bootstrap-system", "capbm-bootstrap-manager", true}
+)
 
 // StartProvider starts this provider's manager with the plane's flags and further ones. program is its path. A plane runs one such manager at a time.
 func (p *Plane) StartProvider(ctx context.Context, program string, args ...string) error {
@@ -232,6 +242,16 @@ func (p *Plane) StartAnother(ctx context.Context, args ...string) (*proc.Process
 
 // StopProvider ends this provider's manager.
 func (p *Plane) StopProvider() { p.provider.Stop() }
+
+// StartBootstrap starts the manager of the bootstrap provider with further flags. program is its path. The plane's flags are not for it.
+func (p *Plane) StartBootstrap(ctx context.Context, program string, args ...string) error {
+	var err error
+	p.bootstrap, err = p.startManager(ctx, bootstrapProvider, program, append([]string{"--webhook-host=127.0.0.1", "--components=bootstrap"}, args...)...)
+	return err
+}
+
+// StopBootstrap ends the manager of the bootstrap provider.
+func (p *Plane) StopBootstrap() { p.bootstrap.Stop() }
 
 // startManager runs a manager with its service account, so that a missing rule in its RBAC shows. program is its path; empty for one of the lab's own
 // programs.
@@ -264,7 +284,7 @@ func (p *Plane) startManager(ctx context.Context, m manager, program string, arg
 	if m == provider {
 		env, p.health = append(env, p.opts.ManagerEnv...), ready
 	}
-	return p.start(ctx, cmp.Or(program, filepath.Join(p.opts.Bin, m.program)), env, ready, args...)
+	return p.start(ctx, m.program, cmp.Or(program, filepath.Join(p.opts.Bin, m.program)), env, ready, args...)
 }
 
 // Clusterctl runs clusterctl against the plane, and returns what it printed.
