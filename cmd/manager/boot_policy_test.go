@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +22,33 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 )
+
+// TestBootPolicyAccounts: the policies for boot servers match the ServiceAccounts of boot servers, and not that of the bootstrap provider: it could neither
+// create bootstrap data nor take part in a leader election.
+func TestBootPolicyAccounts(t *testing.T) {
+	g := NewWithT(t)
+	quoted := regexp.MustCompile(`^request\.userInfo\.username\.matches\('(.*)'\)$`)
+	var policies int
+	for _, o := range build(t, "rbac") {
+		if o.GetKind() != "ValidatingAdmissionPolicy" || !strings.HasPrefix(o.GetName(), "capbm-system-boot") {
+			continue
+		}
+		policies++
+		var policy admissionv1.ValidatingAdmissionPolicy
+		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &policy)).To(Succeed())
+		g.Expect(policy.Spec.MatchConditions).To(HaveLen(1))
+		expression := quoted.FindStringSubmatch(policy.Spec.MatchConditions[0].Expression)
+		g.Expect(expression).To(HaveLen(2), o.GetName())
+		matches := regexp.MustCompile(expression[1]) // CEL has the syntax of Go
+		for account, want := range map[string]bool{
+			"capbm-system:capbm-boot": true, "elsewhere:capbm-boot": true, "capbm-system:capbm-boot-rack-2": true,
+			"capbm-bootstrap-system:capbm-bootstrap-manager": false, "capbm-system:capbm-manager": false,
+		} {
+			g.Expect(matches.MatchString("system:serviceaccount:"+account)).To(Equal(want), "%s: %s", o.GetName(), account)
+		}
+	}
+	g.Expect(policies).To(Equal(3))
+}
 
 // denied checks what RBAC allows and the ValidatingAdmissionPolicy denies the boot server: to change which boot a record is of, and of which machine.
 // booted is a boot that the boot server served.

@@ -116,6 +116,9 @@ func bootCluster(ctx context.Context, report *printer, l *site.Lab, p *plane.Pla
 	if err := site.Until(ctx, 5*time.Minute, site.Running(p, 3)); err != nil {
 		return err
 	}
+	if err := site.Until(ctx, time.Minute, site.Ready(p)); err != nil {
+		return err
+	}
 	if err := site.Until(ctx, time.Minute, site.Available(p)); err != nil {
 		return err
 	}

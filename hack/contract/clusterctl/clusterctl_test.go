@@ -34,7 +34,8 @@ func TestClusterctl(t *testing.T) {
 		{Name: "move back", Run: (*story).moveBack, Needs: []string{"scale on the other side"}},
 		{Name: "bootstrap data of a control plane that joins", Run: (*story).join, Needs: []string{"move back"}},
 		{Name: "delete the cluster", Run: (*story).deleteCluster, Needs: []string{"move back"}},
-		{Name: "delete the provider", Run: (*story).deleteProvider, Needs: []string{"delete the cluster"}},
+		{Name: "delete the bootstrap provider", Run: (*story).deleteBootstrap, Needs: []string{"delete the cluster"}},
+		{Name: "delete the provider", Run: (*story).deleteProvider, Needs: []string{"delete the bootstrap provider"}},
 	})
 }
 
@@ -46,6 +47,8 @@ type story struct {
 	gate           *gate
 	// given are the commands of the servers' BMCs up to the end of the first boots.
 	given map[string]string
+	// tokens are the join tokens that the Secret with the values of the BareMetalConfigs had, the current one last.
+	tokens []string
 }
 
 func newStory(t *testing.T) *story {
@@ -73,7 +76,7 @@ func (s *story) startTarget(t *testing.T) {
 	var err error
 	s.target, err = s.lab.StartPlane(s.ctx, "target", s.lab.Rack.OtherManagerArgs())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	s.upgradeProvider(t, s.target) // clusterctl does not move to an older provider
+	s.upgradeProviders(t, s.target) // clusterctl does not move to an older provider
 }
 
 // gate stops the boots of servers at a stage.
@@ -142,25 +145,30 @@ func (s *story) init(t *testing.T) { //nolint:thelper // a step: a failure is to
 	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(MatchRegexp(`capbm-system +infrastructure-baremetal +\S+ +InfrastructureProvider +baremetal +v0\.1\.0`))
+	g.Expect(out).To(MatchRegexp(`capbm-bootstrap-system +bootstrap-baremetal +\S+ +BootstrapProvider +baremetal +v0\.1\.0`))
+	g.Expect(out).To(MatchRegexp(`capi-kubeadm-bootstrap-system +bootstrap-kubeadm +\S+ +BootstrapProvider +kubeadm `), "both bootstrap providers are named")
 }
 
-// upgradeProvider does what clusterctl's upgrade and the Deployment controller do: it ends the old manager and starts the new one.
-func (s *story) upgradeProvider(t *testing.T, p *plane.Plane) {
+// upgradeProviders does what clusterctl's upgrade and the Deployment controller do: it ends the old managers and starts the new ones.
+func (s *story) upgradeProviders(t *testing.T, p *plane.Plane) {
 	t.Helper()
 	g := NewWithT(t)
 	p.StopProvider()
-	_, err := p.Clusterctl(s.ctx, "upgrade", "apply", "--infrastructure", "capbm-system/baremetal:"+plane.NextVersion)
+	p.StopBootstrap()
+	_, err := p.Clusterctl(s.ctx, "upgrade", "apply", "--infrastructure", "capbm-system/baremetal:"+plane.NextVersion,
+		"--bootstrap", "capbm-bootstrap-system/baremetal:"+plane.NextVersion)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(p.StartProvider(s.ctx, s.lab.Manager())).To(Succeed())
+	g.Expect(p.StartBootstrap(s.ctx, s.lab.Manager())).To(Succeed())
 }
 
-// upgrade upgrades the provider while a server boots. The boot continues, and the server is switched on once. A move at that time is refused.
+// upgrade upgrades the providers while a server boots. The boot continues, and the server is switched on once. A move at that time is refused.
 func (s *story) upgrade(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
-	g.Expect(s.lab.Register(s.ctx, s.source, "server-1", "server-2", "server-3", "server-4", "server-5")).To(Succeed())
-	s.until(t, time.Minute, site.HostsIn(s.source, v1alpha1.PhaseAvailable, 5))
+	g.Expect(s.lab.Register(s.ctx, s.source, "server-1", "server-2", "server-3", "server-4", "server-5", "server-6", "server-7")).To(Succeed())
+	s.until(t, time.Minute, site.HostsIn(s.source, v1alpha1.PhaseAvailable, 7))
 	reached := s.gate.close("kernel")
-	g.Expect(s.lab.CreateCluster(s.ctx, s.source, site.Cluster{Workers: 1})).To(Succeed())
+	g.Expect(s.lab.CreateCluster(s.ctx, s.source, site.Cluster{Workers: 1, Flavor: site.ConfigFlavor})).To(Succeed())
 	select {
 	case <-reached:
 	case <-s.ctx.Done():
@@ -179,18 +187,15 @@ func (s *story) upgrade(t *testing.T) { //nolint:thelper // a step: a failure is
 	out, err = s.source.Clusterctl(s.ctx, "upgrade", "plan")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(MatchRegexp(`infrastructure-baremetal +capbm-system +InfrastructureProvider +v0\.1\.0 +` + regexp.QuoteMeta(plane.NextVersion)))
-	s.upgradeProvider(t, s.source)
-	out, err = s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(out).To(MatchRegexp(`infrastructure-baremetal .* ` + regexp.QuoteMeta(plane.NextVersion)))
-	out, err = s.source.Kubectl(s.ctx, "-n", "capbm-system", "get", "deployment", "capbm-controller-manager", "-o", "jsonpath={..image}")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(out).To(HaveSuffix(":" + plane.NextVersion))
+	g.Expect(out).To(MatchRegexp(`bootstrap-baremetal +capbm-bootstrap-system +BootstrapProvider +v0\.1\.0 +` + regexp.QuoteMeta(plane.NextVersion)))
+	s.upgradeProviders(t, s.source)
+	s.upgraded(t)
 
 	s.gate.open()
-	s.until(t, 5*time.Minute, site.Running(s.source, 2))
+	s.rotateToken(t)
+	s.until(t, 5*time.Minute, site.Running(s.source, 3))
 	s.until(t, time.Minute, site.Available(s.source))
-	s.until(t, time.Minute, rest(s.source, 2, 3))
+	s.until(t, time.Minute, rest(s.source, 3, 4))
 	s.given = s.commands()
 	for name, commands := range before {
 		if strings.Contains(powerCommands(commands), "On") {
@@ -199,5 +204,22 @@ func (s *story) upgrade(t *testing.T) { //nolint:thelper // a step: a failure is
 	}
 	for name, commands := range s.given {
 		g.Expect(strings.Count(powerCommands(commands), "On")).To(BeNumerically("<=", 1), "%s was switched on more than once", name)
+	}
+}
+
+// upgraded checks what the upgrade installed.
+func (s *story) upgraded(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
+	g.Expect(err).NotTo(HaveOccurred())
+	for provider, deployment := range map[string][]string{
+		"infrastructure-baremetal": {"capbm-system", "capbm-controller-manager"},
+		"bootstrap-baremetal":      {"capbm-bootstrap-system", "capbm-bootstrap-controller-manager"},
+	} {
+		g.Expect(out).To(MatchRegexp(provider + ` .* ` + regexp.QuoteMeta(plane.NextVersion)))
+		image, err := s.source.Kubectl(s.ctx, "-n", deployment[0], "get", "deployment", deployment[1], "-o", "jsonpath={..image}")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(image).To(HaveSuffix(":" + plane.NextVersion))
 	}
 }

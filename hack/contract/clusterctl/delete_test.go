@@ -24,11 +24,13 @@ func (s *story) describe(t *testing.T) { //nolint:thelper // a step: a failure i
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(described(out)).To(HaveExactElements(
 			"NAME REPLICAS AVAILABLE READY UP TO DATE STATUS REASON SINCE MESSAGE",
-			"Cluster default/demo 2/2 2 2 2 True Available T",
+			"Cluster default/demo 3/3 3 3 3 True Available T",
 			"├─BareMetalCluster default/demo True EndpointSet T",
 			"├─KubeadmControlPlane default/demo-control-plane, v1.36.3 1/1 1 1 1 True Available T",
 			"│ └─Machine default/demo-control-plane-x, v1.36.3 1 1 1 1 True Ready T",
 			"└─Workers",
+			"├─MachineDeployment default/demo-config-workers, v1.36.3 1/1 1 1 1 True Available T",
+			MatchRegexp(`^│ └─Machine default/demo-config-workers-[a-z0-9]+-x, v1\.36\.3 1 1 1 1 True Ready T$`),
 			"└─MachineDeployment default/demo-workers, v1.36.3 1/1 1 1 1 True Available T",
 			MatchRegexp(`^└─Machine default/demo-workers-[a-z0-9]+-x, v1\.36\.3 1 1 1 1 True Ready T$`),
 		), "what is well is not told at length:\n%s", out)
@@ -36,7 +38,7 @@ func (s *story) describe(t *testing.T) { //nolint:thelper // a step: a failure i
 	out, err := s.source.Clusterctl(s.ctx, "describe", "cluster", site.ClusterName, "-n", site.Namespace, "--show-conditions", "all", "--echo", "--grouping=false")
 	g.Expect(err).NotTo(HaveOccurred())
 	sections := map[string]int{}
-	for _, kind := range []string{"BareMetalCluster", "BareMetalMachine"} {
+	for _, kind := range []string{"BareMetalCluster", "BareMetalMachine", "BareMetalConfig"} {
 		for _, section := range regexp.MustCompile(`(?m)─`+kind+` .*\n(?:[│ ]+[├└]─[A-Z][A-Za-z]+ +(?:True|False|Unknown) .*\n)+`).FindAllString(out, -1) {
 			g.Expect(section).To(MatchRegexp(`─Ready +True `))
 			g.Expect(section).To(MatchRegexp(`─Paused +False +NotPaused `))
@@ -44,12 +46,12 @@ func (s *story) describe(t *testing.T) { //nolint:thelper // a step: a failure i
 			sections[kind]++
 		}
 	}
-	g.Expect(sections).To(Equal(map[string]int{"BareMetalCluster": 1, "BareMetalMachine": 2}), out)
+	g.Expect(sections).To(Equal(map[string]int{"BareMetalCluster": 1, "BareMetalMachine": 3, "BareMetalConfig": 1}), out)
 }
 
 // described returns the lines of clusterctl describe without what differs each time.
 func described(out string) []string {
-	name := regexp.MustCompile(`(demo-(control-plane|workers-[a-z0-9]+))-[a-z0-9]{5}\b`)
+	name := regexp.MustCompile(`(demo-(control-plane|(?:config-)?workers-[a-z0-9]+))-[a-z0-9]{5}\b`)
 	since := regexp.MustCompile(` \d+(s|m|m\d+s)\b`)
 	var lines []string
 	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
@@ -64,7 +66,7 @@ func (s *story) deleteCluster(t *testing.T) { //nolint:thelper // a step: a fail
 	g := NewWithT(t)
 	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "delete", "cluster", site.ClusterName, "--timeout=180s")
 	g.Expect(err).NotTo(HaveOccurred())
-	s.until(t, time.Minute, site.HostsIn(s.source, v1alpha1.PhaseAvailable, 3))
+	s.until(t, time.Minute, site.HostsIn(s.source, v1alpha1.PhaseAvailable, 5))
 	for phase := range away {
 		s.until(t, time.Minute, site.HostsIn(s.source, phase, 1))
 	}
@@ -85,6 +87,43 @@ func (s *story) deleteCluster(t *testing.T) { //nolint:thelper // a step: a fail
 	}
 }
 
+// nothingOf is nil if the names of no installed objects have a part that matches the expression.
+func (s *story) nothingOf(expression string) func(context.Context) error {
+	match := regexp.MustCompile(`(?m)^.*(` + expression + `).*$`)
+	return func(ctx context.Context) error {
+		out, err := s.source.Kubectl(ctx, "get", "-A", "-o", "name", "crd,namespaces,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,"+
+			"validatingwebhookconfigurations,mutatingwebhookconfigurations,deployments,services,configmaps,roles,rolebindings,serviceaccounts,leases")
+		if err != nil {
+			return err
+		}
+		if left := match.FindAllString(out, -1); len(left) > 0 {
+			return fmt.Errorf("still there: %s", strings.Join(left, " "))
+		}
+		return nil
+	}
+}
+
+// deleteBootstrap deletes the bootstrap provider with everything that it installed. The infrastructure provider stays, and so do the values of the configs: they
+// belong to the user.
+func (s *story) deleteBootstrap(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
+	g := NewWithT(t)
+	const own = "capbm-bootstrap|baremetalconfig"
+	g.Expect(s.nothingOf(own)(s.ctx)).To(MatchError(And(
+		ContainSubstring("capbm-bootstrap-validating-webhook-configuration"), ContainSubstring("baremetalconfigtemplates.bootstrap.cluster.x-k8s.io"),
+		ContainSubstring("clusterrole.rbac.authorization.k8s.io/capbm-bootstrap-system-manager"))))
+	s.source.StopBootstrap()
+	_, err := s.source.Clusterctl(s.ctx, "delete", "--bootstrap", "baremetal", "--include-crd", "--include-namespace")
+	g.Expect(err).NotTo(HaveOccurred())
+	s.until(t, time.Minute, s.nothingOf(own))
+	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).NotTo(ContainSubstring("bootstrap-baremetal"))
+	g.Expect(out).To(And(ContainSubstring("bootstrap-kubeadm"), ContainSubstring("infrastructure-baremetal")))
+	g.Expect(s.source.Client.Get(s.ctx, inNamespace(site.JoinSecret), &corev1.Secret{})).To(Succeed())
+	g.Expect(s.source.Client.Get(s.ctx, inNamespace(site.NodeLabels), &corev1.ConfigMap{})).To(Succeed())
+	g.Expect(s.hosts(t, s.source, v1alpha1.PhaseAvailable)).To(HaveLen(5))
+}
+
 // deleteProvider deletes the hosts and then the provider with everything that it installed. The BMCs' Secrets belong to the user, and stay.
 func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
@@ -95,17 +134,7 @@ func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a fai
 	s.source.StopProvider()
 	_, err = s.source.Clusterctl(s.ctx, "delete", "--infrastructure", "baremetal", "--include-crd", "--include-namespace")
 	g.Expect(err).NotTo(HaveOccurred())
-	s.until(t, time.Minute, func(ctx context.Context) error {
-		out, err := s.source.Kubectl(ctx, "get", "-A", "-o", "name", "crd,namespaces,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,"+
-			"validatingwebhookconfigurations,mutatingwebhookconfigurations,deployments,services,configmaps,roles,rolebindings,serviceaccounts,leases")
-		if err != nil {
-			return err
-		}
-		if left := regexp.MustCompile(`(?m)^.*(capbm|baremetal(host|boot|machine|cluster|remediation)).*$`).FindAllString(out, -1); len(left) > 0 {
-			return fmt.Errorf("still there: %s", strings.Join(left, " "))
-		}
-		return nil
-	})
+	s.until(t, time.Minute, s.nothingOf("capbm|baremetal"))
 	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).NotTo(ContainSubstring("baremetal"))

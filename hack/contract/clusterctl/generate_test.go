@@ -155,7 +155,7 @@ func (s *story) join(t *testing.T) { //nolint:thelper // a step: a failure is to
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = s.source.Kubectl(s.ctx, "-n", site.Namespace, "scale", "kubeadmcontrolplane", site.ClusterName+"-control-plane", "--replicas=1")
 	g.Expect(err).NotTo(HaveOccurred())
-	s.settle(t, s.source, 3)
+	s.settle(t, s.source, 5)
 }
 
 // empty is nil if nothing of a cluster is left in a namespace.
@@ -163,7 +163,7 @@ func empty(p *plane.Plane, namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, kinds := range []string{
 			"clusters,machines,machinesets,machinedeployments,machinehealthchecks,kubeadmcontrolplanes,kubeadmconfigs,kubeadmconfigtemplates",
-			"baremetalclusters,baremetalmachines,baremetalmachinetemplates,baremetalremediations,baremetalremediationtemplates",
+			"baremetalconfigs,baremetalconfigtemplates,baremetalclusters,baremetalmachines,baremetalmachinetemplates,baremetalremediations,baremetalremediationtemplates",
 		} {
 			out, err := p.Kubectl(ctx, "-n", namespace, "get", kinds, "-o", "name")
 			if err != nil {

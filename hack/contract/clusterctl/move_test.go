@@ -11,12 +11,15 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
@@ -25,10 +28,12 @@ import (
 // erase deletes every status of a running cluster. No server gets a power or boot command.
 func (s *story) erase(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
-	records := s.records(t, s.source)
+	s.rotateToken(t) // data that is rendered again would contain it
+	records, data := s.records(t, s.source), s.rendered(t, s.source)
 	eraseStatuses(s.ctx, t, s.source)
-	s.until(t, 2*time.Minute, rest(s.source, 2, 3))
+	s.until(t, 2*time.Minute, rest(s.source, 3, 4))
 	g.Expect(s.records(t, s.source)).To(Equal(records), "a lost status changed the record of a boot")
+	g.Expect(s.rendered(t, s.source)).To(Equal(data), "a lost status changed bootstrap data")
 	g.Expect(s.commands()).To(Equal(s.given), "a lost status sent a command to a server")
 }
 
@@ -43,7 +48,7 @@ var away = map[v1alpha1.HostPhase]string{
 func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	free := s.hosts(t, s.source, v1alpha1.PhaseAvailable)
-	g.Expect(free).To(HaveLen(3))
+	g.Expect(free).To(HaveLen(4))
 	for phase, patch := range away {
 		_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "patch", "baremetalhost", free[0], "--type=merge", "-p", patch)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -51,8 +56,8 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 		free = free[1:]
 	}
 	s.startTarget(t)
-	before, records := secretsOf(s.ctx, t, s.source), s.records(t, s.source)
-	g.Expect(records).To(HaveLen(5))
+	before, records, data := secretsOf(s.ctx, t, s.source), s.records(t, s.source), s.rendered(t, s.source)
+	g.Expect(records).To(HaveLen(7))
 
 	s.breakOff(t)
 	// A provider that ended just after the report of a server leaves this annotation, and so may a host in maintenance.
@@ -67,7 +72,7 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 	s.until(t, time.Minute, whileRuns(ended, s.paused(s.source)))
 	interrupt()
 	g.Expect(<-ended).To(HaveOccurred())
-	g.Expect(s.hosts(t, s.source, "")).To(HaveLen(6), "hosts went although a boot was under way")
+	g.Expect(s.hosts(t, s.source, "")).To(HaveLen(8), "hosts went although a boot was under way")
 	g.Expect(s.records(t, s.source)).To(Equal(records), "boots went although one was under way")
 	g.Expect(s.hosts(t, s.target, "")).To(BeEmpty(), "hosts came although a boot was under way")
 
@@ -81,11 +86,12 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager())).To(Succeed()) // it removes the annotation from a host whose Cluster the move has paused
 	g.Expect(<-ended).To(Succeed())
 	s.booted(t, s.target)
-	s.settle(t, s.target, 2)
+	s.settle(t, s.target, 3)
 	g.Expect(s.hosts(t, s.source, "")).To(BeEmpty(), "hosts are left behind")
 	s.until(t, time.Minute, s.noBoots(s.source)) // the garbage collector deletes the boot that the provider created meanwhile
 	g.Expect(s.records(t, s.target)).To(Equal(records), "the move changed the records of boots")
 	g.Expect(secretsOf(s.ctx, t, s.target)).To(ContainElements(before))
+	s.moved(t, s.source, s.target, data)
 	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
 }
 
@@ -196,13 +202,13 @@ func (s *story) breakOff(t *testing.T) {
 	ctx, interrupt := context.WithCancel(s.ctx)
 	defer interrupt()
 	ended := s.startMove(ctx)
-	s.until(t, time.Minute, whileRuns(ended, site.HostsIn(s.target, v1alpha1.PhaseOrphaned, 2)))
+	s.until(t, time.Minute, whileRuns(ended, site.HostsIn(s.target, v1alpha1.PhaseOrphaned, 3)))
 	interrupt()
 	g.Expect(<-ended).To(HaveOccurred())
 	_, err := s.target.Kubectl(s.ctx, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "no-machines")
 	g.Expect(err).NotTo(HaveOccurred())
 	s.unpause(t)
-	s.settle(t, s.source, 2)
+	s.settle(t, s.source, 3)
 	// The next move would update them. This is how hosts are deleted that live on elsewhere.
 	_, err = s.target.Kubectl(s.ctx, "-n", site.Namespace, "annotate", "baremetalhosts", "--all", v1alpha1.DeleteForMoveAnnotation+"=")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -235,11 +241,11 @@ func whileRuns(ended chan error, check func(context.Context) error) func(context
 	}
 }
 
-// settle waits until this number of machines runs, one host is free, and the hosts that were taken out of service still are.
+// settle waits until this number of machines runs, the other hosts are free, and the hosts that were taken out of service still are.
 func (s *story) settle(t *testing.T, p *plane.Plane, machines int) {
 	t.Helper()
 	s.until(t, 2*time.Minute, site.Running(p, machines))
-	s.until(t, 2*time.Minute, rest(p, machines, 3-machines))
+	s.until(t, 2*time.Minute, rest(p, machines, 5-machines))
 	for phase := range away {
 		s.until(t, time.Minute, site.HostsIn(p, phase, 1))
 	}
@@ -247,24 +253,26 @@ func (s *story) settle(t *testing.T, p *plane.Plane, machines int) {
 	NewWithT(t).Expect(s.spec(t, p, v1alpha1.PhaseMaintenance).Maintenance).To(HaveField("Reason", "A new fan"))
 }
 
-// scale adds a worker on the other side, after the boot server there has replaced the one that the servers use.
+// scale adds a worker to each MachineDeployment on the other side, after the boot server there has replaced the one that the servers use.
 func (s *story) scale(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	s.source.StopProvider()
 	s.target.StopProvider()
 	g.Expect(s.target.StartProvider(s.ctx, s.lab.Manager(), s.lab.Rack.ManagerArgs()...)).To(Succeed())
 	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager(), s.lab.Rack.OtherManagerArgs()...)).To(Succeed()) // a move back needs its webhooks
-	_, err := s.target.Kubectl(s.ctx, "-n", site.Namespace, "scale", "machinedeployment", site.ClusterName+"-workers", "--replicas=2")
+	before := s.rendered(t, s.target)
+	_, err := s.target.Kubectl(s.ctx, "-n", site.Namespace, "scale", "machinedeployment", site.ClusterName+"-workers", site.ConfigWorkers, "--replicas=2")
 	g.Expect(err).NotTo(HaveOccurred())
-	s.until(t, 3*time.Minute, site.Running(s.target, 3))
-	s.settle(t, s.target, 3)
+	s.until(t, 3*time.Minute, site.Running(s.target, 5))
+	s.settle(t, s.target, 5)
+	s.renderedAnew(t, before)
 	s.given = s.commands()
 }
 
-// moveBack moves the cluster with its new machine to where it came from.
+// moveBack moves the cluster with its new machines to where it came from.
 func (s *story) moveBack(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
-	records := s.records(t, s.target)
+	records, data := s.records(t, s.target), s.rendered(t, s.target)
 	_, err := s.target.Clusterctl(s.ctx, "move", "--to-kubeconfig", s.source.Kubeconfig, "-n", site.Namespace)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.hosts(t, s.target, "")).To(BeEmpty(), "hosts are left behind")
@@ -272,8 +280,9 @@ func (s *story) moveBack(t *testing.T) { //nolint:thelper // a step: a failure i
 	s.target.StopProvider()
 	s.source.StopProvider()
 	g.Expect(s.source.StartProvider(s.ctx, s.lab.Manager())).To(Succeed())
-	s.settle(t, s.source, 3)
+	s.settle(t, s.source, 5)
 	g.Expect(s.records(t, s.source)).To(Equal(records), "the move changed the records of boots")
+	s.moved(t, s.target, s.source, data)
 	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
 	g.Expect(s.target.Stop()).To(Succeed())
 	s.target = nil
@@ -356,39 +365,23 @@ func rebuilt(ctx context.Context, p *plane.Plane) error {
 	if p := cluster.Status.Initialization.Provisioned; p == nil || !*p {
 		return errors.New("the BareMetalCluster is not rebuilt")
 	}
-	return nil
+	_, err := site.Configs(ctx, p)
+	return err
 }
 
-// eraseStatuses deletes the status of every object of this provider.
+// eraseStatuses deletes the status of every object of these providers.
 func eraseStatuses(ctx context.Context, t *testing.T, p *plane.Plane) {
 	t.Helper()
 	g := NewWithT(t)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":null}`))
-	for _, list := range []client.ObjectList{&v1alpha1.BareMetalHostList{}, &v1alpha1.BareMetalBootList{}, &v1alpha1.BareMetalMachineList{}, &v1alpha1.BareMetalClusterList{}} {
+	for _, list := range []client.ObjectList{
+		&v1alpha1.BareMetalHostList{}, &v1alpha1.BareMetalBootList{}, &v1alpha1.BareMetalMachineList{}, &v1alpha1.BareMetalClusterList{}, &bootstrapv1.BareMetalConfigList{},
+	} {
 		g.Expect(p.Client.List(ctx, list, client.InNamespace(site.Namespace))).To(Succeed())
-		var objects []client.Object
-		switch l := list.(type) {
-		case *v1alpha1.BareMetalHostList:
-			for i := range l.Items {
-				objects = append(objects, &l.Items[i])
-			}
-		case *v1alpha1.BareMetalBootList:
-			for i := range l.Items {
-				objects = append(objects, &l.Items[i])
-			}
-		case *v1alpha1.BareMetalMachineList:
-			for i := range l.Items {
-				objects = append(objects, &l.Items[i])
-			}
-		case *v1alpha1.BareMetalClusterList:
-			for i := range l.Items {
-				objects = append(objects, &l.Items[i])
-			}
-		}
-		g.Expect(objects).NotTo(BeEmpty())
-		for _, o := range objects {
-			g.Expect(p.Client.Status().Patch(ctx, o, patch)).To(Succeed())
-		}
+		g.Expect(meta.LenList(list)).NotTo(BeZero())
+		g.Expect(meta.EachListItem(list, func(o runtime.Object) error {
+			return p.Client.Status().Patch(ctx, o.(client.Object), patch) //nolint:forcetypeassert // of a list of objects
+		})).To(Succeed())
 	}
 }
 

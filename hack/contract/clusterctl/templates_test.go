@@ -22,24 +22,27 @@ const project = "../../.."
 // releasedImage has a tag and a digest, since a tag can be moved to another image.
 var releasedImage = "registry.example/capbm:v9.9.9@sha256:" + strings.Repeat("0123456789abcdef", 4)
 
-// released returns the files of a release by name.
+// released returns the files of a release by name. The files of the bootstrap provider have the name of its folder before theirs.
 func released(ctx context.Context, t *testing.T) map[string]string {
 	t.Helper()
 	g := NewWithT(t)
 	folder := t.TempDir()
 	_, err := proc.Run(ctx, nil, filepath.Join(project, "hack", "release.sh"), folder, "v0.1.0", releasedImage)
 	g.Expect(err).NotTo(HaveOccurred())
-	folder = filepath.Join(folder, "infrastructure-baremetal", "v0.1.0")
-	entries, err := os.ReadDir(folder)
-	g.Expect(err).NotTo(HaveOccurred())
 	files := map[string]string{}
-	for _, e := range entries {
-		content, err := os.ReadFile(filepath.Join(folder, e.Name()))
+	for provider, prefix := range map[string]string{"infrastructure-baremetal": "", "bootstrap-baremetal": "bootstrap-baremetal/"} {
+		entries, err := os.ReadDir(filepath.Join(folder, provider, "v0.1.0"))
 		g.Expect(err).NotTo(HaveOccurred())
-		files[e.Name()] = string(content)
+		for _, e := range entries {
+			content, err := os.ReadFile(filepath.Join(folder, provider, "v0.1.0", e.Name()))
+			g.Expect(err).NotTo(HaveOccurred())
+			files[prefix+e.Name()] = string(content)
+		}
 	}
 	return files
 }
+
+const bootstrapComponents = "bootstrap-baremetal/bootstrap-components.yaml"
 
 // TestRelease: the release has the files that clusterctl reads, with the requested image.
 func TestRelease(t *testing.T) {
@@ -47,11 +50,11 @@ func TestRelease(t *testing.T) {
 	files := released(contracttest.Context(t, 5*time.Minute), t)
 	for _, name := range []string{
 		"infrastructure-components.yaml", "single-pod-components.yaml", "boot-components.yaml", "metadata.yaml", "cluster-template.yaml", "cluster-template-ha.yaml",
-		"cluster-template-external-loadbalancer.yaml", "cluster-template-ignition.yaml",
+		"cluster-template-external-loadbalancer.yaml", "cluster-template-ignition.yaml", "bootstrap-baremetal/metadata.yaml", bootstrapComponents,
 	} {
 		g.Expect(files).To(HaveKey(name))
 	}
-	for _, name := range []string{"infrastructure-components.yaml", "single-pod-components.yaml", "boot-components.yaml"} {
+	for _, name := range []string{"infrastructure-components.yaml", "single-pod-components.yaml", "boot-components.yaml", bootstrapComponents} {
 		g.Expect(files[name]).To(ContainSubstring("image: "+releasedImage+"\n"), name)
 		g.Expect(files[name]).NotTo(ContainSubstring("cluster-api-provider-baremetal:dev"), name)
 	}
@@ -107,6 +110,7 @@ type variable struct {
 func variables(t *testing.T, file, content string) []variable {
 	t.Helper()
 	g := NewWithT(t)
+	file = filepath.Base(file)
 	if file == "metadata.yaml" || strings.HasPrefix(file, "clusterclass-") { // a ClusterClass has variables of its own kind
 		return nil
 	}

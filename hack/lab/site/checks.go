@@ -84,6 +84,22 @@ func Running(p *plane.Plane, want int) func(context.Context) error {
 	}
 }
 
+// Ready is nil if every Machine is Ready: its Node is Ready too.
+func Ready(p *plane.Plane) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var machines clusterv1.MachineList
+		if err := p.Client.List(ctx, &machines, client.InNamespace(Namespace)); err != nil {
+			return err
+		}
+		for i := range machines.Items {
+			if m := &machines.Items[i]; !conditions.IsTrue(m, clusterv1.MachineReadyCondition) {
+				return fmt.Errorf("machine %s is not ready: %s", m.Name, conditions.GetMessage(m, clusterv1.MachineReadyCondition))
+			}
+		}
+		return nil
+	}
+}
+
 // Workload returns a client of the workload cluster.
 func Workload(ctx context.Context, p *plane.Plane) (client.Client, error) {
 	content, err := kubeconfig.FromSecret(ctx, p.Client, client.ObjectKey{Namespace: Namespace, Name: ClusterName})

@@ -1,7 +1,6 @@
 package site
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -85,8 +86,9 @@ func Configs(ctx context.Context, p *plane.Plane) ([]bootstrapv1.BareMetalConfig
 		if err := p.Client.Get(ctx, client.ObjectKeyFromObject(&c), &machine); err != nil {
 			return nil, err
 		}
-		if used := machine.Spec.Bootstrap.DataSecretName; !c.Status.Ready || used == nil || *used != c.Status.DataSecretName {
-			return nil, fmt.Errorf("the Machine of BareMetalConfig %s does not use its data: ready %t, Secret %q", c.Name, c.Status.Ready, cmp.Or(c.Status.DataSecretName, "none"))
+		used := ptr.Deref(machine.Spec.Bootstrap.DataSecretName, "none")
+		if !conditions.IsTrue(&c, bootstrapv1.ReadyCondition) || !ptr.Deref(c.Status.Initialization.DataSecretCreated, false) || c.Status.DataSecretName != used {
+			return nil, fmt.Errorf("BareMetalConfig %s is not ready, or its Machine uses the Secret %s and not %q", c.Name, used, c.Status.DataSecretName)
 		}
 	}
 	return configs.Items, nil
