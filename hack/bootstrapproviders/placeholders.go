@@ -13,8 +13,8 @@ var (
 	pemLine  = regexp.MustCompile(`(?m)^(\s*)[A-Za-z0-9+/=]+$`)
 	// talosSecret is a secret of a Talos machine config.
 	talosSecret = regexp.MustCompile(`(?m)^(\s*(?:crt|key|token|secret|id): )[A-Za-z0-9+/=._-]{16,}$`)
-	// joinToken is k0s' token: a kubeconfig, compressed. In a data URL it is escaped.
-	joinToken = regexp.MustCompile(`H4sIA[A-Za-z0-9+/=%]{200,}`)
+	// joinToken is k0s' token: a compressed kubeconfig, in a cloud-config or escaped in a data URL.
+	joinToken = regexp.MustCompile(`(content: |data:,)H4sIA[A-Za-z0-9+/=%]{200,}`)
 	// nested is an Ignition config in a data URL.
 	nested = regexp.MustCompile(`(data:application/json;base64,)([A-Za-z0-9+/=]+)`)
 )
@@ -38,5 +38,5 @@ func placeholders(text string) string {
 		}
 		return parts[1] + base64.StdEncoding.EncodeToString([]byte(placeholders(string(content))))
 	})
-	return joinToken.ReplaceAllString(text, placeholder)
+	return joinToken.ReplaceAllString(text, "${1}"+placeholder)
 }

@@ -42,11 +42,12 @@ type reading struct {
 	Hostname string         `json:"hostname"`
 	Metadata map[string]any `json:"metadata"`
 	UserData string         `json:"userdata"`
+	User     []part         `json:"user"`
 	Vendor   []part         `json:"vendor"`
 	Network  any            `json:"network"`
 }
 
-// part is a part of the vendor-data.
+// part is a part of the user-data or of the vendor-data.
 type part struct {
 	Type     string `json:"type"`
 	Filename string `json:"filename"`
