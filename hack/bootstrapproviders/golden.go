@@ -43,7 +43,7 @@ func writeGoldens(ctx context.Context, name string, p provider) (err error) {
 	for n, path := range cases {
 		secret, err := running.secretOf(ctx, path, fmt.Sprintf("case-%d", n))
 		if err != nil {
-			log, _ := os.ReadFile(filepath.Join(running.dir, "manager.log")) //nolint:gosec // our own folder
+			log, _ := os.ReadFile(filepath.Join(running.dir, "manager.log"))
 			return fmt.Errorf("%s: %w\n%s", path, err, log[max(0, len(log)-1500):])
 		}
 		content, err := golden(p.title, secret)

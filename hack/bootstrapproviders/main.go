@@ -67,7 +67,7 @@ func main() {
 	crds := flag.String("crds", "", "folders with the provider's CRDs, separated by commas")
 	webhooks := flag.String("webhooks", "", "the file with the provider's webhooks")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./hack/bootstrapproviders [--manager FILE --crds FOLDERS --webhooks FILE] PROVIDER")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./hack/bootstrapproviders [--manager FILE --crds FOLDERS --webhooks FILE] PROVIDER")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

@@ -121,11 +121,11 @@ func (p *plane) installCRDs(ctx context.Context, of provider) error {
 			return fmt.Errorf("no CRDs in %s: %w", folder, err)
 		}
 		for _, file := range files {
-			crd, err := readCRD(file, version)
+			crd, ok, err := readCRD(file, version)
 			if err != nil {
 				return err
 			}
-			if crd != nil {
+			if ok {
 				all = append(all, crd)
 			}
 		}
@@ -148,18 +148,18 @@ func (p *plane) installCRDs(ctx context.Context, of provider) error {
 }
 
 // readCRD reads a CRD that stores objects in a version, and serves its others unconverted; with an empty version it has only the version in which it stores
-// objects. It returns nil for a CRD without the version, and for other objects.
-func readCRD(file, version string) (*apiextensionsv1.CustomResourceDefinition, error) {
+// objects. It returns false for a CRD without the version, and for other objects.
+func readCRD(file, version string) (*apiextensionsv1.CustomResourceDefinition, bool, error) {
 	content, err := os.ReadFile(file) //nolint:gosec // a file of a module
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.Unmarshal(content, &crd); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, false, fmt.Errorf("%s: %w", file, err)
 	}
 	if crd.Kind != "CustomResourceDefinition" {
-		return nil, nil
+		return nil, false, nil
 	}
 	crd.Spec.Conversion = nil
 	var versions []apiextensionsv1.CustomResourceDefinitionVersion
@@ -176,12 +176,12 @@ func readCRD(file, version string) (*apiextensionsv1.CustomResourceDefinition, e
 		}
 	}
 	if stored == "" {
-		return nil, nil
+		return nil, false, nil
 	}
 	crd.Spec.Versions = versions
 	// The versions of a provider's kinds, for those who look them up by Cluster API's contract.
 	crd.Labels = map[string]string{"cluster.x-k8s.io/v1beta1": stored, "cluster.x-k8s.io/v1beta2": stored}
-	return &crd, nil
+	return &crd, true, nil
 }
 
 // path returns a path. MODULE:PACKAGE/PATH is one in a module that the go.mod in hack/MODULE pins.

@@ -152,7 +152,7 @@ func (s *system) runUnit(p golden, succeeds bool) {
 	for _, f := range config.Files {
 		path := filepath.Join(s.dir, f.Path)
 		write(s.t, path, s.here(f.Content))
-		g.Expect(os.Chmod(path, os.FileMode(f.Mode))).To(Succeed()) //nolint:gosec // a permission
+		g.Expect(os.Chmod(path, os.FileMode(f.Mode))).To(Succeed())
 	}
 	m := s.manager()
 	var units []string

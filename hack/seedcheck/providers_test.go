@@ -23,7 +23,9 @@ import (
 
 // golden is a bootstrap Secret that a bootstrap provider wrote. testdata/providers/README.md says how.
 type golden struct {
-	name   string
+	name string
+	// title is the provider's name and version.
+	title  string
 	format seed.Format
 	value  string
 }
@@ -38,16 +40,25 @@ func goldens(t *testing.T) []golden {
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		g.Expect(err).NotTo(HaveOccurred())
-		var secret struct{ StringData map[string]string }
-		g.Expect(yaml.Unmarshal(content, &secret)).To(Succeed())
-		out = append(out, golden{strings.TrimSuffix(filepath.Base(path), ".yaml"), seed.Format(secret.StringData["format"]), secret.StringData["value"]})
+		out = append(out, parseGolden(t, strings.TrimSuffix(filepath.Base(path), ".yaml"), content))
 	}
 	g.Expect(len(out)).To(BeNumerically(">=", 10), "this test reads the wrong folder")
 	return out
 }
 
+// parseGolden reads a Secret.
+func parseGolden(t *testing.T, name string, content []byte) golden {
+	t.Helper()
+	var secret struct{ StringData map[string]string }
+	NewWithT(t).Expect(yaml.Unmarshal(content, &secret)).To(Succeed())
+	title, _, _ := strings.Cut(strings.TrimPrefix(string(content), "# "), "\n")
+	return golden{name: name, title: title, format: seed.Format(secret.StringData["format"]), value: secret.StringData["value"]}
+}
+
 // cloudConfig is true for data that cloud-init reads. Talos reads its own.
-func (p golden) cloudConfig() bool { return p.format != seed.Ignition && !strings.HasPrefix(p.name, "talos-") }
+func (p golden) cloudConfig() bool {
+	return p.format != seed.Ignition && !strings.HasPrefix(p.name, "talos-")
+}
 
 // data is the input of a seed with this bootstrap data.
 func (p golden) data(t *testing.T) seed.Data {

@@ -28,8 +28,8 @@ func (s *system) manager() *manager {
 	log := filepath.Join(s.dir, "systemd.log")
 	output, err := os.Create(log)
 	g.Expect(err).NotTo(HaveOccurred())
-	systemd := exec.CommandContext(s.t.Context(), "/usr/bin/unshare", "--mount", "/bin/sh", "-c", //nolint:gosec // a path of this repository
-		"mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system && exec "+filepath.Join(root, "lib/systemd/systemd")+" --user")
+	systemd := exec.CommandContext(s.t.Context(), "/usr/bin/unshare", "--mount", "/bin/sh", "-c",
+		"mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec "+filepath.Join(root, "lib/systemd/systemd")+" --user")
 	systemd.Env, systemd.Stdout, systemd.Stderr = m.environment(), output, output
 	systemd.Cancel = func() error { return systemd.Process.Signal(syscall.SIGTERM) }
 	systemd.WaitDelay = 10 * time.Second
@@ -39,11 +39,8 @@ func (s *system) manager() *manager {
 		_ = output.Close()
 	})
 	wrapper := filepath.Join(s.dir, "bin/systemctl")
-	script := "#!/bin/sh\n"
-	for _, variable := range m.environment() {
-		script += "export '" + variable + "'\n"
-	}
-	write(s.t, wrapper, script+"echo \"$1\" >>'"+filepath.Join(s.dir, "calls")+"'\nexec "+filepath.Join(root, "bin/systemctl")+" --user \"$@\"\n")
+	write(s.t, wrapper, "#!/bin/sh\nexport '"+strings.Join(m.environment(), "' '")+"'\necho \"$1\" >>'"+filepath.Join(s.dir, "calls")+
+		"'\nexec "+filepath.Join(root, "bin/systemctl")+" --user \"$@\"\n")
 	g.Expect(os.Chmod(wrapper, 0o700)).To(Succeed())
 	g.Eventually(func(g Gomega) {
 		_, said, err := run(s.t, "", nil, wrapper, "show", "--property=Version")
