@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/seedtest"
 )
 
 // golden is a bootstrap Secret that a bootstrap provider wrote. testdata/providers/README.md says how.
@@ -123,6 +125,28 @@ func (p golden) render(t *testing.T) string {
 	write(t, filepath.Join(dir, "instance-data.json"), string(instance))
 	write(t, filepath.Join(dir, "user-data"), p.value)
 	return cloudInit(t, "devel", "render", "--instance-data", filepath.Join(dir, "instance-data.json"), filepath.Join(dir, "user-data"))
+}
+
+// TestProviderPlaceholders: the goldens contain no certificates, keys or tokens that a manager made.
+func TestProviderPlaceholders(t *testing.T) {
+	placeholder := "UExBQ0VIT0xERVI=" // PLACEHOLDER
+	secret := regexp.MustCompile(`(?m)-----BEGIN [A-Z ]+-----\s+(\S+)|^\s*(?:token|secret|crt|id): (\S{16,})$|/etc/k0s\.token\s+content: (\S+)`)
+	found := 0
+	for _, p := range goldens(t) {
+		text := p.value
+		if p.format == seed.Ignition {
+			config, err := seedtest.ReadIgnitionTree([]byte(p.value))
+			NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			for _, f := range config.Files {
+				text += "\n" + f.Path + "\ncontent: " + f.Content
+			}
+		}
+		for _, match := range secret.FindAllStringSubmatch(text, -1) {
+			found++
+			NewWithT(t).Expect([]string{placeholder, "placeholder-token", "abcdef.0123456789abcdef"}).To(ContainElement(match[1]+match[2]+match[3]), p.name)
+		}
+	}
+	NewWithT(t).Expect(found).To(BeNumerically(">", 20), "the pattern finds the placeholders")
 }
 
 // TestProviderGzip: cloud-init unpacks user data, so CAPRKE2 may compress it (gzipUserData).
