@@ -1,6 +1,7 @@
 """Runs cloud-init's own code on what we serve, and prints as JSON what it made of it.
 
 seed CMDLINE                reads a seed as the datasource does in the network stage of a boot with that kernel command line
+script CONFIG                prints the script that cloud-init makes of the commands in runcmd of a cloud-config
 convert FOLDER              renders the network-config files *.yaml of a folder with every renderer, into folders beside them
 """
 import contextlib
@@ -32,10 +33,13 @@ def seed(line):
         if not source.get_data():
             sys.exit("the datasource finds no seed")
         processor = user_data.UserDataProcessor(paths)
-        parts = [
-            {"type": part.get_content_type(), "filename": part.get_filename(), "content": part.get_payload(decode=True).decode()}
-            for part in processor.process(source.get_vendordata_raw()).walk()
-            if part.get_content_maintype() != "multipart"
+        vendor, user = [
+            [
+                {"type": part.get_content_type(), "filename": part.get_filename(), "content": part.get_payload(decode=True).decode()}
+                for part in processor.process(raw).walk()
+                if part.get_content_maintype() != "multipart"
+            ]
+            for raw in (source.get_vendordata_raw(), source.get_userdata_raw())
         ]
     print(json.dumps({
         "local": found_locally,
@@ -43,8 +47,9 @@ def seed(line):
         "instance": source.get_instance_id(),
         "hostname": source.get_hostname()[0] if isinstance(source.get_hostname(), tuple) else str(source.get_hostname()),
         "metadata": source.metadata,
-        "userdata": util.decode_binary(source.get_userdata_raw()),
-        "vendor": parts,
+        "userdata": source.get_userdata_raw().decode(errors="replace"),
+        "user": user,
+        "vendor": vendor,
         "network": cmdline.read_kernel_cmdline_config(),
     }))
 
@@ -69,4 +74,9 @@ def convert(folder):
     print(json.dumps(failures))
 
 
-{"seed": seed, "convert": convert}[sys.argv[1]](sys.argv[2])
+def script(path):
+    with open(path) as config:
+        print(json.dumps(util.shellify(util.load_yaml(config.read())["runcmd"])))
+
+
+{"seed": seed, "convert": convert, "script": script}[sys.argv[1]](sys.argv[2])
