@@ -43,10 +43,11 @@ type reading struct {
 	Metadata map[string]any `json:"metadata"`
 	UserData string         `json:"userdata"`
 	Vendor   []part         `json:"vendor"`
+	User     []part         `json:"user"`
 	Network  any            `json:"network"`
 }
 
-// part is a part of the vendor-data.
+// part is a part of the vendor data or the user data.
 type part struct {
 	Type     string `json:"type"`
 	Filename string `json:"filename"`

@@ -19,6 +19,14 @@ from cloudinit.net import cmdline
 from cloudinit.sources import DataSourceNoCloud
 
 
+def parts(paths, raw):
+    return [
+        {"type": part.get_content_type(), "filename": part.get_filename(), "content": part.get_payload(decode=True).decode()}
+        for part in user_data.UserDataProcessor(paths).process(raw).walk()
+        if part.get_content_maintype() != "multipart"
+    ]
+
+
 def seed(line):
     os.environ["DEBUG_PROC_CMDLINE"] = line
     # What a machine says of itself is not asked: it is not the one that boots.
@@ -31,12 +39,8 @@ def seed(line):
         found_locally = local.get_data()
         if not source.get_data():
             sys.exit("the datasource finds no seed")
-        processor = user_data.UserDataProcessor(paths)
-        parts = [
-            {"type": part.get_content_type(), "filename": part.get_filename(), "content": part.get_payload(decode=True).decode()}
-            for part in processor.process(source.get_vendordata_raw()).walk()
-            if part.get_content_maintype() != "multipart"
-        ]
+        vendor = parts(paths, source.get_vendordata_raw())
+        user = parts(paths, source.get_userdata_raw())
     print(json.dumps({
         "local": found_locally,
         "dsmode": source.dsmode,
@@ -44,7 +48,8 @@ def seed(line):
         "hostname": source.get_hostname()[0] if isinstance(source.get_hostname(), tuple) else str(source.get_hostname()),
         "metadata": source.metadata,
         "userdata": util.decode_binary(source.get_userdata_raw()),
-        "vendor": parts,
+        "vendor": vendor,
+        "user": user,
         "network": cmdline.read_kernel_cmdline_config(),
     }))
 
