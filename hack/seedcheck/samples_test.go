@@ -32,7 +32,8 @@ const (
 	samplesFolder = "../../config/samples/bootstrap"
 	// hostileToken contains what YAML, Jinja, our templates and a shell would each interpret.
 	hostileToken = `it's "a" $TOKEN $(touch /pwned) {{ ds.meta_data.hostname }} {% if %} {# c #} <% .Machine.Name %> \n # é 🔑`
-	userScripts  = "/var/lib/cloud/instance/scripts"
+	// instanceFolder is where cloud-init keeps the data of the boot.
+	instanceFolder = "/var/lib/cloud/instances/i-1"
 )
 
 // sample is a file of config/samples/bootstrap.
