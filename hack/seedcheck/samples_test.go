@@ -179,11 +179,14 @@ func (n *node) expectAgent(file, server, token string) {
 	g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)), "it contains a token")
 }
 
+const systemdLibraries = "/tools/usr/lib/x86_64-linux-gnu:/tools/usr/lib/x86_64-linux-gnu/systemd"
+
+var verifyEnvironment = []string{"SYSTEMD_UNIT_PATH=/etc/systemd/system:/tools/lib/systemd/system", "LD_LIBRARY_PATH=" + systemdLibraries}
+
 // verifyUnit lets systemd read a unit and the units that it needs. A warning is a failure.
 func (n *node) verifyUnit(unit string) {
 	n.t.Helper()
-	out, said, err := n.run("/tools/usr/bin/systemd-analyze --man=no --recursive-errors=no verify "+unit,
-		"SYSTEMD_UNIT_PATH=/etc/systemd/system:/tools/lib/systemd/system", "LD_LIBRARY_PATH=/tools/usr/lib/x86_64-linux-gnu:/tools/usr/lib/x86_64-linux-gnu/systemd")
+	out, said, err := n.run("/tools/usr/bin/systemd-analyze --man=no --recursive-errors=no verify "+unit, verifyEnvironment...)
 	NewWithT(n.t).Expect(err).NotTo(HaveOccurred(), said)
 	NewWithT(n.t).Expect(out+said).To(BeEmpty(), unit)
 }
