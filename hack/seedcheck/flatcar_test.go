@@ -88,8 +88,8 @@ func TestSampleFlatcar(t *testing.T) {
 	}
 	n.mustRun("/tools/bin/systemctl --root=/ preset-all", "LD_LIBRARY_PATH="+systemdLibraries)
 	wants := "/etc/systemd/system/multi-user.target.wants/"
-	g.Expect(n.has(wants + render.CommandsUnit)).To(BeTrue(), "it starts at the boot")
-	g.Expect(n.has(wants + "k3s-agent.service")).To(BeFalse(), "it has no configuration before the commands ran")
+	g.Expect(n.has(wants+render.CommandsUnit)).To(BeTrue(), "it starts at the boot")
+	g.Expect(n.has(wants+"k3s-agent.service")).To(BeFalse(), "it has no configuration before the commands ran")
 	g.Expect(os.Readlink(n.path("/etc/systemd/system/update-engine.service"))).To(Equal("/dev/null"))
 
 	said, err = n.bootstrap()
