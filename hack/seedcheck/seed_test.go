@@ -49,7 +49,7 @@ type reading struct {
 	Network  any            `json:"network"`
 }
 
-// part is a part of the user-data or of the vendor-data.
+// part is a part of the vendor data or the user data.
 type part struct {
 	Type     string `json:"type"`
 	Filename string `json:"filename"`

@@ -20,6 +20,14 @@ from cloudinit.net import cmdline
 from cloudinit.sources import DataSourceNoCloud
 
 
+def parts(paths, raw):
+    return [
+        {"type": part.get_content_type(), "filename": part.get_filename(), "content": part.get_payload(decode=True).decode()}
+        for part in user_data.UserDataProcessor(paths).process(raw).walk()
+        if part.get_content_maintype() != "multipart"
+    ]
+
+
 def seed(line):
     os.environ["DEBUG_PROC_CMDLINE"] = line
     # What a machine says of itself is not asked: it is not the one that boots.
@@ -32,24 +40,17 @@ def seed(line):
         found_locally = local.get_data()
         if not source.get_data():
             sys.exit("the datasource finds no seed")
-        processor = user_data.UserDataProcessor(paths)
-        vendor, user = [
-            [
-                {"type": part.get_content_type(), "filename": part.get_filename(), "content": part.get_payload(decode=True).decode()}
-                for part in processor.process(raw).walk()
-                if part.get_content_maintype() != "multipart"
-            ]
-            for raw in (source.get_vendordata_raw(), source.get_userdata_raw())
-        ]
+        vendor = parts(paths, source.get_vendordata_raw())
+        user = parts(paths, source.get_userdata_raw())
     print(json.dumps({
         "local": found_locally,
         "dsmode": source.dsmode,
         "instance": source.get_instance_id(),
         "hostname": source.get_hostname()[0] if isinstance(source.get_hostname(), tuple) else str(source.get_hostname()),
         "metadata": source.metadata,
-        "userdata": source.get_userdata_raw().decode(errors="replace"),
-        "user": user,
+        "userdata": util.decode_binary(source.get_userdata_raw()),
         "vendor": vendor,
+        "user": user,
         "network": cmdline.read_kernel_cmdline_config(),
     }))
 
