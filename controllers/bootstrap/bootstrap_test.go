@@ -274,6 +274,9 @@ func TestSecretOfOthers(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "m"}, StringData: map[string]string{"value": "theirs"}}
 			change(secret)
 			env.Create(t, secret)
+			if owner := metav1.GetControllerOf(secret); owner != nil && owner.Kind != configKind {
+				w.machine.Spec.Bootstrap.DataSecretName = new("m") // the Machine does not make it the config's
+			}
 			w.create(t)
 			g.Expect(w.expect(t, bootstrapv1.ReasonSecretConflict)).To(ContainSubstring("Secret m exists and is not this config's"))
 			after := w.secret(t)

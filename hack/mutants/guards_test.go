@@ -18,6 +18,14 @@ const (
 	tftpFile        = "pxe/tftp/tftp.go"
 	tenantsFile     = "pxe/bootconfig/tenants.go"
 	slotsFile       = "inventory/slots/slots.go"
+	templateFile    = "inventory/usertemplate/usertemplate.go"
+	functionsFile   = "inventory/usertemplate/functions.go"
+	renderFile      = "controllers/bootstrap/render/render.go"
+	scriptFile      = "controllers/bootstrap/render/script.go"
+	ignitionFile    = "controllers/bootstrap/render/ignition.go"
+	configFile      = "controllers/bootstrap/controller.go"
+	secretFile      = "controllers/bootstrap/secret.go"
+	valuesFile      = "controllers/bootstrap/values.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -27,6 +35,9 @@ var guardTests = map[string]string{
 	triesFile:       "Tries|Guessing",
 	connectionsFile: "Connections",
 	tftpFile:        "TransfersOfAClient",
+	configFile:      "Owners|Pausing|Waits|SecretDeleted|WatchFilter",
+	secretFile:      "DataSecret|SecretOfOthers|Restore|Once",
+	valuesFile:      "Values|UserDataSecret|Invalid",
 }
 
 // guardTargets returns the mutants of guards as targets: those of one file, or of one folder where all its tests are quick, are one.
@@ -113,4 +124,31 @@ var guards = []mutant{
 	{"each call has another position", slotsFile, "m.positionAt.IsZero() || now.Sub(m.positionAt) >= s.options.PositionTTL", "now.Sub(m.positionAt) >= 0"},
 	{"no member is woken", slotsFile, "	for group := range s.changed {", "	for group := range map[string]struct{}{} {"},
 	{"a member keeps its slot in the group that it left", slotsFile, "	delete(g.holders, m)\n", ""},
+
+	// Templates that tenants write.
+	{"every function can be called", templateFile, "if names := c.language.Functions(); !slices.Contains(names, n.Ident) {", "if names := c.language.Functions(); false && !slices.Contains(names, n.Ident) {"},
+	{"a template ranges over anything", templateFile, "len(n.Pipe.Cmds) != 1 || !slices.Contains(", "len(n.Pipe.Cmds) != 1 || false && !slices.Contains("},
+	{"ranges are nested", templateFile, "if at.inRange || len(", "if len("},
+	{"templates define templates", templateFile, "if len(t.Templates()) > 1 {", "if len(t.Templates()) > 9 {"},
+	{"a result has any size", templateFile, "if b.Len()+len(p) > b.maxBytes {", "if b.Len()+len(p) > 100*b.maxBytes {"},
+	{"functions produce any size", functionsFile, "if budget -= len(text); budget < 0 {", "if budget -= 0 * len(text); budget < 0 {"},
+	{"fields are not checked below a range", templateFile, "	case *parse.VariableNode:\n		if n.Ident[0] == \"$\" {", "	case *parse.VariableNode:\n		if n.Ident[0] == \"\" {"},
+
+	// Bootstrap data.
+	{"the error quotes the user data", ignitionFile, "	return invalidUserData(\"it is not an Ignition config in JSON. ", "	return invalidUserData(string(userData) + \"it is not an Ignition config in JSON. "},
+	{"a file of the user's is replaced", ignitionFile, "if known, _ := e.(map[string]any); known[key] == entry[key] {", "if known, _ := e.(map[string]any); known[key] == 0 {"},
+	{"data of any size is rendered", renderFile, "if len(result) > MaxData {", "if len(result) > 9*MaxData {"},
+	{"a command that fails is ignored", scriptFile, "set -eu", "set -u"},
+	{"the Secret of a user is taken", secretFile, "	return wasOurs && ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, \"\") == secret.Name", "	return wasOurs"},
+	{"the Secret of another object is taken", secretFile, "	wasOurs := owner == nil || ", "	wasOurs := true || owner == nil || "},
+	{"the Secret has no owner", secretFile, "			OwnerReferences: []metav1.OwnerReference{ownerOf(s.config)},\n", ""},
+	{"a restored Secret stays without owner", secretFile, "	secret.OwnerReferences = util.EnsureOwnerRef(secret.OwnerReferences, owner)\n", ""},
+	{"every Secret gives values", valuesFile, "secretRef != nil && !labeled {", "secretRef != nil && !labeled && false {"},
+	{"values stay behind in a move", valuesFile, "	return text, nil, r.labelForMove(ctx, o, kind)", "	_ = r.labelForMove\n	return text, nil, nil"},
+	{"paused configs are rendered", configFile, "err != nil || isPaused || requeue {", "err != nil || requeue && !isPaused {"},
+	{"data is rendered before the infrastructure is there", configFile, "if !ptr.Deref(initialized.InfrastructureProvisioned, false) {", "if false && !ptr.Deref(initialized.InfrastructureProvisioned, false) {"},
+	{"workers do not wait for the control plane", configFile, "waitFor == \"\" && !util", "waitFor == \"\" && util"},
+	{"data is rendered again for a server that runs", configFile, "	if ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) {", "	if false && ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) {"},
+	{"data is rendered for a Machine that is deleted", configFile, "	if s.machine != nil && !s.machine.DeletionTimestamp.IsZero() {", "	if false {"},
+	{"the watch filter is not observed", configFile, "!controllers.HasWatchFilter(s.config, r.WatchFilter) || ", ""},
 }
