@@ -213,6 +213,7 @@ type Initialization struct {
 
 // BareMetalConfig is the bootstrap data of one Machine, written by the user.
 //
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.endsWith('-kubeconfig')",message="metadata.name must not end in -kubeconfig: the bootstrap data is written to a Secret with the name of the config, and Cluster API reads such a Secret as the kubeconfig of a cluster"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalconfigs,scope=Namespaced,categories=cluster-api,shortName=bmcfg
