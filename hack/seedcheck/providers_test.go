@@ -137,9 +137,11 @@ func TestProviderPlaceholders(t *testing.T) {
 		if p.format == seed.Ignition {
 			config, err := seedtest.ReadIgnitionTree([]byte(p.value))
 			NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			var files []string
 			for _, f := range config.Files {
-				text += "\n" + f.Path + "\ncontent: " + f.Content
+				files = append(files, "\n"+f.Path+"\ncontent: "+f.Content)
 			}
+			text = strings.Join(files, "")
 		}
 		for _, match := range secret.FindAllStringSubmatch(text, -1) {
 			found++

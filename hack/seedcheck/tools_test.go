@@ -30,16 +30,18 @@ const (
 	initrdGenerator  = "usr/lib/NetworkManager/nm-initrd-generator"
 	nmcli            = "usr/bin/nmcli"
 	netplan          = "usr/libexec/netplan/generate"
+	systemd          = "lib/systemd/systemd"
+	systemctl        = "bin/systemctl"
 )
 
 func TestMain(m *testing.M) {
-	for _, tool := range []string{networkGenerator, initrdGenerator, nmcli, netplan, "usr/lib/python3/dist-packages/cloudinit"} {
+	for _, tool := range []string{networkGenerator, initrdGenerator, nmcli, netplan, systemd, systemctl, "usr/lib/python3/dist-packages/cloudinit"} {
 		if _, err := os.Stat(filepath.Join(root, tool)); err != nil {
 			fmt.Fprintf(os.Stderr, "seedcheck: %v\nrun hack/seedtools.sh, which unpacks the tools\n", err)
 			os.Exit(1)
 		}
 	}
-	for _, tool := range []string{"/usr/bin/python3", "/bin/busybox", "/bin/dash", "/usr/bin/curl", "/usr/bin/wget"} {
+	for _, tool := range []string{"/usr/bin/python3", "/bin/busybox", "/bin/dash", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/unshare"} {
 		if _, err := os.Stat(tool); err != nil {
 			fmt.Fprintf(os.Stderr, "seedcheck: %v\nrun hack/seedtools.sh as root, which installs what the tools run with\n", err)
 			os.Exit(1)
