@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	ignitionProgram  = "/tools/usr/lib/dracut/modules.d/30ignition/ignition"
+	ignitionProgram  = "/tools/" + ignitionBinary
 	ignitionValidate = "/tools/usr/bin/ignition-validate"
 	capbmMetadata    = "/etc/capbm/metadata"
 )
@@ -52,7 +52,7 @@ const noSELinux = "Ignition failed: failed to handle relabeling: failed to open 
 func ignited(t *testing.T, initramfs *node) *node {
 	t.Helper()
 	n := newNode(t)
-	out, err := exec.CommandContext(t.Context(), "cp", "-a", initramfs.path("/sysroot")+"/.", n.root).CombinedOutput() //nolint:gosec // folders of the test
+	out, err := exec.CommandContext(t.Context(), "cp", "-a", initramfs.path("/sysroot")+"/.", n.root).CombinedOutput()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), string(out))
 	n.program("systemctl", serviceManager)
 	return n

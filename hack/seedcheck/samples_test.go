@@ -254,9 +254,11 @@ func TestSampleRKE2(t *testing.T) {
 	}
 }
 
+const exporter = "exportfs" //nolint:misspell // the program of NFS
+
 // TestSampleStorageNode: cloud-init's modules for disks and accounts are not run.
 func TestSampleStorageNode(t *testing.T) {
-	for name, exportfs := range map[string]string{"succeeds": recorder("exportfs"), "fails": recorder("exportfs") + "exit 1\n"} {
+	for name, program := range map[string]string{"succeeds": recorder(exporter), "fails": recorder(exporter) + "exit 1\n"} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := readSample(t, "storage-node.yaml", "")
@@ -268,12 +270,12 @@ func TestSampleStorageNode(t *testing.T) {
 			g.Expect(parts).To(HaveLen(2))
 			g.Expect(parts[0].Type).To(Equal("text/cloud-config"))
 			n.program("systemctl", serviceManager)
-			n.program("exportfs", exportfs)
+			n.program(exporter, program)
 			n.write("/.local/lib/systemd/system/nfs-server.service", "[Service]\nExecStart=true\n")
 			log := n.boot(server.commandLine)
 			g.Expect(n.read("/etc/exports.d/data.exports")).To(Equal("/srv/data 198.51.100.0/24(rw,no_subtree_check)\n"))
 			g.Expect(n.path("/srv/data/rack 'one'")).To(BeADirectory(), "the failure domain")
-			g.Expect(n.calls()).To(Equal([]string{"systemctl enable --now nfs-server.service", "exportfs -ra"}))
+			g.Expect(n.calls()).To(Equal([]string{"systemctl enable --now nfs-server.service", exporter + " -ra"}))
 			if name == "fails" {
 				g.Expect(n.has(render.Sentinel)).To(BeFalse(), log)
 				return

@@ -1,5 +1,6 @@
-// Package seedcheck lets the programs that read our seeds on real systems read them: cloud-init, netplan, systemd and NetworkManager of
-// Debian 12, BusyBox and the clients that a report is sent with. hack/seedtools.sh brings them here.
+// Package seedcheck lets the programs that read our seeds on real systems read them: cloud-init, netplan, systemd, NetworkManager and Ignition of
+// Debian 12, BusyBox and the clients that a report is sent with. hack/seedtools.sh unpacks them. The samples of BareMetalConfig are carried out by these
+// programs in a root folder and namespaces of their own.
 package seedcheck
 
 import (
@@ -30,16 +31,17 @@ const (
 	initrdGenerator  = "usr/lib/NetworkManager/nm-initrd-generator"
 	nmcli            = "usr/bin/nmcli"
 	netplan          = "usr/libexec/netplan/generate"
+	ignitionBinary   = "usr/lib/dracut/modules.d/30ignition/ignition"
 )
 
 func TestMain(m *testing.M) {
-	for _, tool := range []string{networkGenerator, initrdGenerator, nmcli, netplan, "usr/lib/python3/dist-packages/cloudinit"} {
+	for _, tool := range []string{networkGenerator, initrdGenerator, nmcli, netplan, ignitionBinary, "usr/lib/python3/dist-packages/cloudinit"} {
 		if _, err := os.Stat(filepath.Join(root, tool)); err != nil {
 			fmt.Fprintf(os.Stderr, "seedcheck: %v\nrun hack/seedtools.sh, which unpacks the tools\n", err)
 			os.Exit(1)
 		}
 	}
-	for _, tool := range []string{"/usr/bin/python3", "/bin/busybox", "/bin/dash", "/usr/bin/curl", "/usr/bin/wget"} {
+	for _, tool := range []string{"/usr/bin/python3", "/bin/busybox", "/bin/dash", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/unshare"} {
 		if _, err := os.Stat(tool); err != nil {
 			fmt.Fprintf(os.Stderr, "seedcheck: %v\nrun hack/seedtools.sh as root, which installs what the tools run with\n", err)
 			os.Exit(1)

@@ -21,7 +21,7 @@ func hostileValues() []string {
 		"<% .Machine.Name %>", "{{ ds.meta_data.hostname }}", "{{", "{%", "{#", "{{{{%", "a{", "{", "{% raw %}", "{# comment #}", "{{ '{{' }}",
 		"$HOME ${HOME} $(touch /pwned) `touch /pwned`", "; touch /pwned", "' ; touch /pwned; '", "EOF\ntouch /pwned", "!history", "*?[a]~",
 		"null", "~", "yes", "1e3", "0x10", "010", "2001-01-01", "- a", "a: b", "a #b", "#cloud-config", "&a *a !t", "@", "`", "%TAG", "---\na", "...", "|", ">", "[", "{a: b}", "? a",
-		"é ключ 🔑 汉字", "\u00a0nbsp", "next\u0085line", "line\u2028paragraph\u2029", "\ufeffmark", "del\u007f c1\u0080\u009f", "\ufffe\uffff\ufffd", "\u0001\u001b[0m", "right\u202eleft",
+		"é ключ 🔑 \u6c49\u5b57", "\u00a0nbsp", "next\u0085line", "line\u2028paragraph\u2029", "\ufeffmark", "del\u007f c1\u0080\u009f", "\ufffe\uffff\ufffd", "\u0001\u001b[0m", "right\u202eleft",
 		"-----BEGIN CERTIFICATE-----\nMIIB+/==\n-----END CERTIFICATE-----\n", strings.Repeat("long ", 2000),
 	}
 	random := rapid.StringN(1, 40, -1).Filter(func(s string) bool { return !strings.Contains(s, "\x00") })
