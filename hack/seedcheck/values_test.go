@@ -108,7 +108,8 @@ func TestOrder(t *testing.T) {
 
 // TestFacts: commands have the facts of the server in their environment, from the real instance data. One that the seed does not give is empty.
 func TestFacts(t *testing.T) {
-	const facts = `printf '%s|%s|%s|%s\n' "$CAPBM_PROVIDER_ID" "$CAPBM_HOSTNAME" "$CAPBM_INSTANCE_ID" "$CAPBM_FAILURE_DOMAIN" >/facts`
+	// A program of a command has them, too.
+	const facts = `sh -c 'printf "%s|%s|%s|%s\n" "$CAPBM_PROVIDER_ID" "$CAPBM_HOSTNAME" "$CAPBM_INSTANCE_ID" "$CAPBM_FAILURE_DOMAIN"' >/facts`
 	for domain, want := range map[string]string{
 		"rack 'one' $HOME": "baremetal://dc/h/m-1|m-1|i-1|rack 'one' $HOME\n", "": "baremetal://dc/h/m-1|m-1|i-1|\n",
 	} {
