@@ -68,7 +68,7 @@ monitoring: ## Let promtool check and test the alerts, and compare them and the 
 	go test -race -count=1 -timeout 10m -run '^(TestRules|TestDashboardQueries|TestWrong|TestLife)$$' -v ./cmd/manager | grep -v '^{'
 
 .PHONY: seedcheck
-seedcheck: ## Let cloud-init, netplan, systemd and NetworkManager of Debian 12 read what our seeds say.
+seedcheck: ## Let cloud-init, netplan, systemd, NetworkManager and Ignition of Debian 12 read our seeds, and carry out the samples of BareMetalConfig.
 	@hack/seedtools.sh
 	go test -race -timeout 15m ./hack/seedcheck
 

@@ -19,10 +19,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/bootstrap/render"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -36,19 +40,66 @@ func securitySamples(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(HaveLen(3))
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		g.Expect(err).NotTo(HaveOccurred())
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-		for {
-			o := &unstructured.Unstructured{}
-			if err := decoder.Decode(o); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
+		for _, o := range decode(t, file) {
 			g.Expect(strict.Create(t.Context(), o)).To(Succeed(), file)
 			t.Cleanup(func() { NewWithT(t).Expect(env.Client.Delete(context.Background(), o)).To(Succeed()) })
 		}
+	}
+}
+
+// decode returns the objects of a file.
+func decode(t *testing.T, file string) []*unstructured.Unstructured {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	var objects []*unstructured.Unstructured
+	for {
+		o := &unstructured.Unstructured{}
+		if err := decoder.Decode(o); errors.Is(err, io.EOF) {
+			return objects
+		} else if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		objects = append(objects, o)
+	}
+}
+
+// TestBootstrapSamples: the API server accepts each sample of config/samples/bootstrap with all its fields, and the objects of a sample refer to one another.
+func TestBootstrapSamples(t *testing.T) {
+	g := NewWithT(t)
+	strict := client.WithFieldValidation(env.Client, "Strict")
+	files, err := filepath.Glob(filepath.Join(controllerstest.Root(), "config", "samples", "bootstrap", "*.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(HaveLen(5))
+	readme, err := os.ReadFile(filepath.Join(controllerstest.Root(), "config", "samples", "README.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			g := NewWithT(t)
+			namespace := env.Namespace(t)
+			objects := map[string]*unstructured.Unstructured{}
+			for _, o := range decode(t, file) {
+				o.SetNamespace(namespace)
+				g.Expect(strict.Create(t.Context(), o)).To(Succeed(), o.GetKind())
+				objects[o.GetKind()] = o
+			}
+			g.Expect(objects).To(HaveLen(4))
+			var deployment clusterv1.MachineDeployment
+			g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(objects["MachineDeployment"]), &deployment)).To(Succeed())
+			spec := deployment.Spec.Template.Spec
+			for _, ref := range []clusterv1.ContractVersionedObjectReference{spec.Bootstrap.ConfigRef, spec.InfrastructureRef} {
+				g.Expect(objects).To(HaveKey(ref.Kind))
+				g.Expect(objects[ref.Kind].GetName()).To(Equal(ref.Name))
+				g.Expect(objects[ref.Kind].GroupVersionKind().Group).To(Equal(ref.APIGroup))
+			}
+			var config bootstrapv1.BareMetalConfigTemplate
+			g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(objects["BareMetalConfigTemplate"]), &config)).To(Succeed())
+			g.Expect(render.Check(&config.Spec.Template.Spec, field.NewPath("spec"))).To(BeEmpty(), "the webhook accepts it, with the defaults of the API server")
+			config.Spec.Template.Spec.Sentinel = "None"
+			g.Expect(env.Client.Update(t.Context(), &config)).To(MatchError(ContainSubstring("sentinel")), "the API server validates it")
+			g.Expect(string(readme)).To(ContainSubstring("(bootstrap/" + filepath.Base(file) + ")"))
+		})
 	}
 }
 

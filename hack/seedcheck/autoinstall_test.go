@@ -37,7 +37,7 @@ func install(t *testing.T, server *bootServer) *node {
 	g.Expect(section.Identity == nil).To(Equal(section.UserData != nil), "one of them is required")
 	n.write("/target/etc/cloud/cloud.cfg.d/99-installer.cfg", "datasource: {None: {metadata: {instance-id: x}, userdata_raw: '#cloud-config'}}\ndatasource_list: [None]\n")
 	n.write("/target/etc/cloud/ds-identify.cfg", "policy: enabled\n")
-	g.Expect(os.MkdirAll(n.path("/target/usr/local/bin"), 0o755)).To(Succeed()) //nolint:gosec // the system's
+	g.Expect(os.MkdirAll(n.path("/target/usr/local/bin"), 0o755)).To(Succeed())
 	for _, command := range section.LateCommands {
 		n.mustRun(command, "PYTHONPATH=/snap/subiquity/current/lib/python3.12/site-packages")
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	ignitionProgram  = "/tools/usr/lib/dracut/modules.d/30ignition/ignition"
+	ignitionProgram  = "/tools/" + ignitionBinary
 	ignitionValidate = "/tools/usr/bin/ignition-validate"
 	capbmMetadata    = "/etc/capbm/metadata"
 )
@@ -52,7 +52,7 @@ const noSELinux = "Ignition failed: failed to handle relabeling: failed to open 
 func ignited(t *testing.T, initramfs *node) *node {
 	t.Helper()
 	n := newNode(t)
-	out, err := exec.CommandContext(t.Context(), "cp", "-a", initramfs.path("/sysroot")+"/.", n.root).CombinedOutput() //nolint:gosec // folders of the test
+	out, err := exec.CommandContext(t.Context(), "cp", "-a", initramfs.path("/sysroot")+"/.", n.root).CombinedOutput()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), string(out))
 	n.program("systemctl", serviceManager)
 	return n
@@ -150,11 +150,17 @@ func TestIgnitionAccepts(t *testing.T) {
 	}
 }
 
-// TestVerifyUnit: systemd finds an error in a unit.
+// TestVerifyUnit: systemd finds errors in a unit.
 func TestVerifyUnit(t *testing.T) {
-	n := newNode(t)
-	n.write("/etc/systemd/system/x.service", "[Service]\nType=oneshot\nExecStart=/bin/no-such-program\n")
-	_, said, err := n.run("/tools/usr/bin/systemd-analyze --man=no --recursive-errors=no verify /etc/systemd/system/x.service", verifyEnvironment...)
-	NewWithT(t).Expect(err).To(HaveOccurred())
-	NewWithT(t).Expect(said).To(ContainSubstring("no-such-program is not executable"))
+	for unit, says := range map[string]string{
+		"[Service]\nType=oneshot\nExecStart=/bin/no-such-program\n":                  "no-such-program is not executable",
+		"[Service]\nType=oneshot\nExecStart=/bin/sh\nExecStrt=/bin/sh\n":             "Unknown key 'ExecStrt'",
+		"[Unit]\nAfter=network-online\n[Service]\nType=oneshot\nExecStart=/bin/sh\n": "Failed to add dependency on network-online",
+	} {
+		n := newNode(t)
+		n.write("/etc/systemd/system/x.service", unit)
+		_, said, err := n.run(systemdVerify+"/etc/systemd/system/x.service", verifyEnvironment...)
+		NewWithT(t).Expect(err).To(HaveOccurred())
+		NewWithT(t).Expect(said).To(ContainSubstring(says))
+	}
 }

@@ -32,7 +32,7 @@ const enter = `set -eu
 mount --rbind -o ro /usr "$1/usr"
 mount --bind "$1/.local" "$1/usr/local"
 mount --bind "$2" "$1/tools"
-mount -t proc proc "$1/proc"
+mount -t proc none "$1/proc"
 for device in null zero random urandom; do
   mount --bind "/dev/$device" "$1/dev/$device"
 done
@@ -98,7 +98,7 @@ func (n *node) write(name, content string) {
 func (n *node) program(name, script string) {
 	n.t.Helper()
 	n.write("/.local/bin/"+name, script)
-	NewWithT(n.t).Expect(os.Chmod(n.path("/.local/bin/"+name), 0o755)).To(Succeed()) //nolint:gosec // a program
+	NewWithT(n.t).Expect(os.Chmod(n.path("/.local/bin/"+name), 0o755)).To(Succeed())
 }
 
 func (n *node) read(name string) string {

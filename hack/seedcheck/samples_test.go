@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,12 +150,38 @@ func readParts(t *testing.T, server *bootServer) []part {
 		switch p.Type {
 		case "text/jinja2":
 			write(t, filepath.Join(dir, "user-data"), content)
-			schema(t, cloudInit(t, "devel", "render", "--instance-data", filepath.Join(dir, "instance-data.json"), filepath.Join(dir, "user-data")))
+			content = cloudInit(t, "devel", "render", "--instance-data", filepath.Join(dir, "instance-data.json"), filepath.Join(dir, "user-data"))
 		case "text/cloud-config":
-			schema(t, content)
+		default:
+			continue
 		}
+		schema(t, content)
+		var config map[string]any
+		g.Expect(yaml.Unmarshal([]byte(content), &config)).To(Succeed())
+		g.Expect(moduleKeys(t)).To(ContainElements(slices.Collect(maps.Keys(config))), "no module of cloud-init reads the others")
 	}
 	return r.User
+}
+
+// moduleKeys returns the keys that the modules of cloud-init read. Its command schema accepts others, too.
+func moduleKeys(t *testing.T) []string {
+	t.Helper()
+	g := NewWithT(t)
+	content, err := os.ReadFile(filepath.Join(root, "usr/lib/python3/dist-packages/cloudinit/config/schemas/schema-cloud-config-v1.json"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var definitions struct {
+		Modules map[string]struct {
+			Properties map[string]any `json:"properties"`
+		} `json:"$defs"`
+	}
+	g.Expect(json.Unmarshal(content, &definitions)).To(Succeed())
+	var keys []string
+	for name, module := range definitions.Modules {
+		if strings.HasPrefix(name, "cc_") {
+			keys = slices.AppendSeq(keys, maps.Keys(module.Properties))
+		}
+	}
+	return keys
 }
 
 // expectSuccess expects the sentinel file, and no file of an injected command.
@@ -183,10 +211,12 @@ const systemdLibraries = "/tools/usr/lib/x86_64-linux-gnu:/tools/usr/lib/x86_64-
 
 var verifyEnvironment = []string{"SYSTEMD_UNIT_PATH=/etc/systemd/system:/tools/lib/systemd/system", "LD_LIBRARY_PATH=" + systemdLibraries}
 
-// verifyUnit lets systemd read a unit and the units that it needs. A warning is a failure.
+// systemdVerify reads a unit and the units that it needs. It fails also for a warning, in the unit or in one that it names.
+const systemdVerify = "/tools/usr/bin/systemd-analyze --man=no --recursive-errors=one verify "
+
 func (n *node) verifyUnit(unit string) {
 	n.t.Helper()
-	out, said, err := n.run("/tools/usr/bin/systemd-analyze --man=no --recursive-errors=no verify "+unit, verifyEnvironment...)
+	out, said, err := n.run(systemdVerify+unit, verifyEnvironment...)
 	NewWithT(n.t).Expect(err).NotTo(HaveOccurred(), said)
 	NewWithT(n.t).Expect(out+said).To(BeEmpty(), unit)
 }
@@ -254,9 +284,11 @@ func TestSampleRKE2(t *testing.T) {
 	}
 }
 
+const exporter = "exportfs" //nolint:misspell // the program of NFS
+
 // TestSampleStorageNode: cloud-init's modules for disks and accounts are not run.
 func TestSampleStorageNode(t *testing.T) {
-	for name, exportfs := range map[string]string{"succeeds": recorder("exportfs"), "fails": recorder("exportfs") + "exit 1\n"} {
+	for name, program := range map[string]string{"succeeds": recorder(exporter), "fails": recorder(exporter) + "exit 1\n"} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := readSample(t, "storage-node.yaml", "")
@@ -268,12 +300,12 @@ func TestSampleStorageNode(t *testing.T) {
 			g.Expect(parts).To(HaveLen(2))
 			g.Expect(parts[0].Type).To(Equal("text/cloud-config"))
 			n.program("systemctl", serviceManager)
-			n.program("exportfs", exportfs)
+			n.program(exporter, program)
 			n.write("/.local/lib/systemd/system/nfs-server.service", "[Service]\nExecStart=true\n")
 			log := n.boot(server.commandLine)
 			g.Expect(n.read("/etc/exports.d/data.exports")).To(Equal("/srv/data 198.51.100.0/24(rw,no_subtree_check)\n"))
 			g.Expect(n.path("/srv/data/rack 'one'")).To(BeADirectory(), "the failure domain")
-			g.Expect(n.calls()).To(Equal([]string{"systemctl enable --now nfs-server.service", "exportfs -ra"}))
+			g.Expect(n.calls()).To(Equal([]string{"systemctl enable --now nfs-server.service", exporter + " -ra"}))
 			if name == "fails" {
 				g.Expect(n.has(render.Sentinel)).To(BeFalse(), log)
 				return

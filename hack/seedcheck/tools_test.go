@@ -1,5 +1,6 @@
-// Package seedcheck lets the programs that read our seeds on real systems read them: cloud-init, netplan, systemd and NetworkManager of
-// Debian 12, BusyBox and the clients that a report is sent with. hack/seedtools.sh brings them here.
+// Package seedcheck lets the programs that read our seeds on real systems read them: cloud-init, netplan, systemd, NetworkManager and Ignition of
+// Debian 12, BusyBox and the clients that a report is sent with. hack/seedtools.sh unpacks them. The samples of BareMetalConfig are carried out by these
+// programs in a root folder and namespaces of their own.
 package seedcheck
 
 import (
@@ -32,10 +33,11 @@ const (
 	netplan          = "usr/libexec/netplan/generate"
 	systemd          = "lib/systemd/systemd"
 	systemctl        = "bin/systemctl"
+	ignitionBinary   = "usr/lib/dracut/modules.d/30ignition/ignition"
 )
 
 func TestMain(m *testing.M) {
-	for _, tool := range []string{networkGenerator, initrdGenerator, nmcli, netplan, systemd, systemctl, "usr/lib/python3/dist-packages/cloudinit"} {
+	for _, tool := range []string{networkGenerator, initrdGenerator, nmcli, netplan, systemd, systemctl, ignitionBinary, "usr/lib/python3/dist-packages/cloudinit"} {
 		if _, err := os.Stat(filepath.Join(root, tool)); err != nil {
 			fmt.Fprintf(os.Stderr, "seedcheck: %v\nrun hack/seedtools.sh, which unpacks the tools\n", err)
 			os.Exit(1)

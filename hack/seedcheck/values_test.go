@@ -21,7 +21,7 @@ func hostileValues() []string {
 		"<% .Machine.Name %>", "{{ ds.meta_data.hostname }}", "{{", "{%", "{#", "{{{{%", "a{", "{", "{% raw %}", "{# comment #}", "{{ '{{' }}",
 		"$HOME ${HOME} $(touch /pwned) `touch /pwned`", "; touch /pwned", "' ; touch /pwned; '", "EOF\ntouch /pwned", "!history", "*?[a]~",
 		"null", "~", "yes", "1e3", "0x10", "010", "2001-01-01", "- a", "a: b", "a #b", "#cloud-config", "&a *a !t", "@", "`", "%TAG", "---\na", "...", "|", ">", "[", "{a: b}", "? a",
-		"é ключ 🔑 汉字", "\u00a0nbsp", "next\u0085line", "line\u2028paragraph\u2029", "\ufeffmark", "del\u007f c1\u0080\u009f", "\ufffe\uffff\ufffd", "\u0001\u001b[0m", "right\u202eleft",
+		"é ключ 🔑 \u6c49\u5b57", "\u00a0nbsp", "next\u0085line", "line\u2028paragraph\u2029", "\ufeffmark", "del\u007f c1\u0080\u009f", "\ufffe\uffff\ufffd", "\u0001\u001b[0m", "right\u202eleft",
 		"-----BEGIN CERTIFICATE-----\nMIIB+/==\n-----END CERTIFICATE-----\n", strings.Repeat("long ", 2000),
 	}
 	random := rapid.StringN(1, 40, -1).Filter(func(s string) bool { return !strings.Contains(s, "\x00") })
@@ -108,7 +108,8 @@ func TestOrder(t *testing.T) {
 
 // TestFacts: commands have the facts of the server in their environment, from the real instance data. One that the seed does not give is empty.
 func TestFacts(t *testing.T) {
-	const facts = `printf '%s|%s|%s|%s\n' "$CAPBM_PROVIDER_ID" "$CAPBM_HOSTNAME" "$CAPBM_INSTANCE_ID" "$CAPBM_FAILURE_DOMAIN" >/facts`
+	// A program of a command has them, too.
+	const facts = `sh -c 'printf "%s|%s|%s|%s\n" "$CAPBM_PROVIDER_ID" "$CAPBM_HOSTNAME" "$CAPBM_INSTANCE_ID" "$CAPBM_FAILURE_DOMAIN"' >/facts`
 	for domain, want := range map[string]string{
 		"rack 'one' $HOME": "baremetal://dc/h/m-1|m-1|i-1|rack 'one' $HOME\n", "": "baremetal://dc/h/m-1|m-1|i-1|\n",
 	} {
