@@ -72,6 +72,11 @@ seedcheck: ## Let cloud-init, netplan, systemd and NetworkManager of Debian 12 r
 	@hack/seedtools.sh
 	go test -race -timeout 15m ./hack/seedcheck
 
+.PHONY: bootstrap-goldens
+bootstrap-goldens: ## Let the managers of bootstrap providers write the golden Secrets of seedcheck anew; the others need a manager of their own.
+	@hack/build.sh etcd kube-apiserver capi-kubeadm-bootstrap k3s-bootstrap talos-bootstrap
+	for provider in kubeadm k3s talos; do go run ./hack/bootstrapproviders $$provider; done
+
 .PHONY: contract
 contract: lab-programs ## Cluster API's contract, beside its real managers and by the real clusterctl.
 	@hack/balancer.sh

@@ -3,7 +3,7 @@
 # this script, or the Go version changed. Usage: hack/build.sh NAME...
 #
 # Three modules hold the lab's programs (kube, etcd, capi), since they select different versions of the same libraries;
-# a fourth (tools) holds what developers run.
+# a fourth (tools) holds what developers run. Those in bootstrapproviders hold managers for golden Secrets, which CI does not build.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -31,6 +31,8 @@ lookup() {
     capi-kubeadm-bootstrap)  echo "capi sigs.k8s.io/cluster-api/bootstrap/kubeadm 15 $capi_flags" ;;
     capi-kubeadm-control-plane) echo "capi sigs.k8s.io/cluster-api/controlplane/kubeadm 20 $capi_flags" ;;
     clusterctl)              echo "capi sigs.k8s.io/cluster-api/cmd/clusterctl 40 $capi_flags" ;;
+    k3s-bootstrap)           echo "bootstrapproviders/k3s github.com/k3s-io/cluster-api-k3s/bootstrap 80" ;;
+    talos-bootstrap)         echo "bootstrapproviders/talos github.com/siderolabs/cluster-api-bootstrap-provider-talos 110" ;;
     controller-gen)          echo "tools sigs.k8s.io/controller-tools/cmd/controller-gen 20" ;;
     kustomize)               echo "tools sigs.k8s.io/kustomize/kustomize/v5 20" ;;
     golangci-lint)           echo "tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint 180" ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Unpacks the readers of our seeds that hack/seedcheck runs into .cache/seedtools: cloud-init, netplan, systemd and NetworkManager of
-# Debian 12. They are not installed: none of them shall configure this machine. It does nothing when all of that is there.
+# Unpacks the readers of our seeds that hack/seedcheck runs into .cache/seedtools: cloud-init, netplan, systemd, NetworkManager and
+# Ignition of Debian 12. They are not installed: none of them shall configure this machine. It does nothing when all of that is there.
 set -euo pipefail
 
 fail() {
@@ -45,7 +45,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 if [ -n "$stale" ]; then
-  echo "seedtools.sh: unpacking cloud-init, netplan, systemd and NetworkManager into .cache/seedtools" >&2
+  echo "seedtools.sh: unpacking cloud-init, netplan, systemd, NetworkManager and Ignition into .cache/seedtools" >&2
   rm -rf "$tools"
   mkdir -p "$tools/packages"
   (
@@ -55,6 +55,7 @@ if [ -n "$stale" ]; then
       python3-pyrsistent python3-netifaces python3-oauthlib python3-requests python3-urllib3 python3-chardet python3-certifi \
       python3-idna python3-serial python3-six python3-yaml \
       netplan.io libnetplan0 systemd libsystemd-shared libsystemd0 network-manager libnm0 libndp0 libreadline8 \
+      ignition \
       libpsl5 libteamdctl0 libjansson4 libcurl3-gnutls libbluetooth3 libnewt0.52 libudev1 libmm-glib0 libpolkit-agent-1-0 libpolkit-gobject-1-0
     for package in *.deb; do dpkg -x "$package" "$tools/root"; done
   )

@@ -2,13 +2,17 @@ package boot_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
@@ -51,6 +55,35 @@ func TestSeed(t *testing.T) {
 		g.Expect(stages).To(ContainElements(v1alpha1.StageReportedIn, v1alpha1.StageBootstrapSucceeded))
 		g.Expect(stages).NotTo(ContainElement(v1alpha1.StageBootstrapFailed))
 	})
+}
+
+// TestProviderSecrets: a host is booted with the bootstrap Secret of each provider, byte for byte.
+func TestProviderSecrets(t *testing.T) {
+	paths, err := filepath.Glob("../../hack/seedcheck/testdata/providers/*.yaml")
+	if err != nil || len(paths) < 10 {
+		t.Fatalf("found %d Secrets: %v", len(paths), err)
+	}
+	l := start(t)
+	for n, path := range paths {
+		g := NewWithT(t)
+		content, err := os.ReadFile(path)
+		g.Expect(err).NotTo(HaveOccurred())
+		var golden corev1.Secret
+		g.Expect(yaml.UnmarshalStrict(content, &golden)).To(Succeed(), path)
+		systems := make(chan *pxetest.System, 1)
+		name := fmt.Sprint("m-", n)
+		l.server(name, func(_ context.Context, system *pxetest.System) { systems <- system })
+		claim := env.NewClaim(t, l.namespace, name)
+		controllerstest.Modify(t, env, claim.Bootstrap, func(s *corev1.Secret) { s.Data, s.StringData = nil, golden.StringData })
+		l.boots(claim, kernel, func(*v1alpha1.BootSource) {})
+		var system *pxetest.System
+		g.Eventually(systems).Should(Receive(&system), path)
+		if golden.StringData["format"] == "ignition" {
+			g.Expect(string(system.Ignition)).To(ContainSubstring(base64.StdEncoding.EncodeToString([]byte(golden.StringData["value"]))), path)
+		} else {
+			g.Expect(string(system.UserData)).To(Equal(golden.StringData["value"]), path)
+		}
+	}
 }
 
 // TestFormats: bootstrap data of an unsupported format ends the boot at once, and the machine shows it. Ignition is served if the Secret has that format.

@@ -68,7 +68,7 @@ func (s *system) run(script string) {
 	g := NewWithT(s.t)
 	for from, to := range map[string]string{
 		"/run/cloud-init": s.dir, "/run/cluster-api": s.dir, "/run/systemd/system": s.dir + "/systemd", "/bin/sh \"$0\"": strings.Join(s.shell, " ") + " \"$0\"",
-		"-lt 720": "-lt 3", "sleep 5\n": "sleep 1\n",
+		"/etc/capbm": s.dir, "-lt 720": "-lt 3", "sleep 5\n": "sleep 1\n",
 	} {
 		script = strings.ReplaceAll(script, from, to)
 	}
@@ -137,17 +137,36 @@ func TestIgnitionScripts(t *testing.T) {
 		s.run(script(s, "report"))
 		s.expect("up")
 	})
-	for name, file := range map[string]string{"succeeded": "bootstrap-success.complete", "failed": "kubeadm.service failed"} {
-		t.Run(name, func(t *testing.T) {
+	t.Run("succeeded", func(t *testing.T) {
+		s := start(t, i, 0)
+		s.manager()
+		s.touch("bootstrap-success.complete")
+		s.run(script(s, "report-bootstrap"))
+		s.expect("succeeded")
+		NewWithT(t).Expect(filepath.Join(s.dir, "report-bootstrap.done")).To(BeAnExistingFile(), "the unit does not start again")
+	})
+	for _, unit := range []string{"kubeadm.service", "rke2-install.service", "k0s-bootstrap.service", "capbm-bootstrap.service"} {
+		t.Run(unit, func(t *testing.T) {
 			s := start(t, i, 0)
-			systemctl := filepath.Join(s.dir, "bin/systemctl")
-			write(t, systemctl, "#!/bin/sh\n[ \"$*\" = 'is-failed --quiet kubeadm.service' ] && [ -e '"+s.dir+"/kubeadm.service failed' ]\n")
-			NewWithT(t).Expect(os.Chmod(systemctl, 0o700)).To(Succeed())
-			s.touch(file)
+			m := s.manager()
+			m.unit(unit, "/bin/false")
+			m.start(unit, false)
 			s.run(script(s, "report-bootstrap"))
-			s.expect(name)
+			s.expect("failed")
+			NewWithT(t).Expect(m.checks()).To(Equal(1), "the first check notices the failure")
 		})
 	}
+	t.Run("not done in time", func(t *testing.T) {
+		s := start(t, i, 0)
+		m := s.manager()
+		m.unit("kubeadm.service", "/bin/true") // has ended without the sentinel
+		m.start("kubeadm.service", true)
+		m.unit("rke2-server.service", "/bin/false") // its failure is none of the bootstrap
+		m.start("rke2-server.service", false)
+		s.run(script(s, "report-bootstrap"))
+		s.expect("failed")
+		NewWithT(t).Expect(m.checks()).To(Equal(3), "none of the checks finds a failed bootstrap")
+	})
 }
 
 // TestMetadataFile: a shell reads what a system with Ignition is told about itself, whatever stands in it.

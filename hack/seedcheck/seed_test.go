@@ -2,10 +2,12 @@ package seedcheck
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -42,11 +44,12 @@ type reading struct {
 	Hostname string         `json:"hostname"`
 	Metadata map[string]any `json:"metadata"`
 	UserData string         `json:"userdata"`
+	User     []part         `json:"user"`
 	Vendor   []part         `json:"vendor"`
 	Network  any            `json:"network"`
 }
 
-// part is a part of the vendor-data.
+// part is a part of the vendor data or the user data.
 type part struct {
 	Type     string `json:"type"`
 	Filename string `json:"filename"`
@@ -95,12 +98,29 @@ func TestCloudInitReads(t *testing.T) {
 	}
 }
 
-// schema lets cloud-init check a cloud-config.
+// schema lets cloud-init check a cloud-config. The check of cloud-init 22.4, which Debian 12 has, accepts unknown keys, so they are compared with its schema here.
 func schema(t *testing.T, content string) {
 	t.Helper()
+	g := NewWithT(t)
 	path := filepath.Join(t.TempDir(), "config")
 	write(t, path, content)
-	NewWithT(t).Expect(cloudInit(t, "schema", "--config-file", path)).To(ContainSubstring("Valid cloud-config"))
+	g.Expect(cloudInit(t, "schema", "--config-file", path)).To(ContainSubstring("Valid cloud-config"))
+	definition, err := os.ReadFile(filepath.Join(root, "usr/lib/python3/dist-packages/cloudinit/config/schemas/schema-cloud-config-v1.json"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var known struct {
+		Modules map[string]struct {
+			Properties map[string]any `json:"properties"`
+		} `json:"$defs"`
+	}
+	g.Expect(json.Unmarshal(definition, &known)).To(Succeed())
+	var config map[string]any
+	g.Expect(yaml.Unmarshal([]byte(content), &config)).To(Succeed())
+	for key := range config {
+		g.Expect(slices.ContainsFunc(slices.Collect(maps.Keys(known.Modules)), func(module string) bool {
+			_, ok := known.Modules[module].Properties[key]
+			return ok
+		})).To(BeTrue(), "cloud-init does not know the key %q", key)
+	}
 }
 
 // TestTemplates: what a KubeadmConfig writes into its templates, cloud-init fills in from our meta-data. Hyphens are minus signs there.

@@ -38,11 +38,26 @@ func (l Language) functions(budget int) template.FuncMap {
 	}
 }
 
-// quote returns a JSON string (RFC 8259), which is a string of YAML 1.2 too.
+// quote returns a JSON string (RFC 8259), which is a string of YAML too, and which Jinja leaves as it is.
 func quote(text string) string {
-	var out strings.Builder
-	encoder := json.NewEncoder(&out)
+	var encoded, out strings.Builder
+	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(text) // a string can always be encoded
-	return strings.TrimSuffix(out.String(), "\n")
+	runes := []rune(strings.TrimSuffix(encoded.String(), "\n"))
+	for i, r := range runes {
+		startsJinja := r == '{' && i+1 < len(runes) && strings.ContainsRune("{%#", runes[i+1])
+		if startsJinja || notInYAML(r) {
+			_, _ = fmt.Fprintf(&out, `\u%04x`, r)
+			continue
+		}
+		_, _ = out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// notInYAML is true for the characters that JSON strings may contain, but that YAML 1.1 does not permit in a text, or takes for a line break or a byte order
+// mark. cloud-init rejects a file with such a character.
+func notInYAML(r rune) bool {
+	return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
 }

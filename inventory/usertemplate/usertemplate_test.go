@@ -117,6 +117,25 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// TestQuoteForCloudInit: neither Jinja nor PyYAML finds a special character in a quoted text.
+func TestQuoteForCloudInit(t *testing.T) {
+	for text, want := range map[string]string{
+		"{{ a }}":                        `"\u007b{ a }}"`,
+		"{% a %}{# b #}":                 `"\u007b% a %}\u007b# b #}"`,
+		"{{{%":                           `"\u007b\u007b\u007b%"`,
+		"{a} {":                          `"{a} {"`,
+		`\{{`:                            `"\\\u007b{"`,
+		"\u007f\u0085\u009f\ufeff\uffff": `"\u007f\u0085\u009f\ufeff\uffff"`,
+		"\u00a0é🔑\ufffd":                 "\"\u00a0é🔑\ufffd\"",
+	} {
+		g := NewWithT(t)
+		g.Expect(quote(text)).To(Equal(want))
+		var read string
+		g.Expect(json.Unmarshal([]byte(want), &read)).To(Succeed())
+		g.Expect(read).To(Equal(text))
+	}
+}
+
 // TestPropertyQuoted: a quoted text is read back as it was, by JSON, YAML and a shell.
 func TestPropertyQuoted(t *testing.T) {
 	parsed := func(text string) *Template {

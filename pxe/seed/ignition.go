@@ -17,6 +17,8 @@ const (
 	metadataPath = "/etc/capbm/metadata"
 	upPath       = "/etc/capbm/report"
 	watchPath    = "/etc/capbm/report-bootstrap"
+	// doneSuffix is appended to the path of a script for the file that shows that the script need not run again.
+	doneSuffix = ".done"
 )
 
 // ignitionConfig is the part that this package needs of the Ignition configuration specifications 2.2 to 2.4 and 3.x.
@@ -131,21 +133,25 @@ func ignitionFiles(d Data, base string) ([]file, error) {
 	return files, nil
 }
 
-// ignitionUnits returns the units that report. After a later boot of the system they neither repeat a report nor look for the result of the bootstrap: the files
-// that show the result are gone then.
+// ignitionUnits returns the units that report. After a later boot of the system they neither repeat a report nor look for the result of the bootstrap: the
+// sentinel, which is in /run, is gone then.
+//
+// The watch is of Type=simple and not ordered after the units that it watches. A bootstrap that never ends must be reported as failed after an hour, and a
+// oneshot unit that waits for an hour would delay multi-user.target, and with it each unit of the bootstrap data that is ordered after that target.
 func ignitionUnits(d Data) []ignitionUnit {
-	unit := func(name, what, after, script, mark string) ignitionUnit {
-		done := script + ".done"
-		return ignitionUnit{Name: name, Enabled: true, Contents: joinLines(
-			"[Unit]", "Description="+what, "Wants=network-online.target", "After=network-online.target"+after, "ConditionPathExists=!"+done, "",
-			"[Service]", "Type=oneshot", "RemainAfterExit=yes", "ExecStart=/bin/sh "+script, mark+"=/bin/touch "+done, "",
-			"[Install]", "WantedBy=multi-user.target",
-		).String()}
+	unit := func(name, what, after, script string, service ...string) ignitionUnit {
+		lines := append([]string{
+			"[Unit]", "Description=" + what, "Wants=network-online.target", "After=network-online.target" + after, "ConditionPathExists=!" + script + doneSuffix, "",
+			"[Service]",
+		}, service...)
+		lines = append(lines, "RemainAfterExit=yes", "ExecStart=/bin/sh "+script, "", "[Install]", "WantedBy=multi-user.target")
+		return ignitionUnit{Name: name, Enabled: true, Contents: joinLines(lines...).String()}
 	}
-	units := []ignitionUnit{unit("capbm-report.service", "Report to the boot server that the system is up", "", upPath, "ExecStartPost")}
+	units := []ignitionUnit{unit("capbm-report.service", "Report to the boot server that the system is up", "", upPath,
+		"Type=oneshot", "ExecStartPost=/bin/touch "+upPath+doneSuffix)}
 	if d.reportsOutcome() {
-		units = append(units, unit("capbm-report-bootstrap.service", "Report to the boot server how the bootstrap went",
-			" capbm-report.service kubeadm.service", watchPath, "ExecStartPre"))
+		units = append(units, unit("capbm-report-bootstrap.service", "Report to the boot server how the bootstrap went", " capbm-report.service", watchPath,
+			"Type=simple"))
 	}
 	return units
 }

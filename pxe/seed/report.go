@@ -16,19 +16,28 @@ type outcomeWatch struct {
 	Sentinel string
 	// Finished is a shell command that succeeds once the bootstrap has ended.
 	Finished string
-	// Poll is the interval of checks, in whole seconds, and Looks their maximum number.
+	// Poll is the interval of checks, in whole seconds, and Checks their maximum number.
 	Poll   time.Duration
 	Checks int
 	// Background is true for a script that its caller waits for: it continues in the background.
 	Background bool
+	// Mark is a file that the script creates once the result is known, and before it reports. It is empty for no file.
+	Mark string
 }
+
+// bootstrapUnits are the systemd units with which bootstrap providers carry out their data where Ignition wrote it: kubeadm (CABPK), RKE2 (CAPRKE2),
+// k0smotron, and this project's BareMetalConfig. Each is a oneshot unit, so its state is "failed" once one of its commands has failed. The servers that they
+// start (rke2-server.service, k0sworker.service) are not in the list: systemd restarts these after a failure, which is no failure of the bootstrap.
+var bootstrapUnits = []string{"kubeadm.service", "rke2-install.service", "k0s-bootstrap.service", "capbm-bootstrap.service"}
 
 var (
 	// cloudInitWatch waits for the end of cloud-init. Before that the commands of the user data run, and phone_home comes after them.
 	cloudInitWatch = outcomeWatch{Sentinel: sentinel, Finished: "[ -e /run/cloud-init/result.json ]", Poll: 5 * time.Second, Checks: 720, Background: true}
-	// ignitionWatch waits for the sentinel, or for a failure of the unit that Cluster API's kubeadm bootstrap provider writes.
+	// ignitionWatch waits for the sentinel, or for a failure of one of bootstrapUnits. systemctl(1): is-failed succeeds if at least one of the units has
+	// failed. A unit that does not exist is inactive, and so has not failed.
 	ignitionWatch = outcomeWatch{
-		Sentinel: sentinel, Finished: "[ -e " + sentinel + " ] || systemctl is-failed --quiet kubeadm.service", Poll: 5 * time.Second, Checks: 720,
+		Sentinel: sentinel, Finished: "[ -e " + sentinel + " ] || systemctl is-failed --quiet " + strings.Join(bootstrapUnits, " "),
+		Poll: 5 * time.Second, Checks: 720, Mark: watchPath + doneSuffix,
 	}
 )
 
@@ -64,12 +73,15 @@ if [ "$1" != watch ]; then
   exit
 fi
 {{- end }}
-looks=1
+checks=1
 until {{ .Finished }}; do
-  [ "$looks" -lt {{ .Checks }} ] || break
+  [ "$checks" -lt {{ .Checks }} ] || break
   sleep {{ .Seconds }}
-  looks=$((looks + 1))
+  checks=$((checks + 1))
 done
+{{- with .Mark }}
+: >{{ . }}
+{{- end }}
 if [ -e {{ .Sentinel }} ]; then
   send {{ .Succeeded }}
 else

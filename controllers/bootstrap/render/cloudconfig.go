@@ -3,8 +3,9 @@ package render
 import (
 	"bytes"
 	"strings"
+	"unicode/utf8"
 
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // commandsName is the file name of the script. cloud-init runs scripts in the order of their names, and the runcmd of the user data as "runcmd": the
@@ -25,9 +26,9 @@ var archivable = []string{"#cloud-config", "## template: jinja", "#!", "#cloud-b
 
 // archivePart is a part of a #cloud-config-archive. Without a type cloud-init detects it from the first line, also in a Jinja template.
 type archivePart struct {
-	Type     string `json:"type,omitempty"`
-	Filename string `json:"filename,omitempty"`
-	Content  string `json:"content"`
+	Type     string `yaml:"type,omitempty"`
+	Filename string `yaml:"filename,omitempty"`
+	Content  string `yaml:"content"`
 }
 
 // cloudConfig returns the user data for cloud-init, with the commands as a second part of an archive (https://docs.cloud-init.io, "Cloud config archive").
@@ -43,9 +44,15 @@ func cloudConfig(userData []byte, commands []string) ([]byte, error) {
 		parts = append(parts, archivePart{Content: string(userData)})
 	}
 	parts = append(parts, archivePart{Type: "text/x-shellscript", Filename: commandsName, Content: script(cloudInitFacts, commands)})
+	for _, p := range parts {
+		if !utf8.ValidString(p.Content) {
+			return nil, invalidUserData("a value in it or in a command is not UTF-8: use base64 for such values")
+		}
+	}
+	// sigs.k8s.io/yaml cannot be used: it passes the text through JSON, where U+0085 becomes a space, and other control characters are errors.
 	content, err := yaml.Marshal(parts)
 	if err != nil {
-		return nil, invalidUserData("it is no text: %w", err)
+		return nil, invalidUserData("it cannot be written as YAML: %w", err)
 	}
 	return append([]byte("#cloud-config-archive\n"), content...), nil
 }

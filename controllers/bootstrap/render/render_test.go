@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 )
@@ -107,6 +107,20 @@ func TestCloudConfig(t *testing.T) {
 	g.Expect(parts).To(ConsistOf(HaveField("Filename", commandsName)), "commands without user data")
 }
 
+// TestUnusualCharacters: the archive contains characters as they are that YAML would read as others.
+func TestUnusualCharacters(t *testing.T) {
+	g := NewWithT(t)
+	d := data()
+	d.Values["token"] = "a\u0085b\u2028c\u007fd\ufeffe\uffff\r\n \t"
+	s := spec()
+	s.Commands = []string{"echo <% shellQuote .Values.token %>"}
+	out, err := BootstrapData(s, "", d)
+	g.Expect(err).NotTo(HaveOccurred())
+	var parts []archivePart
+	g.Expect(yaml.Unmarshal(out, &parts)).To(Succeed())
+	g.Expect(parts[0].Content).To(ContainSubstring("echo '" + d.Values["token"] + "'\n"))
+}
+
 func TestIgnition(t *testing.T) {
 	g := NewWithT(t)
 	for version, name := range map[string]string{"3.4.0": "flatcar-3.ign.golden", "2.3.0": "flatcar-2.ign.golden"} {
@@ -144,6 +158,7 @@ func TestErrors(t *testing.T) {
 		{bootstrapv1.FormatCloudConfig, "<% .Values.token %>", bootstrapv1.ReasonUserDataInvalid, "its first line is none of #cloud-config, ## template: jinja, #!, #cloud-boothook"},
 		{bootstrapv1.FormatCloudConfig, "#cloud-config-archive\n[]", bootstrapv1.ReasonUserDataInvalid, "its first line is none of"},
 		{bootstrapv1.FormatCloudConfig, "Content-Type: multipart/mixed", bootstrapv1.ReasonUserDataInvalid, "set sentinel: UserData"},
+		{bootstrapv1.FormatCloudConfig, "#cloud-config\n# \xff", bootstrapv1.ReasonUserDataInvalid, "is not UTF-8: use base64 for such values"},
 		{bootstrapv1.FormatCloudConfig, "#include\nhttp://192.0.2.1/x", bootstrapv1.ReasonUserDataInvalid, "commands cannot be added"},
 		{bootstrapv1.FormatIgnition, "{\n\n<% .Values.token %>}", bootstrapv1.ReasonUserDataInvalid, "it is not valid JSON, line 3"},
 		{bootstrapv1.FormatIgnition, `["<% .Values.token %>"]`, bootstrapv1.ReasonUserDataInvalid, "it is not an Ignition config in JSON"},

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
@@ -92,8 +93,8 @@ func (s *suite) nothingRefused(t *testing.T) {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: providerNamespace, Name: "scraper"}},
 	})).To(Succeed())
 	for account, want := range map[string]int{"scraper": http.StatusOK, "capbm-boot": http.StatusForbidden} {
-		token := s.tokenOf(ctx, t, account)
-		for _, address := range []string{s.metrics, s.boot} {
+		token := s.tokenOf(ctx, t, providerNamespace, account)
+		for _, address := range []string{s.metrics, s.boot, s.render} {
 			eventually(t, func(g Gomega) { // the controllers were just started
 				status, err := scrape(ctx, address, token)
 				g.Expect(err).NotTo(HaveOccurred())
@@ -107,29 +108,37 @@ func (s *suite) nothingRefused(t *testing.T) {
 }
 
 // repeatedEvents: client-go's recorder counts an event that is repeated within some minutes in one object. A host that boots twice causes that, but takes
-// longer than this suite. So events are recorded here with the rights of a boot server.
+// longer than this suite. So events are recorded here with the rights of a boot server and of the bootstrap provider.
 func (s *suite) repeatedEvents(t *testing.T) {
+	host := &v1alpha1.BareMetalHost{}
+	s.get(t, site.Namespace, "server-1", host)
+	s.repeatEvent(t, filepath.Join(s.lab.Dir, "capbm-boot.kubeconfig"), host)
+	config := &bootstrapv1.BareMetalConfig{}
+	s.get(t, rendering, "ownerless", config)
+	s.repeatEvent(t, s.kubeconfigOf(t.Context(), t, bootstrapNamespace, "capbm-bootstrap-manager"), config)
+}
+
+func (s *suite) repeatEvent(t *testing.T, kubeconfig string, about client.Object) {
+	t.Helper()
 	g := NewWithT(t)
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.lab.Dir, "capbm-boot.kubeconfig"))
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	g.Expect(err).NotTo(HaveOccurred())
 	clients, err := kubernetes.NewForConfig(config)
 	g.Expect(err).NotTo(HaveOccurred())
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.EventsV1()})
 	t.Cleanup(broadcaster.Shutdown)
 	g.Expect(broadcaster.StartRecordingToSinkWithContext(t.Context())).To(Succeed())
-	host := &v1alpha1.BareMetalHost{}
-	s.get(t, site.Namespace, "server-1", host)
-	recorder := broadcaster.NewRecorder(plane.Scheme(), "capbm-boot")
+	recorder := broadcaster.NewRecorder(plane.Scheme(), "repeating")
 	eventually(t, func(g Gomega) {
-		recorder.Eventf(host, nil, corev1.EventTypeNormal, "Repeated", "Repeat", "again")
+		recorder.Eventf(about, nil, corev1.EventTypeNormal, "Repeated", "Repeat", "again")
 		var list eventsv1.EventList
-		g.Expect(s.plane.Client.List(t.Context(), &list, client.InNamespace(site.Namespace))).To(Succeed())
+		g.Expect(s.plane.Client.List(t.Context(), &list, client.InNamespace(about.GetNamespace()))).To(Succeed())
 		g.Expect(list.Items).To(ContainElement(And(HaveField("Reason", "Repeated"), HaveField("Series", Not(BeNil())))))
 	})
 }
 
-// used returns the rights that a user used: in the provider's own namespace, and elsewhere or cluster-wide.
-func (s *suite) used(t *testing.T, user string) (own, wide map[right]int) {
+// used returns the rights that a user used: in a namespace, which is that of its provider, and elsewhere or cluster-wide.
+func (s *suite) used(t *testing.T, user, namespace string) (own, wide map[right]int) {
 	t.Helper()
 	own, wide = map[right]int{}, map[right]int{}
 	for _, r := range s.requests(t) {
@@ -140,7 +149,7 @@ func (s *suite) used(t *testing.T, user string) (own, wide map[right]int) {
 		if r.Object.Subresource != "" {
 			resource += "/" + r.Object.Subresource
 		}
-		if r.Object.Namespace == providerNamespace {
+		if r.Object.Namespace == namespace {
 			own[rightOf(r.Verb, resource, r.Object.Group)]++
 		} else {
 			wide[rightOf(r.Verb, resource, r.Object.Group)]++
@@ -188,17 +197,21 @@ var elsewhere = map[string]map[right]struct{ why, test string }{
 // rulesUsed shows that no right is superfluous: each right of config/rbac was used in its scope.
 func (s *suite) rulesUsed(t *testing.T) {
 	ctx := t.Context()
-	for user, name := range map[string]string{controllersUser: "manager", bootUser: "boot"} {
+	for user, name := range map[string]struct{ namespace, role, clusterRole string }{
+		controllersUser: {providerNamespace, "capbm-manager", providerNamespace + "-manager"},
+		bootUser:        {providerNamespace, "capbm-boot", providerNamespace + "-boot"},
+		bootstrapUser:   {bootstrapNamespace, "capbm-bootstrap-manager", bootstrapNamespace + "-manager"},
+	} {
 		role, clusterRole := &rbacv1.Role{}, &rbacv1.ClusterRole{}
-		s.get(t, providerNamespace, "capbm-"+name, role)
-		NewWithT(t).Expect(s.plane.Client.Get(ctx, types.NamespacedName{Name: providerNamespace + "-" + name}, clusterRole)).To(Succeed())
-		own, wide := s.used(t, user)
+		s.get(t, name.namespace, name.role, role)
+		NewWithT(t).Expect(s.plane.Client.Get(ctx, types.NamespacedName{Name: name.clusterRole}, clusterRole)).To(Succeed())
+		own, wide := s.used(t, user, name.namespace)
 		s.compare(t, "Role "+role.Name, granted(role.Rules), own)
 		s.compare(t, "ClusterRole "+clusterRole.Name, granted(clusterRole.Rules), wide)
 	}
 	data := &rbacv1.ClusterRole{}
 	NewWithT(t).Expect(s.plane.Client.Get(ctx, types.NamespacedName{Name: providerNamespace + "-boot-data"}, data)).To(Succeed())
-	_, wide := s.used(t, bootUser)
+	_, wide := s.used(t, bootUser, providerNamespace)
 	s.compare(t, "ClusterRole "+data.Name, granted(data.Rules), wide)
 }
 
@@ -237,6 +250,11 @@ func (s *suite) secretsUsed(t *testing.T) {
 			continue
 		}
 		what := fmt.Sprintf("%s: %s %s", r.User.Username, r.Verb, r.RequestURI)
+		if r.User.Username == bootstrapUser {
+			g.Expect(r.Object.Namespace).To(Equal(rendering), what) // of the configs that are there
+			g.Expect(r.Verb).To(BeElementOf("get", "create", "patch"), what)
+			continue
+		}
 		switch r.Verb {
 		case "list":
 			g.Expect(r.User.Username).To(Equal(controllersUser), "a boot server lists no Secrets")

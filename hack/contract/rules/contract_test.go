@@ -68,6 +68,21 @@ var rules = [][]rule{{
 	{"InfraCluster/Externally managed infrastructure by a label", (*suite).externallyLabelled},
 	{"InfraMachine/reconciliation of a deleted resource that has no host", (*suite).machineDeletedEarly},
 	{"InfraCluster/reconciliation of a deleted resource", (*suite).clusterDeleted},
+	{"BootstrapConfig/Behavior", (*suite).bootstrapBehavior},
+	{"BootstrapConfig/resource definition", (*suite).configDefinition},
+	{"BootstrapConfig/API group", (*suite).configAPIGroup},
+	{"BootstrapConfig/data secret", (*suite).dataSecret},
+	{"BootstrapConfig/initialization completed", (*suite).dataSecretCreated},
+	{"BootstrapConfig/conditions", (*suite).configConditions},
+	{"BootstrapConfig/terminal failures", (*suite).configFailures},
+	{"BootstrapConfigTemplate/resource definition", (*suite).configTemplateDefinition},
+	{"BootstrapConfigTemplate/support for SSA dry run", (*suite).configDryRun},
+	{"Sentinel file", (*suite).sentinelFile},
+	{"Taint Nodes at creation", (*suite).uninitializedTaint},
+	{"BootstrapConfig/support for in-place changes", (*suite).configInPlace},
+	{"BootstrapConfig/pausing", (*suite).configPaused},
+	{"Bootstrap provider/clusterctl support", (*suite).bootstrapClusterctl},
+	{"Support for running multiple instances", (*suite).bootstrapInstances},
 }, {
 	{"InfraMachine/provider ID", (*suite).providerID},
 	{"InfraMachine/failure domain", (*suite).failureDomain},
@@ -100,8 +115,22 @@ var needs = map[string][]string{
 	"InfraCluster/pausing": {"InfraMachine/reconciliation of a normal resource"}, // which sets the endpoint
 	"InfraMachine/reconciliation of a deleted resource that has no host": {"InfraMachine/reconciliation of a normal resource"},
 	"InfraCluster/reconciliation of a deleted resource":                  {"InfraMachine/reconciliation of a deleted resource that has no host"},
-	"RBAC/Secrets": {"Multi tenancy"}, // which starts controllers that list before they watch
+	"BootstrapConfig/data secret":                                        {rendered},
+	"BootstrapConfig/initialization completed":                           {rendered},
+	"BootstrapConfig/conditions":                                         {rendered},
+	"BootstrapConfig/terminal failures":                                  {rendered},
+	"BootstrapConfigTemplate/resource definition":                        {rendered},
+	"BootstrapConfigTemplate/support for SSA dry run":                    {rendered},
+	"Sentinel file":                                {rendered},
+	"Taint Nodes at creation":                      {rendered},
+	"BootstrapConfig/support for in-place changes": {rendered},
+	"BootstrapConfig/pausing":                      {rendered},
+	"Support for running multiple instances":       {rendered},
+	"RBAC/Secrets":                                 {"Multi tenancy"}, // which starts controllers that list before they watch
 }
+
+// rendered is the rule that creates the objects of the bootstrap rules.
+const rendered = "BootstrapConfig/Behavior"
 
 // usesEveryRight is the rule that needs all others: together they use every right.
 const usesEveryRight = "RBAC/every rule was used"
@@ -137,9 +166,11 @@ type suite struct {
 	audit   string // the API server's audit log
 	metrics string // where the controllers serve their metrics
 	boot    string // where the boot server serves its metrics
+	render  string // where the bootstrap provider serves its metrics
 	running bool   // the machines of the cluster ran once
 
-	startControllers func(args ...string) error // with further flags; they end with the suite
+	// startControllers and startBootstrap start a manager with further flags, which ends with the suite.
+	startControllers, startBootstrap func(args ...string) error
 }
 
 // What the suite's second cluster is called, which has no servers, and where it is.

@@ -47,11 +47,11 @@ kind: Policy
 omitStages: [RequestReceived] # a watch is written when its answer starts
 rules:
 - level: RequestResponse
-  users: [%[1]q, %[2]q]
+  users: [%[1]q, %[2]q, %[3]q]
   verbs: [list]
   resources: [{group: "", resources: [secrets]}]
 - level: Metadata
-  users: [%[1]q, %[2]q]
+  users: [%[1]q, %[2]q, %[3]q]
 - level: None
 `
 
@@ -66,7 +66,7 @@ func (s *suite) start(ctx context.Context, t *testing.T) {
 	g := NewWithT(t)
 	s.audit = filepath.Join(s.lab.Dir, "audit.log")
 	policy := filepath.Join(s.lab.Dir, "audit-policy.yaml")
-	g.Expect(os.WriteFile(policy, fmt.Appendf(nil, auditPolicy, controllersUser, bootUser), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(policy, fmt.Appendf(nil, auditPolicy, controllersUser, bootUser, bootstrapUser), 0o600)).To(Succeed())
 	s.metrics = freeAddress(t)
 	s.manager = filepath.Join(s.lab.Dir, "manager")
 	var err error
@@ -81,6 +81,12 @@ func (s *suite) start(ctx context.Context, t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 
 	s.startControllers = func(args ...string) error { return s.plane.StartProvider(ctx, s.manager, args...) }
+	s.render = freeAddress(t)
+	s.startBootstrap = func(args ...string) error {
+		return s.plane.StartBootstrap(ctx, s.manager, append([]string{"--leader-elect=true", "--diagnostics-address=" + s.render, "--insecure-diagnostics=false"}, args...)...)
+	}
+	s.plane.StopBootstrap()
+	g.Expect(s.startBootstrap()).To(Succeed())
 	s.startBoot(ctx, t)
 }
 
@@ -94,7 +100,7 @@ func (s *suite) startBoot(ctx context.Context, t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	health := freeAddress(t)
 	s.boot = freeAddress(t)
-	args := append(s.lab.Rack.ManagerArgs(), "--components=boot", "--kubeconfig="+s.kubeconfigOf(ctx, t, "capbm-boot"),
+	args := append(s.lab.Rack.ManagerArgs(), "--components=boot", "--kubeconfig="+s.kubeconfigOf(ctx, t, providerNamespace, "capbm-boot"),
 		"--health-addr="+health, "--diagnostics-address="+s.boot)
 	process, err := proc.Start(ctx, s.lab.Dir, "boot", []string{"POD_NAMESPACE=" + providerNamespace, watchList + "=false"}, s.manager, args...)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -102,22 +108,22 @@ func (s *suite) startBoot(ctx context.Context, t *testing.T) {
 	g.Expect(process.Wait(ctx, time.Minute, proc.Healthy("http://"+health+"/readyz"))).To(Succeed())
 }
 
-// tokenOf makes a token of a service account of the provider's namespace.
-func (s *suite) tokenOf(ctx context.Context, t *testing.T, account string) string {
+// tokenOf makes a token of a service account.
+func (s *suite) tokenOf(ctx context.Context, t *testing.T, namespace, account string) string {
 	t.Helper()
-	token, err := s.plane.Kubectl(ctx, "-n", providerNamespace, "create", "token", account)
+	token, err := s.plane.Kubectl(ctx, "-n", namespace, "create", "token", account)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return strings.TrimSpace(token)
 }
 
-// kubeconfigOf makes a kubeconfig of a service account of the provider's namespace.
-func (s *suite) kubeconfigOf(ctx context.Context, t *testing.T, account string) string {
+// kubeconfigOf makes a kubeconfig of a service account.
+func (s *suite) kubeconfigOf(ctx context.Context, t *testing.T, namespace, account string) string {
 	t.Helper()
 	g := NewWithT(t)
 	config, err := clientcmd.LoadFromFile(s.plane.Kubeconfig)
 	g.Expect(err).NotTo(HaveOccurred())
 	for name := range config.AuthInfos {
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: s.tokenOf(ctx, t, account)}
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: s.tokenOf(ctx, t, namespace, account)}
 	}
 	path := filepath.Join(s.lab.Dir, account+".kubeconfig")
 	g.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())

@@ -8,10 +8,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/contract"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 )
@@ -22,21 +24,30 @@ const contractLabel = "cluster.x-k8s.io/v1beta2"
 // kinds are those that Cluster API deals with.
 var kinds = []string{
 	"BareMetalMachine", "BareMetalMachineTemplate", "BareMetalCluster", "BareMetalClusterTemplate", "BareMetalRemediation", "BareMetalRemediationTemplate",
+	"BareMetalConfig", "BareMetalConfigTemplate",
+}
+
+// groupVersionOf returns the API group and version of a kind.
+func groupVersionOf(kind string) schema.GroupVersion {
+	if strings.HasPrefix(kind, "BareMetalConfig") {
+		return bootstrapv1.GroupVersion
+	}
+	return v1alpha1.GroupVersion
 }
 
 // crd returns the CustomResourceDefinition that Cluster API looks for by the name that it calculates, and its version that speaks the contract.
 func (s *suite) crd(t *testing.T, kind string) (*apiextensionsv1.CustomResourceDefinition, *apiextensionsv1.CustomResourceDefinitionVersion) {
 	t.Helper()
 	g := NewWithT(t)
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	g.Expect(s.plane.Client.Get(t.Context(), types.NamespacedName{Name: contract.CalculateCRDName(v1alpha1.GroupVersion.Group, kind)}, crd)).To(Succeed())
+	crd, api := &apiextensionsv1.CustomResourceDefinition{}, groupVersionOf(kind)
+	g.Expect(s.plane.Client.Get(t.Context(), types.NamespacedName{Name: contract.CalculateCRDName(api.Group, kind)}, crd)).To(Succeed())
 	g.Expect(crd.Spec.Names.Kind).To(Equal(kind))
 	for i := range crd.Spec.Versions {
-		if crd.Spec.Versions[i].Name == v1alpha1.GroupVersion.Version {
+		if crd.Spec.Versions[i].Name == api.Version {
 			return crd, &crd.Spec.Versions[i]
 		}
 	}
-	t.Fatalf("%s has no version %s", kind, v1alpha1.GroupVersion.Version)
+	t.Fatalf("%s has no version %s", kind, api.Version)
 	return nil, nil
 }
 
@@ -72,11 +83,11 @@ func (s *suite) standardFields(t *testing.T) {
 		for _, name := range []string{"apiVersion", "kind", "metadata"} {
 			g.Expect(s.field(t, kind, name)).NotTo(BeNil(), kind+"."+name)
 		}
-		o, err := scheme.New(v1alpha1.GroupVersion.WithKind(kind))
+		o, err := scheme.New(groupVersionOf(kind).WithKind(kind))
 		g.Expect(err).NotTo(HaveOccurred())
 		_, isObject := o.(client.Object)
 		g.Expect(isObject).To(BeTrue(), kind)
-		list, err := scheme.New(v1alpha1.GroupVersion.WithKind(kind + "List"))
+		list, err := scheme.New(groupVersionOf(kind).WithKind(kind + "List"))
 		g.Expect(err).NotTo(HaveOccurred(), "the list of %s is named %[1]sList", kind)
 		_, isList := list.(metav1.ListInterface)
 		g.Expect(isList).To(BeTrue(), kind)
@@ -199,6 +210,12 @@ func (s *suite) expectStatus(t *testing.T, kind string) {
 	g := NewWithT(t)
 	g.Expect(s.field(t, kind, "status.initialization.provisioned").Type).To(Equal("boolean"))
 	g.Expect(s.field(t, kind, "status.ready")).To(BeNil(), "Cluster API reads it of providers of the contract v1beta1 alone")
+	s.expectConditions(t, kind)
+}
+
+func (s *suite) expectConditions(t *testing.T, kind string) {
+	t.Helper()
+	g := NewWithT(t)
 	conditions := s.field(t, kind, "status.conditions")
 	g.Expect(*conditions.XListType).To(Equal("map"))
 	g.Expect(conditions.XListMapKeys).To(Equal([]string{"type"}))

@@ -1,6 +1,7 @@
 """Runs cloud-init's own code on what we serve, and prints as JSON what it made of it.
 
 seed CMDLINE                reads a seed as the datasource does in the network stage of a boot with that kernel command line
+script CONFIG                prints the script that cloud-init makes of the commands in runcmd of a cloud-config
 convert FOLDER              renders the network-config files *.yaml of a folder with every renderer, into folders beside them
 """
 import contextlib
@@ -19,6 +20,14 @@ from cloudinit.net import cmdline
 from cloudinit.sources import DataSourceNoCloud
 
 
+def parts(paths, raw):
+    return [
+        {"type": part.get_content_type(), "filename": part.get_filename(), "content": part.get_payload(decode=True).decode()}
+        for part in user_data.UserDataProcessor(paths).process(raw).walk()
+        if part.get_content_maintype() != "multipart"
+    ]
+
+
 def seed(line):
     os.environ["DEBUG_PROC_CMDLINE"] = line
     # What a machine says of itself is not asked: it is not the one that boots.
@@ -31,12 +40,8 @@ def seed(line):
         found_locally = local.get_data()
         if not source.get_data():
             sys.exit("the datasource finds no seed")
-        processor = user_data.UserDataProcessor(paths)
-        parts = [
-            {"type": part.get_content_type(), "filename": part.get_filename(), "content": part.get_payload(decode=True).decode()}
-            for part in processor.process(source.get_vendordata_raw()).walk()
-            if part.get_content_maintype() != "multipart"
-        ]
+        vendor = parts(paths, source.get_vendordata_raw())
+        user = parts(paths, source.get_userdata_raw())
     print(json.dumps({
         "local": found_locally,
         "dsmode": source.dsmode,
@@ -44,7 +49,8 @@ def seed(line):
         "hostname": source.get_hostname()[0] if isinstance(source.get_hostname(), tuple) else str(source.get_hostname()),
         "metadata": source.metadata,
         "userdata": util.decode_binary(source.get_userdata_raw()),
-        "vendor": parts,
+        "vendor": vendor,
+        "user": user,
         "network": cmdline.read_kernel_cmdline_config(),
     }))
 
@@ -69,4 +75,9 @@ def convert(folder):
     print(json.dumps(failures))
 
 
-{"seed": seed, "convert": convert}[sys.argv[1]](sys.argv[2])
+def script(path):
+    with open(path) as config:
+        print(json.dumps(util.shellify(util.load_yaml(config.read())["runcmd"])))
+
+
+{"seed": seed, "convert": convert, "script": script}[sys.argv[1]](sys.argv[2])
