@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -82,14 +83,16 @@ func (s *story) moved(t *testing.T, from, to *plane.Plane, before map[string]boo
 	g.Expect(to.Client.Get(s.ctx, inNamespace(site.NodeLabels), &labels)).To(Succeed())
 	g.Expect(labels.Labels).To(HaveKey(v1alpha1.MoveLabel))
 	s.until(t, time.Minute, func(ctx context.Context) error {
-		out, err := from.Kubectl(ctx, "-n", site.Namespace, "get", "-o", "name", "--ignore-not-found", "baremetalconfigs,baremetalconfigtemplates,secret/"+
-			site.JoinSecret+",configmap/"+site.NodeLabels)
-		if err == nil && out != "" {
-			err = fmt.Errorf("left behind: %s", out)
+		out, err := from.Kubectl(ctx, "-n", site.Namespace, "get", "-o", "name", "baremetalconfigs,baremetalconfigtemplates,secrets,configmaps")
+		if left := ofConfigs.FindAllString(out, -1); err == nil && len(left) > 0 {
+			err = fmt.Errorf("left behind: %s", left)
 		}
 		return err
 	})
 }
+
+// ofConfigs matches the names of the objects of BareMetalConfigs.
+var ofConfigs = regexp.MustCompile(".*/(" + site.ConfigWorkers + "|" + site.JoinSecret + "|" + site.NodeLabels + ").*")
 
 func inNamespace(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: site.Namespace, Name: name}

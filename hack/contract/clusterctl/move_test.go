@@ -380,7 +380,7 @@ func eraseStatuses(ctx context.Context, t *testing.T, p *plane.Plane) {
 		g.Expect(p.Client.List(ctx, list, client.InNamespace(site.Namespace))).To(Succeed())
 		g.Expect(meta.LenList(list)).NotTo(BeZero())
 		g.Expect(meta.EachListItem(list, func(o runtime.Object) error {
-			return p.Client.Status().Patch(ctx, o.(client.Object), patch) //nolint:forcetypeassert // of a list of objects
+			return p.Client.Status().Patch(ctx, o.(client.Object), patch)
 		})).To(Succeed())
 	}
 }
