@@ -370,7 +370,7 @@ func (s *suite) ownerChain(t *testing.T) {
 func (s *suite) objects(t *testing.T, kind string) []unstructured.Unstructured {
 	t.Helper()
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
+	list.SetGroupVersionKind(groupVersionOf(kind).WithKind(kind + "List"))
 	NewWithT(t).Expect(s.plane.Client.List(t.Context(), list, client.InNamespace(site.Namespace))).To(Succeed())
 	return list.Items
 }

@@ -27,7 +27,7 @@ func (s *suite) versions(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	for _, kind := range append([]string{"BareMetalHost", "BareMetalBoot"}, kinds...) {
 		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
+		list.SetGroupVersionKind(groupVersionOf(kind).WithKind(kind + "List"))
 		if err := s.plane.Client.List(ctx, list); err != nil {
 			return nil, err
 		}
