@@ -116,7 +116,7 @@ func bootCluster(ctx context.Context, report *printer, l *site.Lab, p *plane.Pla
 	if err := site.Until(ctx, 5*time.Minute, site.Running(p, 3)); err != nil {
 		return err
 	}
-	if err := site.Until(ctx, time.Minute, site.Ready(p)); err != nil {
+	if err := site.Until(ctx, time.Minute, site.Ready(p, 3)); err != nil {
 		return err
 	}
 	if err := site.Until(ctx, time.Minute, site.Available(p)); err != nil {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
@@ -84,17 +85,18 @@ func Running(p *plane.Plane, want int) func(context.Context) error {
 	}
 }
 
-// Ready is nil if every Machine is Ready: its Node is Ready too.
-func Ready(p *plane.Plane) func(context.Context) error {
+// Ready is nil if the Cluster counts this number of Machines that are ready, and as many that are available.
+func Ready(p *plane.Plane, want int) func(context.Context) error {
 	return func(ctx context.Context) error {
-		var machines clusterv1.MachineList
-		if err := p.Client.List(ctx, &machines, client.InNamespace(Namespace)); err != nil {
+		var cluster clusterv1.Cluster
+		if err := p.Client.Get(ctx, types.NamespacedName{Namespace: Namespace, Name: ClusterName}, &cluster); err != nil {
 			return err
 		}
-		for i := range machines.Items {
-			if m := &machines.Items[i]; !conditions.IsTrue(m, clusterv1.MachineReadyCondition) {
-				return fmt.Errorf("machine %s is not ready: %s", m.Name, conditions.GetMessage(m, clusterv1.MachineReadyCondition))
-			}
+		controlPlane, workers := ptr.Deref(cluster.Status.ControlPlane, clusterv1.ClusterControlPlaneStatus{}), ptr.Deref(cluster.Status.Workers, clusterv1.WorkersStatus{})
+		ready := int(ptr.Deref(controlPlane.ReadyReplicas, 0) + ptr.Deref(workers.ReadyReplicas, 0))
+		available := int(ptr.Deref(controlPlane.AvailableReplicas, 0) + ptr.Deref(workers.AvailableReplicas, 0))
+		if ready != want || available != want {
+			return fmt.Errorf("the Cluster counts %d ready and %d available Machines, and not %d", ready, available, want)
 		}
 		return nil
 	}
