@@ -36,8 +36,6 @@ mount -t proc none "$1/proc"
 for device in null zero random urandom; do
   mount --bind "/dev/$device" "$1/dev/$device"
 done
-# A disk would be mounted there.
-mount --bind "$1/srv/data" "$1/srv/data"
 if [ -e "$1/cmdline" ]; then mount --bind "$1/cmdline" "$1/proc/cmdline"; fi
 exec chroot "$1" /bin/sh -c "$3"
 `
@@ -69,7 +67,7 @@ func newNode(t *testing.T) *node {
 	n := &node{t: t, root: t.TempDir()}
 	g := NewWithT(t)
 	for _, folder := range []string{
-		"usr", ".local/bin", ".local/lib/systemd/system", "tools", "proc", "dev", "etc/cloud/cloud.cfg.d", "var/lib", "var/log", "run", "tmp", "root", "opt/bin", "srv/data", "sysroot",
+		"usr", ".local/bin", ".local/lib/systemd/system", "tools", "proc", "dev", "etc/cloud/cloud.cfg.d", "var/lib", "var/log", "run", "tmp", "root", "opt/bin", "srv", "sysroot",
 	} {
 		g.Expect(os.MkdirAll(filepath.Join(n.root, folder), 0o755)).To(Succeed())
 	}

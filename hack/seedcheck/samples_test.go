@@ -286,9 +286,20 @@ func TestSampleRKE2(t *testing.T) {
 
 const exporter = "exportfs" //nolint:misspell // the program of NFS
 
-// TestSampleStorageNode: cloud-init's modules for disks and accounts are not run.
+// TestSampleStorageNode: an empty disk gets a file system, and one with the label keeps its own. Nothing is exported if the disk has other content.
 func TestSampleStorageNode(t *testing.T) {
-	for name, program := range map[string]string{"succeeds": recorder(exporter), "fails": recorder(exporter) + "exit 1\n"} {
+	const mounted, exported = "mount /srv/data", "systemctl enable --now nfs-server.service"
+	formatted := "mkfs.xfs -L data /dev/nvme1n1"
+	for name, test := range map[string]struct {
+		label, mkfs, program string
+		calls                []string
+		succeeds             bool
+	}{
+		"an empty disk":   {"", "", "", []string{formatted, mounted, exported, exporter + " -ra"}, true},
+		"a known disk":    {"/dev/nvme1n1", "", "", []string{mounted, exported, exporter + " -ra"}, true},
+		"another content": {"", "exit 1\n", "", []string{formatted}, false},
+		"no export":       {"/dev/nvme1n1", "", "exit 1\n", []string{mounted, exported, exporter + " -ra"}, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := readSample(t, "storage-node.yaml", "")
@@ -300,17 +311,21 @@ func TestSampleStorageNode(t *testing.T) {
 			g.Expect(parts).To(HaveLen(2))
 			g.Expect(parts[0].Type).To(Equal("text/cloud-config"))
 			n.program("systemctl", serviceManager)
-			n.program(exporter, program)
+			n.program("blkid", "#!/bin/sh\n[ \"$*\" = '--match-token LABEL=data --output device' ] && [ '"+test.label+"' ] && echo "+test.label+" || exit 2\n")
+			n.program("mkfs.xfs", recorder("mkfs.xfs")+test.mkfs)
+			n.program("mount", recorder("mount"))
+			n.program(exporter, recorder(exporter)+test.program)
 			n.write("/.local/lib/systemd/system/nfs-server.service", "[Service]\nExecStart=true\n")
 			log := n.boot(server.commandLine)
 			g.Expect(n.read("/etc/exports.d/data.exports")).To(Equal("/srv/data 198.51.100.0/24(rw,no_subtree_check)\n"))
-			g.Expect(n.path("/srv/data/rack 'one'")).To(BeADirectory(), "the failure domain")
-			g.Expect(n.calls()).To(Equal([]string{"systemctl enable --now nfs-server.service", exporter + " -ra"}))
-			if name == "fails" {
+			g.Expect(n.calls()).To(Equal(test.calls), log)
+			if !test.succeeds {
 				g.Expect(n.has(render.Sentinel)).To(BeFalse(), log)
 				return
 			}
 			n.expectSuccess(log)
+			g.Expect(n.read("/etc/fstab")).To(Equal("LABEL=data /srv/data xfs defaults,nofail 0 2\n"))
+			g.Expect(n.path("/srv/data/rack 'one'")).To(BeADirectory(), "the failure domain")
 		})
 	}
 }
