@@ -43,29 +43,6 @@ const (
 // BareMetalConfigSpec describes the bootstrap data of a Machine: user data and commands, both templates. Changes after the data was rendered have no
 // effect. Change the template of the Machine instead, so that Cluster API replaces the Machine.
 //
-// # Templates
-//
-// A template is a Go text/template (https://pkg.go.dev/text/template) with the delimiters <% and %>, so that {{ }} stays for cloud-init's Jinja and
-// [[ ]] for the shell. It may use if, else, with, range, and, or, not, eq, ne, len, index, and these functions:
-//
-//   - quote: a JSON string, which is a YAML string too
-//   - shellQuote: one word of a POSIX shell
-//   - indent N: N spaces before each line but the first
-//   - base64: Base64 (RFC 4648)
-//
-// Its data:
-//
-//   - .Cluster.Name, .Cluster.Namespace, .Cluster.ControlPlaneEndpoint.Host, .Cluster.ControlPlaneEndpoint.Port, .Cluster.PodCIDRs,
-//     .Cluster.ServiceCIDRs, .Cluster.ServiceDomain
-//   - .Machine.Name, .Machine.Version, .Machine.FailureDomain, .Machine.ControlPlane (true or false), .Machine.Labels
-//   - .Values.NAME: the values in spec.values
-//   - .Taints: for a worker the taint node.cluster.x-k8s.io/uninitialized:NoSchedule, for a control plane machine nothing
-//
-// A range may iterate over .Cluster.PodCIDRs, .Cluster.ServiceCIDRs, .Machine.Labels and .Taints, and ranges cannot be nested. The server is not known
-// when the data is rendered. What it needs to know of itself is given to it when it boots: {{ ds.meta_data.provider_id }} and others in user data for
-// cloud-init with the first line "## template: jinja", and the file /etc/capbm/metadata with Ignition. Commands have CAPBM_PROVIDER_ID,
-// CAPBM_HOSTNAME, CAPBM_INSTANCE_ID and CAPBM_FAILURE_DOMAIN in their environment.
-//
 // +kubebuilder:validation:XValidation:rule="!(has(self.userData) && has(self.userDataFrom))",message="set userData or userDataFrom, not both"
 // +kubebuilder:validation:XValidation:rule="self.sentinel != 'Commands' || has(self.commands)",fieldPath=".commands",message="commands are required with sentinel: Commands, because the sentinel file is written when they have succeeded. Add commands, or set sentinel: UserData if the user data writes the sentinel file"
 // +kubebuilder:validation:XValidation:rule="self.sentinel != 'UserData' || !has(self.commands)",fieldPath=".commands",message="commands must be empty with sentinel: UserData, because the user data is used as it is. Remove the commands, or set sentinel: Commands"
@@ -77,7 +54,22 @@ type BareMetalConfigSpec struct {
 	// +default="cloud-config"
 	Format Format `json:"format,omitempty"`
 
-	// userData is the user data, as a template. See the description of spec.
+	// userData is the user data, as a template.
+	//
+	// A template is a Go text/template (https://pkg.go.dev/text/template) with the delimiters <% and %>, so that {{ }} stays for cloud-init's Jinja and
+	// [[ ]] for the shell. It may use if, else, with, range, and, or, not, eq, ne, len, index, and these functions: quote for a JSON string, which is a
+	// YAML string too; shellQuote for one word of a POSIX shell; base64 (RFC 4648); and indent N, which writes N spaces before each line but the first.
+	// In user data with Jinja use quote and base64 only: Jinja would read a {{ in an indented value.
+	//
+	// Its data: .Cluster.Name, .Cluster.Namespace, .Cluster.ControlPlaneEndpoint.Host, .Cluster.ControlPlaneEndpoint.Port, .Cluster.PodCIDRs,
+	// .Cluster.ServiceCIDRs, .Cluster.ServiceDomain; .Machine.Name, .Machine.Version, .Machine.FailureDomain, .Machine.ControlPlane (true or false),
+	// .Machine.Labels; .Values.NAME, the values in spec.values; and .Taints, which is node.cluster.x-k8s.io/uninitialized:NoSchedule for a worker and
+	// nothing for a control plane machine. A range may iterate over .Cluster.PodCIDRs, .Cluster.ServiceCIDRs, .Machine.Labels and .Taints, and ranges
+	// cannot be nested.
+	//
+	// The server is not known when the data is rendered. What it needs to know of itself is given to it when it boots: {{ ds.meta_data.provider_id }}
+	// and others in user data for cloud-init with the first line "## template: jinja", and the file /etc/capbm/metadata with Ignition. Commands have
+	// CAPBM_PROVIDER_ID, CAPBM_HOSTNAME, CAPBM_INSTANCE_ID and CAPBM_FAILURE_DOMAIN in their environment.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
@@ -95,7 +87,7 @@ type BareMetalConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Values []ConfigValue `json:"values,omitempty"`
 
-	// commands are commands of a POSIX shell, as templates. They run as root and in this order when the server first boots: with cloud-init after the
+	// commands are commands of a POSIX shell, as templates (see userData). They run as root and in this order when the server first boots: with cloud-init after the
 	// user data was applied, with Ignition when the network is online. The first command that fails ends them. They must not contain values unquoted:
 	// use shellQuote.
 	// +optional

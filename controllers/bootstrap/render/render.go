@@ -92,7 +92,7 @@ func Check(spec *bootstrapv1.BareMetalConfigSpec, path *field.Path) field.ErrorL
 	sample := sampleOf(spec)
 	add := func(path *field.Path, err error) {
 		if err != nil {
-			all = append(all, field.Invalid(path, field.OmitValueType{}, err.Error()+". `kubectl explain baremetalconfig.spec` describes templates"))
+			all = append(all, field.Invalid(path, field.OmitValueType{}, err.Error()+". `kubectl explain baremetalconfig.spec.userData` describes templates"))
 		}
 	}
 	_, err := userDataLanguage().Parse(spec.UserData, sample)

@@ -212,7 +212,7 @@ func TestCheck(t *testing.T) {
 	} {
 		s := spec()
 		change(s)
-		NewWithT(t).Expect(Check(s, path).ToAggregate()).To(MatchError(And(HavePrefix(want), HaveSuffix("`kubectl explain baremetalconfig.spec` describes templates"))))
+		NewWithT(t).Expect(Check(s, path).ToAggregate()).To(MatchError(And(HavePrefix(want), HaveSuffix("`kubectl explain baremetalconfig.spec.userData` describes templates"))))
 	}
 	for _, change := range []func(*bootstrapv1.BareMetalConfigSpec){
 		func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "<% .Values.token %>" }, // it may be any user data
