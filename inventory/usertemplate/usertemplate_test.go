@@ -71,7 +71,7 @@ func TestRefused(t *testing.T) {
 	g := NewWithT(t)
 	for text, want := range map[string]string{
 		"x\n<% .Name\n":                                         "unclosed action started at testTemplate:2",
-		"<% .Naming %>":                                           ".Naming does not exist: . has Name, Port, List, Values, Labels, Inner",
+		"<% .Naming %>":                                         ".Naming does not exist: . has Name, Port, List, Values, Labels, Inner",
 		"<% .Values.tokn %>":                                    ".Values.tokn does not exist: .Values has token",
 		"<% if .Port %><% .Values.a %><% end %>":                ".Values.a does not exist",
 		"<% range .List %><% $.Values.a %><% end %>":            ".Values.a does not exist",

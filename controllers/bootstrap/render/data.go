@@ -11,7 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/usertemplate"
 )
 
-// Data is the data of a template. The description of BareMetalConfigSpec lists it for users.
+// Data is the data of a template. The description of spec.userData lists it for users.
 type Data struct {
 	Cluster Cluster
 	Machine Machine

@@ -250,8 +250,8 @@ func (s *suite) configFailures(t *testing.T) {
 	eventually(t, func(g Gomega) {
 		g.Expect(c.Get(ctx, client.ObjectKeyFromObject(machine), machine)).To(Succeed())
 		g.Expect(machine.Status.Deprecated).NotTo(BeNil())
-		g.Expect(machine.Status.Deprecated.V1Beta1).NotTo(BeNil())
-		g.Expect(machine.Status.Deprecated.V1Beta1.FailureMessage).To(HaveValue(ContainSubstring(config.Status.FailureMessage)))
+		g.Expect(machine.Status.Deprecated.V1Beta1).NotTo(BeNil())                                                               //nolint:staticcheck // as long as Cluster API copies it
+		g.Expect(machine.Status.Deprecated.V1Beta1.FailureMessage).To(HaveValue(ContainSubstring(config.Status.FailureMessage))) //nolint:staticcheck // as above
 	})
 	g.Expect(c.Patch(ctx, source, merge(`{"data":{"data":"#cloud-config\n"}}`))).To(Succeed())
 	s.bootstrapBecomes(t, machine, config, bootstrapv1.ReasonDataSecretCreated)
@@ -355,13 +355,14 @@ func (s *suite) bootstrapInstances(t *testing.T) {
 	ctx, c := t.Context(), s.plane.Client
 	s.plane.StopBootstrap()
 	t.Setenv(watchList, "false") // this time client-go lists first
+	spec := s.machineSpec(t)
 	create := func(name string, labels map[string]string) *bootstrapv1.BareMetalConfig {
 		config := &bootstrapv1.BareMetalConfig{
 			ObjectMeta: metav1.ObjectMeta{Namespace: rendering, Name: name, Labels: labels},
 			Spec:       bootstrapv1.BareMetalConfigSpec{Commands: []string{"true"}, WaitFor: bootstrapv1.WaitForInfrastructure},
 		}
 		g.Expect(c.Create(ctx, config)).To(Succeed())
-		g.Expect(c.Create(ctx, &v1alpha1.BareMetalMachine{ObjectMeta: meta(rendering, name), Spec: s.machineSpec(t)})).To(Succeed())
+		g.Expect(c.Create(ctx, &v1alpha1.BareMetalMachine{ObjectMeta: meta(rendering, name), Spec: spec})).To(Succeed())
 		g.Expect(c.Create(ctx, &clusterv1.Machine{ObjectMeta: meta(rendering, name), Spec: bootstrapMachineSpec(name)})).To(Succeed())
 		eventually(t, func(g Gomega) {
 			g.Expect(c.Get(ctx, client.ObjectKeyFromObject(config), config)).To(Succeed())
