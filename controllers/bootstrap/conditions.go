@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +44,15 @@ func (r *Reconciler) writeStatus(ctx context.Context, config *bootstrapv1.BareMe
 	}
 	r.recordProblemEvent(before, config)
 	return nil
+}
+
+// reportError writes an error of the API server into the conditions while there is no bootstrap data. Conflicts and a Secret that was created meanwhile are
+// no errors to a user: the next reconcile knows more.
+func (r *Reconciler) reportError(ctx context.Context, config *bootstrapv1.BareMetalConfig, err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || config.Status.DataSecretName != "" {
+		return nil
+	}
+	return r.writeStatus(ctx, config, &problem{reason: bootstrapv1.ReasonRequestFailed, message: "The API server refused a request, which is repeated: " + err.Error()})
 }
 
 // setStatus sets the result of a reconcile in the status: the problem, or that the bootstrap data exists.

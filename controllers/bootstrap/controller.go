@@ -3,6 +3,7 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -102,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if found == nil {
 		if found, err = r.reconcileData(ctx, s); err != nil {
-			return controllers.Result(err)
+			return controllers.Result(errors.Join(err, r.reportError(ctx, s.config, err)))
 		}
 	}
 	if err := r.writeStatus(ctx, s.config, found); err != nil {

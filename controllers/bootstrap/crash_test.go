@@ -8,6 +8,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -143,4 +145,40 @@ func TestTwoProcesses(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("already exists")))
 	converge(t, w, &crash{at: -1})
 	g.Expect(w.secret(t).ResourceVersion).To(Equal(before.ResourceVersion))
+}
+
+// TestRequestFailed: an error of the API server is a condition until the request succeeds. A conflict is none.
+func TestRequestFailed(t *testing.T) {
+	g := NewWithT(t)
+	w := crashWorld(t)
+	inner, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
+	g.Expect(err).NotTo(HaveOccurred())
+	answers := []error{
+		apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "m", errors.New("changed")),
+		apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "m", errors.New("a policy denies it")),
+	}
+	r := &Reconciler{Client: interceptor.NewClient(inner, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if len(answers) == 0 {
+				return c.Create(ctx, o, opts...)
+			}
+			answer := answers[0]
+			answers = answers[1:]
+			return answer
+		},
+	})}
+	reconcile := func() error {
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: w.namespace, Name: w.config.Name}})
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(w.config), w.config)).To(Succeed())
+		return err
+	}
+	g.Expect(reconcile()).To(Succeed(), "the condition Paused")
+	g.Expect(reconcile()).To(Succeed(), "the conflict")
+	g.Expect(conditions.Get(w.config, bootstrapv1.ReadyCondition)).To(BeNil())
+	g.Expect(reconcile()).To(MatchError(ContainSubstring("a policy denies it")), "the work queue repeats it")
+	g.Expect(conditions.Get(w.config, bootstrapv1.ReadyCondition)).To(And(
+		HaveField("Reason", bootstrapv1.ReasonRequestFailed), HaveField("Message", ContainSubstring("a policy denies it"))))
+	w.noSecret(t)
+	g.Expect(reconcile()).To(Succeed())
+	w.expect(t, bootstrapv1.ReasonDataSecretCreated)
 }

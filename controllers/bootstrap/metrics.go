@@ -21,7 +21,8 @@ const notReconciled = "WaitingForMachine"
 var reasons = []string{
 	bootstrapv1.ReasonDataSecretCreated, bootstrapv1.ReasonWaitingForInfrastructure, bootstrapv1.ReasonWaitingForControlPlane, bootstrapv1.ReasonClusterNotFound,
 	bootstrapv1.ReasonOwnerUnsupported, bootstrapv1.ReasonUserDataMissing, bootstrapv1.ReasonValueMissing, bootstrapv1.ReasonSecretNotLabeled,
-	bootstrapv1.ReasonTemplateInvalid, bootstrapv1.ReasonUserDataInvalid, bootstrapv1.ReasonDataTooLarge, bootstrapv1.ReasonSecretConflict, notReconciled,
+	bootstrapv1.ReasonTemplateInvalid, bootstrapv1.ReasonUserDataInvalid, bootstrapv1.ReasonDataTooLarge, bootstrapv1.ReasonSecretConflict,
+	bootstrapv1.ReasonRequestFailed, notReconciled,
 }
 
 // Metrics counts configs as the cache shows them at the time of a scrape. Only the leader exports them, so the sum over all processes is correct.

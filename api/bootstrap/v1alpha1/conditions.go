@@ -34,6 +34,8 @@ const (
 	ReasonDataTooLarge = "DataTooLarge"
 	// ReasonSecretConflict means that a Secret with the name of the config exists and is not the config's. The provider never overwrites it.
 	ReasonSecretConflict = "SecretConflict"
+	// ReasonRequestFailed means that the API server refused a request of the provider. The message has the error. The request is repeated.
+	ReasonRequestFailed = "RequestFailed"
 )
 
 // Reasons of events that are not reasons of a condition.
