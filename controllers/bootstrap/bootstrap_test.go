@@ -85,13 +85,17 @@ func (w *world) createCluster(t *testing.T, infrastructure, controlPlane bool) {
 
 func (w *world) initialize(t *testing.T, infrastructure, controlPlane bool) {
 	t.Helper()
+	// Cluster API writes the condition in a request before that of the field.
 	controllerstest.Wait(t, env, w.cluster, func(g Gomega, c *clusterv1.Cluster) {
-		c.Status.Initialization = clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: new(infrastructure), ControlPlaneInitialized: new(controlPlane)}
 		status := metav1.ConditionFalse
 		if controlPlane {
 			status = metav1.ConditionTrue
 		}
 		conditions.Set(c, metav1.Condition{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: status, Reason: "Test"})
+		g.Expect(env.Client.Status().Update(t.Context(), c)).To(Succeed())
+	})
+	controllerstest.Wait(t, env, w.cluster, func(g Gomega, c *clusterv1.Cluster) {
+		c.Status.Initialization = clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: new(infrastructure), ControlPlaneInitialized: new(controlPlane)}
 		g.Expect(env.Client.Status().Update(t.Context(), c)).To(Succeed())
 	})
 }
@@ -216,15 +220,52 @@ func TestSecretDeleted(t *testing.T) {
 	g.Eventually(func() error {
 		return env.Client.Get(t.Context(), client.ObjectKeyFromObject(w.config), &corev1.Secret{})
 	}).Should(Succeed())
-	controllerstest.Wait(t, env, w.machine, func(g Gomega, m *clusterv1.Machine) {
-		m.Status.Initialization.InfrastructureProvisioned = new(true)
-		g.Expect(env.Client.Status().Update(t.Context(), m)).To(Succeed())
-	})
+	booted := func(status bool, providerID string) {
+		controllerstest.Modify(t, env, w.machine, func(m *clusterv1.Machine) { m.Spec.ProviderID = providerID })
+		controllerstest.Wait(t, env, w.machine, func(g Gomega, m *clusterv1.Machine) {
+			m.Status.Initialization.InfrastructureProvisioned = new(status)
+			g.Expect(env.Client.Status().Update(t.Context(), m)).To(Succeed())
+		})
+	}
+	booted(true, "")
 	g.Expect(env.Client.Delete(t.Context(), w.secret(t))).To(Succeed())
-	// The generation shows that the config was reconciled with the change.
-	controllerstest.Modify(t, env, w.config, func(c *bootstrapv1.BareMetalConfig) { c.Spec.Commands = []string{"false"} })
-	w.expect(t, bootstrapv1.ReasonDataSecretCreated)
-	g.Expect(apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(w.config), &corev1.Secret{}))).To(BeTrue())
+	notAgain := func(command string) {
+		t.Helper()
+		// The generation shows that the config was reconciled with the change.
+		controllerstest.Modify(t, env, w.config, func(c *bootstrapv1.BareMetalConfig) { c.Spec.Commands = []string{command} })
+		w.expect(t, bootstrapv1.ReasonDataSecretCreated)
+		g.Expect(apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(w.config), &corev1.Secret{}))).To(BeTrue())
+	}
+	notAgain("false")
+	booted(false, "baremetal://n/h/m") // as after a move
+	notAgain("true")
+}
+
+// TestOwnerOfOthers: a config whose owner does not refer to it is not reconciled: its user wrote that owner into it.
+func TestOwnerOfOthers(t *testing.T) {
+	start(t, "")
+	for what, change := range map[string]func(*clusterv1.Machine){
+		"another name":  func(m *clusterv1.Machine) { m.Spec.Bootstrap.ConfigRef.Name = "other" },
+		"another kind":  func(m *clusterv1.Machine) { m.Spec.Bootstrap.ConfigRef.Kind = "KubeadmConfig" },
+		"another group": func(m *clusterv1.Machine) { m.Spec.Bootstrap.ConfigRef.APIGroup = "example.com" },
+		"a hand-written Secret": func(m *clusterv1.Machine) {
+			m.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: new("m")}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			change(w.machine)
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "m"}, StringData: map[string]string{"value": "theirs"}}
+			env.Create(t, secret)
+			w.create(t)
+			other := newWorld(t).create(t)
+			other.expect(t, bootstrapv1.ReasonDataSecretCreated) // created later, so the first was reconciled
+			g := NewWithT(t)
+			g.Expect(w.secret(t).ResourceVersion).To(Equal(secret.ResourceVersion))
+			g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(w.config), w.config)).To(Succeed())
+			g.Expect(w.config.Status).To(Equal(bootstrapv1.BareMetalConfigStatus{}))
+		})
+	}
 }
 
 // TestRestore: the owner and the label that somebody or a backup tool removes are restored, if the Secret is the config's.
@@ -344,7 +385,7 @@ func TestOwners(t *testing.T) {
 	t.Run("no Cluster", func(t *testing.T) {
 		w := newWorld(t)
 		w.createMachine(t)
-		NewWithT(t).Expect(w.expect(t, bootstrapv1.ReasonClusterNotFound)).To(Equal("Machine m belongs to Cluster c, which does not exist"))
+		NewWithT(t).Expect(w.expect(t, bootstrapv1.ReasonClusterNotFound)).To(Equal("Machine m names Cluster c in spec.clusterName, which does not exist"))
 		w.noSecret(t)
 		w.createCluster(t, true, true)
 		w.expect(t, bootstrapv1.ReasonDataSecretCreated)

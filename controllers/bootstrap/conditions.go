@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,7 +18,7 @@ import (
 // problem is the reason why there is no bootstrap data.
 type problem struct {
 	reason, message string
-	// failure is true if only a change of the user's can end the problem.
+	// failure is true if only the user can end the problem.
 	failure bool
 	// retry is true if no watch reports the end of the problem.
 	retry bool
@@ -46,10 +47,17 @@ func (r *Reconciler) writeStatus(ctx context.Context, config *bootstrapv1.BareMe
 	return nil
 }
 
-// reportError writes an error of the API server into the conditions while there is no bootstrap data. Conflicts and a Secret that was created meanwhile are
-// no errors to a user: the next reconcile knows more.
+// noDataError is an error that leaves a Machine without bootstrap data.
+type noDataError struct{ error }
+
+func (e noDataError) Unwrap() error { return e.error }
+
+// reportError writes an error of the API server into the conditions if it leaves the Machine without bootstrap data. Conflicts and a Secret that was created
+// meanwhile are no errors to a user: the next reconcile knows more. The first error stays, since each write causes a reconcile.
 func (r *Reconciler) reportError(ctx context.Context, config *bootstrapv1.BareMetalConfig, err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || config.Status.DataSecretName != "" {
+	p := currentProblem(config)
+	reported := p != nil && p.reason == bootstrapv1.ReasonRequestFailed && config.Status.ObservedGeneration == config.Generation
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || !errors.As(err, new(noDataError)) || reported {
 		return nil
 	}
 	return r.writeStatus(ctx, config, &problem{reason: bootstrapv1.ReasonRequestFailed, message: "The API server refused a request, which is repeated: " + err.Error()})

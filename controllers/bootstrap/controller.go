@@ -5,20 +5,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
@@ -30,7 +36,7 @@ const DefaultRetryInterval = 15 * time.Second
 
 // Reconciler reconciles BareMetalConfigs.
 type Reconciler struct {
-	// Client reads Secrets and ConfigMaps from the API server, and all else from the cache.
+	// Client reads Secrets and ConfigMaps from the API server, and everything else from the cache.
 	Client client.Client
 	// Recorder records events of configs. Nil records none.
 	Recorder events.EventRecorder
@@ -58,12 +64,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&bootstrapv1.BareMetalConfig{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(configOfMachine)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(predicates.Any(mgr.GetScheme(), log,
-			predicates.ClusterCreateNotPaused(mgr.GetScheme(), log), predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log),
-			predicates.ClusterControlPlaneInitialized(mgr.GetScheme(), log)))).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(clusterChanged)).
 		WithOptions(options).
 		Complete(r)
 }
+
+// clusterChanged passes the changes of a Cluster that a config may wait for. Cluster API's predicate ClusterControlPlaneInitialized (v1.14.2) looks at the
+// condition, which Cluster API writes in another request than the field status.initialization that decides here.
+var clusterChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*clusterv1.Cluster)
+	after, alsoOK := e.ObjectNew.(*clusterv1.Cluster)
+	return !ok || !alsoOK || !equality.Semantic.DeepEqual(before.Spec.Paused, after.Spec.Paused) ||
+		!equality.Semantic.DeepEqual(before.Status.Initialization, after.Status.Initialization)
+}}
 
 // configOfMachine returns the config that a Machine refers to.
 func configOfMachine(_ context.Context, o client.Object) []reconcile.Request {
@@ -72,10 +85,16 @@ func configOfMachine(_ context.Context, o client.Object) []reconcile.Request {
 		return nil
 	}
 	ref := machine.Spec.Bootstrap.ConfigRef
-	if ref.APIGroup != bootstrapv1.GroupVersion.Group || ref.Kind != configKind {
+	if !refersTo(machine, ref.Name) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: machine.Namespace, Name: ref.Name}}}
+}
+
+// refersTo is true if a Machine names a config as its bootstrap config.
+func refersTo(machine *clusterv1.Machine, config string) bool {
+	ref := machine.Spec.Bootstrap.ConfigRef
+	return ref.APIGroup == bootstrapv1.GroupVersion.Group && ref.Kind == configKind && ref.Name == config
 }
 
 const configKind = "BareMetalConfig"
@@ -92,6 +111,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	found, err := r.readOwners(ctx, s)
 	if err != nil || s.machine == nil && found == nil {
 		return controllers.Result(err)
+	}
+	if s.cluster == nil && annotations.HasPaused(s.config) {
+		return ctrl.Result{}, nil
 	}
 	if s.cluster != nil {
 		if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, s.config); err != nil || isPaused || requeue {
@@ -115,7 +137,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// readOwners reads the Machine and the Cluster. It returns no Machine and no problem if the config has no owner yet, which is usual: Cluster API sets it.
+// readOwners reads the Machine and the Cluster. It returns no Machine and no problem if the config has no owner yet, which is usual: Cluster API sets it. The
+// Machine must name the config, too: whoever may write a config can write any owner into it, and would get a Secret of the name that he chose.
 func (r *Reconciler) readOwners(ctx context.Context, s *scope) (*problem, error) {
 	machine, err := util.GetOwnerMachine(ctx, r.Client, s.config.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
@@ -126,14 +149,18 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (*problem, error)
 			return &problem{reason: bootstrapv1.ReasonOwnerUnsupported, failure: true,
 				message: "The owner is a MachinePool, and only Machines are supported. Use a MachineDeployment"}, nil
 		}
-		ctrl.LoggerFrom(ctx).Info("Waiting for the Machine controller to set the owner reference")
+		ctrl.LoggerFrom(ctx).Info("Waiting for the Machine, which the Machine controller sets as the owner")
 		return nil, nil //nolint:nilnil // waiting is no problem
+	}
+	if !refersTo(machine, s.config.Name) {
+		ctrl.LoggerFrom(ctx).Info("Skipped the config: its owner does not refer to it", "Machine", klog.KObj(machine))
+		return nil, nil //nolint:nilnil // as without an owner
 	}
 	s.machine = machine
 	cluster, err := util.GetClusterByName(ctx, r.Client, machine.Namespace, machine.Spec.ClusterName)
 	if apierrors.IsNotFound(err) {
 		return &problem{reason: bootstrapv1.ReasonClusterNotFound, retry: true,
-			message: fmt.Sprintf("Machine %s belongs to Cluster %s, which does not exist", machine.Name, machine.Spec.ClusterName)}, nil
+			message: fmt.Sprintf("Machine %s names Cluster %s in spec.clusterName, which does not exist", machine.Name, machine.Spec.ClusterName)}, nil
 	}
 	s.cluster = cluster
 	return nil, err
@@ -141,7 +168,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (*problem, error)
 
 func hasMachinePool(config *bootstrapv1.BareMetalConfig) bool {
 	for _, ref := range config.OwnerReferences {
-		if ref.Kind == "MachinePool" {
+		if ref.Kind == "MachinePool" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
 			return true
 		}
 	}
@@ -155,7 +182,8 @@ func (r *Reconciler) reconcileData(ctx context.Context, s *scope) (*problem, err
 	if err != nil || found != nil || !missing {
 		return found, err
 	}
-	if ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) {
+	// A move and a restored backup lose the status, and keep the provider ID.
+	if ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) || s.machine.Spec.ProviderID != "" {
 		ctrl.LoggerFrom(ctx).Info("Rendered no bootstrap data again: the Secret was deleted after the Machine had booted")
 		return nil, nil //nolint:nilnil // the Machine needs the data no more
 	}
@@ -163,10 +191,13 @@ func (r *Reconciler) reconcileData(ctx context.Context, s *scope) (*problem, err
 		return waiting, nil
 	}
 	data, found, err := r.render(ctx, s)
-	if err != nil || found != nil {
-		return found, err
+	if err == nil && found == nil {
+		err = r.createSecret(ctx, s, data)
 	}
-	return nil, r.createSecret(ctx, s, data)
+	if err != nil {
+		return nil, noDataError{err}
+	}
+	return found, nil
 }
 
 // waitsFor returns what the bootstrap data waits for.

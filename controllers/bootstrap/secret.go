@@ -46,7 +46,7 @@ func (r *Reconciler) reconcileSecret(ctx context.Context, s *scope) (_ *problem,
 	secret.OwnerReferences = util.EnsureOwnerRef(secret.OwnerReferences, owner)
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterv1.ClusterNameLabel, s.cluster.Name)
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return nil, false, err
+		return nil, apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
 	controllers.RecordEvent(r.Recorder, s.config, secret, corev1.EventTypeNormal, bootstrapv1.EventDataSecretRestored, "Restore",
 		"Restored the owner and the labels of Secret %s", secret.Name)
@@ -60,7 +60,7 @@ func isOwn(s *scope, secret *corev1.Secret) bool {
 	if owner != nil && owner.UID == s.config.UID {
 		return true
 	}
-	wasOurs := owner == nil || owner.Kind == configKind && owner.Name == s.config.Name
+	wasOurs := owner == nil || owner.Kind == configKind && owner.Name == s.config.Name && owner.APIVersion == bootstrapv1.GroupVersion.String()
 	return wasOurs && ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, "") == secret.Name
 }
 

@@ -27,23 +27,28 @@ func (r *Reconciler) render(ctx context.Context, s *scope) ([]byte, *problem, er
 		}
 		userData = text
 	}
-	values := map[string]string{}
+	values, size, refers := map[string]string{}, 0, spec.UserDataFrom != nil
 	for _, v := range spec.Values {
 		if v.Value != nil {
 			values[v.Name] = *v.Value
 			continue
 		}
+		refers = true
 		text, found, err := r.read(ctx, s.config.Namespace, fmt.Sprintf("spec.values[%s]", v.Name), bootstrapv1.ReasonValueMissing, v.SecretKeyRef, v.ConfigMapKeyRef)
 		if err != nil || found != nil {
 			return nil, found, err
 		}
 		values[v.Name] = text
+		if size += len(text); size > render.MaxData {
+			return nil, &problem{reason: bootstrapv1.ReasonDataTooLarge, failure: true, retry: true, message: fmt.Sprintf(
+				"The values together have more than %d bytes, which a Secret holds. Let the server download the large parts when it boots", render.MaxData)}, nil
+		}
 	}
 	data, err := render.BootstrapData(spec, userData, render.DataOf(s.cluster, s.machine, values))
 	var invalid *render.Error
 	if errors.As(err, &invalid) {
 		// A template in another object can be corrected there, without an event here.
-		return nil, &problem{reason: invalid.Reason, message: sentence(err.Error()), failure: true, retry: len(spec.Values) > 0 || spec.UserDataFrom != nil}, nil
+		return nil, &problem{reason: invalid.Reason, message: sentence(err.Error()), failure: true, retry: refers}, nil
 	}
 	return data, nil, err
 }
@@ -107,8 +112,14 @@ func (r *Reconciler) source(kind string) (client.Object, func() map[string]strin
 	}
 }
 
+// rootCA is the ConfigMap that Kubernetes creates in each namespace.
+const rootCA = "kube-root-ca.crt"
+
 // labelForMove makes `clusterctl move` take an object along: later Machines of the same template need it too.
 func (r *Reconciler) labelForMove(ctx context.Context, o client.Object, kind string) error {
+	if o.GetName() == rootCA { // each namespace of each cluster has its own
+		return nil
+	}
 	metadata := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), DeletionTimestamp: o.GetDeletionTimestamp(),
 	}}

@@ -151,7 +151,7 @@ func TestCRDValidation(t *testing.T) {
 		NewWithT(t).Expect(env.Client.Create(t.Context(), config)).To(MatchError(ContainSubstring(want)))
 	}
 	planted := newConfig(namespace, "cluster-kubeconfig")
-	NewWithT(t).Expect(env.Client.Create(t.Context(), planted)).To(MatchError(ContainSubstring("metadata.name must not end in -kubeconfig")))
+	NewWithT(t).Expect(env.Client.Create(t.Context(), planted)).To(MatchError(ContainSubstring("metadata.name must not end in -kubeconfig, -ca")))
 	config := newConfig(namespace, "good")
 	env.Create(t, config)
 	NewWithT(t).Expect([]any{config.Spec.Format, config.Spec.Sentinel}).To(Equal([]any{bootstrapv1.FormatCloudConfig, bootstrapv1.SentinelCommands}), "the defaults")

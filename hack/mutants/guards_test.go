@@ -131,6 +131,7 @@ var guards = []mutant{
 	{"ranges are nested", templateFile, "if at.inRange || len(", "if len("},
 	{"templates define templates", templateFile, "if len(t.Templates()) > 1 {", "if len(t.Templates()) > 9 {"},
 	{"a result has any size", templateFile, "if b.Len()+len(p) > b.maxBytes {", "if b.Len()+len(p) > 100*b.maxBytes {"},
+	{"an error has a value", "inventory/usertemplate/errors.go", "	if reason == \"\" || l.Private {\n		reason = \"it cannot be evaluated\"\n	}", "	if reason == \"\" || l.Private {\n		reason = err.Error()\n	}"},
 	{"functions produce any size", functionsFile, "if budget -= len(text); budget < 0 {", "if budget -= 0 * len(text); budget < 0 {"},
 	{"fields are not checked below a range", templateFile, "	case *parse.VariableNode:\n		if n.Ident[0] == \"$\" {", "	case *parse.VariableNode:\n		if n.Ident[0] == \"\" {"},
 
@@ -145,10 +146,12 @@ var guards = []mutant{
 	{"a restored Secret stays without owner", secretFile, "	secret.OwnerReferences = util.EnsureOwnerRef(secret.OwnerReferences, owner)\n", ""},
 	{"every Secret gives values", valuesFile, "secretRef != nil && !labeled {", "secretRef != nil && !labeled && false {"},
 	{"values stay behind in a move", valuesFile, "	return text, nil, r.labelForMove(ctx, o, kind)", "	_ = r.labelForMove\n	return text, nil, nil"},
+	{"a config takes any Machine for its owner", configFile, "if !refersTo(machine, s.config.Name) {", "if false && !refersTo(machine, s.config.Name) {"},
+	{"data is rendered again after a move", configFile, " || s.machine.Spec.ProviderID != \"\" {", " {"},
 	{"paused configs are rendered", configFile, "err != nil || isPaused || requeue {", "err != nil || requeue && !isPaused {"},
 	{"data is rendered before the infrastructure is there", configFile, "if !ptr.Deref(initialized.InfrastructureProvisioned, false) {", "if false && !ptr.Deref(initialized.InfrastructureProvisioned, false) {"},
 	{"workers do not wait for the control plane", configFile, "waitFor == \"\" && !util", "waitFor == \"\" && util"},
-	{"data is rendered again for a server that runs", configFile, "	if ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) {", "	if false && ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) {"},
+	{"data is rendered again for a server that runs", configFile, "	if ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) || s", "	if s"},
 	{"data is rendered for a Machine that is deleted", configFile, "	if s.machine != nil && !s.machine.DeletionTimestamp.IsZero() {", "	if false {"},
 	{"the watch filter is not observed", configFile, "!controllers.HasWatchFilter(s.config, r.WatchFilter) || ", ""},
 }

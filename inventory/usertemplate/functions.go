@@ -18,20 +18,29 @@ func (l Language) functions(budget int) template.FuncMap {
 	}
 	spend := func(text string) (string, error) {
 		if budget -= len(text); budget < 0 {
-			return "", fmt.Errorf("%w: the functions produced more than %d bytes", ErrResultTooLarge, 2*l.MaxResult)
+			return "", ErrResultTooLarge
 		}
 		return text, nil
 	}
+	// bounded refuses a text before memory is taken for what it becomes.
+	bounded := func(become func(string) string) func(string) (string, error) {
+		return func(text string) (string, error) {
+			if len(text) > budget {
+				return "", ErrResultTooLarge
+			}
+			return spend(become(text))
+		}
+	}
 	return template.FuncMap{
-		"quote":      func(text string) (string, error) { return spend(quote(text)) },
-		"shellQuote": func(text string) (string, error) { return spend("'" + strings.ReplaceAll(text, "'", `'\''`) + "'") },
-		"base64":     func(text string) (string, error) { return spend(base64.StdEncoding.EncodeToString([]byte(text))) },
+		"quote":      bounded(quote),
+		"shellQuote": bounded(func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }),
+		"base64":     bounded(func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }),
 		"indent": func(spaces int, text string) (string, error) {
 			if spaces < 0 || spaces > maxIndent {
 				return "", fmt.Errorf("indent: the number of spaces must be from 0 to %d", maxIndent)
 			}
 			if strings.Count(text, "\n")*spaces > budget { // before the memory is taken
-				return spend(strings.Repeat(" ", budget+1))
+				return "", ErrResultTooLarge
 			}
 			return spend(strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", spaces)))
 		},
@@ -44,9 +53,9 @@ func quote(text string) string {
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(text) // a string can always be encoded
-	runes := []rune(strings.TrimSuffix(encoded.String(), "\n"))
-	for i, r := range runes {
-		startsJinja := r == '{' && i+1 < len(runes) && strings.ContainsRune("{%#", runes[i+1])
+	all := strings.TrimSuffix(encoded.String(), "\n")
+	for i, r := range all {
+		startsJinja := r == '{' && i+1 < len(all) && strings.IndexByte("{%#", all[i+1]) >= 0
 		if startsJinja || notInYAML(r) {
 			_, _ = fmt.Fprintf(&out, `\u%04x`, r)
 			continue

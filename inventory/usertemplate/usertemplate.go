@@ -24,6 +24,8 @@ type Language struct {
 	TextFunctions bool
 	// Ranges are what a template may range over, such as ".Initrds". Ranges cannot be nested, so the time is bounded.
 	Ranges []string
+	// Private keeps the text of the template out of errors, which then have the line only.
+	Private bool
 	// MaxTemplate and MaxResult are the maximum sizes of a template and of its result, in bytes.
 	MaxTemplate, MaxResult int
 }
@@ -48,7 +50,7 @@ func (l Language) Parse(text string, sample any) (*Template, error) {
 	}
 	t, err := template.New(nameOf(l)).Delims(l.Left, l.Right).Option("missingkey=error").Funcs(l.functions(0)).Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l.Name, err)
+		return nil, l.parseError(err)
 	}
 	if len(t.Templates()) > 1 {
 		return nil, fmt.Errorf("%s: it must not define other templates", l.Name)
@@ -56,6 +58,9 @@ func (l Language) Parse(text string, sample any) (*Template, error) {
 	c := checker{language: l, sample: sample}
 	if t.Tree != nil && t.Root != nil {
 		if err := c.node(t.Root, position{}); err != nil {
+			if l.Private {
+				return nil, fmt.Errorf("%s: it uses a function, a field or a construct that is not available", l.Name)
+			}
 			return nil, fmt.Errorf("%s: %w", l.Name, err)
 		}
 	}
@@ -79,11 +84,11 @@ func nameOf(l Language) string {
 func (t *Template) Render(data any) ([]byte, error) {
 	own, err := t.parsed.Clone()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.language.Name, err)
+		return nil, t.language.parseError(err)
 	}
 	out := &bounded{maxBytes: t.language.MaxResult}
 	if err := own.Funcs(t.language.functions(2*t.language.MaxResult)).Execute(out, data); err != nil {
-		return nil, fmt.Errorf("%s: %w", t.language.Name, err)
+		return nil, t.language.renderError(err)
 	}
 	return out.Bytes(), nil
 }
@@ -128,17 +133,23 @@ func (c checker) node(node parse.Node, at position) error {
 		return c.branch(&n.BranchNode, at, position{at.inRange, true})
 	case *parse.RangeNode:
 		if at.inRange || len(n.Pipe.Cmds) != 1 || !slices.Contains(c.language.Ranges, strings.TrimPrefix(n.Pipe.Cmds[0].String(), "$")) {
-			return fmt.Errorf("%s: a template may range over %s only, and ranges cannot be nested", n.Pipe, strings.Join(c.language.Ranges, ", "))
+			return fmt.Errorf("%.100s: a template may range over %s only, and ranges cannot be nested", n.Pipe, strings.Join(c.language.Ranges, ", "))
 		}
 		return c.branch(&n.BranchNode, at, position{true, true})
 	default:
-		return fmt.Errorf("a template cannot contain %s", node)
+		return fmt.Errorf("a template cannot contain %.100s", node)
 	}
 }
 
 // branch checks an if, a with or a range, whose body is at another position.
 func (c checker) branch(n *parse.BranchNode, at, body position) error {
-	return errors.Join(c.pipe(n.Pipe, at), c.node(n.List, body), c.node(n.ElseList, at))
+	if err := c.pipe(n.Pipe, at); err != nil {
+		return err
+	}
+	if err := c.node(n.List, body); err != nil {
+		return err
+	}
+	return c.node(n.ElseList, at)
 }
 
 func (c checker) pipe(pipe *parse.PipeNode, at position) error {
@@ -156,12 +167,12 @@ func (c checker) argument(arg parse.Node, at position) error {
 	switch n := arg.(type) {
 	case *parse.IdentifierNode:
 		if names := c.language.Functions(); !slices.Contains(names, n.Ident) {
-			return fmt.Errorf("the function %s is not available: only %s are", n.Ident, strings.Join(names, ", "))
+			return fmt.Errorf("the function %.100s is not available: only %s are", n.Ident, strings.Join(names, ", "))
 		}
 	case *parse.PipeNode:
 		return c.pipe(n, at)
 	case *parse.ChainNode:
-		return fmt.Errorf("a template cannot contain %s", n)
+		return fmt.Errorf("a template cannot contain %.100s", n)
 	case *parse.FieldNode:
 		if !at.otherDot {
 			return c.field(n.Ident)
@@ -186,7 +197,7 @@ var _ io.Writer = &bounded{}
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > b.maxBytes {
-		return 0, fmt.Errorf("%w: it has more than %d bytes", ErrResultTooLarge, b.maxBytes)
+		return 0, ErrResultTooLarge
 	}
 	return b.Buffer.Write(p)
 }

@@ -2,6 +2,7 @@ package ipxe
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/usertemplate"
@@ -19,7 +20,11 @@ func Template(text string, v Values) ([]byte, error) {
 	if v, err = v.checked(); err != nil {
 		return nil, err
 	}
-	return t.Render(v)
+	script, err := t.Render(v)
+	if errors.Is(err, usertemplate.ErrResultTooLarge) {
+		return nil, fmt.Errorf("%w: it has more than %d bytes", err, language.MaxResult)
+	}
+	return script, err
 }
 
 // Check returns the errors of a template that do not depend on its values.

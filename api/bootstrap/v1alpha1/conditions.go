@@ -28,7 +28,7 @@ const (
 	ReasonSecretNotLabeled = "SecretNotLabeled"
 	// ReasonTemplateInvalid means that the user data or a command is not a valid template.
 	ReasonTemplateInvalid = "TemplateInvalid"
-	// ReasonUserDataInvalid means that the commands cannot be added to the rendered user data: it is not of the format in spec.format.
+	// ReasonUserDataInvalid means that the rendered user data is empty or not of the format in spec.format, or that commands cannot be added to it.
 	ReasonUserDataInvalid = "UserDataInvalid"
 	// ReasonDataTooLarge means that the rendered bootstrap data does not fit into a Secret.
 	ReasonDataTooLarge = "DataTooLarge"

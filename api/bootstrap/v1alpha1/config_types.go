@@ -69,7 +69,8 @@ type BareMetalConfigSpec struct {
 	//
 	// The server is not known when the data is rendered. What it needs to know of itself is given to it when it boots: {{ ds.meta_data.provider_id }}
 	// and others in user data for cloud-init with the first line "## template: jinja", and the file /etc/capbm/metadata with Ignition. Commands have
-	// CAPBM_PROVIDER_ID, CAPBM_HOSTNAME, CAPBM_INSTANCE_ID and CAPBM_FAILURE_DOMAIN in their environment.
+	// CAPBM_PROVIDER_ID, CAPBM_HOSTNAME, CAPBM_INSTANCE_ID and CAPBM_FAILURE_DOMAIN in their environment. With cloud-init what the infrastructure
+	// provider does not give is unset, and with Ignition it is empty.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
@@ -88,8 +89,9 @@ type BareMetalConfigSpec struct {
 	Values []ConfigValue `json:"values,omitempty"`
 
 	// commands are commands of a POSIX shell, as templates (see userData). They run as root and in this order when the server first boots: with cloud-init after the
-	// user data was applied, with Ignition when the network is online. The first command that fails ends them. They must not contain values unquoted:
-	// use shellQuote.
+	// user data was applied, with Ignition when the network is online. They are one script with set -eu: it ends at the first command that fails, where
+	// the shell notices that. It does not in a pipe, or before &&. With cloud-init the script runs once, with Ignition again at each boot until it has
+	// succeeded: a command must not restart the server, and for Ignition must be repeatable. Values must be quoted with shellQuote.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -205,7 +207,7 @@ type Initialization struct {
 
 // BareMetalConfig is the bootstrap data of one Machine, written by the user.
 //
-// +kubebuilder:validation:XValidation:rule="!self.metadata.name.endsWith('-kubeconfig')",message="metadata.name must not end in -kubeconfig: the bootstrap data is written to a Secret with the name of the config, and Cluster API reads such a Secret as the kubeconfig of a cluster"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.matches('-(kubeconfig|ca|etcd|sa|proxy|apiserver-etcd-client)$')",message="metadata.name must not end in -kubeconfig, -ca, -etcd, -sa, -proxy or -apiserver-etcd-client: the bootstrap data is written to a Secret with the name of the config, and Cluster API reads such Secrets as those of a cluster"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalconfigs,scope=Namespaced,categories=cluster-api,shortName=bmcfg

@@ -12,13 +12,15 @@ import (
 // commands run after them.
 const commandsName = "zz-capbm-commands"
 
-// cloudInitFacts sets the variables CAPBM_*. A fact that the infrastructure provider does not give is empty.
-const cloudInitFacts = `fact() { cloud-init query "$1" 2>/dev/null || true; }
-CAPBM_PROVIDER_ID=$(fact ds.meta_data.provider_id)
-CAPBM_HOSTNAME=$(fact ds.meta_data.hostname)
-CAPBM_INSTANCE_ID=$(fact v1.instance_id)
-CAPBM_FAILURE_DOMAIN=$(fact ds.meta_data.failure_domain)
-export CAPBM_PROVIDER_ID CAPBM_HOSTNAME CAPBM_INSTANCE_ID CAPBM_FAILURE_DOMAIN
+// cloudInitFacts sets the variables CAPBM_*. A fact that the infrastructure provider does not give stays unset: a command that uses it fails.
+const cloudInitFacts = `fact() {
+  value=$(cloud-init query "$2" 2>/dev/null) || return 0
+  [ -z "$value" ] || export "$1=$value"
+}
+fact CAPBM_PROVIDER_ID ds.meta_data.provider_id
+fact CAPBM_HOSTNAME ds.meta_data.hostname
+fact CAPBM_INSTANCE_ID v1.instance_id
+fact CAPBM_FAILURE_DOMAIN ds.meta_data.failure_domain
 `
 
 // archivable are the first lines of user data that cloud-init reads as a part of an archive. Other formats contain parts themselves.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"regexp"
 	"strings"
 )
@@ -48,13 +49,13 @@ func ignition(userData []byte, commands []string) ([]byte, error) {
 	if err := decoder.Decode(&config); err != nil {
 		return nil, invalidJSON(userData, err)
 	}
-	if decoder.More() {
-		return nil, invalidUserData("it has more than one JSON object")
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, invalidUserData("something follows the JSON object")
 	}
 	section, _ := config["ignition"].(map[string]any)
 	version, _ := section["version"].(string)
 	if !ignitionVersion.MatchString(version) {
-		return nil, invalidUserData("it is Ignition of version %.20q: set ignition.version to 2.2.0 to 2.4.0 or 3.x.0", version)
+		return nil, invalidUserData("set ignition.version to 2.2.0 to 2.4.0 or 3.x.0")
 	}
 	if len(commands) == 0 {
 		return userData, nil

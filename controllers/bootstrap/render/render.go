@@ -26,7 +26,7 @@ func (e *Error) Unwrap() error { return e.err }
 
 func invalidTemplate(err error) error {
 	if errors.Is(err, usertemplate.ErrResultTooLarge) {
-		return tooLarge(err)
+		return tooLarge(fmt.Errorf("%w: a Secret holds %d bytes. Let the server download the large parts when it boots", err, MaxData))
 	}
 	return &Error{bootstrapv1.ReasonTemplateInvalid, err}
 }
@@ -40,24 +40,32 @@ func tooLarge(err error) error { return &Error{bootstrapv1.ReasonDataTooLarge, e
 // BootstrapData renders the bootstrap data of a Machine. userData is the template in spec.userData, or the one that spec.userDataFrom refers to. Errors are
 // of the type *Error.
 func BootstrapData(spec *bootstrapv1.BareMetalConfigSpec, userData string, data Data) ([]byte, error) {
-	rendered, err := renderTemplate(userDataLanguage(), userData, data)
+	ofUserData := userDataLanguage()
+	ofUserData.Private = spec.UserDataFrom != nil // it may be a Secret
+	rendered, err := renderTemplate(ofUserData, userData, data)
 	if err != nil {
 		return nil, err
 	}
-	commands := make([]string, len(spec.Commands))
+	commands, left := make([]string, len(spec.Commands)), MaxData-len(rendered)
 	for i, text := range spec.Commands {
-		command, err := renderTemplate(commandLanguage(i), text, data)
+		of := commandLanguage(i)
+		of.MaxResult = left // so that all together take no more memory than the result may
+		command, err := renderTemplate(of, text, data)
 		if err != nil {
 			return nil, err
 		}
 		commands[i] = string(command)
+		left -= len(command)
+	}
+	if len(rendered) == 0 && len(commands) == 0 {
+		return nil, invalidUserData("it is empty when it is rendered")
 	}
 	result, err := assemble(spec, rendered, commands)
 	if err != nil {
 		return nil, err
 	}
 	if len(result) > MaxData {
-		return nil, tooLarge(fmt.Errorf("the rendered bootstrap data has %d bytes, and a Secret holds %d: let the server download the large parts when it boots", len(result), MaxData))
+		return nil, tooLarge(fmt.Errorf("the rendered bootstrap data has %d bytes, and a Secret holds %d. Let the server download the large parts when it boots", len(result), MaxData))
 	}
 	return result, nil
 }

@@ -164,8 +164,11 @@ func TestErrors(t *testing.T) {
 		{bootstrapv1.FormatIgnition, `["<% .Values.token %>"]`, bootstrapv1.ReasonUserDataInvalid, "it is not an Ignition config in JSON"},
 		{bootstrapv1.FormatIgnition, "variant: flatcar", bootstrapv1.ReasonUserDataInvalid, "it is not valid JSON, line 1"},
 		{bootstrapv1.FormatIgnition, "null", bootstrapv1.ReasonUserDataInvalid, "set ignition.version"},
-		{bootstrapv1.FormatIgnition, `{"ignition":{"version":"1.0.0"}}`, bootstrapv1.ReasonUserDataInvalid, `it is Ignition of version "1.0.0"`},
-		{bootstrapv1.FormatIgnition, version + "}{}", bootstrapv1.ReasonUserDataInvalid, "more than one JSON object"},
+		{bootstrapv1.FormatIgnition, `{"ignition":{"version":"1.0.0"}}`, bootstrapv1.ReasonUserDataInvalid, "set ignition.version to 2.2.0 to 2.4.0 or 3.x.0"},
+		{bootstrapv1.FormatIgnition, version + "}{}", bootstrapv1.ReasonUserDataInvalid, "something follows the JSON object"},
+		{bootstrapv1.FormatIgnition, version + "}}", bootstrapv1.ReasonUserDataInvalid, "something follows"},
+		{bootstrapv1.FormatIgnition, `{"ignition":{"version":"<% .Values.token %>"}}`, bootstrapv1.ReasonUserDataInvalid, "set ignition.version"},
+		{bootstrapv1.FormatCloudConfig, "#cloud-config\n<% index .Taints (len .Values.token) %>", bootstrapv1.ReasonTemplateInvalid, "user data: line 2: index out of range"},
 		{bootstrapv1.FormatIgnition, version + `,"storage":[]}`, bootstrapv1.ReasonUserDataInvalid, "storage is not a JSON object"},
 		{bootstrapv1.FormatIgnition, version + `,"systemd":{"units":{}}}`, bootstrapv1.ReasonUserDataInvalid, "systemd.units is not a JSON list"},
 		{bootstrapv1.FormatIgnition, version + `,"storage":{"files":[{"path":"/etc/capbm/commands"}]}}`, bootstrapv1.ReasonUserDataInvalid, "storage.files contains /etc/capbm/commands"},
@@ -184,6 +187,26 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestNoValueInErrors: neither a number that depends on a value nor the text of a template from another object is in an error.
+func TestNoValueInErrors(t *testing.T) {
+	g := NewWithT(t)
+	s := spec()
+	_, err := BootstrapData(s, "#cloud-config\n<% index .Taints (len .Values.token) %>", data())
+	g.Expect(err).To(MatchError("user data: line 2: index out of range"))
+	s.UserData, s.UserDataFrom = "", &bootstrapv1.DataSource{SecretKeyRef: &bootstrapv1.KeyReference{Name: "x", Key: "y"}}
+	for text, want := range map[string]string{
+		"#cloud-config\n<% .Values.password_hunter2 %>": "user data: line 2: it cannot be evaluated",
+		"#cloud-config\n\n<% \"hunter2\" hunter2 %>":    "user data: line 3 does not parse",
+		"<% printf \"hunter2\" %>":                      "user data: it uses a function, a field or a construct that is not available",
+	} {
+		_, err := BootstrapData(s, text, data())
+		g.Expect(err).To(MatchError(want))
+	}
+	s.Commands, s.Sentinel = nil, bootstrapv1.SentinelUserData
+	_, err = BootstrapData(s, "<% if .Machine.ControlPlane %>x<% end %>", data())
+	g.Expect(err).To(MatchError("user data: it is empty when it is rendered"))
+}
+
 // TestTooLargeTogether: the parts fit into a Secret one by one, but not together.
 func TestTooLargeTogether(t *testing.T) {
 	g := NewWithT(t)
@@ -191,7 +214,7 @@ func TestTooLargeTogether(t *testing.T) {
 	d.Values["big"] = strings.Repeat("y", 300<<10)
 	s.Commands = []string{"a <% .Values.big %>", "b <% .Values.big %>", "c <% .Values.big %>", "d <% .Values.big %>"}
 	_, err := BootstrapData(s, s.UserData, d)
-	g.Expect(err).To(MatchError(ContainSubstring("a Secret holds 1048512")))
+	g.Expect(err).To(MatchError("command 4: the result is too large: a Secret holds 1048512 bytes. Let the server download the large parts when it boots"))
 	var e *Error
 	g.Expect(errors.As(err, &e)).To(BeTrue())
 	g.Expect(e.Reason).To(Equal(bootstrapv1.ReasonDataTooLarge))
