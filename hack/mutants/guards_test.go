@@ -35,7 +35,7 @@ var guardTests = map[string]string{
 	triesFile:       "Tries|Guessing",
 	connectionsFile: "Connections",
 	tftpFile:        "TransfersOfAClient",
-	configFile:      "Owners|Pausing|Waits|SecretDeleted|WatchFilter",
+	configFile:      "Owner|Pausing|Waits|SecretDeleted|WatchFilter",
 	secretFile:      "DataSecret|SecretOfOthers|Restore|Once",
 	valuesFile:      "Values|UserDataSecret|Invalid",
 }
@@ -140,7 +140,7 @@ var guards = []mutant{
 	{"a file of the user's is replaced", ignitionFile, "if known, _ := e.(map[string]any); known[key] == entry[key] {", "if known, _ := e.(map[string]any); known[key] == 0 {"},
 	{"data of any size is rendered", renderFile, "if len(result) > MaxData {", "if len(result) > 9*MaxData {"},
 	{"a command that fails is ignored", scriptFile, "set -eu", "set -u"},
-	{"the Secret of a user is taken", secretFile, "	return wasOurs && ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, \"\") == secret.Name", "	return wasOurs"},
+	{"the Secret of a user is taken", secretFile, "	return wasOurs && ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, \"\") == secret.Name", "	return wasOurs || ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, \"\") == secret.Name"},
 	{"the Secret of another object is taken", secretFile, "	wasOurs := owner == nil || ", "	wasOurs := true || owner == nil || "},
 	{"the Secret has no owner", secretFile, "			OwnerReferences: []metav1.OwnerReference{ownerOf(s.config)},\n", ""},
 	{"a restored Secret stays without owner", secretFile, "	secret.OwnerReferences = util.EnsureOwnerRef(secret.OwnerReferences, owner)\n", ""},

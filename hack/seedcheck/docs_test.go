@@ -14,7 +14,12 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/bootstrap/render"
 )
 
 // row is a line of the table in docs/bootstrap.md.
@@ -107,12 +112,20 @@ func TestBootstrapManifests(t *testing.T) {
 		manifest := documents(g, block[1])[0]
 		kind, _ := manifest["kind"].(string)
 		checked[kind]++
-		if kind == "Secret" {
-			continue // of data written by hand; TestHandWrittenData reads it
+		switch kind {
+		case "": // of clusterctl's configuration file
+			continue
+		case "Secret": // of data written by hand; TestHandWrittenData reads it
+			continue
+		case "BareMetalConfigTemplate":
+			var template bootstrapv1.BareMetalConfigTemplate
+			g.Expect(yaml.UnmarshalStrict(bytes.Split(block[1], []byte("---\n"))[0], &template)).To(Succeed())
+			g.Expect(render.Check(&template.Spec.Template.Spec, field.NewPath("spec"))).To(BeEmpty())
+			continue
 		}
 		g.Expect(slices.ContainsFunc(all, func(object map[string]any) bool { return contains(object, manifest) })).To(BeTrue(), string(block[1]))
 	}
-	g.Expect(checked).To(Equal(map[string]int{"KubeadmConfig": 2, "RKE2Config": 2, "KThreesConfig": 1, "K0sWorkerConfig": 2, "Secret": 1}))
+	g.Expect(checked).To(Equal(map[string]int{"": 1, "BareMetalConfigTemplate": 1, "KubeadmConfig": 2, "RKE2Config": 2, "KThreesConfig": 1, "K0sWorkerConfig": 2, "Secret": 1}))
 }
 
 // TestHandWrittenData: cloud-init reads the data of the Secret that docs/bootstrap.md shows.

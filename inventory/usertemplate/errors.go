@@ -11,7 +11,7 @@ var linePattern = regexp.MustCompile(`^template: \w+:(\d+)`)
 
 // harmless matches the reasons of errors of text/template that contain no value of the data: names in the template, and types.
 var harmless = regexp.MustCompile(`map has no entry for key "\w+"$|can't evaluate field \w+ in type [\w.*]+$|` +
-	`wrong type for value; expected \w+; got \w+$|incompatible types for comparison$|index out of range|indent: the number of spaces must be from \d+ to \d+$`)
+	`wrong type for value; expected \w+; got \w+$|incompatible types for comparison|index out of range|indent: the number of spaces must be from \d+ to \d+$`)
 
 // parseError is the error of a template that does not parse.
 func (l Language) parseError(err error) error {

@@ -99,6 +99,29 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestNoValueInErrors: an error has no value of the data, also where text/template writes one, nor the text of a private template.
+func TestNoValueInErrors(t *testing.T) {
+	g := NewWithT(t)
+	private := language
+	private.Private = true
+	for text, want := range map[string]string{
+		"\n<% index .List (len .Values.token) %>":  "test template: line 2: index out of range",
+		"<% index .List .Values.token %>":          "test template: line 1: it cannot be evaluated",
+		"<% if eq .Port .Values.token %><% end %>": "test template: line 1: incompatible types for comparison",
+		"<% index .Labels .Port %>":                "test template: line 1: it cannot be evaluated",
+		"<% quote .Port %>":                        "test template: line 1: wrong type for value; expected string; got int",
+	} {
+		parsed, err := language.Parse(text, sample())
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = parsed.Render(full())
+		g.Expect(err).To(MatchError(want))
+		parsed, err = private.Parse(text, sample())
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = parsed.Render(full())
+		g.Expect(err).To(MatchError(HaveSuffix(": it cannot be evaluated")))
+	}
+}
+
 // TestTooLarge: neither the result nor what the functions produce exceeds its bound, however the template multiplies.
 func TestTooLarge(t *testing.T) {
 	g := NewWithT(t)

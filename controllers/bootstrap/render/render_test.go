@@ -207,6 +207,16 @@ func TestNoValueInErrors(t *testing.T) {
 	g.Expect(err).To(MatchError("user data: it is empty when it is rendered"))
 }
 
+// TestTooLargeAsIgnition: the commands fit into a Secret, and their Base64 does not.
+func TestTooLargeAsIgnition(t *testing.T) {
+	g := NewWithT(t)
+	s, d := ignitionSpec("3.4.0"), data()
+	d.Values["big"] = strings.Repeat("y", 900<<10)
+	s.Commands = []string{"a <% .Values.big %>"}
+	_, err := BootstrapData(s, s.UserData, d)
+	g.Expect(err).To(MatchError(MatchRegexp("the rendered bootstrap data has 12[0-9]{5} bytes, and a Secret holds 1048512")))
+}
+
 // TestTooLargeTogether: the parts fit into a Secret one by one, but not together.
 func TestTooLargeTogether(t *testing.T) {
 	g := NewWithT(t)

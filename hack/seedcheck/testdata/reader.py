@@ -48,7 +48,7 @@ def seed(line):
         "instance": source.get_instance_id(),
         "hostname": source.get_hostname()[0] if isinstance(source.get_hostname(), tuple) else str(source.get_hostname()),
         "metadata": source.metadata,
-        "userdata": util.decode_binary(source.get_userdata_raw()),
+        "userdata": util.encode_text(source.get_userdata_raw()).decode(errors="replace"),
         "vendor": vendor,
         "user": user,
         "network": cmdline.read_kernel_cmdline_config(),
