@@ -451,11 +451,16 @@ func TestPausing(t *testing.T) {
 // TestWatchFilter: configs without the label are not reconciled, also when their Machine or Cluster changes.
 func TestWatchFilter(t *testing.T) {
 	start(t, "mine")
-	w, mine := newWorld(t), newWorld(t)
-	mine.config.Labels = map[string]string{clusterv1.ClusterNameLabel: clusterName, clusterv1.WatchLabel: "mine"}
+	w, mine, later := newWorld(t), newWorld(t), newWorld(t)
+	for _, m := range []*world{mine, later} {
+		m.config.Labels = map[string]string{clusterv1.ClusterNameLabel: clusterName, clusterv1.WatchLabel: "mine"}
+	}
 	w.create(t)
-	controllerstest.Modify(t, env, w.machine, func(m *clusterv1.Machine) { m.Annotations = map[string]string{"example.com/x": "y"} })
 	mine.create(t)
 	mine.expect(t, bootstrapv1.ReasonDataSecretCreated)
+	// By now the cache has the config without the label, which the change of its Machine enqueues before the last config.
+	controllerstest.Modify(t, env, w.machine, func(m *clusterv1.Machine) { m.Annotations = map[string]string{"example.com/x": "y"} })
+	later.create(t)
+	later.expect(t, bootstrapv1.ReasonDataSecretCreated)
 	w.noSecret(t)
 }
