@@ -56,6 +56,10 @@ var providers = map[string]provider{
 			"--diagnostics-address=127.0.0.1:0", "--health-addr=127.0.0.1:0", "--webhook-cert-dir=CERTS", "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
 		},
 	},
+	"kairos": {
+		title: "cluster-api-provider-kairos v0.1.0-alpha.2", core: "v1beta2", env: []string{"TMPDIR=CERTS"},
+		args: []string{"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0"},
+	},
 	"k0smotron": {
 		title: "k0smotron v2.1.0", core: "v1beta2", env: []string{"TMPDIR=CERTS"},
 		args: []string{"--enable-controller=bootstrap", "--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0"},

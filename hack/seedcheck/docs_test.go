@@ -44,12 +44,12 @@ func TestBootstrapDocs(t *testing.T) {
 		r := want[name]
 		r.version = p.title
 		r.format = formats(r.format, string(p.format))
-		r.sentinel, r.report = reported(p.name, r.report)
+		if r.sentinel, r.report = reported(p.name, r.report); p.ownReader() && strings.Contains(p.value, "bootstrap-success.complete") {
+			r.sentinel = "yes"
+		}
 		want[name] = r
 	}
-	g.Expect(want).To(HaveLen(5))
-	g.Expect(rows).To(HaveKey("kairos"), "for which there is no golden")
-	delete(rows, "kairos")
+	g.Expect(want).To(HaveLen(6))
 	g.Expect(rows).To(Equal(want))
 }
 

@@ -57,9 +57,9 @@ func parseGolden(t *testing.T, name string, content []byte) golden {
 	return golden{name: name, title: title, format: seed.Format(secret.StringData["format"]), value: secret.StringData["value"]}
 }
 
-// cloudConfig is true for data that cloud-init reads. Talos reads its own.
-func (p golden) cloudConfig() bool {
-	return p.format != seed.Ignition && !strings.HasPrefix(p.name, "talos-")
+// ownReader is true for data that is read by a program of the provider's own system, and not by cloud-init.
+func (p golden) ownReader() bool {
+	return strings.HasPrefix(p.name, "talos-") || strings.HasPrefix(p.name, "kairos-")
 }
 
 // data is the input of a seed with this bootstrap data.
@@ -83,8 +83,9 @@ func TestProviders(t *testing.T) {
 			r := readSeed(t, p.data(t))
 			g.Expect(r.UserData).To(Equal(p.value))
 			g.Expect(r.User).To(HaveLen(1))
-			if !p.cloudConfig() {
-				g.Expect(r.User[0].Type).To(Equal("text/x-not-multipart"), "cloud-init does nothing with a machine config of Talos")
+			if p.ownReader() {
+				types := map[bool]string{true: "text/cloud-config", false: "text/x-not-multipart"} // cloud-init does nothing with a machine config of Talos
+				g.Expect(r.User[0].Type).To(Equal(types[strings.HasPrefix(p.value, "#cloud-config\n")]))
 				return
 			}
 			g.Expect(r.User[0].Type).To(Equal("text/jinja2"))
