@@ -106,12 +106,12 @@ func TestOrder(t *testing.T) {
 	n.expectSuccess(log)
 }
 
-// TestFacts: commands have the facts of the server in their environment, from the real instance data. One that the seed does not give is empty.
+// TestFacts: commands have the facts of the server in their environment, from the real instance data. One that the seed does not give is unset.
 func TestFacts(t *testing.T) {
 	// A program of a command has them, too.
-	const facts = `sh -c 'printf "%s|%s|%s|%s\n" "$CAPBM_PROVIDER_ID" "$CAPBM_HOSTNAME" "$CAPBM_INSTANCE_ID" "$CAPBM_FAILURE_DOMAIN"' >/facts`
+	const facts = `sh -c 'printf "%s|%s|%s|%s\n" "$CAPBM_PROVIDER_ID" "$CAPBM_HOSTNAME" "$CAPBM_INSTANCE_ID" "${CAPBM_FAILURE_DOMAIN-unset}"' >/facts`
 	for domain, want := range map[string]string{
-		"rack 'one' $HOME": "baremetal://dc/h/m-1|m-1|i-1|rack 'one' $HOME\n", "": "baremetal://dc/h/m-1|m-1|i-1|\n",
+		"rack 'one' $HOME": "baremetal://dc/h/m-1|m-1|i-1|rack 'one' $HOME\n", "": "baremetal://dc/h/m-1|m-1|i-1|unset\n",
 	} {
 		t.Run(domain, func(t *testing.T) {
 			g := NewWithT(t)

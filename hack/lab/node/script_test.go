@@ -41,7 +41,7 @@ func TestScript(t *testing.T) {
 	n, stages, err := boot(t, template,
 		`grep -q "server: $CAPBM_HOSTNAME" /etc/example/config`,
 		`grep -q 'token: "abc"' /etc/example/config`,
-		`[ "$CAPBM_PROVIDER_ID $CAPBM_INSTANCE_ID $CAPBM_FAILURE_DOMAIN" = "baremetal://default/server-1/m claim-1 " ]`,
+		`[ "$CAPBM_PROVIDER_ID $CAPBM_INSTANCE_ID ${CAPBM_FAILURE_DOMAIN-unset}" = "baremetal://default/server-1/m claim-1 unset" ]`,
 		`[ ! -e /run/cluster-api/bootstrap-success.complete ]`,
 	)
 	g.Expect(err).To(MatchError(ContainSubstring("report in")), "the test has no boot server")
@@ -57,6 +57,7 @@ func TestScriptFails(t *testing.T) {
 		userData, command, says string
 	}{
 		"a command":              {template, "echo a message; false", "a message"},
+		"a fact is missing":      {template, `echo "$CAPBM_FAILURE_DOMAIN"`, "CAPBM_FAILURE_DOMAIN: "},
 		"a program is missing":   {template, "no-such-program", "not found"},
 		"no cluster to join":     {template, "kubeadm join --config /etc/none", "kubeadm: the bootstrap data has neither"},
 		"another way of joining": {template, "kubeadm join --token abc", "kubeadm of the lab only knows join --config FILE"},
