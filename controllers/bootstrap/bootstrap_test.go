@@ -294,7 +294,7 @@ func TestRestore(t *testing.T) {
 	g.Expect(string(w.secret(t).Data["value"])).To(ContainSubstring("# m of c"))
 }
 
-// TestSecretOfOthers: a Secret that is not the config's is never changed, whoever owns it.
+// TestSecretOfOthers: a Secret that is not the config's is never changed, with any owner or none.
 func TestSecretOfOthers(t *testing.T) {
 	start(t, "")
 	for what, change := range map[string]func(*corev1.Secret){

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -138,14 +137,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // readOwners reads the Machine and the Cluster. It returns no Machine and no problem if the config has no owner yet, which is usual: Cluster API sets it. The
-// Machine must name the config, too: whoever may write a config can write any owner into it, and would get a Secret of the name that he chose.
+// Machine must name the config, too: a user who may write configs can write any owner into one, and would choose the name of a Secret.
 func (r *Reconciler) readOwners(ctx context.Context, s *scope) (*problem, error) {
 	machine, err := util.GetOwnerMachine(ctx, r.Client, s.config.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	if machine == nil {
-		if hasMachinePool(s.config) {
+		if util.HasOwner(s.config.OwnerReferences, clusterv1.GroupVersion.String(), []string{"MachinePool"}) {
 			return &problem{reason: bootstrapv1.ReasonOwnerUnsupported, failure: true,
 				message: "The owner is a MachinePool, and only Machines are supported. Use a MachineDeployment"}, nil
 		}
@@ -164,15 +163,6 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (*problem, error)
 	}
 	s.cluster = cluster
 	return nil, err
-}
-
-func hasMachinePool(config *bootstrapv1.BareMetalConfig) bool {
-	for _, ref := range config.OwnerReferences {
-		if ref.Kind == "MachinePool" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 // reconcileData creates the Secret with the bootstrap data, or restores what others removed from it. It never renders data again that exists: the server may

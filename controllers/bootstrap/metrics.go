@@ -1,11 +1,13 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
@@ -58,18 +60,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	counts := map[string]int{}
 	for i := range configs.Items {
-		counts[reasonOf(&configs.Items[i])]++
+		counts[cmp.Or(conditions.GetReason(&configs.Items[i], bootstrapv1.DataSecretAvailableCondition), notReconciled)]++
 	}
 	for _, reason := range reasons {
 		to <- prometheus.MustNewConstMetric(configsDesc, prometheus.GaugeValue, float64(counts[reason]), reason)
 	}
-}
-
-func reasonOf(config *bootstrapv1.BareMetalConfig) string {
-	for _, c := range config.Status.Conditions {
-		if c.Type == bootstrapv1.DataSecretAvailableCondition {
-			return c.Reason
-		}
-	}
-	return notReconciled
 }

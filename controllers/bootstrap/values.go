@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,7 +60,7 @@ func sentence(text string) string {
 	return string(text[0]-'a'+'A') + text[1:]
 }
 
-// read returns the data at a key of a Secret or ConfigMap. The first argument after the field is the reason of the condition if it does not exist.
+// read returns the data at a key of a Secret or ConfigMap. missing is the reason of the condition if it does not exist.
 func (r *Reconciler) read(ctx context.Context, namespace, field, missing string, secretRef, configMapRef *bootstrapv1.KeyReference) (string, *problem, error) {
 	ref, kind := secretRef, "Secret"
 	if ref == nil {
@@ -70,7 +69,7 @@ func (r *Reconciler) read(ctx context.Context, namespace, field, missing string,
 	if ref == nil {
 		return "", &problem{reason: missing, message: field + " refers to neither a Secret nor a ConfigMap"}, nil // the CRD refuses it
 	}
-	o, data := r.source(kind)
+	o, lookUp := source(kind)
 	key := client.ObjectKey{Namespace: namespace, Name: ref.Name}
 	if err := r.Client.Get(ctx, key, o); apierrors.IsNotFound(err) {
 		return "", &problem{reason: missing, retry: true, message: fmt.Sprintf("%s: %s %s does not exist. Create it", field, kind, ref.Name)}, nil
@@ -82,33 +81,29 @@ func (r *Reconciler) read(ctx context.Context, namespace, field, missing string,
 			"%s: Secret %s does not have the label %s, so it must not be used for bootstrap data. Permit it with: kubectl label secret -n %s %s %s=",
 			field, ref.Name, bootstrapv1.ValueSecretLabel, namespace, ref.Name, bootstrapv1.ValueSecretLabel)}, nil
 	}
-	text, ok := data()[ref.Key]
+	text, ok := lookUp(ref.Key)
 	if !ok {
 		return "", &problem{reason: missing, retry: true, message: fmt.Sprintf("%s: %s %s has no key %s. Add it", field, kind, ref.Name, ref.Key)}, nil
 	}
 	return text, nil, r.labelForMove(ctx, o, kind)
 }
 
-// source returns an empty object of a kind, and its data once it has been read.
-func (r *Reconciler) source(kind string) (client.Object, func() map[string]string) {
+// source returns an empty object of a kind, and how to look up a key once the object has been read.
+func source(kind string) (client.Object, func(key string) (string, bool)) {
 	if kind == "Secret" {
 		secret := &corev1.Secret{}
-		return secret, func() map[string]string {
-			texts := map[string]string{}
-			for k, v := range secret.Data {
-				texts[k] = string(v)
-			}
-			return texts
+		return secret, func(key string) (string, bool) {
+			value, ok := secret.Data[key]
+			return string(value), ok
 		}
 	}
 	configMap := &corev1.ConfigMap{}
-	return configMap, func() map[string]string {
-		texts := map[string]string{}
-		for k, v := range configMap.BinaryData {
-			texts[k] = string(v)
+	return configMap, func(key string) (string, bool) {
+		if text, ok := configMap.Data[key]; ok {
+			return text, true
 		}
-		maps.Copy(texts, configMap.Data)
-		return texts
+		value, ok := configMap.BinaryData[key]
+		return string(value), ok
 	}
 }
 

@@ -90,7 +90,7 @@ func TestInvalid(t *testing.T) {
 		reason, says string
 		change       func(*bootstrapv1.BareMetalConfigSpec)
 	}{
-		{bootstrapv1.ReasonTemplateInvalid, "User data: template: userData:2: unclosed action", func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "#cloud-config\n<% .Machine" }},
+		{bootstrapv1.ReasonTemplateInvalid, "User data: line 2: unclosed action", func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "#cloud-config\n<% .Machine" }},
 		{bootstrapv1.ReasonTemplateInvalid, "Command 1: ", func(s *bootstrapv1.BareMetalConfigSpec) { s.Commands = []string{"<% .Values.none %>"} }},
 		{bootstrapv1.ReasonUserDataInvalid, "its first line is none of", func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "<% .Values.token %>" }},
 		{bootstrapv1.ReasonDataTooLarge, "the result is too large", func(s *bootstrapv1.BareMetalConfigSpec) {

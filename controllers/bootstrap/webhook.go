@@ -3,12 +3,12 @@ package bootstrap
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -38,7 +38,7 @@ type configs struct{}
 
 // ValidateCreate accepts a config that has a Machine already, because `clusterctl move` and a restore from a backup create it again.
 func (configs) ValidateCreate(_ context.Context, c *bootstrapv1.BareMetalConfig) (admission.Warnings, error) {
-	if slices.ContainsFunc(c.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Machine" }) {
+	if util.HasOwner(c.OwnerReferences, clusterv1.GroupVersion.String(), []string{"Machine"}) {
 		return nil, nil
 	}
 	return nil, webhook.Invalid(kind(configKind), c.Name, render.Check(&c.Spec, field.NewPath("spec")))

@@ -37,7 +37,7 @@ func TestValidation(t *testing.T) {
 	namespace := env.Namespace(t)
 	for want, change := range map[string]func(*bootstrapv1.BareMetalConfigSpec){
 		"userData: Invalid value: user data: .Values.z does not exist: .Values has x": func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "#cloud-config\n<% .Values.z %>" },
-		"commands[0]: Invalid value: command 1: template: command1:1: unclosed":       func(s *bootstrapv1.BareMetalConfigSpec) { s.Commands = []string{"<% if"} },
+		"commands[0]: Invalid value: command 1: line 1: unclosed":                     func(s *bootstrapv1.BareMetalConfigSpec) { s.Commands = []string{"<% if"} },
 		"userData: Invalid value: user data: it is not valid JSON, line 1": func(s *bootstrapv1.BareMetalConfigSpec) {
 			s.Format, s.UserData = bootstrapv1.FormatIgnition, "#cloud-config"
 		},
@@ -84,7 +84,7 @@ func TestIneffectiveChange(t *testing.T) {
 	g.Expect(heard.texts).To(ConsistOf(ContainSubstring("the change has no effect, because the bootstrap data of the Machine was rendered")))
 }
 
-// TestTemplateImmutable: the spec of a template cannot be changed, but for a dry run of the topology controller.
+// TestTemplateImmutable: the spec of a template cannot be changed, except in a dry run of the topology controller.
 func TestTemplateImmutable(t *testing.T) {
 	g := NewWithT(t)
 	env.StartWebhooks(t, controllerstest.BootstrapWebhooks(), SetupWebhooks)

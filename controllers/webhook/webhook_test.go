@@ -121,7 +121,7 @@ func TestQuantitiesAreCompared(t *testing.T) {
 // badTemplates are iPXE templates that cannot be rendered, with the error.
 func badTemplates() map[string]string {
 	return map[string]string{
-		"#!ipxe\nkernel {{ .Kernel\n":                          `unclosed action started at ipxeTemplate:2`,
+		"#!ipxe\nkernel {{ .Kernel\n":                          `unclosed action started at line:2`,
 		"#!ipxe\n{{ .Krenel }}\n":                              `can't evaluate field Krenel`,
 		"#!ipxe\n{{ printf \"%s\" .Kernel }}\n":                `the function printf is not available: only and, eq, index, len, ne, not, or are`,
 		"#!ipxe\n{{ nothing }}\n":                              `function "nothing" not defined`,

@@ -48,7 +48,7 @@ func (l Language) Parse(text string, sample any) (*Template, error) {
 	if len(text) > l.MaxTemplate {
 		return nil, fmt.Errorf("%s: it has %d bytes, and may have %d", l.Name, len(text), l.MaxTemplate)
 	}
-	t, err := template.New(nameOf(l)).Delims(l.Left, l.Right).Option("missingkey=error").Funcs(l.functions(0)).Parse(text)
+	t, err := template.New(templateName).Delims(l.Left, l.Right).Option("missingkey=error").Funcs(l.functions(0)).Parse(text)
 	if err != nil {
 		return nil, l.parseError(err)
 	}
@@ -65,19 +65,6 @@ func (l Language) Parse(text string, sample any) (*Template, error) {
 		}
 	}
 	return &Template{l, t}, nil
-}
-
-// nameOf returns the name of the template in the errors of text/template, such as ipxeTemplate for "iPXE template".
-func nameOf(l Language) string {
-	words := strings.Fields(l.Name)
-	for i, w := range words {
-		if i == 0 {
-			words[i] = strings.ToLower(w)
-			continue
-		}
-		words[i] = strings.ToUpper(w[:1]) + w[1:]
-	}
-	return strings.Join(words, "")
 }
 
 // Render renders the template. The functions produce at most twice MaxResult bytes in total, so that variables and pipes cannot take more memory.

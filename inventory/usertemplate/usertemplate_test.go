@@ -70,7 +70,7 @@ func TestRender(t *testing.T) {
 func TestRefused(t *testing.T) {
 	g := NewWithT(t)
 	for text, want := range map[string]string{
-		"x\n<% .Name\n":                                         "unclosed action started at testTemplate:2",
+		"x\n<% .Name\n":                                         "unclosed action started at line:2",
 		"<% .Naming %>":                                         ".Naming does not exist: . has Name, Port, List, Values, Labels, Inner",
 		"<% .Values.tokn %>":                                    ".Values.tokn does not exist: .Values has token",
 		"<% if .Port %><% .Values.a %><% end %>":                ".Values.a does not exist",

@@ -152,7 +152,7 @@ func TestErrors(t *testing.T) {
 		userData, reason, says string
 	}{
 		{"", "", bootstrapv1.ReasonUserDataInvalid, `the format "" is not known`},
-		{bootstrapv1.FormatCloudConfig, "#cloud-config\n<% .Machine", bootstrapv1.ReasonTemplateInvalid, "user data: template: userData:2: unclosed action"},
+		{bootstrapv1.FormatCloudConfig, "#cloud-config\n<% .Machine", bootstrapv1.ReasonTemplateInvalid, "user data: line 2: unclosed action"},
 		{bootstrapv1.FormatCloudConfig, "#cloud-config\n<% .Values.none %>", bootstrapv1.ReasonTemplateInvalid, `map has no entry for key "none"`},
 		{bootstrapv1.FormatCloudConfig, "#cloud-config\n<% range .Taints %>" + strings.Repeat("x", 200<<10) + "<% end %><% .Values.big %>", bootstrapv1.ReasonDataTooLarge, "the result is too large"},
 		{bootstrapv1.FormatCloudConfig, "<% .Values.token %>", bootstrapv1.ReasonUserDataInvalid, "its first line is none of #cloud-config, ## template: jinja, #!, #cloud-boothook"},
@@ -196,7 +196,7 @@ func TestNoValueInErrors(t *testing.T) {
 	s.UserData, s.UserDataFrom = "", &bootstrapv1.DataSource{SecretKeyRef: &bootstrapv1.KeyReference{Name: "x", Key: "y"}}
 	for text, want := range map[string]string{
 		"#cloud-config\n<% .Values.password_hunter2 %>": "user data: line 2: it cannot be evaluated",
-		"#cloud-config\n\n<% \"hunter2\" hunter2 %>":    "user data: line 3 does not parse",
+		"#cloud-config\n\n<% \"hunter2\" hunter2 %>":    "user data: line 3: it does not parse",
 		"<% printf \"hunter2\" %>":                      "user data: it uses a function, a field or a construct that is not available",
 	} {
 		_, err := BootstrapData(s, text, data())
@@ -240,7 +240,7 @@ func TestCheck(t *testing.T) {
 		"spec.userData: Invalid value: user data: .Cluster.Naming does not exist":                 func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "#cloud-config\n<% .Cluster.Naming %>" },
 		"spec.userData: Invalid value: user data: its first line is none of":                      func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "packages: []" },
 		"spec.userData: Invalid value: user data: it is not valid JSON, line 1":                   func(s *bootstrapv1.BareMetalConfigSpec) { s.Format, s.UserData = "ignition", "variant: flatcar" },
-		"spec.commands[1]: Invalid value: command 2: template: command2:1: unclosed action":       func(s *bootstrapv1.BareMetalConfigSpec) { s.Commands[1] = "<% .Values" },
+		"spec.commands[1]: Invalid value: command 2: line 1: unclosed action":                     func(s *bootstrapv1.BareMetalConfigSpec) { s.Commands[1] = "<% .Values" },
 		"spec.commands[0]: Invalid value: command 1: .Values.x does not exist":                    func(s *bootstrapv1.BareMetalConfigSpec) { s.Commands[0] = "<% if .Taints %><% .Values.x %><% end %>" },
 	} {
 		s := spec()
