@@ -299,8 +299,9 @@ func TestWrong(t *testing.T) {
 func TestLife(t *testing.T) {
 	l := live(t)
 	t.Run("metrics", func(t *testing.T) {
-		// The manager counts hosts from its cache, which may be behind the test.
-		NewWithT(t).Eventually(l.scrape, "30s").Should(ContainSubstring(`capbm_hosts{phase="Available"} 1`))
+		// The manager counts hosts from its cache, which may be behind the test. It counts a boot stage when it has written it, after the server reported.
+		NewWithT(t).Eventually(l.scrape, "30s").Should(And(ContainSubstring(`capbm_hosts{phase="Available"} 1`),
+			ContainSubstring(`capbm_boot_stage_duration_seconds_count{stage="ReportedIn"} 1`)))
 		all, families := parseMetrics(t, l.scrape())
 		for where, query := range queries(t) {
 			for _, problem := range all.wrong(query) {
