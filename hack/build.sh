@@ -34,6 +34,7 @@ lookup() {
     k3s-bootstrap)           echo "bootstrapproviders/k3s github.com/k3s-io/cluster-api-k3s/bootstrap 80" ;;
     talos-bootstrap)         echo "bootstrapproviders/talos github.com/siderolabs/cluster-api-bootstrap-provider-talos 110" ;;
     controller-gen)          echo "tools sigs.k8s.io/controller-tools/cmd/controller-gen 20" ;;
+    crd-ref-docs)            echo "tools github.com/elastic/crd-ref-docs 20" ;;
     kustomize)               echo "tools sigs.k8s.io/kustomize/kustomize/v5 20" ;;
     golangci-lint)           echo "tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint 180" ;;
     *) echo "build.sh: unknown program: $1" >&2; return 2 ;;

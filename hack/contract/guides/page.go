@@ -1,0 +1,89 @@
+package guides
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// block is a part of a page that has commands.
+type block struct {
+	line    int // of its first command, from 1
+	script  string
+	hidden  bool   // a comment of the page, for the test only
+	skipped string // why the test does not run it; empty if it does
+}
+
+// notTested is the line above a block that the test does not run.
+var notTested = regexp.MustCompile(`^\*Not tested: (.+)\.\*$`)
+
+// parse returns the blocks of a page with commands: those in fences of the language sh, and the comments that begin with "test".
+func parse(page string) ([]block, error) {
+	var blocks []block
+	reason := ""
+	lines := strings.Split(page, "\n")
+	for i := 0; i < len(lines); i++ {
+		line := strings.TrimSpace(lines[i])
+		fence, hidden := strings.HasPrefix(line, "```"), line == "<!-- test"
+		switch {
+		case fence || hidden:
+			end := "```"
+			if hidden {
+				end = "-->"
+			}
+			from := i + 1
+			for i++; i < len(lines) && strings.TrimSpace(lines[i]) != end; i++ {
+			}
+			if i == len(lines) {
+				return nil, fmt.Errorf("line %d: the block has no end", from)
+			}
+			if hidden || line == "```sh" {
+				blocks = append(blocks, block{line: from + 1, script: unindent(lines[from:i]), hidden: hidden, skipped: reason})
+			} else if reason != "" {
+				return nil, fmt.Errorf("line %d: %q stands above a block that no test would run", from, "Not tested")
+			}
+			reason = ""
+		case line == "":
+		default:
+			reason = ""
+			if match := notTested.FindStringSubmatch(line); match != nil {
+				reason = match[1]
+			} else if strings.Contains(line, "*Not tested") {
+				return nil, fmt.Errorf("line %d: write *Not tested: REASON.* on a line of its own", i+1)
+			}
+		}
+	}
+	return blocks, nil
+}
+
+// unindent removes the indentation of the first line, as of a block in a list, from every line.
+func unindent(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	indent := lines[0][:len(lines[0])-len(strings.TrimLeft(lines[0], " "))]
+	var out strings.Builder
+	for _, line := range lines {
+		out.WriteString(strings.TrimPrefix(line, indent) + "\n")
+	}
+	return out.String()
+}
+
+// script joins the blocks that the test runs. It prints the line of the page before each block, so that a failure shows where it is.
+func script(page string, blocks []block) string {
+	var out strings.Builder
+	out.WriteString("set -euo pipefail\n")
+	for _, b := range blocks {
+		if b.skipped == "" {
+			fmt.Fprintf(&out, "echo '=== %s:%d'\nset -x\n%s{ set +x; } 2>/dev/null\n", page, b.line, b.script)
+		}
+	}
+	return out.String()
+}
+
+// emptyWorld is the first line of the first block of a page that finds no cluster and no hosts.
+const emptyWorld = "# world: empty"
+
+func wantsEmptyWorld(blocks []block) bool {
+	return len(blocks) > 0 && strings.HasPrefix(blocks[0].script, emptyWorld)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// line is a line of the output, and the time since the line before it.
+type line struct {
+	after time.Duration
+	text  string
+}
+
+// The picture: a terminal of columns and rows, in pixels of the SVG.
+const (
+	columns    = 118
+	rows       = 30
+	charWidth  = 7.25
+	lineHeight = 17.0
+	margin     = 16.0
+)
+
+// Pauses are cut to longestPause, so that a minute of waiting is a few seconds of the recording. The last picture stays for the time of rest.
+const (
+	longestPause = 700 * time.Millisecond
+	rest         = 8 * time.Second
+)
+
+// write writes the SVG. It has no script: CSS shows each line at its time, and moves all of them up when the terminal is full. The last picture is what
+// readers see who have switched animations off.
+func write(w io.Writer, command string, lines []line) error {
+	lines = append([]line{{text: "$ " + command}}, lines...)
+	total := rest
+	for i := range lines {
+		lines[i].after = min(lines[i].after, longestPause)
+		total += lines[i].after
+	}
+	var css, text strings.Builder
+	scrolled := max(len(lines)-rows, 0)
+	fmt.Fprintf(&css, "svg{background:#0d1117}text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#e6edf3;white-space:pre}\n"+
+		"#screen{transform:translateY(%.0fpx)}\n@media (prefers-reduced-motion:no-preference){\n", -lineHeight*float64(scrolled))
+	fmt.Fprintf(&css, ".l{animation-duration:%[1]dms;animation-timing-function:step-end;animation-iteration-count:infinite}\n"+
+		"#screen{animation:scroll %[1]dms step-end infinite}\n@keyframes scroll{0%%{transform:none}", total.Milliseconds())
+	at := time.Duration(0)
+	var shown strings.Builder
+	for i, l := range lines {
+		at += l.after
+		percent := 100 * at.Seconds() / total.Seconds()
+		if i >= rows {
+			fmt.Fprintf(&css, "%.3f%%{transform:translateY(%.0fpx)}", percent, -lineHeight*float64(i-rows+1))
+		}
+		if i > 0 {
+			fmt.Fprintf(&shown, "@keyframes l%d{0%%{visibility:hidden}%.3f%%{visibility:visible}}#l%[1]d{animation-name:l%[1]d}\n", i, percent)
+		}
+		fmt.Fprintf(&text, `<text class="l" id="l%d" x="%.0f" y="%.1f">%s</text>`+"\n", i, margin, margin+lineHeight*(float64(i)+0.75), escape(cut(l.text)))
+	}
+	css.WriteString("}\n" + shown.String() + "}\n")
+	width, height := 2*margin+columns*charWidth, 2*margin+rows*lineHeight
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d" role="img" aria-label="Recording of %[3]s">
+<style>%[4]s</style>
+<svg y="%[5]d" height="%[6]d"><g transform="translate(0 %[7]d)"><g id="screen">
+%[8]s</g></g></svg>
+</svg>
+`, int(width), int(height), escape(command), css.String(), int(margin), int(rows*lineHeight), -int(margin), text.String())
+	return err
+}
+
+// cut shortens a line to the width of the terminal.
+func cut(text string) string {
+	if utf8.RuneCountInString(text) <= columns {
+		return text
+	}
+	return string([]rune(text)[:columns-1]) + "…"
+}
+
+func escape(text string) string {
+	var out strings.Builder
+	_ = xml.EscapeText(&out, []byte(text)) // a strings.Builder takes everything
+	return out.String()
+}
