@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,22 @@ import (
 type printer struct {
 	mu    sync.Mutex
 	start time.Time
+	muted bool
+}
+
+// mute ends the printing, before the servers are switched off for the end of the lab.
+func (t *printer) mute() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.muted = true
 }
 
 func (t *printer) linef(who, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.muted {
+		return
+	}
 	fmt.Printf("%6.1f s  %-10s %s\n", time.Since(t.start).Seconds(), who, fmt.Sprintf(format, args...))
 }
 
@@ -37,7 +49,7 @@ func demo(ctx context.Context, keep bool) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	l, err := site.New(ctx, root, func(format string, args ...any) { report.linef("plane", format, args...) }, func(server, what string) {
-		report.linef(server, "%s", what)
+		report.linef(server, "%s", cmp.Or(stages[what], what))
 		if strings.HasPrefix(what, "failed") {
 			fail(fmt.Errorf("%s %s", server, what))
 		}
@@ -70,8 +82,12 @@ func demo(ctx context.Context, keep bool) (err error) {
 			p.Kubeconfig, filepath.Join(".cache", "bin", "kubectl"))
 		<-ctx.Done()
 	}
+	report.mute()
 	return nil
 }
+
+// stages has the names of stages that a server's events abbreviate.
+var stages = map[string]string{"loader": "boot loader", "script": "boot script", "seed": "bootstrap data"}
 
 func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane) error {
 	if err := l.Register(ctx, p, "server-1", "server-2", "server-3", "server-4"); err != nil {
@@ -101,9 +117,8 @@ func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane)
 		return err
 	}
 	report.linef("machines", "2 of 2 Machines are Running; the released server is powered off, and Available again")
-	fmt.Println()
-	out, err := p.Kubectl(ctx, "-n", site.Namespace, "get", "baremetalhosts,machines")
-	fmt.Print(out)
+	out, err := get(ctx, p, "baremetalhosts")()
+	fmt.Printf("\n%s\n", trim(out))
 	report.linef("demo", "done")
 	return err
 }
@@ -137,18 +152,31 @@ func bootCluster(ctx context.Context, report *printer, l *site.Lab, p *plane.Pla
 // show prints what an operator would read.
 func show(ctx context.Context, p *plane.Plane) {
 	for _, get := range []func() (string, error){
-		func() (string, error) {
-			return p.Kubectl(ctx, "-n", site.Namespace, "get", "baremetalhosts,baremetalmachines,machines")
-		},
+		get(ctx, p, "baremetalhosts"),
+		get(ctx, p, "machines"),
 		func() (string, error) {
 			return p.Clusterctl(ctx, "describe", "cluster", site.ClusterName, "-n", site.Namespace)
 		},
 	} {
 		out, err := get()
-		fmt.Printf("\n%s", out)
+		fmt.Printf("\n%s", trim(out))
 		if err != nil {
 			fmt.Println(err)
 		}
 	}
 	fmt.Println()
+}
+
+// get returns a kubectl get. One kind at a time: the names of several have the kind in front.
+func get(ctx context.Context, p *plane.Plane, kind string) func() (string, error) {
+	return func() (string, error) { return p.Kubectl(ctx, "-n", site.Namespace, "get", kind) }
+}
+
+// trim removes the spaces at the ends of lines.
+func trim(table string) string {
+	var out strings.Builder
+	for line := range strings.Lines(table) {
+		out.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return out.String()
 }

@@ -17,7 +17,7 @@ type line struct {
 
 // The picture: a terminal of columns and rows, in pixels of the SVG.
 const (
-	columns    = 118
+	columns    = 132
 	rows       = 30
 	charWidth  = 7.25
 	lineHeight = 17.0
