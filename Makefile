@@ -25,6 +25,22 @@ demo: lab-programs ## Emulated servers become Running Machines. KEEP=1 leaves it
 	@go build -o $(BIN)/lab ./hack/lab
 	@$(BIN)/lab demo $(if $(KEEP),--keep)
 
+.PHONY: recording
+recording: ## Record a demo as docs/demo.svg, the picture of the README.
+	@go build -o $(BIN)/recording ./hack/recording
+	@$(MAKE) --no-print-directory demo >/dev/null # so that everything is built
+	@$(MAKE) --no-print-directory demo | $(BIN)/recording "make demo" >docs/demo.svg.new
+	@mv docs/demo.svg.new docs/demo.svg
+
+## Read about it
+.PHONY: site
+site: ## Make the site from docs/ into out/site. Links to pages or headings that do not exist are errors. The generator is fetched once.
+	@hack/site.sh
+
+.PHONY: linkcheck
+linkcheck: ## Follow the links of the site to other sites; needs the Internet.
+	@hack/site.sh linkcheck
+
 ## Work on it
 .PHONY: test
 test: ## All tests, with the race detector: unit, conformance, seedcheck, contract and crash.
