@@ -69,10 +69,22 @@ func unindent(lines []string) string {
 	return out.String()
 }
 
+// eventually is a function for hidden blocks: it repeats a command until it succeeds, for three minutes.
+const eventually = `eventually() {
+  { set +x; } 2>/dev/null
+  for _ in $(seq 180); do
+    if "$@" >/dev/null 2>&1; then set -x; return; fi
+    sleep 1
+  done
+  set -x
+  "$@"
+}
+`
+
 // script joins the blocks that the test runs. It prints the line of the page before each block, so that a failure shows where it is.
 func script(page string, blocks []block) string {
 	var out strings.Builder
-	out.WriteString("set -euo pipefail\n")
+	out.WriteString("set -euo pipefail\n" + eventually)
 	for _, b := range blocks {
 		if b.skipped == "" {
 			fmt.Fprintf(&out, "echo '=== %s:%d'\nset -x\n%s{ set +x; } 2>/dev/null\n", page, b.line, b.script)

@@ -56,13 +56,30 @@ func startEtcd(ctx context.Context, r *Rack) (*etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e, e.process.Wait(ctx, time.Minute, func(ctx context.Context) error {
+	return e, r.waitForEtcd(ctx, e.process)
+}
+
+func (r *Rack) waitForEtcd(ctx context.Context, process *proc.Process) error {
+	return process.Wait(ctx, time.Minute, func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", r.address(0, 1), r.ports["etcd"]))
 		if err != nil {
 			return err
 		}
 		return conn.Close()
 	})
+}
+
+// ForgetCluster empties the etcd of the clusters, so that another cluster can be created after one was deleted.
+func (r *Rack) ForgetCluster(ctx context.Context) error {
+	r.etcd.process.Stop()
+	if err := os.RemoveAll(filepath.Join(r.Dir, "etcd", "data")); err != nil {
+		return err
+	}
+	var err error
+	if r.etcd.process, err = r.etcd.process.Again(ctx); err != nil {
+		return err
+	}
+	return r.waitForEtcd(ctx, r.etcd.process)
 }
 
 // makeCertificates makes a CA and certificates for etcd and for the API servers.
