@@ -63,11 +63,11 @@ func TestFields(t *testing.T) {
 		if section.Kind() != reflect.Struct {
 			return
 		}
-		for i := range section.NumField() {
-			if name, _, _ := strings.Cut(section.Field(i).Tag.Get("json"), ","); name != "" {
+		for f := range section.Fields() {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
 				NewWithT(t).Expect(string(doc)).To(MatchRegexp("`(\\w+\\.)*"+name+"(\\.\\w+)*`"), name)
 			}
-			check(section.Field(i).Type)
+			check(f.Type)
 		}
 	}
 	check(reflect.TypeFor[file]())
