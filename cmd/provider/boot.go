@@ -66,7 +66,7 @@ func (p *Provider) addBootMetrics() error {
 }
 
 // bootKeys reads the keys of tokens from a Secret, which it creates if it does not exist. If several boot servers create it at the same time, all
-// use the key of the first. pxe/README.md describes how to change the key.
+// use the key of the first. docs/guides/multi-tenancy.md describes how to change the key.
 func bootKeys(ctx context.Context, c client.Client, namespace string) (key, previous []byte, err error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: BootKeySecret}}
 	err = c.Get(ctx, client.ObjectKeyFromObject(secret), secret)

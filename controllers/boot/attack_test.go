@@ -36,7 +36,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// These are the attacks of the threat model in pxe/README.md, each against the whole provider over real HTTP.
+// These are the attacks of the threat model in docs/concepts/security.md, each against the whole provider over real HTTP.
 
 // person is an attacker on the provisioning network, with an address of its own.
 type person struct {
@@ -573,16 +573,30 @@ func content(t *testing.T, folder string) string {
 	return out.String()
 }
 
-// TestThreatModel: every attack of the threat model has its tests, and every attack here is in its table.
-func TestThreatModel(t *testing.T) {
+// attackRows returns the rows of the table of attacks of a page, and the attacks themselves, which are the first cells.
+func attackRows(t *testing.T, file string) (rows, attacks []string) {
+	t.Helper()
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../pxe/README.md")
+	page, err := os.ReadFile(file)
 	g.Expect(err).NotTo(HaveOccurred())
-	tests := content(t, ".") + content(t, "../host") + content(t, "../../pxe") + content(t, "../../cmd/manager") + content(t, "../../inventory/outbound")
 	_, table, found := strings.Cut(string(page), "| attack |")
 	g.Expect(found).To(BeTrue())
-	table, _, _ = strings.Cut(table, "\n\n")
-	rows := strings.Split(table, "\n")[2:]
+	table, _, _ = strings.Cut(strings.TrimSpace(table), "\n\n")
+	rows = strings.Split(table, "\n")[2:]
+	for _, row := range rows {
+		attack, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		attacks = append(attacks, attack)
+	}
+	return rows, attacks
+}
+
+// TestThreatModel: every attack of the threat model has its tests, and every attack here is in the table.
+func TestThreatModel(t *testing.T) {
+	g := NewWithT(t)
+	_, model := attackRows(t, "../../docs/concepts/security.md")
+	rows, attacks := attackRows(t, "../../docs/development/attacks.md")
+	g.Expect(attacks).To(Equal(model), "both pages list the same attacks")
+	tests := content(t, ".") + content(t, "../host") + content(t, "../../pxe") + content(t, "../../cmd/manager") + content(t, "../../inventory/outbound")
 	g.Expect(len(rows)).To(BeNumerically(">", 5))
 	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 	for _, row := range rows {
@@ -595,6 +609,6 @@ func TestThreatModel(t *testing.T) {
 	own, err := os.ReadFile("attack_test.go")
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, attack := range regexp.MustCompile(`func (TestAttack[A-Za-z]+)`).FindAllStringSubmatch(string(own), -1) {
-		g.Expect(table).To(ContainSubstring("`"+attack[1]+"`"), "it stands in no row")
+		g.Expect(strings.Join(rows, "\n")).To(ContainSubstring("`"+attack[1]+"`"), "it is in no row")
 	}
 }

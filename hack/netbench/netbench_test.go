@@ -1,7 +1,7 @@
 // Package netbench_test measures our boot server under real load generators, beside the servers that people run today, in one
 // run on one machine: DHCP beside kea and dnsmasq (perfdhcp), TFTP beside tftpd-hpa (curl), HTTP beside nginx (wrk). Nothing is
 // asserted about speed: the numbers are printed, and only their ratios mean something elsewhere. `make netbench` runs it, as
-// root; docs/network-boot.md quotes the outcome.
+// root; docs/development/network-boot.md quotes the outcome.
 package netbench_test
 
 import (

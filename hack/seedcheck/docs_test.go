@@ -22,13 +22,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/bootstrap/render"
 )
 
-// row is a line of the table in docs/bootstrap.md.
+// row is a line of the table in docs/guides/bootstrap-providers.md.
 type row struct{ version, format, sentinel, report string }
 
-// TestBootstrapDocs: docs/bootstrap.md says about each provider what the goldens contain, and its manifests are those from which they were made.
+// TestBootstrapDocs: docs/guides/bootstrap-providers.md says about each provider what the goldens contain, and its manifests are those from which they were made.
 func TestBootstrapDocs(t *testing.T) {
 	g := NewWithT(t)
-	content, err := os.ReadFile("../../docs/bootstrap.md")
+	content, err := os.ReadFile("../../docs/guides/bootstrap-providers.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	page := string(content)
 	rows := map[string]row{}
@@ -93,10 +93,10 @@ func reported(golden, cell string) (sentinel, report string) {
 	return sentinel, report
 }
 
-// TestBootstrapManifests: each manifest of docs/bootstrap.md is part of an object from which a golden was made.
+// TestBootstrapManifests: each manifest of docs/guides/bootstrap-providers.md is part of an object from which a golden was made.
 func TestBootstrapManifests(t *testing.T) {
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../docs/bootstrap.md")
+	page, err := os.ReadFile("../../docs/guides/bootstrap-providers.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	paths, err := filepath.Glob("../bootstrapproviders/objects/*.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -113,8 +113,6 @@ func TestBootstrapManifests(t *testing.T) {
 		kind, _ := manifest["kind"].(string)
 		checked[kind]++
 		switch kind {
-		case "": // of clusterctl's configuration file
-			continue
 		case "Secret": // of data written by hand; TestHandWrittenData reads it
 			continue
 		case "BareMetalConfigTemplate":
@@ -125,13 +123,13 @@ func TestBootstrapManifests(t *testing.T) {
 		}
 		g.Expect(slices.ContainsFunc(all, func(object map[string]any) bool { return contains(object, manifest) })).To(BeTrue(), string(block[1]))
 	}
-	g.Expect(checked).To(Equal(map[string]int{"": 1, "BareMetalConfigTemplate": 1, "KubeadmConfig": 2, "RKE2Config": 2, "KThreesConfig": 1, "K0sWorkerConfig": 2, "Secret": 1}))
+	g.Expect(checked).To(Equal(map[string]int{"BareMetalConfigTemplate": 1, "KubeadmConfig": 2, "RKE2Config": 2, "KThreesConfig": 1, "K0sWorkerConfig": 2, "Secret": 1}))
 }
 
-// TestHandWrittenData: cloud-init reads the data of the Secret that docs/bootstrap.md shows.
+// TestHandWrittenData: cloud-init reads the data of the Secret that docs/guides/bootstrap-providers.md shows.
 func TestHandWrittenData(t *testing.T) {
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../docs/bootstrap.md")
+	page, err := os.ReadFile("../../docs/guides/bootstrap-providers.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	block := regexp.MustCompile("(?s)```yaml\n(apiVersion: v1\nkind: Secret\n.*?)```").FindSubmatch(page)
 	g.Expect(block).To(HaveLen(2))

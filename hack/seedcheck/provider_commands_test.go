@@ -26,7 +26,7 @@ type sentinelCase struct {
 	careless bool
 }
 
-// sentinelCases are what docs/bootstrap.md says about the sentinel and about reportBootstrap.
+// sentinelCases are what docs/guides/bootstrap-providers.md says about the sentinel and about reportBootstrap.
 var sentinelCases = []sentinelCase{
 	{golden: "kubeadm-worker", written: true},
 	{golden: "kubeadm-worker", fails: "kubeadm"},
@@ -57,7 +57,7 @@ var sentinelCases = []sentinelCase{
 	{golden: "k0smotron-worker-ignition", fails: "systemctl"},
 }
 
-// TestProviderSentinel: the commands of each provider create the sentinel after success, and after a failure only where docs/bootstrap.md warns of it. With
+// TestProviderSentinel: the commands of each provider create the sentinel after success, and after a failure only where docs/guides/bootstrap-providers.md warns of it. With
 // Ignition the real systemd runs the provider's unit, and our watch reports the result at its first check.
 func TestProviderSentinel(t *testing.T) {
 	all := goldens(t)
@@ -87,7 +87,7 @@ func TestProviderSentinel(t *testing.T) {
 			t.Errorf("no case of %s", p.name)
 		}
 		if p.name == "talos-worker" && strings.Contains(p.value, "bootstrap-success.complete") {
-			t.Error("Talos writes the sentinel: docs/bootstrap.md says that it does not")
+			t.Error("Talos writes the sentinel: docs/guides/bootstrap-providers.md says that it does not")
 		}
 	}
 }

@@ -110,9 +110,9 @@ func TestBootProgress(t *testing.T) {
 	}
 }
 
-// TestBootProgressPage: docs/boot-progress.md has the table, row by row.
+// TestBootProgressPage: docs/concepts/boot.md has the table, row by row.
 func TestBootProgressPage(t *testing.T) {
-	content, err := os.ReadFile("../../docs/boot-progress.md")
+	content, err := os.ReadFile("../../docs/concepts/boot.md")
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	var want []string

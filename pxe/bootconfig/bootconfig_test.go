@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 // TestExample: the example of the documentation is a valid file, with the documented meaning.
 func TestExample(t *testing.T) {
 	g := NewWithT(t)
-	doc, err := os.ReadFile("../../docs/network-boot.md")
+	doc, err := os.ReadFile("../../docs/reference/boot-configuration.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	_, rest, found := strings.Cut(string(doc), "<!-- A test reads this example. -->\n```yaml\n")
 	g.Expect(found).To(BeTrue())
@@ -48,6 +49,28 @@ func TestExample(t *testing.T) {
 	g.Expect(c.Networks[3].URL).To(Equal("http://[2001:db8::5]:8480"))
 	g.Expect(BaseURL(c.Networks, addr("10.0.0.5"))).To(Equal("http://boot.example.com:8480"))
 	g.Expect(BaseURL(c.Networks, addr("10.9.9.9"))).To(Equal("http://192.0.2.5:8480"), "an address of no network")
+}
+
+// TestFields: the documentation describes every field of the file.
+func TestFields(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/reference/boot-configuration.md")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	var check func(section reflect.Type)
+	check = func(section reflect.Type) {
+		for section.Kind() == reflect.Pointer || section.Kind() == reflect.Slice {
+			section = section.Elem()
+		}
+		if section.Kind() != reflect.Struct {
+			return
+		}
+		for f := range section.Fields() {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+				NewWithT(t).Expect(string(doc)).To(MatchRegexp("`(\\w+\\.)*"+name+"(\\.\\w+)*`"), name)
+			}
+			check(f.Type)
+		}
+	}
+	check(reflect.TypeFor[file]())
 }
 
 // TestClusterctl: the ConfigMap that clusterctl installs is valid with the fewest variables, and with all.

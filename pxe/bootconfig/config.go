@@ -1,5 +1,5 @@
 // Package bootconfig reads the configuration file: where the boot server listens, what it serves, in which networks, and which addresses boot
-// artifacts and BMCs may have. docs/network-boot.md describes the file.
+// artifacts and BMCs may have. docs/reference/boot-configuration.md describes the file.
 package bootconfig
 
 import (

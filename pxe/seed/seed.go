@@ -1,5 +1,5 @@
 // Package seed renders bootstrap data for the operating system that fetches it. It writes cloud-init NoCloud seeds (meta-data, user-data, vendor-data,
-// network-config; https://docs.cloud-init.io, "NoCloud"), after which it is named, and Ignition configs (https://coreos.github.io/ignition). docs/seeds.md
+// network-config; https://docs.cloud-init.io, "NoCloud"), after which it is named, and Ignition configs (https://coreos.github.io/ignition). docs/reference/bootstrap-data.md
 // describes their content.
 package seed
 
