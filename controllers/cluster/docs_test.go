@@ -3,7 +3,7 @@ package cluster_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -13,21 +13,24 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestDocs: the example of docs/cluster.md is valid, and the page lists every reason that requires an action of the user.
+// TestDocs: the example of a BareMetalCluster in docs/guides/choose-servers.md is valid, and the reference has every reason that requires an action of
+// the user.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "cluster.md"))
+	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "guides", "choose-servers.md"))
 	g.Expect(err).NotTo(HaveOccurred())
-	_, rest, _ := strings.Cut(string(content), "```yaml\n")
-	example, _, _ := strings.Cut(rest, "```")
+	example := regexp.MustCompile("(?s)```yaml\n([^`]*\nkind: BareMetalCluster\n[^`]*)```").FindSubmatch(content)
+	g.Expect(example).NotTo(BeNil())
 	infra := &v1alpha1.BareMetalCluster{}
-	g.Expect(yaml.UnmarshalStrict([]byte(example), infra)).To(Succeed())
+	g.Expect(yaml.UnmarshalStrict(example[1], infra)).To(Succeed())
 	infra.Namespace = env.Namespace(t)
 	env.Create(t, infra)
+	reference, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "reference", "conditions.md"))
+	g.Expect(err).NotTo(HaveOccurred())
 	for _, reason := range []string{
 		v1alpha1.ReasonEndpointMissing, v1alpha1.ReasonEndpointInvalid, v1alpha1.ReasonEndpointMismatch,
 		v1alpha1.ReasonFailureDomainWithoutHosts, v1alpha1.ReasonTooManyFailureDomains, v1alpha1.ReasonKubeconfigRefused,
 	} {
-		g.Expect(string(content)).To(ContainSubstring("`" + reason + "`"))
+		g.Expect(string(reference)).To(ContainSubstring("`" + reason + "`"))
 	}
 }

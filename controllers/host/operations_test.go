@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
-// These tests are the recipes of docs/operations.md, in the same order.
+// These tests are the recipes of docs/guides; docs/development/operations-tests.md lists them.
 
 // waitForPolls waits until the BMC was polled a few times: any pending command would have been sent by then.
 func waitForPolls(t *testing.T, server *controllerstest.Server) {

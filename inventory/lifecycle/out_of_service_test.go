@@ -106,7 +106,8 @@ func rows(text string) map[string][]string {
 	return found
 }
 
-// TestOutOfService: the tables in the documentation of the CRD, which kubectl explain shows, and in docs/operations.md agree with the lifecycle.
+// TestOutOfService: the tables in the documentation of the CRD, which kubectl explain shows, and in
+// docs/guides/maintain-servers.md agree with the lifecycle.
 func TestOutOfService(t *testing.T) {
 	g := NewWithT(t)
 	nothing := func(*View) {}
@@ -129,7 +130,7 @@ func TestOutOfService(t *testing.T) {
 		}
 	}
 
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "maintain-servers.md"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(rows(strings.ReplaceAll(string(page), "`", ""))).To(Equal(want))
 }

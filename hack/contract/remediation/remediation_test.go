@@ -25,7 +25,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// healthCheck is the example of docs/remediation.md with shorter times.
+// healthCheck is the example of docs/guides/remediation.md with shorter times.
 const healthCheck = `apiVersion: cluster.x-k8s.io/v1beta2
 kind: MachineHealthCheck
 metadata: {name: workers, namespace: default}
