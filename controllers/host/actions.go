@@ -82,7 +82,8 @@ func (r *Reconciler) recordHold(
 	if step.PowerHold.Since == nil {
 		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).clearPendingPowerOff)
 	}
-	ctrl.LoggerFrom(ctx).Info("Recorded the power hold", "since", step.PowerHold.Since, "offAt", step.PowerHold.OffAt, "message", step.Message)
+	ctrl.LoggerFrom(ctx).Info("Recorded the power hold",
+		"since", fmt.Sprint(step.PowerHold.Since), "offAt", fmt.Sprint(step.PowerHold.OffAt), "message", step.Message) // either may be nil, which klog cannot write
 	return nil
 }
 
