@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 	case lifecycle.RecordPowerHold:
 		r.recordPowerHoldEvent(host, view, step)
 	case lifecycle.RecordCleaning:
-		ctrl.LoggerFrom(ctx).Info("Recorded the cleaning", "startedAt", step.CleaningStartedAt, "message", step.Message)
+		ctrl.LoggerFrom(ctx).Info("Recorded the cleaning", "startedAt", fmt.Sprint(step.CleaningStartedAt), "message", step.Message)
 		if step.CleaningStartedAt == nil {
 			r.recordEvent(host, corev1.EventTypeWarning, controllers.EventCleaningInterrupted, "Release", "%s", step.Message)
 		} else {

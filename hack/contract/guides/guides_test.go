@@ -16,6 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/rack"
@@ -27,6 +28,9 @@ const (
 	clusterName = "prod"
 	servers     = 6
 )
+
+// installed are the variables of servers that install their system on the disk: a guide powers them off and on.
+var installed = []string{"BOOT_PERSISTENCE=Installed", "KERNEL_COMMAND_LINE=console=ttyS0 " + node.Install}
 
 // pages returns the pages whose commands are tested, by their path from the project's folder: those that find an empty lab first.
 func pages(t *testing.T) (names []string, blocks map[string][]block) {
@@ -135,7 +139,8 @@ func newLab(ctx context.Context, t *testing.T) *lab {
 		g.Expect(os.Symlink(filepath.Join(project, name), filepath.Join(l.folder, name))).To(Succeed())
 	}
 	g.Expect(l.useLabTemplate()).To(Succeed())
-	l.plane = contracttest.Plane(ctx, t, l.Lab, "guides", l.Rack.ManagerArgs())
+	// A server without a system does not react to a graceful shutdown.
+	l.plane = contracttest.Plane(ctx, t, l.Lab, "guides", append(l.Rack.ManagerArgs(), "--shutdown-timeout=10s"))
 	l.applyEtcdSecrets(ctx, t)
 	l.env = append(os.Environ(), "PATH="+bin+":"+l.Bin+":"+os.Getenv("PATH"), "HOME="+l.folder, "XDG_CONFIG_HOME="+l.folder,
 		"KUBECONFIG="+l.plane.Kubeconfig, "PS4=+ ", "BMC_USERNAME="+rack.Username, "BMC_PASSWORD="+rack.Password)
@@ -173,7 +178,7 @@ func (l *lab) writeConfig() error {
 		return err
 	}
 	content := string(config)
-	for _, v := range append(l.Rack.TemplateVariables(), "CAPBM_BOOT_ADDRESS=192.0.2.1", "CAPBM_DHCP_MODE=proxy") {
+	for _, v := range append(append(l.Rack.TemplateVariables(), installed...), "CAPBM_BOOT_ADDRESS=192.0.2.1", "CAPBM_DHCP_MODE=proxy") {
 		name, value, _ := strings.Cut(v, "=")
 		content += fmt.Sprintf("%s: %q\n", name, value)
 	}
@@ -201,7 +206,7 @@ func (l *lab) fill(ctx context.Context, t *testing.T) {
 kubectl label baremetalhosts server-1 server-2 server-3 rack=r1
 kubectl label baremetalhosts server-4 server-5 server-6 rack=r2`)).To(Succeed())
 	g.Expect(site.Until(ctx, time.Minute, site.HostsIn(l.plane, v1alpha1.PhaseAvailable, servers))).To(Succeed())
-	g.Expect(l.CreateCluster(ctx, l.plane, site.Cluster{Name: clusterName, Workers: 1})).To(Succeed())
+	g.Expect(l.CreateCluster(ctx, l.plane, site.Cluster{Name: clusterName, Workers: 1, Variables: installed})).To(Succeed())
 	l.check(ctx, t, false)
 }
 
