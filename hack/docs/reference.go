@@ -33,7 +33,7 @@ func reference(ctx context.Context, root string) (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name))) //nolint:gosec // one of three names
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func buildPrograms(ctx context.Context, root string) (*programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", folder, "./cmd/manager", "./cmd/bmcctl", "./cmd/bmcsim")
+	build := exec.CommandContext(ctx, "go", "build", "-o", folder, "./cmd/manager", "./cmd/bmcctl", "./cmd/bmcsim") //nolint:gosec // a folder of its own
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(folder)
@@ -93,15 +93,15 @@ func (p *programs) bmcsimHelp(ctx context.Context) (string, error) { return p.he
 
 func (p *programs) bmcctlHelp(ctx context.Context) (string, error) {
 	text, err := p.helpBlock(ctx, "bmcctl")
+	blocks := []string{text}
 	for _, command := range []string{"probe", "qualify", "inventory"} {
 		if err != nil {
 			return "", err
 		}
-		var block string
-		block, err = p.helpBlock(ctx, "bmcctl", command)
-		text += fmt.Sprintf("\n## bmcctl %s\n\n%s", command, block)
+		text, err = p.helpBlock(ctx, "bmcctl", command)
+		blocks = append(blocks, fmt.Sprintf("### bmcctl %s\n\n%s", command, text))
 	}
-	return text, err
+	return strings.Join(blocks, "\n"), err
 }
 
 func (p *programs) managerFlags(ctx context.Context) (string, error) {
