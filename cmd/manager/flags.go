@@ -72,7 +72,7 @@ func (o *options) flags() *pflag.FlagSet {
 // helpColumns is the width of the lines of --help.
 const helpColumns = 120
 
-// help is the text of --help. hack/docs makes the tables of docs/reference/manager.md of it.
+// help is the text of --help. hack/docs generates the tables of docs/reference/manager.md from it.
 func help() string {
 	var text strings.Builder
 	text.WriteString("manager runs the bare metal infrastructure provider for Cluster API, or its bootstrap provider.\n")
