@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reasons of the events of a host and its machine, in the order in which they usually occur. docs/monitoring.md lists them. The component that
+// Reasons of the events of a host and its machine, in the order in which they usually occur. docs/reference/events.md lists them. The component that
 // decides records the event once the decision is written, or once the BMC accepted the command. So a restart repeats no event.
 const (
 	EventRegistered = "Registered"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes the PrometheusRule of the Prometheus Operator of the rule file, which promtool reads. Usage: hack/monitoring.sh [FILE]
+# Writes the PrometheusRule of the Prometheus Operator from the rule file that promtool reads. Usage: hack/monitoring.sh [FILE]
 set -euo pipefail
 
 folder=$(cd "$(dirname "$0")/.." && pwd)/config/monitoring
 {
   cat <<'HEAD'
-# Made of rules.yaml by `make generate`: change that.
+# Generated from rules.yaml by `make generate`: change that file.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:

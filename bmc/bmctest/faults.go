@@ -13,7 +13,7 @@ import (
 // Fault is a misbehavior of an emulated BMC.
 type Fault string
 
-// The faults. Each was observed on BMCs. Faults describes them, and docs/bmc.md describes how the drivers handle them.
+// The faults. Each was observed on BMCs. Faults describes them, and docs/development/bmc-faults.md describes how the drivers handle them.
 const (
 	Down                    Fault = "Down"
 	Hang                    Fault = "Hang"

@@ -20,7 +20,7 @@ var testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`")
 // TestDocsTests: the tests that the docs name exist.
 func TestDocsTests(t *testing.T) {
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../docs/bmc.md")
+	page, err := os.ReadFile("../../docs/development/bmc-faults.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	var tests strings.Builder
 	err = filepath.WalkDir("../..", func(name string, entry fs.DirEntry, err error) error {
@@ -39,7 +39,7 @@ func TestDocsTests(t *testing.T) {
 	g.Expect(named).NotTo(BeEmpty())
 	for _, name := range named {
 		if !strings.Contains(tests.String(), "func "+name[1]+"(") {
-			t.Errorf("docs/bmc.md names %s, and there is no such test", name[1])
+			t.Errorf("docs/development/bmc-faults.md names %s, and there is no such test", name[1])
 		}
 	}
 }
@@ -47,25 +47,25 @@ func TestDocsTests(t *testing.T) {
 // TestDocs: the docs describe every fault, every quirk and every boot method.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../docs/bmc.md")
-	g.Expect(err).NotTo(HaveOccurred())
-	mentions := func(word string) {
+	mentions := func(name, word string) {
 		t.Helper()
+		page, err := os.ReadFile(filepath.Join("../../docs", name))
+		g.Expect(err).NotTo(HaveOccurred())
 		if !strings.Contains(string(page), "`"+word+"`") {
-			t.Errorf("docs/bmc.md does not mention %s", word)
+			t.Errorf("docs/%s does not mention %s", name, word)
 		}
 	}
 	for fault := range bmctest.Faults {
-		mentions(string(fault))
+		mentions("development/bmc-faults.md", string(fault))
 	}
 	for _, known := range knownQuirks {
-		mentions(known.name)
+		mentions("reference/hardware.md", known.name)
 		if known.observation == "" {
 			t.Errorf("%s: what was observed?", known.name)
 		}
 	}
 	for _, method := range append(methods, methodBootOrder) {
-		mentions(string(method))
+		mentions("concepts/bmc.md", string(method))
 	}
 }
 

@@ -29,11 +29,11 @@ type connection struct {
 }
 
 func (f *connection) flags(set *pflag.FlagSet) {
-	set.StringVar(&f.username, "username", "", "User name. Defaults to BMC_USERNAME in the environment.")
-	set.StringVar(&f.passwordFile, "password-file", "", "File with the password. Defaults to BMC_PASSWORD in the environment, and then to a prompt.")
-	set.StringVar(&f.ca, "ca", "", "File with the CA certificates (PEM) that verify the BMC's certificate. Defaults to the system's.")
+	set.StringVar(&f.username, "username", "", "User `name` of the BMC account. Defaults to BMC_USERNAME in the environment.")
+	set.StringVar(&f.passwordFile, "password-file", "", "The `file` with the password. Defaults to BMC_PASSWORD in the environment, and then to a prompt.")
+	set.StringVar(&f.ca, "ca", "", "The `file` with the CA certificates (PEM) that verify the BMC's certificate. Defaults to those of this system.")
 	set.BoolVar(&f.insecure, "insecure-skip-tls-verify", false, "Accept any certificate. An attacker on the network can then read the password.")
-	set.DurationVar(&f.timeout, "timeout", time.Minute, "Timeout of each read of the BMC.")
+	set.DurationVar(&f.timeout, "timeout", time.Minute, "Timeout of each read of the BMC, such as the whole inventory.")
 }
 
 // target is a BMC with its driver.

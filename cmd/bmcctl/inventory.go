@@ -23,8 +23,8 @@ import (
 )
 
 const aboutInventory = `bmcctl inventory FILE registers the servers in a CSV file: a BareMetalHost for each, and a Secret with the credentials of its BMC.
-It applies all lines or, if there is an error, reports every invalid line and applies nothing. Run it again when the file changes.
-FILE may be - for the standard input. docs/inventory.md describes the columns.
+It applies all lines. If a line is invalid, it reports every invalid line and applies nothing. Run it again when the file changes.
+FILE may be - for the standard input. The guide "Register servers" describes the columns.
 
   bmcctl inventory rack.csv --dry-run
   bmcctl inventory rack.csv --namespace rack1
@@ -54,14 +54,14 @@ type registration struct {
 
 func (r *registration) flags(set *pflag.FlagSet) {
 	set.StringVarP(&r.namespace, "namespace", "n", "", "Namespace of the hosts. Defaults to that of the kubeconfig's context.")
-	set.BoolVar(&r.dryRun, "dry-run", false, "Let the API server validate everything, and print what would change, without changing it.")
-	set.StringVarP(&r.output, "output", "o", "", "yaml prints the objects and contacts no cluster.")
+	set.BoolVar(&r.dryRun, "dry-run", false, "Let the API server validate everything, and print what would change. Nothing is changed.")
+	set.StringVarP(&r.output, "output", "o", "", "Output `format`. yaml prints the objects and contacts no cluster; by default they are applied.")
 	set.BoolVar(&r.withPasswords, "with-passwords", false, "With --output yaml: also print the Secrets.")
-	set.BoolVar(&r.replaceBMC, "replace-bmc", false, "Change the BMC address of existing hosts to that of the file. Without it, a line that would change it is refused: "+
+	set.BoolVar(&r.replaceBMC, "replace-bmc", false, "Change the BMC address of existing hosts to that of the file. Without this flag, such a line is refused: "+
 		"it may be another server with the same name.")
 	set.BoolVar(&r.forceConflicts, "force-conflicts", false, "Overwrite fields that another client, such as kubectl or GitOps, has set to other values.")
-	set.StringVar(&r.kubeconfig, "kubeconfig", "", "Path of the kubeconfig. Defaults to KUBECONFIG and ~/.kube/config.")
-	set.StringVar(&r.context, "context", "", "Context of the kubeconfig.")
+	set.StringVar(&r.kubeconfig, "kubeconfig", "", "Kubeconfig `file`. Defaults to KUBECONFIG in the environment, and then to ~/.kube/config.")
+	set.StringVar(&r.context, "context", "", "Context of the kubeconfig. Defaults to its current context.")
 }
 
 func inventory(ctx context.Context, args []string, c console) error {

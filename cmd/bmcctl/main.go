@@ -121,10 +121,10 @@ func clean(text string) string {
 	return strings.Join(strings.Fields(printable), " ")
 }
 
-const usage = `bmcctl shows a BMC's model and capabilities, tests whether they work, and registers servers.
+const usage = `bmcctl shows the model and the capabilities of a BMC, tests whether they work, and registers servers.
 
   bmcctl probe URL       read a BMC without changing anything
-  bmcctl qualify URL     test all capabilities on an unused server: it is switched off and on several times
+  bmcctl qualify URL     test all capabilities on an unused server: it is powered off and on several times
   bmcctl inventory FILE  register the servers in a CSV file with a management cluster
 
 The user name and the password come from --username and --password-file, or from BMC_USERNAME and BMC_PASSWORD in the environment;

@@ -61,8 +61,8 @@ func probe(ctx context.Context, args []string, c console) error {
 	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
 	f.flags(set)
 	set.BoolVar(&sensors, "sensors", false, "Also read the sensors.")
-	set.IntVar(&events, "events", 0, "Number of the newest entries of the event log to read.")
-	set.StringVarP(&output, "output", "o", "text", "text or json.")
+	set.IntVar(&events, "events", 0, "Number of entries of the event log to read, the newest first. 0 reads none.")
+	set.StringVarP(&output, "output", "o", "text", "Output `format`: text or json.")
 	address, err := parse(set, args, c, aboutProbe)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 )
 
 const aboutQualify = `bmcctl qualify URL tests all capabilities that the BMC reports, and whether the BMC is fit for this provider. The server
-is switched off and on several times: use a server without a workload.
+is powered off and on about a dozen times: use a server without a workload.
 
   bmcctl qualify redfish://192.0.2.10 --username admin --ca bmc-ca.crt --yes
   bmcctl qualify ipmi://192.0.2.10 --username admin --settle 5m --yes --report report.json
@@ -40,16 +40,16 @@ func (q *qualification) set() *pflag.FlagSet {
 	set := pflag.NewFlagSet("qualify", pflag.ContinueOnError)
 	set.BoolVar(&q.yes, "yes", false, "Run the tests. Without it, bmcctl only prints what it would do.")
 	q.flags(set)
-	set.DurationVar(&q.settle, "settle", 2*time.Minute, "How long a power command may take to take effect.")
-	set.DurationVar(&q.poll, "poll", 2*time.Second, "Interval of reads while bmcctl waits for a state.")
-	set.DurationVar(&q.restore, "restore", 0, "How long bmcctl tries to restore the server. Defaults to three times --settle and a minute.")
-	set.StringVar(&q.image, "image", "", "URL of an ISO image that the BMC can reach, for the virtual drive. Without it, no image is inserted.")
-	set.BoolVar(&q.boots, "boots", false, "Also test that an override for one boot ends with the boot: the server has to start booting within --settle.")
-	set.BoolVar(&q.skipWrongPassword, "skip-wrong-password", false, "Skip the login with a wrong password, for BMCs that lock accounts at once.")
-	set.StringSliceVar(&q.must, "must", nil, "Capabilities that the BMC needs to be fit, in addition to network boot: "+list(capabilities)+".")
-	set.StringVar(&q.report, "report", "", "File for the report. Defaults to bmc-report-VENDOR-MODEL-DATE.json in the working directory.")
+	set.DurationVar(&q.settle, "settle", 2*time.Minute, "Maximum time until a power command takes effect. After it the check fails.")
+	set.DurationVar(&q.poll, "poll", 2*time.Second, "Interval between reads while bmcctl waits for a power state.")
+	set.DurationVar(&q.restore, "restore", 0, "Maximum time to restore the power state and the boot mode. Defaults to three times --settle plus one minute.")
+	set.StringVar(&q.image, "image", "", "`URL` of an ISO image that the BMC can reach. It is inserted into the virtual drive. Without it, the drives are only listed.")
+	set.BoolVar(&q.boots, "boots", false, "Also test that an override for one boot ends with that boot. The server has to start booting within --settle.")
+	set.BoolVar(&q.skipWrongPassword, "skip-wrong-password", false, "Skip the login with a wrong password. Use it for BMCs that lock accounts after one refused login.")
+	set.StringSliceVar(&q.must, "must", nil, "Comma-separated `capabilities` that the BMC needs to be fit, in addition to network boot: "+list(capabilities)+".")
+	set.StringVar(&q.report, "report", "", "The `file` for the report. Defaults to bmc-report-VENDOR-MODEL-DATE.json in the working directory.")
 	set.BoolVar(&q.withSerials, "with-serials", false, "Do not mask serial numbers, UUIDs and MAC addresses in the report.")
-	set.BoolVarP(&q.verbose, "verbose", "v", false, "Show the notes of the checks.")
+	set.BoolVarP(&q.verbose, "verbose", "v", false, "Print the notes of the checks.")
 	return set
 }
 

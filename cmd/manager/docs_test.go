@@ -15,18 +15,22 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestDocs: docs/manager.md lists every flag with its default, and no others.
+// TestDocs: docs/reference/manager.md lists every flag with its default, and no others. hack/docs generates the tables.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "manager.md"))
+	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "reference", "manager.md"))
 	g.Expect(err).NotTo(HaveOccurred())
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `--([a-z0-9-]+)` \\| (?:`([^`]*)` )?\\| .+ \\|$").FindAllStringSubmatch(string(content), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `--([a-z0-9-]+)` \\| [^|]+ \\| (?:`([^`]*)`)? \\| .+ \\|$").FindAllStringSubmatch(string(content), -1) {
 		g.Expect(documented).NotTo(HaveKey(row[1]))
 		documented[row[1]] = row[2]
 	}
 	flags := map[string]string{}
-	newOptions().flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = strings.Trim(f.DefValue, "[]") })
+	newOptions().flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags[f.Name] = strings.Trim(f.DefValue, "[]")
+		}
+	})
 	// pflag takes what another test has set for the default of this one, which is a flag of the standard library.
 	flags[config.KubeconfigFlagName] = flag.CommandLine.Lookup(config.KubeconfigFlagName).DefValue
 	g.Expect(documented).To(Equal(flags))

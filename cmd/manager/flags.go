@@ -29,49 +29,124 @@ const (
 	loopbackDiagnostics = "127.0.0.1:8443"
 )
 
-// flags returns the flags. docs/manager.md lists them.
-func (o *options) flags() *pflag.FlagSet {
-	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
-	set.StringSliceVar(&o.components, "components", []string{componentControllers, componentBoot},
-		"Components that this process runs: controllers (leader-elected, with the webhooks), boot (any number of instances), or both. Or bootstrap (leader-elected, with its webhooks) alone, the bootstrap provider.")
-	set.StringVar(&o.namespace, "namespace", "", "Namespace to watch. Defaults to all namespaces.")
-	set.StringVar(&o.watchFilter, "watch-filter", "", "Value of the label cluster.x-k8s.io/watch-filter of the objects to reconcile. Defaults to all objects.")
-	set.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "Interval at which every object is reconciled even if nothing has changed.")
-	set.Float32Var(&o.qps, "kube-api-qps", 500, "Maximum number of requests per second to the API server.")
-	set.IntVar(&o.burst, "kube-api-burst", 1000, "Maximum number of requests to the API server in a burst.")
-	o.leader.addFlags(set)
-	o.concurrency.addFlags(set)
-	o.webhooks.addFlags(set)
-	set.StringVar(&o.healthAddress, "health-addr", loopbackHealth, "Address of /healthz and /readyz. 0 disables them.")
-	set.StringVar(&o.profiler, "profiler-address", "", "Address of the profiler (pprof), such as localhost:6060. It has no authentication. Disabled by default.")
-	o.addHostFlags(set)
-	set.StringVar(&o.bootConfig, "boot-config", "", "Configuration file (docs/network-boot.md). The boot component requires it. The controllers read the allowed BMC networks from it.")
-	set.StringVar(&o.printDHCP, "print-dhcp-config", "",
-		"Print the configuration that makes your own DHCP server refer to this boot server, and exit: "+strings.Join(dhcp.Software(), ", ")+".")
-	capiflags.AddManagerOptions(set, &o.manager)
-	diagnostics := set.Lookup("diagnostics-address")
-	diagnostics.DefValue, o.manager.DiagnosticsAddress = loopbackDiagnostics, loopbackDiagnostics
-	logsv1.AddFlags(o.logs, set)
-	set.AddGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName)) // controller-runtime's
-	return set
+// flagGroup is a part of the flags that --help and docs/reference/manager.md show under one heading.
+type flagGroup struct {
+	title string
+	set   *pflag.FlagSet
 }
+
+// flagGroups returns the flags in their groups.
+func (o *options) flagGroups() []flagGroup {
+	var groups []flagGroup
+	for _, g := range []struct {
+		title string
+		add   func(*pflag.FlagSet)
+	}{
+		{"General", o.addGeneralFlags},
+		{"Leader election", o.leader.addFlags},
+		{"Hosts and BMCs", o.addHostFlags},
+		{"Boot server", o.addBootFlags},
+		{"Webhooks", o.webhooks.addFlags},
+		{"Health and diagnostics", o.addDiagnosticsFlags},
+		{"Concurrency", o.concurrency.addFlags},
+		{"Logs", o.addLogFlags},
+	} {
+		set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+		set.SortFlags = false
+		g.add(set)
+		groups = append(groups, flagGroup{g.title, set})
+	}
+	return groups
+}
+
+// flags returns all flags.
+func (o *options) flags() *pflag.FlagSet {
+	all := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	all.Usage = func() {} // run prints it
+	for _, g := range o.flagGroups() {
+		all.AddFlagSet(g.set)
+	}
+	return all
+}
+
+// helpColumns is the width of the lines of --help.
+const helpColumns = 120
+
+// help is the text of --help. hack/docs generates the tables of docs/reference/manager.md from it.
+func help() string {
+	var text strings.Builder
+	text.WriteString("manager runs the bare metal infrastructure provider for Cluster API, or its bootstrap provider.\n")
+	for _, g := range newOptions().flagGroups() {
+		fmt.Fprintf(&text, "\n%s:\n%s", g.title, g.set.FlagUsagesWrapped(helpColumns))
+	}
+	return text.String()
+}
+
+func (o *options) addGeneralFlags(set *pflag.FlagSet) {
+	set.StringSliceVar(&o.components, "components", []string{componentControllers, componentBoot},
+		"Comma-separated components that this process runs: controllers (with their webhooks), boot (the boot server), or both; or bootstrap (the bootstrap provider with its webhooks), which runs alone.")
+	set.StringVar(&o.namespace, "namespace", "", "Namespace whose objects are watched. Defaults to all namespaces.")
+	set.StringVar(&o.watchFilter, "watch-filter", "", "The `value` of the label cluster.x-k8s.io/watch-filter of the objects to reconcile. Defaults to all objects, with and without the label.")
+	set.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "Interval at which every object is reconciled even if nothing has changed.")
+	set.Float32Var(&o.qps, "kube-api-qps", 500, "Maximum number of requests per second to the API server of the management cluster.")
+	set.IntVar(&o.burst, "kube-api-burst", 1000, "Maximum number of requests to that API server in a burst.")
+	set.AddGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName)) // controller-runtime's
+	describe(set, config.KubeconfigFlagName, "Kubeconfig `file` of the management cluster, for a manager that runs outside of it. Defaults to the service account of the Pod.")
+}
+
+// describe replaces the description of a library's flag.
+func describe(set *pflag.FlagSet, name, usage string) { set.Lookup(name).Usage = usage }
 
 // addHostFlags adds the flags of the host controller.
 func (o *options) addHostFlags(set *pflag.FlagSet) {
-	set.IntVar(&o.bmcConcurrency, "bmc-concurrency", 64, "Maximum number of BMCs that the controllers communicate with concurrently.")
+	set.IntVar(&o.bmcConcurrency, "bmc-concurrency", 64, "Maximum number of BMCs that the controllers communicate with concurrently. BMCs that did not answer last time have as many slots of their own.")
 	set.Float64Var(&o.bmcRate, "bmc-rate", 20, "Maximum number of requests per second to one BMC.")
 	set.DurationVar(&o.settings.PollInterval, "power-poll-interval", o.settings.PollInterval, "Maximum age of the power state of an idle host before it is read again.")
-	set.DurationVar(&o.settings.InspectInterval, "inspect-interval", o.settings.InspectInterval, "Maximum age of a host's inventory before it is read again.")
 	set.DurationVar(&o.settings.ActiveInterval, "power-active-interval", o.settings.ActiveInterval, "Maximum age of the power state during an operation on a host before it is read again.")
-	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "Maximum time for an operating system to shut down before its server is powered off.")
-	set.DurationVar(&o.settings.BootTimeout, "boot-timeout", o.settings.BootTimeout, "Maximum duration of a boot attempt.")
+	set.DurationVar(&o.settings.InspectInterval, "inspect-interval", o.settings.InspectInterval, "Maximum age of the inventory of an idle host before it is read again.")
+	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "Time that an operating system has to shut down. After it the server is powered off through its BMC.")
+	set.DurationVar(&o.settings.BootTimeout, "boot-timeout", o.settings.BootTimeout, "Maximum duration of a boot attempt. After it the attempt has failed.")
+	set.Int32Var(&o.settings.BootAttempts, "boot-attempts", o.settings.BootAttempts,
+		"Maximum number of attempts of a boot. There is no further attempt once the bootstrap data was served.")
 	set.IntVar(&o.settings.BootConcurrency, "boot-concurrency", o.settings.BootConcurrency,
-		"Maximum number of hosts of one failure domain that boot concurrently, from the start of an attempt to the report. 0 means no limit.")
-	set.Int32Var(&o.settings.BootAttempts, "boot-attempts", o.settings.BootAttempts, "Maximum number of boot attempts.")
+		"Maximum number of hosts of one failure domain that boot concurrently, from the start of an attempt to the report of the operating system. 0 means no limit.")
+}
+
+func (o *options) addBootFlags(set *pflag.FlagSet) {
+	set.StringVar(&o.bootConfig, "boot-config", "",
+		"Configuration `file` of the boot server. The component boot requires it. The controllers read from it which networks BMCs may be in, and the tenants.")
+	set.StringVar(&o.printDHCP, "print-dhcp-config", "",
+		"Print the configuration for your own DHCP `server` ("+strings.Join(dhcp.Software(), ", ")+") that refers servers to this boot server, and exit. Needs --boot-config.")
+}
+
+// addDiagnosticsFlags adds the flags of what a process serves about itself. The TLS options apply to the webhooks, too.
+func (o *options) addDiagnosticsFlags(set *pflag.FlagSet) {
+	set.StringVar(&o.healthAddress, "health-addr", loopbackHealth, "TCP `address` of /healthz and /readyz. 0 disables them.")
+	capiflags.AddManagerOptions(set, &o.manager)
+	diagnostics := set.Lookup("diagnostics-address")
+	diagnostics.DefValue, o.manager.DiagnosticsAddress = loopbackDiagnostics, loopbackDiagnostics
+	describe(set, "diagnostics-address", "TCP `address` of the metrics, the profiler (pprof) and the log level. They are served with TLS, to accounts that have the permission in RBAC. 0 disables them.")
+	describe(set, "insecure-diagnostics", "Serve the metrics without TLS and without authentication, and neither the profiler nor the log level.")
+	describe(set, "tls-min-version", "Oldest TLS `version` of the diagnostics and the webhooks: VersionTLS10, VersionTLS11, VersionTLS12 or VersionTLS13.")
+	describe(set, "tls-cipher-suites", "Comma-separated `names` of cipher suites of the diagnostics and the webhooks (https://pkg.go.dev/crypto/tls#pkg-constants). Defaults to those of Go.")
+	describe(set, "tls-curve-preferences", "Comma-separated `numbers` of key exchange mechanisms of the diagnostics and the webhooks (https://pkg.go.dev/crypto/tls#CurveID). Defaults to those of Go.")
+	set.StringVar(&o.profiler, "profiler-address", "", "TCP `address` of a profiler (pprof) without TLS and without authentication, such as localhost:6060. Disabled by default.")
+}
+
+func (o *options) addLogFlags(set *pflag.FlagSet) {
+	logsv1.AddFlags(o.logs, set)
+	describe(set, "v", fmt.Sprintf("Log `level`, from 0 (decisions and errors) to %d. From %d on the Kubernetes client would log Secrets.", maxVerbosity, maxVerbosity+1))
+	describe(set, "vmodule", "Comma-separated `pattern=N` settings: log level N for the source files that match a pattern. Only for the text format.")
+	describe(set, "logging-format", "Log `format`: text or json.")
+	describe(set, "log-flush-frequency", "Maximum time before a line of the log is written.")
+	// They need LoggingAlphaOptions, a feature gate that this program has no flag for (component-base v0.36.3). Delete when they are stable.
+	for _, name := range []string{"log-json-split-stream", "log-json-info-buffer-size", "log-text-split-stream", "log-text-info-buffer-size"} {
+		set.Lookup(name).Hidden = true
+	}
 }
 
 func (l *leaderElection) addFlags(set *pflag.FlagSet) {
-	set.BoolVar(&l.enabled, "leader-elect", true, "Run the controllers only in the process that holds the lease.")
+	set.BoolVar(&l.enabled, "leader-elect", true, "Reconcile only while this process holds the lease. A boot server does not take part.")
 	set.DurationVar(&l.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "Time after which another process takes a lease that its holder does not renew.")
 	set.DurationVar(&l.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "Time that the holder tries to renew the lease before it exits.")
 	set.DurationVar(&l.retryPeriod, "leader-elect-retry-period", 2*time.Second, "Interval between attempts to acquire or renew the lease.")
@@ -116,7 +191,7 @@ func (c *concurrency) each(f func(value *int, name string, byDefault int, what s
 	f(&c.cluster, "baremetalcluster-concurrency", 10, "Maximum number of BareMetalClusters that are reconciled concurrently.")
 	f(&c.template, "baremetalmachinetemplate-concurrency", 10, "Maximum number of BareMetalMachineTemplates that are reconciled concurrently.")
 	f(&c.remediation, "baremetalremediation-concurrency", 10, "Maximum number of BareMetalRemediations that are reconciled concurrently.")
-	f(&c.node, "node-concurrency", 10, "Maximum number of BareMetalMachines whose Nodes are reconciled concurrently.")
+	f(&c.node, "node-concurrency", 10, "Maximum number of BareMetalMachines whose Nodes are looked up concurrently in workload clusters.")
 	f(&c.config, "baremetalconfig-concurrency", 10, "Maximum number of BareMetalConfigs that the bootstrap component reconciles concurrently.")
 	f(&c.clusterCache, "clustercache-concurrency", 10, "Maximum number of workload clusters whose connections are opened or checked concurrently.")
 }
@@ -136,11 +211,11 @@ func (c *concurrency) check() error {
 }
 
 func (w *webhooks) addFlags(set *pflag.FlagSet) {
-	set.IntVar(&w.port, "webhook-port", 9442, "Port of the webhooks, which the components controllers and bootstrap serve. 0 disables them.")
-	set.StringVar(&w.host, "webhook-host", "", "IP address at which the API server calls the webhooks. Defaults to all addresses.")
-	set.StringVar(&w.certDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder with the certificate of the webhooks. A changed certificate is reloaded.")
-	set.StringVar(&w.certName, "webhook-cert-name", "tls.crt", "Name of the certificate file in the folder.")
-	set.StringVar(&w.keyName, "webhook-key-name", "tls.key", "Name of the key file in the folder.")
+	set.IntVar(&w.port, "webhook-port", 9442, "TCP `port` of the webhooks, which the components controllers and bootstrap serve. 0 disables them.")
+	set.StringVar(&w.host, "webhook-host", "", "IP `address` that the webhooks are served at. Defaults to all addresses.")
+	set.StringVar(&w.certDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "The `folder` with the certificate of the webhooks. A changed certificate is reloaded.")
+	set.StringVar(&w.certName, "webhook-cert-name", "tls.crt", "Name of the certificate `file` in --webhook-cert-dir.")
+	set.StringVar(&w.keyName, "webhook-key-name", "tls.key", "Name of the key `file` in --webhook-cert-dir.")
 }
 
 func (w *webhooks) check() error {

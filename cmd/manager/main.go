@@ -27,7 +27,7 @@ import (
 
 func main() {
 	ctx := ctrl.SetupSignalHandler()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, pflag.ErrHelp) {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)
 	}
@@ -36,8 +36,12 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	o := newOptions()
 	set := o.flags()
-	if err := set.Parse(args); err != nil {
-		return err
+	switch err := set.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		fmt.Print(help())
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w (manager --help lists the flags)", err)
 	}
 	if err := o.complete(); err != nil {
 		return err

@@ -248,7 +248,7 @@ func TestNamespace(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(apierrors.IsForbidden(c.List(t.Context(), &v1alpha1.BareMetalClusterList{}))).To(BeTrue(), "a manager that watched all namespaces would not become ready")
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "of-somebody"}}
-	g.Expect(apierrors.IsForbidden(c.Create(t.Context(), review))).To(BeTrue(), "docs/manager.md says that this needs a ClusterRoleBinding")
+	g.Expect(apierrors.IsForbidden(c.Create(t.Context(), review))).To(BeTrue(), "docs/reference/manager.md says that this needs a ClusterRoleBinding")
 
 	other := createInfra(t, elsewhere, "other", "")
 	manager := startManager(t, kubeconfig, "--namespace="+namespace, "--leader-elect")

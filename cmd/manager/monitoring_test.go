@@ -103,7 +103,7 @@ func promtool(t *testing.T, args ...string) {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "promtool %s:\n%s", strings.Join(args, " "), out)
 }
 
-// TestRules: promtool accepts the rules. Every alert fires in one test and is silent in another, and has a line in docs/monitoring.md. The PrometheusRule
+// TestRules: promtool accepts the rules. Every alert fires in one test and is silent in another, and has a line in docs/reference/metrics.md. The PrometheusRule
 // has the same rules.
 func TestRules(t *testing.T) {
 	g := NewWithT(t)
@@ -132,7 +132,7 @@ func TestRules(t *testing.T) {
 			}
 		}
 	}
-	page := read(t, filepath.Join(controllerstest.Root(), "docs", "monitoring.md"))
+	page := read(t, filepath.Join(controllerstest.Root(), "docs", "reference", "metrics.md"))
 	var alerts []string
 	for _, group := range readRules(t).Groups {
 		for _, rule := range group.Rules {
@@ -315,7 +315,7 @@ func TestLife(t *testing.T) {
 	t.Run("logs", func(t *testing.T) { checkLogs(t, l) })
 }
 
-// checkMetricDocs compares the list of metrics in docs/monitoring.md with what is in the source and, where it is shown, with that.
+// checkMetricDocs compares the list of metrics in docs/reference/metrics.md with what is in the source and, where it is shown, with that.
 func checkMetricDocs(t *testing.T, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	g := NewWithT(t)
@@ -331,7 +331,7 @@ func checkMetricDocs(t *testing.T, families map[string]*dto.MetricFamily) {
 			return nil
 		})).To(Succeed())
 	}
-	page := read(t, filepath.Join(controllerstest.Root(), "docs", "monitoring.md"))
+	page := read(t, filepath.Join(controllerstest.Root(), "docs", "reference", "metrics.md"))
 	listed := map[string]bool{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(capbm_\\w+)` \\| (gauge|counter|histogram) \\| ((?:`\\w+`(?:, )?)*) ?\\| .+ \\|$").FindAllStringSubmatch(page, -1) {
 		name, kind, labels := row[1], row[2], []string{}
@@ -352,7 +352,7 @@ func checkMetricDocs(t *testing.T, families map[string]*dto.MetricFamily) {
 		}
 		g.Expect(labels).To(ConsistOf(shown), name)
 	}
-	g.Expect(listed).To(Equal(inSource), "docs/monitoring.md lists what the source has")
+	g.Expect(listed).To(Equal(inSource), "docs/reference/metrics.md lists what the source has")
 }
 
 // checkCounted checks that the metrics count the life of the one host once.

@@ -189,12 +189,12 @@ func TestEventsOfFailures(t *testing.T) {
 	g.Expect(count(t, "capbm_quarantines_total", map[string]string{"reason": "ReleasedUnfenced"}) - unfenced).To(BeEquivalentTo(1))
 }
 
-// TestEventsDocs: docs/monitoring.md lists exactly the events that exist.
+// TestEventsDocs: docs/reference/events.md lists exactly the events that exist.
 func TestEventsDocs(t *testing.T) {
 	g := NewWithT(t)
 	source, err := os.ReadFile("../events.go")
 	g.Expect(err).NotTo(HaveOccurred())
-	page, err := os.ReadFile("../../docs/monitoring.md")
+	page, err := os.ReadFile("../../docs/reference/events.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	var want, listed []string
 	for _, found := range regexp.MustCompile(`(?m)^\tEvent\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1) {

@@ -91,10 +91,10 @@ func TestWarnings(t *testing.T) {
 	change("the persistence", func(m *v1alpha1.BareMetalMachine) { m.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral })
 }
 
-// TestDocs: docs/manager.md lists exactly the fields of fieldsReadOnce.
+// TestDocs: docs/reference/manager.md lists exactly the fields of fieldsReadOnce.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "manager.md"))
+	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "reference", "manager.md"))
 	g.Expect(err).NotTo(HaveOccurred())
 	var documented, fields []string
 	for _, row := range regexp.MustCompile(`(?m)^\| (?:has a host|booted) \|(.*)\|$`).FindAllStringSubmatch(string(content), -1) {

@@ -148,8 +148,8 @@ servers on consecutive UDP ports. A control server shows the commands that they 
   bmcsim --redfish 3 --tls-ca ca.crt --power-delay 5s
   curl http://127.0.0.1:7999/                              help of the control server
 
-The servers switch on and off, store boot overrides, and have virtual media. They have no firmware: they send no DHCP requests and
-boot nothing. User and password are "admin" and "password" unless --username and --password-file, or BMC_USERNAME and BMC_PASSWORD
-in the environment, set others.
+The servers power on and off, store boot overrides, and have virtual media. They have no firmware: they send no DHCP requests and
+boot nothing. The user name is "admin" and the password is "password". Change them with --username and --password-file, or with
+BMC_USERNAME and BMC_PASSWORD in the environment.
 
 %s`

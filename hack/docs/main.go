@@ -1,0 +1,37 @@
+// Command docs writes the generated parts of the documentation. `docs reference` writes those of docs/reference that follow from the --help of the
+// programs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "docs:", err)
+		os.Exit(1) //nolint:gocritic // the signal handler ends with the process
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) != 1 || args[0] != "reference" {
+		return errors.New("write: go run ./hack/docs reference")
+	}
+	pages, err := reference(ctx, ".")
+	if err != nil {
+		return err
+	}
+	for name, content := range pages {
+		if err := os.WriteFile(filepath.FromSlash(name), []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
