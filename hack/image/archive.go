@@ -69,7 +69,7 @@ func labels(o *options, date time.Time) map[string]string {
 		prefix + "title":         "cluster-api-provider-baremetal",
 		prefix + "description":   "Cluster API infrastructure provider for physical servers",
 		prefix + "source":        source,
-		prefix + "documentation": source + "/blob/" + o.revision + "/docs/image.md",
+		prefix + "documentation": source + "/blob/" + o.revision + "/docs/reference/release-files.md",
 		prefix + "revision":      o.revision,
 		prefix + "version":       o.version,
 		prefix + "created":       date.Format(time.RFC3339),

@@ -1,5 +1,5 @@
 // Package rackfile converts a file of comma-separated values (CSV) with servers to BareMetalHosts and the Secrets of their BMCs.
-// docs/inventory.md describes the file. The package needs no cluster.
+// docs/guides/register-servers.md describes the file. The package needs no cluster.
 package rackfile
 
 import (

@@ -27,13 +27,16 @@ func clusterClass(t *testing.T) *clusterv1.ClusterClass {
 	return &class
 }
 
-// TestDocs: docs/clusterclass.md has a line for each variable with the text of the ClusterClass, and no others.
+// TestDocs: docs/reference/variables.md has a line for each variable with the text of the ClusterClass, and no others.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
-	docs, err := os.ReadFile(filepath.Join(root, "docs", "clusterclass.md"))
+	docs, err := os.ReadFile(filepath.Join(root, "docs", "reference", "variables.md"))
 	g.Expect(err).NotTo(HaveOccurred())
+	_, section, found := strings.Cut(string(docs), "\n## Variables of the ClusterClass\n")
+	g.Expect(found).To(BeTrue(), "the page has no section with the variables of the ClusterClass")
+	section, _, _ = strings.Cut(section, "\n## ")
 	var lines []string
-	for line := range strings.Lines(string(docs)) {
+	for line := range strings.Lines(section) {
 		if strings.HasPrefix(line, "| `") {
 			lines = append(lines, strings.TrimSpace(line))
 		}

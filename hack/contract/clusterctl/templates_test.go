@@ -64,20 +64,15 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestVariablesAreDocumented: every variable of a release is in a table of the docs, with its default, and no others are.
+// TestVariablesAreDocumented: docs/reference/variables.md has every variable of a release, with its default, and no others.
 func TestVariablesAreDocumented(t *testing.T) {
 	g := NewWithT(t)
 	row := regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]+)` \\| ([^|]*) \\| ([^|]+) \\|$")
 	documented := map[string]string{} // the cell with the default
-	for _, page := range []string{"clusterctl.md", "manager.md"} {
-		content, err := os.ReadFile(filepath.Join(project, "docs", page))
-		if os.IsNotExist(err) {
-			continue
-		}
-		g.Expect(err).NotTo(HaveOccurred())
-		for _, r := range row.FindAllStringSubmatch(string(content), -1) {
-			documented[r[1]] = r[2]
-		}
+	content, err := os.ReadFile(filepath.Join(project, "docs", "reference", "variables.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, r := range row.FindAllStringSubmatch(string(content), -1) {
+		documented[r[1]] = r[2]
 	}
 	used := map[string]bool{}
 	for file, content := range released(contracttest.Context(t, 5*time.Minute), t) {
@@ -86,15 +81,15 @@ func TestVariablesAreDocumented(t *testing.T) {
 			cell, ok := documented[v.name]
 			switch {
 			case !ok:
-				t.Errorf("%s has the variable %s, which no table of docs/clusterctl.md explains", file, v.name)
+				t.Errorf("%s has the variable %s, which docs/reference/variables.md does not explain", file, v.name)
 			case !strings.Contains(cell, v.preset):
-				t.Errorf("%s gives %s the default %s, and docs/clusterctl.md %q", file, v.name, v.preset, cell)
+				t.Errorf("%s gives %s the default %s, and docs/reference/variables.md %q", file, v.name, v.preset, cell)
 			}
 		}
 	}
 	for name := range documented {
 		if !used[name] {
-			t.Errorf("docs/clusterctl.md explains the variable %s, which nothing has", name)
+			t.Errorf("docs/reference/variables.md explains the variable %s, which nothing has", name)
 		}
 	}
 }
