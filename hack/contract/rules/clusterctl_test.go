@@ -3,6 +3,7 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -138,15 +139,17 @@ func documented(docs, name string) bool {
 	return false
 }
 
-// docs returns what operators read.
+// docs returns the README and all pages under docs.
 func (s *suite) docs(t *testing.T) string {
 	t.Helper()
 	all := []string{s.readFile(t, filepath.Join(s.lab.Root, "README.md"))}
-	pages, err := filepath.Glob(filepath.Join(s.lab.Root, "docs", "*.md"))
+	err := filepath.WalkDir(filepath.Join(s.lab.Root, "docs"), func(page string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && filepath.Ext(page) == ".md" {
+			all = append(all, s.readFile(t, page))
+		}
+		return err
+	})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	for _, page := range pages {
-		all = append(all, s.readFile(t, page))
-	}
 	return strings.Join(all, "\n")
 }
 

@@ -118,7 +118,7 @@ func (s *suite) apiVersion(t *testing.T) {
 	for _, kind := range kinds {
 		crd, _ := s.crd(t, kind)
 		g.Expect(crd.Labels).To(HaveKey(contractLabel), kind)
-		g.Expect(crd.Labels).NotTo(HaveKey("cluster.x-k8s.io/v1beta1"), "docs/contract.md says that this is the one contract")
+		g.Expect(crd.Labels).NotTo(HaveKey("cluster.x-k8s.io/v1beta1"), "docs/development/contract.md says that this is the one contract")
 		served := map[string]bool{}
 		for _, v := range crd.Spec.Versions {
 			served[v.Name] = v.Served

@@ -84,8 +84,8 @@ func (s *suite) atRest(t *testing.T) {
 	}
 }
 
-// healed: owner references, finalizers and labels come back that somebody removed, without anything happening to a server.
-func (s *suite) healed(t *testing.T) {
+// restored: the provider restores owner references, finalizers and labels that a client removed, and no server gets a command because of it.
+func (s *suite) restored(t *testing.T) {
 	g := NewWithT(t)
 	ctx, c := t.Context(), s.plane.Client
 	given := s.commands()
