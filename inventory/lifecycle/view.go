@@ -56,7 +56,7 @@ type View struct {
 	MACTakenBy, BMCTakenBy, HardwareTakenBy string
 	// Replaced says that the BMC reports another server than the recorded inventory, and how a user confirms that. It is empty otherwise.
 	Replaced string
-	// SharesConsumerWith names the other hosts of the same machine. There are some only if somebody edited spec.consumerRef by hand.
+	// SharesConsumerWith names the other hosts of the same machine. There are some only if a user edited spec.consumerRef.
 	SharesConsumerWith []string
 	// UnrecordedConsumer names the machine whose provider ID is that of this host, although the host has no spec.consumerRef. It is empty without one.
 	UnrecordedConsumer string

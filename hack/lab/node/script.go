@@ -42,7 +42,7 @@ func (n *Node) runScripts(ctx context.Context, scripts []script, metaData map[st
 	}
 	for _, s := range scripts {
 		if err := n.runScript(ctx, s); err != nil {
-			output, _ := os.ReadFile(n.path(scriptLog)) // the error alone tells less
+			output, _ := os.ReadFile(n.path(scriptLog)) // the error alone has less information
 			return fmt.Errorf("script %s: %w\n%s", s.name, err, bytes.TrimSpace(output))
 		}
 	}
