@@ -62,7 +62,7 @@ func advertise(t *testing.T, w *wire) {
 }
 
 // advertisement is the body of a router advertisement (RFC 4861, section 4.2): hop limit 64, and a lifetime of 0, since this is no default
-// router. With a prefix of IPv6 it has the flags M and O, by which addresses and the rest are DHCPv6's, and tells that
+// router. With a prefix of IPv6 it has the flags M and O, by which addresses and the rest come from DHCPv6, and announces that
 // the prefix is on this link (section 4.6.2), for an hour.
 func advertisement(prefix netip.Prefix) []byte {
 	body := []byte{64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}

@@ -82,7 +82,7 @@ func unpack(t *testing.T, file string) string {
 	return filepath.Join(folder, "bundle", "rootfs")
 }
 
-// built is the image as the tests look at it.
+// built is the image that the tests read.
 type built struct {
 	digest, file string
 	// root is the folder that it was unpacked to.

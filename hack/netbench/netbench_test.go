@@ -76,7 +76,7 @@ func tools(path ...string) string {
 
 // command makes a command that finds its libraries among the unpacked ones.
 func command(program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, args...) //nolint:noctx // servers are killed at the end, load generators end by themselves
+	cmd := exec.Command(program, args...) //nolint:noctx // servers are killed at the end, load generators end without a signal
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+tools("usr/lib/x86_64-linux-gnu"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd

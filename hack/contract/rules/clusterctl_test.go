@@ -348,7 +348,7 @@ func linksOf(value any) []string {
 	return out
 }
 
-// ownerChain follows the owners of what belongs to the cluster: all lead to it. Hosts and their Secrets belong to nobody, and move by a label; boots belong
+// ownerChain follows the owners of what belongs to the cluster: all lead to it. Hosts and their Secrets have no owner, and move by a label; boots belong
 // to their hosts.
 func (s *suite) ownerChain(t *testing.T) {
 	g := NewWithT(t)

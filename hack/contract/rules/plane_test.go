@@ -55,7 +55,7 @@ rules:
 - level: None
 `
 
-// watchList is the variable by which client-go is told whether caches fill by a watch, which is usual by now, or by a list and then a watch,
+// watchList is the variable that decides whether caches of client-go fill by a watch, the current default, or by a list and then a watch,
 // which they go back to with an API server that cannot do the other. The roles must suffice for both.
 const watchList = "KUBE_FEATURE_WatchListClient"
 

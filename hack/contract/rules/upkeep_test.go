@@ -75,7 +75,7 @@ func (s *suite) atRest(t *testing.T) {
 	})).To(Succeed())
 	g.Expect(len(before)).To(BeNumerically(">=", 16))
 	for _, r := range s.requests(t) {
-		// What was written last is looked at anew by who wrote it.
+		// The writer of the last change reconciles it again.
 		if r.Received.Before(quiet.Add(5*time.Second)) || r.Object == nil || r.Object.Resource == "leases" || r.Verb == "watch" {
 			continue
 		}

@@ -51,7 +51,7 @@ func isReleased(l *life, s step) {
 	l.Expect(l.server.On()).To(BeFalse())
 }
 
-// clusterVanishes takes the Cluster away as somebody does who removes its finalizers.
+// clusterVanishes removes the Cluster like a user who removes its finalizers.
 func clusterVanishes(l *life, _ step) {
 	l.powerWanted()
 	cluster := l.claim.Cluster.DeepCopy()

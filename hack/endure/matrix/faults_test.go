@@ -180,7 +180,7 @@ var lifeFaults = []fault{
 	{name: "clock an hour back", inject: func(l *life, _ step) { l.clock.Jump(-time.Hour) }},
 	{name: "BMC credentials rotated", inject: func(l *life, _ step) {
 		l.server.SetPassword("rotated")
-		l.Expect(l.server.Misbehave(bmctest.Unauthorized401, 1)).To(Succeed()) // and nobody is logged in any more
+		l.Expect(l.server.Misbehave(bmctest.Unauthorized401, 1)).To(Succeed()) // and the session has ended
 	}, during: func(l *life, _ step) {
 		l.refused()
 		controllerstest.Modify(l.T, env, l.server.Secret.DeepCopy(), func(s *corev1.Secret) { s.Data["password"] = []byte("rotated") })

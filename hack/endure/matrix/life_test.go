@@ -69,7 +69,7 @@ type life struct {
 	quiet   []window // when the server must get no command
 }
 
-// window is a time in which a server runs its machine and nobody asked for its power.
+// window is a time in which a server runs its machine and no power change was requested.
 type window struct{ from, to time.Time }
 
 func newLife(t *testing.T, persistence v1alpha1.BootPersistence, powerOn bool) *life {
@@ -178,13 +178,13 @@ func (l *life) pass(ctx context.Context, point string) {
 	}
 }
 
-// held waits until somebody came to the point.
+// held waits until a caller has reached the point.
 func (l *life) held() {
 	l.Helper()
 	l.Eventually(l.arrived, stepTimeout).Should(BeClosed(), "nobody came to %q: %v", l.hold, l.server.Errors())
 }
 
-// letGo opens the point for good.
+// letGo opens the point permanently.
 func (l *life) letGo() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,7 +220,7 @@ func (l *life) wait(until func(g Gomega, h *v1alpha1.BareMetalHost)) {
 	}, stepTimeout, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
 }
 
-// story tells what became of the host, for a test that failed.
+// story describes the history of the host, for a failed test.
 func (l *life) story() string {
 	var b strings.Builder
 	h := l.server.Host.DeepCopy()
@@ -331,7 +331,7 @@ func (l *life) machineGone() {
 	}
 }
 
-// dropFinalizers removes Cluster API's finalizers. The provider's own nobody removes but the provider.
+// dropFinalizers removes Cluster API's finalizers. Only the provider removes its own.
 func (l *life) dropFinalizers(o client.Object) {
 	l.Helper()
 	l.Eventually(func() error {

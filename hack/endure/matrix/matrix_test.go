@@ -296,7 +296,7 @@ func (l *life) check(s step) {
 	l.recorded()
 }
 
-// recorded demands that the host has the record of the boot that it counts, which is void where nobody has the host.
+// recorded demands that the host has the record of the boot that it counts, which is void if no machine has the host.
 func (l *life) recorded() {
 	l.Helper()
 	if !l.exists(l.server.Host) {

@@ -15,7 +15,7 @@ import (
 // step is a step of a host's life: a column of the matrix.
 type step struct {
 	name string
-	// bring brings a host there, and holds it there where it would go on by itself.
+	// bring brings a host to the step, and keeps it there if it would continue automatically.
 	bring func(l *life)
 	// proceed lets it go on.
 	proceed func(l *life)
@@ -95,7 +95,7 @@ func powerOffForHold(l *life) {
 	l.held()
 }
 
-// endHold waits until a server that somebody holds off is off, and lets it go.
+// endHold waits until a server with a power hold is off, and ends the hold.
 func (l *life) endHold() {
 	l.Helper()
 	if _, held := l.host().Annotations[holder]; !held {
@@ -179,7 +179,7 @@ func (l *life) reach(e end) {
 	}
 }
 
-// is tells whether the step is one of those named.
+// is is true if the step has one of the names.
 func (s step) is(names ...string) bool {
 	return slices.Contains(names, s.name)
 }
