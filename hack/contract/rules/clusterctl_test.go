@@ -139,12 +139,15 @@ func documented(docs, name string) bool {
 	return false
 }
 
-// docs returns the README and all pages under docs.
+// docs returns the README and the pages under docs, except those for contributors.
 func (s *suite) docs(t *testing.T) string {
 	t.Helper()
 	all := []string{s.readFile(t, filepath.Join(s.lab.Root, "README.md"))}
 	err := filepath.WalkDir(filepath.Join(s.lab.Root, "docs"), func(page string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && filepath.Ext(page) == ".md" {
+		if entry != nil && entry.IsDir() && slices.Contains([]string{"development", "decisions"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		if err == nil && filepath.Ext(page) == ".md" {
 			all = append(all, s.readFile(t, page))
 		}
 		return err
