@@ -53,7 +53,7 @@ type server struct{ network, mac string }
 type bootNetwork struct {
 	limit     int                 // 0 for any number
 	checkedAt time.Time           // when the servers with a slot were checked last
-	bound     map[string]struct{} // the MAC addresses with a slot whose attempt was seen to have its script
+	bound     map[string]struct{} // the MAC addresses with a slot whose attempt was observed to have its script
 }
 
 var _ prometheus.Collector = &BootSlots{}

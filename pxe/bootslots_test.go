@@ -59,7 +59,7 @@ func newRack(most, servers int) (*rack, *BootSlots, *clocktesting.FakePassiveClo
 	return r, newBootSlots(map[string]int{"rack-1": most, "other": most}, r, c), c
 }
 
-// place asks for a server: 0 for its turn, or its place in line.
+// place asks for a server. It returns 0 for a slot, or the position in the queue.
 func (t *BootSlots) place(number int) int {
 	s, turn := t.acquire(context.Background(), "rack-1", macNumber(number))
 	if turn {

@@ -44,7 +44,7 @@ var heading = regexp.MustCompile("^(#{2,5}) +(.+)$")
 // notRules are headings of sections that hold others and say nothing themselves.
 var notRules = regexp.MustCompile(`^(Rules \(contract version .*\)|Additional notes|Typical .* reconciliation workflow)$`)
 
-// headings returns the rules of a page: its headings, those of a lower level behind the one they stand below.
+// headings returns the rules of a page: its headings, with the parent before a heading of a lower level.
 func headings(page string) []string {
 	var out []string
 	var above string
@@ -191,7 +191,7 @@ func (r row) check(t *testing.T, mandatory string, implemented bool, shown []str
 	return wrong
 }
 
-// TestTable: every rule of the book stands in docs/development/contract.md, as mandatory as it is, with files and tests that are there.
+// TestTable: docs/development/contract.md lists every rule of the book, with the same obligation, and with existing files and tests.
 func TestTable(t *testing.T) {
 	shown := suite(t)
 	for _, page := range pages {
@@ -208,7 +208,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestAllListed: every test of the suite stands in docs/development/contract.md.
+// TestAllListed: docs/development/contract.md lists every test of the suite.
 func TestAllListed(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "docs", "development", "contract.md"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -90,7 +90,7 @@ func (m machine) mode() v1alpha1.BootMode {
 	return v1alpha1.BootModeUEFI
 }
 
-// chassis is a server of a kind that stands on a network. Whoever plays its BMC switches it.
+// chassis is a server of a kind on a network. Its emulated BMC switches it.
 type chassis struct {
 	machine machine
 	mac     string
@@ -188,7 +188,7 @@ func (c *chassis) on(networkFirst bool) (<-chan struct{}, error) {
 	return exited, nil
 }
 
-// off switches the server off, as who pulls the plug.
+// off switches the server off, like a pulled plug.
 func (c *chassis) off() {
 	c.mu.Lock()
 	process, exited := c.process, c.exited

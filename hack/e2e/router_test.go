@@ -13,7 +13,7 @@ import (
 )
 
 // advertise answers router solicitations as the IPv6 router of a rack would which routes nothing: iPXE waits 16 s for an
-// answer before it goes on with the IPv4 address that it has. On a network of IPv6 it says that DHCPv6 gives the addresses. It ends
+// answer before it continues with its IPv4 address. On a network of IPv6 it announces that DHCPv6 gives the addresses. It ends
 // with the test.
 func advertise(t *testing.T, w *wire) {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
 )
 
-// testSushy boots a machine of libvirt, which sushy-tools gives a Redfish BMC. Nothing of ours stands between the manager and the
+// testSushy boots a machine of libvirt, which sushy-tools gives a Redfish BMC. Nothing of ours is between the manager and the
 // machine. The machine has a disk, which it boots from unless the BMC has a boot override.
 func testSushy(t *testing.T, s *site) {
 	t.Helper()

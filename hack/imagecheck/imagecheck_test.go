@@ -153,7 +153,7 @@ func (b *built) testReproducible(t *testing.T) {
 	must(t, "cmp", sbomOf(file), sbomOf(b.file))
 }
 
-// sbomOf is the software bill of materials beside an archive.
+// sbomOf is the software bill of materials of an archive.
 func sbomOf(file string) string { return strings.TrimSuffix(file, ".tar") + ".cdx.json" }
 
 // The SBOM names the image by its digest, and lists the packages and boot loaders that are in it, and the modules of the manager as Go reads them.

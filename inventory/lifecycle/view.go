@@ -76,7 +76,7 @@ type View struct {
 	// RestartedAt is when firmware last requested a network boot although the attempt's bootstrap data had been served and the machine runs
 	// from memory. It is zero if that did not happen.
 	RestartedAt time.Time
-	// NodeLostAt is when the server's Node was seen to be lost after that restart. It is zero if it was not.
+	// NodeLostAt is when the server's Node was observed as lost after that restart. It is zero if it was not.
 	NodeLostAt time.Time
 	// Node is the Node that was observed in the boot; nil without one. No decision depends on it.
 	Node *v1alpha1.ObservedNode

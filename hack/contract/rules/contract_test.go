@@ -110,7 +110,7 @@ var rules = [][]rule{{
 	{"RBAC/Secrets", (*suite).secretsUsed},
 }}
 
-// needs are the rules that leave the objects as a rule expects them.
+// needs are the rules that leave the objects in the state that a rule expects.
 var needs = map[string][]string{
 	"InfraCluster/pausing": {"InfraMachine/reconciliation of a normal resource"}, // which sets the endpoint
 	"InfraMachine/reconciliation of a deleted resource that has no host": {"InfraMachine/reconciliation of a normal resource"},

@@ -102,7 +102,7 @@ func (s *suite) machinePaused(t *testing.T) {
 	})
 }
 
-// pausedCondition expects that a generation of an object was seen as paused, or as not.
+// pausedCondition expects that a generation of an object was observed as paused, or as not paused.
 func pausedCondition(g Gomega, o conditions.Getter, generation int64, paused bool) {
 	c := conditions.Get(o, clusterv1.PausedCondition)
 	g.Expect(c).NotTo(BeNil())

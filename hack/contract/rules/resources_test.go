@@ -127,7 +127,7 @@ func (s *suite) apiVersion(t *testing.T) {
 			g.Expect(served[version]).To(BeTrue(), "%s: the label names %s", kind, version)
 		}
 	}
-	// The conversion that the label is for: who names our kind without a version gets one that the label names.
+	// The purpose of the label: a client that names our kind without a version gets a version of the label.
 	g.Expect(s.metadataFile(t).ReleaseSeries).To(ContainElement(HaveField("Contract", strings.TrimPrefix(contractLabel, "cluster.x-k8s.io/"))))
 }
 

@@ -252,7 +252,7 @@ func (c *Checker) judgeSeed(host, machine string, at time.Time) {
 	}
 }
 
-// Judge judges the events that can be judged by now. Call it every second.
+// Judge judges the events that can be judged already. Call it every second.
 func (c *Checker) Judge(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -79,7 +79,7 @@ func (l *life) refused() {
 	l.explained()
 }
 
-// retry asks for a try now, as a person does who knows that the credentials are right.
+// retry requests an immediate try, like a user who knows that the credentials are right.
 func (l *life) retry() {
 	l.Helper()
 	if l.exists(l.server.Host) {

@@ -87,7 +87,7 @@ func letGoUnfenced(l *life, s step) {
 	l.Expect(l.server.Commands()).To(HaveLen(before))
 }
 
-// namespaceGoes waits until the namespace is gone, and does meanwhile what Cluster API's managers do.
+// namespaceGoes waits until the namespace is gone, and acts as Cluster API's managers until then.
 func namespaceGoes(l *life, _ step) {
 	l.Helper()
 	l.Eventually(func() error {

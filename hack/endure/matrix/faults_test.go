@@ -27,9 +27,9 @@ type fault struct {
 	name string
 	// na says why the fault makes no sense in a step, and is empty where it does.
 	na func(s step) string
-	// inject begins the fault while the host stands at the step. What ends it is given to l.stops.
+	// inject starts the fault while the host is at the step, and appends its end to l.stops.
 	inject func(l *life, s step)
-	// during demands what is to be seen while the fault lasts and the host goes on.
+	// during demands what must be visible while the fault lasts and the host continues.
 	during func(l *life, s step)
 	// stays is true for a fault that lasts until the host came to its end.
 	stays bool
@@ -37,7 +37,7 @@ type fault struct {
 	want func(l *life, s step)
 	// inMemory makes the machine one that runs from memory.
 	inMemory bool
-	// alone is true for a fault of the whole API server, which has a test of its own.
+	// alone is true for a fault of the whole API server, which has its own test.
 	alone bool
 }
 

@@ -39,7 +39,7 @@ const bootTimeout = 10 * time.Minute
 // machine is the name of the machine that claims the host.
 const machine = "m"
 
-// life is a host's life in one case: a namespace, a provider and a server of its own.
+// life is a host's life in one case: its own namespace, provider and server.
 type life struct {
 	*testing.T
 	*WithT
@@ -97,7 +97,7 @@ func newLife(t *testing.T, persistence v1alpha1.BootPersistence, powerOn bool) *
 	return l
 }
 
-// settings are the lifecycle's: what takes minutes in a rack takes a moment, but for what time passes for by the clock.
+// settings are the lifecycle's: durations of minutes in a rack are moments here, except those that the fake clock covers.
 func settings() lifecycle.Settings {
 	s := controllerstest.Settings()
 	s.PollInterval, s.ActiveInterval = 1500*time.Millisecond, 200*time.Millisecond
@@ -151,7 +151,7 @@ func commandOf(request *http.Request, content []byte) string {
 	}
 }
 
-// holdAt holds the next one back who comes to a point, and all after him.
+// holdAt blocks the next caller that reaches a point, and all later ones.
 func (l *life) holdAt(point string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

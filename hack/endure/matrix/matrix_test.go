@@ -1,5 +1,5 @@
 // Package matrix holds the provider against faults: every fault at every step of a host's life where it makes sense. Each case has a namespace, a
-// provider and a server of its own. docs/development/faults.md is the table for people.
+// provider and a server of its own. docs/development/faults.md is the table for readers.
 package matrix
 
 import (

@@ -86,7 +86,7 @@ func isUnknown(why string) func(*life, step) {
 			l.until(moment, func() bool { return false }) // it runs its machine, which needs no record, or does so in a moment
 			return
 		}
-		l.powerWanted() // a machine that runs from memory is not Provisioned meanwhile
+		l.powerWanted() // a machine that runs from memory is not Provisioned in this time
 		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseBootUnknown))
 			g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation), "a move waits for it")

@@ -17,7 +17,7 @@ type step struct {
 	name string
 	// bring brings a host to the step, and keeps it there if it would continue automatically.
 	bring func(l *life)
-	// proceed lets it go on.
+	// proceed lets it continue.
 	proceed func(l *life)
 	// end is where it comes to if nothing is wrong, after the server was switched on so often.
 	end end
@@ -54,7 +54,7 @@ const (
 	maintenance = "maintenance"
 )
 
-// holder is who holds a server off.
+// holder is the holder of the power hold.
 const holder = v1alpha1.PowerHoldPrefix + "anna"
 
 func goOn(l *life) { l.letGo() }

@@ -27,7 +27,7 @@ const (
 	programs = "/opt/lab/bin"
 )
 
-// kubeadmProgram asks the lab to join, since a real kubeadm needs a machine of its own. The lab reads the arguments at one descriptor, and writes the exit
+// kubeadmProgram asks the lab to join, since a real kubeadm needs a separate machine. The lab reads the arguments at one descriptor, and writes the exit
 // code to the other.
 const kubeadmProgram = `#!/bin/sh
 echo "$*" >&3
