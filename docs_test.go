@@ -5,11 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestDecisions: ARCHITECTURE.md lists every decision record, and the tests and files that it and the records refer to exist.
+// TestDecisions: ARCHITECTURE.md lists every decision record. The tests and files to which the records and the pages for contributors refer exist.
 func TestDecisions(t *testing.T) {
 	records, err := filepath.Glob("docs/decisions/*.md")
 	if err != nil || len(records) == 0 {
@@ -25,7 +26,11 @@ func TestDecisions(t *testing.T) {
 	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`")
 	link := regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
 	file := regexp.MustCompile("(?:`(\\w+)` in )?`((?:api|bmc|cmd|controllers|hack|inventory|pxe)/[a-z0-9_/]+\\.go)`")
-	for _, page := range append(records, "ARCHITECTURE.md") {
+	pages, err := filepath.Glob("docs/development/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("No pages for contributors: %v", err)
+	}
+	for _, page := range slices.Concat(records, pages, []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "hack/README.md", "config/samples/README.md"}) {
 		content := readPage(t, page)
 		for _, name := range named.FindAllStringSubmatch(content, -1) {
 			if !tests[name[1]] {

@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// nowhere is an answer that nobody reads.
+// nowhere is an answer that no client reads.
 type nowhere struct {
 	header http.Header
 	status int

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// retryInterval is how long a queued server sleeps before it asks again. A free slot stays unused for about half of it, which is little beside
+	// retryInterval is how long a queued server sleeps before it asks again. A free slot stays unused for about half of it, which is little compared with
 	// the minute that a boot takes. 2,000 queued servers ask 400 times a second, which costs less than what one of them loads.
 	retryInterval = 5 * time.Second
 	// queueEntryTTL is how long a server stays queued that does not ask again: a request or two may be lost.
@@ -34,7 +34,7 @@ var (
 )
 
 // BootSlots limit how many servers of a network load what they boot at once (maxBoots). The other servers are queued and ask again, which costs a small request each.
-// A server that is served beside too many others runs into the timeouts of its boot loader.
+// A server that is served together with too many others runs into the timeouts of its boot loader.
 //
 // The slots are in memory only. After a restart of the boot server all slots are free: until the boots of before end, more than maxBoots servers may load.
 type BootSlots struct {
@@ -49,11 +49,11 @@ type BootSlots struct {
 // server is a server in a network.
 type server struct{ network, mac string }
 
-// bootNetwork is what is known of a network, beside its slots.
+// bootNetwork is what is known about a network, except its slots.
 type bootNetwork struct {
 	limit     int                 // 0 for any number
 	checkedAt time.Time           // when the servers with a slot were checked last
-	bound     map[string]struct{} // the MAC addresses with a slot whose attempt was seen to have its script
+	bound     map[string]struct{} // the MAC addresses with a slot whose attempt was observed to have its script
 }
 
 var _ prometheus.Collector = &BootSlots{}

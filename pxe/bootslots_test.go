@@ -59,7 +59,7 @@ func newRack(most, servers int) (*rack, *BootSlots, *clocktesting.FakePassiveClo
 	return r, newBootSlots(map[string]int{"rack-1": most, "other": most}, r, c), c
 }
 
-// place asks for a server: 0 for its turn, or its place in line.
+// place asks for a server. It returns 0 for a slot, or the position in the queue.
 func (t *BootSlots) place(number int) int {
 	s, turn := t.acquire(context.Background(), "rack-1", macNumber(number))
 	if turn {
@@ -152,7 +152,7 @@ func TestSilent(t *testing.T) {
 	g.Expect(turns.place(1)).To(Equal(3))
 }
 
-// TestNoLimit: without a limit nobody waits, and those that load are counted all the same.
+// TestNoLimit: without a limit no server waits, and loading servers are still counted.
 func TestNoLimit(t *testing.T) {
 	g := NewWithT(t)
 	r, turns, _ := newRack(0, 100)
@@ -218,7 +218,7 @@ func (b *guarded) get(turns *BootSlots, number int, from netip.Addr) (int, strin
 }
 
 // TestStrangerInQueue: a client that is refused, or too early, moves no server in the queue and frees no slot, however often it asks with the MAC address of
-// one. It is answered as where nobody waits.
+// one. It gets the same answer as without a queue.
 func TestStrangerInQueue(t *testing.T) {
 	stranger := netip.MustParseAddr("198.51.100.66")
 	for name, denial := range map[string]error{"refused": ErrRefused, "too early": ErrNotYet} {

@@ -30,7 +30,7 @@ type BMC struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^redfish([+]http)?:') || self.matches('^[^?]*([?]auth=(session|basic))?$')",message="has an unknown parameter: Redfish supports only ?auth=session and ?auth=basic (the default)"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^ipmi:') || self.matches('^ipmi://[^/?]*/?([?](cipherSuite=(17|3)|privilege=(user|operator|administrator))(&(cipherSuite=(17|3)|privilege=(user|operator|administrator)))?)?$')",message="is not an IPMI address: it must have no path, and supports only the parameters cipherSuite (17 or 3) and privilege (user, operator or administrator), like ipmi://192.0.2.10?cipherSuite=17&privilege=operator"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(ipmitool|amt|amt[+]http):') || self.matches('^ipmitool://[^/?]*/?([?]cipherSuite=(17|3))?$') || self.matches('^amt([+]http)?://[^/?]*/?$')",message="has an unsupported path or parameter: ipmitool supports only the parameter cipherSuite (17 or 3), like ipmitool://192.0.2.10?cipherSuite=17, and AMT supports none"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^rpc[+]') || self.matches('[?&]host=[^&]')",message="does not tell the webhook which BMC to use: append ?host=NAME"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^rpc[+]') || self.matches('[?&]host=[^&]')",message="does not name the BMC for the webhook: append ?host=NAME"
 	Address string `json:"address,omitempty"`
 
 	// credentialsSecretName is the name of a Secret in the host's namespace with the keys "username" and "password". The Secret needs the label

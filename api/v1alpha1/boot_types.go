@@ -163,7 +163,7 @@ const (
 	StageBootstrapFailed    BootStage = "BootstrapFailed"
 )
 
-// The stages after a boot, which are those of a failure. BareMetalBootStatus.Stage describes them.
+// The stages that can follow a completed boot. They report a failure. BareMetalBootStatus.Stage describes them.
 const (
 	StageRestarted BootStage = "Restarted"
 	StageNodeLost  BootStage = "NodeLost"
@@ -184,7 +184,7 @@ type BareMetalBootStatus struct {
 	// - Data: the operating system fetched the bootstrap data.
 	// - ReportedIn: the operating system reported that it is running.
 	// - Node: the server's Node exists in the workload cluster.
-	// - BootstrapSucceeded: the operating system reported that it carried out its
+	// - BootstrapSucceeded: the operating system reported that it applied its
 	//   bootstrap data.
 	// - BootstrapFailed: the operating system reported that it could not apply its
 	//   bootstrap data.
@@ -192,7 +192,7 @@ type BareMetalBootStatus struct {
 	//   from memory and has its bootstrap data. The server restarted, or another
 	//   client on its network used its MAC address.
 	// - NodeLost: after the stage Restarted the Node of the machine was not Ready
-	//   and did not become Ready. So the server did restart.
+	//   and did not become Ready. So the server restarted.
 	// +optional
 	Stage BootStage `json:"stage,omitempty"`
 

@@ -1,7 +1,7 @@
 package v1alpha1
 
-// ReadyCondition summarises the other conditions of an object and is True when none of them keeps the object from its purpose. Cluster API mirrors that of
-// a machine and of a cluster as InfrastructureReady.
+// ReadyCondition summarises the other conditions of an object and is True when none of them prevents its use. Cluster API mirrors the condition of a
+// machine and of a cluster as InfrastructureReady.
 const ReadyCondition = "Ready"
 
 // Conditions of a BareMetalHost.
@@ -89,9 +89,9 @@ const (
 	ReasonNotVerified = "NotVerified"
 	// ReasonPoweredOn means that the server is running and spec.power does not allow the provider to power it off.
 	ReasonPoweredOn = "PoweredOn"
-	// ReasonPowerChanging means that the provider is bringing the power state to spec.power, or that the server is powering on or off.
+	// ReasonPowerChanging means that the provider is changing the power state to spec.power, or that the server is powering on or off.
 	ReasonPowerChanging = "PowerChanging"
-	// ReasonMaintenance means that somebody works on the server.
+	// ReasonMaintenance means that the host is in maintenance.
 	ReasonMaintenance = "Maintenance"
 	// ReasonQuarantined means that something went wrong with the server.
 	ReasonQuarantined = "Quarantined"

@@ -57,7 +57,7 @@ type BareMetalHostStatus struct {
 	// - Cleaning: the machine is being deleted, the server is off, and what the
 	//   machine left behind is being removed.
 	// - ExternallyProvisioned: something other than this provider runs the server.
-	// - Maintenance: somebody works on the server.
+	// - Maintenance: a person works on the server.
 	// - Quarantined: something went wrong with the server. spec.quarantine has the
 	//   reason.
 	// - Orphaned: the host's machine or its Cluster does not exist.

@@ -92,7 +92,7 @@ type BareMetalHostSpec struct {
 	// +optional
 	Power PowerState `json:"power,omitempty"`
 
-	// maintenance takes the server out of service while somebody works on it. The host cannot be claimed, and the provider sends no power or boot commands. A
+	// maintenance takes the server out of service while a person works on it. The host cannot be claimed, and the provider sends no power or boot commands. A
 	// machine that has the host keeps running. Users set and remove it.
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
@@ -151,7 +151,7 @@ type BareMetalHostSpec struct {
 	Boots int32 `json:"boots,omitempty"`
 
 	// powerHoldSince is the time when the provider started to act on a power hold (powerHolds or an annotation), or on a request to power the server on. The
-	// provider writes it before its first command, and removes it when no hold is left and the server is on. It tells a restarted provider that it must
+	// provider writes it before its first command, and removes it when no hold is left and the server is on. From it a restarted provider knows that it must
 	// power the server on again.
 	// +optional
 	PowerHoldSince *metav1.Time `json:"powerHoldSince,omitempty"`

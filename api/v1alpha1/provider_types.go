@@ -1,7 +1,7 @@
 package v1alpha1
 
 // PowerOffProviderAnnotation on a host allows the provider to power off the server that the provider itself runs on. Its value is who wants it and why.
-// It applies until somebody removes it.
+// It applies until a user removes it.
 const PowerOffProviderAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/power-off-provider"
 
 // RunsProviderCondition is True for a host whose server runs the provider: the process that leads and runs the controllers. The provider does not

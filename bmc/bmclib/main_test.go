@@ -69,7 +69,7 @@ func tarPit(t *testing.T) (host string) {
 	return listener.Addr().String() // the kernel takes the connections
 }
 
-// nobody is an address without a listener.
+// nobody is an address at which no program listens.
 func nobody(t *testing.T) (host string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -93,7 +93,7 @@ func TestLatePower(t *testing.T) {
 
 // TestInterruptedSessions: no session remains on the BMC.
 func TestInterruptedSessions(t *testing.T) {
-	for _, sessions := range []int{1, 2} { // while the BMC is looked at, and while a check has a second one
+	for _, sessions := range []int{1, 2} { // one while the BMC is inspected, and a second one in a check
 		t.Run(strconv.Itoa(sessions), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)

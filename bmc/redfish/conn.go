@@ -177,7 +177,7 @@ func (c *conn) fetch(ctx context.Context, path string) (resource, error) {
 	return r, err
 }
 
-// readOptional reads a resource that may not exist. It returns nil if it does not, and after every other error. unavailable tells whether
+// readOptional reads a resource that may not exist. It returns nil if it does not, and after every other error. unavailable is true if
 // the reason is an unreachable BMC or a refused login.
 func (c *conn) readOptional(ctx context.Context, path string) resource {
 	if path == "" {

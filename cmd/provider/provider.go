@@ -181,7 +181,7 @@ func newManager(o *Options) (ctrl.Manager, error) {
 	if o.Namespace != "" {
 		m.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
 	}
-	// The priority queue of controller-runtime v0.24 can hold its lock for ever when it shuts down: it sends an item under the lock to workers
+	// The priority queue of controller-runtime v0.24 can hold its lock forever when it shuts down: it sends an item under the lock to workers
 	// that have returned (issue #3538, fixed by #3540). The manager then ends 30 s late, and so does its lease. Delete this line with a
 	// controller-runtime that has #3540.
 	m.Controller.UsePriorityQueue = new(false)

@@ -206,7 +206,7 @@ func TestOnce(t *testing.T) {
 	g.Expect(after.ResourceVersion).To(Equal(before.ResourceVersion), "nothing was written")
 }
 
-// TestSecretDeleted: a Secret that somebody deletes is rendered again until the Machine has booted with it, and never after that.
+// TestSecretDeleted: a deleted Secret is rendered again until the Machine has booted with it, and never after that.
 func TestSecretDeleted(t *testing.T) {
 	g := NewWithT(t)
 	start(t, "")
@@ -268,7 +268,7 @@ func TestOwnerOfOthers(t *testing.T) {
 	}
 }
 
-// TestRestore: the owner and the label that somebody or a backup tool removes are restored, if the Secret is the config's.
+// TestRestore: the owner and the label that a user or a backup tool removes are restored, if the Secret belongs to the config.
 func TestRestore(t *testing.T) {
 	g := NewWithT(t)
 	start(t, "")

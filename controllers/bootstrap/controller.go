@@ -68,7 +68,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Complete(r)
 }
 
-// clusterChanged passes the changes of a Cluster that a config may wait for. Cluster API's predicate ClusterControlPlaneInitialized (v1.14.2) looks at the
+// clusterChanged passes the changes of a Cluster that a config may wait for. Cluster API's predicate ClusterControlPlaneInitialized (v1.14.2) reads the
 // condition, which Cluster API writes in another request than the field status.initialization that decides here.
 var clusterChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*clusterv1.Cluster)

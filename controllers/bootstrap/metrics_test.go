@@ -20,7 +20,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestMetrics: the leader counts configs by reason, and nobody else does.
+// TestMetrics: only the leader counts configs by reason.
 func TestMetrics(t *testing.T) {
 	g := NewWithT(t)
 	config := func(name, reason string) client.Object {

@@ -71,7 +71,7 @@ func ownerOf(config *bootstrapv1.BareMetalConfig) metav1.OwnerReference {
 	}
 }
 
-// createSecret creates the Secret. A Secret that exists by now is an error, and the next reconcile judges it.
+// createSecret creates the Secret. A Secret that already exists is an error, and the next reconcile checks it.
 func (r *Reconciler) createSecret(ctx context.Context, s *scope, data []byte) error {
 	key := secretKey(s.config)
 	secret := &corev1.Secret{

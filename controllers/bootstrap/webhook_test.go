@@ -122,7 +122,7 @@ func TestWithoutWebhooks(t *testing.T) {
 	g.Expect(env.Client.Status().Update(t.Context(), config)).To(Succeed())
 }
 
-// TestCRDValidation: the CRD refuses what no template engine needs to look at.
+// TestCRDValidation: the CRD refuses what can be checked without the template engine.
 func TestCRDValidation(t *testing.T) {
 	namespace := env.Namespace(t)
 	for want, change := range map[string]func(*bootstrapv1.BareMetalConfigSpec){

@@ -38,7 +38,7 @@ func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha
 //   - for a claimed host, other hosts that the same machine has or was served by
 //   - for a host without a consumer, a machine whose provider ID names the host. This happens when a host object is recreated without its
 //     spec.consumerRef.
-//   - for an open boot, whether its machine still waits for a host. The host may have another machine by now.
+//   - for an open boot, whether its machine still waits for a host. The host may already have another machine.
 func (r *Reconciler) observeClaimConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	here := client.InNamespace(host.Namespace)
 	if lifecycle.IsOpen(view.Boot) {

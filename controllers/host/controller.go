@@ -185,7 +185,7 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, b
 	return view, lifecycle.Next(view, r.Settings), nil
 }
 
-// forget drops the state of a host that this controller does not reconcile. It keeps the observations of the server, because the host may come back.
+// forget drops the state of a host that this controller does not reconcile. It keeps the observations of the server, because the host may be recreated.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.queue.forget(key, r.Clock.Now())
 	r.throttle.Done(key)

@@ -198,7 +198,7 @@ func TestBusyUntilResultIsRecorded(t *testing.T) {
 	}
 	g.Expect(submit()).To(BeZero())
 	r.observations.update(j.key, func(h *hostObservation) {
-		// This function holds the lock of the observations, so the result cannot be recorded. The pool releases the key all the same.
+		// This function holds the lock of the observations, so the result cannot be recorded. The pool still releases the key.
 		g.Eventually(func() bool { return r.Pool.Busy(j.key.String()) }).Should(BeFalse())
 		g.Expect(h.bmc.Busy || h.bmc.Problem != nil).To(BeTrue(), "the job has ended and its result is not recorded")
 	})

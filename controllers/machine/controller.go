@@ -235,7 +235,7 @@ func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.T
 // helper (v1.14.2) needs a third patch for the conditions, since it supports kinds whose conditions several controllers write. No upstream issue
 // found. Delete when the patch helper writes conditions and status together.
 //
-// hasProviderID is true when the first patch wrote a provider ID, even if the second patch failed: the next reconcile cannot tell when the ID was
+// hasProviderID is true when the first patch wrote a provider ID, even if the second patch failed: the next reconcile does not know when the ID was
 // written.
 func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMachine) (hasProviderID bool, err error) {
 	after := m.DeepCopy() // a patch stores the API server's answer in its object

@@ -147,7 +147,7 @@ func progressOf(host *v1alpha1.BareMetalHost, reasons ...string) string {
 	return ""
 }
 
-// reconcileDelete waits until the host controller has released the host; the deletion of the machine starts the release. Only the API server can tell
+// reconcileDelete waits until the host controller has released the host; the deletion of the machine starts the release. Only a read from the API server proves
 // that the machine has no host. While the cache still shows a host, waiting costs nothing.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	for _, reader := range []client.Reader{r.Client, r.APIReader} {

@@ -119,7 +119,7 @@ func (s *scope) isIdle() bool {
 // recordsIdle is true for a record that the host was left alone, without a power cycle.
 func recordsIdle(cycle *v1alpha1.PowerCycle) bool { return cycle.Attempt == 0 && cycle.OffAt == nil }
 
-// abandon ends a power cycle that must not go on, and does not count it. It records that the host is left alone even if no power cycle was in
+// abandon ends a power cycle that must not continue, and does not count it. It records that the host is left alone even if no power cycle was in
 // progress. Afterwards it is unknown whether the server runs, boots or is dead, and a booting server must not be powered off.
 func (r *Reconciler) abandon(ctx context.Context, s *scope) error {
 	var host string

@@ -27,7 +27,7 @@ type provider struct {
 	webhooks string
 	// core is the version of cluster.x-k8s.io that the manager reads.
 	core string
-	// args are its flags, and env its environment. CERTS stands for the folder with the serving certificate of its webhooks, whose port is 9443.
+	// args are its flags, and env its environment. CERTS is replaced by the folder with the serving certificate of its webhooks, whose port is 9443.
 	args, env []string
 }
 

@@ -1,4 +1,4 @@
-// Package contract checks that docs/contract.md lists every rule of Cluster API's provider contract, with what is really there. The suites
+// Package contract checks that docs/development/contract.md lists every rule of Cluster API's provider contract, with what is really there. The suites
 // in its folders show the rules.
 package contract
 
@@ -44,7 +44,7 @@ var heading = regexp.MustCompile("^(#{2,5}) +(.+)$")
 // notRules are headings of sections that hold others and say nothing themselves.
 var notRules = regexp.MustCompile(`^(Rules \(contract version .*\)|Additional notes|Typical .* reconciliation workflow)$`)
 
-// headings returns the rules of a page: its headings, those of a lower level behind the one they stand below.
+// headings returns the rules of a page: its headings, with the parent before a heading of a lower level.
 func headings(page string) []string {
 	var out []string
 	var above string
@@ -84,14 +84,14 @@ func mandatory(page string) map[string]string {
 
 func squeeze(name string) string { return strings.NewReplacer("`", "", " ", "").Replace(name) }
 
-// row is a row of docs/contract.md.
+// row is a row of docs/development/contract.md.
 type row struct{ rule, mandatory, where, test string }
 
-// table returns the rows of the section of docs/contract.md on a page.
+// table returns the rows of the section of docs/development/contract.md on a page.
 func table(t *testing.T, page string) []row {
 	t.Helper()
 	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(root, "docs", "contract.md"))
+	content, err := os.ReadFile(filepath.Join(root, "docs", "development", "contract.md"))
 	g.Expect(err).NotTo(HaveOccurred())
 	_, section, found := strings.Cut(string(content), "\n## "+page+"\n")
 	g.Expect(found).To(BeTrue(), page)
@@ -191,7 +191,7 @@ func (r row) check(t *testing.T, mandatory string, implemented bool, shown []str
 	return wrong
 }
 
-// TestTable: every rule of the book stands in docs/contract.md, as mandatory as it is, with files and tests that are there.
+// TestTable: docs/development/contract.md lists every rule of the book, with the same obligation, and with existing files and tests.
 func TestTable(t *testing.T) {
 	shown := suite(t)
 	for _, page := range pages {
@@ -208,13 +208,13 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestAllListed: every test of the suite stands in docs/contract.md.
+// TestAllListed: docs/development/contract.md lists every test of the suite.
 func TestAllListed(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(root, "docs", "contract.md"))
+	content, err := os.ReadFile(filepath.Join(root, "docs", "development", "contract.md"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	for _, name := range suite(t) {
 		if !bytes.Contains(content, []byte("`"+name+"`")) {
-			t.Errorf("docs/contract.md does not name %q", name)
+			t.Errorf("docs/development/contract.md does not name %q", name)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func testDisk(t *testing.T, s *site, c firmwareCase) {
 	g.Expect(r.bmc.CommandNames()).To(Equal(commands), "the BMC was given a command")
 }
 
-// testStranger: a server of the inventory boots while one with another MAC address asks beside it. The stranger gets nothing, and
+// testStranger: a server of the inventory boots while one with another MAC address asks as well. The stranger gets nothing, and
 // boots its disk.
 func testStranger(t *testing.T, s *site) {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// networkThenDisk changes the boot order in the firmware's variables to PXE over IPv4, then the disk, and lets the server obey them: as who
+// networkThenDisk changes the boot order in the firmware's variables to PXE over IPv4, then the disk, and lets the server obey them: like a user who
 // sets it up in the firmware's menu. QEMU itself can only put all kinds of network boot before the disk, and OVMF waits minutes for
 // HTTP boot over IPv6.
 func (c *chassis) networkThenDisk(t *testing.T) {

@@ -71,7 +71,7 @@ func efiProgram(t *testing.T, code []byte) []byte {
 	var image bytes.Buffer
 	image.Write(append([]byte("MZ"), make([]byte, 58)...))
 	for _, part := range []any{
-		uint32(64), []byte("PE\x00\x00"), // the offset of the rest stands at 3c
+		uint32(64), []byte("PE\x00\x00"), // the offset of the rest is at 3c
 		pe.FileHeader{
 			Machine: pe.IMAGE_FILE_MACHINE_AMD64, NumberOfSections: 1, SizeOfOptionalHeader: uint16(binary.Size(pe.OptionalHeader64{})),
 			Characteristics: pe.IMAGE_FILE_EXECUTABLE_IMAGE | pe.IMAGE_FILE_LARGE_ADDRESS_AWARE,

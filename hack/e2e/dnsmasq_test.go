@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
-// startDnsmasq starts a dnsmasq on a machine of its own, which gives addresses on the network and knows nothing of booting. It returns
+// startDnsmasq starts a dnsmasq on a separate machine, which gives addresses on the network and does not support network boot. It returns
 // the addresses that it gives.
 func startDnsmasq(t *testing.T, w *wire) (first, last netip.Addr) {
 	t.Helper()

@@ -1,5 +1,5 @@
 // Package e2e_test boots real firmware in QEMU behind the whole provider: from a BareMetalHost and a BareMetalMachine in a real API
-// server, by our manager as a program of its own, which switches the machine on through its BMC and is the only DHCP, TFTP and HTTP
+// server, by our manager as a separate program, which switches the machine on through its BMC and is the only DHCP, TFTP and HTTP
 // server on the wire, to a Linux that fetches its seed and reports in. It needs root, and what hack/e2e.sh installs; it fails where
 // either is missing.
 package e2e_test

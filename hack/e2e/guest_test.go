@@ -27,7 +27,7 @@ runcmd:
 `
 
 // testCloudInit boots a Debian from memory, which has a static address. Its cloud-init sets up that network, reads the seed over it,
-// carries out the user data, phones home, and tells that the bootstrap succeeded.
+// applies the user data, phones home, and reports that the bootstrap succeeded.
 func testCloudInit(t *testing.T, s *site) {
 	t.Helper()
 	g := NewWithT(t)

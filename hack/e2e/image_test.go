@@ -23,7 +23,7 @@ type image struct {
 	kernel, initramfs v1alpha1.Artifact
 }
 
-// commandLine is what every kernel here is told: its output goes to the serial line, and a panic ends the machine. The kernel must not
+// commandLine is the command line of every kernel here: its output goes to the serial line, and a panic ends the machine. The kernel must not
 // check the timer: it counts its ticks against the clock, and panics where QEMU did not run for some milliseconds.
 const commandLine = "console=ttyS0 panic=1 no_timer_check"
 
@@ -34,7 +34,7 @@ func (i *image) source() v1alpha1.BootSource {
 	}
 }
 
-// initScript is the first program. It does what cloud-init does, as far as the boot server can tell: it reads the seed that
+// initScript is the first program. For the boot server it does the same as cloud-init: it reads the seed that
 // the kernel command line names, and reports to where vendor-data says. Its address is DHCP's, unless e2e.address=ADDRESS/BITS on the
 // command line is another: busybox knows no DHCPv6.
 const initScript = `#!/bin/busybox sh

@@ -35,7 +35,7 @@ func testIPMISim(t *testing.T, s *site) {
 	r.release(t)
 }
 
-// cable makes the program that switches the server. The test carries out what it is told.
+// cable creates the program that switches the server. The test executes its commands.
 func cable(t *testing.T, c *chassis) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -43,7 +43,7 @@ func cable(t *testing.T, c *chassis) string {
 	g.Expect(os.WriteFile(program, fmt.Appendf(nil, control, c.folder), 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(c.file("power"), []byte("0\n"), 0o600)).To(Succeed())
 	g.Expect(syscall.Mkfifo(c.file("commands"), 0o600)).To(Succeed())
-	// Open for writing too: it has no end while nobody writes.
+	// Open for writing too: without a writer it would have no end.
 	pipe, err := os.OpenFile(c.file("commands"), os.O_RDWR, 0)
 	g.Expect(err).NotTo(HaveOccurred())
 	var done sync.WaitGroup

@@ -90,7 +90,7 @@ func (m machine) mode() v1alpha1.BootMode {
 	return v1alpha1.BootModeUEFI
 }
 
-// chassis is a server of a kind that stands on a network. Whoever plays its BMC switches it.
+// chassis is a server of a kind on a network. Its emulated BMC switches it.
 type chassis struct {
 	machine machine
 	mac     string
@@ -106,7 +106,7 @@ type chassis struct {
 	exited  chan struct{}
 }
 
-// build puts a server of the kind on a network, switched off. It has a disk that tells when it is booted. It is switched off at the end
+// build puts a server of the kind on a network, switched off. It has a disk that reports when it is booted. It is switched off at the end
 // of the test.
 func (m machine) build(t *testing.T, w *wire, mac string) *chassis {
 	t.Helper()
@@ -152,7 +152,7 @@ func (c *chassis) args(networkFirst bool) []string {
 
 func (c *chassis) file(name string) string { return filepath.Join(c.folder, name) }
 
-// on switches the server on. The channel that it returns is closed when the server went off, by itself or by off.
+// on switches the server on. The channel that it returns is closed when the server went off, also without off.
 func (c *chassis) on(networkFirst bool) (<-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +188,7 @@ func (c *chassis) on(networkFirst bool) (<-chan struct{}, error) {
 	return exited, nil
 }
 
-// off switches the server off, as who pulls the plug.
+// off switches the server off, like a pulled plug.
 func (c *chassis) off() {
 	c.mu.Lock()
 	process, exited := c.process, c.exited

@@ -30,7 +30,7 @@ type site struct {
 
 // service is what a boot server does for a network.
 type service struct {
-	// manager is the network that the manager stands on, and hosts the one that the hosts are on.
+	// manager is the network of the manager, and hosts that of the hosts.
 	manager, hosts *wire
 	// mode is that of DHCP.
 	mode string
@@ -47,7 +47,7 @@ func authoritative(w *wire) service {
 	return service{manager: w, hosts: w, mode: "authoritative", first: w.at(100), last: w.at(200)}
 }
 
-// beside serves a network where another DHCP server gives the addresses.
+// beside serves a network in which another DHCP server gives the addresses.
 func beside(w *wire, first, last netip.Addr) service {
 	return service{manager: w, hosts: w, mode: "proxy", first: first, last: last}
 }
@@ -55,7 +55,7 @@ func beside(w *wire, first, last netip.Addr) service {
 // gives is true for an address that hosts get by DHCP.
 func (s service) gives(a netip.Addr) bool { return !a.Less(s.first) && !s.last.Less(a) }
 
-// managerArgs are the flags of the manager, whose boot configuration is written into a folder. All of both stands here.
+// managerArgs are the flags of the manager, whose boot configuration is written into a folder. Both are complete here.
 func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder string) []string {
 	t.Helper()
 	network := map[string]any{"name": "e2e", "mode": s.mode, "address": s.manager.address.String(), "subnet": s.hosts.prefix.String()}

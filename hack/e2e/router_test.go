@@ -13,7 +13,7 @@ import (
 )
 
 // advertise answers router solicitations as the IPv6 router of a rack would which routes nothing: iPXE waits 16 s for an
-// answer before it goes on with the IPv4 address that it has. On a network of IPv6 it says that DHCPv6 gives the addresses. It ends
+// answer before it continues with its IPv4 address. On a network of IPv6 it announces that DHCPv6 gives the addresses. It ends
 // with the test.
 func advertise(t *testing.T, w *wire) {
 	t.Helper()
@@ -62,7 +62,7 @@ func advertise(t *testing.T, w *wire) {
 }
 
 // advertisement is the body of a router advertisement (RFC 4861, section 4.2): hop limit 64, and a lifetime of 0, since this is no default
-// router. With a prefix of IPv6 it has the flags M and O, by which addresses and the rest are DHCPv6's, and tells that
+// router. With a prefix of IPv6 it has the flags M and O, by which addresses and the rest come from DHCPv6, and announces that
 // the prefix is on this link (section 4.6.2), for an hour.
 func advertisement(prefix netip.Prefix) []byte {
 	body := []byte{64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}

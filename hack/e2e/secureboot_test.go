@@ -29,7 +29,7 @@ func secureUEFI(args ...string) machine {
 }
 
 // TestSecureBoot: firmware that runs signed programs only boots shim, GRUB and Debian's kernel by the same script, and refuses iPXE,
-// which nobody signed: without that the rest would show nothing.
+// which is not signed: without that the rest would prove nothing.
 func TestSecureBoot(t *testing.T) {
 	s := startSite(t, authoritative(newWire(t, "10.79.0.0/24")))
 	for _, c := range []firmwareCase{

@@ -196,7 +196,7 @@ func (r *server) logStages(t *testing.T) {
 func (r *server) awaitProvisioned(t *testing.T, patience time.Duration, client string, stages ...v1alpha1.BootStage) {
 	t.Helper()
 	g := NewWithT(t)
-	// What was seen is written in the background, and may be a moment behind what was reported.
+	// Observed stages are written in the background, and may appear a moment after the report.
 	r.await(t, patience, "the host is Provisioned", func() bool {
 		return r.host.Status.Phase == v1alpha1.PhaseProvisioned && r.observed(v1alpha1.StageReportedIn) != nil
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
 )
 
-// testSushy boots a machine of libvirt, which sushy-tools gives a Redfish BMC. Nothing of ours stands between the manager and the
-// machine. The machine has a disk, which it boots from unless the BMC was told otherwise.
+// testSushy boots a machine of libvirt, which sushy-tools gives a Redfish BMC. Nothing of ours is between the manager and the
+// machine. The machine has a disk, which it boots from unless the BMC has a boot override.
 func testSushy(t *testing.T, s *site) {
 	t.Helper()
 	machine := peertest.Machine{Name: "sushy", UUID: "27946b59-9e44-4fa7-8e91-f3527a1e0077", MAC: nextMAC(), Tap: s.hosts.tap(t, peertest.TapOwner)}

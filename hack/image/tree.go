@@ -106,7 +106,7 @@ func (e *entry) write(out *tar.Writer, name string, date time.Time) error {
 	return err
 }
 
-// bindService is cap_net_bind_service+ep: whoever starts the program may let it listen on ports below 1024. It is the kernel's struct
+// bindService is cap_net_bind_service+ep: any user may start the program and let it listen on ports below 1024. It is the kernel's struct
 // vfs_cap_data, revision 2 (include/uapi/linux/capability.h): the revision with the flag "effective", then permitted and inheritable of
 // the capabilities 0 to 31, and of 32 to 63.
 var bindService = func() []byte {

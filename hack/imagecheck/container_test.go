@@ -52,7 +52,7 @@ func (c *container) set(t *testing.T, value any, path ...string) {
 
 // newContainer makes a container as the kubelet and containerd have runc make it for the Deployment's Pod: user, capabilities, whether it
 // may gain privileges, the file system that is read-only, and the network of the host, which is the test's here. The root is the unpacked
-// image; arguments stand behind the image's entrypoint, or in its place when the first is a path.
+// image; arguments follow the image's entrypoint, or replace it if the first is a path.
 func newContainer(t *testing.T, root string, pod corev1.PodSpec, args ...string) *container {
 	t.Helper()
 	g := NewWithT(t)
@@ -87,7 +87,7 @@ func newContainer(t *testing.T, root string, pod corev1.PodSpec, args ...string)
 		command = append(command, arg)
 	}
 	c.set(t, command, "process", "args")
-	// The host's network; and a mount namespace and process numbers of its own.
+	// The host's network; and its own mount namespace and process numbers.
 	c.set(t, []any{map[string]any{"type": "pid"}, map[string]any{"type": "mount"}, map[string]any{"type": "ipc"}, map[string]any{"type": "uts"}}, "linux", "namespaces")
 	c.mounts = []any{
 		map[string]any{"destination": "/proc", "type": "proc", "source": "proc"},
@@ -118,7 +118,7 @@ func (c *container) command(ctx context.Context, t *testing.T) *exec.Cmd {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.WriteFile(filepath.Join(c.bundle, "config.json"), content, 0o600)).To(Succeed())
 	name := fmt.Sprintf("capbm-imagecheck-%d-%s", os.Getpid(), filepath.Base(c.bundle))
-	// State and control groups of their own: runs beside one another do not meet.
+	// Separate state and control groups: concurrent runs do not interfere.
 	run := exec.CommandContext(ctx, "runc", "--root", filepath.Join(c.bundle, "state"), "run", "--bundle", c.bundle, name)
 	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) } // runc hands it on, and ends when the container has
 	return run

@@ -82,7 +82,7 @@ func unpack(t *testing.T, file string) string {
 	return filepath.Join(folder, "bundle", "rootfs")
 }
 
-// built is the image as the tests look at it.
+// built is the image that the tests read.
 type built struct {
 	digest, file string
 	// root is the folder that it was unpacked to.
@@ -153,7 +153,7 @@ func (b *built) testReproducible(t *testing.T) {
 	must(t, "cmp", sbomOf(file), sbomOf(b.file))
 }
 
-// sbomOf is the software bill of materials beside an archive.
+// sbomOf is the software bill of materials of an archive.
 func sbomOf(file string) string { return strings.TrimSuffix(file, ".tar") + ".cdx.json" }
 
 // The SBOM names the image by its digest, and lists the packages and boot loaders that are in it, and the modules of the manager as Go reads them.

@@ -15,7 +15,7 @@ var artifactMutants = []mutant{
 	{"a file that suffered on the disk is served", "fetch.go", "case err == nil && sum == digestOf(a):", "case err == nil && sum != \"\":"},
 }
 
-// bootMutants are those of controllers/boot: who is served, and for how long.
+// bootMutants are those of controllers/boot: which client is served, and for how long.
 var bootMutants = []mutant{
 	{"the last of two hosts with one MAC address is served", "booter.go", "	keeper, err := controllers.KeeperOfMAC(ctx, b.Client, b.Tenants, mac.String())\n	return keeper.DeepCopy(), err\n",
 		"	hosts, err := controllers.HostsWith(ctx, b.Client, controllers.MACIndex, mac.String())\n	if len(hosts) == 0 {\n		return nil, err\n	}\n	return &hosts[len(hosts)-1], err\n"},

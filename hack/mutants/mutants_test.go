@@ -27,7 +27,7 @@ const root = "../.."
 // seed decides which mutants are tried unless MUTANTS=all, or MUTANTS has parts of names, as in "record,void".
 const seed = 1
 
-// mutant is a change to a source file that makes it wrong: old, which stands there exactly once, becomes new.
+// mutant is a change to a source file that makes it wrong: old, which occurs exactly once, becomes new.
 type mutant struct {
 	name, file, old, new string
 }

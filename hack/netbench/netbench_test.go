@@ -1,5 +1,5 @@
-// Package netbench_test measures our boot server under real load generators, beside the servers that people run today, in one
-// run on one machine: DHCP beside kea and dnsmasq (perfdhcp), TFTP beside tftpd-hpa (curl), HTTP beside nginx (wrk). Nothing is
+// Package netbench_test measures our boot server under real load generators, with other common servers for comparison, in one
+// run on one machine: DHCP with kea and dnsmasq (perfdhcp), TFTP with tftpd-hpa (curl), HTTP with nginx (wrk). Nothing is
 // asserted about speed: the numbers are printed, and only their ratios mean something elsewhere. `make netbench` runs it, as
 // root; docs/development/network-boot.md quotes the outcome.
 package netbench_test
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// The servers stand at one end of a pair of devices, the load generators at the other end in a namespace of their own.
+// The servers are at one end of a pair of devices, the load generators at the other end in a separate namespace.
 const (
 	serverDevice, clientDevice   = "srv0", "cli0"
 	serverAddress, clientAddress = "10.99.0.1", "10.99.0.2"
@@ -76,13 +76,13 @@ func tools(path ...string) string {
 
 // command makes a command that finds its libraries among the unpacked ones.
 func command(program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, args...) //nolint:noctx // servers are killed at the end, load generators end by themselves
+	cmd := exec.Command(program, args...) //nolint:noctx // servers are killed at the end, load generators end without a signal
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+tools("usr/lib/x86_64-linux-gnu"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
-// run runs a program beside the servers.
+// run runs a program next to the servers.
 func (b *bench) run(program string, args ...string) string {
 	b.t.Helper()
 	out, err := command(program, args...).CombinedOutput()

@@ -50,7 +50,7 @@ func (b *bench) ours(initrd, kernel string) *ours {
 		Kernel: artifact(kernel), Initrds: []v1alpha1.Artifact{artifact(initrd)}, Persistence: v1alpha1.PersistenceInstalled,
 	})
 	manager := filepath.Join(b.dir, "manager")
-	build := exec.Command("go", "build", "-o", manager, "./cmd/manager") //nolint:noctx // ends by itself
+	build := exec.Command("go", "build", "-o", manager, "./cmd/manager") //nolint:noctx // ends without a signal
 	build.Dir, build.Env = controllerstest.Root(), append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred(), string(out))

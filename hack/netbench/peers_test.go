@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// The configurations of the servers beside which ours is measured. They are those of a small site, without anything that would
+// The configurations of the servers with which ours is compared. They are those of a small site, without anything that would
 // only slow them down: no pings before an offer, no name service, no log line a request.
 
 // write writes a file into the folder of the run.

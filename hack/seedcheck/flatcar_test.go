@@ -45,7 +45,7 @@ func ignite(t *testing.T, s *sample) (initramfs *node, server *bootServer, said 
 	return n, server, said, nil
 }
 
-// noSELinux is the error of the last step of Debian's Ignition in a system without SELinux: all files are written by then.
+// noSELinux is the error of the last step of Debian's Ignition in a system without SELinux: all files are already written.
 const noSELinux = "Ignition failed: failed to handle relabeling: failed to open /etc/selinux/config"
 
 // ignited returns the system that Ignition wrote.

@@ -20,7 +20,7 @@ type sentinelCase struct {
 	golden string
 	// fails is what fails: a program, "download" for a download that prints nothing, "install" for an install script that fails, or nothing.
 	fails string
-	// written is true if the data creates the sentinel all the same.
+	// written is true if the data creates the sentinel anyway.
 	written bool
 	// careless removes "set -e" from the commands, which a provider does not put there.
 	careless bool

@@ -29,7 +29,7 @@ var images = []image{
 	{"dash and python3", []string{"/bin/dash"}, map[string]string{"sleep": "/bin/sleep", "setsid": "/usr/bin/setsid", "python3": "/usr/bin/python3"}},
 }
 
-// system is a running operating system, as far as the scripts look at it.
+// system is the part of a running operating system that the scripts read.
 type system struct {
 	image
 
@@ -62,7 +62,7 @@ func start(t *testing.T, i image, refusals int) *system {
 	return s
 }
 
-// run runs a script that looks at this system in place of the whole machine, every second and three times at most.
+// run runs a script on this system instead of the whole machine, every second and at most three times.
 func (s *system) run(script string) {
 	s.t.Helper()
 	g := NewWithT(s.t)
@@ -169,7 +169,7 @@ func TestIgnitionScripts(t *testing.T) {
 	})
 }
 
-// TestMetadataFile: a shell reads what a system with Ignition is told about itself, whatever stands in it.
+// TestMetadataFile: a shell reads the facts of a system with Ignition, with any content.
 func TestMetadataFile(t *testing.T) {
 	d := data(t)
 	d.Format, d.UserData, d.FailureDomain = seed.Ignition, []byte(`{"ignition":{"version":"3.4.0"}}`), "row '1' $HOME `id` \\"

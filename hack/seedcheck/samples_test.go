@@ -253,7 +253,7 @@ func TestSampleK3s(t *testing.T) {
 	})
 }
 
-// rke2Installer stands for the install.sh of RKE2, which unpacks a program and a unit.
+// rke2Installer replaces the install.sh of RKE2, which unpacks a program and a unit.
 const rke2Installer = `echo "install.sh $INSTALL_RKE2_TYPE $INSTALL_RKE2_ARTIFACT_PATH" >>/calls
 printf '[Unit]\nDescription=RKE2\n[Service]\nType=notify\nExecStart=/usr/local/bin/rke2 agent\n' >/usr/local/lib/systemd/system/rke2-agent.service
 `

@@ -21,7 +21,7 @@ type manager struct {
 }
 
 // manager starts a systemd for this system, whose script then finds it as "systemctl". systemd refuses to start as a user instance on a machine that was not
-// booted with systemd: it has a /run of its own, in a mount namespace. It moves all processes of its cgroup to another one: it has cgroups of its own.
+// booted with systemd: it has its own /run, in a mount namespace. It moves all processes of its cgroup to another one: it has its own cgroups.
 func (s *system) manager() *manager {
 	s.t.Helper()
 	g := NewWithT(s.t)

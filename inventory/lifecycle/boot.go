@@ -25,7 +25,7 @@ func stayProvisioned(v View, s Settings) Step {
 const minOffForStateLost = 30 * time.Second
 
 // stateLost is true when a machine that ran from memory was powered off, or restarted. A request of firmware alone does not prove a restart, since
-// anybody on the network can send one: the server's Node must have been lost too.
+// any client on the network can send one: the server's Node must have been lost too.
 func (v View) stateLost() bool {
 	if b := v.CurrentBoot(); b != nil && b.Failure != nil {
 		return true
@@ -57,7 +57,7 @@ func (v View) offLongEnough() bool {
 	return v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOff && !v.BMC.PowerSince.IsZero() && v.powerUnchangedFor(since) >= minOffForStateLost
 }
 
-// recordStateLoss records that the machine's state in memory is lost. It is recorded because somebody may switch the server on again.
+// recordStateLoss records that the machine's state in memory is lost. It is recorded because the server may be powered on again.
 func recordStateLoss(v View, s Settings) Step {
 	how := "powered off"
 	if !v.offLongEnough() && v.restarted() {
@@ -252,7 +252,7 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is off"}
 	case attempt.PoweredOnAt == nil && v.powerChanging():
 		return Step{Message: "The server is powering on or off without a command from the provider", RequeueAt: v.Now.Add(s.ActiveInterval)}
-	case !off && attempt.PoweredOnAt == nil: // somebody else switched it on
+	case !off && attempt.PoweredOnAt == nil: // powered on by something other than the provider
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOnAt = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is on, although the provider did not power it on"}
@@ -344,7 +344,7 @@ func endTimedOutAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) 
 	}
 }
 
-// awaitUnpaused waits until the host, its machine and their Cluster are not paused any more. While one is paused, only an attempt in flight goes on.
+// awaitUnpaused waits until the host, its machine and their Cluster are not paused any more. While one is paused, only an attempt in flight continues.
 func (v View) awaitUnpaused(s Settings, after string) Step {
 	step := Step{
 		Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPaused, RequeueAt: v.Now.Add(s.PollInterval),

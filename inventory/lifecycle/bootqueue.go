@@ -35,7 +35,7 @@ func StartsBoot(v View, step Step) bool {
 	return step.Action == RecordBoot && IsOpen(b) && b.Failure == nil && (before == nil || before.Number != b.Number)
 }
 
-// WantsToBoot is true for a host that starts a boot attempt as soon as it has a slot and its power is read anew: it belongs in the boot queue. A host whose BMC
+// WantsToBoot is true for a host that starts a boot attempt as soon as it has a slot and its power is read again: it belongs in the boot queue. A host whose BMC
 // does not answer does not belong there: it would block the hosts behind it.
 func WantsToBoot(v View, s Settings) bool {
 	if StateOf(v) == StateClaimed && !v.usable() {

@@ -7,7 +7,7 @@ import (
 )
 
 // withoutForeignServer returns the view without the facts that were read from another server. That server gets no command, and its power says
-// nothing about the host's server. Its inventory is read again every ten minutes: the BMC may have reported a wrong value once, or somebody may have
+// nothing about the host's server. Its inventory is read again every ten minutes: the BMC may have reported a wrong value once, or a person may have
 // put the right server back.
 func (v View) withoutForeignServer() View {
 	var problem *BMCProblem

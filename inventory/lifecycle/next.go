@@ -77,7 +77,7 @@ var table = []transition{
 var moveAllowedStates = []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateFree}
 
 // powerRequestsDroppedStates are the states in which a request for a power cycle or a power-on cannot be met. The request is dropped there, so that
-// it does not take effect weeks later, when nobody remembers it.
+// it does not take effect weeks later, when it is forgotten.
 var powerRequestsDroppedStates = []State{
 	StateExternallyProvisioned, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn,
 	StateBooting, StateClaimed,
@@ -117,7 +117,7 @@ func Next(v View, s Settings) Step {
 	return step
 }
 
-// inspectFirst replaces a command to the BMC by a read of the inventory if that was not read yet: somebody may have changed the BMC's address to
+// inspectFirst replaces a command to the BMC by a read of the inventory if that was not read yet: a user may have changed the BMC's address to
 // that of another server.
 func (v View) inspectFirst(step Step) Step {
 	switch {

@@ -60,7 +60,7 @@ func applyPowerHold(v View, s Settings) Step {
 	case wanted && offAt != nil && !v.notOff() && len(v.PowerRequests.Cycles) > 0:
 		change.Action, change.PowerHold, change.Drop = RecordPowerHold, &PowerHoldTimes{Since: since, OffAt: offAt}, v.PowerRequests.Cycles
 	case wanted && offAt != nil && !v.notOff():
-		// Somebody may work on the hardware, or detach volumes, because the server is off. So the provider must notice soon if it goes on.
+		// A person may work on the hardware, or a program detach volumes, because the server is off. So the provider must notice soon if it is powered on.
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, Step{RequeueAt: v.BMC.PowerAt.Add(s.ActiveInterval)})
 	case wanted && offAt != nil:
 		change.Action, change.PowerHold, change.Message = RecordPowerHold, &PowerHoldTimes{Since: since}, "Something other than the provider switched the server on"
@@ -159,7 +159,7 @@ func (v View) confirmedOn(s Settings) bool {
 	return onFor >= max(s.ShutDownTimeout, s.PowerSettle) && (notAsked || sinceRequest >= max(maxShutDownTime, s.ShutDownTimeout))
 }
 
-// describeHolds says who keeps a server powered off, and why.
+// describeHolds returns who keeps a server powered off, and why.
 func describeHolds(holds []v1alpha1.PowerHold) string {
 	if len(holds) == 0 {
 		return "No power hold keeps the server off any more"

@@ -52,7 +52,7 @@ type rig struct {
 	target     bool
 	latency    time.Duration
 
-	pressed bool // somebody switched it on, and no reading shows that yet
+	pressed bool // a person powered it on, and no reading shows that yet
 
 	offCommands, ons, offs int
 }
@@ -144,7 +144,7 @@ func TestPropertyHoldIsOnePowerCycle(t *testing.T) {
 	})
 }
 
-// TestPowerHoldKeepsServerOff: if somebody switches on a server that has a power hold, the record no longer says that it is off once that is read, and it is
+// TestPowerHoldKeepsServerOff: if a server with a power hold is powered on by hand, the record no longer says that it is off once that is read, and it is
 // switched off again.
 func TestPowerHoldKeepsServerOff(t *testing.T) {
 	r := &rig{v: claimedView(provisioned, poweredOn, forceHeld), s: DefaultSettings(), on: true}

@@ -247,7 +247,7 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 	})
 }
 
-// TestPropertyNoBootForADeletedOwner: no boot begins for a machine whose owner is being deleted. A boot in flight goes on as usual.
+// TestPropertyNoBootForADeletedOwner: no boot begins for a machine whose owner is being deleted. A boot in flight continues as usual.
 func TestPropertyNoBootForADeletedOwner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)

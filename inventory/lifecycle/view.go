@@ -56,7 +56,7 @@ type View struct {
 	MACTakenBy, BMCTakenBy, HardwareTakenBy string
 	// Replaced says that the BMC reports another server than the recorded inventory, and how a user confirms that. It is empty otherwise.
 	Replaced string
-	// SharesConsumerWith names the other hosts of the same machine. There are some only if somebody edited spec.consumerRef by hand.
+	// SharesConsumerWith names the other hosts of the same machine. There are some only if a user edited spec.consumerRef.
 	SharesConsumerWith []string
 	// UnrecordedConsumer names the machine whose provider ID is that of this host, although the host has no spec.consumerRef. It is empty without one.
 	UnrecordedConsumer string
@@ -76,7 +76,7 @@ type View struct {
 	// RestartedAt is when firmware last requested a network boot although the attempt's bootstrap data had been served and the machine runs
 	// from memory. It is zero if that did not happen.
 	RestartedAt time.Time
-	// NodeLostAt is when the server's Node was seen to be lost after that restart. It is zero if it was not.
+	// NodeLostAt is when the server's Node was observed as lost after that restart. It is zero if it was not.
 	NodeLostAt time.Time
 	// Node is the Node that was observed in the boot; nil without one. No decision depends on it.
 	Node *v1alpha1.ObservedNode

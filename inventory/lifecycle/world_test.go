@@ -73,7 +73,7 @@ type world struct {
 	seeded       bool      // the machine got its bootstrap data
 	dirty        bool      // a machine was booted since the host was last clean, or since a user checked it
 	offForHold   bool      // a command for a power hold switched the server off, or will
-	uncertain    bool      // a reading was wrong, or somebody pressed the button, so the readings may be wrong
+	uncertain    bool      // a reading was wrong, or a person pressed the button, so the readings may be wrong
 	trueReadings int       // how many readings in a row were true
 	netAt        time.Time // when the network was last set as the boot device, by any process
 	last         Step      // the last step
@@ -469,7 +469,7 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }
 
-// waitsForSlot is true for a server whose boot loader may request the script and be told to wait. Earlier stages need not be observed.
+// waitsForSlot is true for a server whose boot loader may request the script and get one that waits. Earlier stages need not be observed.
 func (w *world) waitsForSlot() bool {
 	v := w.view()
 	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && BootFor(v, w.s) == BootNetwork &&

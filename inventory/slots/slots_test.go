@@ -176,7 +176,7 @@ func TestPositionTTL(t *testing.T) {
 	g.Expect(number(2, noon)).To(Equal(0), "a free slot is given at once")
 }
 
-// TestNoLimit: limit 0 queues nobody.
+// TestNoLimit: limit 0 queues no member.
 func TestNoLimit(t *testing.T) {
 	g := NewWithT(t)
 	r := newRack(0)

@@ -1,5 +1,5 @@
 // Package usertemplate parses and renders templates that users write: text/template with a closed list of functions and bounds on time and memory. A
-// template cannot read files, call methods of other programs, or run for ever.
+// template cannot read files, call methods of other programs, or run forever.
 package usertemplate
 
 import (

@@ -48,7 +48,7 @@ type Options struct {
 	Dir string
 	// MaxBytes is the maximum size of the cache, with incomplete files. The least recently used files are deleted first. Defaults to 20 GiB.
 	MaxBytes int64
-	// Retention is how long a file is kept after it was opened, whatever other file needs the space: a server that was told to boot it will fetch it.
+	// Retention is how long a file is kept after it was opened, whatever other file needs the space: a server that is booting it will fetch it.
 	// Defaults to 15 minutes.
 	Retention time.Duration
 	// Outbound restricts where files may come from, because users choose the URLs.

@@ -126,7 +126,7 @@ func TestRestart(t *testing.T) {
 	g.Expect(read(t, after, Artifact{origin.URL + "/good", sum("/good")})).To(Equal("/good"))
 }
 
-// TestRetention: a file that a server was told to boot is kept until the server had time to load it, and the error for a file that does not fit says so.
+// TestRetention: a file that a server is booting is kept until the server had time to load it, and the error for a file that does not fit says so.
 func TestRetention(t *testing.T) {
 	g := NewWithT(t)
 	origin := echo(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// Mode is who gives addresses in a network.
+// Mode is which DHCP server gives addresses in a network.
 type Mode string
 
 // The modes.

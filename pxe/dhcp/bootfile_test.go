@@ -166,7 +166,7 @@ func TestAllNamed(t *testing.T) {
 	NewWithT(t).Expect(LoaderClients()).To(HaveLen(11))
 }
 
-// TestDiscoveryControl: which clients are told to ask no boot server, and which must not be told.
+// TestDiscoveryControl: which clients are instructed not to ask a boot server, and which must not be.
 func TestDiscoveryControl(t *testing.T) {
 	control := []byte{6, 1, 8, 255}
 	item := dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, []byte{71, 4, 0, 9, 0, 0, 255}))

@@ -52,7 +52,7 @@ const (
 	optionIPXE = dhcpv4.GenericOptionCode(175)
 	// ipxeHTTP, in it, means that this iPXE was built with HTTP.
 	ipxeHTTP = 19
-	// ipxeNoProxy tells iPXE not to wait for the offer of a proxy.
+	// ipxeNoProxy instructs iPXE not to wait for the offer of a proxy.
 	ipxeNoProxy = 176
 )
 

@@ -55,7 +55,7 @@ func slicesOf(addresses []netip.Addr) []net.IP {
 	return out
 }
 
-// addBootFile names the boot file in the header and in the options. Some firmware reads only one of them, and shim looks for GRUB beside the file that
+// addBootFile names the boot file in the header and in the options. Some firmware reads only one of them, and shim looks for GRUB next to the file that
 // the header names.
 func (x *exchange) addBootFile() {
 	if len(x.file) < bootFileFieldSize {

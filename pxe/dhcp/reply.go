@@ -60,7 +60,7 @@ func (s *Server) handle(ctx context.Context, request *dhcpv4.DHCPv4, in arrival)
 
 // kind returns the type of the answer, or an error for requests that are for another server.
 //
-// A proxy offers its boot file beside the other server's address; the REQUEST that follows is for that server. Firmware then asks
+// A proxy offers its boot file in addition to the other server's address; the REQUEST that follows is for that server. Firmware then asks
 // the proxy at port 4011 (PXE 2.1, section 2.2.3), by REQUEST or INFORM.
 func (x *exchange) kind() (dhcpv4.MessageType, error) {
 	message := x.request.MessageType()

@@ -1,5 +1,5 @@
 // Package pxetest emulates the client of a network boot: the firmware of a server, iPXE, and the first steps of its operating
-// system. It speaks the real protocols over UDP and TCP, loads what it is told to load, and runs none of it.
+// system. It speaks the real protocols over UDP and TCP, loads the files that it is instructed to load, and runs none of them.
 package pxetest
 
 import (

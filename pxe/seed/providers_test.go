@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/seedtest"
 )
 
-// TestProviderIgnition: Ignition accepts what bootstrap providers write inside of our config, and our watch looks at the unit that carries it out.
+// TestProviderIgnition: Ignition accepts what bootstrap providers write inside of our config, and our watch reads the unit that executes it.
 func TestProviderIgnition(t *testing.T) {
 	paths, err := filepath.Glob("../../hack/seedcheck/testdata/providers/*-ignition.yaml")
 	if err != nil || len(paths) < 3 {

@@ -32,7 +32,7 @@ const (
 	ReasonUserDataInvalid = "UserDataInvalid"
 	// ReasonDataTooLarge means that the rendered bootstrap data does not fit into a Secret.
 	ReasonDataTooLarge = "DataTooLarge"
-	// ReasonSecretConflict means that a Secret with the name of the config exists and is not the config's. The provider never overwrites it.
+	// ReasonSecretConflict means that a Secret with the name of the config exists and does not belong to the config. The provider never overwrites it.
 	ReasonSecretConflict = "SecretConflict"
 	// ReasonRequestFailed means that the API server refused a request of the provider. The message has the error. The request is repeated.
 	ReasonRequestFailed = "RequestFailed"
@@ -45,7 +45,7 @@ const (
 )
 
 // ValueSecretLabel on a Secret permits BareMetalConfigs to use it for values and user data. The provider uses no other Secret: a user who may write
-// BareMetalConfigs may not be allowed to read Secrets, and the rendered bootstrap data would give them away. The value of the label has no meaning.
+// BareMetalConfigs may not be allowed to read Secrets, and the rendered bootstrap data would disclose them. The value of the label has no meaning.
 const ValueSecretLabel = "baremetalconfig.bootstrap.cluster.x-k8s.io/value-secret"
 
 // UninitializedTaint is the taint, in the notation of the kubelet's flag --register-with-taints, with which a worker joins its cluster until Cluster

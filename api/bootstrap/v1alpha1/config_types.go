@@ -22,9 +22,9 @@ type Sentinel string
 
 // What writes the sentinel file.
 const (
-	// SentinelCommands has the provider write the file after the last command succeeded.
+	// SentinelCommands means that the provider writes the file after the last command succeeded.
 	SentinelCommands Sentinel = "Commands"
-	// SentinelUserData leaves the file to the user data.
+	// SentinelUserData means that the user data writes the file.
 	SentinelUserData Sentinel = "UserData"
 )
 
@@ -36,7 +36,7 @@ type WaitFor string
 const (
 	// WaitForInfrastructure waits until the infrastructure of the Cluster is provisioned.
 	WaitForInfrastructure WaitFor = "Infrastructure"
-	// WaitForControlPlane waits until the control plane of the Cluster is initialized, too.
+	// WaitForControlPlane also waits until the control plane of the Cluster is initialized.
 	WaitForControlPlane WaitFor = "ControlPlane"
 )
 
@@ -58,8 +58,8 @@ type BareMetalConfigSpec struct {
 	//
 	// A template is a Go text/template (https://pkg.go.dev/text/template) with the delimiters <% and %>, so that {{ }} stays for cloud-init's Jinja and
 	// [[ ]] for the shell. It may use if, else, with, range, and, or, not, eq, ne, len, index, and these functions: quote for a JSON string, which is a
-	// YAML string too; shellQuote for one word of a POSIX shell; base64 (RFC 4648); and indent N, which writes N spaces before each line but the first.
-	// In user data with Jinja use quote and base64 only: Jinja would read a {{ in an indented value.
+	// YAML string too; shellQuote for one word of a POSIX shell; base64 (RFC 4648); and indent N, which writes N spaces before each line except the first.
+	// In user data with Jinja use only quote and base64: Jinja would evaluate a {{ in an indented value.
 	//
 	// Its data: .Cluster.Name, .Cluster.Namespace, .Cluster.ControlPlaneEndpoint.Host, .Cluster.ControlPlaneEndpoint.Port, .Cluster.PodCIDRs,
 	// .Cluster.ServiceCIDRs, .Cluster.ServiceDomain; .Machine.Name, .Machine.Version, .Machine.FailureDomain, .Machine.ControlPlane (true or false),
@@ -67,10 +67,10 @@ type BareMetalConfigSpec struct {
 	// nothing for a control plane machine. A range may iterate over .Cluster.PodCIDRs, .Cluster.ServiceCIDRs, .Machine.Labels and .Taints, and ranges
 	// cannot be nested.
 	//
-	// The server is not known when the data is rendered. What it needs to know of itself is given to it when it boots: {{ ds.meta_data.provider_id }}
-	// and others in user data for cloud-init with the first line "## template: jinja", and the file /etc/capbm/metadata with Ignition. Commands have
-	// CAPBM_PROVIDER_ID, CAPBM_HOSTNAME, CAPBM_INSTANCE_ID and CAPBM_FAILURE_DOMAIN in their environment. With cloud-init what the infrastructure
-	// provider does not give is unset, and with Ignition it is empty.
+	// The server is not known when the data is rendered. It gets facts about itself when it boots: {{ ds.meta_data.provider_id }} and others in user
+	// data for cloud-init with the first line "## template: jinja", and the file /etc/capbm/metadata with Ignition. Commands have CAPBM_PROVIDER_ID,
+	// CAPBM_HOSTNAME, CAPBM_INSTANCE_ID and CAPBM_FAILURE_DOMAIN in their environment. A fact without a value is unset with cloud-init, and empty with
+	// Ignition.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
@@ -89,9 +89,9 @@ type BareMetalConfigSpec struct {
 	Values []ConfigValue `json:"values,omitempty"`
 
 	// commands are commands of a POSIX shell, as templates (see userData). They run as root and in this order when the server first boots: with cloud-init after the
-	// user data was applied, with Ignition when the network is online. They are one script with set -eu: it ends at the first command that fails, where
-	// the shell notices that. It does not in a pipe, or before &&. With cloud-init the script runs once, with Ignition again at each boot until it has
-	// succeeded: a command must not restart the server, and for Ignition must be repeatable. Values must be quoted with shellQuote.
+	// user data was applied, with Ignition when the network is online. They are one script with set -eu: it ends at the first command that fails,
+	// except in a pipe or before &&, where the shell ignores a failure. With cloud-init the script runs once. With Ignition it runs at each boot until
+	// it has succeeded. So a command must not restart the server, and for Ignition it must be repeatable. Quote values with shellQuote.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -100,14 +100,14 @@ type BareMetalConfigSpec struct {
 	// +kubebuilder:validation:items:MaxLength=16384
 	Commands []string `json:"commands,omitempty"`
 
-	// sentinel says what writes the file /run/cluster-api/bootstrap-success.complete, which reports the success of the bootstrap (Cluster API's
+	// sentinel is what writes the file /run/cluster-api/bootstrap-success.complete, which reports the success of the bootstrap (Cluster API's
 	// contract, "Sentinel file"). Commands: the provider writes it after the last command succeeded. UserData: the user data writes it. Defaults to
 	// Commands.
 	// +optional
 	// +default="Commands"
 	Sentinel Sentinel `json:"sentinel,omitempty"`
 
-	// waitFor says what the bootstrap data waits for: Infrastructure for the infrastructure of the Cluster, ControlPlane also for its initialized
+	// waitFor is what the bootstrap data waits for: Infrastructure for the infrastructure of the Cluster, ControlPlane also for its initialized
 	// control plane. Defaults to ControlPlane for workers, and to Infrastructure for control plane machines.
 	// +optional
 	WaitFor WaitFor `json:"waitFor,omitempty"`
@@ -147,7 +147,7 @@ type ConfigValue struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
 	Name string `json:"name,omitempty"`
-	// value is the value itself. Put what must stay secret into a Secret.
+	// value is the value itself. For a secret value use secretKeyRef.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Value *string `json:"value,omitempty"`
@@ -175,7 +175,7 @@ type BareMetalConfigStatus struct {
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 
-	// failureReason is the reason of a failure that only a change of the user's can end, such as an invalid template. The condition Ready has the same
+	// failureReason is the reason of a failure that only a change by the user can end, such as an invalid template. The condition Ready has the same
 	// reason. It is absent after the failure is over. Cluster API 1.14 copies it to the Machine's status.deprecated.v1beta1 and does not act on it.
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
@@ -207,7 +207,7 @@ type Initialization struct {
 
 // BareMetalConfig is the bootstrap data of one Machine, written by the user.
 //
-// +kubebuilder:validation:XValidation:rule="!self.metadata.name.matches('-(kubeconfig|ca|etcd|sa|proxy|apiserver-etcd-client)$')",message="metadata.name must not end in -kubeconfig, -ca, -etcd, -sa, -proxy or -apiserver-etcd-client: the bootstrap data is written to a Secret with the name of the config, and Cluster API reads such Secrets as those of a cluster"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.matches('-(kubeconfig|ca|etcd|sa|proxy|apiserver-etcd-client)$')",message="metadata.name must not end in -kubeconfig, -ca, -etcd, -sa, -proxy or -apiserver-etcd-client: the bootstrap data is written to a Secret with the name of the config, and Cluster API uses Secrets with such names for a cluster"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=baremetalconfigs,scope=Namespaced,categories=cluster-api,shortName=bmcfg

@@ -194,7 +194,7 @@ func run(t *testing.T, files map[string]string, shell, script string) booted {
 		b.manifests = append(b.manifests, e.Name())
 	}
 	if config := read("/kubeadm.yml"); config != "" {
-		g.Expect(config).To(ContainSubstring("baremetal://default/server-1/prod"), "kubeadm is not told the provider ID")
+		g.Expect(config).To(ContainSubstring("baremetal://default/server-1/prod"), "kubeadm does not get the provider ID")
 		g.Expect(config).NotTo(ContainSubstring("@PROVIDER_ID@"))
 	}
 	return b

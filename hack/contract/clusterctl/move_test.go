@@ -88,7 +88,7 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 	s.booted(t, s.target)
 	s.settle(t, s.target, 3)
 	g.Expect(s.hosts(t, s.source, "")).To(BeEmpty(), "hosts are left behind")
-	s.until(t, time.Minute, s.noBoots(s.source)) // the garbage collector deletes the boot that the provider created meanwhile
+	s.until(t, time.Minute, s.noBoots(s.source)) // the garbage collector deletes the boot that the provider has created since
 	g.Expect(s.records(t, s.target)).To(Equal(records), "the move changed the records of boots")
 	g.Expect(secretsOf(s.ctx, t, s.target)).To(ContainElements(before))
 	s.moved(t, s.source, s.target, data)

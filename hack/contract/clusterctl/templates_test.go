@@ -106,7 +106,7 @@ func variables(t *testing.T, file, content string) []variable {
 	t.Helper()
 	g := NewWithT(t)
 	file = filepath.Base(file)
-	if file == "metadata.yaml" || strings.HasPrefix(file, "clusterclass-") { // a ClusterClass has variables of its own kind
+	if file == "metadata.yaml" || strings.HasPrefix(file, "clusterclass-") { // a ClusterClass has its own kind of variables
 		return nil
 	}
 	path := filepath.Join(t.TempDir(), file)

@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// inChild makes TestParts the tested run, in a process of its own.
+// inChild makes TestParts the tested run, in a separate process.
 const inChild = "CAPBM_TEST_PARTS"
 
 // TestParts: all parts run once and in their order. A part that is selected alone runs the parts that it needs first. A failure skips the parts that

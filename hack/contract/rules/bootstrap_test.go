@@ -384,7 +384,7 @@ func (s *suite) bootstrapInstances(t *testing.T) {
 	s.bootstrapBecomes(t, nil, plain, bootstrapv1.ReasonDataSecretCreated)
 }
 
-// bootstrapClusterctl shows that clusterctl installed the bootstrap provider as a provider of its own, with what its contract asks for.
+// bootstrapClusterctl shows that clusterctl installed the bootstrap provider as a separate provider, with everything that its contract requires.
 func (s *suite) bootstrapClusterctl(t *testing.T) {
 	g := NewWithT(t)
 	installed := &unstructured.Unstructured{}

@@ -1,5 +1,5 @@
 // Package rules shows the rules of Cluster API's provider contract, one test a rule, on one management plane with the real managers.
-// docs/contract.md lists them with what implements them. audit_test.go compares what this provider asks of the API server on the way with
+// docs/development/contract.md lists them with what implements them. audit_test.go compares what this provider asks of the API server on the way with
 // its roles.
 //
 // One rule can be tested alone: go test ./hack/contract/rules -run 'TestContract/InfraMachine/pausing'.
@@ -99,7 +99,7 @@ var rules = [][]rule{{
 	{"OwnerReferences chain", (*suite).ownerChain},
 	{"Move", (*suite).move},
 	{"Upkeep/nothing is written at rest", (*suite).atRest},
-	{"Upkeep/what someone removes comes back", (*suite).healed},
+	{"Upkeep/removed metadata is restored", (*suite).restored},
 	{"InfraMachine/support for in-place changes", (*suite).inPlaceChanges},
 	{"InfraMachine/terminal failures", (*suite).terminalFailures},
 	{"InfraMachine/reconciliation of a deleted resource", (*suite).machineDeleted},
@@ -110,7 +110,7 @@ var rules = [][]rule{{
 	{"RBAC/Secrets", (*suite).secretsUsed},
 }}
 
-// needs are the rules that leave the objects as a rule expects them.
+// needs are the rules that leave the objects in the state that a rule expects.
 var needs = map[string][]string{
 	"InfraCluster/pausing": {"InfraMachine/reconciliation of a normal resource"}, // which sets the endpoint
 	"InfraMachine/reconciliation of a deleted resource that has no host": {"InfraMachine/reconciliation of a normal resource"},

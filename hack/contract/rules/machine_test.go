@@ -43,7 +43,7 @@ func mirrored(g Gomega, theirs, ours conditions.Getter) {
 	g.Expect(got.Message).To(Equal(want.Message))
 }
 
-// machineWaits follows a BareMetalMachine through what it waits for, in the order of the contract. Each time the Machine tells the same.
+// machineWaits follows a BareMetalMachine through what it waits for, in the order of the contract. Each time the Machine reports the same.
 func (s *suite) machineWaits(t *testing.T) {
 	g := NewWithT(t)
 	ctx, c := t.Context(), s.plane.Client
@@ -92,7 +92,7 @@ func (s *suite) machinePaused(t *testing.T) {
 	g.Expect(c.Patch(ctx, infra, merge(`{"metadata":{"annotations":{%q:""}}}`, clusterv1.PausedAnnotation))).To(Succeed())
 	is(true)
 	g.Expect(c.Patch(ctx, infra, merge(`{"metadata":{"finalizers":null},"spec":{"boot":{"commandLine":"quiet"}}}`))).To(Succeed())
-	is(true) // the condition tells which generation was seen, so the change was
+	is(true) // the condition has the observed generation, so the change was observed
 	g.Expect(infra.Finalizers).To(BeEmpty())
 	g.Expect(c.Patch(ctx, infra, merge(`{"metadata":{"annotations":{%q:null}}}`, clusterv1.PausedAnnotation))).To(Succeed())
 	is(false)
@@ -102,7 +102,7 @@ func (s *suite) machinePaused(t *testing.T) {
 	})
 }
 
-// pausedCondition expects that a generation of an object was seen as paused, or as not.
+// pausedCondition expects that a generation of an object was observed as paused, or as not paused.
 func pausedCondition(g Gomega, o conditions.Getter, generation int64, paused bool) {
 	c := conditions.Get(o, clusterv1.PausedCondition)
 	g.Expect(c).NotTo(BeNil())
@@ -138,7 +138,7 @@ func (s *suite) providerID(t *testing.T) {
 	}
 }
 
-// failureDomain shows that a machine is where its Machine says, and that it tells where it is.
+// failureDomain shows that a machine is in the failure domain of its Machine, and reports it.
 func (s *suite) failureDomain(t *testing.T) {
 	g := NewWithT(t)
 	asked := 0
@@ -264,7 +264,7 @@ func (s *suite) inPlaceChanges(t *testing.T) {
 }
 
 // terminalFailures: a machine that runs from memory is lost with its power. A condition with a reason that is documented says so, the
-// Machine shows it, readers of the old contract find it too, and Cluster API does nothing by itself.
+// Machine shows it, readers of the old contract find it too, and Cluster API takes no action.
 func (s *suite) terminalFailures(t *testing.T) {
 	g := NewWithT(t)
 	ctx, c := t.Context(), s.plane.Client

@@ -55,11 +55,11 @@ rules:
 - level: None
 `
 
-// watchList is the variable by which client-go is told whether caches fill by a watch, which is usual by now, or by a list and then a watch,
+// watchList is the variable that decides whether caches of client-go fill by a watch, the current default, or by a list and then a watch,
 // which they go back to with an API server that cannot do the other. The roles must suffice for both.
 const watchList = "KUBE_FEATURE_WatchListClient"
 
-// start brings up the plane with this provider in two processes, as config/default installs it: the controllers, which have no rights of a
+// start starts the plane with this provider in two processes, as config/default installs it: the controllers, which have no rights of a
 // boot server, and a boot server, which has no others.
 func (s *suite) start(ctx context.Context, t *testing.T) {
 	t.Helper()
@@ -141,7 +141,7 @@ func freeAddress(t *testing.T) string {
 // scrape asks for metrics as a service account, and returns the status of the answer.
 func scrape(ctx context.Context, address, token string) (int, error) {
 	web := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // a certificate of its own
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // self-signed
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
 	if err != nil {

@@ -118,7 +118,7 @@ func (s *suite) apiVersion(t *testing.T) {
 	for _, kind := range kinds {
 		crd, _ := s.crd(t, kind)
 		g.Expect(crd.Labels).To(HaveKey(contractLabel), kind)
-		g.Expect(crd.Labels).NotTo(HaveKey("cluster.x-k8s.io/v1beta1"), "docs/contract.md says that this is the one contract")
+		g.Expect(crd.Labels).NotTo(HaveKey("cluster.x-k8s.io/v1beta1"), "docs/development/contract.md says that this is the one contract")
 		served := map[string]bool{}
 		for _, v := range crd.Spec.Versions {
 			served[v.Name] = v.Served
@@ -127,7 +127,7 @@ func (s *suite) apiVersion(t *testing.T) {
 			g.Expect(served[version]).To(BeTrue(), "%s: the label names %s", kind, version)
 		}
 	}
-	// The conversion that the label is for: who names our kind without a version gets one that the label names.
+	// The purpose of the label: a client that names our kind without a version gets a version of the label.
 	g.Expect(s.metadataFile(t).ReleaseSeries).To(ContainElement(HaveField("Contract", strings.TrimPrefix(contractLabel, "cluster.x-k8s.io/"))))
 }
 

@@ -75,7 +75,7 @@ func (s *suite) atRest(t *testing.T) {
 	})).To(Succeed())
 	g.Expect(len(before)).To(BeNumerically(">=", 16))
 	for _, r := range s.requests(t) {
-		// What was written last is looked at anew by who wrote it.
+		// The writer of the last change reconciles it again.
 		if r.Received.Before(quiet.Add(5*time.Second)) || r.Object == nil || r.Object.Resource == "leases" || r.Verb == "watch" {
 			continue
 		}
@@ -84,8 +84,8 @@ func (s *suite) atRest(t *testing.T) {
 	}
 }
 
-// healed: owner references, finalizers and labels come back that somebody removed, without anything happening to a server.
-func (s *suite) healed(t *testing.T) {
+// restored: the provider restores owner references, finalizers and labels that a client removed, and no server gets a command because of it.
+func (s *suite) restored(t *testing.T) {
 	g := NewWithT(t)
 	ctx, c := t.Context(), s.plane.Client
 	given := s.commands()

@@ -89,7 +89,7 @@ func (f *Faults) CutWatches() {
 	defer f.mu.Unlock()
 	for s := range f.watches {
 		f.count(Cut)
-		go func() { _ = s.ReadCloser.Close() }() // over HTTP/2 it may block until the reader returns, who may need f.mu
+		go func() { _ = s.ReadCloser.Close() }() // over HTTP/2 it may block until the reader returns, which may need f.mu
 	}
 }
 

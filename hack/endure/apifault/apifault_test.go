@@ -23,7 +23,7 @@ import (
 
 const hosts = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/namespaces/a/baremetalhosts"
 
-// server is an API server that counts requests. Its watches return the lines that are sent to the channel tell.
+// server is an API server that counts requests. Its watches return the lines from the channel tell.
 type server struct {
 	*httptest.Server
 	faults   *apifault.Faults

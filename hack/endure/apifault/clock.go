@@ -18,7 +18,7 @@ type Clock struct {
 
 var _ clock.PassiveClock = &Clock{}
 
-// Jump moves the wall clock forwards or backwards by whole seconds, as an administrator does who sets the clock of a machine. The monotonic clock, by which
+// Jump moves the wall clock forwards or backwards by whole seconds, like an administrator who sets the clock of a machine. The monotonic clock, by which
 // Go measures durations within a process, continues as before.
 func (c *Clock) Jump(by time.Duration) {
 	c.mu.Lock()
@@ -43,7 +43,7 @@ func (c *Clock) Now() time.Time {
 // Since returns the time that passed since an earlier time of this clock.
 func (c *Clock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
-// clockTime is the layout of a time.Time with a monotonic reading, which package time documents beside the type.
+// clockTime is the layout of a time.Time with a monotonic reading, which package time documents with the type.
 type clockTime struct {
 	wall uint64 // 1 bit set, 33 bits of seconds since 1885, 30 bits of nanoseconds
 	ext  int64  // the monotonic reading

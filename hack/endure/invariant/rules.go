@@ -120,7 +120,7 @@ func (c *Checker) released(name string, before, after hostFacts, written span) {
 	}
 }
 
-// insertedIn is true if a BMC was told between two times to insert a medium.
+// insertedIn is true if a BMC got a command to insert a medium between two times.
 func (c *Checker) insertedIn(host string, from, to time.Time) bool {
 	return slices.ContainsFunc(c.notes[host], func(n note) bool {
 		return strings.HasPrefix(n.what, bmcNote+mediaCommand) && n.what != bmcNote+noMedia && n.at.After(from) && !n.at.After(to)
@@ -252,7 +252,7 @@ func (c *Checker) judgeSeed(host, machine string, at time.Time) {
 	}
 }
 
-// Judge judges the events that can be judged by now. Call it every second.
+// Judge judges the events that can be judged already. Call it every second.
 func (c *Checker) Judge(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -54,7 +54,7 @@ func bmcFault(f bmctest.Fault) fault {
 			}
 			l.until(moment, func() bool { return false })
 			l.explained()
-			l.stops = append(l.stops, func() { l.clock.Pass(20 * time.Minute) }) // when it is looked at again
+			l.stops = append(l.stops, func() { l.clock.Pass(20 * time.Minute) }) // until the inventory is read again
 		}
 		row.want = func(l *life, s step) { l.escalate(s, true) }
 	case bmctest.RebootMidCall:
@@ -79,7 +79,7 @@ func (l *life) refused() {
 	l.explained()
 }
 
-// retry asks for a try now, as a person does who knows that the credentials are right.
+// retry requests an immediate try, like a user who knows that the credentials are right.
 func (l *life) retry() {
 	l.Helper()
 	if l.exists(l.server.Host) {

@@ -51,7 +51,7 @@ func isReleased(l *life, s step) {
 	l.Expect(l.server.On()).To(BeFalse())
 }
 
-// clusterVanishes takes the Cluster away as somebody does who removes its finalizers.
+// clusterVanishes removes the Cluster like a user who removes its finalizers.
 func clusterVanishes(l *life, _ step) {
 	l.powerWanted()
 	cluster := l.claim.Cluster.DeepCopy()
@@ -87,7 +87,7 @@ func letGoUnfenced(l *life, s step) {
 	l.Expect(l.server.Commands()).To(HaveLen(before))
 }
 
-// namespaceGoes waits until the namespace is gone, and does meanwhile what Cluster API's managers do.
+// namespaceGoes waits until the namespace is gone, and acts as Cluster API's managers until then.
 func namespaceGoes(l *life, _ step) {
 	l.Helper()
 	l.Eventually(func() error {

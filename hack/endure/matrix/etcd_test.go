@@ -15,7 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestEtcdRestarted: etcd is stopped under hosts that stand at every step, which go on meanwhile as far as they can, and started again with its data.
+// TestEtcdRestarted: etcd is stopped while there are hosts at every step, and restarted with its data. The hosts continue as far as possible in between.
 func TestEtcdRestarted(t *testing.T) {
 	at, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String()) // as many as there are run at once
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -27,9 +27,9 @@ type fault struct {
 	name string
 	// na says why the fault makes no sense in a step, and is empty where it does.
 	na func(s step) string
-	// inject begins the fault while the host stands at the step. What ends it is given to l.stops.
+	// inject starts the fault while the host is at the step, and appends its end to l.stops.
 	inject func(l *life, s step)
-	// during demands what is to be seen while the fault lasts and the host goes on.
+	// during demands what must be visible while the fault lasts and the host continues.
 	during func(l *life, s step)
 	// stays is true for a fault that lasts until the host came to its end.
 	stays bool
@@ -37,7 +37,7 @@ type fault struct {
 	want func(l *life, s step)
 	// inMemory makes the machine one that runs from memory.
 	inMemory bool
-	// alone is true for a fault of the whole API server, which has a test of its own.
+	// alone is true for a fault of the whole API server, which has its own test.
 	alone bool
 }
 
@@ -180,7 +180,7 @@ var lifeFaults = []fault{
 	{name: "clock an hour back", inject: func(l *life, _ step) { l.clock.Jump(-time.Hour) }},
 	{name: "BMC credentials rotated", inject: func(l *life, _ step) {
 		l.server.SetPassword("rotated")
-		l.Expect(l.server.Misbehave(bmctest.Unauthorized401, 1)).To(Succeed()) // and nobody is logged in any more
+		l.Expect(l.server.Misbehave(bmctest.Unauthorized401, 1)).To(Succeed()) // and the session has ended
 	}, during: func(l *life, _ step) {
 		l.refused()
 		controllerstest.Modify(l.T, env, l.server.Secret.DeepCopy(), func(s *corev1.Secret) { s.Data["password"] = []byte("rotated") })

@@ -39,7 +39,7 @@ const bootTimeout = 10 * time.Minute
 // machine is the name of the machine that claims the host.
 const machine = "m"
 
-// life is a host's life in one case: a namespace, a provider and a server of its own.
+// life is a host's life in one case: its own namespace, provider and server.
 type life struct {
 	*testing.T
 	*WithT
@@ -69,7 +69,7 @@ type life struct {
 	quiet   []window // when the server must get no command
 }
 
-// window is a time in which a server runs its machine and nobody asked for its power.
+// window is a time in which a server runs its machine and no power change was requested.
 type window struct{ from, to time.Time }
 
 func newLife(t *testing.T, persistence v1alpha1.BootPersistence, powerOn bool) *life {
@@ -97,7 +97,7 @@ func newLife(t *testing.T, persistence v1alpha1.BootPersistence, powerOn bool) *
 	return l
 }
 
-// settings are the lifecycle's: what takes minutes in a rack takes a moment, but for what time passes for by the clock.
+// settings are the lifecycle's: durations of minutes in a rack are moments here, except those that the fake clock covers.
 func settings() lifecycle.Settings {
 	s := controllerstest.Settings()
 	s.PollInterval, s.ActiveInterval = 1500*time.Millisecond, 200*time.Millisecond
@@ -151,7 +151,7 @@ func commandOf(request *http.Request, content []byte) string {
 	}
 }
 
-// holdAt holds the next one back who comes to a point, and all after him.
+// holdAt blocks the next caller that reaches a point, and all later ones.
 func (l *life) holdAt(point string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,13 +178,13 @@ func (l *life) pass(ctx context.Context, point string) {
 	}
 }
 
-// held waits until somebody came to the point.
+// held waits until a caller has reached the point.
 func (l *life) held() {
 	l.Helper()
 	l.Eventually(l.arrived, stepTimeout).Should(BeClosed(), "nobody came to %q: %v", l.hold, l.server.Errors())
 }
 
-// letGo opens the point for good.
+// letGo opens the point permanently.
 func (l *life) letGo() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,7 +220,7 @@ func (l *life) wait(until func(g Gomega, h *v1alpha1.BareMetalHost)) {
 	}, stepTimeout, 200*time.Millisecond).Should(Succeed(), func() string { return l.story() })
 }
 
-// story tells what became of the host, for a test that failed.
+// story describes the history of the host, for a failed test.
 func (l *life) story() string {
 	var b strings.Builder
 	h := l.server.Host.DeepCopy()
@@ -331,7 +331,7 @@ func (l *life) machineGone() {
 	}
 }
 
-// dropFinalizers removes Cluster API's finalizers. The provider's own nobody removes but the provider.
+// dropFinalizers removes Cluster API's finalizers. Only the provider removes its own.
 func (l *life) dropFinalizers(o client.Object) {
 	l.Helper()
 	l.Eventually(func() error {

@@ -1,5 +1,5 @@
 // Package matrix holds the provider against faults: every fault at every step of a host's life where it makes sense. Each case has a namespace, a
-// provider and a server of its own. docs/faults.md is the table for people.
+// provider and a server of its own. docs/development/faults.md is the table for readers.
 package matrix
 
 import (
@@ -296,7 +296,7 @@ func (l *life) check(s step) {
 	l.recorded()
 }
 
-// recorded demands that the host has the record of the boot that it counts, which is void where nobody has the host.
+// recorded demands that the host has the record of the boot that it counts, which is void if no machine has the host.
 func (l *life) recorded() {
 	l.Helper()
 	if !l.exists(l.server.Host) {

@@ -19,7 +19,7 @@ func noRecord(s step) string {
 	return ""
 }
 
-// notInDoubt says where it does not matter what the server was given for its claim: nobody has the host, or it goes on as if nothing was lost.
+// notInDoubt returns where it does not matter what was served to the server for its claim: no machine has the host, or it continues without the record.
 func notInDoubt(s step) string {
 	if s.is(registering, available, waiting, quarantined) {
 		return "no boot of the server is of a claim"
@@ -43,7 +43,7 @@ func saved(boot *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBoot {
 	return &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: boot.Namespace, Name: boot.Name}, Spec: boot.Spec}
 }
 
-// takeRecord takes the record away as somebody does who removes its finalizer, and returns it.
+// takeRecord removes the record like a user who removes its finalizer, and returns it.
 func (l *life) takeRecord() *v1alpha1.BareMetalBoot {
 	l.Helper()
 	boot := l.record()
@@ -77,7 +77,7 @@ func loses(instead func(l *life, lost *v1alpha1.BareMetalBoot) *v1alpha1.BareMet
 	}
 }
 
-// isUnknown demands that nothing is done to a server of which it is not known what it was given, and that somebody is told.
+// isUnknown demands that nothing is done to a server if it is unknown what was served to it, and that a condition says so.
 func isUnknown(why string) func(*life, step) {
 	return func(l *life, s step) {
 		l.Helper()
@@ -86,7 +86,7 @@ func isUnknown(why string) func(*life, step) {
 			l.until(moment, func() bool { return false }) // it runs its machine, which needs no record, or does so in a moment
 			return
 		}
-		l.powerWanted() // a machine that runs from memory is not Provisioned meanwhile
+		l.powerWanted() // a machine that runs from memory is not Provisioned in this time
 		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseBootUnknown))
 			g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation), "a move waits for it")
@@ -126,7 +126,7 @@ func ofAnother(_ *life, lost *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBoot {
 	return boot
 }
 
-// isKept demands that a record that somebody deletes stays as long as a machine has the host, and is made anew then.
+// isKept demands that a deleted record stays as long as a machine has the host, and is recreated then.
 func isKept(l *life, s step) {
 	l.Helper()
 	l.reach(s.end)

@@ -15,9 +15,9 @@ import (
 // step is a step of a host's life: a column of the matrix.
 type step struct {
 	name string
-	// bring brings a host there, and holds it there where it would go on by itself.
+	// bring brings a host to the step, and keeps it there if it would continue automatically.
 	bring func(l *life)
-	// proceed lets it go on.
+	// proceed lets it continue.
 	proceed func(l *life)
 	// end is where it comes to if nothing is wrong, after the server was switched on so often.
 	end end
@@ -54,7 +54,7 @@ const (
 	maintenance = "maintenance"
 )
 
-// holder is who holds a server off.
+// holder is the holder of the power hold.
 const holder = v1alpha1.PowerHoldPrefix + "anna"
 
 func goOn(l *life) { l.letGo() }
@@ -95,7 +95,7 @@ func powerOffForHold(l *life) {
 	l.held()
 }
 
-// endHold waits until a server that somebody holds off is off, and lets it go.
+// endHold waits until a server with a power hold is off, and ends the hold.
 func (l *life) endHold() {
 	l.Helper()
 	if _, held := l.host().Annotations[holder]; !held {
@@ -179,7 +179,7 @@ func (l *life) reach(e end) {
 	}
 }
 
-// is tells whether the step is one of those named.
+// is is true if the step has one of the names.
 func (s step) is(names ...string) bool {
 	return slices.Contains(names, s.name)
 }

@@ -207,7 +207,7 @@ func (s *Server) count(what *int) {
 	*what++
 }
 
-// note records an error, unless the server was switched off meanwhile.
+// note records an error, unless the server has been switched off.
 func (s *Server) note(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		s.mu.Lock()

@@ -1,4 +1,4 @@
-// Package rig runs whole providers inside a test, beside emulated servers and against a real API server. Any number of them run at once, each in its own
+// Package rig runs whole providers inside a test, with emulated servers and against a real API server. Any number of them run at once, each in its own
 // namespace, and each can be halted at any request. Tests use it to find out what survives a crash.
 package rig
 

@@ -1,5 +1,5 @@
 // Command soak runs the provider for a long time on emulated servers: hosts with Machines that are created directly, and hosts under the whole of Cluster
-// API. Random faults, creations, deletions, scalings and crashes of the manager happen meanwhile, and a checker compares what happens with the rules that
+// API. Random faults, creations, deletions, scalings and crashes of the manager happen at the same time, and a checker compares what happens with the rules that
 // must hold at any time. With --kills it instead kills the manager so many times at random moments of a machine's life, and compares each life with one
 // without a crash.
 package main

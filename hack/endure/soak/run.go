@@ -42,7 +42,7 @@ func (s *soak) soak(ctx context.Context) error {
 	return s.finish(ctx)
 }
 
-// attack lets faults and operations go on for the duration of the run, and until each planned disturbance happened.
+// attack injects faults and operations for the duration of the run, and until each planned disturbance happened.
 func (s *soak) attack(ctx context.Context) error {
 	caring, rest := context.WithCancel(ctx)
 	s.stopOperator = rest

@@ -19,7 +19,7 @@ import (
 type life struct {
 	name  string
 	begin func(s *soak, ctx context.Context, h *host) error
-	// ended does what Cluster API and operators do meanwhile. It is true if the host has reached the end of the part.
+	// ended does what Cluster API and operators do in this time. It is true if the host has reached the end of the part.
 	ended func(s *soak, ctx context.Context, h *host) (bool, error)
 }
 

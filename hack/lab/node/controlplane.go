@@ -264,7 +264,7 @@ spec:
     image: registry.k8s.io/%[1]s
 `
 
-// writeStaticPods writes the Pods that the kubelet shows for the control plane. The hollow kubelet only pretends to run them: the programs run beside it,
+// writeStaticPods writes the Pods that the kubelet shows for the control plane. The hollow kubelet only pretends to run them: the programs run next to it,
 // or not at all, since nothing is scheduled here.
 func (n *Node) writeStaticPods() error {
 	dir := n.path(manifests)

@@ -27,7 +27,7 @@ const (
 	programs = "/opt/lab/bin"
 )
 
-// kubeadmProgram asks the lab to join, since a real kubeadm needs a machine of its own. The lab reads the arguments at one descriptor, and writes the exit
+// kubeadmProgram asks the lab to join, since a real kubeadm needs a separate machine. The lab reads the arguments at one descriptor, and writes the exit
 // code to the other.
 const kubeadmProgram = `#!/bin/sh
 echo "$*" >&3
@@ -42,7 +42,7 @@ func (n *Node) runScripts(ctx context.Context, scripts []script, metaData map[st
 	}
 	for _, s := range scripts {
 		if err := n.runScript(ctx, s); err != nil {
-			output, _ := os.ReadFile(n.path(scriptLog)) // the error alone tells less
+			output, _ := os.ReadFile(n.path(scriptLog)) // the error alone has less information
 			return fmt.Errorf("script %s: %w\n%s", s.name, err, bytes.TrimSpace(output))
 		}
 	}

@@ -233,7 +233,7 @@ func (p *Plane) StartProvider(ctx context.Context, program string, args ...strin
 	return err
 }
 
-// StartAnother starts a further manager of this provider beside the first, with the same service account, without webhooks, and with only these flags.
+// StartAnother starts an additional manager of this provider, with the same service account, without webhooks, and with only these flags.
 func (p *Plane) StartAnother(ctx context.Context, args ...string) (*proc.Process, error) {
 	another := provider
 	another.webhooks = false
