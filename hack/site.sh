@@ -39,4 +39,7 @@ sed -i -e 's/Optional: \\{\\} <br \/>//' -e 's/Required: \\{\\} <br \/>/Required
 
 # Warnings are errors: -W. Only the files that changed are read again.
 "$venv/bin/sphinx-build" -q -W --keep-going -b "$builder" -c "$root/hack/site" -d "$root/.cache/site/doctrees" "$root/docs" "$root/out/site"
-[ "$builder" != html ] || echo "out/site/README.html"
+if [ "$builder" = html ]; then
+  cp "$root/out/site/README.html" "$root/out/site/index.html" # what a web server looks for
+  echo out/site/index.html
+fi
