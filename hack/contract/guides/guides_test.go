@@ -4,6 +4,7 @@ package guides
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,16 +178,21 @@ func (l *lab) writeConfig() error {
 	if err != nil {
 		return err
 	}
-	content := string(config)
-	for _, v := range append(append(l.Rack.TemplateVariables(), installed...), "CAPBM_BOOT_ADDRESS=192.0.2.1", "CAPBM_DHCP_MODE=proxy") {
+	variables := map[string]string{"CAPBM_BOOT_ADDRESS": "192.0.2.1", "CAPBM_DHCP_MODE": "proxy"}
+	for _, v := range append(l.Rack.TemplateVariables(), installed...) {
 		name, value, _ := strings.Cut(v, "=")
-		content += fmt.Sprintf("%s: %q\n", name, value)
+		variables[name] = value
+	}
+	var content strings.Builder
+	content.Write(config)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		fmt.Fprintf(&content, "%s: %q\n", name, variables[name])
 	}
 	folder := filepath.Join(l.folder, "cluster-api")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "clusterctl.yaml"), []byte(content), 0o600)
+	return os.WriteFile(filepath.Join(folder, "clusterctl.yaml"), []byte(content.String()), 0o600)
 }
 
 // fill registers the servers and creates the cluster, once.
