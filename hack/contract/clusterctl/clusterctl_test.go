@@ -23,6 +23,7 @@ import (
 func TestClusterctl(t *testing.T) {
 	contracttest.RunParts(t, newStory(t), []contracttest.Part[*story]{
 		{Name: "init", Run: (*story).init},
+		{Name: "node selector of the boot server", Run: (*story).nodeSelector},
 		{Name: "generate", Run: (*story).generate},
 		{Name: "refuse bad values", Run: (*story).refuse},
 		{Name: "bootstrap data of the flavours", Run: (*story).bootstrapData},
