@@ -45,7 +45,8 @@ func (o *options) flags() *pflag.FlagSet {
 	set.StringVar(&o.healthAddress, "health-addr", loopbackHealth, "Address of /healthz and /readyz. 0 disables them.")
 	set.StringVar(&o.profiler, "profiler-address", "", "Address of the profiler (pprof), such as localhost:6060. It has no authentication. Disabled by default.")
 	o.addHostFlags(set)
-	set.StringVar(&o.bootConfig, "boot-config", "", "Configuration file (docs/network-boot.md). The boot component requires it. The controllers read the allowed BMC networks from it.")
+	set.StringArrayVar(&o.bootConfig, "boot-config", nil,
+		"Configuration file (docs/network-boot.md). If the flag is set several times, the first file that exists is read. The boot component requires one. The controllers read the allowed BMC networks from it.")
 	set.StringVar(&o.printDHCP, "print-dhcp-config", "",
 		"Print the configuration that makes your own DHCP server refer to this boot server, and exit: "+strings.Join(dhcp.Software(), ", ")+".")
 	capiflags.AddManagerOptions(set, &o.manager)

@@ -56,6 +56,9 @@ func run(ctx context.Context, args []string) error {
 	ctrl.SetLogger(klog.Background())
 	defer logs.FlushLogs()
 	ctx = ctrl.LoggerInto(ctx, klog.Background())
+	if o.bootFile != "" {
+		klog.Background().Info("Read the configuration file", "path", o.bootFile)
+	}
 	if !o.has(componentBootstrap) && o.apiServer.IsValid() && len(o.boot.ClusterNetworks) == 0 {
 		klog.Background().Info("Connections of BMCs and boot artifacts to Services and Pods are not refused: clusterNetworks of the configuration file is empty")
 	}
