@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reasons of the events of a host and its machine, in the order in which they usually occur. docs/reference/events.md lists them. The component that
+// Reasons of the events of a host, its machine and the boot server, in the order in which they usually occur. docs/reference/events.md lists them. The component that
 // decides records the event once the decision is written, or once the BMC accepted the command. So a restart repeats no event.
 const (
 	EventRegistered = "Registered"
@@ -56,6 +56,9 @@ const (
 	EventNoHostFits   = "NoHostFits"
 	EventHostLost     = "HostLost"
 	EventNodeMismatch = "NodeMismatch"
+
+	// EventBootAddressMissing is about the Pod of a boot server.
+	EventBootAddressMissing = "BootAddressMissing"
 )
 
 // maxEventNote is the maximum length of an event's note that the API server accepts.

@@ -33,6 +33,9 @@ const (
 	// ReasonNodeHealthy means that the machine is not marked as unhealthy, and that its Node is Ready or cannot be read. The remediation does nothing
 	// meanwhile.
 	ReasonNodeHealthy = "NodeHealthy"
+	// ReasonNetworkPluginMissing means that the Node was never Ready, because its cluster has no network plugin yet. The remediation does nothing: a power
+	// cycle does not help.
+	ReasonNetworkPluginMissing = "NetworkPluginMissing"
 	// ReasonPoweringOff means that the server is being powered off.
 	ReasonPoweringOff = "PoweringOff"
 	// ReasonPoweringOn means that the server was observed to be off and is being powered on.

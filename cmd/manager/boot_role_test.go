@@ -76,7 +76,7 @@ func bootRole(t *testing.T) (kubeconfig string, c client.Client) {
 			"ValidatingAdmissionPolicy capbm-system-boot-leases", "ValidatingAdmissionPolicyBinding capbm-system-boot-leases",
 			"ValidatingAdmissionPolicy capbm-system-boot-secrets", "ValidatingAdmissionPolicyBinding capbm-system-boot-secrets":
 			installed = append(installed, what)
-			env.Create(t, &o)
+			g.Expect(client.IgnoreAlreadyExists(env.Client.Create(t.Context(), &o))).To(Succeed())
 		}
 	}
 	g.Expect(installed).To(HaveLen(12))

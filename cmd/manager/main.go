@@ -9,6 +9,9 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register"
@@ -60,6 +63,9 @@ func run(ctx context.Context, args []string) error {
 	ctrl.SetLogger(klog.Background())
 	defer logs.FlushLogs()
 	ctx = ctrl.LoggerInto(ctx, klog.Background())
+	if o.bootFile != "" {
+		klog.Background().Info("Read the configuration file", "path", o.bootFile)
+	}
 	if !o.has(componentBootstrap) && o.apiServer.IsValid() && len(o.boot.ClusterNetworks) == 0 {
 		klog.Background().Info("Connections of BMCs and boot artifacts to Services and Pods are not refused: clusterNetworks of the configuration file is empty")
 	}
@@ -98,9 +104,18 @@ func (o *options) provider() (provider.Options, error) {
 		}
 	}
 	if o.has(componentBoot) {
-		opts.Boot = &provider.BootOptions{Server: server.FromFile(o.boot)}
+		opts.Boot = &provider.BootOptions{Server: server.FromFile(o.boot), NodeName: os.Getenv("NODE_NAME"), Pod: o.pod()}
 	}
 	return opts, nil
+}
+
+// pod returns the Pod of this process, nil outside of a cluster. Without its UID kubectl describe does not show its events.
+func (o *options) pod() *corev1.Pod {
+	name := os.Getenv("POD_NAME")
+	if name == "" {
+		return nil
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.podNamespace, Name: name, UID: types.UID(os.Getenv("POD_UID"))}}
 }
 
 func (o *options) managerOptions() ctrl.Options {

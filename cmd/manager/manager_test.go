@@ -46,17 +46,17 @@ type process struct {
 	log    string
 }
 
-// startManager starts a manager with the controllers, and waits until it is ready. It ends with the test.
-func startManager(t *testing.T, kubeconfig string, args ...string) *process {
+// launchManager starts a manager with further variables of its environment. It ends with the test.
+func launchManager(t *testing.T, kubeconfig string, environment []string, args ...string) *process {
 	t.Helper()
 	g := NewWithT(t)
 	p := &process{health: freeTCP(t), done: make(chan struct{}), log: filepath.Join(t.TempDir(), "log")}
 	log, err := os.Create(p.log)
 	g.Expect(err).NotTo(HaveOccurred())
 	p.cmd = exec.CommandContext(context.Background(), os.Args[0], append([]string{
-		"--components=controllers", "--kubeconfig=" + kubeconfig, "--health-addr=" + p.health, "--diagnostics-address=0", "--webhook-port=0", "--leader-elect=false",
+		"--kubeconfig=" + kubeconfig, "--health-addr=" + p.health, "--diagnostics-address=0", "--webhook-port=0", "--leader-elect=false",
 	}, args...)...)
-	p.cmd.Env = append(os.Environ(), asManager+"=1", "POD_NAMESPACE=capbm-system")
+	p.cmd.Env = append(append(os.Environ(), asManager+"=1", "POD_NAMESPACE=capbm-system"), environment...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	g.Expect(p.cmd.Start()).To(Succeed())
 	go func() {
@@ -69,6 +69,14 @@ func startManager(t *testing.T, kubeconfig string, args ...string) *process {
 			t.Logf("%s:\n%s", strings.Join(args, " "), content)
 		}
 	})
+	return p
+}
+
+// startManager starts a manager with the controllers, and waits until it is ready. It ends with the test.
+func startManager(t *testing.T, kubeconfig string, args ...string) *process {
+	t.Helper()
+	g := NewWithT(t)
+	p := launchManager(t, kubeconfig, nil, append([]string{"--components=controllers"}, args...)...)
 	g.Eventually(func() error {
 		select {
 		case <-p.done:

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
@@ -74,6 +75,47 @@ func flagsOf(t *testing.T, d *appsv1.Deployment) *options {
 	g.Expect(o.flags().Parse(args)).To(Succeed())
 	g.Expect(errors.Join(o.webhooks.check(), o.leader.check(), o.concurrency.check(), o.completeServing())).To(Succeed())
 	return o
+}
+
+// configMaps returns the ConfigMaps with the files of --boot-config in their order, and which of them are optional.
+func configMaps(t *testing.T, d *appsv1.Deployment) (names []string, optional []bool) {
+	t.Helper()
+	pod := d.Spec.Template.Spec
+	for _, file := range flagsOf(t, d).bootConfig {
+		for _, m := range pod.Containers[0].VolumeMounts {
+			if m.MountPath != filepath.Dir(file) {
+				continue
+			}
+			for _, v := range pod.Volumes {
+				if v.Name == m.Name {
+					names, optional = append(names, v.ConfigMap.Name), append(optional, ptr.Deref(v.ConfigMap.Optional, false))
+				}
+			}
+		}
+	}
+	return names, optional
+}
+
+// TestBootConfigMaps: each process reads the ConfigMap that a user wrote before the one that clusterctl fills in. Each boot server has ConfigMaps of its own.
+// clusterctl installs none of the former.
+func TestBootConfigMaps(t *testing.T) {
+	for _, test := range []struct{ folder, name, prefix string }{
+		{"default", managerName, "capbm-boot-config"}, {"default", bootName, "capbm-boot-config"}, {"single-pod", managerName, "capbm-boot-config"},
+		{"additional-boot", "", "capbm-boot-config-${CAPBM_BOOT_NAME}"},
+	} {
+		g := NewWithT(t)
+		all := build(t, test.folder)
+		var d appsv1.Deployment
+		all.get(t, "Deployment", test.name, &d)
+		names, optional := configMaps(t, &d)
+		g.Expect(names).To(Equal([]string{test.prefix + "-custom", test.prefix}), test.folder)
+		g.Expect(optional).To(Equal([]bool{true, false}), test.folder)
+		for _, o := range all {
+			if o.GetKind() == "ConfigMap" {
+				g.Expect(o.GetName()).NotTo(HaveSuffix("-custom"))
+			}
+		}
+	}
 }
 
 func ports(d *appsv1.Deployment) map[string]int {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
@@ -47,12 +48,13 @@ type options struct {
 	manager        capiflags.ManagerOptions
 	logs           *logsv1.LoggingConfiguration
 	settings       lifecycle.Settings
-	bootConfig     string
+	bootConfig     []string
 	printDHCP      string
 
-	boot    bootconfig.Config      // from bootConfig
-	tls     []func(*tls.Config)    // from manager
-	metrics *metricsserver.Options // from manager
+	boot     bootconfig.Config      // from bootConfig
+	bootFile string                 // the path of bootConfig that boot was read from
+	tls      []func(*tls.Config)    // from manager
+	metrics  *metricsserver.Options // from manager
 }
 
 // leaderElection configures the election of the manager that reconciles.
@@ -122,21 +124,36 @@ func (o *options) checkComponents() error {
 // completeConfig reads the configuration file. The controllers do not require one.
 func (o *options) completeConfig() error {
 	boot := o.has(componentBoot) || o.printDHCP != ""
-	if o.bootConfig == "" && boot {
+	if len(o.bootConfig) == 0 && boot {
 		return fmt.Errorf("--boot-config: set it to the boot server's configuration file, or remove %s from --components", componentBoot)
 	}
-	if o.bootConfig != "" {
-		config, err := bootconfig.Read(o.bootConfig)
-		if err == nil && boot {
-			err = config.CheckNetworks()
-		}
-		if err != nil {
+	if len(o.bootConfig) > 0 {
+		if err := o.readBootConfig(); err != nil {
 			return fmt.Errorf("--boot-config: %w", err)
 		}
-		o.boot = config
+	}
+	if boot {
+		if err := o.boot.CheckNetworks(); err != nil {
+			return fmt.Errorf("--boot-config: %s: %w", o.bootFile, err)
+		}
 	}
 	if o.apiServer.IsValid() {
 		o.boot.Deny(netip.PrefixFrom(o.apiServer, o.apiServer.BitLen()))
 	}
 	return nil
+}
+
+// readBootConfig reads the first configuration file that exists. A file that exists and cannot be used is an error: another file may name other networks.
+func (o *options) readBootConfig() error {
+	var missing []error
+	for _, path := range o.bootConfig {
+		config, err := bootconfig.Read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, err)
+			continue
+		}
+		o.boot, o.bootFile = config, path
+		return err
+	}
+	return errors.Join(missing...)
 }

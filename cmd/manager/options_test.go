@@ -32,10 +32,15 @@ func TestFlagErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a component":               {[]string{"--components=boots"}, `--components: "boots" is neither controllers nor boot nor bootstrap`},
-		"bootstrap with others":     {[]string{"--components=bootstrap,boot"}, "--components: bootstrap runs in a process of its own"},
-		"no boot configuration":     {nil, "--boot-config: set it to the boot server's configuration file, or remove boot from --components"},
-		"no such file":              {[]string{"--boot-config=/nowhere/boot.yaml"}, "--boot-config: open /nowhere/boot.yaml: no such file"},
+		"a component":           {[]string{"--components=boots"}, `--components: "boots" is neither controllers nor boot nor bootstrap`},
+		"bootstrap with others": {[]string{"--components=bootstrap,boot"}, "--components: bootstrap runs in a process of its own"},
+		"no boot configuration": {nil, "--boot-config: set it to the boot server's configuration file, or remove boot from --components"},
+		"no such file":          {[]string{"--boot-config=/nowhere/boot.yaml"}, "--boot-config: open /nowhere/boot.yaml: no such file"},
+		"none of two files":     {[]string{"--boot-config=/nowhere/a.yaml", "--boot-config=/nowhere/b.yaml"}, "open /nowhere/b.yaml: no such file"},
+		"a wrong file before another": {
+			[]string{"--boot-config=" + write(t, "networks: [{}]"), "--boot-config=" + write(t, "networks: [{name: a, mode: proxy, address: 192.0.2.5}]")},
+			"networks[0].address: Required value",
+		},
 		"a wrong file":              {[]string{"--boot-config=" + write(t, "networks: [{name: a, mode: proxy}]")}, "networks[0].address: Required value"},
 		"no configuration to print": {[]string{"--components=controllers", "--print-dhcp-config=kea"}, "--boot-config: set it to"},
 		"a lease too short":         {[]string{"--components=controllers", "--leader-elect-lease-duration=10s"}, "--leader-elect-lease-duration: 10s allows two processes to hold the lease: must be more than --leader-elect-renew-deadline (10s)"},
@@ -48,7 +53,7 @@ func TestFlagErrors(t *testing.T) {
 		"a TLS version":             {[]string{"--components=controllers", "--tls-min-version=1.2"}, `--tls-min-version, --tls-cipher-suites, --tls-curve-preferences: unknown tls version "1.2"`},
 		"a cipher suite":            {[]string{"--components=controllers", "--tls-cipher-suites=ROT13"}, "Cipher suite ROT13 not supported"},
 		"a watch filter":            {[]string{"--components=controllers", "--watch-filter=a b"}, `--watch-filter: "a b" is not a label value`},
-		"no networks":               {[]string{"--boot-config=" + write(t, "bmcs: {}")}, "--boot-config: networks: Required value"},
+		"no networks":               {[]string{"--boot-config=" + write(t, "bmcs: {}")}, "boot.yaml: networks: Required value"},
 		"a network of BMCs":         {[]string{"--components=controllers", "--boot-config=" + write(t, "bmcs: {allowNetworks: [127.0.0.1]}")}, "bmcs.allowNetworks[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,6 +87,24 @@ func TestFlags(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.boot.Networks[0].Mode).To(Equal(bootconfig.Proxy))
 	g.Expect(o.boot.Artifacts.Outbound.DenyNetworks).To(ContainElement(netip.MustParsePrefix("fd00:96::1/128")))
+}
+
+// TestBootConfigs: the first configuration file that exists is read, by the boot server and by the controllers.
+func TestBootConfigs(t *testing.T) {
+	ofVariables := write(t, "networks: [{name: variables, mode: proxy, address: 192.0.2.5}]")
+	custom := write(t, "networks: [{name: custom, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24}]")
+	for _, components := range []string{"boot", "controllers", "controllers,boot"} {
+		g := NewWithT(t)
+		o, err := parse("--components="+components, "--boot-config=/nowhere/boot.yaml", "--boot-config="+ofVariables)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(o.boot.Networks[0].Name).To(Equal("variables"))
+		g.Expect(o.bootFile).To(Equal(ofVariables))
+		o, err = parse("--components="+components, "--boot-config="+custom, "--boot-config="+ofVariables)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(o.boot.Networks).To(HaveLen(1))
+		g.Expect(o.boot.Networks[0].Mode).To(Equal(bootconfig.Authoritative))
+		g.Expect(o.bootFile).To(Equal(custom))
+	}
 }
 
 // TestPrint: the configuration for another DHCP server is printed without an API server.

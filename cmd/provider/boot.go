@@ -52,7 +52,14 @@ func (p *Provider) addBoot(ctx context.Context) error {
 		Networks: networks, Tenants: o.Tenants, Recorder: p.recorder("capbm-boot"), Log: log, Clock: o.Clock,
 	})
 	p.BootServer = &server.Server{Config: o.Boot.Server, Booter: booter, Log: log, BootSlots: server.NewBootSlots(networks, booter)}
-	return errors.Join(p.addBootMetrics(), p.Add(booter), p.Add(p.BootServer), p.AddReadyzCheck("boot", p.BootServer.Ready))
+	addresses := &addressWatch{
+		networks: networks, local: o.Boot.LocalAddresses, node: o.Boot.NodeName, pod: o.Boot.Pod, recorder: p.recorder("capbm-boot"), log: log,
+	}
+	if addresses.local == nil {
+		addresses.local = server.LocalAddresses
+	}
+	return errors.Join(p.addBootMetrics(), p.Add(booter), p.Add(p.BootServer), p.Add(addresses),
+		p.AddReadyzCheck("boot", p.BootServer.Ready), p.AddReadyzCheck("boot-address", addresses.Ready))
 }
 
 func (p *Provider) addBootMetrics() error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,6 +99,11 @@ type BootOptions struct {
 	Server server.Config
 	// Key makes the tokens of boots. Without a key it is read from the Secret BootKeySecret, which is created if it does not exist.
 	Key []byte
+	// NodeName is the Node that the provider runs on, and Pod its Pod, for events. Empty and nil outside of a cluster.
+	NodeName string
+	Pod      *corev1.Pod
+	// LocalAddresses returns the addresses of this machine's interfaces. Defaults to server.LocalAddresses.
+	LocalAddresses func() ([]netip.Prefix, error)
 }
 
 // Provider is a provider that is ready to start.
@@ -108,8 +114,9 @@ type Provider struct {
 	// BootServer is nil where none runs.
 	BootServer *server.Server
 
-	opts Options
-	pool *bmc.Pool // nil without controllers
+	opts   Options
+	pool   *bmc.Pool // nil without controllers
+	health health
 }
 
 // New makes a provider. Start starts it; Close frees what it holds after it has ended.
@@ -118,7 +125,7 @@ func New(ctx context.Context, opts Options) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
-	p := &Provider{Manager: mgr, opts: opts}
+	p := &Provider{Manager: mgr, opts: opts, health: health{live: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{}}}
 	if err := p.add(ctx); err != nil {
 		p.Close() //nolint:contextcheck // it logs out everywhere after the context has ended
 		return nil, err
@@ -128,6 +135,9 @@ func New(ctx context.Context, opts Options) (*Provider, error) {
 
 // Close logs out of all BMCs. Call it after Start has returned.
 func (p *Provider) Close() {
+	if p.health.listener != nil {
+		_ = p.health.listener.Close() // it is closed already, unless the provider was not started
+	}
 	if p.pool != nil {
 		p.pool.Close()
 	}
@@ -154,7 +164,7 @@ func (p *Provider) add(ctx context.Context) error {
 			return fmt.Errorf("set up the boot server: %w", err)
 		}
 	}
-	return errors.Join(p.AddReadyzCheck("ping", healthz.Ping), p.AddHealthzCheck("ping", healthz.Ping))
+	return errors.Join(p.AddReadyzCheck("ping", healthz.Ping), p.AddHealthzCheck("ping", healthz.Ping), p.addHealth(ctx, p.opts.Manager.HealthProbeBindAddress))
 }
 
 // recorder returns the recorder of the events that a part of the provider reports.
@@ -174,6 +184,7 @@ func newManager(o *Options) (ctrl.Manager, error) {
 	config.UserAgent = userAgent
 	m := o.Manager
 	m.Scheme = scheme
+	m.HealthProbeBindAddress = "0" // addHealth serves health checks
 	m.Cache = cache.Options{SyncPeriod: o.SyncPeriod, DefaultTransform: slim, ByObject: map[client.Object]cache.ByObject{
 		// Only the Leases of addresses: the provider's namespace also has those of leader elections.
 		&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{o.ProviderNamespace: {LabelSelector: boot.LeaseSelector()}}},

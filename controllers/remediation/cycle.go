@@ -24,6 +24,9 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 	if s.remediation.Spec.HandOver != nil {
 		return r.finishHandOver(ctx, s)
 	}
+	if r.lacksNetworkPlugin(ctx, s) {
+		return r.abandon(ctx, s)
+	}
 	if message, quarantine := s.handOverReason(); message != "" {
 		return r.handOver(ctx, s, message, quarantine)
 	}

@@ -205,12 +205,7 @@ func (r *Reconciler) removeTaint(ctx context.Context, s *scope) (bool, error) {
 // nodeHealth is true if the Node is Ready by a heartbeat of its kubelet after offAt. An older report may remain in the status for a while. state
 // describes the Node and what is awaited. err is why the Node cannot be read; a missing Node is no error.
 func (r *Reconciler) nodeHealth(ctx context.Context, s *scope, offAt time.Time) (healthy bool, state string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
-	defer cancel()
-	if err := r.watch(ctx, s); err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to watch the Nodes of the cluster")
-	}
-	node, _, err := r.node(ctx, s, s.machine.Status.NodeRef.Name)
+	node, err := r.watchedNode(ctx, s)
 	switch {
 	case errors.Is(err, errNoNode):
 		return false, "Its Node does not exist", nil
@@ -228,6 +223,17 @@ func (r *Reconciler) nodeHealth(ctx context.Context, s *scope, offAt time.Time) 
 		return c.Status == corev1.ConditionTrue, fmt.Sprintf("Node %s is not Ready yet (%s: %s)", node.Name, c.Status, c.Reason), nil
 	}
 	return false, fmt.Sprintf("Node %s has no condition Ready", node.Name), nil
+}
+
+// watchedNode returns the machine's Node. A change of its readiness enqueues the remediation.
+func (r *Reconciler) watchedNode(ctx context.Context, s *scope) (*corev1.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	if err := r.watch(ctx, s); err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to watch the Nodes of the cluster")
+	}
+	node, _, err := r.node(ctx, s, s.machine.Status.NodeRef.Name)
+	return node, err
 }
 
 // watch enqueues the remediations of a cluster when the readiness of its Nodes changes. It adds one watch per connection.

@@ -48,8 +48,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 		return nil
 	}
 	recovered := s.phase == v1alpha1.RemediationRecovered && before.Status.Phase != s.phase
+	noNetwork := s.reason == v1alpha1.ReasonNetworkPluginMissing && conditions.GetReason(before, v1alpha1.ReadyCondition) != s.reason
 	patch := client.MergeFrom(before)
-	if recovered { // the lock keeps the event and the metric from being repeated if the cache is behind
+	if recovered || noNetwork { // the lock keeps the event and the metric from being repeated if the cache is behind
 		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	}
 	if err := r.Client.Status().Patch(ctx, s.remediation, patch); err != nil {
@@ -58,6 +59,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	if recovered {
 		r.event(s, corev1.EventTypeNormal, "RemediationRecovered", "Wait", "%s", s.message)
 		countCycle(s.remediation.Spec.PowerCycle, metrics.CycleRecovered)
+	}
+	if noNetwork {
+		r.event(s, corev1.EventTypeWarning, v1alpha1.ReasonNetworkPluginMissing, "Wait", "%s", s.message)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ const (
 	configFile      = "controllers/bootstrap/controller.go"
 	secretFile      = "controllers/bootstrap/secret.go"
 	valuesFile      = "controllers/bootstrap/values.go"
+	networkFile     = "controllers/remediation/network.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -38,6 +39,7 @@ var guardTests = map[string]string{
 	configFile:      "Owner|Pausing|Waits|SecretDeleted|WatchFilter",
 	secretFile:      "DataSecret|SecretOfOthers|Restore|Once",
 	valuesFile:      "Values|UserDataSecret|Invalid",
+	networkFile:     "NetworkPluginMissing|OtherNotReady",
 }
 
 // guardTargets returns the mutants of guards as targets: those of one file, or of one folder where all its tests are quick, are one.
@@ -154,4 +156,14 @@ var guards = []mutant{
 	{"data is rendered again for a server that runs", configFile, "	if ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) || s", "	if s"},
 	{"data is rendered for a Machine that is deleted", configFile, "	if s.machine != nil && !s.machine.DeletionTimestamp.IsZero() {", "	if false {"},
 	{"the watch filter is not observed", configFile, "!controllers.HasWatchFilter(s.config, r.WatchFilter) || ", ""},
+
+	// Remediation.
+	{"new clusters without a network plugin are power-cycled", networkFile, "err != nil || !neverHadNetwork(node)", "err != nil || neverHadNetwork(node) || true"},
+	{"a Node that was Ready counts as new", networkFile, "				!c.LastTransitionTime.After(node.CreationTimestamp.Add(registrationGrace))", "				(registrationGrace > 0 || c.LastTransitionTime.IsZero())"},
+	{"a dead kubelet lacks a network plugin", networkFile, "c.Status == corev1.ConditionFalse && ", "c.Status != corev1.ConditionTrue && "},
+	{"any program reports a missing network plugin", networkFile, "c.Reason == notReadyReason && ", ""},
+	{"a dead runtime lacks a network plugin", networkFile, "strings.HasPrefix(c.Message, noNetworkPlugin)", "strings.Contains(c.Message, noNetworkPlugin)"},
+	{"a user's wish waits for a network plugin", networkFile, " || annotations.HasRemediateMachine(s.machine) {", " || false && annotations.HasRemediateMachine(s.machine) {"},
+	{"an unhealthy Machine waits for a network plugin", networkFile, "c != nil && c.Reason != clusterv1", "c != nil && false && c.Reason != clusterv1"},
+	{"a power-off waits for a network plugin", networkFile, " || s.state != lifecycle.StateProvisioned || ", " || s.state == lifecycle.StateClaimed || "},
 }

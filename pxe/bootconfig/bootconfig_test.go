@@ -90,7 +90,9 @@ func TestClusterctl(t *testing.T) {
 			return parts[2]
 		})
 	}
-	c, err := Parse([]byte(fill(map[string]string{"CAPBM_BOOT_ADDRESS": "192.0.2.5"})))
+	_, err = Parse([]byte(fill(map[string]string{"CAPBM_BOOT_ADDRESS": "192.0.2.5"})))
+	g.Expect(err).To(MatchError(ContainSubstring("networks[0].mode: Invalid value")), "the mode has no default")
+	c, err := Parse([]byte(fill(map[string]string{"CAPBM_BOOT_ADDRESS": "192.0.2.5", "CAPBM_DHCP_MODE": "proxy"})))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect([]any{c.ClusterNetworks, c.Artifacts.Outbound.AllowNetworks, c.Artifacts.Outbound.AllowHosts, c.BMCs.AllowNetworks}).To(HaveEach(BeEmpty()))
 	g.Expect(c.Networks).To(Equal([]Network{{Name: "default", Mode: Proxy, Address: addr("192.0.2.5"), URL: "http://192.0.2.5:8480", LeaseTime: time.Hour}}))

@@ -23,10 +23,13 @@ import (
 func TestClusterctl(t *testing.T) {
 	contracttest.RunParts(t, newStory(t), []contracttest.Part[*story]{
 		{Name: "init", Run: (*story).init},
+		{Name: "node selector of the boot server", Run: (*story).nodeSelector},
 		{Name: "generate", Run: (*story).generate},
 		{Name: "refuse bad values", Run: (*story).refuse},
 		{Name: "bootstrap data of the flavours", Run: (*story).bootstrapData},
+		{Name: "upgrade without the mode of DHCP", Run: (*story).upgradeWithoutMode},
 		{Name: "upgrade in mid-boot", Run: (*story).upgrade},
+		{Name: "upgrade keeps a custom boot configuration", Run: (*story).upgradeKeepsCustomConfig, Needs: []string{"upgrade without the mode of DHCP", "upgrade in mid-boot"}},
 		{Name: "describe", Run: (*story).describe, Needs: []string{"upgrade in mid-boot"}},
 		{Name: "erase every status", Run: (*story).erase, Needs: []string{"upgrade in mid-boot"}},
 		{Name: "move, interrupted and again", Run: (*story).move, Needs: []string{"upgrade in mid-boot"}},

@@ -30,7 +30,7 @@ const (
 // NextVersion is a later version of this provider in the repository, for a suite that upgrades.
 const NextVersion = "v0.1.1"
 
-var clusterctlEnv = []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true", "CAPBM_BOOT_ADDRESS=192.0.2.1"}
+var clusterctlEnv = []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true", "CAPBM_BOOT_ADDRESS=192.0.2.1", "CAPBM_DHCP_MODE=proxy"}
 
 // Repository is a folder that clusterctl installs providers from.
 type Repository struct {
