@@ -19,6 +19,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/provider"
 	bmcmetrics "github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
@@ -36,8 +37,13 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	o := newOptions()
 	set := o.flags()
+	showVersion := set.Bool("version", false, "Print the version and exit.")
 	if err := set.Parse(args); err != nil {
 		return err
+	}
+	if *showVersion {
+		fmt.Println("manager", version.String())
+		return nil
 	}
 	if err := o.complete(); err != nil {
 		return err
