@@ -6,8 +6,6 @@ VERSION ?= v0.1.0
 IMAGE ?= ghcr.io/capbm-io/cluster-api-provider-baremetal:$(VERSION)
 BIN := .cache/bin
 ARCH ?= amd64
-OUT := out/infrastructure-baremetal/$(VERSION) out/bootstrap-baremetal/$(VERSION)
-SBOMS = $(wildcard out/image/cluster-api-provider-baremetal-$(VERSION)-*.cdx.json)
 LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kubectl kubeadm hollow-kubelet \
 	capi-core capi-kubeadm-bootstrap capi-kubeadm-control-plane clusterctl kustomize
 
@@ -108,10 +106,13 @@ crash-full: lab-programs ## The same at each of them, and print the report.
 	CRASH_SAMPLE=0 go test -count=1 -parallel 8 -timeout 60m -v ./hack/endure/crash | grep -v -e '^=== ' -e '-- PASS'
 
 .PHONY: imagecheck
-imagecheck: ## Build the image, let skopeo and umoci read it, and runc run it as the Deployment says; root, Debian.
+imagecheck: ## Build the image and a release, let skopeo and umoci read them, and runc run the image as the Deployment says; root, Debian. PLATFORMS="linux/amd64 darwin/amd64 darwin/arm64" adds programs for macOS.
 	@hack/build.sh etcd kube-apiserver kustomize
 	@hack/imagecheck.sh
-	@hack/image.sh $(IMAGE) amd64 .cache/image/first.tar # fetches and compiles what the test needs, which has no network
+	@# Fetch and compile what the test needs, which has no network.
+	@hack/image.sh $(IMAGE) $(VERSION) .cache/image/first.tar amd64 arm64
+	@hack/programs.sh $(VERSION) none darwin/arm64 .cache/image/first bmcsim
+	@for platform in $${PLATFORMS:-linux/arm64}; do hack/programs.sh $(VERSION) none $$platform .cache/image/first bmcctl bmcsim; done
 	go test -race -count=1 -timeout 15m ./hack/imagecheck
 
 .PHONY: e2e
@@ -209,14 +210,13 @@ build: ## Build the manager, bmcsim and bmcctl.
 
 .PHONY: image
 image: ## Write the image and its SBOM to out/image/, as an OCI archive and without a container engine; Debian. ARCH=arm64 for the other architecture.
-	@hack/image.sh $(IMAGE) $(ARCH) out/image/cluster-api-provider-baremetal-$(VERSION)-$(ARCH).tar
+	@hack/image.sh $(IMAGE) $(VERSION) out/image/cluster-api-provider-baremetal-$(VERSION)-$(ARCH).tar $(ARCH)
 
 .PHONY: release
-release: ## Write what clusterctl installs and generates from to out/, as VERSION and with IMAGE (NAME:TAG@sha256:DIGEST); and the SBOMs of make image.
+release: ## Write the files of a release page to out/release/VERSION, and a clusterctl repository to out/. IMAGE=NAME:TAG. RELEASE_KEY=FILE signs. Debian.
 	@hack/build.sh kustomize
-	@hack/release.sh out $(VERSION) $(IMAGE)
-	@$(if $(SBOMS),cp $(SBOMS) $(firstword $(OUT))/)
-	@ls $(OUT)
+	@hack/releasepage.sh out $(VERSION) $(IMAGE)
+	@ls out/release/$(VERSION)
 
 .PHONY: lab-programs
 lab-programs: # The programs of the lab, built once.

@@ -15,6 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
 )
 
 // The exit codes.
@@ -63,6 +65,9 @@ func run(ctx context.Context, args []string, c console) int {
 		return exitCode(do(ctx, args[1:], c), c)
 	case args[0] == "help", args[0] == "-h", args[0] == "--help":
 		writef(c.out, usage)
+		return exitOK
+	case args[0] == "--version":
+		writef(c.out, "bmcctl %s\n", version.String())
 		return exitOK
 	default:
 		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify or bmcctl inventory", args[0]), c)
@@ -139,5 +144,5 @@ at a terminal, bmcctl asks for the password.
   bmcctl inventory rack.csv --dry-run
 
 The exit code is 0 on success (qualify: the BMC is fit), 1 on failure, and 2 if the command line is wrong.
-bmcctl COMMAND --help lists the flags.
+bmcctl COMMAND --help lists the flags. bmcctl --version prints the version.
 `

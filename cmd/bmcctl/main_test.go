@@ -193,6 +193,9 @@ func TestUsage(t *testing.T) {
 		g.Expect(got.code).To(Equal(exitOK), strings.Join(args, " "))
 		g.Expect(got.out).To(ContainSubstring("  bmcctl "), "examples")
 	}
+	got := bmcctl(t, nil, "--version")
+	g.Expect(got.code).To(Equal(exitOK))
+	g.Expect(got.out).To(MatchRegexp(`^bmcctl \S+ \(commit \S+, go1\..*\)\n$`))
 }
 
 // TestUnreachable: a BMC that does not answer is an error with a remedy. If it stops answering, the parts that were read are printed.

@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
 )
 
 // report is the file for bug reports. Fields of type any have been masked.
@@ -49,7 +49,7 @@ func (r *result) report(m *masker) report {
 		})
 	}
 	out := report{
-		Fit: r.fit, Verdict: plain(r.verdict, m.mask), Date: r.date, Bmcctl: version(),
+		Fit: r.fit, Verdict: plain(r.verdict, m.mask), Date: r.date, Bmcctl: version.String(),
 		Options: map[string]string{
 			"scheme": m.scheme, "settle": r.subject.settle.String(), "poll": r.subject.poll.String(), "boots": strconv.FormatBool(r.subject.boots),
 			"image": strconv.FormatBool(r.subject.image != ""), "must": strings.Join(r.subject.must, ","),
@@ -62,21 +62,6 @@ func (r *result) report(m *masker) report {
 		out.Latency[l.name] = l.figures
 	}
 	return out
-}
-
-// version returns the version of bmcctl.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	revision := ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value
-		}
-	}
-	return strings.TrimSpace(info.Main.Version + " " + revision)
 }
 
 // reportFile is the file of the report. It is created before the tests start.

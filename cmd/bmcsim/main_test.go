@@ -91,6 +91,7 @@ func TestUsage(t *testing.T) {
 		says string
 	}{
 		"help":          {"--help", 0, "bmcsim --redfish 10"},
+		"version":       {"--version", 0, ", go1."},
 		"none":          {"", 2, "there is no server to simulate: use --redfish N, --ipmi N or both"},
 		"negative":      {"--redfish -1", 2, "use 0 or more"},
 		"argument":      {"1000", 2, `"1000" is not a flag`},

@@ -90,6 +90,7 @@ func (o *options) addGeneralFlags(set *pflag.FlagSet) {
 	set.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "Interval at which every object is reconciled even if nothing has changed.")
 	set.Float32Var(&o.qps, "kube-api-qps", 500, "Maximum number of requests per second to the API server of the management cluster.")
 	set.IntVar(&o.burst, "kube-api-burst", 1000, "Maximum number of requests to that API server in a burst.")
+	set.BoolVar(&o.showVersion, "version", false, "Print the version and exit.")
 	set.AddGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName)) // controller-runtime's
 	describe(set, config.KubeconfigFlagName, "Kubeconfig `file` of the management cluster, for a manager that runs outside of it. Defaults to the service account of the Pod.")
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/drivers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/provider"
 	bmcmetrics "github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
@@ -45,6 +46,10 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w (manager --help lists the flags)", err)
+	}
+	if o.showVersion {
+		fmt.Println("manager", version.String())
+		return nil
 	}
 	if err := o.complete(); err != nil {
 		return err

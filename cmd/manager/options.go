@@ -30,6 +30,7 @@ const (
 
 // options are the values of the flags, and values derived from them.
 type options struct {
+	showVersion    bool
 	components     []string
 	namespace      string
 	podNamespace   string

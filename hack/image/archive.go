@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,25 +22,34 @@ import (
 
 // layer is a part of the image.
 type layer struct {
-	about string
-	files *tree
+	about  string
+	packed v1.Layer
 }
 
-// assemble makes an image from layers.
-func assemble(o *options, layers []layer, date time.Time) (v1.Image, error) {
+// pack makes a layer of files.
+func pack(about string, files *tree, date time.Time) (layer, error) {
+	var content bytes.Buffer
+	if err := files.write(&content, date); err != nil {
+		return layer{}, err
+	}
+	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }
+	packed, err := tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+	return layer{about, packed}, err
+}
+
+// platformImage is the image of an architecture.
+type platformImage struct {
+	arch  string
+	image v1.Image
+}
+
+// assemble makes an image of layers.
+func assemble(o *options, arch string, layers []layer) (v1.Image, error) {
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	for _, l := range layers {
-		var content bytes.Buffer
-		if err := l.files.write(&content, date); err != nil {
-			return nil, err
-		}
-		opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }
-		packed, err := tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
-		if err != nil {
-			return nil, err
-		}
-		img, err = mutate.Append(img, mutate.Addendum{Layer: packed, History: v1.History{
-			Created: v1.Time{Time: date}, CreatedBy: "hack/image", Comment: l.about,
+		var err error
+		img, err = mutate.Append(img, mutate.Addendum{Layer: l.packed, History: v1.History{
+			Created: v1.Time{Time: o.date()}, CreatedBy: "hack/image", Comment: l.about,
 		}})
 		if err != nil {
 			return nil, err
@@ -50,20 +60,19 @@ func assemble(o *options, layers []layer, date time.Time) (v1.Image, error) {
 		return nil, err
 	}
 	file = file.DeepCopy()
-	file.Created, file.Architecture, file.OS = v1.Time{Time: date}, o.arch, "linux"
+	file.Created, file.Architecture, file.OS = v1.Time{Time: o.date()}, arch, "linux"
 	file.Config = v1.Config{
 		User:       fmt.Sprintf("%d:%d", user, user),
 		Entrypoint: []string{"/manager"},
 		Env:        []string{"PATH=/usr/sbin:/usr/bin", "HOME=/tmp"},
 		WorkingDir: "/",
-		Labels:     labels(o, date),
+		Labels:     labels(o),
 	}
 	return mutate.ConfigFile(img, file)
 }
 
 // labels are the annotations that the image specification names.
-func labels(o *options, date time.Time) map[string]string {
-	const source = "https://github.com/capbm-io/cluster-api-provider-baremetal"
+func labels(o *options) map[string]string {
 	const prefix = "org.opencontainers.image."
 	return map[string]string{
 		prefix + "title":         "cluster-api-provider-baremetal",
@@ -72,39 +81,65 @@ func labels(o *options, date time.Time) map[string]string {
 		prefix + "documentation": source + "/blob/" + o.revision + "/docs/reference/release-files.md",
 		prefix + "revision":      o.revision,
 		prefix + "version":       o.version,
-		prefix + "created":       date.Format(time.RFC3339),
+		prefix + "created":       o.date().Format(time.RFC3339),
 		prefix + "licenses":      "Apache-2.0",
 	}
 }
 
-// writeArchive writes the image and returns the digest of its manifest. The archive is an OCI image layout. It also has the list that `docker load` needs
-// before version 25.
-func writeArchive(img v1.Image, o *options, date time.Time) (string, error) {
+// writeArchive writes an OCI image layout with one entry, which is the image or the index of several. It returns the entry's digest. The archive of one image
+// also has the list that `docker load` needs before version 25.
+func writeArchive(images []platformImage, o *options) (string, error) {
 	folder, err := os.MkdirTemp("", "capbm-image-")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(folder) //nolint:errcheck // it is a temporary one
-	index, err := layout.Write(folder, empty.Index)
+	path, err := layout.Write(folder, empty.Index)
 	if err != nil {
 		return "", err
 	}
-	tag := o.name[strings.LastIndexByte(o.name, ':')+1:]
-	err = index.AppendImage(img, layout.WithPlatform(v1.Platform{OS: "linux", Architecture: o.arch}), layout.WithAnnotations(map[string]string{
-		"org.opencontainers.image.ref.name": tag,    // skopeo, podman
-		"io.containerd.image.name":          o.name, // ctr, docker
-	}))
+	named := layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": o.name[strings.LastIndexByte(o.name, ':')+1:], // skopeo, podman
+		"io.containerd.image.name":          o.name,                                        // ctr, docker
+	})
+	var digest v1.Hash
+	if len(images) == 1 {
+		digest, err = appendImage(path, images[0], o, named)
+	} else {
+		digest, err = appendIndex(path, images, o, named)
+	}
 	if err != nil {
 		return "", err
 	}
-	if err := writeDockerList(img, o, folder); err != nil {
-		return "", err
+	return digest.String(), writeFolder(folder, o.output, o.date())
+}
+
+func platform(arch string) *v1.Platform { return &v1.Platform{OS: "linux", Architecture: arch} }
+
+func appendImage(to layout.Path, p platformImage, o *options, named layout.Option) (v1.Hash, error) {
+	if err := to.AppendImage(p.image, layout.WithPlatform(*platform(p.arch)), named); err != nil {
+		return v1.Hash{}, err
 	}
-	digest, err := img.Digest()
-	if err != nil {
-		return "", err
+	if err := writeDockerList(p.image, o, string(to)); err != nil {
+		return v1.Hash{}, err
 	}
-	return digest.String(), writeFolder(folder, o.output, date)
+	return p.image.Digest()
+}
+
+func appendIndex(to layout.Path, images []platformImage, o *options, named layout.Option) (v1.Hash, error) {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, p := range images {
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: p.image, Descriptor: v1.Descriptor{Platform: platform(p.arch)}})
+	}
+	// Registries show the annotations of the index.
+	annotated, ok := mutate.Annotations(index, labels(o)).(v1.ImageIndex)
+	if !ok {
+		return v1.Hash{}, errors.New("an index with annotations is no index any more")
+	}
+	if err := to.AppendIndex(annotated, named); err != nil {
+		return v1.Hash{}, err
+	}
+	return annotated.Digest()
 }
 
 // writeDockerList writes manifest.json, which lists the parts of an image for versions of Docker that do not read the layout.

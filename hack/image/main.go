@@ -1,5 +1,10 @@
-// Command image writes the image of the manager as an archive in the layout of the Open Container Initiative (OCI), without a container engine and without
-// root. The same input gives the same bytes: the date of everything is --epoch, owners and modes are set here, and names are sorted. hack/image.sh runs it.
+// Command image writes what a release has beside its manifests, without a container engine and without root. It has two commands:
+//
+//	build [flags]             write the image of the manager, as an archive in the layout of the Open Container Initiative (OCI), and its SBOMs
+//	sbom [flags] PROGRAM...   write the SBOM of the programs and boot loaders of a release
+//
+// The same input gives the same bytes: the date of everything is --epoch, owners and modes are set here, and names are sorted. hack/image.sh and
+// hack/releasepage.sh run it.
 package main
 
 import (
@@ -8,7 +13,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // user is the user of the manager: the number that images without a shell usually have for an unprivileged user. The Deployments name it as well, since
@@ -17,69 +25,121 @@ const user = 65532
 
 // options are the arguments.
 type options struct {
-	manager, packages, loaders, license string
-	arch, name, version, revision       string
-	epoch                               int64
-	output, sbom                        string
+	programs, packages, loaders, license string
+	archs                                []string
+	name, version, revision              string
+	epoch                                int64
+	output, archive                      string
 }
 
 func main() {
-	var o options
-	flag.StringVar(&o.manager, "manager", "", "The manager's program, linked statically.")
-	flag.StringVar(&o.packages, "packages", "", "Folder that packages.sh made.")
-	flag.StringVar(&o.loaders, "loaders", "", "Folder that loaders.sh made.")
-	flag.StringVar(&o.license, "license", "", "The project's licence.")
-	flag.StringVar(&o.arch, "arch", "amd64", "Architecture of the manager and the packages.")
-	flag.StringVar(&o.name, "name", "", "Name of the image, with its tag.")
-	flag.StringVar(&o.version, "version", "", "Version of the image.")
-	flag.StringVar(&o.revision, "revision", "", "Commit that the manager was built from.")
-	flag.Int64Var(&o.epoch, "epoch", 0, "The date of everything in the image, in seconds since 1970.")
-	flag.StringVar(&o.output, "output", "", "File to write.")
-	flag.StringVar(&o.sbom, "sbom", "", "File to write the software bill of materials to.")
-	flag.Parse()
-	digest, err := build(&o)
-	if err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
-	fmt.Println(digest)
 }
 
-// build writes the archive and its software bill of materials, and returns the digest of the image's manifest.
-func build(o *options) (string, error) {
-	packages, err := openPackages(o.packages, o.arch)
-	if err != nil {
-		return "", err
+func run(args []string) error {
+	var o options
+	set := flag.NewFlagSet("image", flag.ExitOnError)
+	set.StringVar(&o.programs, "programs", "", "Folder with the manager, linked statically, as ARCH/manager.")
+	set.StringVar(&o.packages, "packages", "", "Folder with the folder ARCH of each architecture, which packages.sh made.")
+	set.StringVar(&o.loaders, "loaders", "", "Folder that loaders.sh made.")
+	set.StringVar(&o.license, "license", "", "The project's licence.")
+	archs := set.String("arch", "amd64", "Architectures of the image, with commas. Several have an index.")
+	set.StringVar(&o.name, "name", "", "Name of the image, with its tag.")
+	set.StringVar(&o.version, "version", "", "Version of the release.")
+	set.StringVar(&o.revision, "revision", "", "Commit that the programs were built from.")
+	set.Int64Var(&o.epoch, "epoch", 0, "The date of everything, in seconds since 1970.")
+	set.StringVar(&o.output, "output", "", "File to write. The SBOMs of OUTPUT.tar are OUTPUT-ARCH.spdx.json.")
+	set.StringVar(&o.archive, "loaders-archive", "", "The archive of the boot loaders, for the SBOM of a release.")
+	command := ""
+	if len(args) > 0 {
+		command, args = args[0], args[1:]
 	}
-	system := newTree()
-	if err := addSystem(system, packages); err != nil {
-		return "", err
+	if err := set.Parse(args); err != nil {
+		return err
 	}
-	loaders := newTree()
-	if err := addLoaders(loaders, o.loaders); err != nil {
-		return "", err
+	o.archs = strings.Split(*archs, ",")
+	switch command {
+	case "build":
+		digest, err := build(&o)
+		if err == nil {
+			fmt.Println(digest)
+		}
+		return err
+	case "sbom":
+		return writeReleaseSBOM(&o, set.Args())
+	default:
+		return fmt.Errorf("%q is no command: use build or sbom", command)
 	}
-	program := newTree()
-	if err := addManager(program, o); err != nil {
-		return "", err
-	}
-	date := time.Unix(o.epoch, 0).UTC()
-	// Layers that rarely change come first: registries and nodes keep the layers that they have.
-	layers := []layer{{"Debian's packages", system}, {"boot loaders", loaders}, {"manager", program}}
-	img, err := assemble(o, layers, date)
-	if err != nil {
-		return "", err
-	}
-	digest, err := writeArchive(img, o, date)
-	if err != nil {
-		return "", err
-	}
-	return digest, writeSBOM(o, digest, packages)
 }
+
+func (o *options) date() time.Time { return time.Unix(o.epoch, 0).UTC() }
+
+// build writes the archive and the SBOM of each architecture. It returns the digest of the image's manifest, or of the index of several architectures.
+func build(o *options) (string, error) {
+	files := newTree()
+	if err := addLoaders(files, o.loaders); err != nil {
+		return "", err
+	}
+	// It is the same for all architectures: the servers that boot have amd64.
+	loaders, err := pack("boot loaders", files, o.date())
+	if err != nil {
+		return "", err
+	}
+	var images []platformImage
+	var used []*packages
+	for _, arch := range o.archs {
+		packages, err := openPackages(filepath.Join(o.packages, arch), arch)
+		if err != nil {
+			return "", err
+		}
+		img, err := buildImage(o, arch, packages, loaders)
+		if err != nil {
+			return "", err
+		}
+		images, used = append(images, platformImage{arch, img}), append(used, packages)
+	}
+	digest, err := writeArchive(images, o)
+	if err != nil {
+		return "", err
+	}
+	for i, img := range images {
+		if err := writeImageSBOM(o, img, used[i]); err != nil {
+			return "", err
+		}
+	}
+	return digest, nil
+}
+
+// buildImage makes the image of an architecture. Layers that rarely change come first: registries and nodes keep the layers that they have.
+func buildImage(o *options, arch string, p *packages, loaders layer) (v1.Image, error) {
+	files := newTree()
+	if err := addSystem(files, p); err != nil {
+		return nil, err
+	}
+	system, err := pack("Debian's packages", files, o.date())
+	if err != nil {
+		return nil, err
+	}
+	files = newTree()
+	if err := addManager(files, o, arch); err != nil {
+		return nil, err
+	}
+	program, err := pack("manager", files, o.date())
+	if err != nil {
+		return nil, err
+	}
+	return assemble(o, arch, []layer{system, loaders, program})
+}
+
+// manager returns the file of the manager.
+func (o *options) manager(arch string) string { return filepath.Join(o.programs, arch, "manager") }
 
 // addManager adds the program with the capability to listen on the ports 67, 69 and 547, and no other.
-func addManager(t *tree, o *options) error {
-	if err := t.copy("manager", o.manager, 0o755); err != nil {
+func addManager(t *tree, o *options, arch string) error {
+	if err := t.copy("manager", o.manager(arch), 0o755); err != nil {
 		return err
 	}
 	t.entries["manager"].capabilities = bindService

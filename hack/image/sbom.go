@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/hex"
@@ -13,18 +13,19 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
-
-	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
 // debian is the release of Debian of packages.sh and loaders.sh, as package URLs name it.
 const debian = "debian-13"
 
-// writeSBOM writes the software bill of materials of the image with a digest: CycloneDX 1.6 in JSON, with the Go modules of the manager, the Debian
-// packages that a file was taken from, and the boot loaders. It has no serial number, so the same image has the same bill.
-func writeSBOM(o *options, digest string, p *packages) error {
-	modules, err := goModules(o.manager)
+// writeImageSBOM writes the SBOM of the image of an architecture: the Go modules of the manager, the Debian packages that a file was taken from, and the
+// boot loaders.
+func writeImageSBOM(o *options, img platformImage, p *packages) error {
+	digest, err := img.image.Digest()
+	if err != nil {
+		return err
+	}
+	manager, modules, err := program(o, o.manager(img.arch), "manager")
 	if err != nil {
 		return err
 	}
@@ -32,64 +33,99 @@ func writeSBOM(o *options, digest string, p *packages) error {
 	if err != nil {
 		return err
 	}
-	repository := o.name[:strings.LastIndexByte(o.name, ':')] // hack/image.sh requires a tag
-	purl := fmt.Sprintf("pkg:oci/%s@%s?arch=%s&repository_url=%s&tag=%s",
-		filepath.Base(repository), url.QueryEscape(digest), o.arch, url.QueryEscape(repository), url.QueryEscape(o.version))
-	bom := cdx.NewBOM()
-	bom.Metadata = &cdx.Metadata{
-		Timestamp: time.Unix(o.epoch, 0).UTC().Format(time.RFC3339),
-		Component: &cdx.Component{
-			BOMRef: purl, Type: cdx.ComponentTypeContainer, Name: repository, Version: o.version, PackageURL: purl,
-			Hashes: sha256Of(strings.TrimPrefix(digest, "sha256:")),
-		},
-	}
-	all := slices.Concat(modules, p.components(), loaders)
-	bom.Components = &all
-	var content bytes.Buffer
-	if err := cdx.NewBOMEncoder(&content, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6); err != nil {
+	colon := strings.LastIndexByte(o.name, ':') // hack/image.sh requires a tag
+	repository, tag := o.name[:colon], o.name[colon+1:]
+	d := newDocument(project+"-"+o.version+"-"+img.arch, digest.Hex, o.date())
+	container := d.describe(component{
+		name: repository, version: o.version, purpose: "CONTAINER", sum: digest.Hex, supplier: project, license: noAssertion,
+		purl: fmt.Sprintf("pkg:oci/%s@%s?arch=%s&repository_url=%s&tag=%s",
+			filepath.Base(repository), url.QueryEscape(digest.String()), img.arch, url.QueryEscape(repository), url.QueryEscape(tag)),
+	})
+	d.contain(container, manager)
+	d.contain(manager.id(), modules...)
+	d.contain(container, p.components()...)
+	d.contain(container, loaders...)
+	return d.write(strings.TrimSuffix(o.output, ".tar") + "-" + img.arch + ".spdx.json")
+}
+
+// writeReleaseSBOM writes the SBOM of the programs and of the archive of boot loaders of a release.
+func writeReleaseSBOM(o *options, programs []string) error {
+	sum, err := fileSum(o.archive)
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(o.sbom, content.Bytes(), 0o644) //nolint:gosec // everybody may read the result
-}
-
-func sha256Of(hash string) *[]cdx.Hash {
-	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hash}}
-}
-
-// goModules returns the modules that a program is linked from, which Go writes into it, and Go's standard library.
-func goModules(program string) ([]cdx.Component, error) {
-	info, err := buildinfo.ReadFile(program)
+	loaders, err := bootLoaders(o.loaders)
 	if err != nil {
-		return nil, fmt.Errorf("the Go modules of %s: %w", program, err)
+		return err
 	}
-	all := []cdx.Component{goModule(&debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")})}
+	sums := []string{sum}
+	type listed struct {
+		program component
+		modules []component
+	}
+	var all []listed
+	for _, file := range programs {
+		p, modules, err := program(o, file, filepath.Base(file))
+		if err != nil {
+			return err
+		}
+		all = append(all, listed{p, modules})
+		sums = append(sums, p.sum)
+	}
+	hash := sha256.Sum256([]byte(strings.Join(sums, " ")))
+	d := newDocument(project+"-"+o.version, hex.EncodeToString(hash[:]), o.date())
+	for _, l := range all {
+		d.contain(d.describe(l.program), l.modules...)
+	}
+	archive := filepath.Base(o.archive)
+	d.contain(d.describe(component{name: archive, version: o.version, purpose: "ARCHIVE", sum: sum, file: archive, supplier: project}), loaders...)
+	return d.write(o.output)
+}
+
+func fileSum(file string) (string, error) {
+	content, err := os.ReadFile(file) //nolint:gosec // the caller names it
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// program returns a program of this project, with the modules that it is linked from, which Go writes into it, and Go's standard library.
+func program(o *options, file, name string) (component, []component, error) {
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		return component{}, nil, fmt.Errorf("the Go modules of %s: %w", file, err)
+	}
+	sum, err := fileSum(file)
+	if err != nil {
+		return component{}, nil, err
+	}
+	modules := []component{goModule(&debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")})}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		all = append(all, goModule(m))
+		modules = append(modules, goModule(m))
 	}
-	return all, nil
+	return component{name: name, version: o.version, purpose: "APPLICATION", sum: sum, file: name, supplier: project, license: "Apache-2.0"}, modules, nil
 }
 
 // goModule has the hash of go.sum if the module has one: SHA-256 over the names and hashes of its files.
-func goModule(m *debug.Module) cdx.Component {
-	purl := "pkg:golang/" + m.Path + "@" + url.QueryEscape(m.Version)
-	c := cdx.Component{BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: purl}
-	if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) > 0 {
-		c.Hashes = sha256Of(hex.EncodeToString(sum))
+func goModule(m *debug.Module) component {
+	c := component{name: m.Path, version: m.Version, purpose: "LIBRARY", purl: "pkg:golang/" + m.Path + "@" + url.QueryEscape(m.Version)}
+	if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil {
+		c.sum = hex.EncodeToString(sum)
 	}
 	return c
 }
 
 // components returns the used packages, with the checksum of the file from the Debian archive.
-func (p *packages) components() []cdx.Component {
-	var all []cdx.Component
+func (p *packages) components() []component {
+	var all []component
 	for _, name := range slices.Sorted(maps.Keys(p.used)) {
-		purl := debianURL(name, p.list[name].version)
-		all = append(all, cdx.Component{
-			BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: name, Version: p.list[name].version, PackageURL: purl, Hashes: sha256Of(p.list[name].sum),
-		})
+		d := p.list[name]
+		all = append(all, component{name: name, version: d.version, purpose: "LIBRARY", sum: d.sum, supplier: "Debian", purl: debianURL(name, d.version)})
 	}
 	return all
 }
@@ -99,12 +135,12 @@ func debianURL(name, version string) string {
 }
 
 // bootLoaders returns the boot loaders in SHA256SUMS, each below its package.
-func bootLoaders(folder string) ([]cdx.Component, error) {
+func bootLoaders(folder string) ([]component, error) {
 	sums, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS")) //nolint:gosec // the caller names it
 	if err != nil {
 		return nil, err
 	}
-	var all []cdx.Component
+	var all []component
 	var name, version string
 	for line := range strings.Lines(string(sums)) {
 		fields := strings.Fields(line)
@@ -112,8 +148,8 @@ func bootLoaders(folder string) ([]cdx.Component, error) {
 		case len(fields) == 3 && fields[0] == "#":
 			name, version = fields[1], fields[2]
 		case len(fields) == 2 && name != "":
-			all = append(all, cdx.Component{
-				BOMRef: "loader:" + fields[1], Type: cdx.ComponentTypeFirmware, Name: fields[1], Version: version, PackageURL: debianURL(name, version), Hashes: sha256Of(fields[0]),
+			all = append(all, component{
+				name: fields[1], version: version, purpose: "FIRMWARE", sum: fields[0], file: fields[1], supplier: "Debian", purl: debianURL(name, version),
 			})
 		default:
 			return nil, fmt.Errorf("%s/SHA256SUMS: %q is neither a package nor a checksum", folder, strings.TrimSpace(line))

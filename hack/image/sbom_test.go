@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	cdx "github.com/CycloneDX/cyclonedx-go"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	spdxjson "github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdx"
+	"github.com/spdx/tools-golang/spdxlib"
 )
 
-const (
-	hash   = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	digest = "sha256:" + hash
-)
+const hash = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // input writes the input of an SBOM. This test program is the manager in it.
 func input(t *testing.T) (*options, *packages) {
@@ -27,6 +28,7 @@ func input(t *testing.T) (*options, *packages) {
 	}
 	write("PACKAGES", "ipmitool 1.8.19-9+b1 "+hash+"\nlibunused 1:2.0 "+hash+"\n")
 	write("SHA256SUMS", "# ipxe 1.21.1+git-1\n"+hash+"  undionly.kpxe\n# ipxe 1.21.1+git-1\n"+hash+"  snponly.efi\n")
+	write("boot-loaders.tar.gz", "loaders")
 	p, err := openPackages(folder, "amd64")
 	if err != nil {
 		t.Fatal(err)
@@ -36,64 +38,130 @@ func input(t *testing.T) (*options, *packages) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(folder, "amd64"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"amd64/manager", "bmcctl-linux-amd64", "bmcctl-darwin-arm64"} {
+		if err := os.Symlink(program, filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return &options{
-		manager: program, loaders: folder, arch: "amd64", name: "registry.example:5000/capbm:v9.9.9", version: "v9.9.9", epoch: 1767225600,
-		sbom: filepath.Join(folder, "sbom.json"),
+		programs: folder, loaders: folder, name: "registry.example:5000/capbm:v9.9.9", version: "v9.9.9", epoch: 1767225600,
+		output: filepath.Join(folder, "image.tar"), archive: filepath.Join(folder, "boot-loaders.tar.gz"),
 	}, p
 }
 
-// TestSBOM: the SBOM names the image by its digest, and has its contents: modules, used packages, and boot loaders. The same input gives the same bytes.
-func TestSBOM(t *testing.T) {
-	o, p := input(t)
+// twice writes an SBOM twice, with the same bytes, and returns what the library reads in it: the packages by name, and what each contains.
+func twice(t *testing.T, file string, write func() error) (packages map[string]*spdx.Package, contained map[string][]string) {
+	t.Helper()
 	written := make([][]byte, 2)
 	for i := range written {
-		if err := writeSBOM(o, digest, p); err != nil {
+		if err := write(); err != nil {
 			t.Fatal(err)
 		}
 		var err error
-		if written[i], err = os.ReadFile(o.sbom); err != nil {
+		if written[i], err = os.ReadFile(file); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !bytes.Equal(written[0], written[1]) {
 		t.Error("the second one differs")
 	}
-	var bom cdx.BOM
-	if err := cdx.NewBOMDecoder(bytes.NewReader(written[0]), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
+	doc, err := spdxjson.Read(bytes.NewReader(written[0]))
+	if err != nil {
 		t.Fatal(err)
 	}
-	image := bom.Metadata.Component
-	const purl = "pkg:oci/capbm@sha256%3A" + hash + "?arch=amd64&repository_url=registry.example%3A5000%2Fcapbm&tag=v9.9.9"
-	if image.PackageURL != purl || (*image.Hashes)[0].Value != hash || image.Name != "registry.example:5000/capbm" {
-		t.Errorf("the image is %+v", image)
+	if err := spdxlib.ValidateDocument(doc); err != nil {
+		t.Error(err)
 	}
-	listed := map[string]cdx.Component{}
-	for _, c := range *bom.Components {
-		if _, twice := listed[c.BOMRef]; twice {
-			t.Errorf("%s is there twice", c.BOMRef)
+	if doc.SPDXVersion != "SPDX-2.3" || doc.CreationInfo.Created != "2026-01-01T00:00:00Z" {
+		t.Errorf("version %s, created %s", doc.SPDXVersion, doc.CreationInfo.Created)
+	}
+	names := map[spdx.ElementID]string{"DOCUMENT": "DOCUMENT"}
+	packages, contained = map[string]*spdx.Package{}, map[string][]string{}
+	for _, p := range doc.Packages {
+		if names[p.PackageSPDXIdentifier] != "" || packages[p.PackageName] != nil {
+			t.Errorf("%s is there twice", p.PackageName)
 		}
-		listed[c.BOMRef] = c
+		names[p.PackageSPDXIdentifier], packages[p.PackageName] = p.PackageName, p
 	}
+	for _, r := range doc.Relationships {
+		from := names[r.RefA.ElementRefID]
+		contained[from] = append(contained[from], names[r.RefB.ElementRefID])
+	}
+	return packages, contained
+}
+
+func modules(t *testing.T) []string {
+	t.Helper()
 	info, ok := debug.ReadBuildInfo()
 	if !ok || len(info.Deps) == 0 {
-		t.Fatal("this program says nothing of its modules")
+		t.Fatal("this program has no list of its modules")
 	}
-	want := []string{
-		"pkg:deb/debian/ipmitool@1.8.19-9%2Bb1?distro=debian-13", "loader:undionly.kpxe", "loader:snponly.efi", "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go"),
-	}
+	names := []string{"std"}
 	for _, m := range info.Deps {
-		want = append(want, "pkg:golang/"+m.Path+"@"+m.Version)
+		names = append(names, m.Path)
 	}
-	for _, ref := range want {
-		if _, ok := listed[ref]; !ok {
-			t.Errorf("%s is not listed", ref)
+	return names
+}
+
+func expect(t *testing.T, of string, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("%s: %s, and not %s", of, got, want)
+	}
+}
+
+func purl(p *spdx.Package) string {
+	if p == nil || len(p.PackageExternalReferences) != 1 {
+		return ""
+	}
+	return p.PackageExternalReferences[0].Locator
+}
+
+// TestImageSBOM: the SBOM names the image by its digest, and has its contents: the manager with its modules, used packages, and boot loaders.
+func TestImageSBOM(t *testing.T) {
+	o, p := input(t)
+	digest, err := empty.Image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, contained := twice(t, strings.TrimSuffix(o.output, ".tar")+"-amd64.spdx.json", func() error {
+		return writeImageSBOM(o, platformImage{"amd64", empty.Image}, p)
+	})
+	const image = "registry.example:5000/capbm"
+	expect(t, "described", contained["DOCUMENT"], image)
+	expect(t, "the image", contained[image], "manager", "ipmitool", "undionly.kpxe", "snponly.efi")
+	expect(t, "the manager", contained["manager"], modules(t)...)
+	for name, want := range map[string]string{
+		image:         "pkg:oci/capbm@sha256%3A" + digest.Hex + "?arch=amd64&repository_url=registry.example%3A5000%2Fcapbm&tag=v9.9.9",
+		"ipmitool":    "pkg:deb/debian/ipmitool@1.8.19-9%2Bb1?distro=debian-13",
+		"snponly.efi": "pkg:deb/debian/ipxe@1.21.1%2Bgit-1?distro=debian-13",
+		"std":         "pkg:golang/std@" + packages["std"].PackageVersion,
+	} {
+		if got := purl(packages[name]); got != want {
+			t.Errorf("%s is %s, and not %s", name, got, want)
 		}
 	}
-	if len(listed) != len(want) {
-		t.Errorf("%d components, and not %d: what is not in the image is listed", len(listed), len(want))
+	for name, want := range map[string]string{image: digest.Hex, "ipmitool": hash, "snponly.efi": hash} {
+		if sums := packages[name].PackageChecksums; len(sums) != 1 || sums[0].Value != want {
+			t.Errorf("%s has the checksum %v", name, sums)
+		}
 	}
-	if c := listed["loader:snponly.efi"]; c.PackageURL != "pkg:deb/debian/ipxe@1.21.1%2Bgit-1?distro=debian-13" || (*c.Hashes)[0].Value != hash {
-		t.Errorf("snponly.efi is %+v", c)
+}
+
+// TestReleaseSBOM: each program has its modules, which are listed once, and the archive its boot loaders.
+func TestReleaseSBOM(t *testing.T) {
+	o, _ := input(t)
+	o.output = filepath.Join(o.loaders, "release.spdx.json")
+	programs := []string{filepath.Join(o.programs, "bmcctl-linux-amd64"), filepath.Join(o.programs, "bmcctl-darwin-arm64")}
+	packages, contained := twice(t, o.output, func() error { return writeReleaseSBOM(o, programs) })
+	expect(t, "described", contained["DOCUMENT"], "bmcctl-linux-amd64", "bmcctl-darwin-arm64", "boot-loaders.tar.gz")
+	expect(t, "bmcctl", contained["bmcctl-darwin-arm64"], modules(t)...)
+	expect(t, "loaders", contained["boot-loaders.tar.gz"], "undionly.kpxe", "snponly.efi")
+	if p := packages["bmcctl-linux-amd64"]; p.PackageVersion != "v9.9.9" || p.PackageLicenseDeclared != "Apache-2.0" {
+		t.Errorf("bmcctl is %+v", p)
 	}
 }
 
@@ -104,8 +172,21 @@ func TestSBOMRefuses(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(o.loaders, "SHA256SUMS"), []byte(sums), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeSBOM(o, digest, p); err == nil || !strings.Contains(err.Error(), "SHA256SUMS") {
+		if err := writeImageSBOM(o, platformImage{"amd64", empty.Image}, p); err == nil || !strings.Contains(err.Error(), "SHA256SUMS") {
 			t.Errorf("%q: %v", sums, err)
 		}
+	}
+}
+
+// TestArchive: an archive of one image has one manifest, an archive of two has an index with the platform of each.
+func TestArchive(t *testing.T) {
+	o, _ := input(t)
+	one, err := writeArchive([]platformImage{{"amd64", empty.Image}}, o)
+	if digest, _ := empty.Image.Digest(); err != nil || one != digest.String() {
+		t.Errorf("%s: %v", one, err)
+	}
+	two, err := writeArchive([]platformImage{{"amd64", empty.Image}, {"arm64", empty.Image}}, o)
+	if _, parseErr := v1.NewHash(two); err != nil || parseErr != nil || two == one {
+		t.Errorf("%s: %v, %v", two, err, parseErr)
 	}
 }

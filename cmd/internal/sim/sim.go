@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
 )
 
 // The exit codes.
@@ -26,10 +28,14 @@ const (
 func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	o := &options{}
 	set := o.flags()
+	showVersion := set.Bool("version", false, "Print the version and exit.")
 	err := set.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		writef(stdout, usage, set.FlagUsagesWrapped(120))
+		return exitOK
+	case err == nil && *showVersion:
+		writef(stdout, "bmcsim %s\n", version.String())
 		return exitOK
 	case err == nil && set.NArg() > 0:
 		err = fmt.Errorf("%q is not a flag: bmcsim has only flags", set.Arg(0))

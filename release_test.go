@@ -1,0 +1,122 @@
+package laws_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// workflow is a workflow of GitHub Actions, as far as it is checked here.
+type workflow struct {
+	Permissions map[string]string `json:"permissions"`
+	Jobs        map[string]struct {
+		Permissions map[string]string `json:"permissions"`
+		Container   struct {
+			Image string `json:"image"`
+		} `json:"container"`
+		Steps []struct {
+			Uses string            `json:"uses"`
+			Run  string            `json:"run"`
+			With map[string]any    `json:"with"`
+			Env  map[string]string `json:"env"`
+		} `json:"steps"`
+	} `json:"jobs"`
+}
+
+// TestWorkflows: the workflows name only targets, scripts and files of a release that exist. What others wrote is pinned to a commit, and no step gets more
+// than it needs.
+func TestWorkflows(t *testing.T) {
+	files, err := filepath.Glob(".github/workflows/*.yaml")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("workflows: %s, %v", files, err)
+	}
+	makefile := readPage(t, "Makefile")
+	page := strings.ReplaceAll(readPage(t, "hack/releasepage.sh"), "$project", "cluster-api-provider-baremetal") + readPage(t, "hack/release.sh")
+	goVersion := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readPage(t, "go.mod"))[1]
+	pinned := regexp.MustCompile(`^actions/(checkout|setup-go)@[0-9a-f]{40}$`)
+	for _, file := range files {
+		var w workflow
+		content := readPage(t, file)
+		if err := yaml.UnmarshalStrict([]byte(content), new(map[string]any)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if err := yaml.Unmarshal([]byte(content), &w); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if w.Permissions == nil || slices.ContainsFunc(mapValues(w.Permissions), func(p string) bool { return p != "read" }) {
+			t.Errorf("%s: permissions of all jobs: %v", file, w.Permissions)
+		}
+		for name, job := range w.Jobs {
+			if job.Container.Image != "debian:12" {
+				t.Errorf("%s: %s runs in %q: the boot loaders and the tests need Debian 12", file, name, job.Container.Image)
+			}
+			for _, step := range job.Steps {
+				switch {
+				case step.Uses != "" && !pinned.MatchString(step.Uses):
+					t.Errorf("%s: %s is not pinned to a commit", file, step.Uses)
+				case strings.HasPrefix(step.Uses, "actions/checkout@") && step.With["persist-credentials"] != false:
+					t.Errorf("%s: %s leaves the token in the checkout", file, step.Uses)
+				case strings.HasPrefix(step.Uses, "actions/setup-go@") && step.With["go-version"] != goVersion:
+					t.Errorf("%s: %s has another Go than go.mod: %v", file, step.Uses, step.With)
+				}
+				if strings.Contains(step.Run, "${{") {
+					t.Errorf("%s: a script has an expression of the workflow in it: hand it over in the environment: %s", file, step.Run)
+				}
+				for _, target := range regexp.MustCompile(`(?m)^ *make ([a-z0-9-]+)`).FindAllStringSubmatch(step.Run, -1) {
+					if !strings.Contains(makefile, "\n"+target[1]+":") {
+						t.Errorf("%s: the Makefile has no target %s", file, target[1])
+					}
+				}
+				for _, script := range regexp.MustCompile(`(?:hack|\.ci)/[a-z/.]+`).FindAllString(step.Run, -1) {
+					if _, err := os.Stat(script); err != nil {
+						t.Errorf("%s: %v", file, err)
+					}
+				}
+				for _, released := range regexp.MustCompile(`\$PAGE/([a-z][a-z.-]+)`).FindAllStringSubmatch(step.Run, -1) {
+					if !strings.Contains(page, "/"+released[1]+`"`) {
+						t.Errorf("%s: a release has no file %s", file, released[1])
+					}
+				}
+			}
+		}
+	}
+}
+
+func mapValues(m map[string]string) []string {
+	var all []string
+	for _, v := range m {
+		all = append(all, v)
+	}
+	return all
+}
+
+// TestChangelog: the notes of a release are its section of the changelog. A release candidate may have the section of what is not released.
+func TestChangelog(t *testing.T) {
+	notes := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "hack/changelog.sh", args...).Output()
+		return string(out), err
+	}
+	version := regexp.MustCompile(`(?m)^VERSION \?= (.*)$`).FindStringSubmatch(readPage(t, "Makefile"))[1]
+	if got, err := notes(version); err != nil || !strings.Contains(got, "### Added") {
+		t.Errorf("%s: %q, %v", version, got, err)
+	}
+	file := filepath.Join(t.TempDir(), "CHANGELOG.md")
+	content := "# Changelog\n\n## [Unreleased]\n\n### Fixed\n\n- a\n\n## [v0.2.0] - 2027-01-01\n\n- b\n\n- c\n\n## [v0.1.0]\n\n[v0.1.0]: https://example.com\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]string{
+		"v0.2.0": "- b\n\n- c\n", "v0.3.0-rc.0": "### Fixed\n\n- a\n", "v0.3.0": "", "v0.1.0": "", "v0.2": "", "v0.2.0]": "",
+	} {
+		got, err := notes(version, file)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v", version, got, err)
+		}
+	}
+}
