@@ -51,8 +51,8 @@ test: ## All tests, with the race detector: unit, conformance, seedcheck, contra
 .PHONY: unit
 unit: lab-programs peers ## Unit tests, controllers against a real API server (envtest), and drivers against emulated BMCs.
 	@hack/promtool.sh
-	go test -race -timeout 15m $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
-	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager
+	go test -race -timeout 15m $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
+	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager ./hack/docs
 	go -C hack/image test -race ./...
 
 .PHONY: properties-full
@@ -153,6 +153,7 @@ generate: ## Write what is generated: deep copies, CRDs, RBAC, webhooks.
 	$(BIN)/controller-gen webhook paths=./controllers/webhook output:webhook:dir=config/webhook
 	$(BIN)/controller-gen webhook paths=./controllers/bootstrap output:webhook:dir=config/bootstrap/webhook
 	hack/monitoring.sh
+	go run ./hack/docs reference
 
 .PHONY: verify
 verify: generate ## Check that generated files are up to date, that the code is formatted and linted, and that go.mod is tidy.
@@ -160,7 +161,7 @@ verify: generate ## Check that generated files are up to date, that the code is 
 	@folder=$$(mktemp -d); hack/release.sh $$folder $(VERSION) $(IMAGE); rm -r $$folder
 	go mod tidy
 	go -C hack/image mod tidy # a module of its own, of Go code of ours
-	@files="api config go.mod go.sum hack/image/go.mod hack/image/go.sum"; test -z "$$(git status --porcelain -- $$files)" || { git --no-pager diff -- $$files; git status --short -- $$files; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
+	@files="api config docs/reference go.mod go.sum hack/image/go.mod hack/image/go.sum"; test -z "$$(git status --porcelain -- $$files)" || { git --no-pager diff -- $$files; git status --short -- $$files; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
 	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(BIN)/golangci-lint run ./...
 	cd hack/image && GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(CURDIR)/$(BIN)/golangci-lint run ./...
 	go test . # the laws

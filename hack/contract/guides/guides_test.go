@@ -1,4 +1,3 @@
-// Package guides runs the commands of the guides, as a reader would, on a lab with emulated servers.
 package guides
 
 import (

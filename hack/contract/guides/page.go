@@ -1,3 +1,4 @@
+// Package guides runs the commands of the guides, as a reader would, on a lab with emulated servers.
 package guides
 
 import (
