@@ -36,7 +36,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// These are the attacks of the threat model in docs/concepts/security.md, each against the whole provider over real HTTP.
+// These are the attacks of docs/reference/threat-model.md, each against the whole provider over real HTTP.
 
 // person is an attacker on the provisioning network, with an address of its own.
 type person struct {
@@ -593,7 +593,7 @@ func attackRows(t *testing.T, file string) (rows, attacks []string) {
 // TestThreatModel: every attack of the threat model has its tests, and every attack here is in the table.
 func TestThreatModel(t *testing.T) {
 	g := NewWithT(t)
-	_, model := attackRows(t, "../../docs/concepts/security.md")
+	_, model := attackRows(t, "../../docs/reference/threat-model.md")
 	rows, attacks := attackRows(t, "../../docs/development/attacks.md")
 	g.Expect(attacks).To(Equal(model), "both pages list the same attacks")
 	tests := content(t, ".") + content(t, "../host") + content(t, "../../pxe") + content(t, "../../cmd/manager") + content(t, "../../inventory/outbound")
