@@ -63,7 +63,7 @@ func checkLink(page, link string) error {
 	if _, err := os.Stat(target); err != nil || anchor == "" {
 		return err
 	}
-	content, err := os.ReadFile(target) //nolint:gosec // a page of the repository
+	content, err := os.ReadFile(target)
 	if err != nil {
 		return err
 	}

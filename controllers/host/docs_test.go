@@ -116,13 +116,13 @@ func TestWordsDocs(t *testing.T) {
 			if word == v1alpha1.ReasonRemediationFailed { // the reason of a quarantine
 				kinds = []string{"BareMetalHost"}
 			}
-			inAny := ""
+			var inAny strings.Builder
 			for _, kind := range kinds {
 				count[kind]++
-				inAny += cells(g, page, kind)
+				inAny.WriteString(cells(g, page, kind))
 			}
 			if len(kinds) > 0 {
-				g.Expect(inAny).To(ContainSubstring("`"+word+"`"), "docs/reference/conditions.md has no row for it under %v", kinds)
+				g.Expect(inAny.String()).To(ContainSubstring("`"+word+"`"), "docs/reference/conditions.md has no row for it under %v", kinds)
 			}
 		}
 	}

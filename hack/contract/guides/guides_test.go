@@ -162,7 +162,7 @@ func (l *lab) useLabTemplate() error {
 		return err
 	}
 	for _, path := range templates {
-		content, err := os.ReadFile(path) //nolint:gosec // of the lab's own repository
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}

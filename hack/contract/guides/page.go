@@ -4,6 +4,7 @@ package guides
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -25,36 +26,41 @@ func parse(page string) ([]block, error) {
 	lines := strings.Split(page, "\n")
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimSpace(lines[i])
-		fence, hidden := strings.HasPrefix(line, "```"), line == "<!-- test"
-		switch {
-		case fence || hidden:
-			end := "```"
-			if hidden {
-				end = "-->"
-			}
+		if end := endOf(line); end != "" {
 			from := i + 1
-			for i++; i < len(lines) && strings.TrimSpace(lines[i]) != end; i++ {
-			}
-			if i == len(lines) {
+			length := slices.IndexFunc(lines[from:], func(l string) bool { return strings.TrimSpace(l) == end })
+			if length < 0 {
 				return nil, fmt.Errorf("line %d: the block has no end", from)
 			}
-			if hidden || line == "```sh" {
-				blocks = append(blocks, block{line: from + 1, script: unindent(lines[from:i]), hidden: hidden, skipped: reason})
+			if line == "```sh" || line == hiddenStart {
+				blocks = append(blocks, block{line: from + 1, script: unindent(lines[from : from+length]), hidden: line == hiddenStart, skipped: reason})
 			} else if reason != "" {
 				return nil, fmt.Errorf("line %d: %q stands above a block that no test would run", from, "Not tested")
 			}
-			reason = ""
-		case line == "":
-		default:
-			reason = ""
-			if match := notTested.FindStringSubmatch(line); match != nil {
-				reason = match[1]
-			} else if strings.Contains(line, "*Not tested") {
+			i, reason = from+length, ""
+		} else if line != "" {
+			match := notTested.FindStringSubmatch(line)
+			if match == nil && strings.Contains(line, "*Not tested") {
 				return nil, fmt.Errorf("line %d: write *Not tested: REASON.* on a line of its own", i+1)
 			}
+			reason = strings.Join(match[min(1, len(match)):], "")
 		}
 	}
 	return blocks, nil
+}
+
+// hiddenStart begins a comment with commands that only the test runs.
+const hiddenStart = "<!-- test"
+
+// endOf returns the line that ends the block which a line begins, or nothing if the line begins none.
+func endOf(line string) string {
+	switch {
+	case strings.HasPrefix(line, "```"):
+		return "```"
+	case line == hiddenStart:
+		return "-->"
+	}
+	return ""
 }
 
 // unindent removes the indentation of the first line, as of a block in a list, from every line.

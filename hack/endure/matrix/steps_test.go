@@ -179,7 +179,7 @@ func (l *life) reach(e end) {
 	}
 }
 
-// is is true if the step has one of the names.
+// is reports whether the step has one of the names.
 func (s step) is(names ...string) bool {
 	return slices.Contains(names, s.name)
 }
