@@ -20,9 +20,8 @@ help: ## List the targets.
 
 ## Try it
 .PHONY: demo
-demo: lab-programs ## Emulated servers become Running Machines. KEEP=1 leaves it running and prints its KUBECONFIG.
-	@echo "building the lab (a minute or two with an empty Go cache)"
-	@go build -o $(BIN)/lab ./hack/lab
+demo: ## Emulated servers become Running Machines. KEEP=1 leaves it running and prints its KUBECONFIG. LAB_DOWNLOAD=never builds all programs.
+	@hack/build.sh $(LAB_PROGRAMS) lab manager
 	@$(BIN)/lab demo $(if $(KEEP),--keep)
 
 ## Work on it
@@ -203,7 +202,7 @@ release: ## Write what clusterctl installs and generates from to out/, as VERSIO
 	@ls $(OUT)
 
 .PHONY: lab-programs
-lab-programs: # The programs of the lab, built once.
+lab-programs: # The programs of the lab, downloaded or built once.
 	@hack/build.sh $(LAB_PROGRAMS)
 
 .PHONY: clean
