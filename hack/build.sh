@@ -159,6 +159,7 @@ compile() {
 build() {
   local log=$logs/$1.log
   progress_step "${weight[$1]}"
+  rm -f "$bin/$1.stamp" # a run that is interrupted leaves no stamp of another program
   if ! (compile "$1") >"$log" 2>&1; then
     progress_stop
     grep -v '^go: downloading ' "$log" >&2 || true

@@ -16,6 +16,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,11 +76,11 @@ func newProject(t *testing.T, files map[string][]byte) *project {
 // knows writes the checksums of these files.
 func (p *project) knows(t *testing.T, files map[string][]byte) {
 	t.Helper()
-	lines := "# a comment\n"
+	lines := []byte("# a comment\n")
 	for name, content := range files {
-		lines += sum(content) + "  " + name + "\n"
+		lines = fmt.Appendf(lines, "%s  %s\n", sum(content), name)
 	}
-	p.write(t, "hack/downloads.sha256", []byte(lines), 0o600)
+	p.write(t, "hack/downloads.sha256", lines, 0o600)
 }
 
 func (p *project) write(t *testing.T, name string, content []byte, mode os.FileMode) {
@@ -94,7 +95,7 @@ func (p *project) write(t *testing.T, name string, content []byte, mode os.FileM
 func (p *project) build(t *testing.T, env string, names ...string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), filepath.Join(p.root, "hack", "build.sh"), names...)
-	command.Env = append(p.env, strings.Fields(env)...)
+	command.Env = slices.Concat(p.env, strings.Fields(env))
 	out, err := command.CombinedOutput()
 	if strings.Contains(string(out), "go: downloading") {
 		t.Errorf("the output has lines of Go's downloads:\n%s", out)
@@ -313,7 +314,7 @@ func TestBuildInPlaceOfADownload(t *testing.T) {
 func TestBuildWithoutAMirror(t *testing.T) {
 	paths := releases(t)
 	files := map[string][]byte{paths["kubectl"]: []byte("a release"), paths["kubeadm"]: []byte("a release")}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +380,7 @@ func TestBuildOnATerminal(t *testing.T) {
 	}
 	p := newProject(t, nil)
 	command := exec.CommandContext(t.Context(), "script", "--quiet", "--return", "--command", "stty cols 60; hack/build.sh kubectl capi-core", "/dev/null")
-	command.Dir, command.Env = p.root, append(p.env, "LAB_DOWNLOAD=never")
+	command.Dir, command.Env = p.root, slices.Concat(p.env, []string{"LAB_DOWNLOAD=never"})
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

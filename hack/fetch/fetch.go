@@ -89,13 +89,16 @@ func (f *fetcher) install(ctx context.Context, p program) (err error) {
 		defer func() { err = errors.Join(err, discard(source)) }()
 	}
 	target := filepath.Join(f.into, p.name)
-	if err := errors.Join(source.Chmod(0o755), source.Sync()); err != nil { //nolint:gosec // a program
+	if err := errors.Join(source.Chmod(0o755), source.Sync()); err != nil {
+		return err
+	}
+	// The stamp goes first and comes last: a program whose stamp is missing is fetched or built again.
+	if err := os.Remove(target + ".stamp"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if err := os.Rename(source.Name(), target); err != nil {
 		return err
 	}
-	// The stamp goes last: a program whose stamp is missing is fetched or built again.
 	return os.WriteFile(target+".stamp", []byte(p.stamp()+"\n"), 0o644) //nolint:gosec // readable as what git writes
 }
 
