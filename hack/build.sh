@@ -180,8 +180,9 @@ build_all() {
 # reach succeeds if downloads can be reached. One attempt decides, since every further one would cost a machine without the Internet its time limit again.
 reach() {
   local path message
-  plan fetch
-  build fetch
+  plan fetch "${buildable[@]}" "${always[@]}"
+  progress_plan "${#fetchable[@]}" "$planned"
+  build_all fetch
   read -r path _ <<<"$(release "${fetchable[0]}")"
   progress_step 0
   if ! message=$("$bin/fetch" -probe -mirror "$mirror" "$path" 2>&1); then
@@ -208,7 +209,7 @@ download() {
 await_downloads() {
   local name reason
   progress_step 0
-  wait "$fetch_pid" || true
+  while kill -0 "$fetch_pid" 2>/dev/null; do sleep 0.2; done
   fetch_pid=
   progress_stop
   for name in "${fetchable[@]}"; do
@@ -254,6 +255,7 @@ if [ ${#fetchable[@]} -gt 0 ] && ! reach; then
 fi
 plan "${buildable[@]}" "${always[@]}"
 progress_plan "${#fetchable[@]}" "$planned"
+progress_announce
 [ ${#fetchable[@]} -eq 0 ] || download
 build_all "${buildable[@]}" "${always[@]}"
 if [ ${#fetchable[@]} -gt 0 ]; then

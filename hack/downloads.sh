@@ -3,6 +3,7 @@
 # It takes the checksum of each file from what it downloads, and compares it with the one that the project publishes. Cluster API publishes none: compare
 # clusterctl's with the digest that its release page on GitHub shows. Read the difference before you commit it.
 set -euo pipefail
+export LC_ALL=C # the order of sort
 
 fail() {
   echo "downloads.sh: $*" >&2

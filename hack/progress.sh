@@ -31,7 +31,11 @@ progress_plan() {
   elif [ "$2" -gt 400 ]; then
     progress_reason="first run only; builds Kubernetes from source"
   fi
-  [ -t 2 ] || echo "$progress_title: $progress_count $progress_noun, $(progress_left) ($progress_reason)" >&2
+}
+
+# progress_announce reports the plan where no line is drawn.
+progress_announce() {
+  [ "$progress_first" = no ] || [ -t 2 ] || echo "$progress_title: $progress_count $progress_noun, $(progress_left) ($progress_reason)" >&2
 }
 
 # progress_replan FAILED SECONDS: so many downloads failed, and building these takes about so long.
@@ -47,17 +51,18 @@ progress_step() {
   progress_draw
   while sleep 1 && kill -0 $$ 2>/dev/null; do progress_draw; done &
   progress_ticker=$!
+  disown # so that bash does not report its end
 }
 
-# progress_done NAME: the program of the last progress_step is finished.
+# progress_done NAME: the program of the last progress_step is finished. fetch is no program of the lab.
 progress_done() {
   local took=$((SECONDS - progress_began))
-  progress_finished=$((progress_finished + 1))
+  [ "$1" = fetch ] || progress_finished=$((progress_finished + 1))
   progress_seconds=$((progress_seconds - progress_current))
   progress_spent=$((progress_spent + took))
   progress_estimated=$((progress_estimated + progress_current))
   progress_current=0
-  [ -t 2 ] || [ "$took" -lt "$progress_visible" ] || echo "[$((progress_finished + $(progress_downloaded)))/$progress_count] built $1 in $took s" >&2
+  [ -t 2 ] || [ "$1" = fetch ] || [ "$took" -lt "$progress_visible" ] || echo "[$((progress_finished + $(progress_downloaded)))/$progress_count] built $1 in $took s" >&2
 }
 
 # progress_fetched NAME: a program was downloaded.
@@ -73,8 +78,7 @@ progress_end() {
 # progress_stop removes the line from the terminal.
 progress_stop() {
   [ -n "${progress_ticker:-}" ] || return 0
-  kill "$progress_ticker" 2>/dev/null || true
-  wait "$progress_ticker" 2>/dev/null || true
+  kill -KILL "$progress_ticker" 2>/dev/null || true # bash 5.2 that gets SIGTERM just after its fork prints an error
   progress_ticker=
   printf '\r\033[K' >&2
 }

@@ -59,7 +59,7 @@ func newProject(t *testing.T, files map[string][]byte) *project {
 			p.write(t, "hack/fetch/"+name, read(t, name), 0o600)
 		}
 	}
-	for _, name := range []string{"build.sh", "progress.sh", "etcd/go.mod", "etcd/go.sum", "kube/go.mod", "kube/go.sum", "capi/go.mod", "capi/go.sum", "tools/go.mod", "tools/go.sum"} {
+	for _, name := range []string{"build.sh", "progress.sh", "downloads.sh", "etcd/go.mod", "etcd/go.sum", "kube/go.mod", "kube/go.sum", "capi/go.mod", "capi/go.sum", "tools/go.mod", "tools/go.sum"} {
 		p.write(t, "hack/"+name, read(t, "../"+name), 0o700)
 	}
 	p.write(t, "go.mod", []byte("module example.org/project\n\ngo 1.26.0\n"), 0o600)

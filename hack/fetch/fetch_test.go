@@ -83,12 +83,12 @@ func TestBounds(t *testing.T) {
 	defer server.Close()
 	defer close(stop)
 	f := newFetcher(server.URL, t.TempDir())
-	f.stall, f.size = 50*time.Millisecond, 99
+	f.size = 99
 	var out bytes.Buffer
 	if err := f.get(t.Context(), "large", &out); err == nil || !strings.Contains(err.Error(), "more than 99 bytes") || out.Len() > 100 {
 		t.Errorf("%v, %d bytes", err, out.Len())
 	}
-	f.size = 1000
+	f.stall, f.size = 50*time.Millisecond, 1000
 	if err := f.get(t.Context(), "stalls", &out); err == nil || !strings.Contains(err.Error(), "nothing received for 50ms") {
 		t.Error(err)
 	}
