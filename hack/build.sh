@@ -108,7 +108,7 @@ checksum() {
 # present NAME succeeds if the program is there and of the pinned version, built or downloaded.
 present() {
   local is
-  [ -x "$bin/$1" ] && is=$(cat "$bin/$1.stamp" 2>/dev/null) || return 1
+  [ -x "$bin/$1" ] && is=$(cat "$bin/$1.stamp" 2>/dev/null) && [ -n "$is" ] || return 1
   [ "$is" = "$(stamp "$1")" ] || [ "$is" = "$(checksum "$1")" ]
 }
 

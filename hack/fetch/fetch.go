@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,9 +20,10 @@ import (
 const (
 	// probeTimeout bounds the one attempt that decides whether the downloads can be reached, from the DNS query to the headers of the answer.
 	probeTimeout = 3 * time.Second
-	// headerTimeout and stallTimeout bound what a host may keep silent, before and during a download; a download may be slow, but not stand still.
-	headerTimeout = 20 * time.Second
-	stallTimeout  = 20 * time.Second
+	// connectTimeout, headerTimeout and stallTimeout bound how long a host may keep silent; a download may be slow, but not stand still.
+	connectTimeout = 10 * time.Second
+	headerTimeout  = 20 * time.Second
+	stallTimeout   = 20 * time.Second
 	// downloadTimeout bounds one download: after it, even a slow machine has built the program.
 	downloadTimeout = 8 * time.Minute
 	// maxSize bounds a download, and a program in an archive. The largest has about 110 MB.
@@ -43,7 +45,11 @@ type fetcher struct {
 }
 
 func newFetcher(mirror, into string) *fetcher {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, ResponseHeaderTimeout: headerTimeout}
+	transport := &http.Transport{
+		Proxy:       http.ProxyFromEnvironment,
+		DialContext: (&net.Dialer{Timeout: connectTimeout}).DialContext, TLSHandshakeTimeout: connectTimeout, ResponseHeaderTimeout: headerTimeout,
+		ForceAttemptHTTP2: true,
+	}
 	return &fetcher{
 		client: &http.Client{Transport: transport}, mirror: strings.TrimSuffix(mirror, "/"), into: into, stall: stallTimeout, size: maxSize,
 	}
