@@ -143,16 +143,14 @@ plan() {
 
 # compile NAME runs the Go compiler. All is compiled with the same settings as the manager's image, so that each package is compiled once for all programs.
 compile() {
-  local module package flags target=$bin/$1
+  local module package flags target=$bin/$1 settings=()
   read -r module package _ flags <<<"$(lookup "$1")"
   case $1 in
     manager) target=/dev/null ;; # each lab links its own
     lab | fetch) ;;
-    *) set -- -p 2 -buildvcs=false -ldflags "-s -w $flags"; export GOFLAGS= ;;
+    *) settings=(-p 2 -buildvcs=false -ldflags "-s -w $flags"); export GOFLAGS= ;;
   esac
-  [ $# -gt 1 ] || set --
-  cd "$root/hack/$module"
-  CGO_ENABLED=0 go build -trimpath "$@" -o "$target" "$package"
+  cd "$root/hack/$module" && CGO_ENABLED=0 go build -trimpath "${settings[@]}" -o "$target" "$package"
 }
 
 # build NAME builds it, and shows what the compiler printed only if that fails.
