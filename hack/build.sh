@@ -143,14 +143,15 @@ plan() {
 
 # compile NAME runs the Go compiler. All is compiled with the same settings as the manager's image, so that each package is compiled once for all programs.
 compile() {
-  local module package flags target=$bin/$1 settings=()
+  local module package flags settings=(-o "$bin/$1")
   read -r module package _ flags <<<"$(lookup "$1")"
   case $1 in
-    manager) target=/dev/null ;; # each lab links its own
+    manager) package=$(cd "$root" && go list -f '{{join .Imports " "}}' "$package") settings=() ;; # without linking it: each lab links its own
     lab | fetch) ;;
-    *) settings=(-p 2 -buildvcs=false -ldflags "-s -w $flags"); export GOFLAGS= ;;
+    *) settings+=(-p 2 -buildvcs=false -ldflags "-s -w $flags"); export GOFLAGS= ;;
   esac
-  cd "$root/hack/$module" && CGO_ENABLED=0 go build -trimpath "${settings[@]}" -o "$target" "$package"
+  # shellcheck disable=SC2086 # packages of the manager
+  cd "$root/hack/$module" && CGO_ENABLED=0 go build -trimpath "${settings[@]}" $package
 }
 
 # build NAME builds it, and shows what the compiler printed only if that fails.

@@ -1,9 +1,9 @@
 # The progress of hack/build.sh, which sources this file: on a terminal one line that is redrawn each second, otherwise a line for each finished program.
-# It shows nothing while all is up to date and takes less than three seconds. shellcheck shell=bash
+# It shows nothing while all is up to date and takes less than five seconds. shellcheck shell=bash
 
 # progress_init NAMES MISSING COUNT NAME: of so many programs that were asked for, the first of which is NAME, so many are missing, and COUNT are prepared.
 progress_init() {
-  progress_title="preparing the lab" progress_first=no progress_visible=3 progress_columns=80
+  progress_title="preparing the lab" progress_first=no progress_visible=5 progress_columns=80
   [ "$1" -ne 1 ] || progress_title="preparing $4"
   if [ "$2" -gt 0 ]; then progress_first=yes progress_visible=0; fi
   progress_count=$3 progress_noun=programs
