@@ -55,9 +55,9 @@ lookup() {
     controller-gen)          echo "tools sigs.k8s.io/controller-tools/cmd/controller-gen 20" ;;
     kustomize)               echo "tools sigs.k8s.io/kustomize/kustomize/v5 20" ;;
     golangci-lint)           echo "tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint 180" ;;
-    lab)                     echo ".. ./hack/lab 45" ;;
+    lab)                     echo ".. ./hack/lab 60" ;;
     manager)                 echo ".. ./cmd/manager 30" ;;
-    fetch)                   echo ".. ./hack/fetch 25" ;;
+    fetch)                   echo ".. ./hack/fetch 18" ;;
     *) echo "build.sh: unknown program: $1" >&2; return 2 ;;
   esac
 }
