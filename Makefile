@@ -18,9 +18,8 @@ help: ## List the targets.
 
 ## Try it
 .PHONY: demo
-demo: lab-programs ## Emulated servers become Running Machines. KEEP=1 leaves it running and prints its KUBECONFIG.
-	@echo "building the lab (a minute or two with an empty Go cache)"
-	@go build -o $(BIN)/lab ./hack/lab
+demo: ## Emulated servers become Running Machines. KEEP=1 leaves it running and prints its KUBECONFIG. LAB_DOWNLOAD=never builds all programs.
+	@hack/build.sh $(LAB_PROGRAMS) lab manager
 	@$(BIN)/lab demo $(if $(KEEP),--keep)
 
 .PHONY: recording
@@ -220,7 +219,7 @@ release: ## Write the files of a release page to out/release/VERSION, and a clus
 	@ls out/release/$(VERSION)
 
 .PHONY: lab-programs
-lab-programs: # The programs of the lab, built once.
+lab-programs: # The programs of the lab, downloaded or built once.
 	@hack/build.sh $(LAB_PROGRAMS)
 
 .PHONY: clean
