@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -193,16 +194,26 @@ type mirror struct {
 
 	mu       sync.Mutex
 	requests []string
+	files    map[string][]byte
+}
+
+// set changes a file; nil removes it.
+func (m *mirror) set(name string, content []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files[name] = content; content == nil {
+		delete(m.files, name)
+	}
 }
 
 func newMirror(t *testing.T, files map[string][]byte) *mirror {
 	t.Helper()
-	m := &mirror{}
+	m := &mirror{files: maps.Clone(files)}
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
 		m.requests = append(m.requests, r.Method+" "+path.Base(r.URL.Path))
+		content, ok := m.files[strings.TrimPrefix(r.URL.Path, "/lab/")]
 		m.mu.Unlock()
-		content, ok := files[strings.TrimPrefix(r.URL.Path, "/lab/")]
 		if !ok {
 			http.NotFound(w, r)
 			return

@@ -62,20 +62,20 @@ func TestUpdate(t *testing.T) {
 	}
 
 	for name, content := range lists {
-		delete(files, name)
+		m.set(name, nil)
 		out, err = update()
 		if err == nil || !strings.Contains(out, "404") {
 			t.Errorf("%s is not published any more: %v\n%s", name, err, out)
 		}
-		files[name] = []byte("nothing")
+		m.set(name, []byte("nothing"))
 		if out, err = update(); err == nil {
 			t.Errorf("%s has no checksum any more:\n%s", name, out)
 		}
-		files[name] = content
+		m.set(name, content)
 		break // one stands for all
 	}
 	for name := range lists {
-		files[name] = []byte(strings.Replace(string(lists[name]), sum(files[strings.TrimSuffix(name, ".sha256")]), sum(nil), 1))
+		m.set(name, []byte(strings.Replace(string(lists[name]), sum(files[strings.TrimSuffix(name, ".sha256")]), sum(nil), 1)))
 	}
 	out, err = update()
 	if err == nil || !strings.Contains(out, "and its project publishes "+sum(nil)) {
