@@ -226,12 +226,18 @@ var (
 	bootstrapProvider = manager{"bootstrap", "capbm-bootstrap-system", "capbm-bootstrap-manager", true}
 )
 
-// StartProvider starts this provider's manager with the plane's flags and further ones. program is its path. A plane runs one such manager at a time.
+// StartProvider starts this provider's manager with the plane's flags and further ones, which replace the plane's. program is its path. A plane runs one such manager at a time.
 func (p *Plane) StartProvider(ctx context.Context, program string, args ...string) error {
 	var err error
-	p.provider, err = p.startManager(ctx, provider, program, slices.Concat([]string{"--webhook-host=127.0.0.1"}, p.opts.ManagerArgs, args)...)
+	own := p.opts.ManagerArgs
+	if slices.ContainsFunc(args, isBootConfig) { // of several files the manager reads the first
+		own = slices.DeleteFunc(slices.Clone(own), isBootConfig)
+	}
+	p.provider, err = p.startManager(ctx, provider, program, slices.Concat([]string{"--webhook-host=127.0.0.1"}, own, args)...)
 	return err
 }
+
+func isBootConfig(arg string) bool { return strings.HasPrefix(arg, "--boot-config=") }
 
 // StartAnother starts an additional manager of this provider, with the same service account, without webhooks, and with only these flags.
 func (p *Plane) StartAnother(ctx context.Context, args ...string) (*proc.Process, error) {
