@@ -1,6 +1,7 @@
 package laws_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +33,7 @@ type workflow struct {
 // TestWorkflows: the workflows name only targets, scripts and files of a release that exist. What others wrote is pinned to a commit, and no step gets more
 // than it needs.
 func TestWorkflows(t *testing.T) {
-	files, err := filepath.Glob(".github/workflows/*.yaml")
+	files, err := filepath.Glob(".github/workflows/*.y*ml")
 	if err != nil || len(files) != 2 {
 		t.Fatalf("workflows: %s, %v", files, err)
 	}
@@ -53,6 +54,9 @@ func TestWorkflows(t *testing.T) {
 			t.Errorf("%s: permissions of all jobs: %v", file, w.Permissions)
 		}
 		for name, job := range w.Jobs {
+			if want := jobPermissions[name]; !maps.Equal(job.Permissions, want) {
+				t.Errorf("%s: %s has the permissions %v and not %v", file, name, job.Permissions, want)
+			}
 			if job.Container.Image != "debian:12" {
 				t.Errorf("%s: %s runs in %q: the boot loaders and the tests need Debian 12", file, name, job.Container.Image)
 			}
@@ -87,6 +91,9 @@ func TestWorkflows(t *testing.T) {
 		}
 	}
 }
+
+// jobPermissions are what jobs may do beyond reading the repository.
+var jobPermissions = map[string]map[string]string{"release": {"contents": "write", "packages": "write"}}
 
 func mapValues(m map[string]string) []string {
 	var all []string

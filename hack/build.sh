@@ -106,11 +106,11 @@ checksum() {
   [ -z "$path" ] || awk -v path="$path" '$2 == path' "$sums"
 }
 
-# present NAME succeeds if the program is there and of the pinned version, built or downloaded.
+# present NAME succeeds if the program is there and of the pinned version: built, or downloaded if that is permitted.
 present() {
   local is
   [ -x "$bin/$1" ] && is=$(cat "$bin/$1.stamp" 2>/dev/null) && [ -n "$is" ] || return 1
-  [ "$is" = "$(stamp "$1")" ] || [ "$is" = "$(checksum "$1")" ]
+  [ "$is" = "$(stamp "$1")" ] || { [ "$mode" != never ] && [ "$is" = "$(checksum "$1")" ]; }
 }
 
 # choose fills fetchable and buildable from the names.

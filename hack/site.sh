@@ -37,8 +37,8 @@ api=$root/docs/reference/api.md
 "$root/.cache/bin/crd-ref-docs" --log-level=ERROR --source-path="$root/api" --config="$root/hack/site/api.yaml" --renderer=markdown --output-path="$api"
 sed -i -e 's/Optional: \\{\\} <br \/>//' -e 's/Required: \\{\\} <br \/>/Required/' -e '1s/.*/# API/' "$api"
 
-# Warnings are errors: -W. Only the files that changed are read again.
-"$venv/bin/sphinx-build" -q -W --keep-going -b "$builder" -c "$root/hack/site" -d "$root/.cache/site/doctrees" "$root/docs" "$root/out/site"
+# Warnings are errors: -W. All files are read again, as Sphinx repeats no warning of a file that it read before: -E.
+"$venv/bin/sphinx-build" -q -E -W --keep-going -b "$builder" -c "$root/hack/site" -d "$root/.cache/site/doctrees" "$root/docs" "$root/out/site"
 if [ "$builder" = html ]; then
   cp "$root/out/site/README.html" "$root/out/site/index.html" # what a web server looks for
   echo out/site/index.html

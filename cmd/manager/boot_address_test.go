@@ -19,6 +19,8 @@ import (
 
 // body returns the answer of a URL.
 func body(ctx context.Context, url string) (int, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // a process that starts accepts a connection before it answers
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, "", err

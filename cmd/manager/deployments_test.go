@@ -96,6 +96,9 @@ func TestSinglePod(t *testing.T) {
 	all.get(t, "Deployment", managerName, &manager)
 	all.get(t, "Deployment", bootName, &boot)
 	build(t, "single-pod").get(t, "Deployment", "", &single)
+	var webhooks corev1.Service
+	build(t, "single-pod").get(t, "Service", "capbm-webhook-service", &webhooks)
+	g.Expect(webhooks.Spec.PublishNotReadyAddresses).To(BeTrue(), "a boot address that is missing does not end the webhooks")
 	own := single.Spec.Template.Spec
 	for _, apart := range []corev1.PodSpec{manager.Spec.Template.Spec, boot.Spec.Template.Spec} {
 		for _, arg := range apart.Containers[0].Args {

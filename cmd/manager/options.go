@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -145,11 +146,15 @@ func (o *options) completeConfig() error {
 }
 
 // readBootConfig reads the first configuration file that exists. A file that exists and cannot be used is an error: another file may name other networks.
+// So is a folder with other files, such as a ConfigMap with another key.
 func (o *options) readBootConfig() error {
 	var missing []error
 	for _, path := range o.bootConfig {
 		config, err := bootconfig.Read(path)
 		if errors.Is(err, fs.ErrNotExist) {
+			if other := o.otherFile(path); other != "" {
+				return fmt.Errorf("%w: rename %s, or the key of the ConfigMap, to %s", err, other, filepath.Base(path))
+			}
 			missing = append(missing, err)
 			continue
 		}
@@ -157,4 +162,18 @@ func (o *options) readBootConfig() error {
 		return err
 	}
 	return errors.Join(missing...)
+}
+
+// otherFile returns the name of a file in the folder of a file that does not exist. The names in a mounted ConfigMap that begin with two dots are Kubernetes' own.
+func (o *options) otherFile(path string) string {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return "" // there is no folder
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() && !strings.HasPrefix(entry.Name(), "..") && !slices.Contains(o.bootConfig, filepath.Join(filepath.Dir(path), entry.Name())) {
+			return entry.Name()
+		}
+	}
+	return ""
 }

@@ -104,6 +104,10 @@ func TestBootConfigs(t *testing.T) {
 		g.Expect(o.boot.Networks).To(HaveLen(1))
 		g.Expect(o.boot.Networks[0].Mode).To(Equal(bootconfig.Authoritative))
 		g.Expect(o.bootFile).To(Equal(custom))
+		otherKey := filepath.Join(t.TempDir(), "boot.yaml")
+		g.Expect(os.WriteFile(filepath.Join(filepath.Dir(otherKey), "config.yaml"), nil, 0o600)).To(Succeed())
+		_, err = parse("--components="+components, "--boot-config="+otherKey, "--boot-config="+ofVariables)
+		g.Expect(err).To(MatchError(HaveSuffix("rename config.yaml, or the key of the ConfigMap, to boot.yaml")))
 	}
 }
 

@@ -37,6 +37,19 @@ func (p *fixture) lackNetwork(t *testing.T) {
 	p.setNodeCondition(t, corev1.ConditionFalse, "KubeletNotReady", containerdMessage, 0)
 }
 
+// addMachineWithReadyNode adds another Machine to the Cluster, whose Node is Ready as Cluster API reports it.
+func (p *fixture) addMachineWithReadyNode(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	other := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.claim.Machine.Namespace, Name: p.claim.Machine.Name + "-other", Labels: p.claim.Machine.Labels},
+		Spec:       *p.claim.Machine.Spec.DeepCopy(),
+	}
+	g.Expect(env.Client.Create(t.Context(), other)).To(Succeed())
+	conditions.Set(other, metav1.Condition{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue, Reason: "NodeReady"})
+	g.Expect(env.Client.Status().Update(t.Context(), other)).To(Succeed())
+}
+
 // setHealthCheckReason makes the MachineHealthCheck find the Machine unhealthy for a reason.
 func (p *fixture) setHealthCheckReason(t *testing.T, reason string) {
 	t.Helper()
@@ -64,7 +77,7 @@ func TestNetworkPluginMissing(t *testing.T) {
 		"CRI-O":                             {message: crioMessage, reason: clusterv1.MachineHealthCheckUnhealthyNodeReason},
 		"with a warning of the kubelet":     {message: containerdMessage + ". WARNING: CPU hardcapping unsupported", reason: clusterv1.MachineHealthCheckUnhealthyNodeReason},
 		"the clock of the server is ahead":  {message: containerdMessage, after: 49 * time.Second, reason: clusterv1.MachineHealthCheckUnhealthyNodeReason},
-		"the clock of the server is behind": {message: containerdMessage, after: -time.Hour, reason: clusterv1.MachineHealthCheckUnhealthyNodeReason},
+		"the clock of the server is behind": {message: containerdMessage, after: -49 * time.Second, reason: clusterv1.MachineHealthCheckUnhealthyNodeReason},
 		"after a move":                      {message: containerdMessage},
 		"no retries":                        {message: containerdMessage, reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, change: func(p *fixture) { p.remediation.Spec.Retries = new(int32(0)) }},
 		"in memory": {
@@ -108,6 +121,15 @@ func TestOtherNotReady(t *testing.T) {
 		"the Node was Ready": func(t *testing.T, b *stepper) {
 			t.Helper()
 			b.setNodeCondition(t, corev1.ConditionFalse, "KubeletNotReady", containerdMessage, late)
+		},
+		"the clock of the server is far behind": func(t *testing.T, b *stepper) {
+			t.Helper()
+			b.setNodeCondition(t, corev1.ConditionFalse, "KubeletNotReady", containerdMessage, -late)
+		},
+		"the Node of another machine is Ready": func(t *testing.T, b *stepper) {
+			t.Helper()
+			b.lackNetwork(t)
+			b.addMachineWithReadyNode(t)
 		},
 		"the kubelet is dead": func(t *testing.T, b *stepper) {
 			t.Helper()

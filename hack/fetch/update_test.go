@@ -41,9 +41,14 @@ func TestUpdate(t *testing.T) {
 	want := string(lines)
 	maps.Copy(files, lists)
 	p, m := newProject(t, nil), newMirror(t, files)
+	refused := exec.CommandContext(t.Context(), filepath.Join(p.root, "hack", "downloads.sh"), "--update")
+	refused.Env = slices.Concat(p.env, []string{m.env()})
+	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "LAB_MIRROR is set") {
+		t.Errorf("a mirror vouches for its own files: %v\n%s", err, out)
+	}
 	update := func() (string, error) {
 		command := exec.CommandContext(t.Context(), filepath.Join(p.root, "hack", "downloads.sh"), "--update")
-		command.Env = slices.Concat(p.env, []string{m.env()})
+		command.Env = slices.Concat(p.env, []string{strings.Replace(m.env(), "LAB_MIRROR", "DOWNLOADS_TEST_SERVER", 1)})
 		out, err := command.CombinedOutput()
 		return string(out), err
 	}
@@ -56,8 +61,21 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 
+	for name, content := range lists {
+		m.set(name, nil)
+		out, err = update()
+		if err == nil || !strings.Contains(out, "404") {
+			t.Errorf("%s is not published any more: %v\n%s", name, err, out)
+		}
+		m.set(name, []byte("nothing"))
+		if out, err = update(); err == nil {
+			t.Errorf("%s has no checksum any more:\n%s", name, out)
+		}
+		m.set(name, content)
+		break // one stands for all
+	}
 	for name := range lists {
-		files[name] = []byte(strings.Replace(string(lists[name]), sum(files[strings.TrimSuffix(name, ".sha256")]), sum(nil), 1))
+		m.set(name, []byte(strings.Replace(string(lists[name]), sum(files[strings.TrimSuffix(name, ".sha256")]), sum(nil), 1)))
 	}
 	out, err = update()
 	if err == nil || !strings.Contains(out, "and its project publishes "+sum(nil)) {

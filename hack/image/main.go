@@ -150,8 +150,11 @@ func addManager(t *tree, o *options, arch string) error {
 func addLoaders(t *tree, folder string) error {
 	const to = "usr/lib/capbm/loaders/"
 	names, err := filepath.Glob(filepath.Join(folder, "*"))
-	if err != nil || len(names) < 2 {
-		return fmt.Errorf("%s holds no boot loaders: hack/loaders.sh makes them (%w)", folder, err)
+	if err != nil {
+		return err
+	}
+	if len(names) < 2 {
+		return fmt.Errorf("%s holds no boot loaders: hack/loaders.sh makes them", folder)
 	}
 	for _, name := range names {
 		if filepath.Base(name)[0] == '.' {

@@ -148,8 +148,11 @@ func libraries(file string) ([]string, error) {
 func (p *packages) addCertificates(t *tree) error {
 	const name = "ca-certificates"
 	files, err := filepath.Glob(filepath.Join(p.folder, name, "usr/share/ca-certificates/mozilla/*.crt"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("the package %s has no certificates: %w", name, err)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("the package %s has no certificates", name)
 	}
 	var all bytes.Buffer
 	for _, file := range files {

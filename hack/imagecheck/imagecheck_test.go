@@ -153,15 +153,20 @@ func (b *built) testSBOM(t *testing.T) {
 		g.Expect(c.Version).NotTo(BeEmpty(), c.Name)
 		names = append(names, c.Name)
 	}
+	licences := 0
 	for _, folder := range []string{"var/lib/dpkg/status.d", "usr/lib/capbm/loaders"} {
 		entries, err := os.ReadDir(filepath.Join(b.root, folder))
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, e := range entries {
-			if e.Name() != "SHA256SUMS" {
+			if of, is := strings.CutPrefix(e.Name(), "copyright-"); is {
+				g.Expect(names).To(ContainElement(of))
+				licences++
+			} else if e.Name() != "SHA256SUMS" {
 				g.Expect(names).To(ContainElement(e.Name()))
 			}
 		}
 	}
+	g.Expect(licences).To(Equal(3), "iPXE, shim and GRUB")
 	for line := range strings.Lines(must(t, "go", "version", "-m", filepath.Join(b.root, "manager"))) {
 		if fields := strings.Fields(line); fields[0] == "dep" {
 			g.Expect(bom.Packages).To(ContainElement(And(HaveField("Name", fields[1]), HaveField("Version", fields[2]))))

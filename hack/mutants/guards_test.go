@@ -159,7 +159,8 @@ var guards = []mutant{
 
 	// Remediation.
 	{"new clusters without a network plugin are power-cycled", networkFile, "err != nil || !neverHadNetwork(node)", "err != nil || neverHadNetwork(node) || true"},
-	{"a Node that was Ready counts as new", networkFile, "				!c.LastTransitionTime.After(node.CreationTimestamp.Add(registrationGrace))", "				(registrationGrace > 0 || c.LastTransitionTime.IsZero())"},
+	{"a Node that was Ready counts as new", networkFile, ".Abs() <= registrationGrace", ".Abs() <= 100*registrationGrace"},
+	{"one Node decides that a cluster has no network plugin", networkFile, "err != nil || ready {", "err != nil || ready && err != nil {"},
 	{"a dead kubelet lacks a network plugin", networkFile, "c.Status == corev1.ConditionFalse && ", "c.Status != corev1.ConditionTrue && "},
 	{"any program reports a missing network plugin", networkFile, "c.Reason == notReadyReason && ", ""},
 	{"a dead runtime lacks a network plugin", networkFile, "strings.HasPrefix(c.Message, noNetworkPlugin)", "strings.Contains(c.Message, noNetworkPlugin)"},

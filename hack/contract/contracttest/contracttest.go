@@ -15,9 +15,15 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
-// Context returns a context that ends with the test, or after the timeout.
+// cleanupTime is what a test has left to end its programs when its context ends before the time limit of go test. At that limit nothing is cleaned up.
+const cleanupTime = time.Minute
+
+// Context returns a context that ends with the test, after the timeout, or before the time limit of go test.
 func Context(t *testing.T, timeout time.Duration) context.Context {
 	t.Helper()
+	if deadline, limited := t.Deadline(); limited {
+		timeout = min(timeout, time.Until(deadline)-cleanupTime)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	return ctx

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func order(empty bool) int {
 	return 1
 }
 
-// TestPages: every block of commands is run by TestGuides, or says why not. A hidden block does not replace one that the reader runs.
+// TestPages: every block of commands is run by TestGuides, or says why not.
 func TestPages(t *testing.T) {
 	names, all := pages(t)
 	for _, name := range names {
@@ -266,6 +267,9 @@ func (l *lab) shell(ctx context.Context, t *testing.T, name, commands string) er
 	defer cancel()
 	shell := exec.CommandContext(ctx, "bash", "-c", commands)
 	shell.Dir, shell.Env = l.folder, l.env
+	// At the time limit everything that the shell started ends, too.
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
 	shell.WaitDelay = 5 * time.Second
 	out, err := shell.CombinedOutput()
 	if err != nil {

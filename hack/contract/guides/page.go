@@ -32,6 +32,9 @@ func parse(page string) ([]block, error) {
 			if length < 0 {
 				return nil, fmt.Errorf("line %d: the block has no end", from)
 			}
+			if slices.Contains(notLanguages, line) {
+				return nil, fmt.Errorf("line %d: the language of a block is sh for commands, console for output, text for other files", from)
+			}
 			if line == "```sh" || line == hiddenStart {
 				blocks = append(blocks, block{line: from + 1, script: unindent(lines[from : from+length]), hidden: line == hiddenStart, skipped: reason})
 			} else if reason != "" {
@@ -48,6 +51,9 @@ func parse(page string) ([]block, error) {
 	}
 	return blocks, nil
 }
+
+// notLanguages begin blocks that would be commands which no test sees.
+var notLanguages = []string{"```", "```bash", "```shell", "```zsh", "```shell-session"}
 
 // hiddenStart begins a comment with commands that only the test runs.
 const hiddenStart = "<!-- test"

@@ -26,6 +26,8 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for name, page := range map[string]string{
 		"no end":          "```sh\nkubectl get pods\n",
+		"no language":     "```\nkubectl get pods\n```\n",
+		"bash":            "```bash\nkubectl get pods\n```\n",
 		"no reason":       "*Not tested.*\n\n```sh\nls\n```\n",
 		"in a sentence":   "This is *Not tested: x.* here\n",
 		"above no blocks": "*Not tested: needs a registry.*\n\n```yaml\na: b\n```\n",

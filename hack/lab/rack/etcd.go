@@ -75,11 +75,12 @@ func (r *Rack) ForgetCluster(ctx context.Context) error {
 	if err := os.RemoveAll(filepath.Join(r.Dir, "etcd", "data")); err != nil {
 		return err
 	}
-	var err error
-	if r.etcd.process, err = r.etcd.process.Again(ctx); err != nil {
+	process, err := r.etcd.process.Again(ctx)
+	if err != nil {
 		return err
 	}
-	return r.waitForEtcd(ctx, r.etcd.process)
+	r.etcd.process = process
+	return r.waitForEtcd(ctx, process)
 }
 
 // makeCertificates makes a CA and certificates for etcd and for the API servers.
