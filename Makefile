@@ -86,7 +86,7 @@ seedcheck: ## Let cloud-init, netplan, systemd, NetworkManager and Ignition of D
 	go test -race -timeout 15m ./hack/seedcheck
 
 .PHONY: bootstrap-goldens
-bootstrap-goldens: ## Let the managers of bootstrap providers write the golden Secrets of seedcheck anew; the others need a manager of their own.
+bootstrap-goldens: ## Let the managers of bootstrap providers write the golden Secrets of seedcheck again; the others need a manager of their own.
 	@hack/build.sh etcd kube-apiserver capi-kubeadm-bootstrap k3s-bootstrap talos-bootstrap
 	for provider in kubeadm k3s talos; do go run ./hack/bootstrapproviders $$provider; done
 
