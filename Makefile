@@ -29,9 +29,26 @@ recording: ## Record a demo as docs/demo.svg, the picture of the README.
 	@$(MAKE) --no-print-directory demo | $(BIN)/recording "make demo" >docs/demo.svg.new
 	@mv docs/demo.svg.new docs/demo.svg
 
+## Build it
+# With the settings of the lab and the image: what they have compiled is not compiled again.
+.PHONY: build
+build: ## Build manager, bmcctl and bmcsim into .cache/bin.
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
+	@ls $(BIN)/manager $(BIN)/bmcctl $(BIN)/bmcsim
+
+.PHONY: image
+image: ## Write the image and its SBOM to out/image/, as an OCI archive and without a container engine; Debian. ARCH=arm64 for the other architecture.
+	@hack/image.sh $(IMAGE) $(VERSION) out/image/cluster-api-provider-baremetal-$(VERSION)-$(ARCH).tar $(ARCH)
+
+.PHONY: release
+release: ## Write the files of a release page to out/release/VERSION, and a clusterctl repository to out/. IMAGE=NAME:TAG. RELEASE_KEY=FILE signs. Debian.
+	@hack/build.sh kustomize
+	@hack/releasepage.sh out $(VERSION) $(IMAGE)
+	@ls out/release/$(VERSION)
+
 ## Read about it
 .PHONY: site
-site: ## Make the site from docs/ into out/site. Links to pages or headings that do not exist are errors. The generator is fetched once.
+site: ## Make the site from docs/ into out/site; needs python3-venv. Links to pages or headings that do not exist are errors.
 	@hack/site.sh
 
 .PHONY: linkcheck
@@ -203,20 +220,6 @@ netbench: ## DHCP, TFTP and HTTP under load, beside kea, dnsmasq, tftpd-hpa and 
 	@hack/loaders.sh .cache/loaders
 	@hack/netbench.sh
 	go test -count=1 -timeout 20m -v ./hack/netbench | grep -e '^    [a-z_]*.go' -e '^---'
-
-.PHONY: build
-build: ## Build the manager, bmcsim and bmcctl.
-	CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/...
-
-.PHONY: image
-image: ## Write the image and its SBOM to out/image/, as an OCI archive and without a container engine; Debian. ARCH=arm64 for the other architecture.
-	@hack/image.sh $(IMAGE) $(VERSION) out/image/cluster-api-provider-baremetal-$(VERSION)-$(ARCH).tar $(ARCH)
-
-.PHONY: release
-release: ## Write the files of a release page to out/release/VERSION, and a clusterctl repository to out/. IMAGE=NAME:TAG. RELEASE_KEY=FILE signs. Debian.
-	@hack/build.sh kustomize
-	@hack/releasepage.sh out $(VERSION) $(IMAGE)
-	@ls out/release/$(VERSION)
 
 .PHONY: lab-programs
 lab-programs: # The programs of the lab, downloaded or built once.

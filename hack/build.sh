@@ -229,8 +229,20 @@ cleanup() {
   [ -z "$progress_results" ] || rm -f "$progress_results"
 }
 
+# check_go fails where Go is missing, or is so old that its own messages about go.mod do not say so, such as Go 1.19 of Debian 12.
+check_go() {
+  local wanted hint
+  wanted=$(awk '$1 == "go" { print $2; exit }' "$root/go.mod")
+  hint="install Go ${wanted%.*} or later (https://go.dev/dl/), and put its folder bin into PATH"
+  command -v go >/dev/null || fail "there is no go in PATH: $hint"
+  { read -r goversion && read -r goos && read -r goarch; } < <(cd "$root" && go env GOVERSION GOOS GOARCH) || fail "go env failed: $hint"
+  if [[ $goversion == go[0-9]* ]] && ! printf '%s\n' "${wanted%.*}" "${goversion#go}" | sort -V -C; then
+    fail "$(command -v go) is ${goversion/go/Go }: $hint"
+  fi
+}
+
 fetch_pid=
-{ read -r goversion; read -r goos; read -r goarch; } < <(go env GOVERSION GOOS GOARCH)
+check_go
 if [ "${1:-}" = --releases ]; then # for hack/downloads.sh
   goarch=$2
   for name in kube-apiserver kube-controller-manager kubeadm kubectl etcd clusterctl kustomize; do release "$name"; done

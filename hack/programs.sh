@@ -9,6 +9,7 @@ shift 4
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 cd "$(dirname "$0")/.."
+echo "programs.sh: building $* for $platform (minutes the first time)" >&2
 package=github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version
 CGO_ENABLED=0 GOOS=${platform%/*} GOARCH=${platform#*/} GOFLAGS='' go build -trimpath -buildvcs=false \
   -ldflags "-s -w -X $package.version=$version -X $package.commit=$commit" -o "$folder/" "${@/#/./cmd/}"

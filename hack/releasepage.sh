@@ -31,8 +31,10 @@ case ${image##*/} in *:?*) ;; *) fail "IMAGE has no tag: write NAME:TAG" ;; esac
 [[ $version =~ ^v([0-9]+)\.([0-9]+)\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || fail "VERSION is like v0.1.0 or v0.1.0-rc.0, and not $version"
 grep -Pzq "major: ${BASH_REMATCH[1]}\n +minor: ${BASH_REMATCH[2]}\n" metadata.yaml ||
   fail "metadata.yaml has no release series ${BASH_REMATCH[1]}.${BASH_REMATCH[2]}: clusterctl would refuse $version"
-if [ -z "${SOURCE_REVISION:-}" ] && [ -n "$(git status --porcelain 2>/dev/null)" ]; then
-  fail "the checkout has changes that are in no commit: commit them, or set SOURCE_REVISION"
+changes=$(git status --porcelain 2>/dev/null) || true
+if [ -z "${SOURCE_REVISION:-}" ] && [ -n "$changes" ]; then
+  fail "the checkout has changes that are in no commit: commit, move or remove them, or set SOURCE_REVISION
+$(head -n 10 <<<"$changes")"
 fi
 [ -z "${RELEASE_KEY:-}" ] || openssl pkey -in "$RELEASE_KEY" -noout -text_pub | grep -q "ASN1 OID: prime256v1" ||
   fail "RELEASE_KEY is no private key of ECDSA P-256: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out FILE"

@@ -388,6 +388,42 @@ func TestBuildShowsWhyItFailed(t *testing.T) {
 	}
 }
 
+// TestBuildRefusesGo: a machine without Go, or with the one of its distribution, gets a message that says what to install.
+func TestBuildRefusesGo(t *testing.T) {
+	p := newProject(t, nil)
+	for name, c := range map[string]struct{ script, want string }{
+		"missing": {"", "there is no go in PATH: install Go 1.26 or later"},
+		"old":     {"#!/bin/sh\nprintf 'go1.19.8\\nlinux\\namd64\\n'\n", "is Go 1.19.8: install Go 1.26 or later"},
+		"refuses": {"#!/bin/sh\necho 'go: cannot find GOROOT' >&2\nexit 2\n", "go env failed: install Go 1.26 or later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			for _, program := range []string{"bash", "awk", "dirname", "sort"} {
+				found, err := exec.LookPath(program)
+				if err == nil {
+					err = os.Symlink(found, filepath.Join(folder, program))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.script != "" {
+				if err := os.WriteFile(filepath.Join(folder, "go"), []byte(c.script), 0o700); err != nil { //nolint:gosec // it is run
+					t.Fatal(err)
+				}
+			}
+			if out, err := p.build(t, "PATH="+folder, "kubectl"); err == nil || !strings.Contains(out, c.want) {
+				t.Errorf("%v, want %q:\n%s", err, c.want, out)
+			}
+		})
+	}
+	for _, version := range []string{"go1.26.0", "go1.27rc1", "devel"} {
+		stub := fmt.Sprintf("#!/bin/sh\n[ \"$1\" != env ] || printf '%s\\nlinux\\namd64\\n'\nwhile [ $# -gt 0 ]; do [ \"$1\" != -o ] || touch \"$2\"; shift; done\n", version)
+		p.write(t, "path/go", []byte(stub), 0o700)
+		p.mustBuild(t, "LAB_DOWNLOAD=never", "kubectl")
+	}
+}
+
 // TestBuildOnATerminal: one line is redrawn, and fits the terminal.
 func TestBuildOnATerminal(t *testing.T) {
 	if _, err := exec.LookPath("script"); err != nil {

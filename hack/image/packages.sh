@@ -39,7 +39,8 @@ sources=$(sed '/^#/d' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/nul
 mirror=$(grep -oE 'https?://[^ ]*/debian/?( |$)' <<<"$sources" | head -n 1 | tr -d ' ') || true
 security=$(grep -oE 'https?://[^ ]*/debian-security/?( |$)' <<<"$sources" | head -n 1 | tr -d ' ') || true
 [ -n "$mirror" ] || fail "this machine's package sources name no mirror of Debian"
-[ -n "$security" ] || fail "this machine's package sources name no mirror of debian-security, which has the newest versions"
+[ -n "$security" ] || fail "this machine's package sources name no mirror of debian-security, which has the newest versions: add to /etc/apt/sources.list, for example
+deb http://security.debian.org/debian-security bookworm-security main"
 
 # The packages are unpacked and not installed, with lists of their own, and found as for a machine that has none.
 work=$(mktemp -d)

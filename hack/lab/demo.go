@@ -78,8 +78,9 @@ func demo(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	if keep {
-		fmt.Printf("\nEverything is left running. In another terminal:\n\n  export KUBECONFIG=%s\n  %s get baremetalhosts\n\nCtrl-C ends it.\n",
-			p.Kubeconfig, filepath.Join(".cache", "bin", "kubectl"))
+		// The guides call the programs by their names, and PATH may have kubectl of another version.
+		fmt.Printf("\nEverything is left running. In another terminal:\n\n  export KUBECONFIG=%s\n  export PATH=%s:$PATH\n  kubectl get baremetalhosts\n\nCtrl-C ends it.\n",
+			p.Kubeconfig, filepath.Join(root, ".cache", "bin"))
 		<-ctx.Done()
 	}
 	report.mute()

@@ -32,6 +32,7 @@ type Node struct {
 	name    string
 	address netip.Addr
 	running []*proc.Process
+	temp    string // folder for temporary files of the programs
 }
 
 // Run runs the booted system until ctx ends: it starts the node, reports in, and keeps the node alive.
@@ -73,6 +74,10 @@ func (n *Node) stop() {
 	for _, process := range slices.Backward(n.running) {
 		process.Stop()
 	}
+	if n.temp != "" {
+		_ = os.RemoveAll(n.temp) // what is left is in the folder for temporary files
+		n.temp = ""
+	}
 }
 
 func (n *Node) path(path string) string { return filepath.Join(n.Dir, filepath.Clean("/"+path)) }
@@ -106,7 +111,15 @@ func (n *Node) writeFiles(files []file) error {
 }
 
 func (n *Node) start(ctx context.Context, name string, ready func(context.Context) error, args ...string) error {
-	process, err := proc.Start(ctx, n.Dir, name, nil, filepath.Join(n.Bin, name), args...)
+	if n.temp == "" {
+		// The kubelet does not remove its temporary files. They are not in n.Dir, where the paths of its sockets would be longer than 108 bytes.
+		temp, err := os.MkdirTemp("", "capbm-")
+		if err != nil {
+			return err
+		}
+		n.temp = temp
+	}
+	process, err := proc.Start(ctx, n.Dir, name, []string{"TMPDIR=" + n.temp}, filepath.Join(n.Bin, name), args...)
 	if err != nil {
 		return err
 	}
