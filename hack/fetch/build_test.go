@@ -408,7 +408,7 @@ func TestBuildRefusesGo(t *testing.T) {
 				}
 			}
 			if c.script != "" {
-				if err := os.WriteFile(filepath.Join(folder, "go"), []byte(c.script), 0o700); err != nil { //nolint:gosec // it is run
+				if err := os.WriteFile(filepath.Join(folder, "go"), []byte(c.script), 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
