@@ -50,7 +50,7 @@ func TestWorkflows(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(content), &w); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
-		if w.Permissions == nil || slices.ContainsFunc(mapValues(w.Permissions), func(p string) bool { return p != "read" }) {
+		if w.Permissions == nil || slices.ContainsFunc(slices.Collect(maps.Values(w.Permissions)), func(p string) bool { return p != "read" }) {
 			t.Errorf("%s: permissions of all jobs: %v", file, w.Permissions)
 		}
 		for name, job := range w.Jobs {
@@ -94,14 +94,6 @@ func TestWorkflows(t *testing.T) {
 
 // jobPermissions are what jobs may do beyond reading the repository.
 var jobPermissions = map[string]map[string]string{"release": {"contents": "write", "packages": "write"}}
-
-func mapValues(m map[string]string) []string {
-	var all []string
-	for _, v := range m {
-		all = append(all, v)
-	}
-	return all
-}
 
 // TestChangelog: the notes of a release are its section of the changelog. A release candidate may have the section of what is not released.
 func TestChangelog(t *testing.T) {

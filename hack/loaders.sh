@@ -51,7 +51,7 @@ for ((i = 0; i < ${#loaders[@]}; i += 3)); do
   if [ ! -d "$work/$package" ]; then
     (cd "$work" && "${apt[@]}" download "$package")
     dpkg-deb -x "$work/$package"_*.deb "$work/$package"
-    # The licences ask for their text, and for where the source is.
+    # The licenses require their text and the location of the source.
     source=$(dpkg-deb -f "$work/$package"_*.deb Source)
     {
       echo "Boot loaders of Debian's package $package $(dpkg-deb -f "$work/$package"_*.deb Version). Its source is Debian's source package ${source:-$package}."

@@ -3,7 +3,7 @@
 #
 # It writes FOLDER/release/VERSION, a flat folder as GitHub's release pages and clusterctl with a GitHub URL want it, and what hack/release.sh writes: the
 # same manifests as a repository for clusterctl in folders. The manifests name IMAGE (NAME:TAG) by the digest of the index that is built here. If IMAGE has
-# a digest it must be that one: otherwise the page has an image that nobody runs.
+# a digest it must be that one: otherwise the page has an image that its manifests do not name.
 #
 #   PLATFORMS    the platforms of bmcctl and bmcsim
 #   RELEASE_KEY  file with a private key (ECDSA P-256, PEM) to sign checksums.txt with
@@ -58,7 +58,7 @@ digest=${digest%% *}
 hack/release.sh "$folder" "$version" "$image@$digest"
 cp "$folder/infrastructure-baremetal/$version"/*.yaml "$folder/bootstrap-baremetal/$version/bootstrap-components.yaml" "$page/" # one metadata.yaml for both
 
-# The programs, and the boot loaders for who serves them with a TFTP server of their own.
+# The programs, and the boot loaders for sites with a TFTP server of their own.
 programs=()
 for platform in $platforms; do
   hack/programs.sh "$version" "$SOURCE_REVISION" "$platform" "$work/programs" bmcctl bmcsim

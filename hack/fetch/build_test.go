@@ -426,9 +426,6 @@ func TestBuildRefusesGo(t *testing.T) {
 
 // TestBuildOnATerminal: one line is redrawn, and fits the terminal.
 func TestBuildOnATerminal(t *testing.T) {
-	if _, err := exec.LookPath("script"); err != nil {
-		t.Skip("script of util-linux is missing")
-	}
 	p := newProject(t, nil)
 	command := exec.CommandContext(t.Context(), "script", "--quiet", "--return", "--command", "stty cols 60; hack/build.sh kubectl capi-core", "/dev/null")
 	command.Dir, command.Env = p.root, slices.Concat(p.env, []string{"LAB_DOWNLOAD=never"})

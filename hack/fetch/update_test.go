@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -11,11 +10,20 @@ import (
 	"testing"
 )
 
-// TestUpdate: hack/downloads.sh writes the checksums of what it downloads, unless the project publishes another.
-func TestUpdate(t *testing.T) {
-	files := map[string][]byte{}
-	var paths []string
-	lists := map[string][]byte{}
+// publisher stands for the projects: their releases, and the checksums that they publish.
+type publisher struct {
+	p *project
+	m *mirror
+	// files has the releases and the lists of checksums by their paths.
+	files map[string][]byte
+	// want is what hack/downloads.sh writes.
+	want     string
+	releases int
+}
+
+func newPublisher(t *testing.T) *publisher {
+	t.Helper()
+	files, paths := map[string][]byte{}, []string{}
 	for _, release := range releases(t) {
 		for _, architecture := range []string{"amd64", "arm64"} {
 			release := strings.NewReplacer("amd64", architecture, "arm64", architecture).Replace(release)
@@ -25,11 +33,11 @@ func TestUpdate(t *testing.T) {
 			folder, name := path.Split(release)
 			switch {
 			case strings.HasPrefix(release, "dl.k8s.io/"):
-				lists[release+".sha256"] = []byte(sum(content))
+				files[release+".sha256"] = []byte(sum(content))
 			case strings.Contains(release, "/etcd/"):
-				lists[folder+"SHA256SUMS"] = fmt.Appendf(lists[folder+"SHA256SUMS"], "%s  %s\n", sum(content), name)
+				files[folder+"SHA256SUMS"] = fmt.Appendf(files[folder+"SHA256SUMS"], "%s  %s\n", sum(content), name)
 			case strings.Contains(release, "/kustomize/"):
-				lists[folder+"checksums.txt"] = fmt.Appendf(lists[folder+"checksums.txt"], "%s  %s\n", sum(content), name)
+				files[folder+"checksums.txt"] = fmt.Appendf(files[folder+"checksums.txt"], "%s  %s\n", sum(content), name)
 			}
 		}
 	}
@@ -38,50 +46,67 @@ func TestUpdate(t *testing.T) {
 	for _, release := range paths {
 		lines = fmt.Appendf(lines, "%s  %s\n", sum(files[release]), release)
 	}
-	want := string(lines)
-	maps.Copy(files, lists)
-	p, m := newProject(t, nil), newMirror(t, files)
-	refused := exec.CommandContext(t.Context(), filepath.Join(p.root, "hack", "downloads.sh"), "--update")
-	refused.Env = slices.Concat(p.env, []string{m.env()})
-	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "LAB_MIRROR is set") {
-		t.Errorf("a mirror vouches for its own files: %v\n%s", err, out)
-	}
-	update := func() (string, error) {
-		command := exec.CommandContext(t.Context(), filepath.Join(p.root, "hack", "downloads.sh"), "--update")
-		command.Env = slices.Concat(p.env, []string{strings.Replace(m.env(), "LAB_MIRROR", "DOWNLOADS_TEST_SERVER", 1)})
-		out, err := command.CombinedOutput()
-		return string(out), err
-	}
+	return &publisher{p: newProject(t, nil), m: newMirror(t, files), files: files, want: string(lines), releases: len(paths)}
+}
 
-	out, err := update()
-	if err != nil || strings.Count(out, "not compared:") != 2 || strings.Count(out, "compared:     ") != len(paths)-2 {
+// update runs hack/downloads.sh with a variable that names the server.
+func (b *publisher) update(t *testing.T, variable string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), filepath.Join(b.p.root, "hack", "downloads.sh"), "--update")
+	command.Env = slices.Concat(b.p.env, []string{strings.Replace(b.m.env(), "LAB_MIRROR", variable, 1)})
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+const testServer = "DOWNLOADS_TEST_SERVER"
+
+// TestUpdate: hack/downloads.sh writes the checksums of what it downloads, compared with those that the projects publish. Cluster API publishes none.
+func TestUpdate(t *testing.T) {
+	b := newPublisher(t)
+	out, err := b.update(t, testServer)
+	if err != nil || strings.Count(out, "not compared:") != 2 || strings.Count(out, "compared:     ") != b.releases-2 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if got := string(read(t, filepath.Join(p.root, "hack/downloads.sha256"))); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	if got := string(read(t, filepath.Join(b.p.root, "hack/downloads.sha256"))); got != b.want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, b.want)
 	}
+}
 
-	for name, content := range lists {
-		m.set(name, nil)
-		out, err = update()
-		if err == nil || !strings.Contains(out, "404") {
-			t.Errorf("%s is not published any more: %v\n%s", name, err, out)
+// TestUpdateRefuses: hack/downloads.sh writes nothing if a project publishes another checksum or none any more, or if a mirror would vouch for its own files.
+func TestUpdateRefuses(t *testing.T) {
+	b := newPublisher(t)
+	before := string(read(t, filepath.Join(b.p.root, "hack/downloads.sha256")))
+	ending := func(suffix string) string {
+		for name := range b.files {
+			if strings.HasSuffix(name, suffix) {
+				return name
+			}
 		}
-		m.set(name, []byte("nothing"))
-		if out, err = update(); err == nil {
-			t.Errorf("%s has no checksum any more:\n%s", name, out)
-		}
-		m.set(name, content)
-		break // one stands for all
+		t.Fatalf("no file ends in %s", suffix)
+		return ""
 	}
-	for name := range lists {
-		m.set(name, []byte(strings.Replace(string(lists[name]), sum(files[strings.TrimSuffix(name, ".sha256")]), sum(nil), 1)))
-	}
-	out, err = update()
-	if err == nil || !strings.Contains(out, "and its project publishes "+sum(nil)) {
-		t.Errorf("another checksum is published: %v\n%s", err, out)
-	}
-	if got := string(read(t, filepath.Join(p.root, "hack/downloads.sha256"))); got != want {
-		t.Errorf("the file has changed:\n%s", got)
+	for name, c := range map[string]struct {
+		file     string
+		content  []byte
+		variable string
+		want     string
+	}{
+		"another checksum":          {ending("amd64/kubectl.sha256"), []byte(sum(nil)), testServer, "and its project publishes " + sum(nil)},
+		"no list any more":          {ending("/SHA256SUMS"), nil, testServer, "404"},
+		"no line in the list":       {ending("/checksums.txt"), []byte("nothing"), testServer, "the project publishes no checksum of "},
+		"a mirror for its own ones": {"", nil, "LAB_MIRROR", "LAB_MIRROR is set"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.file != "" {
+				b.m.set(c.file, c.content)
+				defer b.m.set(c.file, b.files[c.file])
+			}
+			if out, err := b.update(t, c.variable); err == nil || !strings.Contains(out, c.want) {
+				t.Errorf("%v, want %q:\n%s", err, c.want, out)
+			}
+			if got := string(read(t, filepath.Join(b.p.root, "hack/downloads.sha256"))); got != before {
+				t.Errorf("the file has changed:\n%s", got)
+			}
+		})
 	}
 }

@@ -17,7 +17,7 @@ func main() {
 	last := time.Now()
 	scanner := bufio.NewScanner(os.Stdin)
 	for scanner.Scan() {
-		fmt.Fprintln(os.Stderr, scanner.Text()) // so that who runs it sees it, too
+		fmt.Fprintln(os.Stderr, scanner.Text()) // the user sees the output, too
 		now := time.Now()
 		lines = append(lines, line{after: now.Sub(last), text: scanner.Text()})
 		last = now

@@ -38,7 +38,7 @@ func parse(page string) ([]block, error) {
 			if line == "```sh" || line == hiddenStart {
 				blocks = append(blocks, block{line: from + 1, script: unindent(lines[from : from+length]), hidden: line == hiddenStart, skipped: reason})
 			} else if reason != "" {
-				return nil, fmt.Errorf("line %d: %q stands above a block that no test would run", from, "Not tested")
+				return nil, fmt.Errorf("line %d: %q marks a block without commands", from, "Not tested")
 			}
 			i, reason = from+length, ""
 		} else if line != "" {
