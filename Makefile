@@ -40,6 +40,10 @@ build: ## Build manager, bmcctl and bmcsim into .cache/bin.
 image: ## Write the image and its SBOM to out/image/, as an OCI archive and without a container engine; Debian. ARCH=arm64 for the other architecture.
 	@hack/image.sh $(IMAGE) $(VERSION) out/image/cluster-api-provider-baremetal-$(VERSION)-$(ARCH).tar $(ARCH)
 
+.PHONY: agent
+agent: ## Write kernel and ramdisk of the agent to out/agent/ARCH, for amd64 and arm64, from Debian's packages and without root; Debian.
+	@hack/agent.sh $(VERSION) amd64 arm64
+
 .PHONY: release
 release: ## Write the files of a release page to out/release/VERSION, and a clusterctl repository to out/. IMAGE=NAME:TAG. RELEASE_KEY=FILE signs. Debian.
 	@hack/build.sh kustomize
@@ -67,7 +71,7 @@ test: ## All tests, with the race detector: unit, conformance, seedcheck, contra
 .PHONY: unit
 unit: lab-programs peers ## Unit tests, controllers against a real API server (envtest), and drivers against emulated BMCs.
 	@hack/promtool.sh
-	go test -race -timeout 15m $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
+	go test -race -timeout 15m $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
 	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager ./hack/docs
 	go -C hack/image test -race ./...
 
@@ -131,11 +135,30 @@ imagecheck: ## Build the image and a release, let skopeo and umoci read them, an
 	@for platform in $${PLATFORMS:-linux/arm64}; do hack/programs.sh $(VERSION) none $$platform .cache/image/first bmcctl bmcsim; done
 	go test -race -count=1 -timeout 15m ./hack/imagecheck
 
-.PHONY: e2e
-e2e: ## The whole provider boots real firmware in QEMU, by real BMC software, to a real cloud-init; root.
+.PHONY: agenttest
+agenttest: ## Boot the agent in QEMU with each kind of card, address and static network; root. AGENT_MEMORY=256,224 tries these MiB.
 	@hack/build.sh etcd kube-apiserver kubectl
-	@hack/e2e.sh
-	go test -race -count=1 -timeout 20m -parallel 2 ./hack/e2e
+	@hack/agenttest.sh $(VERSION)
+	go test -race -count=1 -timeout 20m -v ./hack/agenttest | grep -v '^=== '
+
+.PHONY: e2e
+e2e: osimage ## The whole provider boots real firmware in QEMU, by real BMC software, to a real cloud-init, from the network and from an image on a disk; root.
+	@hack/build.sh etcd kube-apiserver kubectl
+	@hack/agenttest.sh $(VERSION)
+	E2E=$(E2E) go test -race -count=1 -timeout 40m -parallel 2 ./hack/e2e
+
+.PHONY: e2e-full
+e2e-full: ## The same with all kinds of disks, and all ways by which firmware gets to the agent.
+	@$(MAKE) --no-print-directory e2e E2E=full
+
+.PHONY: osimage
+osimage: ## Make disk images of operating systems for tests in .cache/osimage: Debian with cloud-init, and small ones; root, Debian.
+	@hack/osimage.sh
+
+.PHONY: osimage-test
+osimage-test: osimage ## Boot these images in QEMU from each kind of disk, by BIOS, UEFI and Secure Boot, with bootstrap data on a partition; root.
+	@hack/firmware.sh
+	go test -race -count=1 -timeout 30m -parallel 2 -v ./hack/osimagetest | grep -v -e '^=== '
 
 .PHONY: matrix
 matrix: lab-programs ## A sample of the faults at the steps of a host's life, which MATRIX_SEED changes. MATRIX_CASE="clock,Down / boot" runs those that contain a part.

@@ -110,6 +110,16 @@ func ApplyProblem(ctx context.Context, c client.Client, boot types.NamespacedNam
 	return applyBootStatus(ctx, c, boot, "problem", v1alpha1.BareMetalBootStatus{Problem: &p})
 }
 
+// ApplyAgentProgress writes to the status of a boot what its agent does. The field owner differs from that of the stage Agent.
+func ApplyAgentProgress(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.AgentProgress) error {
+	return applyBootStatus(ctx, c, boot, "agent-progress", v1alpha1.BareMetalBootStatus{Progress: Clip(lifecycle.AgentProgressText(&p), maxProgress), Agent: &p})
+}
+
+// ApplyImage writes to the status of a boot the state of its machine's image.
+func ApplyImage(ctx context.Context, c client.Client, boot types.NamespacedName, image v1alpha1.ImageStatus) error {
+	return applyBootStatus(ctx, c, boot, "image", v1alpha1.BareMetalBootStatus{Image: &image})
+}
+
 // ApplyFailure writes to the status of a boot that it failed.
 func ApplyFailure(ctx context.Context, c client.Client, boot types.NamespacedName, reason string) error {
 	return applyBootStatus(ctx, c, boot, "failure", v1alpha1.BareMetalBootStatus{Progress: Clip("failed: "+reason, maxProgress)})

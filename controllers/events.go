@@ -25,6 +25,9 @@ const (
 	EventRefused       = "BootRequestRefused"
 	EventBootNotServed = "BootNotServed"
 	EventBootFailed    = "BootFailed"
+	EventImageReady    = "ImageReady"
+	EventImageProblem  = "ImageProblem"
+	EventAgentDone     = "AgentDone"
 	EventProvisioned   = "Provisioned"
 
 	EventReleaseStarted      = "ReleaseStarted"

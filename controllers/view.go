@@ -92,7 +92,7 @@ func (c *Consumer) view() *lifecycle.Consumer {
 		DeletingSince: ptr.Deref(m.DeletionTimestamp, metav1.Time{}).Time,
 		OwnerDeleting: c.Machine != nil && !c.Machine.DeletionTimestamp.IsZero() || c.Cluster != nil && !c.Cluster.DeletionTimestamp.IsZero(),
 		ClusterFound:  c.Cluster != nil, Paused: c.Cluster != nil && annotations.IsPaused(c.Cluster, m),
-		ProviderID: m.Spec.ProviderID, BootstrapReady: c.BootstrapSecretName() != "", Persistence: m.Spec.Boot.Persistence,
+		ProviderID: m.Spec.ProviderID, BootstrapReady: c.BootstrapSecretName() != "", Persistence: m.Spec.Persistence(), Image: m.Spec.Image != nil,
 	}
 }
 
@@ -143,7 +143,23 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 	if p := Problem(boot); p != nil {
 		view.Problem = &p.BootFailure
 	}
+	if p := boot.Status.Agent; p != nil && p.Number == boot.Spec.Number {
+		view.Agent, view.AgentAt = p, p.Time.Time
+	}
+	view.Image = imageOf(boot, consumer)
 	return view
+}
+
+// imageOf returns the state of the consumer's image at the boot server. The status may still show the image of an earlier machine.
+func imageOf(boot *v1alpha1.BareMetalBoot, consumer *Consumer) lifecycle.Image {
+	status := boot.Status.Image
+	if consumer == nil || consumer.BareMetalMachine == nil || status == nil {
+		return lifecycle.Image{}
+	}
+	if image := consumer.BareMetalMachine.Spec.Image; image == nil || image.Checksum != status.Checksum {
+		return lifecycle.Image{}
+	}
+	return lifecycle.Image{Ready: status.Ready, Reason: status.Reason, Message: status.Message}
 }
 
 // Problem returns what keeps the boot server from serving a boot, nil if nothing does. A stage that was observed after the problem ends it.
@@ -201,8 +217,8 @@ func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
 }
 
 var stageOrder = []v1alpha1.BootStage{
-	v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageData,
-	v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
+	v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent,
+	v1alpha1.StageData, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
 	v1alpha1.StageRestarted, v1alpha1.StageNodeLost,
 }
 

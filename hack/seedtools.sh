@@ -22,7 +22,7 @@ system=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-} $(uname 
 [ "$system" = "debian 12 x86_64" ] || fail "the tools are Debian 12's on x86_64, and this is ${system:-another system}: use a container of debian:12"
 
 # What the tools run with. It does nothing by itself, so it may be installed.
-packages=(python3 libglib2.0-0 libuuid1 libyaml-0-2 busybox-static curl wget dash)
+packages=(python3 libglib2.0-0 libuuid1 libyaml-0-2 busybox-static curl wget dash dosfstools mtools util-linux)
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")

@@ -74,13 +74,28 @@ func (g *guard) open(what string, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// agent guards a route of the agent. A limited agent asks again: its disk may be half written, and the failed attempts may be those of another client of its
+// network.
+func (g *guard) agent(next http.HandlerFunc) http.HandlerFunc {
+	return g.limited("agent", next, func(w http.ResponseWriter, r *http.Request) {
+		recordError(r, errLimited)
+		w.Header().Set("Retry-After", agentRetry)
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+}
+
 // secret guards a route that serves or changes data of one server. A client with too many failed attempts is refused without a check.
 func (g *guard) secret(what string, next http.HandlerFunc) http.HandlerFunc {
+	return g.limited(what, next, func(w http.ResponseWriter, r *http.Request) { refuse(w, r, errLimited) })
+}
+
+// limited is secret with an answer for clients with too many failed attempts.
+func (g *guard) limited(what string, next, limit http.HandlerFunc) http.HandlerFunc {
 	return g.open(what, func(w http.ResponseWriter, r *http.Request) {
 		from := clientOf(r)
 		switch {
 		case !g.attempts.allowed(from):
-			refuse(w, r, errLimited)
+			limit(w, r)
 			return
 		case !from.IsValid():
 			refuse(w, r, errNoAddress)

@@ -54,6 +54,12 @@ type Handler struct {
 	Booter Booter
 	// Artifacts caches the kernels and initrds.
 	Artifacts *artifact.Cache
+	// Agents answers the agents. Nil answers none.
+	Agents Agents
+	// AgentFiles are the kernels and ramdisks of the agent.
+	AgentFiles AgentFiles
+	// Pins returns the digests of the public keys of SecureURL, as pxe/agent describes them. Nil without HTTPS.
+	Pins func() ([]string, error)
 	// Loaders are the boot loaders.
 	Loaders *loader.Set
 	// BaseURL returns the URL of this handler, without a slash at its end, for a server that reached it at a local address.
@@ -81,6 +87,9 @@ func (h *Handler) Mux() http.Handler {
 	mux.HandleFunc("GET /loader/{file}", guard.open("loader", h.anyLoader))
 	mux.HandleFunc("GET /seed/{namespace}/{name}/{token}/{file}", guard.secret("seed", withoutHead(h.requireTLS(h.seed))))
 	mux.HandleFunc("POST /report/{namespace}/{name}/{token}/{outcome}", guard.secret("report", h.requireTLS(h.report)))
+	if h.Agents != nil {
+		h.agentRoutes(mux, guard)
+	}
 	mux.HandleFunc("/", guard.open("other", func(w http.ResponseWriter, r *http.Request) { refuse(w, r, errNotFound) }))
 	return h.withBounds(mux)
 }

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 	// stops reading is closed.
 	maxWrite = 1 << 20
 	// maxBody bounds the body of a request.
-	maxBody = 64 << 10
+	maxBody = agent.MaxBody
 )
 
 // withBounds wraps the routes: it bounds bodies and waiting, and cleans paths. The ServeMux would redirect the client to the clean path, which shim does not

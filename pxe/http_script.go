@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path"
 	"strconv"
 	"time"
@@ -163,7 +164,7 @@ func (h *Handler) serveScript(ctx context.Context, mac net.HardwareAddr, from ne
 		content, err = retryOrRefuse(err, d, self)
 		return content, false, err
 	}
-	values, err := valuesOf(mac, script, at, self)
+	values, err := h.valuesOf(mac, script, at, self)
 	if err != nil {
 		h.Booter.ObserveFailure(mac, err)
 		return unusable()
@@ -193,7 +194,10 @@ func retryUnlessRefused(err error, d dialect, self string) ([]byte, error) {
 	return script, errors.Join(err, again)
 }
 
-func valuesOf(mac net.HardwareAddr, script Script, at location, self string) (ipxe.Values, error) {
+func (h *Handler) valuesOf(mac net.HardwareAddr, script Script, at location, self string) (ipxe.Values, error) {
+	if script.Agent != nil {
+		return h.agentValues(mac, script, at, self)
+	}
 	commandLine, err := commandLine(script, at.seed)
 	if err != nil {
 		return ipxe.Values{}, err
@@ -211,6 +215,22 @@ func valuesOf(mac net.HardwareAddr, script Script, at location, self string) (ip
 		}
 	}
 	return v, nil
+}
+
+// agentValues are the values of a script that boots the agent.
+func (h *Handler) agentValues(mac net.HardwareAddr, script Script, at location, self string) (ipxe.Values, error) {
+	var pins []string
+	if h.Pins != nil {
+		var err error
+		if pins, err = h.Pins(); err != nil {
+			return ipxe.Values{}, err
+		}
+	}
+	line, err := agentCommandLine(script.Agent, at.seed, pins)
+	return ipxe.Values{
+		Title: script.Title, MAC: mac.String(), Hostname: script.Hostname, SeedURL: at.seed, SelfURL: self, CommandLine: line,
+		Kernel: at.base + filePath(mac, 0), Initrds: []string{at.base + filePath(mac, 1)},
+	}, err
 }
 
 // grubFirst serves GRUBFirst, which GRUB fetches over HTTP after UEFI HTTP boot.
@@ -235,6 +255,9 @@ func writeText(w http.ResponseWriter, content []byte) {
 
 // prepare returns nil once all files are in the cache.
 func (h *Handler) prepare(answer Answer) error {
+	if answer.Agent != "" {
+		return h.AgentFiles.Check(answer.Agent)
+	}
 	var waiting error
 	for _, a := range answer.Files {
 		file, err := h.Artifacts.Open(answer.Namespace, a)
@@ -259,11 +282,11 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 	}
 	answer, err := h.Booter.Lookup(r.Context(), mac)
 	index, numErr := strconv.Atoi(r.PathValue("index"))
-	if err != nil || numErr != nil || answer.Boot != Network || index < 0 || index >= len(answer.Files) {
+	if err != nil || numErr != nil || answer.Boot != Network {
 		refuse(w, r, errors.Join(ErrRefused, err, numErr))
 		return
 	}
-	file, err := h.Artifacts.Open(answer.Namespace, answer.Files[index]) //nolint:contextcheck // the fetch outlives the request
+	file, err := h.openFile(answer, index) //nolint:contextcheck // the fetch outlives the request
 	if err != nil {
 		refuse(w, r, err)
 		return
@@ -274,6 +297,18 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	http.ServeContent(w, r, "", time.Time{}, file)
+}
+
+// openFile opens a file of a boot by its index.
+func (h *Handler) openFile(answer Answer, index int) (*os.File, error) {
+	switch {
+	case answer.Agent != "":
+		return h.AgentFiles.Open(answer.Agent, index)
+	case index < 0 || index >= len(answer.Files):
+		return nil, ErrRefused
+	default:
+		return h.Artifacts.Open(answer.Namespace, answer.Files[index])
+	}
 }
 
 // loader serves a boot loader to UEFI HTTP boot, and records the stage.

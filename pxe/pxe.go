@@ -54,6 +54,8 @@ type Answer struct {
 	Legacy bool
 	// SecureBoot is true for a server whose firmware runs only signed programs. It boots with shim and GRUB.
 	SecureBoot bool
+	// Agent is the architecture for which a network boot loads the agent; empty if it loads Files.
+	Agent string
 	// Files are what a network boot loads: the kernel, then the initrds. They count against the cache share of Namespace.
 	Files     []artifact.Artifact
 	Namespace string
@@ -118,6 +120,18 @@ type Script struct {
 	Files []artifact.Artifact
 	// SeedPath is the path of the seed on this server, with its token.
 	SeedPath string
+	// Agent, if not nil, makes the script boot the agent instead of Files.
+	Agent *AgentScript
+}
+
+// AgentScript is the part of a script that boots the agent.
+type AgentScript struct {
+	// Architecture is that of the server, in the notation of Kubernetes.
+	Architecture string
+	// Host is the host, as "namespace/name", and Token the token of its boot.
+	Host, Token string
+	// Network is the static network of the host. Nil for none.
+	Network *seed.Network
 }
 
 // ErrRefused is returned for a request that must not be served: there is nothing to boot, the token is not or no longer valid, or another client was served

@@ -179,7 +179,7 @@ func TestHostRefused(t *testing.T) {
 		{"architecture unknown", func(h host) { h.Spec.Architecture = "x86_64" }, "spec.architecture", `supported values: "amd64", "arm64"`},
 		{"power in transition", func(h host) { h.Spec.Power = v1alpha1.PoweringOn }, "spec.power", "must be On or Off"},
 		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
-		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "None", "Manual"`},
+		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "None", "Metadata", "Manual"`},
 		{"unfenced at once", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(59)) }, "spec.releaseUnfencedAfterSeconds", "should be greater than or equal to 60"},
 		{"failure domain of two lines", domain("rack-1\nrack-2"), failureDomain, "must be a label value"},
 		{"failure domain ending in a newline", domain("rack-1\n"), failureDomain, "must be a label value"},
@@ -244,6 +244,12 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 			}}
 		}
 	}
+	image := func(change func(*v1alpha1.Image)) func(spec) {
+		return func(s spec) {
+			s.Boot, s.Image = v1alpha1.BootSource{}, validImage()
+			change(s.Image)
+		}
+	}
 	const (
 		url      = "boot.kernel.url"
 		checksum = "boot.kernel.checksum"
@@ -261,6 +267,17 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 	)
 	return []refused[spec]{
 		{"kernel URL missing", kernel(""), url, "Required value"},
+		{"image and boot", func(s spec) { s.Image = validImage() }, "", "exactly one of image"},
+		{"neither image nor boot", func(s spec) { s.Boot, s.Hardware.CPU = v1alpha1.BootSource{}, 1 }, "", "exactly one of image"},
+		{"image over FTP", image(func(i *v1alpha1.Image) { i.URL = "ftp://192.0.2.1/image" }), "image.url", "must be an http://, https:// or oci:// URL"},
+		{"image with credentials", image(func(i *v1alpha1.Image) { i.URL = "https://anna:secret@example.com/image" }), "image.url", "without credentials"},
+		{"image in no repository", image(func(i *v1alpha1.Image) { i.URL = "oci://registry.example.com" }), "image.url", "must be an http://, https:// or oci:// URL"},
+		{"image with an MD5 checksum", image(func(i *v1alpha1.Image) { i.Checksum = "md5:0123" }), "image.checksum", "must be sha256:"},
+		{"pull Secret of a file", image(func(i *v1alpha1.Image) { i.PullSecret = "pull" }), "image", "pullSecret is for an oci:// URL"},
+		{"data source unknown", image(func(i *v1alpha1.Image) { i.DataSource = "Floppy" }), "image.dataSource", `supported values: "NoCloud", "ConfigDrive", "None"`},
+		{"no hint", image(func(i *v1alpha1.Image) { i.RootDevice = &v1alpha1.RootDeviceHints{} }), "image.rootDevice", "at least 1"},
+		{"SCSI address", image(func(i *v1alpha1.Image) { i.RootDevice = &v1alpha1.RootDeviceHints{HCTL: "0:0:0:x"} }), "image.rootDevice.hctl", "host:channel:target:lun"},
+		{"disk with its folder", image(func(i *v1alpha1.Image) { i.RootDevice = &v1alpha1.RootDeviceHints{Name: "/dev/sda"} }), "image.rootDevice.name", "without /dev/"},
 		{"kernel missing", func(s spec) { s.Boot.Kernel, s.Boot.Initrds = v1alpha1.Artifact{}, nil }, "boot", "kernel or ipxeTemplate is required"},
 		{"initrds without a kernel", func(s spec) { s.Boot.Kernel, s.Boot.IPXETemplate = v1alpha1.Artifact{}, "#!ipxe\n" }, "boot", "initrds require a kernel"},
 		{"iPXE template without its first line", template("echo\n#!ipxe\n"), "boot.ipxeTemplate", "the first line must be #!ipxe"},
@@ -331,11 +348,15 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 	}
 }
 
+func validImage() *v1alpha1.Image {
+	return &v1alpha1.Image{URL: "https://images.example.com/debian.qcow2", Checksum: "sha256:" + strings.Repeat("0", 64)}
+}
+
 func TestMachineRefused(t *testing.T) {
 	var cases []refused[*v1alpha1.BareMetalMachine]
 	for _, c := range machineRules() {
 		change := func(m *v1alpha1.BareMetalMachine) { c.change(&m.Spec) }
-		cases = append(cases, refused[*v1alpha1.BareMetalMachine]{c.name, change, "spec." + c.field, c.remedy})
+		cases = append(cases, refused[*v1alpha1.BareMetalMachine]{c.name, change, strings.TrimSuffix("spec."+c.field, "."), c.remedy})
 	}
 	refuse(t, validMachine, cases)
 }
@@ -344,7 +365,7 @@ func TestMachineTemplateRefused(t *testing.T) {
 	var cases []refused[*v1alpha1.BareMetalMachineTemplate]
 	for _, c := range machineRules() {
 		change := func(m *v1alpha1.BareMetalMachineTemplate) { c.change(&m.Spec.Template.Spec) }
-		cases = append(cases, refused[*v1alpha1.BareMetalMachineTemplate]{c.name, change, "spec.template.spec." + c.field, c.remedy})
+		cases = append(cases, refused[*v1alpha1.BareMetalMachineTemplate]{c.name, change, strings.TrimSuffix("spec.template.spec."+c.field, "."), c.remedy})
 	}
 	refuse(t, validMachineTemplate, cases)
 }
@@ -367,6 +388,15 @@ func TestMachineAccepted(t *testing.T) {
 		}},
 		{"no initrds and no command line", func(m machine) { m.Spec.Boot.Initrds, m.Spec.Boot.CommandLine = nil, "" }},
 		{"a command line with words that look alike", func(m machine) { m.Spec.Boot.CommandLine = "rounds=3 $ {x} a;b&&c||d e#f -- g" }},
+		{"an image", func(m machine) { m.Spec.Boot, m.Spec.Image = v1alpha1.BootSource{}, validImage() }},
+		{"an image in a registry", func(m machine) {
+			m.Spec.Boot, m.Spec.Image = v1alpha1.BootSource{}, validImage()
+			m.Spec.Image.URL, m.Spec.Image.PullSecret = "oci://[2001:db8::1]:5000/images/debian:13", "pull"
+		}},
+		{"an image by digest", func(m machine) {
+			m.Spec.Boot, m.Spec.Image = v1alpha1.BootSource{}, validImage()
+			m.Spec.Image.URL = "oci://registry.example.com/debian@sha256:" + strings.Repeat("0", 64)
+		}},
 		{"ephemeral", func(m machine) { m.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral }},
 		{"labels", pick(v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{
 			"rack": "A-1", "example.com/row_2": "", strings.Repeat("a.", 126) + "a/" + strings.Repeat("B", 63): "1",
@@ -492,7 +522,7 @@ func TestDefaults(t *testing.T) {
 	g.Expect(host.Spec.BootMode).To(Equal(v1alpha1.BootModeUEFI))
 	g.Expect(host.Spec.Architecture).To(Equal(v1alpha1.ArchitectureAMD64))
 	g.Expect(host.Spec.Power).To(BeEmpty(), "the power is left as it is found")
-	g.Expect(host.Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningNone))
+	g.Expect(host.Spec.CleaningPolicy).To(BeEmpty(), "it depends on the machine")
 
 	machine := validMachine()
 	machine.Namespace, machine.Name = namespace, "m"

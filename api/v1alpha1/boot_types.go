@@ -16,9 +16,10 @@ type BootPurpose string
 const (
 	// PurposeProvision boots the operating system of the machine that claimed the host.
 	PurposeProvision BootPurpose = "Provision"
-	// PurposeInspect and PurposeClean are reserved for boots of an agent. Nothing starts such a boot yet.
+	// PurposeClean boots the agent, which erases what the release of a machine must not leave on the disks.
+	PurposeClean BootPurpose = "Clean"
+	// PurposeInspect is reserved. Nothing starts such a boot yet.
 	PurposeInspect BootPurpose = "Inspect"
-	PurposeClean   BootPurpose = "Clean"
 )
 
 // BareMetalBootSpec is the record of the last boot of a host. The provider writes it and users read it. It is in the spec because a status is lost in
@@ -32,6 +33,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.agentDoneAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.agentDoneAt) && self.agentDoneAt == oldSelf.agentDoneAt",message="agentDoneAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.failure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.failure) && self.failure == oldSelf.failure",message="failure is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.voidedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt",message="voidedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 type BareMetalBootSpec struct {
@@ -47,10 +49,14 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// purpose is the purpose of the boot: Provision boots the operating system of the machine that claimed the host. Inspect and Clean are reserved: nothing
-	// starts such a boot yet.
+	// purpose is the purpose of the boot: Provision starts the operating system of the machine that claimed the host. Clean erases the disks when that machine
+	// releases the host. Inspect is reserved: nothing starts such a boot yet.
 	// +optional
 	Purpose BootPurpose `json:"purpose,omitempty"`
+
+	// agent is true if the server boots the agent, which writes an image or erases disks.
+	// +optional
+	Agent bool `json:"agent,omitempty"`
 
 	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host.
 	// +optional
@@ -99,14 +105,31 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	DataAddress string `json:"dataAddress,omitempty"`
 
-	// dataServedAt is the time when the bootstrap data was first served. After that the claim is not booted again, because a second `kubeadm init` would
-	// fork a cluster.
+	// dataServedAt is the time when the bootstrap data was first served. After that a machine with spec.boot is not booted again, because a second
+	// `kubeadm init` would fork a cluster. For a machine with spec.image, commitAllowedAt is that time.
 	// +optional
 	DataServedAt *metav1.Time `json:"dataServedAt,omitempty"`
 
-	// commitAllowedAt is reserved for boots that write an image to a disk. Nothing writes it yet.
+	// commitAllowedAt is the time when the agent was allowed to make the disk with the image bootable. Before it, an attempt may be repeated. After it, the
+	// bootstrap data on the disk may have been used: the agent only checks whether the disk is complete.
 	// +optional
 	CommitAllowedAt *metav1.Time `json:"commitAllowedAt,omitempty"`
+
+	// committedNumber is the number of an earlier boot of the claim that has a commitAllowedAt and of which it is unknown whether the disk is complete. The agent
+	// checks that before it writes.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	CommittedNumber int32 `json:"committedNumber,omitempty"`
+
+	// agentDoneAt is the time when the agent completed its plan: the image is on the disk (Provision), or the disks are erased (Clean).
+	// +optional
+	AgentDoneAt *metav1.Time `json:"agentDoneAt,omitempty"`
+
+	// writtenDisks are the disks that got bootstrap data since they were last erased, also in earlier boots. They are recorded before the data is served.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	WrittenDisks []WrittenDisk `json:"writtenDisks,omitempty"`
 
 	// reportedAt is the time when the operating system reported that it is running, or when its Node was found. It ends the boot.
 	// +optional
@@ -145,7 +168,7 @@ type BootFailure struct {
 }
 
 // BootStage is a stage of a boot. BareMetalBootStatus.Stage describes the stages.
-// +kubebuilder:validation:Enum=Started;DHCP;Loader;Waiting;Script;Kernel;Data;ReportedIn;Node;BootstrapSucceeded;BootstrapFailed;Restarted;NodeLost
+// +kubebuilder:validation:Enum=Started;DHCP;Loader;Waiting;Script;Kernel;Agent;Data;Committed;AgentDone;ReportedIn;Node;BootstrapSucceeded;BootstrapFailed;Restarted;NodeLost
 type BootStage string
 
 // The stages of a boot, in their order. BareMetalBootStatus.Stage describes them.
@@ -156,7 +179,10 @@ const (
 	StageWaiting            BootStage = "Waiting"
 	StageScript             BootStage = "Script"
 	StageKernel             BootStage = "Kernel"
+	StageAgent              BootStage = "Agent"
 	StageData               BootStage = "Data"
+	StageCommitted          BootStage = "Committed"
+	StageAgentDone          BootStage = "AgentDone"
 	StageReportedIn         BootStage = "ReportedIn"
 	StageNode               BootStage = "Node"
 	StageBootstrapSucceeded BootStage = "BootstrapSucceeded"
@@ -181,7 +207,11 @@ type BareMetalBootStatus struct {
 	//   many servers of its network are booting.
 	// - Script: the boot loader fetched the boot script.
 	// - Kernel: the boot loader fetched the kernel.
-	// - Data: the operating system fetched the bootstrap data.
+	// - Agent: the agent runs and got its plan. status.agent has its progress.
+	// - Data: the operating system, or the agent, fetched the bootstrap data.
+	// - Committed: the agent was allowed to make the disk bootable.
+	// - AgentDone: the agent completed its plan. After an image was written, the
+	//   server boots from its disk.
 	// - ReportedIn: the operating system reported that it is running.
 	// - Node: the server's Node exists in the workload cluster.
 	// - BootstrapSucceeded: the operating system reported that it applied its
@@ -206,6 +236,14 @@ type BareMetalBootStatus struct {
 	// +listType=map
 	// +listMapKey=stage
 	Stages []ObservedStage `json:"stages,omitempty"`
+
+	// agent is the progress of the agent.
+	// +optional
+	Agent *AgentProgress `json:"agent,omitempty"`
+
+	// image is the state of the machine's image at the boot server.
+	// +optional
+	Image *ImageStatus `json:"image,omitempty"`
 
 	// node is the Node of the workload cluster that runs on the server, even if it does not match the machine.
 	// +optional
@@ -299,7 +337,7 @@ type BareMetalBoot struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the record of the boot. The boot server writes dhcpAt, scriptAddress, dataAddress, dataServedAt and reportAddress. The boot server
+	// spec is the record of the boot. The boot server writes dhcpAt, scriptAddress, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, writtenDisks and reportAddress. The boot server
 	// and the controllers write reportedAt and failure. The controllers write the other fields. spec is required because the validation rules do not apply to
 	// an absent spec.
 	// +required

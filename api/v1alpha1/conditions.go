@@ -117,6 +117,12 @@ const (
 	ReasonBootUnknown = "BootUnknown"
 	// ReasonWaitingForBootstrapData means that the bootstrap provider has not written the bootstrap data yet.
 	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
+	// ReasonWaitingForImage means that the boot server downloads, checks or converts the machine's image.
+	ReasonWaitingForImage = "WaitingForImage"
+	// ReasonWaitingForAgent means that the agent has started to boot and has not requested its plan.
+	ReasonWaitingForAgent = "WaitingForAgent"
+	// ReasonAgentRuns means that the agent carries out its plan. The message has its progress.
+	ReasonAgentRuns = "AgentRuns"
 	// ReasonWaitingForBootSlot means that the maximum number of hosts of the failure domain are booting. The message has the position in the queue.
 	ReasonWaitingForBootSlot = "WaitingForBootSlot"
 	// ReasonWaitingForBMC means that the BMC does not answer. The condition BMCReady has the reason.

@@ -85,8 +85,12 @@ type BareMetalHostSpec struct {
 	// +optional
 	Network *HostNetwork `json:"network,omitempty"`
 
+	// storage describes how the provider may use the disks of the server.
+	// +optional
+	Storage *HostStorage `json:"storage,omitempty"`
+
 	// power is the desired power state of the server while no machine has it: On or Off. A server that is powered on boots from its disk, which may still
-	// hold the data of its last machine. Set On only if disks are wiped (cleaningPolicy: Manual) or the server has none. If the field is not set,
+	// hold the data of its last machine. Set On only if a person wipes the disks (cleaningPolicy: Manual) or the server has none. If the field is not set,
 	// the provider does not change the power state, and a server that is on is not available to machines, because it may have been registered by mistake.
 	// +kubebuilder:validation:XValidation:rule="self in ['On', 'Off']",message="must be On or Off: PoweringOn and PoweringOff occur only in a status"
 	// +optional
@@ -119,14 +123,17 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	PowerHolds []PowerHold `json:"powerHolds,omitempty"`
 
-	// cleaningPolicy is what happens to the disks after a machine has released the server: None or Manual. In both cases the provider powers the server
-	// off, clears its boot override and ejects its virtual media. Defaults to None.
+	// cleaningPolicy is what happens to the disks after a machine has released the server: None, Metadata or Manual. In all cases the provider powers the server
+	// off, clears its boot override and ejects its virtual media. Defaults to Metadata after a machine with spec.image, and to None after other machines.
 	//
 	// - None wipes no disk: the next machine finds the data of the last one.
-	// - Manual wipes no disk either. It puts the host into quarantine until a
-	//   person has wiped the disks and removed spec.quarantine.
+	// - Metadata boots the agent, which overwrites the bootstrap data and erases
+	//   the partition tables and the signatures of the disks that the provider
+	//   wrote. Other data can be recovered. If it fails, the host goes into
+	//   quarantine.
+	// - Manual wipes no disk. It puts the host into quarantine until a person has
+	//   wiped the disks and removed spec.quarantine.
 	// +optional
-	// +kubebuilder:default=None
 	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
 
 	// releaseUnfencedAfterSeconds is the time, in seconds, that the deletion of the host's machine waits for the server to be powered off and cleaned. Then

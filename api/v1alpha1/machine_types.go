@@ -16,6 +16,7 @@ const ChosenHostAnnotation = "baremetalmachine.infrastructure.cluster.x-k8s.io/c
 
 // BareMetalMachineSpec describes the host that a machine needs and what the host boots.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || has(self.providerID) && self.providerID == oldSelf.providerID",message="providerID cannot be changed: replace the Machine"
+// +kubebuilder:validation:XValidation:rule="has(self.boot) != has(self.image)",message="exactly one of image (an operating system is written to a disk) and boot (an operating system is booted over the network) is required"
 type BareMetalMachineSpec struct {
 	// providerID identifies the machine to Cluster API: baremetal://<namespace>/<host>/<machine>. The provider sets it when the
 	// host has booted. It is immutable.
@@ -54,9 +55,30 @@ type BareMetalMachineSpec struct {
 	// +optional
 	ReuseHost bool `json:"reuseHost,omitempty"`
 
-	// boot is what the host boots over the network.
-	// +required
+	// image is the operating system image that the provider writes to a disk of the host, together with the bootstrap data. The host then boots from that
+	// disk. Exactly one of image and boot is required.
+	// +optional
+	Image *Image `json:"image,omitempty"`
+
+	// boot is what the host boots over the network. Exactly one of image and boot is required.
+	// +optional
 	Boot BootSource `json:"boot,omitzero"`
+}
+
+// Persistence returns whether the machine survives a reboot of its host. An image is on a disk.
+func (s *BareMetalMachineSpec) Persistence() BootPersistence {
+	if s.Image != nil {
+		return PersistenceInstalled
+	}
+	return s.Boot.Persistence
+}
+
+// ReportsBootstrap is true if the operating system reports whether it applied its bootstrap data.
+func (s *BareMetalMachineSpec) ReportsBootstrap() bool {
+	if s.Image != nil {
+		return s.Image.ReportBootstrap
+	}
+	return s.Boot.ReportBootstrap
 }
 
 // The provider has its own selector type because CEL can check a selector only if its sizes are bounded, which those of metav1.LabelSelector are not.

@@ -21,6 +21,8 @@ const (
 	ReasonCleaningFailed = "CleaningFailed"
 	// ReasonCleaningByHand means that the host's cleaningPolicy is Manual: a person must clean the server.
 	ReasonCleaningByHand = "CleaningByHand"
+	// ReasonDisksNotErased means that the agent could not erase what the machine left on the disks.
+	ReasonDisksNotErased = "DisksNotErased"
 	// ReasonConsumerMissing means that the host has no consumerRef, but a machine has the provider ID of the host.
 	ReasonConsumerMissing = "ConsumerMissing"
 	// ReasonReleasedUnfenced means that the host was released although its server was not confirmed to be off.
@@ -28,7 +30,7 @@ const (
 )
 
 // CleaningPolicy is what happens to the disks of a server after a machine has released it.
-// +kubebuilder:validation:Enum=None;Manual
+// +kubebuilder:validation:Enum=None;Metadata;Manual
 type CleaningPolicy string
 
 // The cleaning policies.
@@ -37,6 +39,8 @@ const (
 	// and its BMC has no boot override and no virtual media. That is enough for a machine that ran from memory. The next machine boots from the network, so
 	// only spec.power: On or a person boots from the disks.
 	CleaningNone CleaningPolicy = "None"
-	// CleaningManual wipes no disk either. It puts the host into quarantine until a person has wiped the disks and removed the quarantine.
+	// CleaningMetadata boots the agent, which overwrites the bootstrap data and erases partition tables and signatures of the disks that the provider wrote.
+	CleaningMetadata CleaningPolicy = "Metadata"
+	// CleaningManual wipes no disk. It puts the host into quarantine until a person has wiped the disks and removed the quarantine.
 	CleaningManual CleaningPolicy = "Manual"
 )

@@ -84,6 +84,9 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"poweredOffAt":    func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = new(metav1.NewTime(now.Add(time.Hour))) },
 		"poweredOnAt":     func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnAt = new(metav1.NewTime(now.Add(time.Hour))) },
 		"commitAllowedAt": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommitAllowedAt = &now },
+		"agentDoneAt":     func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneAt = &now },
+		"agent":           func(b *v1alpha1.BareMetalBoot) { b.Spec.Agent = true },
+		"committedNumber": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommittedNumber = 1 },
 		"voidedAt":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now },
 	} {
 		// The API server denies some of these to every user. A boot that was not started shows what the policy does.
@@ -247,6 +250,12 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 	script := func(s *spec) { s.DHCPAt, s.ScriptAddress = &now, "192.0.2.1" }
 	data := func(s *spec) { s.DataAddress, s.DataServedAt = "192.0.2.2", &now }
 	node := func(s *spec) { s.ReportedAt = &now } // the controllers write it
+	disk := v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, Number: 1, DataOffset: 1 << 30, DataLength: 32 << 20}
+	runsAgent := func(s *spec) { s.Agent = true }
+	clean := func(s *spec) { s.Agent, s.Purpose = true, v1alpha1.PurposeClean }
+	written := func(s *spec) { data(s); s.WrittenDisks = []v1alpha1.WrittenDisk{disk} }
+	commit := func(s *spec) { s.CommitAllowedAt = &now }
+	done := func(s *spec) { s.AgentDoneAt = &now }
 	report := func(s *spec) { s.ReportedAt, s.ReportAddress = &now, "192.0.2.3" }
 	fail := func(s *spec) {
 		s.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonSecondRequester, Message: "any"}
@@ -261,6 +270,13 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 		"the report after the node":     {[]func(*spec){script, data, node}, func(s *spec) { s.ReportAddress = "192.0.2.3" }},
 		"a second client of the script": {[]func(*spec){script}, fail},
 		"a second client of the data":   {[]func(*spec){script, data}, fail},
+		"the data of an image":          {[]func(*spec){script, runsAgent}, written},
+		"the commit":                    {[]func(*spec){script, runsAgent, written}, commit},
+		"the result":                    {[]func(*spec){script, runsAgent, written, commit}, done},
+		"the data of the next attempt": {[]func(*spec){script, runsAgent, written}, func(s *spec) {
+			s.WrittenDisks[0].Number = 2
+		}},
+		"the end of an erasure": {[]func(*spec){script, clean, written}, func(s *spec) { s.AgentDoneAt, s.WrittenDisks = &now, nil }},
 	} {
 		record := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "allowed-"}, Spec: started}
 		for _, step := range test.before {

@@ -84,7 +84,7 @@ func help() string {
 
 func (o *options) addGeneralFlags(set *pflag.FlagSet) {
 	set.StringSliceVar(&o.components, "components", []string{componentControllers, componentBoot},
-		"Comma-separated components that this process runs: controllers (with their webhooks), boot (the boot server), or both; or bootstrap (the bootstrap provider with its webhooks), which runs alone.")
+		"Comma-separated components that this process runs: controllers (with their webhooks), boot (the boot server), or both; bootstrap (the bootstrap provider with its webhooks), which runs alone; or images (it downloads and converts images for the boot server), which runs alone.")
 	set.StringVar(&o.namespace, "namespace", "", "Namespace whose objects are watched. Defaults to all namespaces.")
 	set.StringVar(&o.watchFilter, "watch-filter", "", "The `value` of the label cluster.x-k8s.io/watch-filter of the objects to reconcile. Defaults to all objects, with and without the label.")
 	set.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "Interval at which every object is reconciled even if nothing has changed.")

@@ -75,6 +75,9 @@ func run(ctx context.Context, args []string) error {
 		klog.Background().Info("Connections of BMCs and boot artifacts to Services and Pods are not refused: clusterNetworks of the configuration file is empty")
 	}
 
+	if o.has(componentImages) {
+		return o.serveImages(ctx)
+	}
 	opts, err := o.provider()
 	if err != nil {
 		return err
@@ -110,6 +113,9 @@ func (o *options) provider() (provider.Options, error) {
 	}
 	if o.has(componentBoot) {
 		opts.Boot = &provider.BootOptions{Server: server.FromFile(o.boot), NodeName: os.Getenv("NODE_NAME"), Pod: o.pod()}
+		if opts.Boot.Images, err = o.images(); err != nil {
+			return provider.Options{}, err
+		}
 	}
 	return opts, nil
 }

@@ -27,6 +27,8 @@ const (
 	componentBoot        = "boot"
 	// componentBootstrap is a provider of its own, in a process of its own: its account may create Secrets in all namespaces.
 	componentBootstrap = "bootstrap"
+	// componentImages downloads and converts images, in a process of its own without access to the API server: it parses files that tenants choose.
+	componentImages = "images"
 )
 
 // options are the values of the flags, and values derived from them.
@@ -113,9 +115,12 @@ func (o *options) complete() error {
 
 func (o *options) checkComponents() error {
 	for _, component := range o.components {
-		if component != componentControllers && component != componentBoot && component != componentBootstrap {
-			return fmt.Errorf("--components: %q is neither %s nor %s nor %s", component, componentControllers, componentBoot, componentBootstrap)
+		if component != componentControllers && component != componentBoot && component != componentBootstrap && component != componentImages {
+			return fmt.Errorf("--components: %q is neither %s nor %s nor %s nor %s", component, componentControllers, componentBoot, componentBootstrap, componentImages)
 		}
+	}
+	if o.has(componentImages) && len(o.components) > 1 {
+		return fmt.Errorf("--components: %s runs in a process of its own, because it parses files that tenants choose: remove the others", componentImages)
 	}
 	if o.has(componentBootstrap) && len(o.components) > 1 {
 		return fmt.Errorf("--components: %s runs in a process of its own, because its account may create Secrets in all namespaces: remove the others", componentBootstrap)
@@ -126,8 +131,8 @@ func (o *options) checkComponents() error {
 // completeConfig reads the configuration file. The controllers do not require one.
 func (o *options) completeConfig() error {
 	boot := o.has(componentBoot) || o.printDHCP != ""
-	if len(o.bootConfig) == 0 && boot {
-		return fmt.Errorf("--boot-config: set it to the boot server's configuration file, or remove %s from --components", componentBoot)
+	if len(o.bootConfig) == 0 && (boot || o.has(componentImages)) {
+		return fmt.Errorf("--boot-config: set it to the boot server's configuration file, or remove %s and %s from --components", componentBoot, componentImages)
 	}
 	if len(o.bootConfig) > 0 {
 		if err := o.readBootConfig(); err != nil {

@@ -3,6 +3,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type Booter struct {
 	Networks []bootconfig.Network
 	// Tenants restrict the namespaces of hosts.
 	Tenants bootconfig.Tenants
+	// Images has the images that agents write. Nil has none.
+	Images Images
 	// Recorder records the events of hosts. Nil records none.
 	Recorder events.EventRecorder
 	Log      logr.Logger
@@ -53,6 +56,7 @@ type Booter struct {
 	stageQueue     *stageQueue
 	uncachedTokens *rate.Limiter               // reads of a boot for a token that the cache does not know
 	budgets        *lru.Cache                  // of hosts, "namespace/name", with their rate.Limiters of requests with valid tokens
+	progressWrites *rate.Limiter               // writes of the progress of agents
 	refusals       *lru.Cache                  // attemptKeys whose first refusal has an event
 	started        atomic.Pointer[metav1.Time] // when this boot server started; nil before
 	dhcpRequests   *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
@@ -60,7 +64,10 @@ type Booter struct {
 	throttle       *controllers.Throttle
 }
 
-var _ pxe.Booter = &Booter{}
+var (
+	_ pxe.Booter = &Booter{}
+	_ pxe.Agents = &Booter{}
+)
 
 // New completes a Booter whose exported fields are set. Add it to the manager as a runnable too: it writes observed boot stages in the background.
 func New(b *Booter) *Booter {
@@ -68,6 +75,7 @@ func New(b *Booter) *Booter {
 		b.Clock = clock.RealClock{}
 	}
 	b.stageQueue, b.throttle = newStageQueue(), controllers.NewThrottle()
+	b.progressWrites = rate.NewLimiter(20, 100)
 	b.uncachedTokens, b.budgets, b.refusals, b.dhcpRequests = rate.NewLimiter(20, 100), lru.New(4096), lru.New(4096), lru.New(16384)
 	return b
 }
@@ -102,6 +110,8 @@ func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, 
 		answer.Boot = pxe.Soon
 	case lifecycle.BootNetwork:
 		answer.Boot, answer.Files, answer.Namespace = pxe.Network, files(a.consumer.BareMetalMachine.Spec.Boot), host.Namespace
+	case lifecycle.BootAgent:
+		answer.Boot, answer.Agent = pxe.Network, cmp.Or(string(host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64))
 	case lifecycle.BootNothing:
 	}
 	if lifecycle.StateOf(a.view) == lifecycle.StateBooting {
@@ -180,20 +190,21 @@ func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Ad
 // script binds the script of a boot to an address, and returns it.
 func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
 	what := lifecycle.BootFor(a.view, b.Settings)
+	boots := what == lifecycle.BootNetwork || what == lifecycle.BootAgent
 	given := lifecycle.StateOf(a.view) == lifecycle.StateBooting && a.boot.Spec.ScriptAddress != "" && !b.deadlinePassed(a)
 	switch {
 	case a.host.Spec.BootMACAddress != mac.String():
 		return pxe.Script{}, refused("%s boots nothing now", mac)
 	case what == lifecycle.BootAfterPowerOn:
 		return pxe.Script{}, tooEarly("%s is not powered on yet", mac)
-	case what != lifecycle.BootNetwork && !given:
+	case !boots && !given:
 		return pxe.Script{}, refused("%s boots nothing now", mac)
 	}
 	dhcpAt, err := b.admit(ctx, a, from, false)
 	if err != nil {
 		return pxe.Script{}, err
 	}
-	bootstrap, err := b.readBootstrapData(ctx, a.host, a.consumer)
+	bootstrap, err := b.bootstrapForScript(ctx, a)
 	if err != nil {
 		b.recordProblem(a.boot, bootstrapReason(err), err)
 		return pxe.Script{}, errors.Join(pxe.ErrNotYet, err)
@@ -204,14 +215,28 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	if err := bind(&a.boot.Spec.ScriptAddress, from, "boot script"); err != nil {
 		return pxe.Script{}, b.failAttempt(ctx, a, err)
 	}
-	if what != lifecycle.BootNetwork {
+	machine, name := a.host.Spec.ConsumerRef.Name, a.host.Namespace+"/"+a.host.Name
+	title := fmt.Sprintf("%s for %s, boot attempt %d", name, machine, a.boot.Spec.Attempt)
+	switch {
+	case !boots:
 		return pxe.Script{}, refused("%s is booting and gets no script any more", mac)
+	case what == lifecycle.BootAgent:
+		return pxe.Script{Title: title, Hostname: machine, Agent: &pxe.AgentScript{
+			Architecture: cmp.Or(string(a.host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64)),
+			Host:         name, Token: b.token(forAgent, a.boot), Network: bootstrap.network,
+		}}, nil
 	}
-	source, machine := a.consumer.BareMetalMachine.Spec.Boot, a.host.Spec.ConsumerRef.Name
+	source := a.consumer.BareMetalMachine.Spec.Boot
 	return pxe.Script{
-		Title:       fmt.Sprintf("%s/%s for %s, boot attempt %d", a.host.Namespace, a.host.Name, machine, a.boot.Spec.Attempt),
+		Title:       title,
 		CommandLine: source.CommandLine, Files: files(source), Format: bootstrap.format, Network: bootstrap.network,
 		Hostname: machine, Template: source.IPXETemplate,
-		SeedPath: pxe.SeedPath(a.host.Namespace+"/"+a.host.Name, b.token(forSeed, a.boot)),
+		SeedPath: pxe.SeedPath(name, b.token(forSeed, a.boot)),
 	}, nil
+}
+
+// bootstrapForScript reads what a boot needs, so that one that cannot be finished is not started. The agent that erases disks needs no bootstrap data, and
+// a machine that is being deleted may have none any more.
+func (b *Booter) bootstrapForScript(ctx context.Context, a attempt) (bootstrapData, error) {
+	return b.bootstrapPart(ctx, a.host, a.consumer, a.boot.Spec.Purpose == v1alpha1.PurposeProvision)
 }

@@ -56,6 +56,7 @@ type stageQueue struct {
 type pendingStatus struct {
 	stages  []stage
 	problem *v1alpha1.BootProblem
+	agent   *v1alpha1.AgentProgress
 }
 
 // stage is an observed stage, and how long after the start of its attempt it was observed.
@@ -127,6 +128,11 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *pendin
 				metrics.BootStage(s.Stage, s.took)
 			}
 			b.forgetFailedWrite(writeKey{host, string(s.Stage)}, err)
+		}
+	}
+	if n.agent != nil {
+		if err := controllers.ApplyAgentProgress(ctx, b.Client, host, *n.agent); client.IgnoreNotFound(err) != nil {
+			b.Log.Error(err, "Failed to write the progress of an agent", "host", host)
 		}
 	}
 	if n.problem != nil {
@@ -202,7 +208,7 @@ func (b *Booter) recordRestart(host *v1alpha1.BareMetalHost, boot *v1alpha1.Bare
 	}
 	consumer, err := controllers.GetConsumer(context.Background(), b.Client, host)
 	if err != nil || consumer == nil || consumer.BareMetalMachine == nil ||
-		consumer.BareMetalMachine.Spec.Boot.Persistence != v1alpha1.PersistenceEphemeral {
+		consumer.BareMetalMachine.Spec.Persistence() != v1alpha1.PersistenceEphemeral {
 		return
 	}
 	b.enqueueStage(boot, v1alpha1.StageRestarted, from, what)

@@ -99,7 +99,7 @@ func (b *Booter) seedData(a attempt, given bootstrapData) seed.Data {
 		FailureDomain: a.host.Spec.FailureDomain, Labels: a.host.Labels, Network: given.network, UserData: given.data, Format: given.format,
 		ReportPath: pxe.ReportPath(name, report, pxe.Up),
 	}
-	if a.consumer.BareMetalMachine.Spec.Boot.ReportBootstrap {
+	if a.consumer.BareMetalMachine.Spec.ReportsBootstrap() {
 		data.SucceededPath, data.FailedPath = pxe.ReportPath(name, report, pxe.Succeeded), pxe.ReportPath(name, report, pxe.Failed)
 	}
 	return data
@@ -148,8 +148,7 @@ func (b *Booter) readBootstrapData(ctx context.Context, host *v1alpha1.BareMetal
 	var secret corev1.Secret
 	if err := b.APIReader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &secret); err != nil {
 		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w. Let the boot server read the Secrets of the namespace: kubectl create rolebinding capbm-boot-data -n %s "+
-				"--clusterrole=capbm-system-boot-data --serviceaccount=%s:capbm-boot", err, host.Namespace, b.Namespace)
+			err = fmt.Errorf("%w. Let the boot server read the Secrets of the namespace: %s", err, b.roleBindingCommand(host.Namespace))
 		}
 		return bootstrapData{}, fmt.Errorf("read the bootstrap Secret: %w", err)
 	}
@@ -168,6 +167,11 @@ func (b *Booter) readBootstrapData(ctx context.Context, host *v1alpha1.BareMetal
 		return bootstrapData{}, err
 	}
 	return bootstrapData{data: secret.Data["value"], format: format, network: network}, nil
+}
+
+// roleBindingCommand returns the command that lets the boot server read the Secrets of a namespace.
+func (b *Booter) roleBindingCommand(namespace string) string {
+	return fmt.Sprintf("kubectl create rolebinding capbm-boot-data -n %s --clusterrole=capbm-system-boot-data --serviceaccount=%s:capbm-boot", namespace, b.Namespace)
 }
 
 // Report records the report of a running system. A repeated report is no error: the answer to the first may have been lost.

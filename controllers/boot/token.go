@@ -20,6 +20,7 @@ type purpose string
 const (
 	forSeed   purpose = "seed"
 	forReport purpose = "report"
+	forAgent  purpose = "agent"
 )
 
 // token returns the token for one purpose in one boot. It cannot be made without the key.

@@ -95,7 +95,9 @@ func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot
 		if h.Annotations == nil {
 			h.Annotations = map[string]string{}
 		}
-		h.Annotations[v1alpha1.BlockMoveAnnotation] = "capbm: a boot is under way"
+		if step.Boot.Purpose == v1alpha1.PurposeProvision { // the erasure of disks may take longer than clusterctl waits, and is repeated after a move
+			h.Annotations[v1alpha1.BlockMoveAnnotation] = "capbm: a boot is under way"
+		}
 	})
 	if err == nil {
 		r.logStatusError(ctx, controllers.ApplyStages(ctx, r.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.Clock.Now())))

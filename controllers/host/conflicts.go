@@ -96,7 +96,7 @@ func (r *Reconciler) servedBy(ctx context.Context, host *v1alpha1.BareMetalHost)
 	}
 	name := ""
 	for i := range boots.Items {
-		if b := &boots.Items[i]; b.Name != host.Name && b.Spec.DataServedAt != nil {
+		if b := &boots.Items[i]; b.Name != host.Name && lifecycle.DataGiven(&b.Spec) {
 			name = max(name, b.Name)
 		}
 	}
@@ -106,7 +106,7 @@ func (r *Reconciler) servedBy(ctx context.Context, host *v1alpha1.BareMetalHost)
 // bootMachineWaits is true if a boot served bootstrap data to a machine that would get the data again with another host: the machine exists, was not
 // provisioned, and is not being deleted.
 func (r *Reconciler) bootMachineWaits(ctx context.Context, namespace string, boot *v1alpha1.BareMetalBootSpec) (bool, error) {
-	if boot.DataServedAt == nil {
+	if !lifecycle.DataGiven(boot) {
 		return false, nil
 	}
 	var m v1alpha1.BareMetalMachine

@@ -17,6 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // reconcileClaim claims a host in two writes: first the machine records which version of which host it claims, then the host names the machine. So
@@ -123,7 +124,7 @@ func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error
 	if client.IgnoreNotFound(err) != nil {
 		return false, err
 	}
-	served := boot.Spec.DataServedAt != nil
+	served := lifecycle.DataGiven(&boot.Spec)
 	restore := fmt.Sprintf("Set spec.consumerRef of the host to {name: %s, claimID: %s}", s.machine.Name, boot.Spec.ClaimID)
 	switch booted := fmt.Sprintf("BareMetalHost %q was booted for the machine", boot.Name); {
 	case err != nil && !served && !boot.DeletionTimestamp.IsZero():
@@ -148,7 +149,7 @@ func (r *Reconciler) bootedElsewhere(ctx context.Context, s *scope) (bool, error
 
 // bootRank orders boots: a boot that served its bootstrap data comes first.
 func bootRank(boot v1alpha1.BareMetalBoot) int {
-	if boot.Spec.DataServedAt != nil {
+	if lifecycle.DataGiven(&boot.Spec) {
 		return 0
 	}
 	return 1

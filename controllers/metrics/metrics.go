@@ -24,18 +24,22 @@ const other = "Other"
 var (
 	bootFailures = []string{
 		v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCommandLineTooLong,
-		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, other,
+		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected,
+		v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonSectorSizeDiffers, v1alpha1.ReasonDataSourceOnOtherDisk, v1alpha1.ReasonNoBootLoader,
+		v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid, v1alpha1.ReasonDisksNotErased, other,
 	}
-	bootProblems = []string{
+	bootProblems = append([]string{
 		v1alpha1.ReasonArtifactUnavailable, v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootstrapDataUnavailable,
-		v1alpha1.ReasonChecksumMismatch, v1alpha1.ReasonCommandLineTooLong, other,
-	}
+		v1alpha1.ReasonChecksumMismatch, v1alpha1.ReasonCommandLineTooLong, v1alpha1.ReasonImageUnreachable, v1alpha1.ReasonImageUnauthorized,
+		v1alpha1.ReasonImageNotFound, v1alpha1.ReasonImageFormatInvalid, v1alpha1.ReasonImageTooLarge, v1alpha1.ReasonImageInterrupted, v1alpha1.ReasonNoSpace, other,
+	}, v1alpha1.AgentFailureReasons...)
 	quarantineReasons = []string{
-		v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCleaningByHand, v1alpha1.ReasonCleaningFailed, v1alpha1.ReasonReleasedUnfenced,
+		v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCleaningByHand, v1alpha1.ReasonCleaningFailed, v1alpha1.ReasonDisksNotErased, v1alpha1.ReasonReleasedUnfenced,
 		v1alpha1.ReasonRemediationFailed, v1alpha1.ReasonSecondRequester, other,
 	}
 	bootStages = []string{
-		string(v1alpha1.StageDHCP), string(v1alpha1.StageLoader), string(v1alpha1.StageScript), string(v1alpha1.StageKernel), string(v1alpha1.StageData),
+		string(v1alpha1.StageDHCP), string(v1alpha1.StageLoader), string(v1alpha1.StageScript), string(v1alpha1.StageKernel), string(v1alpha1.StageAgent),
+		string(v1alpha1.StageData), string(v1alpha1.StageCommitted), string(v1alpha1.StageAgentDone),
 		string(v1alpha1.StageReportedIn), string(v1alpha1.StageNode), string(v1alpha1.StageBootstrapSucceeded), string(v1alpha1.StageBootstrapFailed),
 	}
 )
@@ -63,6 +67,7 @@ const (
 
 	TokenSeed   = "seed"
 	TokenReport = "report"
+	TokenAgent  = "agent"
 )
 
 // durationBuckets are the buckets, in seconds, of operations that take from a second to an hour.
@@ -107,6 +112,11 @@ var (
 	stage = histograms("capbm_boot_stage_duration_seconds",
 		"Time from the start of a boot attempt until a stage was observed, in seconds, by stage.", "stage", bootStages...)
 
+	imageWrite = histogram("capbm_image_write_duration_seconds", "Time that an agent took to write an image to a disk, in seconds.")
+	imageBytes = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
+		Name: "capbm_image_written_bytes_total", Help: "Bytes of images that agents wrote to disks, without holes.",
+	})
+
 	attempts = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "capbm_boot_attempts_total", Help: "Boot attempts that started.",
 	})
@@ -119,7 +129,7 @@ var (
 	handovers   = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "capbm_remediation_handovers_total", Help: "Machines that a remediation handed over for replacement.",
 	})
-	refusals = counters("capbm_tokens_refused_total", "Tokens that the boot server refused, by purpose: seed (bootstrap data), report.", "purpose", TokenSeed, TokenReport)
+	refusals = counters("capbm_tokens_refused_total", "Tokens that the boot server refused, by purpose: seed (bootstrap data), report, agent.", "purpose", TokenSeed, TokenReport, TokenAgent)
 
 	calls = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "capbm_bmc_calls_total",
@@ -178,6 +188,12 @@ func BootStage(seen v1alpha1.BootStage, took time.Duration) {
 	}
 }
 
+// ImageWritten records that an agent wrote an image to a disk.
+func ImageWritten(bytes int64, took time.Duration) {
+	imageBytes.Add(float64(max(0, bytes)))
+	observe(imageWrite, took)
+}
+
 // Released records the duration of the release of a host. result is one of ReleasedFree, ReleasedQuarantined and ReleasedUnfenced.
 func Released(result string, took time.Duration) { observe(release.WithLabelValues(result), took) }
 
@@ -197,5 +213,5 @@ func PowerCycled(result string, took time.Duration) {
 // HandedOver counts a machine that a remediation handed over for replacement.
 func HandedOver() { handovers.Inc() }
 
-// TokenRefused counts a token that was refused. purpose is TokenSeed or TokenReport.
+// TokenRefused counts a token that was refused. purpose is TokenSeed, TokenReport or TokenAgent.
 func TokenRefused(purpose string) { refusals.WithLabelValues(purpose).Inc() }

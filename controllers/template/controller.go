@@ -97,7 +97,7 @@ func compute(template *v1alpha1.BareMetalMachineTemplate, hosts []v1alpha1.BareM
 	}
 	matching, diagnosis := claim.Match(hosts, want)
 	template.Status.MatchingHosts = int32(len(matching)) //nolint:gosec // the number of servers fits an int32
-	template.Status.Capacity = capacityOf(matching, spec.Boot.Persistence)
+	template.Status.Capacity = capacityOf(matching, spec.Persistence())
 	template.Status.NodeInfo = v1alpha1.NodeInfo{Architecture: claim.Architecture(spec.Hardware.Architecture), OperatingSystem: "linux"}
 	ready := metav1.Condition{
 		Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHostsMatch, ObservedGeneration: template.Generation,

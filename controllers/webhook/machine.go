@@ -27,6 +27,11 @@ func (machines) ValidateCreate(_ context.Context, m *v1alpha1.BareMetalMachine) 
 // of changes that have no effect.
 func (machines) ValidateUpdate(_ context.Context, before, after *v1alpha1.BareMetalMachine) (admission.Warnings, error) {
 	warnings := ineffectiveChanges(before, &after.Spec)
+	// It is no CEL rule, because the rule would apply to templates too, which Cluster API's topology controller changes in a dry run.
+	if !equality.Semantic.DeepEqual(before.Spec.Image, after.Spec.Image) {
+		return warnings, invalid("BareMetalMachine", after.Name, field.ErrorList{field.Forbidden(field.NewPath("spec", "image"),
+			"it cannot be changed: change the template of the Machine, so that Cluster API replaces the Machine")})
+	}
 	if equality.Semantic.DeepEqual(before.Spec.Boot, after.Spec.Boot) {
 		return warnings, nil
 	}

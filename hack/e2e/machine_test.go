@@ -1,21 +1,17 @@
 package e2e_test
 
 import (
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/qemu"
 )
 
 // machine is a kind of server, by what is special about it in QEMU.
@@ -28,11 +24,28 @@ type machine struct {
 	memory int
 	// prepare, where not nil, fills the folder.
 	prepare func(t *testing.T, folder string)
+	// blank, where not nil, is an empty disk instead of one that reports when it is booted.
+	blank *blankDisk
+}
+
+// blankDisk is an empty disk.
+type blankDisk struct {
+	// size is in GiB.
+	size int64
+	// device are the arguments for QEMU. The drive has the ID disk, and BOOTINDEX stands for the property of the boot order.
+	device []string
+}
+
+// onBlankDisk gives a machine an empty disk.
+func (m machine) onBlankDisk(d blankDisk) machine {
+	m.blank, m.memory = &d, max(m.memory, 768)
+	m.args = append(slices.Clone(m.args), "-cpu", "max")
+	return m
 }
 
 // bios is a PC whose network card has iPXE in its ROM: it asks for the script right away.
 func bios() machine {
-	return machine{args: []string{"-machine", "pc,accel=tcg,graphics=off"}}
+	return machine{args: qemu.BIOS().Args}
 }
 
 // plainBIOS is a PC whose firmware knows PXE and no HTTP. There is no such ROM among Debian's packages: iPXE plays it, under
@@ -52,17 +65,16 @@ func plainBIOS() machine {
 }
 
 // uefi is a PC with OVMF, whose own network stack is used: the card has no ROM.
-func uefi(args ...string) machine {
+func uefi(args ...string) machine { return withFirmware(qemu.UEFI(), args...) }
+
+// withFirmware is a PC with firmware whose own network stack is used: the card has no ROM.
+func withFirmware(f qemu.Firmware, args ...string) machine {
 	return machine{
-		args: append([]string{
-			"-machine", "q35,accel=tcg,graphics=off",
-			"-drive", "if=pflash,unit=0,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd",
-			"-drive", "if=pflash,unit=1,format=raw,file=FOLDER/vars",
-		}, args...),
+		args: append(f.Args, args...),
 		card: ",romfile=",
 		prepare: func(t *testing.T, folder string) {
 			t.Helper()
-			copyFile(t, "/usr/share/OVMF/OVMF_VARS_4M.fd", filepath.Join(folder, "vars"))
+			NewWithT(t).Expect(f.Prepare(folder)).To(Succeed())
 		},
 	}
 }
@@ -101,9 +113,7 @@ type chassis struct {
 	// ownOrder, where true, leaves it to the firmware what is booted first.
 	ownOrder bool
 
-	mu      sync.Mutex
-	process *exec.Cmd
-	exited  chan struct{}
+	pc *qemu.Machine
 }
 
 // build puts a server of the kind on a network, switched off. It has a disk that reports when it is booted. It is switched off at the end
@@ -111,7 +121,12 @@ type chassis struct {
 func (m machine) build(t *testing.T, w *wire, mac string) *chassis {
 	t.Helper()
 	c := &chassis{machine: m, mac: mac, tap: w.tap(t, "root"), folder: t.TempDir()}
-	c.disk = makeDisk(t, c.folder, m.mode() == v1alpha1.BootModeUEFI)
+	c.pc = qemu.New(c.folder)
+	if m.blank != nil {
+		c.disk = makeBlankDisk(t, c.folder, m.blank.size)
+	} else {
+		c.disk = makeDisk(t, c.folder, m.mode() == v1alpha1.BootModeUEFI)
+	}
 	if m.prepare != nil {
 		m.prepare(t, c.folder)
 	}
@@ -131,119 +146,41 @@ func (c *chassis) args(networkFirst bool) []string {
 	if !networkFirst {
 		card, disk = disk, card
 	}
-	if c.ownOrder {
+	if c.ownOrder || c.machine.blank != nil && !networkFirst && c.machine.mode() == v1alpha1.BootModeUEFI {
 		card, disk = "", ""
 	}
 	args := []string{
-		// graphics=off in -machine sends the firmware's output to the serial line.
-		"-cpu", "Nehalem", "-m", strconv.Itoa(max(c.machine.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
-		"-chardev", "file,id=serial,append=on,path=" + c.file("console"), "-serial", "chardev:serial",
+		"-m", strconv.Itoa(max(c.machine.memory, 512)),
 		"-netdev", "tap,id=net0,ifname=" + c.tap + ",script=no,downscript=no,vnet_hdr=off", // the dump would show virtio's headers
 		"-object", "filter-dump,id=dump,netdev=net0,file=" + c.file("packets"),
 		"-device", "virtio-net-pci,netdev=net0,mac=" + c.mac + c.machine.card + card,
-		"-drive", "if=none,id=disk," + c.disk, "-device", "virtio-blk-pci,drive=disk" + disk,
+		"-drive", "if=none,id=disk," + c.disk,
 	}
-	args = append(args, c.machine.args...)
-	for i := range args {
-		args[i] = strings.ReplaceAll(args[i], "FOLDER", c.folder)
+	device := []string{"-device", "virtio-blk-pci,drive=diskBOOTINDEX"}
+	if c.machine.blank != nil {
+		device = c.machine.blank.device
 	}
-	return args
+	for _, arg := range device {
+		args = append(args, strings.ReplaceAll(arg, "BOOTINDEX", disk))
+	}
+	return append(args, c.machine.args...)
 }
 
 func (c *chassis) file(name string) string { return filepath.Join(c.folder, name) }
 
 // on switches the server on. The channel that it returns is closed when the server went off, also without off.
 func (c *chassis) on(networkFirst bool) (<-chan struct{}, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.process != nil {
-		return c.exited, nil
-	}
-	said, err := os.OpenFile(c.file("console"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("qemu-system-x86_64", c.args(networkFirst)...) //nolint:noctx // ended by off, after its output was read
-	cmd.Stdout, cmd.Stderr = said, said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	exited, started := make(chan struct{}), make(chan error)
-	go func() {
-		runtime.LockOSThread() // Linux takes the end of the thread that started a process for that of its parent
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // killed, or switched off by its guest
-		}
-		_ = said.Close()
-		c.mu.Lock()
-		c.process = nil
-		c.mu.Unlock()
-		close(exited)
-	}()
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	c.process, c.exited = cmd, exited
-	return exited, nil
+	return c.pc.On(c.args(networkFirst)...)
 }
 
 // off switches the server off, like a pulled plug.
-func (c *chassis) off() {
-	c.mu.Lock()
-	process, exited := c.process, c.exited
-	c.mu.Unlock()
-	if process != nil {
-		_ = process.Process.Kill() // an error says that it is gone
-		<-exited
-	}
-}
+func (c *chassis) off() { c.pc.Off() }
+
+// restarts returns how often the system restarted the server. QEMU ends then.
+func (c *chassis) restarts() int { return strings.Count(c.console(), "reboot: Restarting system") }
 
 // isOn is true while the server is on.
-func (c *chassis) isOn() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.process != nil
-}
+func (c *chassis) isOn() bool { return c.pc.IsOn() }
 
 // console returns what the server wrote to its serial line, without what moves the cursor about.
-func (c *chassis) console() string {
-	content, err := os.ReadFile(c.file("console"))
-	if err != nil {
-		return err.Error()
-	}
-	return printable(content)
-}
-
-// printable drops escape sequences and control characters.
-func printable(content []byte) string {
-	var out strings.Builder
-	escape := false
-	for _, c := range content {
-		switch {
-		case c == '\x1b':
-			escape = true
-		case escape:
-			escape = c < '@' || c == '['
-		case c == '\n' || c >= ' ' && c <= '~':
-			_ = out.WriteByte(c)
-		default:
-		}
-	}
-	return out.String()
-}
-
-// copyFile copies a file of the firmware into the folder of a machine.
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	g := NewWithT(t)
-	source, err := os.Open(from)
-	g.Expect(err).NotTo(HaveOccurred(), "hack/firmware.sh installs the firmware")
-	defer func() { _ = source.Close() }()
-	g.Expect(os.MkdirAll(filepath.Dir(to), 0o755)).To(Succeed())
-	target, err := os.Create(to)
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = io.Copy(target, source)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(target.Close()).To(Succeed())
-}
+func (c *chassis) console() string { return c.pc.Console() }

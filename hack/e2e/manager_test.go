@@ -70,6 +70,8 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 	}
 	config, err := yaml.Marshal(map[string]any{
 		"loaders": []string{filepath.Join(controllerstest.Root(), ".cache", "loaders")}, "networks": []any{network},
+		"agent":  map[string]any{"dir": filepath.Join(controllerstest.Root(), "out", "agent")},
+		"images": map[string]any{"dir": filepath.Join(folder, "images")},
 		// The origin of kernels and initrds is on this machine, as are the BMCs.
 		"artifacts": map[string]any{"dir": filepath.Join(folder, "artifacts"), "allowNetworks": []string{"127.0.0.0/8"}},
 		"bmcs":      map[string]any{"allowNetworks": []string{"127.0.0.0/8"}},

@@ -1,32 +1,17 @@
 package e2e_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/qemu"
 )
 
 // secureUEFI is a PC with OVMF whose Secure Boot is on, with the keys that servers are sold with.
-func secureUEFI(args ...string) machine {
-	return machine{
-		args: append([]string{
-			"-machine", "q35,accel=tcg,graphics=off,smm=on",
-			// Only the firmware may write its variables, or Secure Boot would be one write away from being off.
-			"-global", "driver=cfi.pflash01,property=secure,value=on", "-global", "ICH9-LPC.disable_s3=1",
-			"-drive", "if=pflash,unit=0,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.secboot.fd",
-			"-drive", "if=pflash,unit=1,format=raw,file=FOLDER/vars",
-		}, args...),
-		card: ",romfile=",
-		prepare: func(t *testing.T, folder string) {
-			t.Helper()
-			copyFile(t, "/usr/share/OVMF/OVMF_VARS_4M.ms.fd", filepath.Join(folder, "vars"))
-		},
-	}
-}
+func secureUEFI(args ...string) machine { return withFirmware(qemu.SecureUEFI(), args...) }
 
 // TestSecureBoot: firmware that runs signed programs only boots shim, GRUB and Debian's kernel by the same script, and refuses iPXE,
 // which is not signed: without that the rest would prove nothing.

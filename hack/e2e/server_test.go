@@ -51,6 +51,8 @@ type emulated struct {
 
 	bmc     *bmctest.Machine
 	chassis *chassis
+	// mayGoOff is true for a server whose system may switch it off, as an agent does.
+	mayGoOff bool
 	// networkFirst, where true, makes it boot from the network whatever its BMC says: so are many servers set up.
 	networkFirst atomic.Bool
 }
@@ -101,20 +103,31 @@ func (s *site) emulate(t *testing.T, name string, m machine) *emulated {
 // run plays the server from power-on to power-off.
 func (e *emulated) run(ctx context.Context, t *testing.T, boot bmc.BootTarget) {
 	t.Helper()
-	gone, err := e.chassis.on(boot == bmc.BootPXE || boot == bmc.BootHTTP || e.networkFirst.Load())
-	if err != nil {
-		t.Errorf("start QEMU: %v", err)
-		return
-	}
-	t.Logf("%5.1f s  powered on, to boot from %s", e.elapsed(), boot)
-	select {
-	case <-ctx.Done():
-		e.chassis.off()
-	case <-gone:
-		if ctx.Err() == nil {
-			t.Errorf("%5.1f s  the server switched itself off; its console:\n%s", e.elapsed(), e.console())
-			e.bmc.SetPower(false) //nolint:contextcheck // the server's own ends with it
+	network := boot == bmc.BootPXE || boot == bmc.BootHTTP
+	for restarts := e.chassis.restarts(); ; restarts++ {
+		gone, err := e.chassis.on(network || e.networkFirst.Load())
+		if err != nil {
+			t.Errorf("start QEMU: %v", err)
+			return
 		}
+		t.Logf("%5.1f s  powered on, to boot from the network: %t", e.elapsed(), network)
+		select {
+		case <-ctx.Done():
+			e.chassis.off()
+			return
+		case <-gone:
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case e.mayGoOff && e.chassis.restarts() > restarts:
+			network = false // the override was for one boot
+			continue
+		case !e.mayGoOff:
+			t.Errorf("%5.1f s  the server switched itself off; its console:\n%s", e.elapsed(), e.console())
+		}
+		e.bmc.SetPower(false) //nolint:contextcheck // the server's own ends with it
+		return
 	}
 }
 
@@ -151,7 +164,11 @@ func (r *server) yaml() string {
 func (r *server) boot(t *testing.T, change ...func(*controllerstest.Claim)) {
 	t.Helper()
 	r.start = time.Now()
-	r.claim = env.NewClaim(t, r.site.namespace, r.host.Name, append([]func(*controllerstest.Claim){func(c *controllerstest.Claim) {
+	name := r.host.Name
+	if r.claim != nil {
+		name += "-again"
+	}
+	r.claim = env.NewClaim(t, r.site.namespace, name, append([]func(*controllerstest.Claim){func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec = v1alpha1.BareMetalMachineSpec{
 			HostSelector: &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{label: v1alpha1.LabelValue(r.host.Name)}},
 			Boot:         r.site.image.source(),

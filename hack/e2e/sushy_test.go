@@ -8,6 +8,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/qemu"
 )
 
 // testSushy boots a machine of libvirt, which sushy-tools gives a Redfish BMC. Nothing of ours is between the manager and the
@@ -24,7 +25,7 @@ func testSushy(t *testing.T, s *site) {
 		if err != nil {
 			return err.Error()
 		}
-		return printable(content)
+		return qemu.Printable(content)
 	}
 	r.register(t)
 	r.boot(t)

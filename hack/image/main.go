@@ -175,8 +175,10 @@ func addSystem(t *tree, p *packages) error {
 	}
 	// The manager writes here if the Deployment mounts no volume.
 	t.dir("tmp", fs.ModeSticky|0o777)
-	t.dir("var/cache/capbm", 0o750)
-	t.entries["var/cache/capbm"].owner = user
+	for _, cache := range []string{"var/cache/capbm", "var/cache/capbm-images"} {
+		t.dir(cache, 0o750)
+		t.entries[cache].owner = user
+	}
 	for _, link := range []string{"bin", "lib", "sbin"} {
 		t.symlink(link, "usr/"+link)
 	}

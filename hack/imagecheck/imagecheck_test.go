@@ -227,7 +227,7 @@ func (b *built) testPrivileges(t *testing.T) {
 		return nil
 	})).To(Succeed())
 	g.Expect(capable).To(Equal([]string{"/manager"}))
-	g.Expect(writable).To(Equal([]string{"/tmp", "/var/cache/capbm"}))
+	g.Expect(writable).To(Equal([]string{"/tmp", "/var/cache/capbm", "/var/cache/capbm-images"}))
 	g.Expect(must(t, "/usr/sbin/getcap", filepath.Join(root, "manager"))).To(HaveSuffix(" cap_net_bind_service=ep\n"))
 	mustIn(t, filepath.Join(root, "usr/lib/capbm/loaders"), nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
 	must(t, "openssl", "crl2pkcs7", "-nocrl", "-certfile", filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"), "-out", "/dev/null")

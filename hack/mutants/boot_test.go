@@ -11,8 +11,8 @@ var pxeMutants = []mutant{
 
 // artifactMutants are those of pxe/artifact: what a server is given to boot.
 var artifactMutants = []mutant{
-	{"a file with another checksum is served", "fetch.go", "if got != digestOf(a) {", "if false {"},
-	{"a file that suffered on the disk is served", "fetch.go", "case err == nil && sum == digestOf(a):", "case err == nil && sum != \"\":"},
+	{"a file with another checksum is served", "fetch.go", "if got != checksumOf(a).Digest {", "if false {"},
+	{"a file that suffered on the disk is served", "fetch.go", "case err == nil && sum == checksumOf(a).Digest:", "case err == nil && sum != \"\":"},
 }
 
 // bootMutants are those of controllers/boot: which client is served, and for how long.

@@ -8,9 +8,10 @@ import (
 const (
 	policyFile      = "inventory/outbound/outbound.go"
 	fetchFile       = "pxe/artifact/fetch.go"
-	lanesFile       = "pxe/artifact/lanes.go"
-	shareFile       = "pxe/artifact/share.go"
-	transferFile    = "pxe/artifact/transfer.go"
+	lanesFile       = "pxe/origin/lanes.go"
+	spaceFile       = "pxe/space/space.go"
+	reservationFile = "pxe/space/reservation.go"
+	rateFile        = "pxe/origin/rate.go"
 	outboundFile    = "pxe/bootconfig/file.go"
 	triesFile       = "pxe/limit.go"
 	quotaFile       = "pxe/quota/quota.go"
@@ -32,7 +33,6 @@ const (
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
 var guardTests = map[string]string{
 	fetchFile:       "ReadOracle|PortScan|WhereFrom|ErrorsHaveNoContent",
-	lanesFile:       "Lanes|DrippingOrigins|FetchesOfAnOrigin",
 	triesFile:       "Tries|Guessing",
 	connectionsFile: "Connections",
 	tftpFile:        "TransfersOfAClient",
@@ -85,28 +85,27 @@ var guards = []mutant{
 	{"a tenant's servers may boot in every network", tenantsFile, "return found && (len(tenant.DHCPNetworks) == 0 || slices.Contains(tenant.DHCPNetworks, network))", "return found && (len(tenant.DHCPNetworks) >= 0 || network != \"\")"},
 
 	// What users read of a fetch.
-	{"the error has the checksum of what came", fetchFile, "fmt.Errorf(\"%w: it should be %s\", ErrChecksum, a.Checksum)", "fmt.Errorf(\"%w: it is %s:%s and should be %s\", ErrChecksum, kindOf(a), got, a.Checksum)"},
+	{"the error has the checksum of what came", fetchFile, "fmt.Errorf(\"%w: it should be %s\", ErrChecksum, a.Checksum)", "fmt.Errorf(\"%w: it is %s:%s and should be %s\", ErrChecksum, checksumOf(a).Kind, got, a.Checksum)"},
 	{"the error says why nobody answered", fetchFile, "		return &fetchError{errNoFile, err}\n", "		return err\n"},
 	{"the error says what was answered", fetchFile, "return &fetchError{errNoFile, errors.New(\"the origin answered \" + response.Status)}", "return errors.New(\"the origin answered \" + response.Status)"},
 	{"the error has the size of what came", fetchFile, "return &fetchError{errNoFile, fmt.Errorf(\"the origin ended", "return &fetchError{fmt.Errorf(\"%d bytes\", response.ContentLength), fmt.Errorf(\"the origin ended"},
-	{"the log has the query of a URL", fetchFile, "origin.Host + origin.Path // a", "origin.Host + origin.Path + origin.RawQuery // a"},
+	{"the log has the query of a URL", fetchFile, "from.Host + from.Path // a", "from.Host + from.Path + from.RawQuery // a"},
 
 	// Fetches.
-	{"an origin may have three fetches", lanesFile, "l.byLane[wanted] < maxPerOrigin", "l.byLane[wanted] <= maxPerOrigin"},
-	{"an origin may have all fetches", lanesFile, "l.byLane[wanted] < maxPerOrigin && ", ""},
-	{"a namespace may have all fetches", lanesFile, "(l.all < sharedFetches || l.byNamespace[wanted.namespace] < guaranteedPerNamespace)", "l.all < sharedFetches"},
-	{"fetches in all are without bound", lanesFile, "l.all < maxFetches && ", ""},
-	{"the first that came is next", lanesFile, "l.free(w.lane) && (next < 0 || l.byNamespace[w.lane.namespace] < l.byNamespace[l.waiting[next].lane.namespace])", "l.free(w.lane) && next < 0"},
-	{"a byte keeps a lane", transferFile, "return m.windowBytes.Swap(0) >= minBytes", "return m.windowBytes.Swap(0) > 0"},
-	{"what came long ago keeps a lane", transferFile, "m.windowBytes.Swap(0)", "m.windowBytes.Load()"},
+	{"an origin may have three fetches", lanesFile, "l.byLane[wanted] < l.bounds.PerOrigin", "l.byLane[wanted] <= l.bounds.PerOrigin"},
+	{"an origin may have all fetches", lanesFile, "l.byLane[wanted] < l.bounds.PerOrigin && ", ""},
+	{"a namespace may have all fetches", lanesFile, "(l.all < l.bounds.Shared || l.byNamespace[wanted.Namespace] < l.bounds.Guaranteed)", "l.all < l.bounds.Shared"},
+	{"fetches in all are without bound", lanesFile, "l.all < l.bounds.Max && ", ""},
+	{"the first that came is next", lanesFile, "l.free(w.lane) && (next < 0 || l.byNamespace[w.lane.Namespace] < l.byNamespace[l.waiting[next].lane.Namespace])", "l.free(w.lane) && next < 0"},
+	{"a byte keeps a lane", rateFile, "return m.windowBytes.Swap(0) >= minBytes", "return m.windowBytes.Swap(0) > 0"},
+	{"what came long ago keeps a lane", rateFile, "m.windowBytes.Swap(0)", "m.windowBytes.Load()"},
 
 	// Room.
-	{"a namespace may fill the cache", shareFile, "			if path = c.overShare(use, share); path == \"\" {", "			if path == \"\" {"},
-	{"fetches may fill the cache", shareFile, "			if c.revoke(use, share) {", "			if false {"},
-	{"a namespace takes more than its share from others", shareFile, "			if use[namespace] > share {", "			if use[namespace] > c.opts.MaxBytes {"},
-	{"one of its namespaces loses a file for all", shareFile, "	least := int64(math.MaxInt64)\n		for namespace := range f.holders {\n			least = min(least", "	least := int64(math.MinInt64)\n		for namespace := range f.holders {\n			least = max(least"},
-	{"a fetch that gave way goes on", shareFile, "	if r.revoked {\n		return 0, errRevoked\n	}\n", ""},
-	{"a file that gave way is kept", shareFile, "	if r.revoked {\n		return errRevoked\n	}\n", ""},
+	{"a namespace may fill the cache", spaceFile, "			if key = s.overShare(use, share); key == \"\" {", "			if key == \"\" {"},
+	{"fetches may fill the cache", spaceFile, "			if s.revoke(use, share) {", "			if false {"},
+	{"a namespace takes more than its share from others", spaceFile, "			if use[namespace] > share {", "			if use[namespace] > s.opts.MaxBytes {"},
+	{"one of its namespaces loses a file for all", spaceFile, "	least := int64(math.MaxInt64)\n		for namespace := range t.holders {\n			least = min(least", "	least := int64(math.MinInt64)\n		for namespace := range t.holders {\n			least = max(least"},
+	{"a fetch that gave way goes on", reservationFile, "	case r.revoked:\n		return s.opts.Revoked\n	case r.ended:", "	case r.ended:"},
 
 	// Clients.
 	{"a client guesses from all addresses of its link", triesFile, "ok && !hasAttempts(t.prefixes, prefix)", "ok && false && !hasAttempts(t.prefixes, prefix)"},

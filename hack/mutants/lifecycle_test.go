@@ -1,18 +1,19 @@
 package mutants_test
 
 const (
-	nextFile      = "next.go"
-	offerFile     = "offer.go"
-	identityFile  = "identity.go"
-	bootFile      = "boot.go"
-	powerHoldFile = "powerhold.go"
-	releaseFile   = "release.go"
-	viewFile      = "view.go"
-	powerFile     = "power.go"
-	bootForFile   = "bootfor.go"
-	bootQueueFile = "bootqueue.go"
-	recordFile    = "record.go"
-	ownFile       = "own.go"
+	nextFile       = "next.go"
+	offerFile      = "offer.go"
+	identityFile   = "identity.go"
+	bootFile       = "boot.go"
+	attemptEndFile = "attemptend.go"
+	powerHoldFile  = "powerhold.go"
+	releaseFile    = "release.go"
+	viewFile       = "view.go"
+	powerFile      = "power.go"
+	bootForFile    = "bootfor.go"
+	bootQueueFile  = "bootqueue.go"
+	recordFile     = "record.go"
+	ownFile        = "own.go"
 )
 
 // lifecycleMutants are those of inventory/lifecycle. A new line of the lifecycle deserves one here.
@@ -43,7 +44,7 @@ var lifecycleMutants = []mutant{
 	},
 	{"a machine is lost by what was read before it ran", bootFile, "since = latest(since, b.DataServedAt.Time)", "_ = since"},
 	{"nothing is ever lost", nextFile, "v.Provisioned() && v.stateLost()", "false && v.stateLost()"},
-	{"a failure is forgotten", nextFile, "v.CurrentBoot() != nil && v.Boot.Failure != nil }, stayBootFailed}", "false }, stayBootFailed}"},
+	{"a failure is forgotten", nextFile, "(v.Boot.Failure != nil || v.Boot.Purpose", "(v.Boot.Purpose"},
 	{"a report is forgotten", nextFile, "v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitProviderID}", "false }, awaitProviderID}"},
 
 	// What the lines go by.
@@ -115,25 +116,25 @@ var lifecycleMutants = []mutant{
 	{"a server that was found running is booted", bootFile, "if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
 	{"both hosts of a machine are booted", bootFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
 	{"a boot begins before its turn", bootFile, "	if v.QueuePosition != nil {\n", "	if false {\n"},
-	{"a next attempt begins before its turn", bootFile, "	case v.QueuePosition != nil:\n", "	case v.QueuePosition != nil && v.MoveBlocked:\n"},
+	{"a next attempt begins before its turn", attemptEndFile, "	case v.QueuePosition != nil:\n", "	case v.QueuePosition != nil && v.MoveBlocked:\n"},
 	{"a host whose BMC is away is queued", bootQueueFile, "StateOf(v) == StateClaimed && !v.usable()", "StateOf(v) == StateClaimed && v.BMC.Power == \"\""},
 	{"a host that reported in keeps others waiting", bootQueueFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
-	{"the boot of a queued server times out", bootQueueFile, "return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout)", "return v.Boot.StartedAt.Add(s.BootTimeout)"},
+	{"the boot of a queued server times out", bootQueueFile, "start := latest(v.Boot.StartedAt.Time, v.WaitedAt)", "start := v.Boot.StartedAt.Time"},
 	{"a server counts as off without a look", bootFile, "if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {", "if true {"},
-	{"a boot has no deadline", bootFile, "	if !v.Now.Before(deadline) {\n", "	if false {\n"},
+	{"a boot has no deadline", bootFile, "	case !v.Now.Before(deadline):\n", "	case false:\n"},
 	{"a boot waits without looking at its deadline", bootFile, `if step.Action == "" && (step.RequeueAt.IsZero() || step.RequeueAt.After(deadline)) {`, `if step.Action == "" && step.RequeueAt.After(deadline) {`},
 	{"a server that boots is power-cycled", bootFile, "case attempt.PoweredOffAt == nil && !off:", "case !off && v.Furthest.Stage == v1alpha1.StageDHCP, attempt.PoweredOffAt == nil && !off:"},
-	{"a server that has its data boots from the network", bootFile, "case attempt.DataServedAt == nil && !v.networkBootPending(attempt):", "case !v.networkBootPending(attempt):"},
+	{"a server that has its data boots from the network", bootFile, "case mayRepeat(attempt) && !v.networkBootPending(attempt):", "case !v.networkBootPending(attempt):"},
 	{
 		"a machine that ran from memory is started again", bootFile,
 		"case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.offLongEnough():", "case attempt.DataServedAt != nil && v.Problem != nil && !v.offLongEnough():",
 	},
-	{"a seeded boot is tried again", bootFile, "	switch {\n	case attempt.DataServedAt != nil:\n		return failBoot(", "	switch {\n	case attempt.ReportedAt != nil:\n		return failBoot("},
-	{"a boot is tried for ever", bootFile, "attempt.Attempt >= s.BootAttempts", "attempt.Attempt < 0"},
+	{"a seeded boot is tried again", attemptEndFile, "	case !mayRepeat(attempt):\n", "	case attempt.ReportedAt != nil:\n"},
+	{"a boot is tried for ever", attemptEndFile, "attempt.Attempt >= s.BootAttempts", "attempt.Attempt < 0"},
 	{"a packet of firmware ends a machine", bootFile, "v.restarted() && !v.NodeLostAt.IsZero()", "v.restarted()"},
-	{"an installed machine is lost", bootFile, "return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.offLongEnough()", "return (v.offLongEnough()"},
+	{"an installed machine is lost", bootFile, "return ephemeral && (v.offLongEnough()", "return (ephemeral || true) && (v.offLongEnough()"},
 	{"a command is given to a server that reported in while its BMC is busy", bootFile, "v.BMC.OverrideSet && !v.BMC.Busy && !v.bmcBlocked()", "v.BMC.OverrideSet && !v.bmcBlocked()"},
-	{"the boot server gives the data out again", bootForFile, "case v.Boot.DataServedAt == nil:\n			return BootNetwork", "case v.Boot.Failure == nil:\n			return BootNetwork"},
+	{"the boot server gives the data out again", bootForFile, "		case mayRepeat(*v.Boot):\n			return v.networkBoot(BootNetwork)", "		case v.Boot.Failure == nil:\n			return v.networkBoot(BootNetwork)"},
 
 	// What is known of a boot.
 	{"the record of another claim counts", recordFile, `|| ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedAt`, `|| ref.ClaimID == "" || b.VoidedAt`},
@@ -160,7 +161,7 @@ var lifecycleMutants = []mutant{
 	{"a boot is not counted before its first command", bootFile, "	if !v.bootCounted() {\n", "	if false {\n"},
 	{"a boot that is not counted is under way", recordFile, "return v.booting() && v.bootCounted()", "return v.booting()"},
 	{"a server is switched on before that is recorded", bootFile, "	case attempt.PoweredOnAt == nil:\n", "	case false:\n"},
-	{"a server that is not switched on yet is served", bootForFile, "case v.Boot.DataServedAt == nil && v.Boot.PoweredOnAt == nil:", "case false:"},
+	{"a server that is not switched on yet is served", bootForFile, "if v.Boot.PoweredOnAt == nil {", "if false {"},
 	{"a host is free before its boot is void", nextFile, "		step = v.voidBootFirst(step)\n", "		_ = v.voidBootFirst\n"},
 	{"a boot that is void is open", recordFile, `return b != nil && b.ClaimID != "" && b.VoidedAt == nil`, `return b != nil && b.ClaimID != ""`},
 	{"a host whose boot is not void is offered", offerFile, "	case v.StrayBoot() != nil:\n", "	case false:\n"},
@@ -177,7 +178,7 @@ var lifecycleMutants = []mutant{
 	{"the boot of a machine that waits is void when another one lets the host go", recordFile, "if !IsOpen(v.Boot) || v.BootMachinePending {", "if !IsOpen(v.Boot) {"},
 	{"a machine that was served elsewhere is booted", bootFile, `	if v.DataServedOn != "" {`, "	if false {"},
 	{"the record of a machine that waits is void when its host goes", releaseFile, "	case v.BootMachinePending: // the", "	case false: // the"},
-	{"a boot that can never be served goes on", bootFile, "if attempt.DataServedAt == nil && v.Problem != nil && IsPermanent(v.Problem.Reason) {", "if false {"},
+	{"a boot that can never be served goes on", bootFile, "if mayRepeat(attempt) && v.Problem != nil && IsPermanent(v.Problem.Reason) {", "if false {"},
 
 	// The provider's own server.
 	{"the provider's own server is forced off", ownFile, "	case step.Action == ForceOff, step.Action == ShutDown:", "	case step.Action == ShutDown:"},

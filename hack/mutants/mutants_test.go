@@ -64,6 +64,7 @@ var targets = []target{
 	{"bmc/redfish", redfishMutants, 1, allTests},
 	{"pxe", pxeMutants, 1, allTests},
 	{"pxe/artifact", artifactMutants, 1, allTests},
+	{"cmd/agent/internal/image", imageMutants, 1, imageRuns},
 	// Left out is what takes longest and guards nothing that is broken here.
 	{"controllers/boot", bootMutants, 1, []testRun{{"tests", []string{"-test.skip=^Test(StagesAreWrittenAtOnce|Problems|Template|Formats|EventsOfLife|EventsOfFailures)$"}}}},
 }

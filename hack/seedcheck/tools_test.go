@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	for _, tool := range []string{"/usr/bin/python3", "/bin/busybox", "/bin/dash", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/unshare"} {
+	for _, tool := range []string{"/usr/bin/python3", "/bin/busybox", "/bin/dash", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/unshare", "/sbin/fsck.vfat", "/usr/bin/mcopy", "/sbin/blkid"} {
 		if _, err := os.Stat(tool); err != nil {
 			fmt.Fprintf(os.Stderr, "seedcheck: %v\nrun hack/seedtools.sh as root, which installs what the tools run with\n", err)
 			os.Exit(1)

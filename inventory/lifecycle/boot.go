@@ -27,10 +27,14 @@ const minOffForStateLost = 30 * time.Second
 // stateLost is true when a machine that ran from memory was powered off, or restarted. A request of firmware alone does not prove a restart, since
 // any client on the network can send one: the server's Node must have been lost too.
 func (v View) stateLost() bool {
-	if b := v.CurrentBoot(); b != nil && b.Failure != nil {
+	ephemeral := v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
+	switch b := v.CurrentBoot(); {
+	case b != nil && b.Purpose == v1alpha1.PurposeClean: // the server was powered off for its release, which a move forgot
+		return ephemeral
+	case b != nil && b.Failure != nil:
 		return true
 	}
-	return v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && (v.offLongEnough() || v.restarted() && !v.NodeLostAt.IsZero())
+	return ephemeral && (v.offLongEnough() || v.restarted() && !v.NodeLostAt.IsZero())
 }
 
 // restartMargin is how much later than the report a request of firmware must be to count as a restart: different clocks may have timed the two.
@@ -65,14 +69,19 @@ func recordStateLoss(v View, s Settings) Step {
 	}
 	message := fmt.Sprintf("The machine ran from memory and its server was %s: delete the Machine to have it replaced", how)
 	current := v.CurrentBoot()
-	if current != nil && current.Failure != nil {
+	erased := current != nil && current.Purpose == v1alpha1.PurposeClean // a move forgot that the machine was being deleted
+	switch {
+	case erased:
+		message = erasureStarted
+	case current != nil && current.Failure != nil:
 		message = current.Failure.Message
 	}
 	step := pollBMC(v, s)
 	switch {
+	case erased && !v.MoveBlocked:
 	case current == nil:
 		step = failBoot(*v.newBoot(1), v1alpha1.ReasonStateLost, message)
-	case current.Failure == nil:
+	case current.Failure == nil && !erased:
 		step = failBoot(*current, v1alpha1.ReasonStateLost, message)
 	case v.MoveBlocked:
 		step = Step{Action: AllowMove}
@@ -81,8 +90,16 @@ func recordStateLoss(v View, s Settings) Step {
 	return step
 }
 
+// erasureStarted is the message for a machine that is not being deleted any more although the erasure of its disks was started.
+const erasureStarted = "The erasure of the machine's disks was started. Delete the Machine to have it replaced"
+
 func stayBootFailed(v View, s Settings) Step {
 	step := allowMoveOrPoll(v, s)
+	if v.Boot.Failure == nil { // a move forgot that the machine was being deleted
+		step.Phase, step.Reason = v1alpha1.PhaseBootFailed, v1alpha1.ReasonCleaning
+		step.Message = erasureStarted
+		return step
+	}
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseBootFailed, v.Boot.Failure.Reason, v.Boot.Failure.Message
 	return step
 }
@@ -116,6 +133,10 @@ func prepareBoot(v View, s Settings) Step {
 	}
 	if !v.Consumer.BootstrapReady {
 		step.Reason, step.Message = v1alpha1.ReasonWaitingForBootstrapData, "Waiting for the bootstrap provider to write the bootstrap data"
+		return step
+	}
+	if v.Consumer.Image && !v.Image.Ready {
+		step.Reason, step.Message = v.Image.waiting()
 		return step
 	}
 	unknown := step
@@ -185,10 +206,17 @@ func (v View) newBoot(attempt int32) *v1alpha1.BareMetalBootSpec {
 		number = max(number, v.Boot.Number)
 	}
 	identity := v.Identity
-	return &v1alpha1.BareMetalBootSpec{
+	boot := &v1alpha1.BareMetalBootSpec{
 		Number: number + 1, Attempt: attempt, Purpose: v1alpha1.PurposeProvision, ClaimID: v.Spec.ConsumerRef.ClaimID, MachineName: v.Spec.ConsumerRef.Name,
-		StartedAt: metav1.NewTime(v.Now), Identity: &identity,
+		StartedAt: metav1.NewTime(v.Now), Identity: &identity, Agent: v.Consumer.Image,
 	}
+	if v.Boot != nil {
+		boot.WrittenDisks = v.Boot.WrittenDisks
+	}
+	if last := v.CurrentBoot(); last != nil {
+		boot.CommittedNumber = committedNumber(last)
+	}
+	return boot
 }
 
 // failBoot records that a boot failed.
@@ -207,13 +235,16 @@ func bootHost(v View, s Settings) Step {
 			Message: fmt.Sprintf("Boot attempt %d begins", attempt.Attempt),
 		}
 	}
-	if attempt.DataServedAt == nil && v.Problem != nil && IsPermanent(v.Problem.Reason) {
+	if mayRepeat(attempt) && v.Problem != nil && IsPermanent(v.Problem.Reason) {
 		return failBoot(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would fail the same way. "+
 			"Correct the template or the bootstrap config of the Machine, then delete the Machine to have it replaced")
 	}
 	deadline := v.Deadline(s)
-	if !v.Now.Before(deadline) {
-		return endTimedOutAttempt(v, s, attempt)
+	switch {
+	case v.agentGaveUp(attempt):
+		return endAttempt(v, s, attempt, fmt.Sprintf("The agent gave up in boot attempt %d: %s", attempt.Attempt, v.Problem.Message))
+	case !v.Now.Before(deadline):
+		return endAttempt(v, s, attempt, v.describeTimeout(s, attempt))
 	}
 	step := driveAttempt(v, s, attempt)
 	if step.Phase == "" {
@@ -259,7 +290,7 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 	case !off:
 		step := describeProgress(v, attempt)
 		step.RequeueAt = v.BMC.PowerAt.Add(maxAge)
-		if v.BMC.OverrideSet && (bootLoaderRuns(v) || attempt.DataServedAt != nil) {
+		if v.BMC.OverrideSet && (bootLoaderRuns(v) || !mayRepeat(attempt)) {
 			step.Action = ClearBootOverride
 		}
 		return step
@@ -268,7 +299,7 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
 		return failBoot(attempt, v1alpha1.ReasonStateLost,
 			"The server was powered off after it got its bootstrap data and before it reported in. Delete the Machine to have it replaced")
-	case attempt.DataServedAt == nil && !v.networkBootPending(attempt):
+	case mayRepeat(attempt) && !v.networkBootPending(attempt):
 		return Step{Action: SetNetworkBoot, Message: "The network is being set as the next boot device"}
 	case attempt.PoweredOnAt == nil:
 		now := metav1.NewTime(v.Now)
@@ -308,60 +339,4 @@ func (v View) recordedInFuture(t *metav1.Time) bool {
 // bootLoaderRuns is true when the boot loader runs, so the override took effect.
 func bootLoaderRuns(v View) bool {
 	return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageDHCP && v.Furthest.Stage != v1alpha1.StageLoader
-}
-
-// IsPermanent is true for the reason of a problem that follows from objects alone: from the machine's spec.boot and its bootstrap data. Such a boot
-// fails at once. The server would otherwise retry until the deadline, every attempt would fail the same way, and the server has no fault. A problem
-// with an artifact, a permission or a lease may be over at the next request, so it is not permanent.
-func IsPermanent(reason string) bool {
-	return reason == v1alpha1.ReasonBootSourceInvalid || reason == v1alpha1.ReasonCommandLineTooLong || reason == v1alpha1.ReasonBootstrapDataInvalid
-}
-
-// endTimedOutAttempt ends an attempt that reached its deadline. Once the bootstrap data was served there is no further attempt.
-func endTimedOutAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
-	since := fmt.Sprintf("boot attempt %d began", attempt.Attempt)
-	if v.WaitedAt.After(attempt.StartedAt.Time) {
-		since = fmt.Sprintf("the server last waited for a boot slot of its network, in boot attempt %d", attempt.Attempt)
-	}
-	after := fmt.Sprintf("%s after %s: %s", s.BootTimeout, since, describeProgress(v, attempt).Message)
-	if v.Problem == nil {
-		after += ". The likeliest cause: " + v.currentStage(attempt).cause
-	}
-	switch {
-	case attempt.DataServedAt != nil:
-		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+
-			". The server got its bootstrap data, so it is not booted again. Check its console, then delete the Machine to have it replaced")
-	case attempt.Attempt >= s.BootAttempts:
-		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+". This was the last attempt. Delete the Machine to have it replaced")
-	case v.Paused || v.Consumer.Paused:
-		return v.awaitUnpaused(s, after)
-	case v.QueuePosition != nil:
-		return v.awaitBootSlot(after)
-	default:
-		step := beginAttempt(v, attempt.Attempt+1)
-		step.Message += ". " + after
-		return step
-	}
-}
-
-// awaitUnpaused waits until the host, its machine and their Cluster are not paused any more. While one is paused, only an attempt in flight continues.
-func (v View) awaitUnpaused(s Settings, after string) Step {
-	step := Step{
-		Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPaused, RequeueAt: v.Now.Add(s.PollInterval),
-		Message: after + ". The next attempt begins when the host, its machine and their Cluster are no longer paused",
-	}
-	if v.MoveBlocked {
-		step.Action = AllowMove
-	}
-	return step
-}
-
-// awaitBootSlot waits in the boot queue for the next attempt. An attempt that follows at once keeps the slot of the one before. This is for an attempt
-// that could not follow at once, as in maintenance.
-func (v View) awaitBootSlot(after string) Step {
-	step := v.QueuePosition.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for a boot slot. "})
-	if v.MoveBlocked {
-		step.Action = AllowMove
-	}
-	return step
 }

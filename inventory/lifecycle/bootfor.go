@@ -15,20 +15,27 @@ const (
 	BootAfterPowerOn Boot = "AfterPowerOn"
 	// BootNetwork boots the machine's boot source with its bootstrap data.
 	BootNetwork Boot = "Network"
+	// BootAgent boots the agent.
+	BootAgent Boot = "Agent"
 )
 
-// BootFor returns what the host must boot now. The boot server serves that. Once the bootstrap data was served, the host is never booted from the
-// network again for the same machine.
+// BootFor returns what the host must boot now. The boot server serves that. Once the operating system may have its bootstrap data, the host is never booted from
+// the network again for the same machine.
 func BootFor(v View, s Settings) Boot {
 	switch StateOf(v) {
+	case StateCleaning:
+		if !v.erasing() || !v.bootCounted() || !v.Now.Before(v.Deadline(s)) {
+			return BootNothing
+		}
+		return v.networkBoot(BootAgent)
 	case StateBooting:
 		switch {
 		case !v.InFlight() || !v.Now.Before(v.Deadline(s)):
 			return BootNothing
-		case v.Boot.DataServedAt == nil && v.Boot.PoweredOnAt == nil:
-			return BootAfterPowerOn
-		case v.Boot.DataServedAt == nil:
-			return BootNetwork
+		case mayRepeat(*v.Boot) && v.Boot.Agent:
+			return v.networkBoot(BootAgent)
+		case mayRepeat(*v.Boot):
+			return v.networkBoot(BootNetwork)
 		}
 	case StateReportedIn, StateProvisioned, StatePowerHold:
 	default:
@@ -38,4 +45,12 @@ func BootFor(v View, s Settings) Boot {
 		return BootDisk
 	}
 	return BootNothing
+}
+
+// networkBoot returns what a server boots from the network, once it is powered on.
+func (v View) networkBoot(what Boot) Boot {
+	if v.Boot.PoweredOnAt == nil {
+		return BootAfterPowerOn
+	}
+	return what
 }

@@ -47,9 +47,18 @@ func WantsToBoot(v View, s Settings) bool {
 }
 
 // Deadline is when the current boot times out: BootTimeout after its start, or after its server was last queued for a slot of its network. The time in that queue is
-// not part of the boot.
+// not part of the boot. The progress of an agent moves the deadline, but to AgentTimeout later at most.
 func (v View) Deadline(s Settings) time.Time {
-	return latest(v.Boot.StartedAt.Time, v.WaitedAt).Add(s.BootTimeout)
+	start := latest(v.Boot.StartedAt.Time, v.WaitedAt)
+	progress := v.AgentAt
+	if done := v.Boot.AgentDoneAt; done != nil {
+		progress = latest(progress, done.Time)
+	}
+	deadline := latest(start, progress).Add(s.BootTimeout)
+	if last := start.Add(s.BootTimeout + s.AgentTimeout); deadline.After(last) {
+		return last
+	}
+	return deadline
 }
 
 // slotGrace is how long after the deadline of an attempt its host keeps its slot. The next attempt starts within this time and has the slot.

@@ -66,7 +66,9 @@ var table = []transition{
 	{StateLost, func(v View) bool { return v.Provisioned() && v.stateLost() }, recordStateLoss},
 	{StatePowerHold, View.powerHoldActive, applyPowerHold},
 	{StateProvisioned, View.Provisioned, stayProvisioned},
-	{StateBootFailed, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.Failure != nil }, stayBootFailed},
+	{StateBootFailed, func(v View) bool {
+		return v.CurrentBoot() != nil && (v.Boot.Failure != nil || v.Boot.Purpose == v1alpha1.PurposeClean)
+	}, stayBootFailed},
 	{StateReportedIn, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitProviderID},
 	{StateBooting, View.booting, bootHost},
 	{StateClaimed, func(View) bool { return true }, prepareBoot},

@@ -54,9 +54,12 @@ func bootingView(changes ...func(*View)) View {
 	}}, changes...)...)
 }
 
-func poweredOn(v *View)          { v.BMC.Power = v1alpha1.PowerOn }
-func ephemeral(v *View)          { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
-func seeded(v *View)             { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
+func poweredOn(v *View) { v.BMC.Power = v1alpha1.PowerOn }
+func ephemeral(v *View) { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
+func seeded(v *View)    { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
+func writtenDisk(v *View) {
+	v.Boot.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, DataOffset: 1 << 30, DataLength: 32 << 20}}
+}
 func seededLongAgo(v *View)      { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
 func deleting(v *View)           { v.Consumer.Deleting = true }
 func ownerDeleting(v *View)      { v.Consumer.OwnerDeleting = true }
@@ -143,7 +146,7 @@ type nextCase struct {
 func TestNext(t *testing.T) {
 	visited := map[State]bool{}
 	names := map[string]bool{}
-	for _, cases := range []map[string]nextCase{nextFree, nextAside, nextClaimed, nextBooting, nextRunning, nextPowerHold, nextReleasing, nextIdentity} {
+	for _, cases := range []map[string]nextCase{nextFree, nextAside, nextClaimed, nextBooting, nextAgent, nextRunning, nextPowerHold, nextReleasing, nextIdentity} {
 		for name, test := range cases {
 			if names[name] {
 				t.Errorf("two cases have the name %q", name)

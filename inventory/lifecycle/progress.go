@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,41 @@ var stages = []stageInfo{
 	},
 }
 
+// agentStages is the table of the stages of a boot that runs the agent, from the kernel on. The stages before are those of stages.
+var agentStages = []stageInfo{
+	{
+		v1alpha1.StageKernel, v1alpha1.ReasonWaitingForAgent,
+		"The boot loader fetched the agent", "the agent's request for its plan (HTTP)",
+		"the agent's kernel does not start on this hardware, has no driver for the network interface, or gets no address: check the server's console",
+		"agent",
+	},
+	{
+		v1alpha1.StageAgent, v1alpha1.ReasonAgentRuns,
+		"The agent runs", "its next progress",
+		"the agent hangs, or no longer reaches the boot server: check the server's console",
+		"agent",
+	},
+	{
+		v1alpha1.StageData, v1alpha1.ReasonAgentRuns,
+		"The agent got the bootstrap data", "the check of the disk",
+		"the disk does not answer: check the server's console",
+		"agent",
+	},
+	{
+		v1alpha1.StageCommitted, v1alpha1.ReasonAgentRuns,
+		"The agent makes the disk bootable", "its result",
+		"the disk does not answer, or the agent no longer reaches the boot server: check the server's console",
+		"agent",
+	},
+	{
+		v1alpha1.StageAgentDone, v1alpha1.ReasonWaitingForReport,
+		"The image is on the disk, and the server boots it", "the report of the operating system, or its Node",
+		"the firmware does not boot the disk, the image does not start on this hardware, its data source is not spec.image.dataSource, or the bootstrap still runs " +
+			"(see the server's console)",
+		"report",
+	},
+}
+
 // AwaitedStage returns what is awaited after a stage of a boot, in two words, or "done" or "failed".
 func AwaitedStage(stage v1alpha1.BootStage) string {
 	switch stage {
@@ -83,7 +119,7 @@ func AwaitedStage(stage v1alpha1.BootStage) string {
 		return "failed"
 	default:
 	}
-	for _, info := range stages {
+	for _, info := range slices.Concat(stages, agentStages) {
 		if info.stage == stage {
 			return "awaits " + info.short
 		}
@@ -94,19 +130,51 @@ func AwaitedStage(stage v1alpha1.BootStage) string {
 // currentStage returns the row of the table for an attempt. The spec records that the bootstrap data was served, so that counts even if the status
 // was lost.
 func (v View) currentStage(attempt v1alpha1.BareMetalBootSpec) stageInfo {
-	last := stages[len(stages)-1]
+	table := stages
+	if attempt.Agent {
+		table = agentTable
+	}
+	last := table[len(table)-1]
 	switch {
-	case attempt.DataServedAt != nil:
+	case !mayRepeat(attempt):
 		return last
 	case v.Furthest.Stage == "" && (attempt.PoweredOffAt == nil || v.BMC.Power != v1alpha1.PowerOn):
 		return preparingInfo
 	}
-	for _, info := range stages {
+	for _, info := range table {
 		if info.stage == v.Furthest.Stage {
-			return info
+			return v.withAgentProgress(info)
 		}
 	}
 	return last
+}
+
+// agentTable is the table of a boot that runs the agent.
+var agentTable = slices.Concat(slices.DeleteFunc(slices.Clone(stages), func(i stageInfo) bool {
+	return i.stage == v1alpha1.StageKernel || i.stage == v1alpha1.StageData
+}), agentStages)
+
+// withAgentProgress adds the progress of the agent to the row of a stage in which it runs.
+func (v View) withAgentProgress(info stageInfo) stageInfo {
+	if p := v.Agent; p != nil && info.reason == v1alpha1.ReasonAgentRuns {
+		info.observed = "The agent runs: " + AgentProgressText(p)
+	}
+	return info
+}
+
+// AgentProgressText returns the progress of an agent in a few words, such as "Writing 42 %, 118 MB/s, 12 s left".
+func AgentProgressText(p *v1alpha1.AgentProgress) string {
+	text := p.Step
+	if p.TotalBytes > 0 {
+		text += fmt.Sprintf(" %d %%", p.Percent)
+	}
+	if p.BytesPerSecond > 0 {
+		text += fmt.Sprintf(", %d MB/s", p.BytesPerSecond/1_000_000)
+	}
+	if p.SecondsLeft > 0 {
+		text += fmt.Sprintf(", %s left", time.Duration(p.SecondsLeft)*time.Second)
+	}
+	return text
 }
 
 // describeProgress says what a booting server did last, and what is awaited.
@@ -189,6 +257,8 @@ func (v View) describeObservation(attempt v1alpha1.BareMetalBootSpec, stage v1al
 	switch {
 	case stage == "":
 		return ""
+	case observed.Stage != stage && attempt.AgentDoneAt != nil:
+		observed = v1alpha1.ObservedStage{Time: *attempt.AgentDoneAt, Address: attempt.DataAddress}
 	case observed.Stage != stage && attempt.DataServedAt != nil:
 		observed = v1alpha1.ObservedStage{Time: *attempt.DataServedAt, Address: attempt.DataAddress}
 	case observed.Stage != stage:

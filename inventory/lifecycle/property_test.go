@@ -93,7 +93,7 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 		Maintenance:    pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
 		Quarantine:     pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
 		PowerHoldSince: d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
-		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningManual),
+		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningMetadata, v1alpha1.CleaningManual),
 	}
 	if d.flag("unfencedAfter") {
 		s.ReleaseUnfencedAfterSeconds = new(rapid.Int32Range(60, 8000).Draw(d.T, "after"))
@@ -119,6 +119,15 @@ func (d draw) boot(v *View) {
 		PoweredOffAt: d.moment("off"), PoweredOnAt: d.moment("poweredOn"), DataServedAt: d.moment("dataServed"), ReportedAt: d.moment("reported"),
 		VoidedAt: pick(d, "voided", nil, nil, nil, &metav1.Time{Time: noon}),
 		Failure:  pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
+		Purpose:  pick(d, "purpose", v1alpha1.PurposeProvision, v1alpha1.PurposeProvision, v1alpha1.PurposeClean),
+		Agent:    d.flag("agent"), CommitAllowedAt: d.moment("commitAllowed"), AgentDoneAt: d.moment("agentDone"),
+	}
+	v.Boot.Agent = v.Boot.Agent || v.Boot.Purpose == v1alpha1.PurposeClean
+	if d.flag("written") {
+		writtenDisk(v)
+	}
+	if d.flag("agentProgress") {
+		v.AgentAt, v.Agent = d.ago("agentAt"), &v1alpha1.AgentProgress{Step: "Writing"}
 	}
 }
 
@@ -134,6 +143,9 @@ func (d draw) consumer() *Consumer {
 		ProviderID:  pick(d, "providerID", "", "baremetal://dc/host-1/m", "baremetal://dc/other/m"),
 		Persistence: pick(d, "persistence", v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),
 	}
+	if d.flag("image") {
+		c.Image, c.Persistence = true, v1alpha1.PersistenceInstalled
+	}
 	switch since := d.ago("deletingSince"); {
 	case !c.Found:
 		return &Consumer{}
@@ -145,6 +157,7 @@ func (d draw) consumer() *Consumer {
 
 // requests draws requests of users by annotations.
 func (d draw) requests(v *View) {
+	v.Image.Ready = d.flag("imageReady")
 	v.RetryNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")
 	v.RunsProvider, v.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")
@@ -317,14 +330,14 @@ func TestPropertyUnclaimedIsClean(t *testing.T) {
 func TestPropertySeededOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
-		if v.CurrentBoot() == nil || v.Boot.DataServedAt == nil {
+		if v.CurrentBoot() == nil || v.Boot.DataServedAt == nil || mayRepeat(*v.Boot) {
 			return
 		}
-		if boot := BootFor(v, DefaultSettings()); boot == BootNetwork {
+		if boot := BootFor(v, DefaultSettings()); boot == BootNetwork || boot == BootAgent {
 			t.Fatalf("a seeded host boots from the network: %+v", v)
 		}
 		step := Next(v, DefaultSettings())
-		if step.Action == RecordBoot && step.Boot.DataServedAt == nil {
+		if step.Action == RecordBoot && step.Boot.DataServedAt == nil && step.Boot.Purpose != v1alpha1.PurposeClean {
 			t.Fatalf("the record that bootstrap data was given out is lost: %+v", v)
 		}
 	})

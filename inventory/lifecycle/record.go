@@ -32,7 +32,7 @@ func (v View) bootCounted() bool { return v.Boot.Number == v.Spec.Boots }
 // booting is true from the record of a boot until its end.
 func (v View) booting() bool {
 	b := v.CurrentBoot()
-	return b != nil && b.ReportedAt == nil && b.Failure == nil && !v.Provisioned()
+	return b != nil && b.Purpose != v1alpha1.PurposeClean && b.ReportedAt == nil && b.Failure == nil && !v.Provisioned()
 }
 
 // InFlight is true while a boot is under way. A boot in flight is finished even while its Cluster is paused.

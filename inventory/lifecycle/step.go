@@ -98,6 +98,8 @@ type Settings struct {
 	CleaningTimeout time.Duration
 	// BootTimeout is how long a boot attempt may take.
 	BootTimeout time.Duration
+	// AgentTimeout is how much longer an attempt may take while its agent makes progress.
+	AgentTimeout time.Duration
 	// BootAttempts is the maximum number of attempts of a boot. There is no further attempt once the bootstrap data was served.
 	BootAttempts int32
 	// BootConcurrency is the maximum number of hosts of one failure domain that boot at once; 0 is no limit. View.QueuePosition applies it.
@@ -114,6 +116,7 @@ func DefaultSettings() Settings {
 		ShutDownTimeout: 2 * time.Minute,
 		CleaningTimeout: 10 * time.Minute,
 		BootTimeout:     30 * time.Minute,
+		AgentTimeout:    4 * time.Hour,
 		BootAttempts:    3,
 		BootConcurrency: 250,
 	}

@@ -80,7 +80,13 @@ type View struct {
 	NodeLostAt time.Time
 	// Node is the Node that was observed in the boot; nil without one. No decision depends on it.
 	Node *v1alpha1.ObservedNode
-	// Problem is why the boot server cannot serve the boot; nil if it can.
+	// AgentAt is when the agent of the current boot last reported progress; zero before.
+	AgentAt time.Time
+	// Agent is that progress; nil before.
+	Agent *v1alpha1.AgentProgress
+	// Image is the state of the machine's image at the boot server.
+	Image Image
+	// Problem is why the boot server cannot serve the boot, or why its agent gave up; nil without one.
 	Problem *v1alpha1.BootFailure
 	// QueuePosition is the host's position in the boot queue; nil when it may begin a boot attempt.
 	QueuePosition *QueuePosition
@@ -108,6 +114,8 @@ type Consumer struct {
 	BootstrapReady bool
 	// Persistence says whether the machine survives a reboot.
 	Persistence v1alpha1.BootPersistence
+	// Image is true for a machine whose image is written to a disk.
+	Image bool
 }
 
 // Command is a power command to a BMC.

@@ -21,7 +21,7 @@ func (w *world) switchNow() {
 	}
 	w.on, w.switchedAt = w.target, w.v.Now
 	w.notef("the server goes on: %v", w.on)
-	w.fromNetwork, w.runs = false, false
+	w.fromNetwork, w.runs, w.disk.step = false, false, agentStarts
 	if w.on {
 		w.fromNetwork, w.overridden = w.overridden, false
 		w.runs = w.installed && !w.fromNetwork

@@ -146,6 +146,7 @@ var events = []event{
 	{name: "the boot completes", weight: 12, when: claimContinues, do: func(w *world, p uint64) {
 		w.bmcRecovers()
 		w.change(func(c *Consumer) { c.BootstrapReady = true })
+		w.v.Image.Ready = true
 		for range 10 + p%20 {
 			w.reconcile()
 			w.pass(2 * time.Second)
@@ -312,7 +313,7 @@ var events = []event{
 // weightedEvents are all events, each as often as its weight.
 var weightedEvents = func() []event {
 	var all []event
-	for _, h := range slices.Concat(events, protections) {
+	for _, h := range slices.Concat(events, agentEvents, protections) {
 		for range h.weight {
 			all = append(all, h)
 		}
@@ -429,7 +430,10 @@ func (w *world) claim(p uint64) {
 		Found: true, ClusterFound: true, BootstrapReady: p%2 == 0,
 		Persistence: choose(p/2, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),
 	}
-	w.seeded, w.runs, w.installed = false, false, false
+	if p/4%3 == 0 {
+		w.v.Consumer.Image, w.v.Consumer.Persistence, w.v.Image.Ready = true, v1alpha1.PersistenceInstalled, p/12%2 == 0
+	}
+	w.seeded, w.runs, w.installed, w.disk.bootable = false, false, false, false
 }
 
 // loseBoot replaces the record of a boot, as a restore does from a backup that lacks it, is older than the host, or has another claim's record.
@@ -438,6 +442,7 @@ func (w *world) loseBoot(p uint64) {
 		return
 	}
 	w.lostBoot = w.v.Boot
+	w.disk.data = w.disk.data && w.v.Consumer.Image // nothing else shows that the disks of an earlier machine were not erased
 	w.v.Boot = choose(p, nil, &v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number - 1},
 		&v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number, ClaimID: "claim-0", MachineName: "m-0", PoweredOffAt: &metav1.Time{Time: w.v.Now}})
 }

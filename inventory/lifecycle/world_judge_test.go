@@ -65,9 +65,9 @@ func (w *world) judgeBoot(v View, step Step) {
 	switch {
 	case begins && v.QueuePosition != nil:
 		w.brokenf(slotsRespected, "its queue position is %d", v.QueuePosition.Number)
-	case (begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout:
+	case (begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout && v.Problem == nil && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(slotsRespected, "it timed out although it waited for a slot lately")
-	case begins && w.seeded:
+	case begins && w.seeded && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(inUseUntouched, "the machine is provisioned a second time")
 	case v.Boot != nil && b.Number < v.Boot.Number:
 		w.brokenf(inUseUntouched, "the number falls")
@@ -75,9 +75,9 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(inUseUntouched, "the number is that of another boot")
 	case before != nil && before.Number == b.Number && before.DataServedAt != nil && b.DataServedAt == nil:
 		w.brokenf(inUseUntouched, "it is forgotten that the bootstrap data was given out")
-	case begins && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
+	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
 		w.brokenf(inUseUntouched, "a server that was found running is booted")
-	case begins && before == nil && (v.Deleting || len(v.SharesConsumerWith) > 0):
+	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Deleting || len(v.SharesConsumerWith) > 0):
 		w.brokenf(inUseUntouched, "a host is booted that is being deleted, or shares its machine")
 	case begins && b.Attempt > w.s.BootAttempts:
 		w.brokenf(comesToRest, "attempt %d", b.Attempt)
@@ -195,6 +195,8 @@ func (w *world) judgeClean(v View) {
 	switch {
 	case v.Spec.CleaningPolicy == v1alpha1.CleaningManual:
 		w.brokenf(offeredClean, "released as clean although its cleaning is manual")
+	case w.disk.data && v.erases():
+		w.brokenf(offeredClean, "released as clean although its disk has bootstrap data")
 	case v.Spec.CleaningStartedAt == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
 		w.brokenf(offeredClean, "released without a confirmed power-off")
 	case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt) || !v.BMC.CleanedAt.After(w.netAt):
@@ -226,7 +228,7 @@ func (w *world) judgeCommand(v View, a Action) {
 		w.judgeReleased(v, a)
 	case a == CleanUp:
 		w.brokenf(inUseUntouched, "cleaned although it is not released")
-	case w.seeded:
+	case w.seeded && (v.CurrentBoot() == nil || !v.Boot.Agent || !mayRepeat(*v.Boot) || v.Boot.Purpose == v1alpha1.PurposeClean):
 		w.judgeRunning(v, a, off, held)
 	default:
 		w.judgeBooting(v, a, off)
@@ -242,7 +244,8 @@ func (w *world) judgeRest() {
 }
 
 func (w *world) judgeReleased(v View, a Action) {
-	if a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride {
+	erases := v.erasing() && v.bootCounted() && v.Spec.CleaningStartedAt != nil
+	if (a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride) && !erases {
 		w.brokenf(inUseUntouched, "%s to a server that is released", a)
 	}
 	if a == CleanUp && v.BMC.Power != v1alpha1.PowerOff {

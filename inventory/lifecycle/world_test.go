@@ -54,6 +54,7 @@ type world struct {
 	fromNetwork     bool // this boot was from the network
 	runs            bool // the machine's operating system runs
 	installed       bool // the machine is on the disk
+	disk            agentDisk
 	latency         time.Duration
 	ignoresShutDown bool // the operating system ignores a request to shut down
 	autoBoot        bool // the boot advances with time
@@ -127,6 +128,15 @@ var starts = []func(*View){
 		booting(v)
 		v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "x"}
 	},
+	func(v *View) { booting(v); bootsAgent(v); v.BMC.Power = v1alpha1.PowerOn },
+	func(v *View) { booting(v); bootsAgent(v); v.BMC.Power = v1alpha1.PowerOn; seeded(v); writtenDisk(v) },
+	func(v *View) {
+		ran(v)
+		bootsAgent(v)
+		writtenDisk(v)
+		v.Boot.CommitAllowedAt, v.Boot.AgentDoneAt = v.Boot.DataServedAt, v.Boot.DataServedAt
+		provisioned(v)
+	},
 	ran,
 	func(v *View) { ran(v); provisioned(v) },
 	func(v *View) { ran(v); provisioned(v); forceHeld(v); powerHoldSince(v) },
@@ -163,6 +173,9 @@ func newWorld(t *rapid.T, seen *tally) *world {
 	}
 	v := claimedView(rapid.SampledFrom(starts).Draw(t, "claimed"))
 	v.Consumer.Persistence = rapid.SampledFrom([]v1alpha1.BootPersistence{v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral}).Draw(t, "persistence")
+	if v.Consumer.Image {
+		v.Consumer.Persistence = v1alpha1.PersistenceInstalled
+	}
 	if v.Provisioned() && v.Boot.Failure != nil {
 		v.Consumer.Persistence = v1alpha1.PersistenceEphemeral // only such a machine can be lost
 	}
@@ -189,10 +202,13 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	}
 	w.on = v.notOff()
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
-	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedAt != nil || b.ReportedAt != nil)) {
+	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedAt != nil && !mayRepeat(*b) || b.ReportedAt != nil)) {
 		w.seeded, w.runs = true, w.on
+		w.disk.bootable = b != nil && b.Agent
 		w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 	}
+	w.disk.data = v.Boot != nil && len(v.Boot.WrittenDisks) > 0
+	w.fromNetwork = w.on && v.CurrentBoot() != nil && v.Boot.Agent && mayRepeat(*v.Boot)
 	w.dirty, w.uncertain, w.netAt = v.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
 	if v.BMC.Busy {
 		w.job = &job{ReadPower, v.Now, v.Now.Add(time.Second)}
@@ -298,8 +314,9 @@ func (w *world) perform(v View, step Step) bool {
 	case RecordBoot:
 		w.v.Boot = step.Boot
 		w.resetStages(v.Boot)
+		w.disk.data = w.disk.data && step.Boot.ClaimID != "" // a record that is created for a free host knows of no disk
 	case CountBoot:
-		w.v.Spec.Boots, w.v.MoveBlocked, w.dirty = step.Boot.Number, true, true
+		w.v.Spec.Boots, w.v.MoveBlocked, w.dirty = step.Boot.Number, w.v.MoveBlocked || step.Boot.Purpose != v1alpha1.PurposeClean, true
 	case ForgetBoot:
 		w.v.Boot, w.v.BootDeleting = nil, false
 	case RecordPowerHold:
@@ -329,6 +346,7 @@ func (w *world) perform(v View, step Step) bool {
 func (w *world) resetStages(before *v1alpha1.BareMetalBootSpec) {
 	if before == nil || before.Number != w.v.Boot.Number {
 		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
+		w.v.AgentAt = time.Time{}
 	}
 }
 
@@ -353,7 +371,7 @@ func (w *world) release(step Step) {
 	w.v.MoveBlocked, w.v.Consumer, w.absent = false, nil, nil
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	w.dirty = w.dirty && step.Quarantine != nil
-	w.seeded, w.runs, w.installed = false, false, false
+	w.seeded, w.runs, w.installed, w.disk.bootable, w.v.Image, w.v.AgentAt = false, false, false, false, Image{}, time.Time{}
 }
 
 func (w *world) submit(v View, action Action) {
@@ -432,6 +450,10 @@ func (w *world) advanceBoot() bool {
 			return false
 		}
 		w.change(func(c *Consumer) { c.ProviderID = inventory.ProviderID(v.Namespace, v.Name, v.Spec.ConsumerRef.Name) })
+	case b.Agent && mayRepeat(*b):
+		if !w.advanceAgent(v, *b) {
+			return false
+		}
 	case !w.on || w.runs && b.DataServedAt == nil:
 		return false
 	case b.DataServedAt != nil:
@@ -451,13 +473,8 @@ func (w *world) advanceBoot() bool {
 }
 
 func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
-	all := []v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageData}
-	if v.Furthest.Stage == v1alpha1.StageWaiting {
-		v.Furthest.Stage = v1alpha1.StageLoader
-	}
-	at := min(slices.Index(all, v.Furthest.Stage)+1, len(all)-1)
-	w.v.Furthest = v1alpha1.ObservedStage{Stage: all[at], Time: metav1.NewTime(v.Now)}
-	if all[at] != v1alpha1.StageData {
+	at := w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageData})
+	if at != v1alpha1.StageData {
 		return
 	}
 	if w.seeded {
@@ -472,7 +489,7 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 // waitsForSlot is true for a server whose boot loader may request the script and get one that waits. Earlier stages need not be observed.
 func (w *world) waitsForSlot() bool {
 	v := w.view()
-	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && BootFor(v, w.s) == BootNetwork &&
+	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && (BootFor(v, w.s) == BootNetwork || BootFor(v, w.s) == BootAgent) &&
 		slices.Contains([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Furthest.Stage)
 }
 
@@ -485,6 +502,7 @@ func (w *world) restart() {
 // eraseStatus clears the facts from the status.
 func (w *world) eraseStatus() {
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
+	w.v.AgentAt = time.Time{} // the boot server writes the state of the image again
 }
 
 // runToRest advances the clock until the host is at rest.
@@ -506,6 +524,7 @@ func (w *world) atRest() bool {
 		return false
 	}
 	v := w.view()
+	kept := v.RunsProvider && v.PowerOffProvider == ""                                                   // its server is not powered off
 	foreign := v.NotPermitted != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // the readings of its BMC are ignored
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.notOff() != w.on || v.powerChanging()) {
@@ -516,11 +535,11 @@ func (w *world) atRest() bool {
 	}
 	switch w.last.State {
 	case StateDeleting, StateReleasing, StateCleaning:
-		return foreign
+		return foreign || kept
 	case StateBooting:
 		return unasked
 	case StatePowerHold:
-		return len(v.powerHolds()) > 0 && v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
+		return foreign || kept || len(v.powerHolds()) > 0 && v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
 	case StateReportedIn:
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:

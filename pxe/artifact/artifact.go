@@ -3,19 +3,12 @@ package artifact
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/sha512"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"hash"
 	"io/fs"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +16,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/space"
 )
 
 // Artifact is a file with the checksum that it must have.
@@ -68,29 +63,16 @@ type Options struct {
 type Cache struct {
 	opts       Options
 	client     *http.Client
-	lanes      *lanes
+	lanes      *origin.Lanes
+	space      *space.Store  // by path
 	logLimiter *rate.Limiter // limits the messages about failed fetches
 
 	ctx    context.Context //nolint:containedctx // fetches outlive the requests that start them
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu            sync.Mutex
-	fetches       map[string]*fetch     // by namespace, path and URL
-	files         map[string]*file      // by path
-	reservations  map[*reservation]bool // of incomplete files
-	completeBytes int64                 // bytes of the files
-	partialBytes  int64                 // bytes of incomplete files
-}
-
-// file is a file that the cache has.
-type file struct {
-	size int64
-	used time.Time
-	// verified is true once this process has verified the checksum. A file that an earlier process left may be damaged.
-	verified bool
-	// holders are the namespaces that use the file, with the time of the last use.
-	holders map[string]time.Time
+	mu      sync.Mutex
+	fetches map[string]*fetch // by namespace, path and URL
 }
 
 type fetch struct {
@@ -124,20 +106,15 @@ func New(opts Options) (*Cache, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Cache{
-		opts: opts, ctx: ctx, cancel: cancel, lanes: newLanes(), logLimiter: rate.NewLimiter(1, 50),
-		fetches: map[string]*fetch{}, files: map[string]*file{}, reservations: map[*reservation]bool{},
+		opts: opts, ctx: ctx, cancel: cancel, lanes: origin.NewLanes(origin.FetchBounds), logLimiter: rate.NewLimiter(1, 50),
+		fetches: map[string]*fetch{},
+		space:   space.New(space.Options{MaxBytes: opts.MaxBytes, Retention: opts.Retention, Delete: remove, Full: fullError(opts.MaxBytes), Revoked: errRevoked}),
 	}
 	if err := c.loadDir(); err != nil {
 		cancel()
 		return nil, err
 	}
-	c.client = &http.Client{Transport: &http.Transport{
-		// The policy is checked for each connection, also for those of redirects.
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return outbound.Dial(ctx, 30*time.Second, opts.Outbound.Check, network, address)
-		},
-		TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
-	}}
+	c.client = &http.Client{Transport: origin.NewTransport(opts.Outbound)}
 	return c, nil
 }
 
@@ -156,20 +133,20 @@ func (c *Cache) Open(namespace string, a Artifact) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.use(namespace, path) {
+	if !c.space.Use(namespace, path) {
 		return nil, c.start(namespace, a, path)
 	}
 	opened, err := os.Open(path) //nolint:gosec // made of a checked checksum
 	if err != nil {
 		// An operator may empty the folder at any time.
-		c.forget(path)
+		c.space.Forget(path)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		return nil, c.start(namespace, a, path)
 	}
-	if info, err := opened.Stat(); err != nil || !c.sizeMatches(path, info.Size()) {
-		c.forget(path)
+	if info, err := opened.Stat(); err != nil || !c.space.SizeMatches(path, info.Size()) {
+		c.space.Forget(path)
 		return nil, errors.Join(opened.Close(), c.start(namespace, a, path))
 	}
 	now := time.Now()
@@ -178,22 +155,8 @@ func (c *Cache) Open(namespace string, a Artifact) (*os.File, error) {
 }
 
 func (c *Cache) path(a Artifact) (string, error) {
-	kind, digest, _ := strings.Cut(a.Checksum, ":")
-	if raw, err := hex.DecodeString(digest); err != nil || newHash(kind) == nil || len(raw) != newHash(kind).Size() {
-		return "", fmt.Errorf("%q is no checksum", a.Checksum)
-	}
-	return filepath.Join(c.opts.Dir, kind+"-"+strings.ToLower(digest)), nil
-}
-
-func newHash(kind string) hash.Hash {
-	switch kind {
-	case "sha256":
-		return sha256.New()
-	case "sha512":
-		return sha512.New()
-	default:
-		return nil
-	}
+	sum, err := origin.ParseChecksum(a.Checksum)
+	return filepath.Join(c.opts.Dir, sum.FileName()), err
 }
 
 // start fetches a file in the background unless a fetch is running, and returns the state of the fetch as an error.

@@ -35,6 +35,16 @@ func newCache(t *testing.T, opts Options) *Cache {
 	return cache
 }
 
+func completeBytes(cache *Cache) int64 {
+	complete, _ := cache.space.Bytes()
+	return complete
+}
+
+func partialBytes(cache *Cache) int64 {
+	_, partial := cache.space.Bytes()
+	return partial
+}
+
 func sum(content string) string {
 	s := sha256.Sum256([]byte(content))
 	return "sha256:" + hex.EncodeToString(s[:])

@@ -41,7 +41,11 @@ const (
 	DefaultArtifactDir   = "/var/cache/capbm"
 	DefaultArtifactSize  = 20 << 30
 	DefaultLoaderDir     = "/usr/lib/capbm/loaders"
-	DefaultLeaseTime     = time.Hour
+	DefaultAgentDir      = "/usr/lib/capbm/agent"
+	// DefaultImageSuffix makes the default of the folder of images of the folder of artifacts.
+	DefaultImageSuffix = "-images"
+	DefaultImageSize   = 60 << 30
+	DefaultLeaseTime   = time.Hour
 )
 
 // Config is a valid configuration.
@@ -55,6 +59,9 @@ type Config struct {
 	// Loaders are the folders with the boot loaders. A file in a later folder replaces the file of the same name in an earlier one.
 	Loaders   []string
 	Artifacts Artifacts
+	// AgentDir is the folder with the kernels and ramdisks of the agent, in a folder for each architecture.
+	AgentDir string
+	Images   Images
 	// BMCs restricts which addresses BMCs may have.
 	BMCs outbound.Policy
 	// ClusterNetworks are those of the Services and Pods of the management cluster. Artifacts and BMCs deny them too.
@@ -88,6 +95,15 @@ type Artifacts struct {
 	MaxBytes int64
 	// Outbound restricts where kernels and initrds may come from.
 	Outbound outbound.Policy
+}
+
+// Images configures the operating system images that agents write to disks. They may come from where kernels and initrds may come from.
+type Images struct {
+	// Dir is the folder, MaxBytes the maximum size with everything that a conversion needs.
+	Dir      string
+	MaxBytes int64
+	// Socket is the Unix socket of a separate image service with the same Dir. Empty makes the boot server download and convert the images itself.
+	Socket string
 }
 
 // Network is a network with servers that boot. All its addresses are of one family.

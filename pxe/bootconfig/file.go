@@ -23,6 +23,8 @@ type file struct {
 	DHCP            dhcpSection     `json:"dhcp"`
 	Loaders         []string        `json:"loaders"`
 	Artifacts       artifactSection `json:"artifacts"`
+	Agent           agentSection    `json:"agent"`
+	Images          imageSection    `json:"images"`
 	BMCs            outboundSection `json:"bmcs"`
 	ClusterNetworks []string        `json:"clusterNetworks"`
 	Tenants         []tenantSection `json:"tenants"`
@@ -49,6 +51,16 @@ type dhcpSection struct {
 	Port      *uint16 `json:"port"`
 	Port6     *uint16 `json:"port6"`
 	ProxyPort *uint16 `json:"proxyPort"`
+}
+
+type agentSection struct {
+	Dir string `json:"dir"`
+}
+
+type imageSection struct {
+	Dir     string `json:"dir"`
+	MaxSize string `json:"maxSize"`
+	Socket  string `json:"socket"`
 }
 
 type artifactSection struct {
@@ -130,6 +142,8 @@ func (f file) config() (Config, field.ErrorList) {
 		}
 	}
 	c.Artifacts = r.artifacts(f.Artifacts, field.NewPath("artifacts"))
+	c.AgentDir = r.absolute(f.Agent.Dir, DefaultAgentDir, field.NewPath("agent", "dir"))
+	c.Images = r.images(f.Images, c.Artifacts.Dir+DefaultImageSuffix, field.NewPath("images"))
 	c.BMCs = r.outbound(f.BMCs, field.NewPath("bmcs"))
 	c.ClusterNetworks = r.prefixes(f.ClusterNetworks, field.NewPath("clusterNetworks"))
 	path := field.NewPath("networks")
@@ -166,21 +180,42 @@ func (r *reader) ports(c Config) {
 }
 
 func (r *reader) artifacts(a artifactSection, path *field.Path) Artifacts {
-	out := Artifacts{Dir: a.Dir, MaxBytes: DefaultArtifactSize}
-	if out.Dir == "" {
-		out.Dir = DefaultArtifactDir
+	return Artifacts{
+		Dir: r.absolute(a.Dir, DefaultArtifactDir, path.Child("dir")), MaxBytes: r.size(a.MaxSize, DefaultArtifactSize, path.Child("maxSize")),
+		Outbound: r.outbound(a.outboundSection, path),
 	}
-	if !filepath.IsAbs(out.Dir) {
-		r.invalid(path.Child("dir"), a.Dir, "give the folder's absolute path")
+}
+
+func (r *reader) images(i imageSection, dir string, path *field.Path) Images {
+	out := Images{Dir: r.absolute(i.Dir, dir, path.Child("dir")), MaxBytes: r.size(i.MaxSize, DefaultImageSize, path.Child("maxSize")), Socket: i.Socket}
+	if i.Socket != "" && !filepath.IsAbs(i.Socket) {
+		r.invalid(path.Child("socket"), i.Socket, "give the absolute path of the Unix socket")
 	}
-	if a.MaxSize != "" {
-		size, err := resource.ParseQuantity(a.MaxSize)
-		if out.MaxBytes = size.Value(); err != nil || out.MaxBytes <= 0 {
-			r.invalid(path.Child("maxSize"), a.MaxSize, "give a size like 20Gi")
-		}
-	}
-	out.Outbound = r.outbound(a.outboundSection, path)
 	return out
+}
+
+// absolute returns the path of a folder, or its default.
+func (r *reader) absolute(dir, byDefault string, path *field.Path) string {
+	if dir == "" {
+		return byDefault
+	}
+	if !filepath.IsAbs(dir) {
+		r.invalid(path, dir, "give the folder's absolute path")
+	}
+	return dir
+}
+
+// size returns a size in bytes, or its default.
+func (r *reader) size(text string, byDefault int64, path *field.Path) int64 {
+	if text == "" {
+		return byDefault
+	}
+	size, err := resource.ParseQuantity(text)
+	bytes := size.Value()
+	if err != nil || bytes <= 0 {
+		r.invalid(path, text, "give a size like 20Gi")
+	}
+	return bytes
 }
 
 var interfaceName = regexp.MustCompile(`^[^/\s]{1,15}$`)

@@ -21,7 +21,7 @@ func metaData(d Data, _ string) ([]byte, error) {
 	return yaml.Marshal(meta)
 }
 
-func userData(d Data, _ string) ([]byte, error) { //nolint:unparam // it has the signature of the others
+func userData(d Data, _ string) ([]byte, error) {
 	return d.UserData, nil
 }
 

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"net/http"
@@ -30,6 +32,22 @@ func (s *Server) startHTTPS(ctx context.Context, group *errgroup.Group, web *htt
 	group.Go(func() error { return certificate.Start(ctx) })
 	serveHTTP(ctx, group, web, func(web *http.Server) error { return web.ServeTLS(listener, "", "") })
 	return nil
+}
+
+// pins returns the function for the digests of the public keys of the HTTPS certificate, nil without HTTPS. The file is read at each boot of an agent, because
+// the certificate changes.
+func (s *Server) pins() func() ([]string, error) {
+	if s.Config.HTTPSAddress == "" {
+		return nil
+	}
+	return func() ([]string, error) {
+		pair, err := tls.LoadX509KeyPair(s.Config.CertFile, s.Config.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate of HTTPS: %w", err)
+		}
+		digest := sha256.Sum256(pair.Leaf.RawSubjectPublicKeyInfo)
+		return []string{base64.RawURLEncoding.EncodeToString(digest[:])}, nil
+	}
 }
 
 // secureURL returns the function for the HTTPS URL, nil without HTTPS.

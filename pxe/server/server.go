@@ -43,6 +43,8 @@ type Config struct {
 	// LoaderDirs are the folders with the boot loaders, each with its manifest. A loader in a later folder replaces the one of the same name in an earlier
 	// folder.
 	LoaderDirs []string
+	// AgentDir is the folder with the kernels and ramdisks of the agent.
+	AgentDir string
 	// Artifacts configures the cache of kernels and initrds.
 	Artifacts artifact.Options
 }
@@ -64,8 +66,8 @@ func FromFile(c bootconfig.Config) Config {
 	config := Config{
 		Networks: c.Networks, DHCPAddress: at(c.DHCPPort), ProxyAddress: at(c.DHCPProxyPort), TFTPAddress: at(c.TFTPPort), HTTPAddress: at(c.HTTP.Port),
 		DHCP6Address: at(c.DHCPPort6), DHCP6ProxyAddress: at(c.DHCPProxyPort),
-		LoaderDirs: c.Loaders,
-		Artifacts:  artifact.Options{Dir: c.Artifacts.Dir, MaxBytes: c.Artifacts.MaxBytes, Outbound: c.Artifacts.Outbound},
+		LoaderDirs: c.Loaders, AgentDir: c.AgentDir,
+		Artifacts: artifact.Options{Dir: c.Artifacts.Dir, MaxBytes: c.Artifacts.MaxBytes, Outbound: c.Artifacts.Outbound},
 	}
 	if tls := c.HTTP.TLS; tls != nil {
 		config.HTTPSAddress, config.CertFile, config.KeyFile, config.HTTPSBaseURL = at(tls.Port), tls.CertFile, tls.KeyFile, tls.URL
@@ -77,6 +79,8 @@ func FromFile(c bootconfig.Config) Config {
 type Server struct {
 	Config Config
 	Booter pxe.Booter
+	// Agents answers the agents. Nil answers none.
+	Agents pxe.Agents
 	Log    logr.Logger
 	// DHCPMetrics and DHCP6Metrics count requests by their result. Nil counts nothing.
 	DHCPMetrics  *dhcp.Metrics
@@ -166,7 +170,7 @@ func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifa
 	}
 	return s.startHTTP(ctx, group, &pxe.Handler{
 		Booter: s.Booter, Artifacts: cache, Loaders: loaders, Log: s.Log.WithName("http"), BaseURL: s.baseURL, SecureURL: s.secureURL(),
-		BootSlots: s.BootSlots, Network: s.networkOf,
+		BootSlots: s.BootSlots, Network: s.networkOf, Agents: s.Agents, AgentFiles: pxe.AgentFiles{Dir: s.Config.AgentDir}, Pins: s.pins(),
 	})
 }
 

@@ -1,6 +1,7 @@
 """Runs cloud-init's own code on what we serve, and prints as JSON what it made of it.
 
 seed CMDLINE                reads a seed as the datasource does in the network stage of a boot with that kernel command line
+partition FOLDER             reads a partition whose files are in FOLDER/files and whose label is in FOLDER/label, as the datasources of local disks do
 script CONFIG                prints the script that cloud-init makes of the commands in runcmd of a cloud-config
 convert FOLDER              renders the network-config files *.yaml of a folder with every renderer, into folders beside them
 """
@@ -17,7 +18,8 @@ from cloudinit import helpers, settings, user_data, util
 from cloudinit.cmd.main import main as cloud_init
 from cloudinit.distros import debian
 from cloudinit.net import cmdline
-from cloudinit.sources import DataSourceNoCloud
+from cloudinit.net import netplan, network_state
+from cloudinit.sources import DataSourceConfigDrive, DataSourceNoCloud
 
 
 def parts(paths, raw):
@@ -75,9 +77,44 @@ def convert(folder):
     print(json.dumps(failures))
 
 
+def partition(folder):
+    with open(folder + "/label") as file:
+        label = file.read()
+    os.environ["DEBUG_PROC_CMDLINE"] = "root=LABEL=root"
+    DataSourceNoCloud.dmi.read_dmi_data = lambda key: None
+    # Neither devices nor mounts of this machine are used.
+    util.find_devs_with = lambda criteria="", path=None, **_: ["/dev/vda9"] if criteria in ("TYPE=vfat", "LABEL=" + label) else []
+    util.mount_cb = lambda device, callback, data=None, **_: callback(folder + "/files", data) if data else callback(folder + "/files")
+    for module in (DataSourceConfigDrive, DataSourceNoCloud):
+        for kind in (name for name in dir(module) if name in ("DataSourceConfigDrive", "DataSourceNoCloud")):
+            with tempfile.TemporaryDirectory() as cloud:
+                paths = helpers.Paths({"cloud_dir": cloud, "run_dir": cloud})
+                config = {"datasource_list": ["NoCloud", "ConfigDrive"], **settings.CFG_BUILTIN}
+                source = getattr(module, kind)(config, debian.Distro("debian", config, paths), paths)
+                if not source.get_data():
+                    continue
+                vendor = parts(paths, source.get_vendordata_raw())
+                user = parts(paths, source.get_userdata_raw())
+            network = source.network_config
+            print(json.dumps({
+                "kind": kind,
+                "dsmode": source.dsmode,
+                "instance": source.get_instance_id(),
+                "hostname": source.get_hostname()[0] if isinstance(source.get_hostname(), tuple) else str(source.get_hostname()),
+                "metadata": source.metadata,
+                "userdata": util.encode_text(source.get_userdata_raw()).decode(errors="replace"),
+                "vendor": vendor,
+                "user": user,
+                "network": network,
+                "netplan": util.load_yaml(netplan.Renderer()._render_content(network_state.parse_net_config_data(network))) if network else None,
+            }))
+            return
+    sys.exit("no datasource reads the partition")
+
+
 def script(path):
     with open(path) as config:
         print(json.dumps(util.shellify(util.load_yaml(config.read())["runcmd"])))
 
 
-{"seed": seed, "convert": convert, "script": script}[sys.argv[1]](sys.argv[2])
+{"seed": seed, "convert": convert, "partition": partition, "script": script}[sys.argv[1]](sys.argv[2])

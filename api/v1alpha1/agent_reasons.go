@@ -1,0 +1,75 @@
+package v1alpha1
+
+// Reasons of the failures of an agent. They are those of the package pxe/agent.
+const (
+	// ReasonNoDiskMatches means that no disk of the server matches the rootDevice hints, or is large enough.
+	ReasonNoDiskMatches = "NoDiskMatches"
+	// ReasonSeveralDisksMatch means that the rootDevice hints match more than one disk.
+	ReasonSeveralDisksMatch = "SeveralDisksMatch"
+	// ReasonDiskProtected means that the disk must not be written: it is in spec.storage.keep, read-only, removable, or carries a shared file system.
+	ReasonDiskProtected = "DiskProtected"
+	// ReasonDiskBusy means that something holds the disk.
+	ReasonDiskBusy = "DiskBusy"
+	// ReasonDiskTooSmall means that the image with its bootstrap data is larger than the disk.
+	ReasonDiskTooSmall = "DiskTooSmall"
+	// ReasonSectorSizeDiffers means that the image was made for disks with another sector size.
+	ReasonSectorSizeDiffers = "SectorSizeDiffers"
+	// ReasonDataSourceOnOtherDisk means that another disk has a file system with the label of the data source.
+	ReasonDataSourceOnOtherDisk = "DataSourceOnOtherDisk"
+	// ReasonDiskFailed means that the disk reports errors, vanished, or returns other data than was written.
+	ReasonDiskFailed = "DiskFailed"
+	// ReasonNoBootLoader means that the image has no boot loader for the firmware of the server.
+	ReasonNoBootLoader = "NoBootLoader"
+	// ReasonPartitionTableInvalid means that the partition table of the image is damaged, or has no space for the bootstrap data.
+	ReasonPartitionTableInvalid = "PartitionTableInvalid"
+	// ReasonImageCorrupt means that the agent repeatedly received other data than the image has.
+	ReasonImageCorrupt = "ImageCorrupt"
+	// ReasonBootServerUnreachable means that the boot server did not answer the agent for too long.
+	ReasonBootServerUnreachable = "BootServerUnreachable"
+	// ReasonCommitUnknown means that it is unknown whether the disk was booted since an earlier attempt.
+	ReasonCommitUnknown = "CommitUnknown"
+	// ReasonVersionDiffers means that the agent and the boot server have different versions.
+	ReasonVersionDiffers = "VersionDiffers"
+	// ReasonPlanInvalid means that the agent cannot carry out its plan.
+	ReasonPlanInvalid = "PlanInvalid"
+	// ReasonEraseFailed means that a disk could not be erased, or is not there.
+	ReasonEraseFailed = "EraseFailed"
+)
+
+// Reasons of an image that the boot server cannot use.
+const (
+	// ReasonImageUnreachable means that the image could not be downloaded.
+	ReasonImageUnreachable = "ImageUnreachable"
+	// ReasonImageUnauthorized means that the registry refused the credentials.
+	ReasonImageUnauthorized = "ImageUnauthorized"
+	// ReasonImageNotFound means that there is no image at the URL.
+	ReasonImageNotFound = "ImageNotFound"
+	// ReasonImageFormatInvalid means that the file is no usable disk image.
+	ReasonImageFormatInvalid = "ImageFormatInvalid"
+	// ReasonImageTooLarge means that the image is larger than the configuration permits.
+	ReasonImageTooLarge = "ImageTooLarge"
+	// ReasonImageInterrupted means that the boot server stopped while it prepared the image.
+	ReasonImageInterrupted = "ImageInterrupted"
+	// ReasonNoSpace means that the volume of the boot server has no space for the image.
+	ReasonNoSpace = "NoSpace"
+)
+
+// AgentFailureReasons are the reasons of the failures of agents.
+var AgentFailureReasons = []string{
+	ReasonNoDiskMatches,
+	ReasonSeveralDisksMatch,
+	ReasonDiskProtected,
+	ReasonDiskBusy,
+	ReasonDiskTooSmall,
+	ReasonSectorSizeDiffers,
+	ReasonDataSourceOnOtherDisk,
+	ReasonDiskFailed,
+	ReasonNoBootLoader,
+	ReasonPartitionTableInvalid,
+	ReasonImageCorrupt,
+	ReasonBootServerUnreachable,
+	ReasonCommitUnknown,
+	ReasonVersionDiffers,
+	ReasonPlanInvalid,
+	ReasonEraseFailed,
+}

@@ -1,0 +1,64 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// AgentProgress is what the agent does in a boot.
+type AgentProgress struct {
+	// number is the number of the boot.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Number int32 `json:"number,omitempty"`
+	// step is what the agent does: Reading, Selecting, Wiping, Writing, Data, Verifying, Committing, BootEntry or Erasing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Step string `json:"step,omitempty"`
+	// percent is how much of the step is done.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Percent int32 `json:"percent,omitempty"`
+	// doneBytes and totalBytes are the bytes of the step. A step without bytes has none.
+	// +optional
+	DoneBytes int64 `json:"doneBytes,omitempty"`
+	// totalBytes is the number of bytes that the step has to process.
+	// +optional
+	TotalBytes int64 `json:"totalBytes,omitempty"`
+	// bytesPerSecond is the rate over the last seconds.
+	// +optional
+	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
+	// secondsLeft is the estimated time until the end of the step.
+	// +optional
+	SecondsLeft int64 `json:"secondsLeft,omitempty"`
+	// disk is the disk that is written.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Disk string `json:"disk,omitempty"`
+	// time is when the agent reported this.
+	// +optional
+	Time metav1.Time `json:"time,omitzero"`
+}
+
+// ImageStatus is the state of a machine's image at the boot server, which downloads, verifies and converts it before the first boot.
+type ImageStatus struct {
+	// checksum is the checksum of the image.
+	// +optional
+	// +kubebuilder:validation:MaxLength=135
+	Checksum string `json:"checksum,omitempty"`
+	// ready is true when the image can be written to disks.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+	// reason and message say what the image waits for, or why it cannot be used.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
+	// message is a sentence for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+	// sizeBytes is the size of the image on a disk, and dataBytes how much of that is not zero.
+	// +optional
+	SizeBytes int64 `json:"sizeBytes,omitempty"`
+	// dataBytes is how much of the image has data: the rest is zeros, which are not sent.
+	// +optional
+	DataBytes int64 `json:"dataBytes,omitempty"`
+}

@@ -1,0 +1,68 @@
+// Package disk knows the disks of a server: which there are, what they carry, which of them a plan may touch, which one it means, and how one is written.
+//
+// Reading facts and writing go through parameters (a sysfs tree, an io.ReaderAt, the interface Device), so that tests use trees and disks of their own.
+package disk
+
+import (
+	"errors"
+	"io"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// Disk is a disk, with what it takes to decide about it.
+type Disk struct {
+	// Disk are the facts that the inventory shows. Its Signatures are types, its Protected is empty until Select or Protected decides.
+	agent.Disk
+
+	// Node is the device node, such as /dev/sda.
+	Node string
+	// ByPathAlias is another name that udev gives in /dev/disk/by-path: of ATA disks the one without the target (pci-0000:00:1f.2-ata-1 for ...-ata-1.0),
+	// of virtio disks the one with the prefix virtio-. Empty for none.
+	ByPathAlias string
+	// Mounted are the mount points of the disk, its partitions and what holds them. A swap area has the name [swap].
+	Mounted []string
+	// VirtualMedia is true for a disk that a BMC emulates.
+	VirtualMedia bool
+	// Zoned is true for a host-managed zoned disk, which takes no random writes.
+	Zoned bool
+	// Found are the signatures.
+	Found []Signature
+}
+
+// ID identifies the disk across boots.
+func (d Disk) ID() agent.DiskID {
+	return agent.DiskID{Serial: d.Serial, WWN: d.WWN, ByPath: d.ByPath, Size: d.Size}
+}
+
+// Device is a disk that is open for writing. Offsets and lengths are multiples of SectorSize. After an error of Flush it is unknown what of the writes
+// before it is on the medium.
+type Device interface {
+	io.ReaderAt
+	io.WriterAt
+	// ZeroRange writes zeros. It may take long: callers ask for parts.
+	ZeroRange(offset, length int64) error
+	// Flush returns when all that was written is on the medium, and drops caches: a read after it comes from the medium.
+	Flush() error
+	Size() int64
+	SectorSize() int
+	Close() error
+}
+
+// ErrBusy means that something else holds a device.
+var ErrBusy = errors.New("the device is busy")
+
+// zeros is what is written where a device cannot zero by itself.
+var zeros = make([]byte, 1<<20)
+
+// writeZeros writes zeros with WriteAt.
+func writeZeros(w io.WriterAt, offset, length int64) error {
+	for length > 0 {
+		n := min(length, int64(len(zeros)))
+		if _, err := w.WriteAt(zeros[:n], offset); err != nil {
+			return err
+		}
+		offset, length = offset+n, length-n
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package disk
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// minSize is the size of the smallest disk that is selected without hints: 4 GiB.
+const minSize = 4 << 30
+
+// Protected returns why no plan may touch a disk, or nothing. want is the plan's selection: a disk that it names by serial number is protected only if it
+// is kept, mounted or read-only. keep are the serial numbers that the plan keeps.
+func Protected(d Disk, want agent.RootDevice, keep []string) string {
+	named := want.Serial != "" && sameText(want.Serial, d.Serial)
+	hasShared := func(s Signature) bool { return slices.Contains(shared, s.Type) }
+	at := slices.IndexFunc(d.Found, hasShared)
+	switch {
+	case isKept(d, keep):
+		return "the host's spec.storage.keep names it"
+	case len(d.Mounted) > 0:
+		return "it is mounted at " + d.Mounted[0]
+	case d.ReadOnly:
+		return "it is read-only"
+	case named:
+		return ""
+	case d.VirtualMedia:
+		return "it is virtual media"
+	case d.Transport == "usb":
+		return "it is a USB disk"
+	case d.Removable:
+		return "it is removable"
+	case at >= 0:
+		return fmt.Sprintf("it has %s, which other servers may use", d.Found[at].Type)
+	case d.Zoned:
+		return "it is a host-managed zoned disk, which takes no random writes"
+	default:
+		return ""
+	}
+}
+
+func isKept(d Disk, keep []string) bool {
+	return d.Serial != "" && slices.ContainsFunc(keep, func(serial string) bool { return sameText(serial, d.Serial) })
+}
+
+// Select returns the disk that a plan means. Protected disks are not candidates.
+//
+// With hints exactly one candidate must match them all. Without any it is the smallest candidate with at least 4 GiB; of several with that size the first by
+// by-path name, and then by kernel name, so that a server with two equal disks gets the same one in each boot. The error is a failure that lists all disks.
+func Select(disks []Disk, want agent.RootDevice, keep []string) (Disk, error) {
+	hinted := want != (agent.RootDevice{})
+	var matching, candidates []Disk
+	reasons := make([]string, len(disks))
+	for i, d := range disks {
+		if reasons[i] = mismatch(d, want); reasons[i] == "" && !hinted && d.Size < minSize {
+			reasons[i] = "it is smaller than 4 GiB"
+		}
+		if reasons[i] != "" {
+			continue
+		}
+		matching = append(matching, d)
+		if reasons[i] = cmp.Or(Protected(d, want, keep), unproven(d, disks, want, keep)); reasons[i] == "" {
+			candidates = append(candidates, d)
+		}
+	}
+	switch {
+	case len(matching) == 0:
+		return Disk{}, failure.New(agent.ReasonNoDisk, "no disk matches %s. %s", hints(want), list(disks, reasons))
+	case len(candidates) == 0:
+		return Disk{}, failure.New(agent.ReasonProtectedDisk, "the disks that match %s are protected: name one by its serial number to use it. %s", hints(want), list(disks, reasons))
+	case len(candidates) > 1 && hinted:
+		return Disk{}, failure.New(agent.ReasonSeveralDisks, "%d disks match %s: add a hint, such as the serial number. %s", len(candidates), hints(want), list(disks, reasons))
+	}
+	return slices.MinFunc(candidates, func(a, b Disk) int {
+		return cmp.Or(cmp.Compare(a.Size, b.Size), compareAddresses(a.ByPath, b.ByPath), compareAddresses(a.Name, b.Name), cmp.Compare(a.Name, b.Name))
+	}), nil
+}
+
+// unproven protects a disk without a serial number as long as the plan keeps a serial number that no other disk has: it might be that one.
+func unproven(d Disk, disks []Disk, want agent.RootDevice, keep []string) string {
+	if d.Serial != "" || want.WWN != "" || want.ByPath != "" || want.HCTL != "" || want.Name != "" {
+		return ""
+	}
+	for _, serial := range keep {
+		if !slices.ContainsFunc(disks, func(other Disk) bool { return sameText(other.Serial, serial) }) {
+			return fmt.Sprintf("its serial number is unknown, and might be %s, which the host's spec.storage.keep names", serial)
+		}
+	}
+	return ""
+}
+
+// compareAddresses compares names with their numbers as numbers: nvme2n1 is before nvme10n1. A disk without a name is last.
+func compareAddresses(a, b string) int {
+	if (a == "") != (b == "") {
+		return cmp.Compare(len(b), len(a))
+	}
+	for a != "" && b != "" {
+		x, y := leading(a), leading(b)
+		a, b = a[len(x):], b[len(y):]
+		if isDigit(x[0]) && isDigit(y[0]) {
+			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+			if c := cmp.Compare(len(x), len(y)); c != 0 {
+				return c
+			}
+		}
+		if c := cmp.Compare(x, y); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// leading returns the digits, or else the other characters, that a text begins with.
+func leading(s string) string {
+	n := 1
+	for n < len(s) && isDigit(s[n]) == isDigit(s[0]) {
+		n++
+	}
+	return s[:n]
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// mismatch returns the first hint that a disk does not match, as a reason.
+func mismatch(d Disk, want agent.RootDevice) string {
+	contains := func(text, part string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(part)) }
+	checks := []struct {
+		hint string
+		ok   bool
+	}{
+		{"serial", want.Serial == "" || sameText(want.Serial, d.Serial)},
+		{"wwn", want.WWN == "" || NormalWWN(want.WWN) == NormalWWN(d.WWN)},
+		{"model", contains(d.Model, want.Model)},
+		{"vendor", contains(d.Vendor, want.Vendor)},
+		{"minimum size", d.Size >= want.MinSize},
+		{"rotational", want.Rotational == nil || *want.Rotational == d.Rotational},
+		{"hctl", want.HCTL == "" || want.HCTL == d.HCTL},
+		{"by-path", want.ByPath == "" || isByPath(d, want.ByPath)},
+		{"name", want.Name == "" || strings.TrimPrefix(want.Name, "/dev/") == d.Name},
+	}
+	for _, c := range checks {
+		if !c.ok {
+			return "its " + c.hint + " differs"
+		}
+	}
+	return ""
+}
+
+func isByPath(d Disk, want string) bool {
+	want = strings.TrimPrefix(want, "/dev/disk/by-path/")
+	return want == d.ByPath || want == d.ByPathAlias
+}
+
+// sameText compares serial numbers, without regard to case and to spaces around them.
+func sameText(a, b string) bool { return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b)) }
+
+// NormalWWN returns a WWN in lower case and without the prefix that says what kind it is.
+func NormalWWN(wwn string) string {
+	wwn = strings.ToLower(strings.TrimSpace(wwn))
+	for _, prefix := range []string{"naa.", "eui.", "wwn-", "0x"} {
+		wwn = strings.TrimPrefix(wwn, prefix)
+	}
+	return wwn
+}
+
+// hints describes a selection.
+func hints(want agent.RootDevice) string {
+	var all []string
+	for _, h := range []struct{ name, value string }{
+		{"serial", want.Serial},
+		{"wwn", want.WWN},
+		{"model", want.Model},
+		{"vendor", want.Vendor},
+		{"hctl", want.HCTL},
+		{"byPath", want.ByPath},
+		{"name", want.Name},
+	} {
+		if h.value != "" {
+			all = append(all, fmt.Sprintf("%s %.100q", h.name, h.value))
+		}
+	}
+	if want.MinSize != 0 {
+		all = append(all, fmt.Sprintf("at least %d bytes", want.MinSize))
+	}
+	if want.Rotational != nil {
+		all = append(all, fmt.Sprintf("rotational %t", *want.Rotational))
+	}
+	if len(all) == 0 {
+		return "the default (the smallest disk with at least 4 GiB)"
+	}
+	return "the hints " + strings.Join(all, ", ")
+}
+
+// list describes all disks, each with the reason why it is not used.
+func list(disks []Disk, reasons []string) string {
+	if len(disks) == 0 {
+		return "The server has no disks: check the controller's mode, and whether its driver is known"
+	}
+	lines := make([]string, len(disks))
+	for i, d := range disks {
+		lines[i] = fmt.Sprintf("%s (%.1f GB, model %s, serial %s, wwn %s, by-path %s): %s", d.Name, float64(d.Size)/1e9, cmp.Or(d.Model, "unknown"),
+			cmp.Or(d.Serial, "unknown"), cmp.Or(d.WWN, "unknown"), cmp.Or(d.ByPath, "unknown"), cmp.Or(reasons[i], "matches"))
+	}
+	return "The disks are: " + strings.Join(lines, "; ")
+}

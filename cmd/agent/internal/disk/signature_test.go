@@ -1,0 +1,194 @@
+package disk_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
+)
+
+const mib = 1 << 20
+
+// TestSignatures: each format is found on a disk and in a partition, and is gone once its range is zeroed.
+func TestSignatures(t *testing.T) {
+	put := func(at int, magic string) func([]byte) { return func(b []byte) { copy(b[at:], magic) } }
+	for _, test := range []struct {
+		kind  string
+		label string
+		write func(b []byte)
+	}{
+		{"ext", "root", func(b []byte) { copy(b[0x438:], "\x53\xef"); copy(b[0x478:], "root\x00\x00") }},
+		{"xfs", "data", func(b []byte) { copy(b, "XFSB"); copy(b[108:], "data") }},
+		{"btrfs", "pool", func(b []byte) { copy(b[0x10040:], "_BHRfS_M"); copy(b[0x1012b:], "pool") }},
+		{"vfat", "CIDATA", func(b []byte) {
+			copy(b[82:], "FAT32   ")
+			copy(b[71:], "CIDATA     ")
+			b[510], b[511] = 0x55, 0xaa
+		}},
+		{"vfat", "CONFIG-2", func(b []byte) { // the label is in the root directory
+			copy(b[54:], "FAT16   ")
+			copy(b[43:], "NO NAME    ")
+			copy(b[11:], []byte{0, 2, 1, 1, 0, 2, 64, 0})
+			b[22] = 2
+			copy(b[5*512:], "CONFIG-2   \x08")
+			b[510], b[511] = 0x55, 0xaa
+		}},
+		{"exfat", "", put(3, "EXFAT   ")},
+		{"ntfs", "", put(3, "NTFS    ")},
+		{"swap", "", put(4086, "SWAPSPACE2")},
+		{"luks", "", put(0, "LUKS\xba\xbe")},
+		{"luks", "", put(0x8000, "SKUL\xba\xbe")},
+		{"iso9660", "cidata", func(b []byte) { copy(b[0x8001:], "CD001"); copy(b[0x8028:], "cidata                          ") }},
+		{"bcache", "", put(0x1018, "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81")},
+		{"lvm2", "", put(512, "LABELONE")},
+		{"vmfs", "", put(mib, "\x0d\xd0\x01\xc0")},
+		{"gfs2", "", put(0x10000, "\x01\x16\x19\x70\x00\x00\x00\x01")},
+		{"ocfs2", "", put(0x2000, "OCFSV2")},
+		{"bluestore", "", put(0, "bluestore block device\n")},
+		{"md", "", put(0, "\xfc\x4e\x2b\xa9\x01\x00\x00\x00")},
+		{"md", "", put(4096, "\xfc\x4e\x2b\xa9\x01\x00\x00\x00")},
+		{"md", "", func(b []byte) { copy(b[(len(b)/512-16)&^7*512:], "\xfc\x4e\x2b\xa9\x01\x00\x00\x00") }},
+		{"md", "", func(b []byte) { copy(b[len(b)&^0xffff-0x10000:], "\xfc\x4e\x2b\xa9") }},
+		{"imsm", "", func(b []byte) { copy(b[len(b)-1024:], "Intel Raid ISM Cfg Sig. ") }},
+		{"zfs", "", func(b []byte) { binary.LittleEndian.PutUint64(b[128<<10+5*1024:], 0x00bab10c) }},
+		{"zfs", "", func(b []byte) { binary.BigEndian.PutUint64(b[len(b)&^(256<<10-1)-128<<10:], 0x00bab10c) }},
+	} {
+		for _, sector := range []int{512, 4096} {
+			whole := make([]byte, 8*mib)
+			test.write(whole)
+			checkSignature(t, whole, sector, test.kind, test.label, 0)
+
+			inside := make([]byte, 12*mib)
+			disktest.PutGPT(inside, sector, []disktest.Part{{First: 100, Last: 110}, {First: uint64(2 * mib / sector), Last: uint64(10*mib/sector) - 1}})
+			test.write(inside[2*mib : 10*mib])
+			checkSignature(t, inside, sector, test.kind, test.label, 2)
+		}
+	}
+}
+
+func checkSignature(t *testing.T, b []byte, sector int, kind, label string, partition int) {
+	t.Helper()
+	found, err := disk.Signatures(bytes.NewReader(b), int64(len(b)), sector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(found, func(s disk.Signature) bool { return s.Type == kind && s.Label == label && s.Partition == partition }) {
+		t.Errorf("%s with the label %q in partition %d is not found: %+v", kind, label, partition, found)
+	}
+	for _, s := range found {
+		clear(b[s.Offset : s.Offset+s.Length])
+	}
+	if found, err := disk.Signatures(bytes.NewReader(b), int64(len(b)), sector); err != nil || len(found) != 0 {
+		t.Errorf("%s in partition %d: after the wipe there are %+v, %v", kind, partition, found, err)
+	}
+}
+
+// TestTables: both copies of a GPT are found, also one that is not at the end, and of the other sector size.
+func TestTables(t *testing.T) {
+	for _, made := range []int{512, 4096} {
+		for _, read := range []int{512, 4096} {
+			b := make([]byte, 8*mib)
+			disktest.PutGPT(b, made, nil)
+			found, err := disk.Signatures(bytes.NewReader(b), int64(len(b)), read)
+			var at []int64
+			for _, s := range found {
+				if s.Type == "gpt" {
+					at = append(at, s.Offset)
+				}
+			}
+			if err != nil || !slices.Equal(at, []int64{int64(made), int64(len(b) - made)}) {
+				t.Errorf("%d, %d: %v, %v", made, read, at, err)
+			}
+		}
+	}
+	b := make([]byte, 8*mib)
+	disktest.PutGPT(b[:5*mib], 512, nil)
+	found, err := disk.Signatures(bytes.NewReader(b), int64(len(b)), 512)
+	if err != nil || !slices.ContainsFunc(found, func(s disk.Signature) bool { return s.Type == "gpt" && s.Offset == 5*mib-512 }) {
+		t.Errorf("the backup in the middle is not found: %+v, %v", found, err)
+	}
+}
+
+// TestReadError: a disk that cannot be read is not one without signatures.
+func TestReadError(t *testing.T) {
+	whole := disktest.New(8*mib, 512)
+	if _, err := disk.Signatures(whole, 8*mib, 512); err != nil {
+		t.Fatal(err)
+	}
+	for at := range whole.Ops() {
+		d := disktest.New(8*mib, 512)
+		d.Hook = func(op disktest.Op) error {
+			if op.Index == at {
+				return syscall.EIO
+			}
+			return nil
+		}
+		if _, err := disk.Signatures(d, 8*mib, 512); err == nil {
+			t.Fatalf("the error of read %d is lost", at)
+		}
+	}
+}
+
+func FuzzSignatures(f *testing.F) {
+	b := make([]byte, 256<<10)
+	disktest.PutGPT(b, 512, []disktest.Part{{First: 40, Last: 400}})
+	f.Add(b, true)
+	fat := make([]byte, 4096)
+	copy(fat[54:], "FAT16   ")
+	fat[510], fat[511] = 0x55, 0xaa
+	f.Add(fat, false)
+	f.Fuzz(func(t *testing.T, b []byte, small bool) {
+		sector := 4096
+		if small {
+			sector = 512
+		}
+		found, err := disk.Signatures(bytes.NewReader(b), int64(len(b)), sector)
+		if err != nil {
+			t.Fatal(err) // memory can be read
+		}
+		for _, s := range found {
+			if s.Offset < 0 || s.Length <= 0 || s.Offset+s.Length > int64(len(b)) {
+				t.Errorf("%+v is outside of %d bytes", s, len(b))
+			}
+		}
+	})
+}
+
+// TestFile: a plain file is a disk, and its holes are zeros.
+func TestFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(name, disktest.Random(1, 4*mib), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := disk.OpenFile(name, 512)
+	if err != nil || d.Size() != 4*mib || d.SectorSize() != 512 {
+		t.Fatal(err)
+	}
+	if err := d.ZeroRange(mib, 2*mib); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.WriteAt([]byte("written"), mib); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 2*mib+1)
+	if _, err := d.ReadAt(b, mib); err != nil || string(b[:8]) != "written\x00" || b[2*mib-1] != 0 || b[2*mib] == 0 {
+		t.Errorf("%q, %v", b[:8], err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none"), "/dev/null"} {
+		if _, err := disk.OpenFile(wrong, 512); err == nil {
+			t.Errorf("%s is opened", wrong)
+		}
+	}
+}

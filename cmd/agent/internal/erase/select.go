@@ -1,0 +1,131 @@
+package erase
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// task is a disk with the ranges of the plan.
+type task struct {
+	disk   Disk
+	ranges []Area
+}
+
+// selectDisks returns the disks that the plan means. Problems are of disks that are missing, that cannot be told apart, and of a disk that must not be touched.
+func selectDisks(plan agent.CleanPlan, disks []Disk, result *Result) ([]*task, []problem) {
+	var todo []*task
+	var problems []problem
+	for _, r := range plan.Ranges {
+		disk, p := find(r.Disk, disks)
+		if p == nil {
+			p = checkRange(r, disk, plan.Keep)
+		}
+		if p != nil {
+			problems = append(problems, *p)
+			continue
+		}
+		t := taskOf(&todo, disk)
+		if r.Length > 0 { // a disk without bootstrap data is only made unbootable
+			t.ranges = append(t.ranges, Area{Offset: r.Offset, Length: r.Length})
+		}
+	}
+	if !plan.AllDisks {
+		return todo, problems
+	}
+	for _, d := range disks {
+		switch why := protection(d, plan.Keep); {
+		case why != "":
+			result.Warnings = append(result.Warnings, fmt.Sprintf("%s was not erased: %.256s", name(d), why))
+		default:
+			taskOf(&todo, d)
+		}
+	}
+	return todo, problems
+}
+
+// taskOf returns the task of a disk, which it adds if there is none.
+func taskOf(todo *[]*task, d Disk) *task {
+	for _, t := range *todo {
+		if t.disk.Name == d.Name {
+			return t
+		}
+	}
+	t := &task{disk: d}
+	*todo = append(*todo, t)
+	return t
+}
+
+// find returns the only disk with an ID.
+func find(id agent.DiskID, disks []Disk) (Disk, *problem) {
+	if id.Serial == "" && id.WWN == "" && id.ByPath == "" {
+		return Disk{}, &problem{agent.ReasonPlanInvalid, "a range of the plan names no disk"}
+	}
+	var found []Disk
+	var others []string
+	for _, d := range disks {
+		if matches(id, d) {
+			found = append(found, d)
+		} else {
+			others = append(others, name(d))
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		others = append(others[:min(len(others), maxMessage)], "no other")
+		return Disk{}, &problem{agent.ReasonEraseFailed, fmt.Sprintf(
+			"the disk with the %s and %d bytes has bootstrap data and is not there: find it and erase it; there are: %s", describe(id), id.Size, strings.Join(others, ", "))}
+	default:
+		return Disk{}, &problem{agent.ReasonEraseFailed, fmt.Sprintf(
+			"%d disks have the %s: none of them was erased, because only one has bootstrap data", len(found), describe(id))}
+	}
+}
+
+// matches is true if all that is known on both sides is the same. The path identifies a disk only if neither serial number nor WWN do: cables are moved.
+func matches(id agent.DiskID, d Disk) bool {
+	if id.Size != 0 && d.ID.Size != id.Size {
+		return false
+	}
+	if id.Serial == "" && id.WWN == "" {
+		return d.ID.ByPath == id.ByPath || d.ByPathAlias == id.ByPath
+	}
+	differs := func(a, b string) bool { return a != "" && b != "" && a != b }
+	serial, wwn := fold(id.Serial), foldWWN(id.WWN)
+	if differs(serial, fold(d.ID.Serial)) || differs(wwn, foldWWN(d.ID.WWN)) {
+		return false
+	}
+	return serial != "" && serial == fold(d.ID.Serial) || wwn != "" && wwn == foldWWN(d.ID.WWN)
+}
+
+func fold(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
+
+// foldWWN removes the prefixes that Linux and udev put before a WWN.
+func foldWWN(wwn string) string {
+	wwn = fold(wwn)
+	for _, prefix := range []string{"naa.", "eui.", "0x"} {
+		wwn = strings.TrimPrefix(wwn, prefix)
+	}
+	return wwn
+}
+
+// protection says why a disk is not touched, or is empty.
+func protection(d Disk, keep []string) string {
+	if d.ID.Serial != "" && slices.ContainsFunc(keep, func(k string) bool { return fold(k) == fold(d.ID.Serial) }) {
+		return "its serial number is in the list of disks to keep"
+	}
+	return d.Protected
+}
+
+func checkRange(r agent.DiskRange, d Disk, keep []string) *problem {
+	if why := protection(d, keep); why != "" {
+		return &problem{agent.ReasonProtectedDisk, fmt.Sprintf("%s has bootstrap data and must not be touched: %.256s", name(d), why)}
+	}
+	if r.Offset < 0 || r.Length < 0 || r.Length > d.ID.Size || r.Offset > d.ID.Size-r.Length {
+		return &problem{agent.ReasonPlanInvalid, fmt.Sprintf("%s: the range of %d bytes at %d is not on the disk, which has %d bytes", name(d), r.Length, r.Offset, d.ID.Size)}
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+// Package failure has the error that ends a plan of the agent: an agent.Failure, which the boot server shows to a person.
+package failure
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// Error is a failure of a plan. Repeating what failed does not help.
+type Error struct {
+	agent.Failure
+
+	cause error
+}
+
+// New returns a failure with one of the reasons of package agent. The format may have %w.
+func New(reason, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Failure: agent.Failure{Reason: reason, Message: err.Error()}, cause: err}
+}
+
+func (e *Error) Error() string { return e.Reason + ": " + e.Message }
+
+// Unwrap returns the error with the message, which wraps the causes.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Of returns the failure that err wraps, or nil.
+func Of(err error) *agent.Failure {
+	if f, ok := errors.AsType[*Error](err); ok {
+		return &f.Failure
+	}
+	return nil
+}
+
+// HasReason is true if err wraps a failure with the reason.
+func HasReason(err error, reason string) bool {
+	f := Of(err)
+	return f != nil && f.Reason == reason
+}

@@ -1,0 +1,199 @@
+package gpt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+	"unicode/utf16"
+)
+
+// Align is the alignment of the data partition, and the size of what is held back at the beginning of a disk, in bytes.
+const Align = 1 << 20
+
+// ErrTooSmall means that the image and the data partition do not fit the disk.
+var ErrTooSmall = errors.New("the disk is too small")
+
+// Request is what Fit and FitMBR need to know.
+type Request struct {
+	// Head is the first MiB of the image, or the whole image if it is smaller.
+	Head []byte
+	// ImageSize and DiskSize are in bytes, Sector is the sector size of both.
+	ImageSize, DiskSize int64
+	Sector              int
+	// DataSize is the size of the data partition in bytes, 0 for none. Unique is its unique GUID.
+	DataSize int64
+	Unique   GUID
+}
+
+// Layout is what an image becomes on a disk.
+type Layout struct {
+	// Head is the first MiB of the disk.
+	Head []byte
+	// Backup is the backup GPT with which the disk ends, and BackupOffset where it begins: the entries, and then a sector with the header. It is empty on
+	// a disk without GPT, and BackupOffset is the size of the disk then.
+	Backup       []byte
+	BackupOffset int64
+	// DataOffset and DataLength are the data partition in bytes, Number is its number. All are 0 without one.
+	DataOffset, DataLength int64
+	Number                 int
+	// Stale is the offset of the header of the image's own backup GPT, or -1. On the disk it is in no place where a backup GPT may be.
+	Stale int64
+	// Spare is the offset of a sector which neither the image, nor a partition, nor the table uses, or -1.
+	Spare int64
+	// Warnings are for a person.
+	Warnings []string
+}
+
+// Fit computes the table of an image with a GPT.
+func Fit(r Request) (*Layout, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	t, err := Read(bytes.NewReader(r.Head), 1, int64(len(r.Head)), r.Sector)
+	if err != nil {
+		return nil, fmt.Errorf("the image has no valid GPT in its first MiB: %w", err)
+	}
+	sector := uint64(r.Sector)                                  //nolint:gosec // 512 or 4096
+	end, err := t.endOfPartitions(uint64(r.ImageSize) / sector) //nolint:gosec // positive
+	if err != nil {
+		return nil, err
+	}
+	last := uint64(r.DiskSize)/sector - 1 //nolint:gosec // positive
+	length := (uint64(len(t.entries)) + sector - 1) / sector
+	if last < length+2 || end > last-length {
+		return nil, fmt.Errorf("%w for the backup GPT: the last partition ends at byte %d of %d", ErrTooSmall, end*sector, r.DiskSize)
+	}
+	layout := &Layout{Head: padded(r.Head), BackupOffset: int64((last - length) * sector), Spare: -1, Stale: -1} //nolint:gosec // below the disk's size
+	if alternate := t.AlternateLBA; alternate > 1 && alternate < uint64(r.ImageSize)/sector {                    //nolint:gosec // positive
+		layout.Stale = int64(alternate * sector) //nolint:gosec // below the image's size
+	}
+	t.LastUsable = last - length - 1
+	if r.DataSize == 0 {
+		t.spare(r, layout)
+	} else if err := t.add(r, layout); err != nil {
+		return nil, err
+	}
+	t.AlternateLBA = last
+	if err := protect(layout, last); err != nil {
+		return nil, err
+	}
+	t.encode(layout)
+	return layout, nil
+}
+
+func (r Request) check() error {
+	sector := int64(r.Sector)
+	switch {
+	case sector != 512 && sector != 4096:
+		return fmt.Errorf("the sector size is %d, and not 512 or 4096", r.Sector)
+	case r.ImageSize <= 0 || r.ImageSize%sector != 0 || int64(len(r.Head)) != min(r.ImageSize, Align):
+		return fmt.Errorf("the image has %d bytes, %d of them in its head", r.ImageSize, len(r.Head))
+	case r.DiskSize%sector != 0 || r.DiskSize > math.MaxInt64/2 || r.DataSize < 0 || r.DataSize > math.MaxInt64/2:
+		return fmt.Errorf("the disk has %d bytes, and the data partition %d", r.DiskSize, r.DataSize)
+	case r.DiskSize < max(r.ImageSize, 4*Align):
+		return fmt.Errorf("%w: it has %d bytes, and the image %d", ErrTooSmall, r.DiskSize, r.ImageSize)
+	default:
+		return nil
+	}
+}
+
+// endOfPartitions returns the first sector after all partitions.
+func (t *Table) endOfPartitions(sectors uint64) (uint64, error) {
+	end := t.EntriesLBA
+	for _, p := range t.Partitions() {
+		if p.First > p.Last || p.First < 2 || p.Last >= sectors {
+			return 0, fmt.Errorf("partition %d has the sectors %d to %d, and the image has %d", p.Number, p.First, p.Last, sectors)
+		}
+		end = max(end, p.Last+1)
+	}
+	return end, nil
+}
+
+// spare leaves a sector before the backup GPT free, where the image leaves one.
+func (t *Table) spare(r Request, layout *Layout) {
+	offset := int64(t.LastUsable) * int64(r.Sector) //nolint:gosec // below the disk's size
+	if offset >= max(r.ImageSize, Align) {
+		layout.Spare = offset
+		t.LastUsable--
+	}
+}
+
+// add adds the data partition, at the end of the disk.
+func (t *Table) add(r Request, layout *Layout) error {
+	var err error
+	limit := int64(t.LastUsable+1) * int64(r.Sector) //nolint:gosec // below the disk's size
+	if err = layout.place(r, limit); err != nil {
+		return err
+	}
+	free := -1
+	for i := t.count() - 1; i >= 0 && bytes.Equal(t.entry(i)[:16], make([]byte, 16)); i-- {
+		free = i // after the last partition, so that the number of none changes when tools sort entries
+	}
+	for i := 0; free < 0 && i < t.count(); i++ {
+		if bytes.Equal(t.entry(i)[:16], make([]byte, 16)) {
+			free = i
+		}
+	}
+	if free < 0 {
+		return fmt.Errorf("all %d entries of the GPT are in use: the data partition needs one", t.count())
+	}
+	if _, twice := t.Find(r.Unique); twice {
+		return fmt.Errorf("the image has a partition with the GUID %s of the data partition", r.Unique)
+	}
+	e := t.entry(free)
+	clear(e)
+	copy(e[offType:], DataType[:])
+	copy(e[offUnique:], r.Unique[:])
+	binary.LittleEndian.PutUint64(e[offFirst:], uint64(layout.DataOffset)/uint64(r.Sector))                    //nolint:gosec // positive
+	binary.LittleEndian.PutUint64(e[offLast:], uint64(layout.DataOffset+layout.DataLength)/uint64(r.Sector)-1) //nolint:gosec // positive
+	for i, u := range utf16.Encode([]rune(DataName)) {
+		binary.LittleEndian.PutUint16(e[offName+2*i:], u)
+	}
+	layout.Number = free + 1
+	return nil
+}
+
+// place computes where the data partition is: it ends at or before limit.
+func (l *Layout) place(r Request, limit int64) error {
+	sector := int64(r.Sector)
+	length := (r.DataSize + sector - 1) / sector * sector
+	offset := (limit - length) &^ (Align - 1)
+	if length > limit || offset < max(r.ImageSize, Align) {
+		return fmt.Errorf("%w: it has %d bytes, the image %d, and the data partition %d at the end of the disk", ErrTooSmall, r.DiskSize, r.ImageSize, length)
+	}
+	l.DataOffset, l.DataLength = offset, length
+	return nil
+}
+
+// encode writes the table into the layout's head and backup.
+func (t *Table) encode(layout *Layout) {
+	binary.LittleEndian.PutUint64(t.header[offLastUsable:], t.LastUsable)
+	binary.LittleEndian.PutUint32(t.header[offEntriesCRC:], crc32.ChecksumIEEE(t.entries))
+
+	primary := layout.Head[t.sector : 2*t.sector]
+	copy(primary, t.header)
+	binary.LittleEndian.PutUint64(primary[offAlternate:], t.AlternateLBA)
+	binary.LittleEndian.PutUint32(primary[offCRC:], headerCRC(primary))
+	copy(layout.Head[int(t.EntriesLBA)*t.sector:], t.entries) //nolint:gosec // Read found them in the head
+
+	backup := slices.Clone(t.header)
+	binary.LittleEndian.PutUint64(backup[offMy:], t.AlternateLBA)
+	binary.LittleEndian.PutUint64(backup[offAlternate:], 1)
+	binary.LittleEndian.PutUint64(backup[offEntries:], uint64(layout.BackupOffset)/uint64(t.sector)) //nolint:gosec // positive
+	binary.LittleEndian.PutUint32(backup[offCRC:], headerCRC(backup))
+	sectors := (len(t.entries) + t.sector - 1) / t.sector
+	layout.Backup = make([]byte, sectors*t.sector, (sectors+1)*t.sector)
+	copy(layout.Backup, t.entries)
+	layout.Backup = append(layout.Backup, backup...)
+}
+
+// padded returns the head with the size of a disk's head.
+func padded(head []byte) []byte {
+	full := make([]byte, Align)
+	copy(full, head)
+	return full
+}

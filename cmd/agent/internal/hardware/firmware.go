@@ -1,0 +1,63 @@
+package hardware
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// secureBootFile is the variable SecureBoot of the vendor EFI_GLOBAL_VARIABLE (UEFI 2.10, 3.3). efivarfs puts four bytes of attributes before the value.
+const secureBootFile = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+func (c *collector) firmware() agent.Boot {
+	if _, err := os.Stat(c.path("sys/firmware/efi")); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			c.problemf("firmware: %v", err)
+			return agent.Boot{}
+		}
+		return agent.Boot{Mode: agent.BIOS}
+	}
+	boot := agent.Boot{Mode: agent.UEFI}
+	content, err := c.read(maxAttribute, secureBootFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.problemf("Secure Boot: the firmware has no variable SecureBoot, or efivarfs is not mounted")
+	case err != nil:
+		c.problemf("Secure Boot: %v", err)
+	default:
+		boot.SecureBoot = ParseSecureBoot(content)
+		if boot.SecureBoot == nil {
+			c.problemf("Secure Boot: the variable SecureBoot has %d bytes, or an unknown value", len(content))
+		}
+	}
+	return boot
+}
+
+// ParseSecureBoot parses the file of the variable SecureBoot. It returns nil for a value that the specification does not have.
+func ParseSecureBoot(content []byte) *bool {
+	if len(content) != 5 || content[4] > 1 {
+		return nil
+	}
+	on := content[4] == 1
+	return &on
+}
+
+// tpm returns the first TPM, or nil.
+func (c *collector) tpm() *agent.TPM {
+	const folder = "sys/class/tpm"
+	names := c.entries(numbered("tpm"), folder)
+	if len(names) == 0 {
+		return nil
+	}
+	switch major := c.attribute(folder, names[0], "tpm_version_major"); major {
+	case "1":
+		return &agent.TPM{Version: "1.2"}
+	case "2":
+		return &agent.TPM{Version: "2.0"}
+	default:
+		c.problemf("TPM: %s has the unknown version %q", names[0], major)
+		return &agent.TPM{}
+	}
+}

@@ -1,0 +1,279 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
+)
+
+// maxData bounds the data partition, and maxContent its content, in bytes.
+const (
+	maxData    = 1 << 30
+	maxContent = 8 << 20
+)
+
+// loaders are the architectures in the names of boot loaders (UEFI specification, 3.5.1.1).
+var loaders = map[string]string{"amd64": "x64", "arm64": "aa64"}
+
+// labels are the labels of data sources. cloud-init takes them in lower and in upper case.
+var labels = map[agent.DataSource]string{agent.NoCloud: "cidata", agent.ConfigDrive: "config-2"}
+
+// prepare refuses what cannot work. It writes nothing.
+func (w *writer) prepare(ctx context.Context) error {
+	w.meter.step(agent.StepWiping, 0)
+	if err := w.checkPlan(); err != nil {
+		return err
+	}
+	err := retry.Do(ctx, func(ctx context.Context) error {
+		m, err := w.Source.Manifest(ctx)
+		w.m = m
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.checkImage(); err != nil {
+		return err
+	}
+	if err := w.readHead(ctx); err != nil {
+		return err
+	}
+	if err := w.fit(w.Plan.DataSize); err != nil {
+		return err
+	}
+	w.hold()
+	return nil
+}
+
+func (w *writer) hasData() bool { return w.Plan.DataSource != agent.None }
+
+func (w *writer) checkPlan() error {
+	label, known := labels[w.Plan.DataSource]
+	switch unique, err := gpt.ParseGUID(w.Plan.PartitionGUID); {
+	case err != nil:
+		return failure.New(agent.ReasonPlanInvalid, "the plan has no valid partition GUID: %w", err)
+	case !known && w.hasData():
+		return failure.New(agent.ReasonPlanInvalid, "the data source %.20q is unknown", string(w.Plan.DataSource))
+	case w.Plan.DataSize < 0 || w.Plan.DataSize > maxData || w.hasData() != (w.Plan.DataSize > 0):
+		return failure.New(agent.ReasonPlanInvalid, "the data partition has %d bytes", w.Plan.DataSize)
+	default:
+		w.unique = unique
+	}
+	if !w.hasData() {
+		return nil
+	}
+	for _, other := range w.Others {
+		for _, s := range other.Found {
+			if strings.EqualFold(s.Label, label) {
+				return failure.New(agent.ReasonDataLabel, "the disk %s (%s) has a file system (%s) with the label %s at byte %d: the operating system might take its bootstrap data from "+
+					"there (erase that disk, or remove it)", other.Name, describe(other), s.Type, s.Label, s.Offset)
+			}
+		}
+	}
+	return nil
+}
+
+func (w *writer) checkImage() error {
+	h := w.m.Header
+	switch arch := loaders[w.Architecture]; {
+	case h.SectorSize != w.Device.SectorSize():
+		return failure.New(agent.ReasonSectorSize, "the image is made for sectors of %d bytes, and the disk %s has sectors of %d (use an image that is made for them, or another disk)",
+			h.SectorSize, w.Disk.Name, w.Device.SectorSize())
+	case h.Size > w.Device.Size():
+		return failure.New(agent.ReasonDiskTooSmall, "the image has %d bytes, and the disk %s has %d", h.Size, w.Disk.Name, w.Device.Size())
+	case w.Firmware == agent.UEFI && (arch == "" || !slices.Contains(h.EFILoaders, arch)):
+		return failure.New(agent.ReasonNoBootLoader, `the server boots with UEFI on %s, and the image has no boot loader \EFI\BOOT\BOOT%s.EFI (it has: %s)`,
+			w.Architecture, strings.ToUpper(arch), strings.Join(h.EFILoaders, ", "))
+	case w.Firmware == agent.BIOS && !h.BIOSLoader:
+		return failure.New(agent.ReasonNoBootLoader, "the server boots with BIOS, and the image has no boot code in its first sector (set the server to UEFI, or use another image)")
+	case w.Firmware != agent.UEFI && w.Firmware != agent.BIOS:
+		return failure.New(agent.ReasonPlanInvalid, "the firmware %.20q is unknown", string(w.Firmware))
+	default:
+		return nil
+	}
+}
+
+// readHead fetches the first chunk, which has the partition table.
+func (w *writer) readHead(ctx context.Context) error {
+	first := w.chunk(0)
+	w.head = make([]byte, first.Length)
+	if !first.Hole {
+		f := &fetcher{source: w.Source, free: make(chan []byte, 1), out: make(chan item, 1)}
+		f.free <- w.head
+		if err := f.fetch(ctx, []manifest.Chunk{first}); err != nil {
+			return err
+		}
+	}
+	const volumeDescriptor, iso = 0x8001, "CD001"
+	switch {
+	case isZero(w.head[:min(len(w.head), w.Device.SectorSize())]):
+		return failure.New(agent.ReasonPartitionTable, "the first sector of the image is empty: it boots nothing")
+	case len(w.head) > volumeDescriptor+len(iso) && string(w.head[volumeDescriptor:][:len(iso)]) == iso:
+		// EDK2 boots the El Torito catalogue of a disk without a partition table (PartitionDxe, ElTorito.c): LBA 0 would not decide.
+		return failure.New(agent.ReasonPartitionTable, "the image is an ISO 9660 image, and not that of a disk")
+	default:
+		return nil
+	}
+}
+
+// chunk returns a chunk of the image.
+func (w *writer) chunk(index int64) manifest.Chunk {
+	for c := range w.m.All() {
+		if c.Index == index {
+			return c
+		}
+	}
+	return manifest.Chunk{}
+}
+
+// fit computes the layout with a data partition of a size.
+func (w *writer) fit(size int64) error {
+	fits := map[manifest.Table]func(gpt.Request) (*gpt.Layout, error){manifest.GPT: gpt.Fit, manifest.MBR: gpt.FitMBR, manifest.NoTable: gpt.FitNone}
+	layout, err := fits[w.m.Table](gpt.Request{
+		Head: w.head, ImageSize: w.m.Size, DiskSize: w.Device.Size(), Sector: w.Device.SectorSize(), DataSize: size, Unique: w.unique,
+	})
+	switch {
+	case errors.Is(err, gpt.ErrTooSmall):
+		return failure.New(agent.ReasonDiskTooSmall, "the image does not fit the disk %s: %w", w.Disk.Name, err)
+	case err != nil:
+		return failure.New(agent.ReasonPartitionTable, "the partition table of the image cannot be used: %w", err)
+	}
+	w.layout = layout
+	return nil
+}
+
+// held is a range of the image that is not on the disk before the commit. It is zeros there.
+type held struct {
+	span
+
+	content []byte // of the image
+}
+
+// hold decides what is held back besides the first MiB: the image's own backup GPT, which would be valid at the end of a disk with the size of the image, and
+// the last sector of the disk, where firmware looks for one.
+func (w *writer) hold() {
+	sector, end := int64(w.Device.SectorSize()), w.Device.Size()
+	w.tailAt, w.tail = w.layout.BackupOffset, w.layout.Backup
+	if len(w.tail) == 0 {
+		w.tailAt = end - sector
+	}
+	spans := []span{{w.tailAt, end - w.tailAt}}
+	if stale := w.layout.Stale; stale >= gpt.Align && stale < w.tailAt {
+		spans = append(spans, span{stale, sector})
+	}
+	for _, s := range spans {
+		if s.offset < w.m.Size {
+			s.length = min(s.length, w.m.Size-s.offset)
+			w.held = append(w.held, held{s, make([]byte, s.length)})
+		}
+	}
+	if len(w.tail) == 0 && len(w.held) > 0 {
+		w.tail = w.held[0].content // the image's own, once it is fetched
+	}
+}
+
+// span is a range of the disk.
+type span struct{ offset, length int64 }
+
+// take keeps what is held back of a part of the image, and zeros it in the part. restore is the reverse, and returns false if it is not zeros.
+func (h held) take(offset int64, part []byte) {
+	if mine, theirs := h.overlap(offset, part); mine != nil {
+		copy(mine, theirs)
+		clear(theirs)
+	}
+}
+
+func (h held) restore(offset int64, part []byte) bool {
+	mine, theirs := h.overlap(offset, part)
+	empty := isZero(theirs)
+	copy(theirs, mine)
+	return empty
+}
+
+// overlap returns what a part of the image and what is held back have in common, in both.
+func (h held) overlap(offset int64, part []byte) (mine, theirs []byte) {
+	from, to := max(offset, h.offset), min(offset+int64(len(part)), h.offset+h.length)
+	if from >= to {
+		return nil, nil
+	}
+	return h.content[from-h.offset : to-h.offset], part[from-offset : to-offset]
+}
+
+// zeroBlock is what isZero compares with.
+var zeroBlock = make([]byte, 64<<10)
+
+func isZero(b []byte) bool {
+	for len(b) > 0 {
+		n := min(len(b), len(zeroBlock))
+		if !bytes.Equal(b[:n], zeroBlock[:n]) {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// wipe removes what was on the disk: its signatures, and the first and the last MiB, which have partition tables and superblocks.
+func (w *writer) wipe(ctx context.Context) error {
+	w.result.Warnings = append(w.result.Warnings, w.layout.Warnings...)
+	found, err := disk.Signatures(w.Device, w.Device.Size(), w.Device.SectorSize())
+	if err != nil {
+		return w.diskFailed("read signatures", 0, err)
+	}
+	sector, size := int64(w.Device.SectorSize()), w.Device.Size()
+	w.wiped = []span{{0, gpt.Align}, {size - gpt.Align, gpt.Align}}
+	for _, s := range found {
+		from := s.Offset &^ (sector - 1)
+		to := min((s.Offset+s.Length+sector-1)&^(sector-1), size)
+		w.wiped = append(w.wiped, span{from, to - from})
+	}
+	for _, s := range w.wiped {
+		if err := w.Device.ZeroRange(s.offset, s.length); err != nil {
+			return w.diskFailed("zero", s.offset, err)
+		}
+	}
+	if err := w.Device.Flush(); err != nil {
+		return w.diskFailed("flush", 0, err)
+	}
+	for _, s := range w.wiped {
+		if err := w.expectZeros(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// empty makes a disk empty after a failure, as far as that is possible: also the bootstrap data, which the next attempt need not find.
+func (w *writer) empty() error {
+	spans := []span{{0, gpt.Align}, {w.Device.Size() - gpt.Align, gpt.Align}}
+	if w.hasData() {
+		spans = append(spans, span{w.layout.DataOffset, w.layout.DataLength})
+	}
+	var all []error
+	for _, s := range spans {
+		all = append(all, w.Device.ZeroRange(s.offset, s.length))
+	}
+	if err := errors.Join(append(all, w.Device.Flush())...); err != nil {
+		return fmt.Errorf("the disk could not be emptied after that: %w", err)
+	}
+	return nil
+}
+
+// readDisk reads a range of the disk.
+func (w *writer) readDisk(b []byte, offset int64) error {
+	if n, err := w.Device.ReadAt(b, offset); err != nil && (!errors.Is(err, io.EOF) || n < len(b)) {
+		return w.diskFailed("read", offset, err)
+	}
+	return nil
+}

@@ -1,0 +1,387 @@
+// Package link brings the network of a server up, and finds the interface through which the boot server answers. It does not know the server's network: it
+// tries DHCP on every Ethernet interface at once, and then the static network of the host. It tries until its context ends.
+//
+// Each interface has its own routes, and each connection is bound to an interface (SO_BINDTODEVICE). So interfaces in the same network, or with default
+// routes that contradict one another, do not disturb one another, and the name servers of a network answer only for it.
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+)
+
+// StaticAfter is how long DHCP is tried alone. Then the static network of the host is set up.
+const StaticAfter = 30 * time.Second
+
+const (
+	// attemptTimeout is the timeout of a connection through one interface.
+	attemptTimeout = 5 * time.Second
+	// dialDelay is how long to wait before all interfaces are tried again.
+	dialDelay = 500 * time.Millisecond
+	// reportEvery is how often a connection that does not succeed is logged.
+	reportEvery = 10 * time.Second
+)
+
+// Manager brings the network up.
+type Manager struct {
+	// Network is the static network of the host, or nil.
+	Network *seed.Network
+	Log     *slog.Logger
+	// Kernel changes the interfaces.
+	Kernel Kernel
+	// Dial connects through an interface. Defaults to DialThrough.
+	Dial func(ctx context.Context, through Interface, resolvers []netip.Addr, network, address string) (net.Conn, error)
+
+	mu sync.Mutex
+	// known are the interfaces by their index.
+	known map[int]*known
+	// used is the interface through which the boot server answered last.
+	used string
+	// reached is closed when the boot server has answered.
+	reached chan struct{}
+}
+
+// known is an interface that the Manager takes care of.
+type known struct {
+	Interface
+	// cancel ends its DHCP clients.
+	cancel    context.CancelFunc
+	resolvers map[string][]netip.Addr // by what named them: dhcp4, dhcp6, static
+	// up receives a value when the interface gets a carrier.
+	up []chan struct{}
+}
+
+// Interface is a network interface.
+type Interface struct {
+	Index int
+	Name  string
+	MAC   string
+	// Physical is true for an Ethernet card, and false for a bond or a VLAN.
+	Physical bool
+	// Master is the index of the bond that it belongs to, 0 for none.
+	Master  int
+	Carrier bool
+}
+
+// Kernel changes interfaces.
+type Kernel interface {
+	// Interfaces calls changed with every Ethernet interface, and again with each that changes, until ctx ends.
+	Interfaces(ctx context.Context, changed func(Interface)) error
+	// Up activates an interface.
+	Up(i Interface) error
+	// Configure gives an interface its addresses and routes of one source. It replaces those that it gave it for that source before.
+	Configure(i Interface, source string, c Config) error
+	// DHCP4 and DHCP6 keep an address until ctx ends. They call set with each new configuration.
+	DHCP4(ctx context.Context, i Interface, up <-chan struct{}, set func(Config))
+	DHCP6(ctx context.Context, i Interface, up <-chan struct{}, set func(Config))
+	// Static sets the static network up. It may be called again when an interface has appeared: what is there stays. It returns the interfaces with
+	// addresses. busy is called before an interface becomes part of a bond.
+	Static(n *seed.Network, present []Interface, busy func(Interface)) ([]StaticLink, error)
+}
+
+// StaticLink is an interface of a static network.
+type StaticLink struct {
+	Interface
+	Settings seed.Settings
+}
+
+// Config is what an interface gets from DHCP, or from a static network.
+type Config struct {
+	Addresses []netip.Prefix
+	Routes    []seed.Route
+	Resolvers []netip.Addr
+	MTU       int
+}
+
+// Run takes care of the network until ctx ends.
+func (m *Manager) Run(ctx context.Context) error {
+	m.init()
+	if m.Network != nil {
+		go m.static(ctx)
+	}
+	err := m.Kernel.Interfaces(ctx, func(i Interface) { m.changed(ctx, i) })
+	return fmt.Errorf("follow the network interfaces: %w", err)
+}
+
+func (m *Manager) init() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil {
+		m.known, m.reached = map[int]*known{}, make(chan struct{})
+	}
+}
+
+// changed starts DHCP at a new Ethernet card, and wakes it up if the card got a carrier.
+func (m *Manager) changed(ctx context.Context, i Interface) {
+	m.mu.Lock()
+	k, found := m.known[i.Index]
+	if !found {
+		k = &known{resolvers: map[string][]netip.Addr{}}
+		m.known[i.Index] = k
+	}
+	carrier := i.Carrier && !k.Carrier
+	changed := !found || i.Carrier != k.Carrier
+	k.Interface = i
+	up := k.up
+	m.mu.Unlock()
+	if changed {
+		m.Log.Info("Network interface", "name", i.Name, "mac", i.MAC, "carrier", i.Carrier)
+	}
+	if carrier {
+		for _, wake := range up {
+			select {
+			case wake <- struct{}{}:
+			default: // it is awake
+			}
+		}
+	}
+	if !found && i.Physical && i.Master == 0 {
+		if err := m.Kernel.Up(i); err != nil {
+			m.Log.Error("Failed to activate a network interface", "name", i.Name, "error", err)
+		}
+		m.start(ctx, i, true, true)
+	}
+}
+
+// start runs the DHCP clients of an interface, if they do not run.
+func (m *Manager) start(ctx context.Context, i Interface, v4, v6 bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.known[i.Index]
+	if k == nil {
+		k = &known{Interface: i, resolvers: map[string][]netip.Addr{}}
+		m.known[i.Index] = k
+	}
+	if k.cancel != nil || !v4 && !v6 {
+		return
+	}
+	ctx, k.cancel = context.WithCancel(ctx)
+	client := func(source string, run func(context.Context, Interface, <-chan struct{}, func(Config))) {
+		wake := make(chan struct{}, 1)
+		k.up = append(k.up, wake)
+		go run(ctx, i, wake, func(c Config) {
+			if ctx.Err() == nil {
+				m.configure(i, source, c)
+			}
+		})
+	}
+	if v4 {
+		client("dhcp4", m.Kernel.DHCP4)
+	}
+	if v6 {
+		client("dhcp6", m.Kernel.DHCP6)
+	}
+}
+
+func (m *Manager) configure(i Interface, source string, c Config) {
+	if err := m.Kernel.Configure(i, source, c); err != nil {
+		m.Log.Error("Failed to configure a network interface", "name", i.Name, "source", source, "error", err)
+	}
+	m.mu.Lock()
+	if k := m.known[i.Index]; k != nil {
+		k.resolvers[source] = c.Resolvers
+	}
+	m.mu.Unlock()
+	m.Log.Info("Addresses of a network interface", "name", i.Name, "source", source, "addresses", join(c.Addresses))
+}
+
+func join(addresses []netip.Prefix) string {
+	all := make([]string, len(addresses))
+	for i, a := range addresses {
+		all[i] = a.String()
+	}
+	return strings.Join(all, " ")
+}
+
+// stop ends the DHCP clients of an interface and takes its addresses.
+func (m *Manager) stop(i Interface) {
+	m.mu.Lock()
+	k := m.known[i.Index]
+	if k != nil && k.cancel != nil {
+		k.cancel()
+		k.cancel, k.up = nil, nil
+	}
+	m.mu.Unlock()
+	for _, source := range []string{"dhcp4", "dhcp6"} {
+		_ = m.Kernel.Configure(i, source, Config{}) // it may have had none
+	}
+}
+
+// static sets the static network up if the boot server did not answer in time. Until the boot server answers it tries again: an interface may be late.
+func (m *Manager) static(ctx context.Context) {
+	wait := StaticAfter
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.reached:
+			return
+		case <-time.After(wait):
+		}
+		m.Log.Info("The boot server does not answer: trying the static network of the host")
+		links, err := m.Kernel.Static(m.Network, m.present(), m.stop)
+		if err != nil {
+			m.Log.Error("Failed to set up the static network", "error", err)
+		}
+		for _, l := range links {
+			if len(l.Settings.Addresses) > 0 {
+				m.noteStatic(l)
+			}
+			m.start(ctx, l.Interface, l.Settings.DHCP4, l.Settings.DHCP6)
+		}
+		wait = StaticAfter
+	}
+}
+
+func (m *Manager) noteStatic(l StaticLink) {
+	m.mu.Lock()
+	if m.known[l.Index] == nil {
+		m.known[l.Index] = &known{Interface: l.Interface, resolvers: map[string][]netip.Addr{}}
+	}
+	m.mu.Unlock()
+	m.configure(l.Interface, "static", Config{Addresses: l.Settings.Addresses, Routes: l.Settings.Routes, Resolvers: l.Settings.Nameservers, MTU: l.Settings.MTU})
+}
+
+// present returns the interfaces.
+func (m *Manager) present() []Interface {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]Interface, 0, len(m.known))
+	for _, k := range m.known {
+		all = append(all, k.Interface)
+	}
+	slices.SortFunc(all, func(a, b Interface) int { return a.Index - b.Index })
+	return all
+}
+
+// Used returns the name of the interface through which the boot server answered last, empty for none.
+func (m *Manager) Used() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used
+}
+
+// DialContext connects to the boot server through the first interface through which it answers, and prefers the one that was used last. It tries until ctx
+// ends: interfaces may be late, and addresses too.
+func (m *Manager) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	m.init()
+	var last error
+	for reported := time.Now(); ; {
+		if used := m.usable(true); len(used) > 0 {
+			if conn, err := m.race(ctx, used, network, address); err == nil {
+				return conn, nil
+			}
+		}
+		conn, err := m.race(ctx, m.usable(false), network, address)
+		if err == nil {
+			return conn, nil
+		}
+		last = err
+		if time.Since(reported) >= reportEvery {
+			reported = time.Now()
+			m.Log.Warn("The boot server does not answer", "address", address, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("connect to the boot server at %s: %w", address, ctx.Err()), last)
+		case <-time.After(dialDelay):
+		}
+	}
+}
+
+// candidate is an interface to connect through.
+type candidate struct {
+	Interface
+	resolvers []netip.Addr
+}
+
+// usable returns the interfaces that can be connected through: only the one that was used last, or all.
+func (m *Manager) usable(onlyUsed bool) []candidate {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []candidate
+	for _, k := range m.known {
+		if k.Master != 0 || onlyUsed && k.Name != m.used {
+			continue
+		}
+		c := candidate{Interface: k.Interface}
+		for _, source := range []string{"static", "dhcp4", "dhcp6"} {
+			c.resolvers = append(c.resolvers, k.resolvers[source]...)
+		}
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return a.Index - b.Index })
+	return all
+}
+
+// race connects through several interfaces at once. The first connection wins, and the others are closed.
+func (m *Manager) race(ctx context.Context, through []candidate, network, address string) (net.Conn, error) {
+	if len(through) == 0 {
+		return nil, errors.New("the server has no network interface: does the ramdisk have its driver?")
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	dial := m.Dial
+	if dial == nil {
+		dial = DialThrough
+	}
+	type result struct {
+		conn net.Conn
+		name string
+		err  error
+	}
+	results := make(chan result, len(through))
+	for _, c := range through {
+		go func() {
+			conn, err := dial(ctx, c.Interface, c.resolvers, network, address)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", c.Name, err)
+			}
+			results <- result{conn, c.Name, err}
+		}()
+	}
+	var failed []error
+	for n := range through {
+		r := <-results
+		if r.err != nil {
+			failed = append(failed, r.err)
+			continue
+		}
+		m.reach(r.name)
+		go func() { // those that are late
+			defer cancel()
+			for range len(through) - n - 1 {
+				if late := <-results; late.conn != nil {
+					_ = late.conn.Close()
+				}
+			}
+		}()
+		return r.conn, nil
+	}
+	cancel()
+	return nil, errors.Join(failed...)
+}
+
+// reach records the interface through which the boot server answered.
+func (m *Manager) reach(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.used != name {
+		m.Log.Info("The boot server answers", "interface", name)
+	}
+	m.used = name
+	select {
+	case <-m.reached:
+	default:
+		close(m.reached)
+	}
+}

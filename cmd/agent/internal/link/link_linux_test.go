@@ -1,0 +1,294 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv6"
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+)
+
+// fakeKernel records what it is told.
+type fakeKernel struct {
+	mu         sync.Mutex
+	interfaces []Interface
+	configs    map[string]Config
+	clients    map[string]int
+	static     int
+	links      []StaticLink
+}
+
+func (k *fakeKernel) Interfaces(ctx context.Context, changed func(Interface)) error {
+	for _, i := range k.interfaces {
+		changed(i)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (k *fakeKernel) Up(Interface) error { return nil }
+
+func (k *fakeKernel) Configure(i Interface, source string, c Config) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.configs[i.Name+" "+source] = c
+	return nil
+}
+
+// running returns how many DHCP clients run at each interface.
+func (k *fakeKernel) running() map[string]int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.clients)
+}
+
+func (k *fakeKernel) config(name string) []netip.Prefix {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.configs[name].Addresses
+}
+
+func (k *fakeKernel) statics() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.static
+}
+
+func (k *fakeKernel) client(ctx context.Context, name string, by int) {
+	k.mu.Lock()
+	k.clients[name] += by
+	k.mu.Unlock()
+	if by > 0 {
+		<-ctx.Done()
+		k.client(ctx, name, -1)
+	}
+}
+
+func (k *fakeKernel) DHCP4(ctx context.Context, i Interface, _ <-chan struct{}, set func(Config)) {
+	set(Config{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}, Resolvers: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
+	k.client(ctx, i.Name+" dhcp4", 1)
+}
+
+func (k *fakeKernel) DHCP6(ctx context.Context, i Interface, _ <-chan struct{}, _ func(Config)) {
+	k.client(ctx, i.Name+" dhcp6", 1)
+}
+
+func (k *fakeKernel) Static(_ *seed.Network, present []Interface, busy func(Interface)) ([]StaticLink, error) {
+	k.mu.Lock()
+	k.static++
+	k.mu.Unlock()
+	busy(present[0])
+	return k.links, errors.New("one card is not there")
+}
+
+func newManager(k *fakeKernel) *Manager {
+	k.configs, k.clients = map[string]Config{}, map[string]int{}
+	return &Manager{Kernel: k, Log: slog.New(slog.DiscardHandler)}
+}
+
+func twoCards() []Interface {
+	return []Interface{
+		{Index: 2, Name: "eth0", MAC: "52:54:00:00:00:01", Physical: true, Carrier: true},
+		{Index: 3, Name: "eth1", MAC: "52:54:00:00:00:02", Physical: true},
+		{Index: 4, Name: "bond9", Carrier: true},
+	}
+}
+
+// TestDialPrefersUsed: the first interface that connects wins; it is then asked alone, and the others when it fails.
+func TestDialPrefersUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		k := &fakeKernel{interfaces: twoCards()}
+		m := newManager(k)
+		var mu sync.Mutex
+		tried := map[string]int{}
+		works := "eth1"
+		m.Dial = func(ctx context.Context, through Interface, _ []netip.Addr, _, _ string) (net.Conn, error) {
+			mu.Lock()
+			tried[through.Name]++
+			ok := through.Name == works
+			mu.Unlock()
+			if !ok {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			a, _ := net.Pipe()
+			return a, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = m.Run(ctx) }()
+		synctest.Wait()
+		dial := func() {
+			conn, err := m.DialContext(ctx, "tcp", "192.0.2.1:80")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(conn.Close()).To(Succeed())
+			time.Sleep(time.Minute) // those that are late end
+		}
+		dial()
+		g.Expect(m.Used()).To(Equal("eth1"))
+		dial()
+		mu.Lock()
+		g.Expect(tried).To(Equal(map[string]int{"eth0": 1, "eth1": 2, "bond9": 1}))
+		works = "eth0"
+		mu.Unlock()
+		dial()
+		g.Expect(m.Used()).To(Equal("eth0"))
+		cancel()
+		synctest.Wait()
+		g.Expect(k.running()).To(Equal(map[string]int{"eth0 dhcp4": 0, "eth0 dhcp6": 0, "eth1 dhcp4": 0, "eth1 dhcp6": 0}), "a bond that nobody asked for gets no DHCP")
+	})
+}
+
+// TestDialEnds: without an interface that answers the connection fails when its time is over.
+func TestDialEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(&fakeKernel{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := m.DialContext(ctx, "tcp", "192.0.2.1:80")
+		NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring("deadline"), ContainSubstring("no network interface"))))
+	})
+}
+
+// TestStaticAfter: the static network is set up if the boot server has not answered after 30 s, again while it does not, and not after it has.
+func TestStaticAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		k := &fakeKernel{interfaces: twoCards()}
+		address := netip.MustParsePrefix("10.0.0.2/24")
+		k.links = []StaticLink{
+			{Interface: Interface{Index: 9, Name: "bond0.7"}, Settings: seed.Settings{Addresses: []netip.Prefix{address}, Nameservers: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}},
+			{Interface: Interface{Index: 10, Name: "bond0.8"}, Settings: seed.Settings{DHCP4: true}},
+		}
+		m := newManager(k)
+		m.Network = &seed.Network{}
+		go func() { _ = m.Run(t.Context()) }()
+		time.Sleep(StaticAfter - time.Second)
+		synctest.Wait()
+		g.Expect(k.statics()).To(Equal(0))
+		g.Expect(k.running()["eth0 dhcp4"]).To(Equal(1))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		g.Expect(k.statics()).To(Equal(1))
+		g.Expect(k.config("bond0.7 static")).To(Equal([]netip.Prefix{address}))
+		g.Expect(k.running()).To(Equal(map[string]int{"eth0 dhcp4": 0, "eth0 dhcp6": 0, "eth1 dhcp4": 1, "eth1 dhcp6": 1, "bond0.8 dhcp4": 1}))
+		g.Expect(k.config("eth0 dhcp4")).To(BeEmpty(), "the member of a bond keeps no address")
+		time.Sleep(StaticAfter)
+		synctest.Wait()
+		g.Expect(k.statics()).To(Equal(2))
+		m.reach("bond0.7")
+		time.Sleep(5 * StaticAfter)
+		synctest.Wait()
+		g.Expect(k.statics()).To(Equal(2))
+	})
+}
+
+func ack(t *testing.T, options ...dhcpv4.Option) *dhcpv4.DHCPv4 {
+	t.Helper()
+	m, err := dhcpv4.New(dhcpv4.WithYourIP(net.IPv4(192, 0, 2, 9)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range options {
+		m.UpdateOption(o)
+	}
+	return m
+}
+
+func TestConfigOf4(t *testing.T) {
+	g := NewWithT(t)
+	anywhere := netip.MustParsePrefix("0.0.0.0/0")
+	c := configOf4(ack(t, dhcpv4.OptSubnetMask(net.CIDRMask(25, 32)), dhcpv4.OptRouter(net.IPv4(192, 0, 2, 1), net.IPv4(192, 0, 2, 2)),
+		dhcpv4.OptDNS(net.IPv4(192, 0, 2, 3)), dhcpv4.OptGeneric(dhcpv4.OptionInterfaceMTU, []byte{0x23, 0x28})))
+	g.Expect(c).To(Equal(Config{
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/25")}, Routes: []seed.Route{{To: anywhere, Via: netip.MustParseAddr("192.0.2.1")}},
+		Resolvers: []netip.Addr{netip.MustParseAddr("192.0.2.3")}, MTU: 9000,
+	}))
+	// RFC 3442: classless routes replace the router.
+	_, network, _ := net.ParseCIDR("10.0.0.0/8")
+	_, all, _ := net.ParseCIDR("0.0.0.0/0")
+	c = configOf4(ack(t, dhcpv4.OptRouter(net.IPv4(192, 0, 2, 1)), dhcpv4.OptGeneric(dhcpv4.OptionInterfaceMTU, []byte{0, 68}), dhcpv4.OptClasslessStaticRoute(
+		&dhcpv4.Route{Dest: network, Router: net.IPv4(192, 0, 2, 7)}, &dhcpv4.Route{Dest: all, Router: net.IPv4(192, 0, 2, 8)})))
+	g.Expect(c).To(Equal(Config{
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")},
+		Routes:    []seed.Route{{To: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("192.0.2.7")}, {To: anywhere, Via: netip.MustParseAddr("192.0.2.8")}},
+	}))
+}
+
+// TestPropertyTimes: the next request is in the future, before the end of the lease, and not in haste, whatever times a server names.
+func TestPropertyTimes(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		seconds := func(name string) time.Duration {
+			return time.Duration(rapid.Uint32().Draw(r, name)) * time.Second
+		}
+		lease := seconds("lease")
+		m := ack(t, dhcpv4.OptIPAddressLeaseTime(lease), dhcpv4.OptRenewTimeValue(seconds("renew")), dhcpv4.OptGeneric(dhcpv4.OptionRebindingTimeValue, dhcpv4.Duration(seconds("rebind")).ToBytes()))
+		times := timesOf4(m)
+		if times.lease == 0 {
+			if lease > 0 && lease < 0xffffffff*time.Second {
+				r.Fatalf("a lease of %s does not end", lease)
+			}
+			return
+		}
+		if times.renew <= 0 || times.renew >= times.lease || times.rebind < times.renew || times.rebind >= times.lease {
+			r.Fatalf("%+v", times)
+		}
+		for elapsed, n := time.Duration(0), 0; elapsed < times.lease; n++ {
+			next := times.next(elapsed)
+			if next <= elapsed && elapsed < times.rebind || n > 200 {
+				r.Fatalf("after %s comes %s of %+v", elapsed, next, times)
+			}
+			elapsed = next
+		}
+	})
+}
+
+func reply(t *testing.T, options ...dhcpv6.Option) *dhcpv6.Message {
+	t.Helper()
+	m, err := dhcpv6.NewMessage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range options {
+		m.AddOption(o)
+	}
+	return m
+}
+
+func TestLeaseOf6(t *testing.T) {
+	g := NewWithT(t)
+	ia := &dhcpv6.OptIANA{T1: time.Hour}
+	ia.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: net.ParseIP("fd00::9"), PreferredLifetime: 20 * time.Minute, ValidLifetime: time.Hour})
+	ia.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: net.ParseIP("fd00::8")}) // withdrawn
+	l, err := leaseOf6(reply(t, ia, dhcpv6.OptDNS(net.ParseIP("fd00::53"))))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(l.config).To(Equal(Config{Addresses: []netip.Prefix{netip.MustParsePrefix("fd00::9/128")}, Resolvers: []netip.Addr{netip.MustParseAddr("fd00::53")}}))
+	g.Expect(l.renew).To(Equal(10*time.Minute), "before the address is deprecated")
+	_, err = leaseOf6(reply(t))
+	g.Expect(err).To(MatchError(ContainSubstring("no identity association")))
+	_, err = leaseOf6(reply(t, &dhcpv6.OptIANA{}))
+	g.Expect(err).To(MatchError(ContainSubstring("no address")))
+}
+
+func TestBondOf(t *testing.T) {
+	g := NewWithT(t)
+	b, err := bondOf(seed.Bond{Name: "bond0", Mode: "802.3ad", LACPRate: "fast", HashPolicy: "layer3+4", Monitor: 200 * time.Millisecond})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect([]any{b.Mode.String(), b.LacpRate.String(), b.XmitHashPolicy.String(), b.Miimon}).To(Equal([]any{"802.3ad", "fast", "layer3+4", 200}))
+	for _, bad := range []seed.Bond{{Mode: "x"}, {Mode: "802.3ad", LACPRate: "x"}, {Mode: "802.3ad", HashPolicy: "x"}} {
+		_, err := bondOf(bad)
+		g.Expect(err).To(MatchError(ContainSubstring("does not know")))
+	}
+}

@@ -1,0 +1,184 @@
+// Package runner carries out the plans of the boot server on the disks of a server: it selects the disk, lets the packages image and erase work on it, and
+// makes a result of what they return.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// Disks are the disks of a server.
+type Disks interface {
+	// List returns the disks without their signatures. A disk that its driver has not found yet is missing.
+	List(ctx context.Context) ([]disk.Disk, error)
+	// Read opens a disk for reading.
+	Read(d disk.Disk) (interface {
+		io.ReaderAt
+		io.Closer
+	}, error)
+	// Open opens a disk for writing. The error wraps disk.ErrBusy if something else holds it.
+	Open(d disk.Disk) (disk.Device, error)
+}
+
+// KernelDisks are the disks of the running kernel.
+type KernelDisks struct{}
+
+// List implements Disks.
+func (KernelDisks) List(ctx context.Context) ([]disk.Disk, error) {
+	return disk.List(ctx, disk.Kernel)
+}
+
+// Read implements Disks.
+func (KernelDisks) Read(d disk.Disk) (interface {
+	io.ReaderAt
+	io.Closer
+}, error,
+) {
+	return os.Open(d.Node)
+}
+
+// Open implements Disks.
+func (KernelDisks) Open(d disk.Disk) (disk.Device, error) { return disk.Open(d.Node) }
+
+// FileDisk is a file that is the only disk of a server.
+type FileDisk struct {
+	// Name is the file, and Serial the serial number that the disk has.
+	Name, Serial string
+}
+
+// List implements Disks.
+func (f FileDisk) List(context.Context) ([]disk.Disk, error) {
+	info, err := os.Stat(f.Name)
+	if err != nil {
+		return nil, err
+	}
+	return []disk.Disk{{
+		Disk: agent.Disk{Name: "file", Model: "File", Serial: f.Serial, Size: info.Size(), LogicalSector: fileSector, PhysicalSector: fileSector, Transport: "file"},
+		Node: f.Name,
+	}}, nil
+}
+
+// fileSector is the sector size of a FileDisk.
+const fileSector = 512
+
+// Read implements Disks.
+func (f FileDisk) Read(disk.Disk) (interface {
+	io.ReaderAt
+	io.Closer
+}, error,
+) {
+	return os.Open(f.Name)
+}
+
+// Open implements Disks.
+func (f FileDisk) Open(disk.Disk) (disk.Device, error) { return disk.OpenFile(f.Name, fileSector) }
+
+const (
+	// disksFor is how long a disk that the plan wants may appear after the others: controllers find their disks one after the other.
+	disksFor = 30 * time.Second
+	// listInterval is between two lists.
+	listInterval = 2 * time.Second
+	// settledFor is how long no other disk may appear before one is selected that the plan does not identify. Controllers find their disks seconds after each
+	// other, and the smallest disk may be the last.
+	settledFor = 8 * time.Second
+)
+
+// awaitDisks lists the disks, with their signatures, until found returns nil or time is up. With settled, the list must not have changed for settledFor. It
+// returns the last list, and what found returned.
+func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([]disk.Disk) error, settled bool) ([]disk.Disk, error) {
+	start := time.Now()
+	deadline, changed, last := start.Add(disksFor), start, ""
+	for {
+		all, err := disks.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if names := namesOf(all); names != last {
+			changed, last = time.Now(), names
+		}
+		readSignatures(all, disks, log)
+		err = found(all)
+		if err == nil && settled && time.Since(changed) < settledFor && time.Now().Before(deadline) {
+			err = errNotSettled
+		}
+		if err == nil || !errors.Is(err, errNotSettled) && !failure.HasReason(err, agent.ReasonNoDisk) && !failure.HasReason(err, agent.ReasonEraseFailed) || time.Now().After(deadline) {
+			return all, err
+		}
+		log.Info("Waiting for a disk", "seen", len(all), "error", err)
+		timer := time.NewTimer(listInterval)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return all, context.Cause(ctx)
+		case <-timer.C:
+		}
+	}
+}
+
+// errNotSettled means that other disks may still appear.
+var errNotSettled = errors.New("other disks may still appear")
+
+// namesOf returns the names of disks as one text.
+func namesOf(all []disk.Disk) string {
+	var names strings.Builder
+	for _, d := range all {
+		names.WriteString(d.Name + " " + d.Serial + "\n")
+	}
+	return names.String()
+}
+
+// readSignatures reads what the disks carry. A disk that cannot be read has no signatures: it fails when it is selected.
+func readSignatures(all []disk.Disk, disks Disks, log *slog.Logger) {
+	for i := range all {
+		d := &all[i]
+		opened, err := disks.Read(*d)
+		if err == nil {
+			d.Found, err = disk.Signatures(opened, d.Size, max(d.LogicalSector, 512))
+			err = errors.Join(err, opened.Close())
+		}
+		if err != nil {
+			log.Warn("Failed to read what a disk carries", "disk", d.Name, "serial", d.Serial, "error", err)
+		}
+	}
+}
+
+// openDisk opens a disk for writing.
+func openDisk(disks Disks, d disk.Disk) (disk.Device, error) {
+	device, err := disks.Open(d)
+	switch {
+	case errors.Is(err, disk.ErrBusy):
+		return nil, failure.New(agent.ReasonDiskBusy, "the disk %s (serial number %s) is held by something else%s: %w", d.Name, d.Serial, holders(d), err)
+	case err != nil:
+		return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) cannot be opened: %w", d.Name, d.Serial, err)
+	default:
+		return device, nil
+	}
+}
+
+func holders(d disk.Disk) string {
+	if len(d.Holders) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%v)", d.Holders)
+}
+
+// resultOf returns the result of an error; nil is a success.
+func resultOf(err error) agent.Result {
+	if err == nil {
+		return agent.Result{}
+	}
+	if f := failure.Of(err); f != nil {
+		return agent.Result{Failure: f}
+	}
+	return agent.Result{Failure: &agent.Failure{Reason: agent.ReasonServerUnreachable, Message: err.Error()}}
+}

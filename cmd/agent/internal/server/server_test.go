@@ -1,0 +1,276 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
+)
+
+const (
+	host = "default/rack1-1"
+	mib  = 1 << 20
+)
+
+// answers is a boot server: the answers of each endpoint, in their order. The last one stays.
+type answers struct {
+	mu      sync.Mutex
+	by      map[string][]http.HandlerFunc
+	calls   map[string]int
+	problem string
+}
+
+func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	endpoint := strings.TrimPrefix(r.URL.Path, "/agent/"+host+"/")
+	if r.Header.Get("Authorization") != "Bearer secret" {
+		a.problem = "a request has the header Authorization " + r.Header.Get("Authorization")
+	}
+	all := a.by[endpoint]
+	if len(all) == 0 {
+		a.problem = "a request goes to " + r.URL.String()
+		a.mu.Unlock()
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if a.calls == nil {
+		a.calls = map[string]int{}
+	}
+	answer := all[min(a.calls[endpoint], len(all)-1)]
+	a.calls[endpoint]++
+	a.mu.Unlock()
+	answer(w, r)
+}
+
+func status(code int, message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(code)
+		if code != http.StatusNoContent {
+			_ = json.NewEncoder(w).Encode(agent.Error{Message: message})
+		}
+	}
+}
+
+func body(v any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v)
+	}
+}
+
+func newClient(t *testing.T, a *answers) *server.Client {
+	t.Helper()
+	s := httptest.NewServer(a)
+	t.Cleanup(func() {
+		s.Close()
+		if a.problem != "" {
+			t.Error(a.problem)
+		}
+	})
+	c, err := server.New(server.Config{URL: s.URL, Host: host, Token: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPlan(t *testing.T) {
+	plan := agent.Plan{Version: agent.Version, Purpose: agent.Inspect, Title: "rack1-1"}
+	for _, test := range []struct {
+		name    string
+		answers []http.HandlerFunc
+		check   func(p *agent.Plan, err error) bool
+		calls   int
+	}{
+		{"a plan", []http.HandlerFunc{body(plan)}, func(p *agent.Plan, err error) bool { return err == nil && p.Title == "rack1-1" }, 1},
+		{"not yet", []http.HandlerFunc{status(202, ""), body(plan)}, func(_ *agent.Plan, err error) bool { return err == nil }, 2},
+		{"busy", []http.HandlerFunc{status(429, "busy"), status(503, "restarts"), body(plan)}, func(_ *agent.Plan, err error) bool { return err == nil }, 3},
+		{"over", []http.HandlerFunc{status(401, "void")}, func(_ *agent.Plan, err error) bool { return errors.Is(err, server.ErrBootOver) && retry.IsFinal(err) }, 1},
+		{"refused", []http.HandlerFunc{status(403, "no disk")}, func(_ *agent.Plan, err error) bool {
+			r, ok := errors.AsType[*server.RefusedError](err)
+			return ok && strings.Contains(r.Message, "no disk") && retry.IsFinal(err)
+		}, 1},
+		{"version", []http.HandlerFunc{status(409, "2")}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, agent.ReasonVersion) }, 1},
+		{"version of the plan", []http.HandlerFunc{body(agent.Plan{Version: 99})}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, agent.ReasonVersion) }, 1},
+		{"redirect", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }}, func(_ *agent.Plan, err error) bool { return err != nil && retry.IsFinal(err) }, 1},
+		{"garbage first", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, body(plan)}, func(_ *agent.Plan, err error) bool { return err == nil }, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := &answers{by: map[string][]http.HandlerFunc{agent.EndpointPlan: test.answers}}
+			c := newClient(t, a)
+			var p *agent.Plan
+			err := retry.Do(t.Context(), func(ctx context.Context) (err error) {
+				p, err = c.Plan(ctx, agent.Hello{Version: agent.Version})
+				return err
+			})
+			if !test.check(p, err) || a.calls[agent.EndpointPlan] != test.calls {
+				t.Errorf("%+v, %v, %d calls", p, err, a.calls[agent.EndpointPlan])
+			}
+		})
+	}
+}
+
+func TestReports(t *testing.T) {
+	var got agent.Progress
+	a := &answers{by: map[string][]http.HandlerFunc{
+		agent.EndpointProgress: {func(w http.ResponseWriter, r *http.Request) {
+			if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%v", err)
+			}
+			w.WriteHeader(http.StatusNoContent)
+		}},
+		agent.EndpointInventory: {status(204, "")},
+		agent.EndpointResult:    {status(500, "restarts"), body(agent.Answer{Next: agent.Reboot})},
+	}}
+	c := newClient(t, a)
+	if err := c.Progress(t.Context(), agent.Progress{Step: agent.StepWriting, Done: 5}); err != nil || got.Done != 5 {
+		t.Errorf("%v, %+v", err, got)
+	}
+	if err := c.Inventory(t.Context(), agent.Inventory{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Result(t.Context(), agent.Result{}); err == nil || retry.IsFinal(err) {
+		t.Errorf("%v", err)
+	}
+	if answer, err := c.Result(t.Context(), agent.Result{}); err != nil || answer.Next != agent.Reboot {
+		t.Errorf("%+v, %v", answer, err)
+	}
+	if err := c.Progress(t.Context(), agent.Progress{Log: strings.Repeat("x", agent.MaxBody)}); err == nil || !retry.IsFinal(err) {
+		t.Errorf("a body that is too large: %v", err)
+	}
+}
+
+// TestWriteThroughHTTP writes an image that comes over HTTP, with an error or two in each endpoint.
+func TestWriteThroughHTTP(t *testing.T) {
+	content := make([]byte, 20*mib)
+	copy(content[mib:], disktest.Random(1, 18*mib))
+	disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 30000}})
+	m, err := manifest.New(manifest.Header{Size: 20 * mib, SectorSize: 512, Table: manifest.GPT, EFILoaders: []string{"x64"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Chunks() {
+		m.SetData(i, sha256.Sum256(content[i*mib:(i+1)*mib]))
+	}
+	encoded, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := disktest.Random(2, 5000)
+	send := func(b []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(b)))
+		}
+	}
+	a := &answers{by: map[string][]http.HandlerFunc{
+		agent.EndpointManifest: {send(encoded[:100]), send(encoded)},
+		agent.EndpointImage:    {status(503, ""), send(content), func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }, send(content)},
+		agent.EndpointData: {status(202, ""), func(w http.ResponseWriter, r *http.Request) {
+			var where agent.DataRequest
+			if err := json.NewDecoder(r.Body).Decode(&where); err != nil || where.SectorSize != 512 || where.Offset < 20*mib {
+				t.Error(err, where)
+			}
+			w.Header().Set(agent.HeaderDigest, manifest.DigestOf(data))
+			_, _ = w.Write(data)
+		}},
+		agent.EndpointCommit: {status(202, ""), status(204, "")},
+	}}
+	c := newClient(t, a)
+	plan := agent.ProvisionPlan{Manifest: manifest.DigestOf(encoded), DataSource: agent.NoCloud, DataSize: mib, PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1"}
+	d := disktest.New(32*mib, 512)
+	r, err := image.Write(t.Context(), image.Options{Device: d, Disk: disk.Disk{}, Source: c.Source(plan), Plan: plan, Firmware: agent.UEFI, Architecture: "amd64"})
+	if err != nil || !r.Committed || !disktest.Bootable(d, d.Size(), 512) {
+		t.Errorf("%v, %+v", err, r)
+	}
+
+	plan.Manifest = manifest.DigestOf(nil)
+	source := c.Source(plan)
+	if err := retry.Do(t.Context(), func(ctx context.Context) error { _, err := source.Manifest(ctx); return err }); !failure.HasReason(err, agent.ReasonImageCorrupt) {
+		t.Errorf("another manifest: %v", err)
+	}
+}
+
+// TestPins: a certificate is accepted if and only if its key is pinned, whatever its name and dates.
+func TestPins(t *testing.T) {
+	s := httptest.NewTLSServer(body(agent.Plan{Version: agent.Version}))
+	defer s.Close()
+	key := sha256.Sum256(s.Certificate().RawSubjectPublicKeyInfo)
+	good, other := base64.RawURLEncoding.EncodeToString(key[:]), base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+	for _, test := range []struct {
+		pins []string
+		ok   bool
+	}{{[]string{good}, true}, {[]string{other, good}, true}, {[]string{other}, false}} {
+		c, err := server.New(server.Config{URL: s.URL, Host: host, Token: "secret", Pins: test.pins})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Progress(t.Context(), agent.Progress{}); (err == nil) != test.ok {
+			t.Errorf("%v: %v", test.pins, err)
+		}
+	}
+	for name, c := range map[string]server.Config{
+		"no pins":    {URL: "https://192.0.2.1", Host: host, Token: "t"},
+		"a bad pin":  {URL: "https://192.0.2.1", Host: host, Token: "t", Pins: []string{"abc"}},
+		"no token":   {URL: "http://192.0.2.1", Host: host},
+		"no host":    {URL: "http://192.0.2.1", Token: "t"},
+		"a bad URL":  {URL: "ftp://192.0.2.1", Host: host, Token: "t"},
+		"no address": {URL: "http://", Host: host, Token: "t"},
+	} {
+		if _, err := server.New(c); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+// TestHostileAnswers: answers that are too large or that are not what was asked for are errors.
+func TestHostileAnswers(t *testing.T) {
+	endless := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		chunk := make([]byte, mib)
+		for r.Context().Err() == nil {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}
+	a := &answers{by: map[string][]http.HandlerFunc{agent.EndpointResult: {endless}, agent.EndpointData: {endless}, agent.EndpointManifest: {endless}, agent.EndpointImage: {
+		func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Range", "bytes 5-9/100")
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = io.WriteString(w, "hello")
+		},
+	}}}
+	c := newClient(t, a)
+	source := c.Source(agent.ProvisionPlan{})
+	if _, err := c.Result(t.Context(), agent.Result{}); err == nil {
+		t.Error("a result")
+	}
+	if _, err := source.Data(t.Context(), agent.DataRequest{}); err == nil {
+		t.Error("data")
+	}
+	if _, err := source.Manifest(t.Context()); err == nil {
+		t.Error("a manifest")
+	}
+	if _, err := source.Extent(t.Context(), 0, 5); err == nil {
+		t.Error("another range")
+	}
+}

@@ -1,0 +1,201 @@
+// Package session is a boot of the agent: it asks the boot server for the plan, has it carried out, and reports its end.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// Server is the boot server: server.Client implements it. Its requests wait for the network, and return when their contexts end.
+type Server interface {
+	// Plan asks for the plan.
+	Plan(ctx context.Context, hello agent.Hello) (*agent.Plan, error)
+	// Progress reports progress.
+	Progress(ctx context.Context, p agent.Progress) error
+	// Result reports the end of the plan, and returns what follows.
+	Result(ctx context.Context, r agent.Result) (agent.Answer, error)
+}
+
+// Runner carries out the plans of one purpose. report never blocks, and reports that come too fast are dropped. Run returns when ctx ends.
+type Runner interface {
+	Run(ctx context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result
+}
+
+// RunnerFunc is a function that is a Runner.
+type RunnerFunc func(ctx context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result
+
+// Run implements Runner.
+func (f RunnerFunc) Run(ctx context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
+	return f(ctx, plan, report)
+}
+
+const (
+	// firstDelay and maxDelay are between requests that failed.
+	firstDelay, maxDelay = time.Second, 30 * time.Second
+	// requestTimeout is longer than the boot server may hold a request, and than a lost connection takes to be replaced.
+	requestTimeout = agent.MaxPoll + 30*time.Second
+	// progressEvery is the shortest time between progress requests.
+	progressEvery = 5 * time.Second
+	// reportFor is how long the end of the plan is reported to a boot server that does not answer. Then the server boots its disk if that is complete, and is
+	// powered off otherwise: the provider notices by the boot's deadline.
+	reportFor = 10 * time.Minute
+)
+
+// Session is a boot.
+type Session struct {
+	Server  Server
+	Hello   agent.Hello
+	Runners map[agent.Purpose]Runner
+	Log     *slog.Logger
+	// Tail returns the end of the log.
+	Tail func() string
+	// Delay is the first delay after a failed request. Defaults to one second.
+	Delay time.Duration
+}
+
+// Run carries the boot out. It waits for the boot server without a limit, until ctx ends: the provider powers the server off. The error says why there was no
+// plan, or why its result was not accepted; what follows is then to power off.
+func (s *Session) Run(ctx context.Context) (agent.Next, error) {
+	plan, err := s.plan(ctx)
+	if err != nil {
+		return agent.PowerOff, fmt.Errorf("get the plan: %w", err)
+	}
+	s.Log.Info("Got the plan", "purpose", string(plan.Purpose), "title", plan.Title)
+	result := s.carryOut(ctx, plan)
+	if result.Failure != nil {
+		s.Log.Error("The plan failed", "reason", result.Failure.Reason, "message", result.Failure.Message)
+	} else {
+		s.Log.Info("The plan succeeded")
+	}
+	next, err := s.report(ctx, result)
+	switch {
+	case err != nil && !retry.IsFinal(err) && result.Written != nil && result.Written.Committed:
+		s.Log.Error("The boot server does not answer, and the disk is complete: the server boots it", "error", err)
+		return agent.Reboot, nil
+	case err != nil:
+		return agent.PowerOff, fmt.Errorf("report the result: %w", err)
+	}
+	s.Log.Info("The boot server accepted the result", "next", string(next))
+	return next, nil
+}
+
+func (s *Session) plan(ctx context.Context) (*agent.Plan, error) {
+	var plan *agent.Plan
+	err := s.retry(ctx, "the plan", func(ctx context.Context) (err error) {
+		plan, err = s.Server.Plan(ctx, s.Hello)
+		return err
+	})
+	return plan, err
+}
+
+// retry makes a request until it succeeds, with a back-off, or cannot succeed any more.
+func (s *Session) retry(ctx context.Context, what string, request func(context.Context) error) error {
+	for delay := max(s.Delay, 0); ; {
+		if delay == 0 {
+			delay = firstDelay
+		}
+		attempt, cancel := context.WithTimeout(ctx, requestTimeout)
+		err := request(attempt)
+		cancel()
+		wait := delay + rand.N(delay/4+1) //nolint:gosec // no secret
+		switch {
+		case err == nil || retry.IsFinal(err):
+			return err
+		case errors.Is(err, server.ErrNotYet):
+			wait = 0 // the client has waited
+		default:
+			s.Log.Warn("A request failed and is repeated", "request", what, "after", wait.String(), "error", err)
+			delay = min(2*delay, maxDelay)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(ctx.Err(), err)
+		case <-timer.C:
+		}
+	}
+}
+
+// carryOut runs the plan. A panic is a failure of the plan.
+func (s *Session) carryOut(ctx context.Context, plan *agent.Plan) (result agent.Result) {
+	runner := s.Runners[plan.Purpose]
+	if runner == nil {
+		return failure(fmt.Sprintf("this agent cannot carry out plans for the purpose %.40q", string(plan.Purpose)))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	progress := make(chan agent.Progress, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.sendProgress(ctx, progress)
+	}()
+	defer func() {
+		if p := recover(); p != nil {
+			s.Log.Error("The plan panicked: this is a bug", "panic", p, "stack", string(debug.Stack()))
+			result = failure(fmt.Sprintf("the agent panicked, which is a bug: %v", p))
+		}
+		cancel()
+		<-done
+	}()
+	return runner.Run(ctx, plan, func(p agent.Progress) { offer(progress, p) })
+}
+
+// offer replaces what waits in a channel.
+func offer(progress chan agent.Progress, p agent.Progress) {
+	select {
+	case <-progress:
+	default:
+	}
+	select {
+	case progress <- p:
+	default: // another report was faster
+	}
+}
+
+func failure(message string) agent.Result {
+	return agent.Result{Failure: &agent.Failure{Reason: agent.ReasonPlanInvalid, Message: message}}
+}
+
+// sendProgress sends reports until ctx ends. One that fails is dropped: the next one says more.
+func (s *Session) sendProgress(ctx context.Context, progress <-chan agent.Progress) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case p := <-progress:
+			p.Log = s.Tail()
+			attempt, cancel := context.WithTimeout(ctx, requestTimeout)
+			if err := s.Server.Progress(attempt, p); err != nil && ctx.Err() == nil {
+				s.Log.Warn("Failed to report progress", "error", err)
+			}
+			cancel()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(progressEvery):
+		}
+	}
+}
+
+func (s *Session) report(ctx context.Context, result agent.Result) (agent.Next, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportFor)
+	defer cancel()
+	answer := agent.Answer{}
+	err := s.retry(ctx, "the result", func(ctx context.Context) (err error) {
+		result.Log = s.Tail()
+		answer, err = s.Server.Result(ctx, result)
+		return err
+	})
+	return answer.Next, err
+}

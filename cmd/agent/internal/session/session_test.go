@@ -1,0 +1,94 @@
+package session
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/agenttest"
+)
+
+func newSession(t *testing.T, boots *agenttest.Server, run RunnerFunc) *Session {
+	t.Helper()
+	boots.Host, boots.Token = "default/host-1", "t"
+	web := httptest.NewServer(boots)
+	t.Cleanup(web.Close)
+	client, err := server.New(server.Config{URL: web.URL, Host: boots.Host, Token: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Session{
+		Server:  client,
+		Runners: map[agent.Purpose]Runner{agent.Inspect: run}, Log: slog.New(slog.DiscardHandler), Tail: func() string { return "the log" }, Delay: time.Millisecond,
+	}
+}
+
+func TestRun(t *testing.T) {
+	g := NewWithT(t)
+	var failures atomic.Int32
+	boots := &agenttest.Server{Plan: agent.Plan{Purpose: agent.Inspect, Title: "x"}, Next: agent.Reboot, NotYet: 1, Fail: func(endpoint string) int {
+		if endpoint != agent.EndpointProgress && failures.Add(1)%2 == 1 {
+			return 503
+		}
+		return 0
+	}}
+	s := newSession(t, boots, func(_ context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
+		for i := range int64(1000) { // it never blocks
+			report(agent.Progress{Step: agent.StepReading, Done: i})
+		}
+		NewWithT(t).Eventually(func() int { return len(boots.Requests(agent.EndpointProgress)) }).Should(BeNumerically(">=", 1))
+		return agent.Result{Warnings: []string{plan.Title}}
+	})
+	next, err := s.Run(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(next).To(Equal(agent.Reboot))
+	g.Expect(boots.Result()).To(Equal(&agent.Result{Warnings: []string{"x"}, Log: "the log"}))
+}
+
+// TestRunFails: a plan that nobody can carry out, or that panics, is reported as failed.
+func TestRunFails(t *testing.T) {
+	for _, c := range []struct {
+		purpose agent.Purpose
+		want    string
+	}{{agent.Clean, "cannot carry out"}, {agent.Inspect, "a defect"}} {
+		boots := &agenttest.Server{Plan: agent.Plan{Purpose: c.purpose}, Next: agent.Wait}
+		s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result { panic("a defect") })
+		next, err := s.Run(t.Context())
+		if err != nil || next != agent.Wait || boots.Result().Failure == nil || !strings.Contains(boots.Result().Failure.Message, c.want) {
+			t.Errorf("%s: %v %v %+v", c.purpose, next, err, boots.Result())
+		}
+	}
+}
+
+// TestRunEnds: after these answers the agent asks no more.
+func TestRunEnds(t *testing.T) {
+	for code, want := range map[int]string{401: "the boot is over", 403: "refuses", 409: "version"} {
+		for _, failed := range []string{agent.EndpointPlan, agent.EndpointResult} {
+			boots := &agenttest.Server{Plan: agent.Plan{Purpose: agent.Clean}, Fail: func(endpoint string) int {
+				if endpoint == failed {
+					return code
+				}
+				return 0
+			}}
+			next, err := newSession(t, boots, nil).Run(t.Context())
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(want)))
+			NewWithT(t).Expect(next).To(Equal(agent.PowerOff))
+		}
+	}
+}
+
+func TestRunStops(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	boots := &agenttest.Server{Fail: func(string) int { return 500 }}
+	_, err := newSession(t, boots, nil).Run(ctx)
+	NewWithT(t).Expect(err).To(MatchError(context.DeadlineExceeded))
+}

@@ -1,0 +1,113 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// mounts are the file systems that the kernel does not mount for the first program.
+var mounts = []struct{ kind, at string }{
+	{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"},
+}
+
+// Mount mounts the kernel's file systems. What is mounted already is no error.
+func Mount() error {
+	var failed []error
+	for _, m := range mounts {
+		if err := unix.Mount(m.kind, m.at, m.kind, 0, ""); err != nil && !errors.Is(err, unix.EBUSY) {
+			failed = append(failed, fmt.Errorf("mount %s at %s: %w", m.kind, m.at, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// EFIVariables is where the kernel shows the variables of UEFI.
+const EFIVariables = "/sys/firmware/efi/efivars"
+
+// MountEFI mounts the variables of UEFI, if the server booted with it. The file system is a module: it is loaded before.
+func MountEFI() error {
+	if Firmware() != agent.UEFI {
+		return nil
+	}
+	err := unix.Mount("efivarfs", EFIVariables, "efivarfs", 0, "")
+	// Firmware without the runtime services for variables has the folder, and the mount fails.
+	if err != nil && !errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("mount the variables of UEFI at %s: %w", EFIVariables, err)
+	}
+	return nil
+}
+
+// Firmware returns how the server booted.
+func Firmware() agent.Firmware {
+	if _, err := os.Stat(filepath.Dir(EFIVariables)); err == nil {
+		return agent.UEFI
+	}
+	return agent.BIOS
+}
+
+// KernelRelease returns the release of the kernel.
+func KernelRelease() string {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(name.Release[:])
+}
+
+// Console opens the console of the kernel. Without one the log goes nowhere, and the agent works all the same. Messages of the kernel below a warning are
+// kept off the console: they would bury the agent's.
+func Console() io.Writer {
+	console, err := os.OpenFile("/dev/console", os.O_WRONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return io.Discard
+	}
+	_ = os.WriteFile("/proc/sys/kernel/printk", []byte("5 4 1 7\n"), 0) // without it the console has more messages
+	return console
+}
+
+// End ends the server's work.
+type End int
+
+// How the server's work ends.
+const (
+	PowerOff End = unix.LINUX_REBOOT_CMD_POWER_OFF
+	Restart  End = unix.LINUX_REBOOT_CMD_RESTART
+)
+
+// syncTimeout is how long the caches of disks may take. A disk that does not answer must not keep the server on.
+const syncTimeout = 60 * time.Second
+
+// Finish writes the caches of the disks and powers the server off, or restarts it. It returns only if the kernel refuses.
+func Finish(end End) error {
+	synced := make(chan struct{})
+	go func() {
+		unix.Sync()
+		close(synced)
+	}()
+	select {
+	case <-synced:
+	case <-time.After(syncTimeout):
+	}
+	if err := unix.Reboot(int(end)); err != nil {
+		return fmt.Errorf("reboot(%#x): %w", int(end), err)
+	}
+	return nil
+}
+
+// Reap collects children that ended, which the first program inherits. The agent starts none: they would be of the kernel.
+func Reap() {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if pid <= 0 || err != nil {
+			return
+		}
+	}
+}

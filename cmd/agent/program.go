@@ -1,0 +1,98 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/efi"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/runner"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/session"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/system"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// runAsProgram is the agent in a machine that runs another system. It returns the exit code: 0 after a plan that succeeded.
+func runAsProgram(args []string) int {
+	if err := program(args); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		return 1
+	}
+	return 0
+}
+
+func program(args []string) error {
+	var p system.Parameters
+	var tokenFile, disk string
+	set := pflag.NewFlagSet("agent", pflag.ContinueOnError)
+	set.StringVar(&p.Server, "server", "", "URL of the boot server.")
+	set.StringVar(&p.Host, "host", "", "The host, as NAMESPACE/NAME.")
+	set.StringVar(&tokenFile, "token-file", "", "File with the token of the boot.")
+	set.StringSliceVar(&p.Pins, "pins", nil, "Digests of the public keys that the certificate of the boot server may have.")
+	set.StringVar(&disk, "disk", "", "File to use as the disk of the server.")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if p.Server == "" || p.Host == "" || tokenFile == "" || disk == "" {
+		return errors.New("--server, --host, --token-file and --disk are required: outside of its ramdisk the agent does not touch the disks of a machine")
+	}
+	token, err := os.ReadFile(tokenFile) //nolint:gosec // the user names it
+	if err != nil {
+		return err
+	}
+	p.Token = strings.TrimSpace(string(token))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	tail := &system.Log{To: os.Stderr, Max: agent.MaxLog}
+	log := newLog(tail)
+	boots, err := newSession(p, nil, runner.FileDisk{Name: disk, Serial: filepath.Base(disk)}, log, tail)
+	if err != nil {
+		return err
+	}
+	next, err := boots.Run(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println(next)
+	return nil
+}
+
+// newSession wires the boot. A nil dial is the default of server.Config.
+func newSession(
+	p system.Parameters, dial func(context.Context, string, string) (net.Conn, error), disks runner.Disks, log *slog.Logger, tail *system.Log,
+) (*session.Session, error) {
+	client, err := server.New(server.Config{URL: p.Server, Host: p.Host, Token: p.Token, Pins: p.Pins, Dial: dial})
+	if err != nil {
+		return nil, err
+	}
+	provisioner := &runner.Provisioner{
+		Disks: disks, Source: func(plan agent.ProvisionPlan) image.Source { return client.Source(plan) },
+		Firmware: system.Firmware(), Architecture: runtime.GOARCH, Log: log,
+	}
+	if os.Getpid() == 1 {
+		provisioner.Variables = efi.Variables{Folder: system.EFIVariables}
+	}
+	return &session.Session{
+		Server: client,
+		Hello: agent.Hello{
+			Version: agent.Version, Release: version.String(), Firmware: system.Firmware(), Architecture: runtime.GOARCH, Kernel: system.KernelRelease(),
+		},
+		Runners: map[agent.Purpose]session.Runner{agent.Provision: provisioner, agent.Clean: &runner.Cleaner{Disks: disks, Log: log}},
+		Log:     log, Tail: tail.Tail,
+	}, nil
+}

@@ -1,0 +1,314 @@
+package boot_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
+)
+
+// images has one image, or fails as the test wants.
+type images struct {
+	dir         string
+	err         error
+	credentials image.Credentials
+}
+
+func (i *images) Prepare(_ context.Context, _ string, _ image.Source, credentials image.Credentials) (image.Info, error) {
+	i.credentials = credentials
+	return image.Info{ManifestDigest: "sha256:manifest", Header: manifest.Header{Size: 3 << 30}, DataBytes: 1 << 20}, i.err
+}
+
+func (i *images) Open(string, image.Source) (*image.Opened, error) {
+	if i.err != nil {
+		return nil, i.err
+	}
+	data, err := os.Open(filepath.Join(i.dir, "data"))
+	return &image.Opened{Manifest: []byte("the manifest"), Data: data}, err
+}
+
+var debian = &v1alpha1.Image{URL: "https://images.example.com/debian.qcow2", Checksum: "sha256:" + strings.Repeat("0", 64), DataSource: v1alpha1.DataSourceNoCloud}
+
+// newAgentWorld is newWorld for a machine with an image.
+func newAgentWorld(t *testing.T) (*world, *images) {
+	t.Helper()
+	w, i := newWorld(), &images{dir: t.TempDir()}
+	g := NewWithT(t)
+	g.Expect(os.WriteFile(filepath.Join(i.dir, "data"), []byte("the image"), 0o600)).To(Succeed())
+	w.Images = i
+	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) {
+		m.Spec.Boot, m.Spec.Image = v1alpha1.BootSource{}, debian.DeepCopy()
+	})
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Agent = true })).To(Succeed())
+	return w, i
+}
+
+func (w *world) updateMachine(g *WithT, change func(*v1alpha1.BareMetalMachine)) {
+	m := &v1alpha1.BareMetalMachine{}
+	g.Expect(w.Client.Get(ctx, client.ObjectKey{Namespace: "dc", Name: "m"}, m)).To(Succeed())
+	change(m)
+	g.Expect(w.Client.Update(ctx, m)).To(Succeed())
+}
+
+func (w *world) updateHost(g *WithT, change func(*v1alpha1.BareMetalHost)) {
+	h := &v1alpha1.BareMetalHost{}
+	g.Expect(w.Client.Get(ctx, client.ObjectKey{Namespace: "dc", Name: "h"}, h)).To(Succeed())
+	change(h)
+	g.Expect(w.Client.Update(ctx, h)).To(Succeed())
+}
+
+// agentRequest is the request of the agent of the current boot, whose script it fetches.
+func (w *world) agentRequest(g *WithT) pxe.AgentRequest {
+	script, err := w.Script(ctx, booting, honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(script.Agent).NotTo(BeNil())
+	g.Expect(script.SeedPath).To(BeEmpty(), "an agent gets no token for the seed")
+	return pxe.AgentRequest{Host: script.Agent.Host, Token: script.Agent.Token, From: honest}
+}
+
+var (
+	hello = agent.Hello{Version: agent.Version, Release: "v1", Firmware: agent.UEFI}
+	sda   = agent.DataRequest{Disk: agent.DiskID{Serial: "S1", Size: 100 << 30}, Name: "sda", Offset: 99 << 30, SectorSize: 512}
+)
+
+// TestAgentProvisions: the whole life of an agent that writes an image.
+func TestAgentProvisions(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := newAgentWorld(t)
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{SerialNumber: "host"}, Keep: []string{"ceph-1"}}
+	})
+	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) {
+		m.Spec.Image.RootDevice = &v1alpha1.RootDeviceHints{SerialNumber: "machine", MinSizeGiB: 10}
+	})
+	answer, err := w.Lookup(ctx, booting)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(answer.Boot).To(Equal(pxe.Network))
+	g.Expect(answer.Agent).To(Equal("amd64"))
+	r := w.agentRequest(g)
+
+	_, err = w.Image(ctx, r)
+	g.Expect(err).To(MatchError(pxe.ErrNotYet), "before the plan binds the agent to its address")
+	plan, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(plan.Purpose).To(Equal(agent.Provision))
+	g.Expect(plan.Provision.Manifest).To(Equal("sha256:manifest"))
+	g.Expect(plan.Provision.RootDevice).To(Equal(agent.RootDevice{Serial: "host", MinSize: 10 << 30}), "the host's hints take precedence field by field")
+	g.Expect(plan.Provision.Keep).To(Equal([]string{"ceph-1"}))
+	g.Expect(plan.Provision.CommittedGUID).To(BeEmpty())
+	g.Expect(plan.Provision.PartitionGUID).To(MatchRegexp(`^[0-9a-f-]{36}$`))
+	g.Expect(w.boot().Spec.DataAddress).To(Equal(honest.String()))
+
+	opened, err := w.Image(ctx, r)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(opened.Data.Close()).To(Succeed())
+	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused), "before the bootstrap data")
+	partition, err := w.Data(ctx, r, sda, "http://boot")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(partition.Head)).To(And(ContainSubstring("CIDATA"), ContainSubstring("the bootstrap data")))
+	boot := w.boot().Spec
+	g.Expect(boot.DataServedAt).NotTo(BeNil())
+	g.Expect(boot.WrittenDisks).To(ConsistOf(v1alpha1.WrittenDisk{
+		Disk: v1alpha1.DiskIdentity{SerialNumber: "S1", SizeBytes: 100 << 30}, Number: 3, DataOffset: 99 << 30, DataLength: agent.DataPartitionSize,
+	}))
+	_, err = w.Data(ctx, r, sda, "http://boot")
+	g.Expect(err).NotTo(HaveOccurred(), "an answer may be lost")
+	g.Expect(w.boot().Spec.WrittenDisks).To(HaveLen(1))
+
+	_, err = w.Result(ctx, r, agent.Result{})
+	g.Expect(err).To(MatchError(pxe.ErrRefused), "before the permission")
+	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(Succeed())
+	allowed := w.boot().Spec.CommitAllowedAt
+	g.Expect(allowed).NotTo(BeNil())
+	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(Succeed())
+	g.Expect(w.boot().Spec.CommitAllowedAt).To(Equal(allowed))
+	again, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(again.Provision.CommittedGUID).To(Equal(plan.Provision.PartitionGUID), "an agent that starts again checks the disk first")
+	g.Expect(again.Provision.CommittedDisk).To(Equal(sda.Disk))
+	_, err = w.Plan(ctx, pxe.AgentRequest{Host: r.Host, Token: r.Token, From: stranger}, hello)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	g.Expect(w.boot().Spec.Failure).To(BeNil(), "after the permission a second client does not fail a machine that may run")
+
+	next, err := w.Result(ctx, r, agent.Result{Written: &agent.Written{Name: "sda", ImageBytes: 1e9, Seconds: 8}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(next.Next).To(Equal(agent.Reboot))
+	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+	next, err = w.Result(ctx, r, agent.Result{})
+	g.Expect(err).NotTo(HaveOccurred(), "the first answer may be lost")
+	g.Expect(next.Next).To(Equal(agent.Reboot))
+	_, err = w.Plan(ctx, r, hello)
+	g.Expect(err).To(MatchError(pxe.ErrRefused), "nothing is written again")
+	_, err = w.Data(ctx, r, sda, "http://boot")
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused))
+	answer, err = w.Lookup(ctx, booting)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(answer.Boot).To(Equal(pxe.Disk))
+}
+
+// TestAgentRefused: who else gets nothing.
+func TestAgentRefused(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := newAgentWorld(t)
+	r := w.agentRequest(g)
+	requests := func(r pxe.AgentRequest) []error {
+		_, plan := w.Plan(ctx, r, hello)
+		_, data := w.Data(ctx, r, sda, "http://boot")
+		_, result := w.Result(ctx, r, agent.Result{})
+		_, img := w.Image(ctx, r)
+		return []error{plan, data, w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk}), w.Progress(ctx, r, agent.Progress{}), result, img}
+	}
+	wrong := r
+	wrong.Token = strings.Repeat("A", len(r.Token))
+	g.Expect(requests(wrong)).To(HaveEach(MatchError(pxe.ErrRefused)), "a guess")
+	other := r
+	other.Host = "dc/other"
+	g.Expect(requests(other)).To(HaveEach(MatchError(pxe.ErrRefused)), "the token of another host")
+	g.Expect(w.boot().Spec.DataAddress).To(BeEmpty())
+
+	_, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.Progress(ctx, pxe.AgentRequest{Host: r.Host, Token: r.Token, From: stranger}, agent.Progress{})).To(MatchError(pxe.ErrRefused))
+	g.Expect(w.boot().Spec.Failure).To(BeNil(), "progress ends no boot")
+	_, err = w.Data(ctx, pxe.AgentRequest{Host: r.Host, Token: r.Token, From: stranger}, sda, "http://boot")
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	g.Expect(w.boot().Spec.Failure.Reason).To(Equal(v1alpha1.ReasonSecondRequester), "a stolen token ends the boot")
+	g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
+	g.Expect(requests(r)).To(HaveEach(MatchError(pxe.ErrRefused)))
+}
+
+// TestAgentOfAnotherVersion: it is told apart, and the condition names both versions.
+func TestAgentOfAnotherVersion(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := newAgentWorld(t)
+	_, err := w.Plan(ctx, w.agentRequest(g), agent.Hello{Version: agent.Version + 1, Release: "v9"})
+	g.Expect(err).To(And(MatchError(pxe.ErrVersion), MatchError(ContainSubstring("v9"))))
+	g.Expect(w.boot().Spec.DataAddress).To(BeEmpty())
+}
+
+// TestAgentNamesNoDisk: what cannot be erased at the release is not written.
+func TestAgentNamesNoDisk(t *testing.T) {
+	for name, where := range map[string]agent.DataRequest{
+		"no name":          {Disk: agent.DiskID{Size: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
+		"outside":          {Disk: agent.DiskID{Serial: "s", Size: 1 << 30}, Offset: 99 << 30, SectorSize: 512},
+		"at the beginning": {Disk: agent.DiskID{Serial: "s", Size: 1 << 30}, SectorSize: 512},
+		"sector size":      {Disk: agent.DiskID{Serial: "s", Size: 100 << 30}, Offset: 99 << 30, SectorSize: 520},
+		"long":             {Disk: agent.DiskID{Serial: strings.Repeat("s", 300), Size: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w, _ := newAgentWorld(t)
+			r := w.agentRequest(g)
+			_, err := w.Plan(ctx, r, hello)
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = w.Data(ctx, r, where, "http://boot")
+			g.Expect(err).To(MatchError(pxe.ErrRefused))
+			g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
+		})
+	}
+}
+
+// TestAgentFails: the reason and the last lines of the log are in the status of the boot. An unknown reason does not become a condition's reason.
+func TestAgentFails(t *testing.T) {
+	for given, want := range map[string]string{v1alpha1.ReasonDiskTooSmall: v1alpha1.ReasonDiskTooSmall, "Whatever": v1alpha1.ReasonPlanInvalid} {
+		g := NewWithT(t)
+		w, _ := newAgentWorld(t)
+		r := w.agentRequest(g)
+		answer, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: given, Message: "the disk has 1 GiB"}, Log: "one\ntwo\nthree\nfour\nfive\nsix\n"})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(answer.Next).To(Equal(agent.Wait))
+		problem := w.boot().Status.Problem
+		g.Expect(problem.Reason).To(Equal(want))
+		g.Expect(problem.Message).To(Equal("the disk has 1 GiB. The last lines of the agent's log: two | three | four | five | six"))
+		g.Expect(w.boot().Spec.Failure).To(BeNil(), "the lifecycle decides")
+	}
+}
+
+// TestAgentCleans: the agent of a release erases the recorded disks, and the record is empty only afterwards.
+func TestAgentCleans(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := newAgentWorld(t)
+	started := w.boot().Spec.StartedAt
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
+		b.Purpose = v1alpha1.PurposeClean
+		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
+	})).To(Succeed())
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = &started })
+	m := &v1alpha1.BareMetalMachine{}
+	g.Expect(w.Client.Get(ctx, client.ObjectKey{Namespace: "dc", Name: "m"}, m)).To(Succeed())
+	g.Expect(w.Client.Delete(ctx, m)).To(Succeed())
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = "dc", "data"
+	g.Expect(w.Client.Delete(ctx, secret)).To(Succeed(), "a machine that is being deleted may have no bootstrap data any more")
+	r := w.agentRequest(g)
+	plan, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(plan.Purpose).To(Equal(agent.Clean))
+	g.Expect(plan.Clean.Ranges).To(ConsistOf(agent.DiskRange{Disk: agent.DiskID{Serial: "S1"}, Offset: 99 << 30, Length: 32 << 20}))
+	_, err = w.Data(ctx, r, sda, "http://boot")
+	g.Expect(err).To(MatchError(pxe.ErrRefused), "a release gives out no bootstrap data")
+	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused))
+	answer, err := w.Result(ctx, r, agent.Result{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(answer.Next).To(Equal(agent.PowerOff))
+	g.Expect(w.boot().Spec.WrittenDisks).To(BeEmpty())
+	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+}
+
+// TestImageProblems: an image that cannot be used gives no plan, and the condition has the reason.
+func TestImageProblems(t *testing.T) {
+	g := NewWithT(t)
+	w, i := newAgentWorld(t)
+	r := w.agentRequest(g)
+	i.err = &image.NotReady{Step: "downloading"}
+	_, err := w.Plan(ctx, r, hello)
+	g.Expect(err).To(MatchError(pxe.ErrNotYet))
+	i.err = &image.Error{Reason: v1alpha1.ReasonImageNotFound, Message: "404"}
+	_, err = w.Plan(ctx, r, hello)
+	g.Expect(err).To(MatchError(pxe.ErrNotYet), "an image that is published later saves the attempt")
+
+	i.err = nil
+	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) { m.Spec.Image.PullSecret = "pull" })
+	_, err = w.Plan(ctx, r, hello)
+	g.Expect(err).To(And(MatchError(pxe.ErrNotYet), MatchError(ContainSubstring("pullSecret"))))
+	secret := &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")}}
+	secret.Namespace, secret.Name = "dc", "pull"
+	g.Expect(w.Client.Create(ctx, secret)).To(Succeed())
+	_, err = w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(i.credentials)).To(Equal("{}"))
+}
+
+// TestAgentProgress: progress is written at most every 10 seconds for a step, and it never exceeds 100 percent.
+func TestAgentProgress(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := newAgentWorld(t)
+	stop, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Start(stop) }()
+	r := w.agentRequest(g)
+	_, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepWriting, Done: 150, Total: 200, Rate: 10_000_000})).To(Succeed())
+	g.Eventually(func() *v1alpha1.AgentProgress { return w.boot().Status.Agent }).ShouldNot(BeNil())
+	p := w.boot().Status.Agent
+	g.Expect([]any{p.Step, p.Percent, p.Number}).To(Equal([]any{"Writing", int32(75), int32(3)}))
+	g.Expect(w.boot().Status.Progress).To(Equal("Writing 75 %, 10 MB/s"))
+	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepWriting, Done: 300, Total: 200, Rate: -5})).To(Succeed())
+	cancel()
+	g.Eventually(done, 10*time.Second).Should(Receive(BeNil()))
+	g.Expect(w.boot().Status.Agent.Percent).To(Equal(int32(75)), "too early")
+}

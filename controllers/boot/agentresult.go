@@ -1,0 +1,139 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// progressInterval is the shortest time between two writes of the progress of one agent. A new step is written at once.
+const progressInterval = 10 * time.Second
+
+// Progress writes what an agent does to the status of its boot, in the background.
+func (b *Booter) Progress(ctx context.Context, r pxe.AgentRequest, p agent.Progress) error {
+	a, err := b.cachedAgent(ctx, r)
+	if err != nil {
+		return err
+	}
+	now := b.Clock.Now()
+	last := a.boot.Status.Agent
+	if last != nil && last.Number == a.boot.Spec.Number && last.Step == string(p.Step) && now.Sub(last.Time.Time) < progressInterval || !b.progressWrites.AllowN(now, 1) {
+		return nil
+	}
+	progress := progressOf(p, a.boot.Spec.Number, now)
+	b.enqueue(a.boot, fmt.Sprintf("agent %s %d", p.Step, now.Unix()/int64(progressInterval.Seconds())), func(n *pendingStatus) { n.agent = progress })
+	return nil
+}
+
+// progressOf converts the progress of an agent, which is not trusted.
+func progressOf(p agent.Progress, number int32, now time.Time) *v1alpha1.AgentProgress {
+	out := &v1alpha1.AgentProgress{Number: number, Step: controllers.Clip(string(p.Step), 64), Time: metav1.NewTime(now)}
+	if p.Total > 0 && p.Done >= 0 {
+		done := min(p.Done, p.Total)
+		out.DoneBytes, out.TotalBytes, out.Percent = done, p.Total, int32(float64(done)/float64(p.Total)*100)
+		if p.Rate > 0 {
+			out.BytesPerSecond, out.SecondsLeft = p.Rate, (p.Total-done)/p.Rate
+		}
+	}
+	return out
+}
+
+// Result records the end of an agent's plan. A repeated result is no error: the answer to the first may have been lost.
+func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
+	if result.Failure != nil {
+		return b.agentFailed(ctx, r, result)
+	}
+	var first bool
+	a, err := b.withAgent(ctx, r, true, func(a attempt) error {
+		boot := &a.boot.Spec
+		switch {
+		case boot.AgentDoneAt != nil:
+			return nil
+		case boot.Purpose == v1alpha1.PurposeProvision && boot.CommitAllowedAt == nil && boot.CommittedNumber == 0:
+			return refused("the agent of %s reports an image that it was not allowed to complete", r.Host)
+		}
+		now := metav1.NewTime(b.Clock.Now())
+		boot.AgentDoneAt, first = &now, true
+		if boot.DataServedAt == nil && boot.Purpose == v1alpha1.PurposeProvision {
+			boot.DataServedAt = &now // an earlier boot of the claim served the data that is on the disk
+		}
+		if boot.Purpose == v1alpha1.PurposeClean {
+			boot.WrittenDisks = nil
+		}
+		return nil
+	})
+	if err != nil {
+		return agent.Answer{}, err
+	}
+	if first {
+		b.recordAgentDone(a, result)
+	}
+	b.recordStage(a.boot, v1alpha1.StageAgentDone, r.From, "")
+	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {
+		return agent.Answer{Next: agent.PowerOff}, nil
+	}
+	return agent.Answer{Next: agent.Reboot}, nil
+}
+
+// recordAgentDone records the event and the metrics of a plan that succeeded.
+func (b *Booter) recordAgentDone(a attempt, result agent.Result) {
+	note := "Erased the disks that the provider wrote"
+	if a.boot.Spec.Purpose == v1alpha1.PurposeProvision {
+		note = "The image is on the disk"
+		if w := result.Written; w != nil {
+			note = fmt.Sprintf("Wrote the image to %s: %d MB in %d s", controllers.Clip(w.Name+" "+w.Model, 64), w.ImageBytes/1_000_000, w.Seconds)
+			metrics.ImageWritten(w.ImageBytes, time.Duration(w.Seconds)*time.Second)
+		}
+	}
+	notes := append([]string{note}, controllers.ClipAll(result.Warnings[:min(len(result.Warnings), 4)])...)
+	b.recordAgentEvent(a.boot, len(result.Warnings) > 0, controllers.EventAgentDone, "%s", strings.Join(notes, ". "))
+}
+
+// agentFailed records why a plan failed. The lifecycle decides what follows.
+func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
+	a, err := b.withAgent(ctx, r, false, func(attempt) error { return nil })
+	if err != nil {
+		return agent.Answer{}, err
+	}
+	reason := result.Failure.Reason
+	if !slices.Contains(v1alpha1.AgentFailureReasons, reason) {
+		reason = v1alpha1.ReasonPlanInvalid
+	}
+	message := controllers.Clip(result.Failure.Message, controllers.MaxMessage/2)
+	if tail := lastLines(result.Log, maxLogLines); tail != "" {
+		message += ". The last lines of the agent's log: " + controllers.Clip(tail, controllers.MaxMessage/4)
+	}
+	problem := v1alpha1.BootProblem{
+		BootFailure: v1alpha1.BootFailure{Reason: reason, Message: controllers.Clip(message, controllers.MaxMessage)}, Number: a.boot.Spec.Number,
+		Time: metav1.NewTime(b.Clock.Now()),
+	}
+	b.Log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
+		"log", controllers.Clip(result.Log, agent.MaxLog))
+	// It is written before the answer: the agent does not repeat its result.
+	if err := controllers.ApplyProblem(ctx, b.Client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
+		return agent.Answer{}, err
+	}
+	metrics.BootProblem(reason)
+	b.recordProblemEvent(a.boot, problem)
+	return agent.Answer{Next: agent.Wait}, nil
+}
+
+// maxLogLines is how many lines of an agent's log a condition has.
+const maxLogLines = 5
+
+// lastLines returns the last lines of a log, separated by " | ".
+func lastLines(log string, n int) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], " | ")
+}

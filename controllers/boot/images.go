@@ -1,0 +1,198 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
+)
+
+// Images has the images that agents write. image.Service and image.Client implement it.
+type Images interface {
+	// Prepare returns a converted image, or starts its download. It does not wait: until the image is ready, the error is an *image.NotReady.
+	Prepare(ctx context.Context, namespace string, source image.Source, credentials image.Credentials) (image.Info, error)
+	// Open opens a converted image.
+	Open(namespace string, source image.Source) (*image.Opened, error)
+}
+
+// errNoImages is the error of a boot server without an image service.
+var errNoImages = errors.New("this boot server has no folder for images: set images.dir of its configuration file")
+
+func sourceOf(i *v1alpha1.Image) image.Source { return image.Source{URL: i.URL, Checksum: i.Checksum} }
+
+// prepareImage returns the converted image of a machine.
+func (b *Booter) prepareImage(ctx context.Context, namespace string, i *v1alpha1.Image) (image.Info, error) {
+	if b.Images == nil {
+		return image.Info{}, errNoImages
+	}
+	credentials, err := b.pullCredentials(ctx, namespace, i.PullSecret)
+	if err != nil {
+		return image.Info{}, err
+	}
+	return b.Images.Prepare(ctx, namespace, sourceOf(i), credentials)
+}
+
+// openImage opens the converted image of a machine.
+func (b *Booter) openImage(ctx context.Context, namespace string, i *v1alpha1.Image) (*pxe.OpenedImage, error) {
+	if b.Images == nil {
+		return nil, errNoImages
+	}
+	opened, err := b.Images.Open(namespace, sourceOf(i))
+	switch {
+	case errors.Is(err, image.ErrNotYet):
+		// Another replica of the boot server made the plan, or the image was evicted. This starts its preparation here.
+		_, err := b.prepareImage(ctx, namespace, i)
+		return nil, errors.Join(pxe.ErrNotYet, err)
+	case err != nil:
+		return nil, err
+	}
+	return &pxe.OpenedImage{Manifest: opened.Manifest, Data: opened.Data}, nil
+}
+
+// pullCredentials reads the credentials for a registry; nil without a Secret.
+func (b *Booter) pullCredentials(ctx context.Context, namespace, name string) (image.Credentials, error) {
+	if name == "" {
+		return nil, nil
+	}
+	var secret corev1.Secret
+	if err := b.APIReader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &secret); err != nil {
+		if apierrors.IsForbidden(err) {
+			err = fmt.Errorf("%w. Let the boot server read the Secrets of the namespace: %s", err, b.roleBindingCommand(namespace))
+		}
+		return nil, &image.Error{Reason: v1alpha1.ReasonImageUnauthorized, Message: fmt.Sprintf("read the Secret that spec.image.pullSecret names: %v", err)}
+	}
+	config := secret.Data[corev1.DockerConfigJsonKey]
+	if secret.Type != corev1.SecretTypeDockerConfigJson || len(config) == 0 {
+		return nil, &image.Error{
+			Reason: v1alpha1.ReasonImageUnauthorized, Message: fmt.Sprintf("Secret %q, which spec.image.pullSecret names, is not of the type %s", name, corev1.SecretTypeDockerConfigJson),
+		}
+	}
+	return config, nil
+}
+
+// imageReason returns the condition reason of an error of prepareImage. ok is false while the image is being prepared.
+func imageReason(err error) (reason string, ok bool) {
+	if e := new(image.Error); errors.As(err, &e) {
+		return string(e.Reason), true
+	}
+	return v1alpha1.ReasonImageUnreachable, !errors.Is(err, image.ErrNotYet)
+}
+
+// The intervals at which the state of an image is checked: while it is prepared, after an error, and while a ready image waits for its boot.
+const (
+	imagePollInterval  = 2 * time.Second
+	imageErrorInterval = 15 * time.Second
+	imageKeepInterval  = 5 * time.Minute
+)
+
+// imageReconciler prepares the images of claimed hosts before they boot, so that a bad image costs no power cycle, and writes their state to the status of the boots.
+// Every boot server runs one, because each has its own images.
+type imageReconciler struct{ *Booter }
+
+// SetupImages adds the controller that prepares images to a manager.
+func (b *Booter) SetupImages(mgr ctrl.Manager) error {
+	hostOf := func(_ context.Context, o client.Object) []reconcile.Request {
+		m, ok := o.(*v1alpha1.BareMetalMachine)
+		if !ok || m.Spec.Image == nil || m.Status.HostRef == nil {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Status.HostRef.Name}}}
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("image").
+		For(&v1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(hostOf)).
+		WithOptions(controller.Options{NeedLeaderElection: new(false), MaxConcurrentReconciles: 4}).
+		Complete(&imageReconciler{b})
+}
+
+// Reconcile prepares the image of a host.
+func (r *imageReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	host := &v1alpha1.BareMetalHost{}
+	if err := r.Client.Get(ctx, request.NamespacedName, host); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	boot, err := r.bootOf(ctx, request.NamespacedName)
+	if err != nil || boot == nil {
+		return reconcile.Result{RequeueAfter: imageErrorInterval}, err
+	}
+	a, err := r.view(ctx, r.Client, host, boot)
+	if err != nil || !wantsImage(a) {
+		return reconcile.Result{}, err
+	}
+	status, again := r.imageStatus(ctx, a)
+	if was := boot.Status.Image; was == nil || *was != status {
+		if err := controllers.ApplyImage(ctx, r.Client, request.NamespacedName, status); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		r.recordImageEvent(boot, was, status)
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// wantsImage is true for a host whose machine has an image that is not on the disk yet.
+func wantsImage(a attempt) bool {
+	if a.consumer == nil || a.consumer.BareMetalMachine == nil || a.consumer.BareMetalMachine.Spec.Image == nil {
+		return false
+	}
+	switch lifecycle.StateOf(a.view) {
+	case lifecycle.StateClaimed:
+		return true
+	case lifecycle.StateBooting:
+		return a.boot.Spec.AgentDoneAt == nil
+	default:
+		return false
+	}
+}
+
+// imageStatus prepares the image of an attempt and returns its state, and when to check it again.
+func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.ImageStatus, time.Duration) {
+	source := a.consumer.BareMetalMachine.Spec.Image
+	status := v1alpha1.ImageStatus{Checksum: source.Checksum}
+	info, err := r.prepareImage(ctx, a.host.Namespace, source)
+	waiting := new(image.NotReady)
+	switch was := a.boot.Status.Image; {
+	case err == nil:
+		status.Ready, status.SizeBytes, status.DataBytes = true, info.Header.Size, info.DataBytes
+		return status, imageKeepInterval
+	case errors.As(err, &waiting):
+		if was != nil && was.Checksum == source.Checksum && was.Ready { // another replica has it
+			return *was, imagePollInterval
+		}
+		status.Reason, status.Message = v1alpha1.ReasonWaitingForImage, fmt.Sprintf("The boot server prepares the image %s: %s", source.URL, waiting.Step)
+		return status, imagePollInterval
+	case was != nil && was.Checksum == source.Checksum && was.Ready: // the boot server of another network may have it
+		r.Log.Error(err, "Failed to prepare an image that another boot server has", "host", client.ObjectKeyFromObject(a.host), "url", source.URL)
+		return *was, imageErrorInterval
+	default:
+		reason, _ := imageReason(err)
+		status.Reason, status.Message = reason, controllers.Clip(fmt.Sprintf("The image %s cannot be used: %v", source.URL, err), controllers.MaxMessage)
+		return status, imageErrorInterval
+	}
+}
+
+// recordImageEvent records that an image is ready, or cannot be used.
+func (r *imageReconciler) recordImageEvent(boot *v1alpha1.BareMetalBoot, was *v1alpha1.ImageStatus, is v1alpha1.ImageStatus) {
+	switch {
+	case is.Ready:
+		r.recordAgentEvent(boot, false, controllers.EventImageReady, "The image is ready: %d MB on the disk, %d MB of data", is.SizeBytes/1_000_000, is.DataBytes/1_000_000)
+	case is.Reason != v1alpha1.ReasonWaitingForImage && (was == nil || was.Reason != is.Reason):
+		r.recordAgentEvent(boot, true, controllers.EventImageProblem, "%s: %s", is.Reason, is.Message)
+	}
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Builds kernel and ramdisk of the agent: hack/agent.sh VERSION ARCH... writes out/agent/ARCH, where ARCH is amd64 or arm64. In it are
+#
+#   kernel     Debian's kernel, with Debian's signature
+#   ramdisk    the agent as /init, kernel modules with Debian's signatures, firmware of network cards; cpio in zstd
+#   packages   what it was made of: package, version, checksum of the file that the archive gave
+#   modules    the modules and the firmware, with their sizes
+#   licenses/  the terms of the kernel and of the firmware
+#
+# It needs neither root nor a container engine, but Debian's apt-get, and no other program of the machine: xz and zstd are Debian's, too, since another
+# version of zstd gives other bytes. The same commit with the same packages in .cache/agent gives the same bytes.
+set -euo pipefail
+
+. "$(dirname "$0")/debian.sh"
+
+[ $# -ge 2 ] || debian_fail "usage: agent.sh VERSION amd64|arm64..."
+version=$1
+shift
+cd "$(dirname "$0")/.."
+
+# The largest size of kernel and ramdisk together. Debian's kernel for arm64 is not compressed: it has 38 MB, and the firmware starts it as it is.
+limit() { case $1 in amd64) echo 40000000 ;; arm64) echo 60000000 ;; *) debian_fail "ARCH is amd64 or arm64, and not $1" ;; esac }
+
+# The packages with firmware of the cards that hack/agent/modules.txt has drivers of.
+firmware=(firmware-bnx2 firmware-bnx2x firmware-cavium firmware-intel-misc firmware-linux-free firmware-misc-nonfree firmware-myricom
+  firmware-netxen firmware-qlogic firmware-realtek)
+
+# unpack NAME ARCH COMPONENTS PACKAGES makes the folder .cache/agent/NAME of unpacked packages. kernel among PACKAGES is the kernel of ARCH.
+unpack() {
+  local dir=.cache/agent/$1 arch=$2 components=$3 packages=$4 work stamp deb
+  mkdir -p "$dir"
+  exec 9>"$dir.lock" # two runs at once wait for one another
+  flock 9
+  stamp=$({ echo "$arch $components $packages"; cat hack/debian.sh; } | sha256sum | cut -c1-16)
+  [ "$(cat "$dir/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
+  work=$(mktemp -d)
+  # shellcheck disable=SC2064 # the folder of this call
+  trap "rm -rf '$work'" EXIT
+  mkdir "$work/new" "$work/debs"
+  echo "agent.sh: unpacking Debian's packages for $arch into $dir" >&2
+  # shellcheck disable=SC2086 # words
+  debian_apt "$work" "$arch" $components
+  if [[ " $packages " == *" kernel "* ]]; then
+    # The package without a version is empty and depends on the one with the signed kernel.
+    local kernel
+    kernel=$(apt-cache "${apt[@]}" depends --important "linux-image-$arch" | awk '$1 == "Depends:" && $2 ~ /^linux-image-/ {print $2; exit}')
+    [ -n "$kernel" ] || debian_fail "linux-image-$arch depends on no kernel"
+    packages=${packages/kernel/$kernel}
+  fi
+  # shellcheck disable=SC2086 # words
+  (cd "$work/debs" && apt-get "${apt[@]}" download $packages)
+  for deb in "$work"/debs/*.deb; do debian_unpack "$deb" "$work/new"; done
+  # The stamp goes last: a run that was broken off is made again.
+  find "$dir" -mindepth 1 -delete
+  cp -a "$work"/new/. "$dir/"
+  rm -rf "$work"
+  echo "$stamp" >"$dir/.stamp"
+}
+
+# program NAME prints the command line that runs a program of the folder tools with its own C library: the machine's may be older.
+program() {
+  local loaders=("$PWD"/.cache/agent/tools/libc6/usr/lib*/ld-linux-*.so.* "$PWD"/.cache/agent/tools/libc6/usr/lib/*/ld-linux-*.so.*) loader folders=() found
+  for loader in "${loaders[@]}"; do [ ! -e "$loader" ] || break; done
+  for found in "$PWD"/.cache/agent/tools/*/usr/lib/*-linux-gnu; do folders+=("$found"); done
+  for found in "$PWD"/.cache/agent/tools/*/usr/bin/"$1"; do
+    [ -e "$found" ] && echo "$loader --library-path $(IFS=:; echo "${folders[*]}") $found" && return
+  done
+  debian_fail "the packages have no program $1: remove .cache/agent/tools"
+}
+
+# The date of everything is that of the commit, as SOURCE_DATE_EPOCH wants it (reproducible-builds.org).
+epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)} || debian_fail "this is no checkout: set SOURCE_DATE_EPOCH and SOURCE_REVISION"
+revision=${SOURCE_REVISION:-$(git rev-parse HEAD 2>/dev/null)} || debian_fail "this is no checkout: set SOURCE_REVISION to the commit"
+
+case $PWD in *[[:space:]]*) debian_fail "the path of this folder has a blank: $PWD" ;; esac
+unpack tools "$(dpkg --print-architecture)" main "libc6 libgcc-s1 liblz4-1 liblzma5 libstdc++6 xz-utils zlib1g zstd"
+mkdir -p .cache/agent/bin
+GOFLAGS='' go build -buildvcs=false -o .cache/agent/bin/ramdisk ./hack/agent
+for arch in "$@"; do
+  most=$(limit "$arch")
+  unpack "$arch" "$arch" "main non-free-firmware" "kernel ${firmware[*]}"
+  hack/programs.sh "$version" "$revision" "linux/$arch" ".cache/agent/program-$arch" agent
+  mkdir -p "out/agent/$arch"
+  kernels=(.cache/agent/"$arch"/linux-image-*/)
+  .cache/agent/bin/ramdisk --kernel "${kernels[0]%/}" --packages ".cache/agent/$arch" --modules hack/agent/modules.txt \
+    --program ".cache/agent/program-$arch/agent" --output "out/agent/$arch" --epoch "$epoch" --limit "$most" \
+    --xz "$(program xz)" --zstd "$(program zstd)"
+  sort ".cache/agent/$arch/PACKAGES" >"out/agent/$arch/packages"
+done

@@ -1,0 +1,197 @@
+package agenttest_test
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// card is a network card: at a tap, or at another kind of QEMU's -netdev.
+type card struct{ model, tap, netdev string }
+
+// machine is a server to boot.
+type machine struct {
+	cards []card
+	// server is the URL of the boot server. Without it there are no parameters of the agent.
+	server, commandLine string
+	// memory is in MiB. Defaults to 512.
+	memory int
+	// unplugged starts with no cable in the first card.
+	unplugged bool
+}
+
+// running is a server that was started.
+type running struct {
+	t       *testing.T
+	socket  string
+	started time.Time
+	exited  chan struct{}
+
+	mu      sync.Mutex
+	console strings.Builder
+	// kernel is when the kernel wrote its first line.
+	kernel time.Time
+}
+
+// output is the folder of the agent's kernel and ramdisk.
+const output = "../../out/agent/amd64"
+
+func macOf(number int) string { return fmt.Sprintf("52:54:00:00:00:%02x", number+1) }
+
+func start(t *testing.T, m machine) *running {
+	t.Helper()
+	g := NewWithT(t)
+	r := &running{t: t, socket: filepath.Join(t.TempDir(), "monitor"), exited: make(chan struct{})}
+	commandLine := "console=ttyS0 panic=1 no_timer_check earlyprintk=ttyS0 " + m.commandLine
+	if m.server != "" {
+		commandLine += fmt.Sprintf(" %s=%s %s=%s %s=%s", agent.ParamServer, m.server, agent.ParamHost, host, agent.ParamToken, token)
+	}
+	args := []string{
+		"-machine", "q35,accel=tcg", "-cpu", "max", "-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
+		"-serial", "stdio", "-monitor", "unix:" + r.socket + ",server=on,wait=off",
+		"-kernel", filepath.Join(output, "kernel"), "-initrd", filepath.Join(output, "ramdisk"), "-append", commandLine,
+	}
+	if m.unplugged {
+		args = append(args, "-S")
+	}
+	for i, c := range m.cards {
+		netdev := c.netdev
+		if netdev == "" {
+			netdev = "tap,ifname=" + c.tap + ",script=no,downscript=no"
+		}
+		args = append(args, "-netdev", netdev+",id=net"+strconv.Itoa(i), "-device", fmt.Sprintf("%s,netdev=net%d,mac=%s,romfile=", c.model, i, macOf(i)))
+	}
+	command := exec.Command("qemu-system-x86_64", args...) //nolint:noctx // ended with the test
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := command.StdoutPipe()
+	g.Expect(err).NotTo(HaveOccurred())
+	command.Stderr = command.Stdout
+	r.started = time.Now()
+	begun := make(chan error)
+	go func() {
+		runtime.LockOSThread() // Linux takes the end of the thread that started a process for that of its parent
+		defer runtime.UnlockOSThread()
+		begun <- command.Start()
+		r.read(bufio.NewScanner(out))
+		_ = command.Wait()
+		close(r.exited)
+	}()
+	g.Expect(<-begun).To(Succeed(), "hack/agenttest.sh installs QEMU")
+	t.Cleanup(func() {
+		_ = command.Process.Kill() // an error says that it is gone
+		<-r.exited
+		if t.Failed() {
+			t.Logf("the console:\n%s", r.said())
+		}
+	})
+	if m.unplugged {
+		r.monitor("set_link net0 off")
+		r.monitor("cont")
+	}
+	return r
+}
+
+func (r *running) read(lines *bufio.Scanner) {
+	for lines.Scan() {
+		r.mu.Lock()
+		if r.kernel.IsZero() && strings.Contains(lines.Text(), "Linux version") {
+			r.kernel = time.Now()
+		}
+		r.console.WriteString(lines.Text() + "\n")
+		r.mu.Unlock()
+	}
+}
+
+func (r *running) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.console.String()
+}
+
+// awaitConsole waits until the server has written a text.
+func (r *running) awaitConsole(text string) {
+	r.t.Helper()
+	NewWithT(r.t).Eventually(r.said, patience, "50ms").Should(ContainSubstring(text))
+}
+
+// awaitEnd waits until the agent has reported the end of its plan, and the server has done what follows.
+func (r *running) awaitEnd(s *server) {
+	r.t.Helper()
+	g := NewWithT(r.t)
+	g.Eventually(func() bool { return s.Result() != nil || r.isOff() }, patience, "50ms").Should(BeTrue())
+	result := s.Result()
+	g.Expect(result).NotTo(BeNil(), "the server went off before")
+	// This agent can carry nothing out: the plan's purpose does not exist.
+	g.Expect(result.Failure).NotTo(BeNil())
+	g.Expect(result.Failure.Reason).To(Equal(agent.ReasonPlanInvalid))
+	g.Expect(result.Log).To(ContainSubstring("Got the plan"))
+	g.Expect(len(result.Log)).To(BeNumerically("<=", agent.MaxLog))
+	r.awaitOff()
+	g.Expect(r.said()).NotTo(ContainSubstring("Kernel panic"))
+	g.Expect(r.said()).NotTo(ContainSubstring("Failed to load kernel modules"))
+	g.Expect(r.said()).NotTo(ContainSubstring("Failed to configure"))
+}
+
+func (r *running) isOff() bool {
+	select {
+	case <-r.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *running) awaitOff() {
+	r.t.Helper()
+	NewWithT(r.t).Eventually(r.exited, patience).Should(BeClosed())
+}
+
+// secondsToPlan is the time from the kernel's first line to the request for the plan.
+func (r *running) secondsToPlan(s *server) float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return s.Requests(agent.EndpointPlan)[0].At.Sub(r.kernel).Seconds()
+}
+
+func (r *running) secondsFromStart(s *server) float64 {
+	return s.Requests(agent.EndpointPlan)[0].At.Sub(r.started).Seconds()
+}
+
+// monitor gives a command to QEMU.
+func (r *running) monitor(command string) {
+	r.t.Helper()
+	g := NewWithT(r.t)
+	var conn net.Conn
+	g.Eventually(func() (err error) {
+		conn, err = net.Dial("unix", r.socket) //nolint:noctx // at once, or refused
+		return err
+	}, patience, "20ms").Should(Succeed())
+	defer func() { _ = conn.Close() }()
+	g.Expect(conn.SetDeadline(time.Now().Add(patience))).To(Succeed())
+	prompt := bufio.NewReader(conn)
+	awaitPrompt := func() {
+		for text := ""; !strings.HasSuffix(text, "(qemu) "); {
+			c, err := prompt.ReadByte()
+			g.Expect(err).NotTo(HaveOccurred())
+			text += string(c)
+		}
+	}
+	awaitPrompt()
+	_, err := conn.Write([]byte(command + "\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+	awaitPrompt()
+}

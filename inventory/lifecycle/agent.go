@@ -1,0 +1,175 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// An image is written to a disk by an agent that the server boots from the network. The agent gets the bootstrap data while the disk is not bootable, and makes the
+// disk bootable at the very end, after it got the permission (commitAllowedAt). So an attempt may be repeated although its bootstrap data was served: no operating
+// system has used the data. After the permission that is unknown until the agent reports. The next attempt then names the boot with the permission
+// (committedNumber), and its agent first checks whether the disk is complete.
+
+// Image is the state of a machine's image at the boot server.
+type Image struct {
+	// Ready is true if the image can be written to disks.
+	Ready bool
+	// Reason and Message say what it waits for, or why it cannot be used. Both are empty before the boot server reported.
+	Reason, Message string
+}
+
+// waiting returns the reason and the message of a host that waits for the image.
+func (i Image) waiting() (reason, message string) {
+	return cmp.Or(i.Reason, v1alpha1.ReasonWaitingForImage),
+		cmp.Or(i.Message, "Waiting for the boot server to download and check the image")
+}
+
+// mayRepeat is true while an attempt may be repeated: no operating system has used its bootstrap data, or the agent can check that.
+func mayRepeat(attempt v1alpha1.BareMetalBootSpec) bool {
+	if attempt.Agent {
+		return attempt.AgentDoneAt == nil
+	}
+	return attempt.DataServedAt == nil
+}
+
+// committedNumber returns the number of the last boot of a claim that was allowed to make the disk bootable, and of which it is unknown whether it did; 0 for
+// none.
+func committedNumber(last *v1alpha1.BareMetalBootSpec) int32 {
+	if last.CommitAllowedAt != nil {
+		return last.Number
+	}
+	return last.CommittedNumber
+}
+
+// DataGiven is true for a boot after which the machine must not get another host: an operating system may have its bootstrap data.
+func DataGiven(b *v1alpha1.BareMetalBootSpec) bool {
+	return b.DataServedAt != nil || b.CommittedNumber > 0 || b.Purpose == v1alpha1.PurposeClean
+}
+
+// permanentAgentReasons are the failures of an agent that another attempt would repeat: they follow from the image, the plan and the disks.
+var permanentAgentReasons = []string{
+	v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected, v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonSectorSizeDiffers,
+	v1alpha1.ReasonDataSourceOnOtherDisk, v1alpha1.ReasonNoBootLoader, v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid,
+}
+
+// transientAgentReasons are the failures of an agent after which another attempt may succeed.
+var transientAgentReasons = []string{
+	v1alpha1.ReasonDiskBusy, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonImageCorrupt, v1alpha1.ReasonBootServerUnreachable, v1alpha1.ReasonVersionDiffers,
+	v1alpha1.ReasonEraseFailed,
+}
+
+// agentGaveUp is true when the agent reported that its plan failed. The attempt ends then, and does not wait for its deadline.
+func (v View) agentGaveUp(attempt v1alpha1.BareMetalBootSpec) bool {
+	return attempt.Agent && mayRepeat(attempt) && v.Problem != nil &&
+		(slices.Contains(transientAgentReasons, v.Problem.Reason) || slices.Contains(permanentAgentReasons, v.Problem.Reason))
+}
+
+// erasing is true while a boot erases the disks of a host that is being released.
+func (v View) erasing() bool {
+	b := v.CurrentBoot()
+	return b != nil && b.Purpose == v1alpha1.PurposeClean && b.AgentDoneAt == nil && b.Failure == nil
+}
+
+// erases is true if the cleaning policy erases what the provider wrote to disks.
+func (v View) erases() bool {
+	return v.Spec.CleaningPolicy == v1alpha1.CleaningMetadata || v.Spec.CleaningPolicy == ""
+}
+
+// erasureDue is true until the disks that the provider wrote are erased, or that has failed in this claim. The record may belong to an earlier claim, after which they
+// were not erased.
+func (v View) erasureDue() bool {
+	if b := v.Boot; b == nil || b.Number < v.Spec.Boots || len(b.WrittenDisks) == 0 || !v.erases() || v.Spec.ConsumerRef.ClaimID == "" {
+		return false
+	}
+	erasure := v.erasure()
+	return erasure == nil || erasure.Failure == nil && erasure.VoidedAt == nil
+}
+
+// erasure returns the last boot that erased disks for the claim, also after it was voided; nil without one.
+func (v View) erasure() *v1alpha1.BareMetalBootSpec {
+	if b := v.recordOfClaim(); b != nil && b.Purpose == v1alpha1.PurposeClean {
+		return b
+	}
+	return nil
+}
+
+// recordOfClaim returns the record of the claim's last boot, also after it was voided; nil without one.
+func (v View) recordOfClaim() *v1alpha1.BareMetalBootSpec {
+	ref, b := v.Spec.ConsumerRef, v.Boot
+	if ref == nil || ref.ClaimID == "" || b == nil || b.ClaimID != ref.ClaimID || b.Number < v.Spec.Boots {
+		return nil
+	}
+	return b
+}
+
+// quarantineUnerased returns the quarantine of a host whose disks should have been erased and were not; nil for any other host.
+func (v View) quarantineUnerased() *v1alpha1.Quarantine {
+	b := v.erasure()
+	switch {
+	case !v.erases():
+		return nil
+	case v.recordOfClaim() == nil && v.Consumer.Image && v.Spec.ConsumerRef.ClaimID != "" && v.bootedSinceClaim():
+		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, fmt.Sprintf("The server is off, but its disks were not erased, because the record of the boots of "+
+			"BareMetalMachine %q is missing. Wipe the disks", v.Spec.ConsumerRef.Name))
+	case b != nil && b.Failure != nil:
+		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, "The server is off, but its disks were not erased. "+b.Failure.Message)
+	default:
+		return nil
+	}
+}
+
+// eraseDisks boots the agent on a server that is being released, to erase the disks that the provider wrote. The power is known.
+func eraseDisks(v View, s Settings, step Step) Step {
+	current := v.CurrentBoot()
+	if current == nil || current.Purpose != v1alpha1.PurposeClean {
+		return v.beginErasure(step, 1)
+	}
+	attempt := *current
+	switch {
+	case !v.bootCounted():
+		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The disks will be erased"
+		return step
+	case v.agentGaveUp(attempt):
+		return v.endErasure(s, step, attempt, fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Problem.Message))
+	case !v.Now.Before(v.Deadline(s)):
+		return v.endErasure(s, step, attempt, v.describeTimeout(s, attempt))
+	}
+	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
+	drive.Phase, drive.Reason = step.Phase, step.Reason
+	drive.Message = fmt.Sprintf("The disks are being erased, attempt %d. %s", attempt.Attempt, drive.Message)
+	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
+		drive.RequeueAt = deadline
+	}
+	return drive
+}
+
+// beginErasure records a new attempt to erase the disks.
+func (v View) beginErasure(step Step, attempt int32) Step {
+	if v.QueuePosition != nil {
+		step.Message = "The disks will be erased. "
+		return v.QueuePosition.wait(v, step)
+	}
+	boot := v.newBoot(attempt)
+	boot.Purpose, boot.Agent, boot.CommittedNumber = v1alpha1.PurposeClean, true, 0
+	if v.BMC.Power == v1alpha1.PowerOff {
+		boot.PoweredOffAt = &boot.StartedAt
+	}
+	step.Action, step.Boot, step.Message = RecordBoot, boot, fmt.Sprintf("Attempt %d to erase the disks begins", attempt)
+	return step
+}
+
+// endErasure ends an attempt to erase the disks. After the last one the boot fails, and the host goes into quarantine.
+func (v View) endErasure(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
+	if attempt.Attempt < s.BootAttempts {
+		step = v.beginErasure(step, attempt.Attempt+1)
+		step.Message += ". " + after
+		return step
+	}
+	failed := failBoot(attempt, v1alpha1.ReasonDisksNotErased, after+". This was the last attempt. Wipe the disks, then remove spec.quarantine")
+	failed.Boot.WrittenDisks = nil // a person wipes them: the quarantine says so, and the next release does not look for a disk that was replaced
+	step.Action, step.Boot, step.Message = failed.Action, failed.Boot, after
+	return step
+}

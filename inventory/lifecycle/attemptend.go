@@ -1,0 +1,74 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// IsPermanent is true for the reason of a problem that follows from objects alone: from the machine's spec.boot and its bootstrap data. Such a boot
+// fails at once. The server would otherwise retry until the deadline, every attempt would fail the same way, and the server has no fault. A problem
+// with an artifact, a permission or a lease may be over at the next request, so it is not permanent.
+func IsPermanent(reason string) bool {
+	return reason == v1alpha1.ReasonBootSourceInvalid || reason == v1alpha1.ReasonCommandLineTooLong || reason == v1alpha1.ReasonBootstrapDataInvalid ||
+		slices.Contains(permanentAgentReasons, reason)
+}
+
+// describeTimeout says what an attempt that reached its deadline did last.
+func (v View) describeTimeout(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
+	since := fmt.Sprintf("boot attempt %d began", attempt.Attempt)
+	switch {
+	case v.AgentAt.After(attempt.StartedAt.Time):
+		since = fmt.Sprintf("the agent last made progress in boot attempt %d", attempt.Attempt)
+	case v.WaitedAt.After(attempt.StartedAt.Time):
+		since = fmt.Sprintf("the server last waited for a boot slot of its network, in boot attempt %d", attempt.Attempt)
+	}
+	after := fmt.Sprintf("%s after %s: %s", s.BootTimeout, since, describeProgress(v, attempt).Message)
+	if v.Problem == nil {
+		after += ". The likeliest cause: " + v.currentStage(attempt).cause
+	}
+	return after
+}
+
+// endAttempt ends an attempt that timed out, or whose agent gave up, which after says. There is no further attempt once the operating system may have used its
+// bootstrap data.
+func endAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, after string) Step {
+	switch {
+	case !mayRepeat(attempt):
+		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+
+			". The server got its bootstrap data, so it is not booted again. Check its console, then delete the Machine to have it replaced")
+	case attempt.Attempt >= s.BootAttempts:
+		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+". This was the last attempt. Delete the Machine to have it replaced")
+	case v.Paused || v.Consumer.Paused:
+		return v.awaitUnpaused(s, after)
+	case v.QueuePosition != nil:
+		return v.awaitBootSlot(after)
+	default:
+		step := beginAttempt(v, attempt.Attempt+1)
+		step.Message += ". " + after
+		return step
+	}
+}
+
+// awaitUnpaused waits until the host, its machine and their Cluster are not paused any more. While one is paused, only an attempt in flight continues.
+func (v View) awaitUnpaused(s Settings, after string) Step {
+	step := Step{
+		Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPaused, RequeueAt: v.Now.Add(s.PollInterval),
+		Message: after + ". The next attempt begins when the host, its machine and their Cluster are no longer paused",
+	}
+	if v.MoveBlocked {
+		step.Action = AllowMove
+	}
+	return step
+}
+
+// awaitBootSlot waits in the boot queue for the next attempt. An attempt that follows at once keeps the slot of the one before. This is for an attempt
+// that could not follow at once, as in maintenance.
+func (v View) awaitBootSlot(after string) Step {
+	step := v.QueuePosition.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for a boot slot. "})
+	if v.MoveBlocked {
+		step.Action = AllowMove
+	}
+	return step
+}

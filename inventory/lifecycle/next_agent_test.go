@@ -1,0 +1,143 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+func at(ago time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-ago)} }
+
+func commitAllowed(v *View) { v.Boot.CommitAllowedAt = at(20 * time.Second) }
+func agentDone(v *View)     { v.Boot.AgentDoneAt = at(10 * time.Second) }
+func attempt3(v *View)      { v.Boot.Attempt = 3 }
+func gaveUp(reason string) func(*View) {
+	return func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: reason, Message: "x"} }
+}
+
+// erasingView is a host that is being released, and whose agent erases the disks.
+func erasingView(changes ...func(*View)) View {
+	return bootingView(append([]func(*View){bootsAgent, provisioned, deleting, cleaning, writtenDisk, func(v *View) {
+		v.Boot.Purpose, v.MoveBlocked = v1alpha1.PurposeClean, false
+	}}, changes...)...)
+}
+
+// nextAgent are hosts whose machine has an image.
+var nextAgent = map[string]nextCase{
+	"the image is not ready": {
+		claimedView(bootsAgent, func(v *View) { v.Image = Image{} }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForImage,
+	},
+	"the image is bad": {
+		claimedView(bootsAgent, func(v *View) { v.Image = Image{Reason: v1alpha1.ReasonChecksumMismatch, Message: "x"} }),
+		StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonChecksumMismatch,
+	},
+	"the image is ready": {claimedView(bootsAgent), StateClaimed, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"power lost after the bootstrap data": {
+		bootingView(bootsAgent, seeded, commitAllowed), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+	},
+	"the bootstrap data, and too late": {bootingView(bootsAgent, poweredOn, seeded, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"the permission, and too late":     {bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"done, and too late": {
+		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Boot.AgentDoneAt = at(30 * time.Minute) }),
+		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut,
+	},
+	"done, and the system boots": {
+		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, agentDone), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
+	},
+	"the agent makes progress": {
+		bootingView(bootsAgent, poweredOn, expired, func(v *View) { v.AgentAt = noon.Add(-time.Minute) }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP,
+	},
+	"the agent makes progress for too long": {
+		bootingView(bootsAgent, poweredOn, func(v *View) {
+			v.Boot.StartedAt, v.AgentAt = metav1.NewTime(noon.Add(-5*time.Hour)), noon.Add(-time.Minute)
+		}),
+		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+	},
+	"the disk failed":       {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonDiskFailed)), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"the disk failed again": {bootingView(bootsAgent, poweredOn, attempt3, gaveUp(v1alpha1.ReasonDiskFailed)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
+	"no disk matches":       {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonNoDiskMatches)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonNoDiskMatches},
+
+	"release: the disks were not written": {
+		bootingView(bootsAgent, deleting, cleaning, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
+	},
+	"release: no erasure wanted": {
+		bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaning, cleaned, func(v *View) { v.Spec.CleaningPolicy = v1alpha1.CleaningNone }),
+		StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
+	},
+	"release: erase":          {bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaning, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+	"release: erase, paused":  {erasingView(func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
+	"release: erase, counted": {erasingView(uncounted), StateCleaning, CountBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+	"release: erase, boot":    {erasingView(), StateCleaning, SetNetworkBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+	"release: erase, on":      {erasingView(netbootSet), StateCleaning, PowerOn, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+	"release: erase, runs":    {erasingView(poweredOn), StateCleaning, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+	"release: erase, too late": {
+		erasingView(poweredOn, expired), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+	},
+	"release: erased, and on": {
+		erasingView(poweredOn, agentDone, func(v *View) { v.Boot.WrittenDisks = nil }), StateCleaning, RecordCleaning, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+	},
+	"a move forgot the deletion": {
+		erasingView(func(v *View) { v.Consumer.Deleting, v.Consumer.ProviderID = false, "" }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, v1alpha1.ReasonCleaning,
+	},
+}
+
+// TestNextAttemptOfAnAgent: the next attempt knows of the permission of an earlier one, and of the disks that have bootstrap data.
+func TestNextAttemptOfAnAgent(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes []func(*View)
+		want    int32
+	}{
+		"no permission":         {[]func(*View){seeded}, 0},
+		"the permission":        {[]func(*View){seeded, commitAllowed}, 1},
+		"an earlier permission": {[]func(*View){func(v *View) { v.Boot.Number, v.Spec.Boots, v.Boot.CommittedNumber = 7, 7, 5 }}, 5},
+		"another, later, permission": {[]func(*View){func(v *View) {
+			v.Boot.Number, v.Spec.Boots, v.Boot.CommittedNumber = 7, 7, 5
+			commitAllowed(v)
+		}}, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			step := Next(bootingView(append([]func(*View){bootsAgent, poweredOn, expired, writtenDisk}, c.changes...)...), DefaultSettings())
+			g.Expect(step.Boot.Attempt).To(Equal(int32(2)))
+			g.Expect(step.Boot.Agent).To(BeTrue())
+			g.Expect(step.Boot.CommittedNumber).To(Equal(c.want))
+			g.Expect(step.Boot.WrittenDisks).To(HaveLen(1))
+			g.Expect([]*metav1.Time{step.Boot.DataServedAt, step.Boot.CommitAllowedAt, step.Boot.AgentDoneAt}).To(HaveEach(BeNil()))
+		})
+	}
+}
+
+// TestErasureFails: after the last attempt the host goes into quarantine, also after its boot is void.
+func TestErasureFails(t *testing.T) {
+	g := NewWithT(t)
+	v := erasingView(poweredOn, attempt3, gaveUp(v1alpha1.ReasonEraseFailed))
+	step := Next(v, DefaultSettings())
+	g.Expect(step.Boot.Failure.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
+	v = erasingView(cleaned, func(v *View) { v.Boot = step.Boot })
+	step = Next(v, DefaultSettings())
+	g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
+	v.Boot = step.Boot
+	step = Next(v, DefaultSettings())
+	g.Expect(step.Action).To(Equal(Release))
+	g.Expect(step.Quarantine.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
+}
+
+// TestErasureWithoutRecord: without the record of the boots it is unknown which disks were written, so the host goes into quarantine.
+func TestErasureWithoutRecord(t *testing.T) {
+	g := NewWithT(t)
+	for _, lost := range []func(*View){noRecord, recordOfOtherClaim} {
+		v := bootingView(bootsAgent, provisioned, deleting, cleaning, cleaned, lost)
+		step := Next(v, DefaultSettings())
+		for step.Action == RecordBoot {
+			v.Boot = step.Boot
+			step = Next(v, DefaultSettings())
+		}
+		g.Expect(step.Action).To(Equal(Release))
+		g.Expect(step.Quarantine).NotTo(BeNil())
+		g.Expect(step.Quarantine.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
+	}
+}

@@ -1,0 +1,119 @@
+package lifecycle
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// agentDisk is the truth about the disk that agents write.
+type agentDisk struct {
+	// bootable is true once the disk is complete for the machine that has the host.
+	bootable bool
+	// data is true while the disk has bootstrap data of any machine.
+	data bool
+	// step is what the agent did since the server was switched on.
+	step agentStep
+}
+
+type agentStep int
+
+const (
+	agentStarts agentStep = iota
+	agentGotData
+	agentMayCommit
+	agentCommitted
+)
+
+// bootsAgent makes a booting view one of a machine with an image.
+func bootsAgent(v *View) {
+	v.Consumer.Image, v.Consumer.Persistence, v.Image.Ready = true, v1alpha1.PersistenceInstalled, true
+	if v.Boot != nil {
+		v.Boot.Agent = true
+	}
+}
+
+// advanceAgent advances a boot that runs the agent by one step. The agent does what pxe/agent describes.
+func (w *world) advanceAgent(v View, b v1alpha1.BareMetalBootSpec) bool {
+	now := metav1.NewTime(v.Now)
+	switch {
+	case !w.on || b.Failure != nil:
+		return false
+	case w.runs: // the operating system, whose disk became bootable although the agent's result is missing
+		if b.DataServedAt == nil || b.Purpose == v1alpha1.PurposeClean || v.Consumer.Deleting {
+			return false
+		}
+		b.ReportedAt, w.seeded = &now, true
+	case BootFor(v, w.s) != BootAgent || !w.fromNetwork:
+		return false
+	case v.Furthest.Stage != v1alpha1.StageAgent && v.Furthest.Stage != v1alpha1.StageData && v.Furthest.Stage != v1alpha1.StageCommitted:
+		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
+		return true
+	case b.Purpose == v1alpha1.PurposeClean:
+		w.notef("the agent erased the disks")
+		b.AgentDoneAt, b.WrittenDisks, w.disk, w.installed = &now, nil, agentDisk{}, false
+	default:
+		w.provisionStep(&b, now)
+	}
+	w.v.Boot = &b
+	return true
+}
+
+// observe moves the furthest stage forward by one in a list.
+func (w *world) observe(all []v1alpha1.BootStage) v1alpha1.BootStage {
+	last := w.v.Furthest.Stage
+	if last == v1alpha1.StageWaiting {
+		last = v1alpha1.StageLoader
+	}
+	next := all[min(slices.Index(all, last)+1, len(all)-1)]
+	w.v.Furthest = v1alpha1.ObservedStage{Stage: next, Time: metav1.NewTime(w.v.Now)}
+	return next
+}
+
+// provisionStep is one step of an agent that writes an image.
+func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
+	switch {
+	case w.disk.step == agentStarts && w.disk.bootable:
+		if committedNumber(b) == 0 {
+			w.brokenf(inUseUntouched, "an agent writes a disk that an earlier agent made bootable")
+		}
+		w.disk.step = agentCommitted
+	case w.disk.step == agentStarts:
+		w.notef("the agent gets the bootstrap data")
+		w.disk.step, w.disk.data = agentGotData, true
+		if b.DataServedAt == nil {
+			b.DataServedAt = &now
+		}
+		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, DataOffset: 1 << 30, DataLength: 32 << 20}}
+	case w.disk.step == agentGotData:
+		w.disk.step = agentMayCommit
+		if b.CommitAllowedAt == nil {
+			b.CommitAllowedAt = &now
+		}
+	case w.disk.step == agentMayCommit:
+		w.notef("the disk is bootable")
+		w.disk.step, w.disk.bootable, w.installed = agentCommitted, true, true
+	default:
+		w.notef("the agent is done")
+		b.AgentDoneAt, w.seeded = &now, true
+		if b.DataServedAt == nil {
+			b.DataServedAt = &now
+		}
+		w.fromNetwork, w.runs = false, true
+	}
+}
+
+// agentEvents are the events of boots that run the agent.
+var agentEvents = []event{
+	{name: "the image is ready", weight: 20, when: func(w *world) bool { return hasMachine(w) && w.machine().Image && !w.v.Image.Ready }, do: func(w *world, _ uint64) { w.v.Image.Ready = true }},
+	{name: "the agent gives up", weight: 2, when: func(w *world) bool {
+		b := w.v.CurrentBoot()
+		return b != nil && b.Agent && mayRepeat(*b) && w.v.Furthest.Stage != ""
+	}, do: func(w *world, p uint64) {
+		w.v.Problem = &v1alpha1.BootFailure{Reason: choose(p, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonNoDiskMatches), Message: "x"}
+	}},
+	{name: "the agent reports progress", weight: 4, when: func(w *world) bool { return w.v.Furthest.Stage == v1alpha1.StageAgent }, do: func(w *world, _ uint64) { w.v.AgentAt = w.v.Now }},
+	{name: "the server with an agent loses power", weight: 4, when: func(w *world) bool { return w.on && w.disk.step > agentStarts }, do: func(w *world, _ uint64) { w.switchTo(false, 0) }},
+}

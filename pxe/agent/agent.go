@@ -1,0 +1,351 @@
+// Package agent is the protocol between the boot server and the agent, the program that runs in a small ramdisk on a server. The agent reads the server's
+// hardware, writes an image to a disk, and erases what a release must not leave. It listens on no port: it makes requests to the boot server, over HTTP or
+// HTTPS. This package has the types and names of the protocol, and no logic.
+//
+// The agent sends the token of its boot with each request, in the header Authorization as a Bearer token (RFC 6750). A boot goes
+//
+//	POST plan       the agent introduces itself and gets its Plan
+//	POST inventory  what the agent found (purpose Inspect)
+//	GET manifest, GET image, POST data, POST commit    (purpose Provision)
+//	POST progress   from time to time
+//	POST result     the end of the plan, with what to do then
+//
+// Every step may be repeated: a boot server may restart, and an answer may be lost.
+package agent
+
+import "time"
+
+// Version is the version of the protocol. A boot server serves only agents of its own version: kernel, ramdisk and boot server come from the same image.
+const Version = 1
+
+// The parameters of the kernel command line with which an agent finds its boot server.
+const (
+	// ParamServer is the URL of the boot server, without a slash at its end.
+	ParamServer = "capbm.server"
+	// ParamHost is the host, as "namespace/name".
+	ParamHost = "capbm.host"
+	// ParamToken is the token of the boot.
+	ParamToken = "capbm.token"
+	// ParamPins are the SHA-256 digests of the public keys (SubjectPublicKeyInfo) that the boot server's certificate may have, in base64url without padding,
+	// separated by commas: the current and the next one (RFC 7469 uses the same digest). They are required for an https:// URL.
+	ParamPins = "capbm.pins"
+	// ParamNetwork is the static network of the host, a seed.Network as JSON in base64url without padding. The agent uses it if DHCP gives no address that
+	// reaches the boot server. It is absent for a host without one.
+	ParamNetwork = "capbm.network"
+)
+
+// The endpoints, below Path.
+const (
+	EndpointPlan      = "plan"
+	EndpointInventory = "inventory"
+	EndpointManifest  = "manifest"
+	EndpointImage     = "image"
+	EndpointData      = "data"
+	EndpointCommit    = "commit"
+	EndpointProgress  = "progress"
+	EndpointResult    = "result"
+)
+
+// Path is the path of an endpoint. host is "namespace/name".
+func Path(host, endpoint string) string { return "/agent/" + host + "/" + endpoint }
+
+// Limits of the protocol.
+const (
+	// MaxLog is the maximum size of a log tail, in bytes.
+	MaxLog = 32 << 10
+	// MaxInventory is the maximum size of an Inventory as JSON, in bytes.
+	MaxInventory = 32 << 10
+	// MaxBody is the maximum size of any request body, in bytes.
+	MaxBody = 128 << 10
+	// MaxPoll is how long the boot server may hold a request for a plan or a commit that it cannot answer yet.
+	MaxPoll = 30 * time.Second
+)
+
+// The status codes of answers. Every refusal has an Error as its body.
+//
+//	200  the answer, as JSON
+//	202  not yet: the agent asks again after Retry-After seconds
+//	204  accepted, without an answer
+//	401  the token is not valid: the boot is over, and the agent powers the server off
+//	403  refused: the plan has failed, and the agent reports no more
+//	409  the versions differ
+//	429, 5xx  the agent asks again, with a back-off. 429 is the answer while too many requests of its network failed
+
+// Hello introduces an agent. It is the body of a request for a plan.
+type Hello struct {
+	// Version is the Version of the agent.
+	Version int `json:"version"`
+	// Release is the release of the agent, for messages.
+	Release string `json:"release,omitempty"`
+	// Firmware is UEFI or BIOS: how the ramdisk was booted.
+	Firmware Firmware `json:"firmware"`
+	// Architecture is that of the processor, in the notation of Kubernetes.
+	Architecture string `json:"architecture"`
+	// Kernel is the release of the kernel.
+	Kernel string `json:"kernel,omitempty"`
+}
+
+// Firmware is how a server booted.
+type Firmware string
+
+// How a server booted.
+const (
+	UEFI Firmware = "UEFI"
+	BIOS Firmware = "BIOS"
+)
+
+// Purpose is what a plan is for.
+type Purpose string
+
+// The purposes of plans.
+const (
+	// Inspect reads the hardware. It opens no disk for writing.
+	Inspect Purpose = "Inspect"
+	// Provision writes an image to a disk.
+	Provision Purpose = "Provision"
+	// Clean erases what a release must not leave on the disks.
+	Clean Purpose = "Clean"
+)
+
+// Plan is what the agent does in one boot. The field of its purpose is set.
+type Plan struct {
+	// Version is the Version of the boot server.
+	Version int `json:"version"`
+	// Title identifies the boot at the console.
+	Title     string         `json:"title"`
+	Purpose   Purpose        `json:"purpose"`
+	Inspect   *InspectPlan   `json:"inspect,omitempty"`
+	Provision *ProvisionPlan `json:"provision,omitempty"`
+	Clean     *CleanPlan     `json:"clean,omitempty"`
+}
+
+// InspectPlan reads the hardware.
+type InspectPlan struct {
+	// LLDPSeconds is how long to wait for LLDP frames of switches, counted from the time when the links went up. Switches send one every 30 s by default
+	// (IEEE 802.1AB, msgTxInterval).
+	LLDPSeconds int `json:"lldpSeconds"`
+}
+
+// ProvisionPlan writes an image, and the bootstrap data, to a disk.
+type ProvisionPlan struct {
+	// Manifest is the digest of the image's manifest: sha256:HEX.
+	Manifest string `json:"manifest"`
+	// RootDevice selects the disk.
+	RootDevice RootDevice `json:"rootDevice"`
+	// Keep are serial numbers of disks that no plan may touch.
+	Keep []string `json:"keep,omitempty"`
+	// DataSource is how the bootstrap data gets onto the disk.
+	DataSource DataSource `json:"dataSource"`
+	// DataSize is the size of the data partition in bytes: DataPartitionSize, or 0 for the data source None.
+	DataSize int64 `json:"dataSize,omitempty"`
+	// PartitionGUID is the unique GUID that the data partition gets in this attempt, in lower case with hyphens.
+	PartitionGUID string `json:"partitionGUID"`
+	// CommittedGUID is the PartitionGUID of an earlier attempt of the same claim whose commit was allowed and whose end is unknown. The agent then looks
+	// first: a disk with that partition and a partition table is complete and is only booted, and a disk without a partition table is written again.
+	// Empty for none.
+	CommittedGUID string `json:"committedGUID,omitempty"`
+	// CommittedDisk is the disk of that attempt. Only an agent that finds it without a partition table writes again.
+	CommittedDisk DiskID `json:"committedDisk,omitzero"`
+	// BootEntry is the description of the UEFI boot entry.
+	BootEntry string `json:"bootEntry"`
+}
+
+// DataSource is how an operating system finds its bootstrap data.
+type DataSource string
+
+// The data sources.
+const (
+	// NoCloud is a partition with a FAT file system with the label CIDATA (cloud-init's NoCloud).
+	NoCloud DataSource = "NoCloud"
+	// ConfigDrive is a partition with a FAT file system with the label CONFIG-2 (OpenStack's configuration drive, version 2).
+	ConfigDrive DataSource = "ConfigDrive"
+	// None writes no bootstrap data.
+	None DataSource = "None"
+)
+
+// CleanPlan erases what a release must not leave: on each disk the signatures and partition tables, and before them the bootstrap data.
+type CleanPlan struct {
+	// Keep are serial numbers of disks that no plan may touch.
+	Keep []string `json:"keep,omitempty"`
+	// Ranges are what is overwritten with zeros besides: the bootstrap data of the machine that had the server.
+	Ranges []DiskRange `json:"ranges,omitempty"`
+	// AllDisks extends the erasure from the disks of Ranges to all disks.
+	AllDisks bool `json:"allDisks,omitempty"`
+}
+
+// DiskRange is a range of a disk. The disk is identified by DiskID.
+type DiskRange struct {
+	Disk   DiskID `json:"disk"`
+	Offset int64  `json:"offset"`
+	Length int64  `json:"length"`
+}
+
+// DiskID identifies a disk across boots. Empty fields are unknown. At least Serial or WWN is known, or else only ByPath.
+type DiskID struct {
+	Serial string `json:"serial,omitempty"`
+	WWN    string `json:"wwn,omitempty"`
+	ByPath string `json:"byPath,omitempty"`
+	Size   int64  `json:"size,omitempty"`
+}
+
+// RootDevice selects a disk: all fields that are set must match. Without any, the disk is the smallest one that has at least 4 GiB and may be written to.
+type RootDevice struct {
+	// Serial and WWN are compared without regard to case, and a WWN without its prefix (naa., eui., 0x).
+	Serial string `json:"serial,omitempty"`
+	WWN    string `json:"wwn,omitempty"`
+	// Model and Vendor match a part of the disk's model and vendor, without regard to case.
+	Model  string `json:"model,omitempty"`
+	Vendor string `json:"vendor,omitempty"`
+	// MinSize is in bytes.
+	MinSize    int64 `json:"minSize,omitempty"`
+	Rotational *bool `json:"rotational,omitempty"`
+	// HCTL is the SCSI address host:channel:target:lun.
+	HCTL string `json:"hctl,omitempty"`
+	// ByPath is the name in /dev/disk/by-path, such as pci-0000:00:1f.2-ata-1.
+	ByPath string `json:"byPath,omitempty"`
+	// Name is the kernel's name, such as sda. It may change from boot to boot.
+	Name string `json:"name,omitempty"`
+}
+
+// Step is what an agent does at the moment.
+type Step string
+
+// The steps, in their order.
+const (
+	StepReading    Step = "Reading"    // reads the hardware
+	StepSelecting  Step = "Selecting"  // selects the disk
+	StepWiping     Step = "Wiping"     // removes signatures and partition tables
+	StepWriting    Step = "Writing"    // writes the image
+	StepData       Step = "Data"       // writes the bootstrap data
+	StepVerifying  Step = "Verifying"  // reads the disk back
+	StepCommitting Step = "Committing" // makes the disk bootable
+	StepBootEntry  Step = "BootEntry"  // writes the UEFI boot entry
+	StepErasing    Step = "Erasing"    // erases disks
+)
+
+// Progress is the body of a progress request.
+type Progress struct {
+	Step Step `json:"step"`
+	// Done and Total are bytes of the step. Total is 0 if it is unknown.
+	Done  int64 `json:"done,omitempty"`
+	Total int64 `json:"total,omitempty"`
+	// Rate is in bytes per second, over the last seconds.
+	Rate int64 `json:"rate,omitempty"`
+	// Log is the end of the agent's log, at most MaxLog bytes.
+	Log string `json:"log,omitempty"`
+}
+
+// Result is the end of a plan.
+type Result struct {
+	// Failure is nil if the plan succeeded.
+	Failure *Failure `json:"failure,omitempty"`
+	// Written describes the disk of a ProvisionPlan. It is set as soon as the disk is selected, also with a Failure.
+	Written *Written `json:"written,omitempty"`
+	// Warnings are problems that did not fail the plan, such as an NVRAM without space.
+	Warnings []string `json:"warnings,omitempty"`
+	// Log is the end of the agent's log, at most MaxLog bytes.
+	Log string `json:"log,omitempty"`
+}
+
+// Written describes what a ProvisionPlan wrote.
+type Written struct {
+	Disk DiskID `json:"disk"`
+	// Name and Model are for messages.
+	Name  string `json:"name,omitempty"`
+	Model string `json:"model,omitempty"`
+	// DataOffset and DataLength are the data partition, in bytes. Both are 0 without one.
+	DataOffset int64 `json:"dataOffset,omitempty"`
+	DataLength int64 `json:"dataLength,omitempty"`
+	// Committed is true if the disk is complete.
+	Committed bool `json:"committed,omitempty"`
+	// ImageBytes is how much was written, without holes, and Seconds how long that took.
+	ImageBytes int64 `json:"imageBytes,omitempty"`
+	Seconds    int64 `json:"seconds,omitempty"`
+}
+
+// Failure is why a plan failed.
+type Failure struct {
+	// Reason is one of the Reasons.
+	Reason string `json:"reason"`
+	// Message says what was observed, and what to check.
+	Message string `json:"message"`
+}
+
+// The reasons of failures.
+const (
+	// ReasonNoDisk means that no disk matches, and ReasonSeveralDisks that several do. The message lists all disks.
+	ReasonNoDisk       = "NoDiskMatches"
+	ReasonSeveralDisks = "SeveralDisksMatch"
+	// ReasonProtectedDisk means that the disk must not be touched: it is mounted, read-only, removable, carries a shared file system, or is kept.
+	ReasonProtectedDisk = "DiskProtected"
+	// ReasonDiskBusy means that something holds the disk, such as md or LVM.
+	ReasonDiskBusy = "DiskBusy"
+	// ReasonDiskTooSmall and ReasonSectorSize mean that the image does not fit the disk.
+	ReasonDiskTooSmall = "DiskTooSmall"
+	ReasonSectorSize   = "SectorSizeDiffers"
+	// ReasonDataLabel means that another disk has a file system with the label of the data source.
+	ReasonDataLabel = "DataSourceOnOtherDisk"
+	// ReasonDiskFailed means that the disk reports errors, vanished, or returns other data than was written.
+	ReasonDiskFailed = "DiskFailed"
+	// ReasonNoBootLoader means that the image has no boot loader for the firmware that the server booted with.
+	ReasonNoBootLoader = "NoBootLoader"
+	// ReasonPartitionTable means that the partition table of the image is damaged, or has no space for the data partition.
+	ReasonPartitionTable = "PartitionTableInvalid"
+	// ReasonImageCorrupt means that the boot server sent a chunk or a manifest with another digest.
+	ReasonImageCorrupt = "ImageCorrupt"
+	// ReasonServerUnreachable means that the boot server did not answer for too long.
+	ReasonServerUnreachable = "BootServerUnreachable"
+	// ReasonCommitUnknown means that an earlier attempt left the disk in a state from which it cannot be told whether it was booted.
+	ReasonCommitUnknown = "CommitUnknown"
+	// ReasonVersion means that agent and boot server have different versions.
+	ReasonVersion = "VersionDiffers"
+	// ReasonPlanInvalid means that the plan cannot be carried out.
+	ReasonPlanInvalid = "PlanInvalid"
+	// ReasonEraseFailed means that a disk could not be erased, or is not there.
+	ReasonEraseFailed = "EraseFailed"
+)
+
+// Next is what the agent does after a result.
+type Next string
+
+// What follows a result.
+const (
+	Reboot   Next = "Reboot"
+	PowerOff Next = "PowerOff"
+	// Wait leaves the server on: the provider switches it off.
+	Wait Next = "Wait"
+)
+
+// Answer is the answer to a result.
+type Answer struct {
+	Next Next `json:"next"`
+}
+
+// DataPartitionSize is the size of the data partition, in bytes.
+const DataPartitionSize = 32 << 20
+
+// DataRequest is the body of a request for the content of the data partition. The boot server records where the data will be before it sends the data, so that the
+// release can erase it whatever happens in between.
+type DataRequest struct {
+	Disk DiskID `json:"disk"`
+	// Name is the kernel's name of the disk, for messages.
+	Name string `json:"name,omitempty"`
+	// Offset is where the partition begins, in bytes. Its length is DataPartitionSize.
+	Offset int64 `json:"offset"`
+	// SectorSize is that of the disk, in bytes.
+	SectorSize int `json:"sectorSize"`
+}
+
+// CommitRequest is the body of a request for the permission to make a disk bootable. The boot server records the disk.
+type CommitRequest struct {
+	Disk DiskID `json:"disk"`
+}
+
+// HeaderDigest is the header with the digest of the body, sha256:HEX, in the answer with the content of the data partition. The body is the beginning of the
+// partition. The rest of the partition is zeros.
+const HeaderDigest = "Capbm-Digest"
+
+// Error is the body of a refusal.
+type Error struct {
+	Message string `json:"message"`
+}

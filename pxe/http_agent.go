@@ -1,0 +1,212 @@
+package pxe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+)
+
+// AgentRequest identifies the sender of a request.
+type AgentRequest struct {
+	// Host is "namespace/name".
+	Host string
+	// Token is what the sender presents.
+	Token string
+	From  netip.Addr
+}
+
+// OpenedImage is an image that can be served. Close it.
+type OpenedImage struct {
+	// Manifest is the encoded manifest, and Data the content of the image.
+	Manifest []byte
+	Data     *os.File
+}
+
+// ErrVersion is returned for an agent with another version of the protocol.
+var ErrVersion = errors.New("the agent and the boot server have different versions")
+
+// Agents connects the agents to the inventory. Every method is safe for concurrent use, checks the request, and returns ErrRefused for one that must not be
+// answered, and ErrNotYet for one that may succeed later.
+type Agents interface {
+	// Plan returns the plan of an agent.
+	Plan(ctx context.Context, r AgentRequest, hello agent.Hello) (agent.Plan, error)
+	// Image opens the image of the plan. It answers from memory, because an agent makes many of these requests.
+	Image(ctx context.Context, r AgentRequest) (*OpenedImage, error)
+	// Data records where the bootstrap data will be, and returns it. base is the URL of this server for the operating system.
+	Data(ctx context.Context, r AgentRequest, where agent.DataRequest, base string) (seed.DataPartition, error)
+	// Commit allows the agent to make the disk bootable.
+	Commit(ctx context.Context, r AgentRequest, request agent.CommitRequest) error
+	// Progress records what the agent does. It answers from memory.
+	Progress(ctx context.Context, r AgentRequest, p agent.Progress) error
+	// Result records the end of the plan.
+	Result(ctx context.Context, r AgentRequest, result agent.Result) (agent.Answer, error)
+}
+
+// agentRetry is after how many seconds an agent asks again if the answer is not ready.
+const agentRetry = "2"
+
+// agentRoutes adds the routes of the agent.
+func (h *Handler) agentRoutes(mux *http.ServeMux, guard *guard) {
+	post := func(endpoint string, handle func(http.ResponseWriter, *http.Request, AgentRequest) error) {
+		mux.HandleFunc("POST "+agent.Path("{namespace}/{name}", endpoint), guard.agent(h.requireTLS(h.agentRoute(handle))))
+	}
+	get := func(endpoint string, handle func(http.ResponseWriter, *http.Request, AgentRequest) error) {
+		mux.HandleFunc("GET "+agent.Path("{namespace}/{name}", endpoint), guard.agent(h.requireTLS(h.agentRoute(handle))))
+	}
+	post(agent.EndpointPlan, h.agentPlan)
+	get(agent.EndpointManifest, h.agentManifest)
+	get(agent.EndpointImage, h.agentImage)
+	post(agent.EndpointData, h.agentData)
+	post(agent.EndpointCommit, h.agentCommit)
+	post(agent.EndpointProgress, h.agentProgress)
+	post(agent.EndpointResult, h.agentResult)
+}
+
+// agentRoute reads who sends a request, and answers an error as pxe/agent describes it.
+func (h *Handler) agentRoute(handle func(http.ResponseWriter, *http.Request, AgentRequest) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		host, ok := hostOf(r)
+		token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || !bearer {
+			refuseAgent(w, r, http.StatusUnauthorized, fmt.Errorf("%w: the request has no token, or names no host", ErrRefused))
+			return
+		}
+		err := handle(w, r, AgentRequest{Host: host, Token: token, From: clientOf(r)})
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrVersion):
+			refuseAgent(w, r, http.StatusConflict, err)
+		case errors.Is(err, ErrNotYet):
+			w.Header().Set("Retry-After", agentRetry)
+			w.WriteHeader(http.StatusAccepted)
+		case errors.Is(err, ErrRefused):
+			refuseAgent(w, r, http.StatusUnauthorized, err)
+		default:
+			w.Header().Set("Retry-After", agentRetry)
+			refuseAgent(w, r, http.StatusServiceUnavailable, err)
+		}
+	}
+}
+
+// refuseAgent refuses a request. The text is the same for every refusal, because the sender may be a stranger; the log has the reason.
+func refuseAgent(w http.ResponseWriter, r *http.Request, status int, err error) {
+	recordError(r, err)
+	message := "refused: the boot is over, or the token is not that of the boot"
+	switch status {
+	case http.StatusConflict:
+		message = err.Error()
+	case http.StatusServiceUnavailable:
+		message = "the boot server cannot answer now"
+	}
+	writeJSON(w, status, agent.Error{Message: message})
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client is gone
+}
+
+// readJSON reads the body of a request.
+func readJSON(r *http.Request, into any) error {
+	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+		return fmt.Errorf("%w: the body is not valid: %w", ErrRefused, err)
+	}
+	return nil
+}
+
+func (h *Handler) agentPlan(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+	var hello agent.Hello
+	if err := readJSON(r, &hello); err != nil {
+		return err
+	}
+	plan, err := h.Agents.Plan(r.Context(), from, hello)
+	if err == nil {
+		writeJSON(w, http.StatusOK, plan)
+	}
+	return err
+}
+
+func (h *Handler) agentManifest(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+	image, err := h.Agents.Image(r.Context(), from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = image.Data.Close() }()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(image.Manifest) // the client is gone
+	return nil
+}
+
+// agentImage serves ranges of the image. The kernel sends them from the disk to the network (sendfile).
+func (h *Handler) agentImage(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+	image, err := h.Agents.Image(r.Context(), from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = image.Data.Close() }()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Time{}, image.Data)
+	return nil
+}
+
+func (h *Handler) agentData(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+	var where agent.DataRequest
+	if err := readJSON(r, &where); err != nil {
+		return err
+	}
+	partition, err := h.Agents.Data(r.Context(), from, where, h.seedBase(r))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set(agent.HeaderDigest, manifest.DigestOf(partition.Head))
+	_, _ = w.Write(partition.Head) // the client is gone
+	return nil
+}
+
+func (h *Handler) agentCommit(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+	var request agent.CommitRequest
+	if err := readJSON(r, &request); err != nil {
+		return err
+	}
+	if err := h.Agents.Commit(r.Context(), from, request); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (h *Handler) agentProgress(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+	var p agent.Progress
+	if err := readJSON(r, &p); err != nil {
+		return err
+	}
+	if err := h.Agents.Progress(r.Context(), from, p); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (h *Handler) agentResult(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+	var result agent.Result
+	if err := readJSON(r, &result); err != nil {
+		return err
+	}
+	answer, err := h.Agents.Result(r.Context(), from, result)
+	if err == nil {
+		writeJSON(w, http.StatusOK, answer)
+	}
+	return err
+}

@@ -1,0 +1,229 @@
+package layout
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
+)
+
+// gptDisk returns a disk with a GPT and one EFI system partition from sector 40 on.
+func gptDisk(sector int, system []byte) []byte {
+	d := make([]byte, 40*sector+len(system)+sector)
+	copy(d[mbrEntries:], []byte{0, 0, 2, 0, mbrTypeGPT, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
+	binary.LittleEndian.PutUint16(d[mbrSignatureAt:], mbrSignature)
+	entries := d[2*sector : 2*sector+gptEntry*4]
+	copy(entries[gptEntry:], systemGUID)
+	binary.LittleEndian.PutUint64(entries[gptEntry+32:], 40)
+	binary.LittleEndian.PutUint64(entries[gptEntry+40:], uint64(40+len(system)/sector-1))
+	copy(d[40*sector:], system)
+	h := d[sector : 2*sector]
+	copy(h, gptSignature)
+	binary.LittleEndian.PutUint32(h[8:], 0x10000)
+	binary.LittleEndian.PutUint32(h[12:], gptHeader)
+	binary.LittleEndian.PutUint64(h[24:], 1)
+	binary.LittleEndian.PutUint64(h[72:], 2)
+	binary.LittleEndian.PutUint32(h[80:], 4)
+	binary.LittleEndian.PutUint32(h[84:], gptEntry)
+	binary.LittleEndian.PutUint32(h[88:], crc32.ChecksumIEEE(entries))
+	binary.LittleEndian.PutUint32(h[16:], crc32.ChecksumIEEE(h[:gptHeader]))
+	return d
+}
+
+// named is a file or folder of a FAT file system.
+type named struct {
+	short, long string
+	folder      bool
+	cluster     uint32
+	size        uint32
+}
+
+func folderEntries(files ...named) []byte {
+	var out []byte
+	for _, f := range files {
+		e := make([]byte, fatEntry)
+		copy(e, f.short)
+		if f.folder {
+			e[fatAttribute] = fatFolder
+		}
+		binary.LittleEndian.PutUint16(e[26:], uint16(f.cluster))
+		binary.LittleEndian.PutUint16(e[20:], uint16(f.cluster>>16))
+		binary.LittleEndian.PutUint32(e[28:], f.size)
+		if f.long != "" {
+			chars := append([]byte(f.long), 0)
+			n := (len(chars) + charsPerEntry - 1) / charsPerEntry
+			for i := n; i > 0; i-- {
+				l := bytes.Repeat([]byte{0xff}, fatEntry)
+				l[0], l[fatAttribute], l[12], l[13] = byte(i), fatLongName, 0, shortSum(e)
+				if i == n {
+					l[0] |= lastNameEntry
+				}
+				at := []int{1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30}
+				for k, c := range chars[(i-1)*charsPerEntry : min(len(chars), i*charsPerEntry)] {
+					binary.LittleEndian.PutUint16(l[at[k]:], uint16(c))
+				}
+				out = append(out, l...)
+			}
+		}
+		out = append(out, e...)
+	}
+	return out
+}
+
+// fatDisk returns a FAT file system with boot loaders. The folder BOOT has two clusters.
+func fatDisk(bits int) []byte {
+	clusters := map[int]int{12: 100, 16: 5000, 32: 70000}[bits]
+	perTable := (clusters*bits/8 + 1024) / 512
+	reserved, root := 32, 0
+	if bits != 32 {
+		root = 512
+	}
+	data := (reserved+2*perTable)*512 + root*fatEntry
+	d := make([]byte, data+clusters*512)
+	copy(d, "\xeb\x58\x90mkfs.fat")
+	binary.LittleEndian.PutUint16(d[11:], 512)
+	d[13], d[16] = 1, 2
+	binary.LittleEndian.PutUint16(d[14:], uint16(reserved))
+	binary.LittleEndian.PutUint16(d[17:], uint16(root))
+	binary.LittleEndian.PutUint32(d[32:], uint32(len(d)/512))
+	if bits == 32 {
+		binary.LittleEndian.PutUint32(d[36:], uint32(perTable))
+		binary.LittleEndian.PutUint32(d[44:], 2)
+	} else {
+		binary.LittleEndian.PutUint16(d[22:], uint16(perTable))
+	}
+	binary.LittleEndian.PutUint16(d[mbrSignatureAt:], mbrSignature)
+	setNext(d, bits, 4, 5)
+	at := func(cluster int) []byte { return d[data+(cluster-2)*512:] }
+	top := folderEntries(named{short: "LABEL      ", size: 0}, named{short: "EFI        ", folder: true, cluster: 3})
+	if bits == 32 {
+		copy(at(2), top)
+	} else {
+		copy(d[(reserved+2*perTable)*512:], top)
+	}
+	copy(at(3), folderEntries(named{short: "DEBIAN     ", folder: true, cluster: 9}, named{short: "BOOT       ", folder: true, cluster: 4}))
+	boot := folderEntries(
+		named{short: "BOOTX64 EFI", size: 100, cluster: 7}, named{short: "BOOTIA32EFI", cluster: 7}, named{short: "BOOTAA64EFI", folder: true, cluster: 8},
+		named{short: "GRUBX64 EFI", size: 3}, named{short: "BOOT    EFI", size: 3}, named{short: "\xe5OOTARM EFI", size: 3},
+		named{short: "FBX64   EFI", size: 3}, named{short: "MMX64   EFI", size: 3}, named{short: "BOOTX64 CSV", size: 3},
+		named{short: "X", long: "a rather long name of a file that nobody needs", size: 3},
+		named{short: "BOOTRI~1EFI", long: "bootriscv64.efi", size: 100, cluster: 7},
+	)
+	copy(at(4), boot[:512])
+	copy(at(5), boot[512:])
+	return d
+}
+
+// setNext sets the cluster that follows another one.
+func setNext(d []byte, bits, cluster, next int) {
+	table := d[32*512:]
+	switch bits {
+	case 12:
+		table[cluster*3/2], table[cluster*3/2+1] = byte(next), table[cluster*3/2+1]&0xf0|byte(next>>8)
+	case 16:
+		binary.LittleEndian.PutUint16(table[cluster*2:], uint16(next))
+	default:
+		binary.LittleEndian.PutUint32(table[cluster*4:], uint32(next))
+	}
+}
+
+func scan(d []byte) (manifest.Header, error) {
+	return Scan(context.Background(), bytes.NewReader(d), int64(len(d)))
+}
+
+func TestGPT(t *testing.T) {
+	for _, sector := range []int{512, 4096} {
+		for _, bits := range []int{12, 16, 32} {
+			g := NewWithT(t)
+			system := fatDisk(bits)
+			system = append(system, make([]byte, sector-len(system)%sector)...)
+			d := gptDisk(sector, system)
+			h, err := scan(d)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(h.Table).To(Equal(manifest.GPT))
+			g.Expect(h.SectorSize).To(Equal(sector))
+			g.Expect(h.EFILoaders).To(Equal([]string{"riscv64", "x64"}), "FAT%d", bits)
+			g.Expect(h.BIOSLoader).To(BeFalse())
+			g.Expect(h.Size).To(BeEquivalentTo((len(d) + sector - 1) / sector * sector))
+			d[0] = 0xeb
+			h, err = scan(d)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(h.BIOSLoader).To(BeTrue())
+			// A loop of clusters ends.
+			if bits != 12 {
+				setNext(d[40*sector:], bits, 4, 4)
+				h, err = scan(d)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(h.EFILoaders).To(Equal([]string{"x64"}))
+			}
+			for _, at := range []int{sector + 16, sector + 40, 2*sector + 5} { // the checksum, what it covers, and an entry
+				damaged := slices.Clone(d)
+				damaged[at] ^= 1
+				_, err = scan(damaged)
+				g.Expect(err).To(MatchError(ContainSubstring("no valid GPT header")))
+				g.Expect(errors.As(err, new(*InvalidError))).To(BeTrue())
+			}
+		}
+	}
+}
+
+func TestMBR(t *testing.T) {
+	g := NewWithT(t)
+	system := fatDisk(16)
+	d := append(make([]byte, 2048*512), system...)
+	d = append(d, 1) // not a whole sector
+	e := d[mbrEntries:]
+	e[0], e[4] = mbrStatusActive, mbrTypeSystem
+	binary.LittleEndian.PutUint32(e[8:], 2048)
+	binary.LittleEndian.PutUint32(e[12:], uint32(len(system)/512))
+	binary.LittleEndian.PutUint16(d[mbrSignatureAt:], mbrSignature)
+	h, err := scan(d)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(h).To(Equal(manifest.Header{Size: int64(len(d) + 511), SectorSize: 512, Table: manifest.MBR, EFILoaders: []string{"riscv64", "x64"}}))
+	// The boot sector of a file system is no table.
+	h, err = scan(append(system, bytes.Repeat([]byte{1}, 100)...))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(h.Table).To(Equal(manifest.NoTable))
+	h, err = scan([]byte("x"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(h).To(Equal(manifest.Header{Size: 512, SectorSize: 512, Table: manifest.NoTable}))
+	_, err = scan(nil)
+	g.Expect(err).To(HaveOccurred())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Scan(ctx, bytes.NewReader(d), int64(len(d)))
+	g.Expect(err).To(MatchError(context.Canceled))
+}
+
+// FuzzScan: no disk makes the scan panic, loop, or return a header that a manifest does not accept.
+func FuzzScan(f *testing.F) {
+	f.Add(gptDisk(512, fatDisk(12)), uint16(0), uint16(0))
+	f.Add(gptDisk(4096, fatDisk(12)), uint16(0), uint16(0))
+	f.Add(fatDisk(12), uint16(3), uint16(9))
+	f.Fuzz(func(t *testing.T, d []byte, at, value uint16) {
+		start := time.Now()
+		for _, image := range [][]byte{d, gptDisk(512, append(slices.Clone(d), make([]byte, 512)...))} {
+			if int(at)+2 < len(image) {
+				binary.LittleEndian.PutUint16(image[at:], value)
+			}
+			h, err := scan(image)
+			if err == nil {
+				_, err = manifest.New(h)
+			}
+			if err != nil && !errors.As(err, new(*InvalidError)) {
+				t.Fatal(err)
+			}
+		}
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("the scan takes too long")
+		}
+	})
+}

@@ -1,0 +1,247 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/source"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/space"
+)
+
+// conversionBounds are those of conversions and verifications, which cost a processor and up to 150 MiB of memory each.
+var conversionBounds = origin.Bounds{PerOrigin: 1, Guaranteed: 1, Shared: 1, Max: 4}
+
+// maxErrors is how many errors are remembered before old ones are dropped. Users can name any number of URLs.
+const maxErrors = 1000
+
+// Service prepares and keeps images. It is safe for concurrent use.
+type Service struct {
+	opts        Options
+	transport   *http.Transport
+	downloads   *origin.Lanes
+	conversions *origin.Lanes
+	space       *space.Store  // by the name of the folder
+	logLimiter  *rate.Limiter // limits the messages about failures
+
+	ctx    context.Context //nolint:containedctx // preparations outlive the requests that start them
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	// mu may be locked while the lock of space is held, and not the other way round.
+	mu    sync.Mutex
+	jobs  map[string]*job
+	ready map[string]Info // of verified images, by the name of the folder
+}
+
+// job is the preparation of an image for a namespace.
+type job struct {
+	namespace   string
+	key         string // the name of the folder
+	url         string
+	sum         origin.Checksum
+	credentials Credentials
+
+	progress progress
+
+	// Service.mu guards these.
+	running bool
+	err     *Error
+	retryAt time.Time
+	delay   time.Duration
+}
+
+// progress is what a job does at the moment.
+type progress struct {
+	step        atomic.Value // Step
+	done, total atomic.Int64
+}
+
+func (p *progress) set(step Step, done, total int64) {
+	p.step.Store(step)
+	p.done.Store(done)
+	p.total.Store(total)
+}
+
+func (p *progress) error() error {
+	step, _ := p.step.Load().(Step)
+	return &NotReady{Step: step, Done: p.done.Load(), Total: p.total.Load()}
+}
+
+// New returns a Service for a folder. It deletes what an earlier process did not complete. Close it.
+func New(opts Options) (*Service, error) {
+	opts.setDefaults()
+	s := &Service{
+		opts: opts, transport: origin.NewTransport(opts.Outbound), downloads: origin.NewLanes(origin.FetchBounds), conversions: origin.NewLanes(conversionBounds),
+		logLimiter: rate.NewLimiter(1, 50), jobs: map[string]*job{}, ready: map[string]Info{},
+	}
+	s.space = space.New(space.Options{
+		MaxBytes: opts.MaxBytes, Retention: opts.Retention, Delete: s.delete,
+		Full: &Error{NoSpace, fmt.Sprintf("the images may have %d bytes, and there is no room for it beside what servers use now; or the namespace has its share: "+
+			"raise images.maxSize of the boot server's configuration file", opts.MaxBytes)},
+		Revoked: &Error{NoSpace, "it gave way to the images of another namespace because the space is full: raise images.maxSize of the boot server's configuration file"},
+	})
+	if err := s.loadDir(); err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close ends what runs and waits for it.
+func (s *Service) Close() {
+	s.cancel()
+	s.wg.Wait()
+}
+
+// Prepare returns the description of an image that is ready. Otherwise it begins to prepare the image and returns at once, with *NotReady. It returns *Error
+// if the image cannot be had, which is tried again some time later.
+func (s *Service) Prepare(_ context.Context, namespace string, from Source, credentials Credentials) (Info, error) {
+	sum, err := origin.ParseChecksum(from.Checksum)
+	if err != nil {
+		return Info{}, &Error{ChecksumDiffers, fmt.Sprintf("%.200q is no checksum: sha256:HEX and sha512:HEX are", from.Checksum)}
+	}
+	key := sum.FileName()
+	if info, ok := s.use(namespace, key); ok {
+		return info, nil
+	}
+	return Info{}, s.start(&job{namespace: namespace, key: key, url: from.URL, sum: sum, credentials: credentials}) //nolint:contextcheck // the job outlives the call
+}
+
+// Open opens an image that is ready. Otherwise the error wraps ErrNotYet: call Prepare.
+func (s *Service) Open(namespace string, from Source) (*Opened, error) {
+	sum, err := origin.ParseChecksum(from.Checksum)
+	if err != nil {
+		return nil, err
+	}
+	key := sum.FileName()
+	info, ok := s.use(namespace, key)
+	if !ok {
+		if s.space.Contains(key) { // an earlier process left it: verify it
+			return nil, s.start(&job{namespace: namespace, key: key, url: from.URL, sum: sum})
+		}
+		return nil, ErrNotYet
+	}
+	opened, err := openFolder(s.opts.Dir, key)
+	if err != nil || opened.Info.ManifestDigest != info.ManifestDigest {
+		// An operator may empty the folder at any time.
+		if opened != nil {
+			err = errors.Join(err, opened.Close())
+		}
+		s.logFailure(namespace, key, fmt.Errorf("an image in the folder has changed: %w", err))
+		return nil, errors.Join(ErrNotYet, s.space.Remove(key))
+	}
+	s.touch(key)
+	return opened, nil
+}
+
+// use returns the description of an image that is ready, and records that a namespace uses it.
+func (s *Service) use(namespace, key string) (Info, bool) {
+	if !s.space.Use(namespace, key) {
+		return Info{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info, ok := s.ready[key]
+	return info, ok
+}
+
+// start begins a job unless it runs or has failed a short time ago, and returns its state as an error. A slow download of the same image must not delay
+// another namespace or URL, and other credentials may be the right ones.
+func (s *Service) start(wanted *job) error {
+	id := fmt.Sprintf("%s %s %x %s", wanted.namespace, wanted.key, sha256.Sum256(wanted.credentials), wanted.url)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobs[id]
+	switch {
+	case j == nil:
+		j = wanted
+		s.jobs[id] = j
+	case j.running:
+		return j.progress.error()
+	case time.Now().Before(j.retryAt):
+		return j.err
+	}
+	last := j.err
+	j.running = true
+	j.progress.set(Waiting, 0, 0)
+	s.forgetErrors()
+	s.wg.Go(func() { s.run(id, j) })
+	if last != nil {
+		return last
+	}
+	return j.progress.error()
+}
+
+// run runs a job to its end.
+func (s *Service) run(id string, j *job) {
+	err := s.prepare(j)
+	failure := s.failure(j, err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.running, j.err = false, failure
+	if failure == nil {
+		delete(s.jobs, id)
+		return
+	}
+	if j.delay = min(j.delay*2, s.opts.MaxRetryAfter); !failure.permanent() || j.delay == 0 {
+		j.delay = s.opts.RetryAfter
+	}
+	j.retryAt = time.Now().Add(j.delay)
+}
+
+// forgetErrors drops old errors when there are too many. s.mu is held.
+func (s *Service) forgetErrors() {
+	if len(s.jobs) > maxErrors {
+		maps.DeleteFunc(s.jobs, func(_ string, j *job) bool { return !j.running && time.Now().After(j.retryAt) })
+	}
+}
+
+// prepare makes an image ready.
+func (s *Service) prepare(j *job) error {
+	if s.space.Contains(j.key) {
+		if err := s.verify(j); err == nil || s.ctx.Err() != nil {
+			return err
+		}
+		// The image is damaged.
+		if err := s.space.Remove(j.key); err != nil {
+			return err
+		}
+	}
+	file, err := source.New(j.url, j.credentials, s.transport)
+	if err != nil {
+		return err
+	}
+	room, err := s.openRoom(j)
+	if err != nil {
+		return err
+	}
+	defer room.close()
+	if done, err := s.download(j, file, room); done || err != nil {
+		return room.cause(err)
+	}
+	return room.cause(s.convert(j, room))
+}
+
+// name is the URL without its query, which may contain a token.
+func (j *job) name() string {
+	name, _, _ := strings.Cut(j.url, "?")
+	return name
+}
+
+// logFailure logs why an image could not be prepared.
+func (s *Service) logFailure(namespace, from string, cause error) {
+	if s.logLimiter.Allow() {
+		s.opts.Log.Info("Failed to prepare an image", "namespace", namespace, "source", fmt.Sprintf("%.500s", from), "cause", fmt.Sprintf("%.500s", cause.Error()))
+	}
+}

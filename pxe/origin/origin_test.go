@@ -1,0 +1,152 @@
+package origin
+
+import (
+	"context"
+	"flag"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+)
+
+// TestMain fixes the seed of the properties, so that failures are reproducible, and stores no files of failures, of which mutants have many.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{"rapid.seed": "1", "rapid.nofailfile": "true"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	m.Run()
+}
+
+// TestPropertyLanes: a namespace with fewer fetches than its own lanes does not wait for other namespaces unless all lanes are
+// taken; no lane is free while a waiting fetch may use it; and the bounds hold.
+func TestPropertyLanes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLanes(FetchBounds)
+		var inside []Lane
+		collect := func(before []*laneWaiter) {
+			for _, w := range before {
+				if !slices.Contains(l.waiting, w) {
+					inside = append(inside, w.lane)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			if len(inside) > 0 && rapid.IntRange(0, 3).Draw(t, "leave") == 0 {
+				i := rapid.IntRange(0, len(inside)-1).Draw(t, "which")
+				left := inside[i]
+				inside = slices.Delete(inside, i, i+1)
+				before := slices.Clone(l.waiting)
+				l.leave(left)
+				collect(before)
+			} else {
+				w := &laneWaiter{
+					lane:    Lane{strconv.Itoa(rapid.IntRange(0, 80).Draw(t, "namespace")), strconv.Itoa(rapid.IntRange(0, 9).Draw(t, "origin"))},
+					entered: make(chan struct{}),
+				}
+				l.waiting = append(l.waiting, w)
+				before := slices.Clone(l.waiting)
+				l.admit()
+				collect(before)
+			}
+			all, byNamespace, byLane := 0, map[string]int{}, map[Lane]int{}
+			for _, in := range inside {
+				all++
+				byNamespace[in.Namespace]++
+				byLane[in]++
+			}
+			if l.all != all || !maps.Equal(l.byNamespace, byNamespace) || !maps.Equal(l.byLane, byLane) {
+				t.Fatalf("%d, %v, %v are counted, and inside are %v", l.all, l.byNamespace, l.byLane, inside)
+			}
+			if all > 128 {
+				t.Fatalf("%d fetches", all)
+			}
+			for in, n := range byLane {
+				if n > 2 {
+					t.Fatalf("%d fetches of %v", n, in)
+				}
+			}
+			for _, w := range l.waiting {
+				n := byNamespace[w.lane.Namespace]
+				if byLane[w.lane] < 2 && all < 128 && (n < 2 || all < 16) {
+					t.Fatalf("%v waits, with %d fetches of its namespace and %d in all", w.lane, n, all)
+				}
+			}
+		}
+	})
+}
+
+// TestLanesOfAll: each namespace has its own lanes while there are any.
+func TestLanesOfAll(t *testing.T) {
+	g := NewWithT(t)
+	l := NewLanes(FetchBounds)
+	for i := range FetchBounds.Max {
+		l.waiting = append(l.waiting, &laneWaiter{lane: Lane{strconv.Itoa(i / 2), strconv.Itoa(i)}, entered: make(chan struct{})})
+		l.admit()
+	}
+	g.Expect(l.all).To(Equal(FetchBounds.Max))
+	l.waiting = append(l.waiting, &laneWaiter{lane: Lane{"another", "origin"}, entered: make(chan struct{})})
+	l.admit()
+	g.Expect(l.all).To(Equal(FetchBounds.Max))
+	l.leave(Lane{"0", "0"})
+	g.Expect(l.all).To(Equal(FetchBounds.Max))
+	g.Expect(l.byNamespace).To(HaveKeyWithValue("another", 1))
+}
+
+// TestLanesOrder: the namespace with the fewest fetches is next.
+func TestLanesOrder(t *testing.T) {
+	g := NewWithT(t)
+	l := NewLanes(FetchBounds)
+	for i := range FetchBounds.Shared {
+		_, err := l.Enter(t.Context(), Lane{"many", strconv.Itoa(i)})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	wait := func(namespace string) *laneWaiter {
+		w := &laneWaiter{lane: Lane{namespace, "waits"}, entered: make(chan struct{})}
+		l.waiting = append(l.waiting, w)
+		return w
+	}
+	first, second := wait("many"), wait("few")
+	l.leave(Lane{"many", "0"})
+	g.Expect(second.entered).To(BeClosed())
+	g.Expect(first.entered).NotTo(BeClosed())
+	l.leave(Lane{"many", "1"})
+	g.Expect(first.entered).To(BeClosed())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := l.Enter(ctx, Lane{"many", "none"})
+	g.Expect(err).To(MatchError(context.Canceled))
+	g.Expect(l.waiting).To(BeEmpty(), "a fetch that gave up does not wait")
+	g.Expect(l.all).To(Equal(FetchBounds.Shared))
+}
+
+// TestMetered: what came in a window counts for it alone.
+func TestMetered(t *testing.T) {
+	g := NewWithT(t)
+	body := &Metered{Body: strings.NewReader("twelve bytes")}
+	_, err := io.CopyN(io.Discard, body, 4)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(body.endWindow(4)).To(BeTrue())
+	g.Expect(body.endWindow(4)).To(BeFalse(), "what came in a window counts for it alone")
+	_, err = io.Copy(io.Discard, body)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(body.endWindow(9)).To(BeFalse())
+}
+
+func TestChecksum(t *testing.T) {
+	g := NewWithT(t)
+	for _, text := range []string{"", "sha256", "sha256:../../etc/passwd", "md5:d41d8cd98f00b204e9800998ecf8427e", "sha256:00"} {
+		_, err := ParseChecksum(text)
+		g.Expect(err).To(MatchError(ContainSubstring("no checksum")), text)
+	}
+	c, err := ParseChecksum("sha256:" + strings.Repeat("AB", 32))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.FileName()).To(Equal("sha256-" + strings.Repeat("ab", 32)))
+}

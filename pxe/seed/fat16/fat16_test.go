@@ -1,0 +1,150 @@
+package fat16_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/fat16"
+)
+
+// TestRoundTrip: a reader that was written from the specification gets every file back, and the same input gives the same bytes. fsck.vfat and mtools read the
+// file systems in hack/seedcheck.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := NewWithT(t)
+		sector := rapid.SampledFrom([]int{512, 4096}).Draw(t, "sector size")
+		want := map[string]string{}
+		var files []fat16.File
+		for i := range rapid.IntRange(0, 12).Draw(t, "files") {
+			path := rapid.StringMatching(`([a-z]{1,12}/){0,2}`).Draw(t, "folder") + fmt.Sprintf("%s%d", rapid.StringMatching(`[a-zA-Z._-]{0,40}`).Draw(t, "name"), i)
+			content := bytes.Repeat([]byte{0, 0xff, byte(i), 7, 0}, 3000)[:rapid.IntRange(0, 3*4096).Draw(t, "size")]
+			files, want[path] = append(files, fat16.File{Path: path, Content: content}), string(content)
+		}
+		o := fat16.Options{Label: "CIDATA", Serial: rapid.Uint32().Draw(t, "serial"), SectorSize: sector}
+		image, err := fat16.Render(o, files)
+		g.Expect(err).NotTo(HaveOccurred())
+		again, err := fat16.Render(o, files)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(bytes.Equal(image, again)).To(BeTrue())
+		g.Expect(len(image)%sector).To(BeZero(), "whole sectors")
+		g.Expect(bytes.Trim(image[len(image)-sector:], "\x00")).NotTo(BeEmpty(), "no zeros at the end")
+		g.Expect(readAll(g, image)).To(Equal(want))
+	})
+}
+
+func TestErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		label  string
+		sector int
+		files  []fat16.File
+		want   string
+	}{
+		"sector size":        {"A", 520, nil, "a sector size of 520 bytes"},
+		"no label":           {"", 512, nil, "must have 1 to 11 characters"},
+		"long label":         {"ABCDEFGHIJKL", 512, nil, "must have 1 to 11 characters"},
+		"small letters":      {"cidata", 512, nil, "only capital letters"},
+		"empty name":         {"A", 512, []fat16.File{{Path: "a//b"}}, "is not valid"},
+		"dots":               {"A", 512, []fat16.File{{Path: "../b"}}, "is not valid"},
+		"a dot at the end":   {"A", 512, []fat16.File{{Path: "b."}}, "ends in a dot"},
+		"long name":          {"A", 512, []fat16.File{{Path: strings.Repeat("a", 65)}}, "is not valid"},
+		"other characters":   {"A", 512, []fat16.File{{Path: "é"}}, "does not allow"},
+		"a colon":            {"A", 512, []fat16.File{{Path: "a:b"}}, "does not allow"},
+		"twice":              {"A", 512, []fat16.File{{Path: "a"}, {Path: "A"}}, "another file has this name"},
+		"file and folder":    {"A", 512, []fat16.File{{Path: "a"}, {Path: "a/b"}}, "another file has this name"},
+		"too large":          {"A", 512, []fat16.File{{Path: "a", Content: make([]byte, fat16.MaxContent)}, {Path: "b", Content: []byte{1}}}, "more than 8388608 bytes"},
+		"too many in root":   {"A", 512, many("%d", 300), "too many files in the root"},
+		"too many in folder": {"A", 512, many("a/%d", 100), `too many files in the directory "a"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := fat16.Render(fat16.Options{Label: c.label, SectorSize: c.sector}, c.files)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(c.want)))
+		})
+	}
+}
+
+func TestLargest(t *testing.T) {
+	for _, sector := range []int{512, 4096} {
+		_, err := fat16.Render(fat16.Options{Label: "A", SectorSize: sector}, []fat16.File{{Path: "a", Content: make([]byte, fat16.MaxContent)}})
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+func many(format string, count int) []fat16.File {
+	var out []fat16.File
+	for i := range count {
+		out = append(out, fat16.File{Path: fmt.Sprintf(format, i)})
+	}
+	return out
+}
+
+// reader reads a file system by its own BIOS parameter block.
+type reader struct {
+	g         Gomega
+	image     []byte
+	fat, data int
+	cluster   int
+}
+
+func readAll(g Gomega, image []byte) map[string]string {
+	image = append(image, make([]byte, 4096)...) // a cluster whose end is zeros may be cut
+	le := binary.LittleEndian
+	sector, perCluster, reserved := int(le.Uint16(image[11:])), int(image[13]), int(le.Uint16(image[14:]))
+	fats, entries, fatSectors := int(image[16]), int(le.Uint16(image[17:])), int(le.Uint16(image[22:]))
+	total := int(le.Uint16(image[19:]))
+	if total == 0 {
+		total = int(le.Uint32(image[32:]))
+	}
+	g.Expect(total * sector).To(Equal(fat16.Size))
+	root := (reserved + fats*fatSectors) * sector
+	r := reader{g: g, image: image, fat: reserved * sector, data: root + entries*32, cluster: perCluster * sector}
+	count := (total*sector - r.data) / r.cluster
+	g.Expect(count).To(And(BeNumerically(">=", 4085+16), BeNumerically("<", 65525-16)), "the number of clusters makes it FAT16")
+	g.Expect(2*(count+2)).To(BeNumerically("<=", fatSectors*sector), "the table has an entry for each cluster")
+	out := map[string]string{}
+	r.directory(image[root:r.data], "", out)
+	return out
+}
+
+func (r reader) directory(entries []byte, path string, out map[string]string) {
+	var long []uint16
+	for ; len(entries) >= 32 && entries[0] != 0; entries = entries[32:] {
+		e := entries[:32]
+		if e[11] == 0x0f {
+			var part []uint16
+			for _, i := range []int{1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30} {
+				part = append(part, binary.LittleEndian.Uint16(e[i:]))
+			}
+			long = append(part, long...)
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimRight(string(utf16.Decode(long)), "\uffff"), "\x00")
+		long = nil
+		first, size := int(binary.LittleEndian.Uint16(e[26:])), int(binary.LittleEndian.Uint32(e[28:]))
+		switch {
+		case e[11]&0x08 != 0 || e[0] == '.':
+		case e[11]&0x10 != 0:
+			r.directory(r.chain(first), path+name+"/", out)
+		default:
+			content := r.chain(first)
+			r.g.Expect(len(content)).To(BeNumerically(">=", size))
+			out[path+name] = string(content[:size])
+		}
+	}
+}
+
+func (r reader) chain(cluster int) []byte {
+	var out []byte
+	for cluster != 0 && cluster < 0xfff8 {
+		start := r.data + (cluster-2)*r.cluster
+		out = append(out, r.image[start:start+r.cluster]...)
+		cluster = int(binary.LittleEndian.Uint16(r.image[r.fat+2*cluster:]))
+	}
+	return out
+}
