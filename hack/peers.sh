@@ -24,7 +24,8 @@ fi
 system=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-} $(uname -m)") || true
 [ "$system" = "debian 12 x86_64" ] || fail "the peers run on Debian 12 on x86_64, and this is ${system:-another system}: use a container of debian:12"
 
-packages=(openipmi ipmitool libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients python3-libvirt python3-venv qemu-system-x86 ovmf)
+# cpio lists the archives of hack/agent.
+packages=(openipmi ipmitool libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients python3-libvirt python3-venv qemu-system-x86 ovmf cpio)
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")

@@ -30,6 +30,10 @@ type machine struct {
 	server, commandLine string
 	// memory is in MiB. Defaults to 512.
 	memory int
+	// initrd is the initial RAM disk. Defaults to the agent's.
+	initrd string
+	// args are more arguments of QEMU.
+	args []string
 	// unplugged starts with no cable in the first card.
 	unplugged bool
 }
@@ -63,8 +67,9 @@ func start(t *testing.T, m machine) *running {
 	args := []string{
 		"-machine", "q35,accel=tcg", "-cpu", "max", "-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "stdio", "-monitor", "unix:" + r.socket + ",server=on,wait=off",
-		"-kernel", filepath.Join(output, "kernel"), "-initrd", filepath.Join(output, "ramdisk"), "-append", commandLine,
+		"-kernel", filepath.Join(output, "kernel"), "-initrd", cmp.Or(m.initrd, filepath.Join(output, "ramdisk")), "-append", commandLine,
 	}
+	args = append(args, m.args...)
 	if m.unplugged {
 		args = append(args, "-S")
 	}

@@ -62,12 +62,15 @@ func TestImaging(t *testing.T) {
 	if everything() {
 		cases = append(cases,
 			imagingCase{name: "UEFI on virtio", image: "small-gpt.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), again: true},
-			imagingCase{name: "UEFI on NVMe", image: "small-gpt.raw", machine: uefi(noIPv6...).onBlankDisk(nvmeDisk)})
+			imagingCase{name: "Secure Boot on NVMe", image: "small-gpt.raw", machine: secureUEFI(noIPv6...).onBlankDisk(nvmeDisk), mode: v1alpha1.BootModeUEFISecureBoot})
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := s.emulateBlank(t, strings.ToLower(strings.ReplaceAll(c.name, " ", "-")), c.machine)
+			if c.mode != "" {
+				r.host.Spec.BootMode = c.mode
+			}
 			r.register(t)
 			r.provisionAndErase(t, c)
 			if c.again {
@@ -85,6 +88,8 @@ func everything() bool { return os.Getenv("E2E") == "full" }
 type imagingCase struct {
 	name, image string
 	machine     machine
+	// mode is the boot mode of the host. Defaults to that of hosts that name none.
+	mode v1alpha1.BootMode
 	// cut is true if the server loses its power while the image is written, and again if the host is claimed twice.
 	cut, again bool
 }
@@ -99,6 +104,10 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 		r.bmc.SetPower(false)
 	}
 	r.awaitProvisioned(t, imagingPatience, r.observed(v1alpha1.StageDHCP).Client, imagingStages...)
+	if c.mode == v1alpha1.BootModeUEFISecureBoot {
+		// The agent's kernel and the image's.
+		NewWithT(t).Expect(strings.Count(r.console(), "secureboot: Secure boot enabled")).To(BeNumerically(">=", 2))
+	}
 	r.releaseErased(t)
 }
 

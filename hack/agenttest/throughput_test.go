@@ -1,0 +1,201 @@
+package agenttest_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
+)
+
+// imagingPatience is how long an image of 1.5 GiB may take: at least three times what it takes on a quiet machine with two processors.
+const imagingPatience = 20 * time.Minute
+
+// diskArgs are the arguments of QEMU for a disk of 24 GiB in a file.
+func diskArgs(file string) []string {
+	return []string{
+		"-drive", "if=none,id=disk,format=raw,cache=writeback,file=" + file,
+		"-device", "virtio-blk-pci,drive=disk,serial=FIGURES",
+	}
+}
+
+func blankDisk(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "disk.raw")
+	NewWithT(t).Expect(os.WriteFile(file, nil, 0o600)).To(Succeed())
+	NewWithT(t).Expect(os.Truncate(file, 24<<30)).To(Succeed())
+	return file
+}
+
+// TestThroughput writes a sparse image of 20 GiB with 1.5 GiB of data, and logs how much is sent, and how fast the agent writes beside dd in the same guest.
+// The figures are in docs/development/agent.md.
+func TestThroughput(t *testing.T) {
+	g := NewWithT(t)
+	const size, data = 20 << 30, 1536 << 20
+	source := sparseImage(t, size, data)
+	service, from := prepared(t, source)
+	w := newWire(t, "10.99.0.0/24")
+	w.dnsmasq(t, "10.99.0.100,10.99.0.150,2m")
+
+	var sent atomic.Int64
+	s := serve(t, w.address(), agent.PowerOff)
+	opened, err := service.Open("default", from)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = opened.Close() })
+	s.Plan = agent.Plan{Title: "figures", Purpose: agent.Provision, Provision: &agent.ProvisionPlan{
+		Manifest: opened.Info.ManifestDigest, DataSource: agent.None, PartitionGUID: "8a5b7f0c-3d1e-4a6f-9b2c-5d4e3f2a1b0c", BootEntry: "figures",
+	}}
+	s.Handle = func(endpoint string, w http.ResponseWriter, r *http.Request) { serveImage(opened, &sent, endpoint, w, r) }
+
+	disk := blankDisk(t)
+	m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}, server: s.url, args: diskArgs(disk)})
+	g.Eventually(func() bool { return s.Result() != nil || m.isOff() }, imagingPatience, "200ms").Should(BeTrue())
+	result := s.Result()
+	g.Expect(result).NotTo(BeNil(), "the server went off before")
+	g.Expect(result.Failure).To(BeNil())
+	g.Expect(result.Written.Committed).To(BeTrue())
+	m.awaitOff()
+	g.Expect(result.Written.Seconds).To(BeNumerically(">", 0))
+	agentRate := float64(result.Written.ImageBytes) / float64(result.Written.Seconds) / 1e6
+
+	ddRate := dd(t, blankDisk(t)) / 1e6
+	t.Logf("image: %d bytes, of which %d are data; sent: %d bytes (%.1f %% of the image, %.3f times the data)",
+		int64(size), opened.Info.DataBytes, sent.Load(), 100*float64(sent.Load())/size, float64(sent.Load())/float64(opened.Info.DataBytes))
+	t.Logf("agent: %.1f MB/s in %d s with download and verification of each chunk; dd: %.1f MB/s; share %.2f", agentRate, result.Written.Seconds, ddRate, agentRate/ddRate)
+}
+
+// serveImage answers the requests of a Provision plan, and counts the bytes of manifest and image.
+func serveImage(opened *image.Opened, sent *atomic.Int64, endpoint string, w http.ResponseWriter, r *http.Request) {
+	counted := &countingWriter{w, sent}
+	switch endpoint {
+	case agent.EndpointManifest:
+		_, _ = counted.Write(opened.Manifest) // the client is gone
+	case agent.EndpointImage:
+		http.ServeContent(counted, r, "", time.Time{}, io.NewSectionReader(opened.Data, 0, opened.Info.Header.Size))
+	case agent.EndpointCommit:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+type countingWriter struct {
+	http.ResponseWriter
+	sent *atomic.Int64
+}
+
+func (w *countingWriter) Write(content []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(content)
+	w.sent.Add(int64(n))
+	return n, err
+}
+
+// sparseImage makes an image of a size that boots by a BIOS: Debian's, with random data behind it up to the given amount.
+func sparseImage(t *testing.T, size, data int64) string {
+	t.Helper()
+	g := NewWithT(t)
+	file := filepath.Join(t.TempDir(), "sparse.raw")
+	out, err := exec.CommandContext(t.Context(), "cp", "--sparse=always", "../../.cache/osimage/debian.raw", file).CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out)+": make osimage builds it")
+	used, err := exec.CommandContext(t.Context(), "du", "--block-size=1", file).Output()
+	g.Expect(err).NotTo(HaveOccurred())
+	there, err := strconv.ParseInt(string(bytes.Fields(used)[0]), 10, 64)
+	g.Expect(err).NotTo(HaveOccurred())
+	target, err := os.OpenFile(file, os.O_WRONLY, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = target.Close() }()
+	g.Expect(target.Truncate(size)).To(Succeed())
+	_, err = target.Seek(size/2, io.SeekStart)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = io.CopyN(target, rand.Reader, data-there)
+	g.Expect(err).NotTo(HaveOccurred())
+	return file
+}
+
+// prepared prepares an image from an origin on this machine.
+func prepared(t *testing.T, file string) (*image.Service, image.Source) {
+	t.Helper()
+	g := NewWithT(t)
+	content, err := os.Open(file)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = content.Close() }()
+	sum := sha256.New()
+	_, err = io.Copy(sum, content)
+	g.Expect(err).NotTo(HaveOccurred())
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }))
+	t.Cleanup(origin.Close)
+	service, err := image.New(image.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(service.Close)
+	from := image.Source{URL: origin.URL + "/sparse.raw", Checksum: fmt.Sprintf("sha256:%x", sum.Sum(nil))}
+	g.Eventually(func() error {
+		_, err := service.Prepare(t.Context(), "default", from, nil)
+		if err != nil && !errors.Is(err, image.ErrNotYet) {
+			return StopTrying(err.Error())
+		}
+		return err
+	}, imagingPatience, "200ms").Should(Succeed())
+	return service, from
+}
+
+// ddScript is the first program of a guest that writes 1.5 GiB to its disk with dd.
+const ddScript = `#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /sbin
+/bin/busybox --install -s /bin
+mount -t proc none /proc
+mount -t sysfs none /sys
+mount -t devtmpfs none /dev
+modprobe virtio_pci
+modprobe virtio_blk
+until [ -b /dev/vda ]; do :; done
+dd if=/dev/zero of=/dev/vda bs=1M count=1536 conv=fsync
+poweroff -f
+`
+
+// ddResult is what busybox's dd prints at its end.
+var ddResult = regexp.MustCompile(`(\d+) bytes \([^)]*\) copied, ([0-9.]+) seconds`)
+
+// dd returns the bytes per second that dd writes in a guest with the agent's kernel and modules.
+func dd(t *testing.T, disk string) float64 {
+	t.Helper()
+	g := NewWithT(t)
+	folder := t.TempDir()
+	g.Expect(os.Mkdir(filepath.Join(folder, "bin"), 0o755)).To(Succeed())
+	busybox, err := os.ReadFile("/bin/busybox")
+	g.Expect(err).NotTo(HaveOccurred(), "hack/agenttest.sh installs it")
+	g.Expect(os.WriteFile(filepath.Join(folder, "bin/busybox"), busybox, 0o755)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(folder, "dd"), []byte(ddScript), 0o755)).To(Succeed())
+	// The kernel unpacks several archives one after the other.
+	ramdisk, err := filepath.Abs(filepath.Join(output, "ramdisk"))
+	g.Expect(err).NotTo(HaveOccurred())
+	initrd := filepath.Join(t.TempDir(), "initrd")
+	out, err := exec.CommandContext(t.Context(), "sh", "-euc", `cd "$1"; { cat "$2"; find . | cpio --quiet -o -H newc; } >"$3"`, "sh", folder, ramdisk, initrd).CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	m := start(t, machine{commandLine: "rdinit=/dd", args: diskArgs(disk), initrd: initrd})
+	g.Eventually(m.exited, imagingPatience).Should(BeClosed())
+	found := ddResult.FindStringSubmatch(m.said())
+	g.Expect(found).To(HaveLen(3), m.said())
+	written, err := strconv.ParseFloat(found[1], 64)
+	g.Expect(err).NotTo(HaveOccurred())
+	seconds, err := strconv.ParseFloat(found[2], 64)
+	g.Expect(err).NotTo(HaveOccurred())
+	return written / seconds
+}
