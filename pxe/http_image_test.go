@@ -95,7 +95,7 @@ func stalled(t *testing.T, server *httptest.Server, host string, count int) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		_ = c.(*net.TCPConn).SetReadBuffer(4096) //nolint:forcetypeassert // it was dialed as one
+		_ = c.(*net.TCPConn).SetReadBuffer(4096)
 		r := imageRequest(t, server.URL, host, 0, 64<<20)
 		if err := r.Write(c); err != nil {
 			t.Fatal(err)
@@ -210,7 +210,7 @@ func TestImageManyHosts(t *testing.T) {
 func BenchmarkImage(b *testing.B) {
 	const size, hosts = 64 << 20, 10
 	l, _ := newImageLab(b, size)
-	path := l.handler.Agents.(*imageAgents).path //nolint:forcetypeassert // set above
+	path := l.handler.Agents.(*imageAgents).path
 	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })
 	rates := map[string]float64{}
 	for _, c := range []struct {
