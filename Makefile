@@ -221,7 +221,7 @@ bench: ## What BMCs cost: CPU, allocations and bytes for each poll and each idle
 	go test -run '^$$' -bench PowerPoll -benchtime 5000x ./bmc/redfish
 	go test -run '^$$' -bench . -benchtime 3000x ./bmc/ipmi
 	go test -run '^$$' -bench . ./inventory/claim ./inventory/lifecycle ./pxe/dhcp ./pxe/ipxe ./pxe/seed
-	go test -run '^$$' -bench 'Request|Token' ./pxe ./controllers/boot
+	go test -run '^$$' -bench 'Request|Token|Image' ./pxe ./controllers/boot
 
 .PHONY: bench-fleet
 bench-fleet: N ?= 500

@@ -27,8 +27,8 @@ type AgentRequest struct {
 
 // OpenedImage is an image that can be served. Close it.
 type OpenedImage struct {
-	// Manifest is the encoded manifest, and Data the content of the image.
-	Manifest []byte
+	// Manifest reads the encoded manifest, and Data is the content of the image.
+	Manifest func() ([]byte, error)
 	Data     *os.File
 }
 
@@ -65,7 +65,7 @@ func (h *Handler) agentRoutes(mux *http.ServeMux, guard *guard) {
 	}
 	post(agent.EndpointPlan, h.agentPlan)
 	get(agent.EndpointManifest, h.agentManifest)
-	get(agent.EndpointImage, h.agentImage)
+	get(agent.EndpointImage, h.agentImage(newImageSlots(maxImageAnswers, imageSlotWait)))
 	post(agent.EndpointData, h.agentData)
 	post(agent.EndpointCommit, h.agentCommit)
 	post(agent.EndpointProgress, h.agentProgress)
@@ -143,21 +143,35 @@ func (h *Handler) agentManifest(w http.ResponseWriter, r *http.Request, from Age
 		return err
 	}
 	defer func() { _ = image.Data.Close() }()
+	encoded, err := image.Manifest()
+	if err != nil { // it was evicted at this moment
+		return fmt.Errorf("%w: %w", ErrNotYet, err)
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(image.Manifest) // the client is gone
+	_, _ = w.Write(encoded) // the client is gone
 	return nil
 }
 
-// agentImage serves ranges of the image. The kernel sends them from the disk to the network (sendfile).
-func (h *Handler) agentImage(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
-	image, err := h.Agents.Image(r.Context(), from)
-	if err != nil {
-		return err
+// agentImage returns the handler of ranges of the image. The kernel sends them from the disk to the network (sendfile).
+func (h *Handler) agentImage(slots *imageSlots) func(http.ResponseWriter, *http.Request, AgentRequest) error {
+	return func(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+		image, err := h.Agents.Image(r.Context(), from)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = image.Data.Close() }()
+		leave, err := slots.enter(r.Context(), from.Host)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNotYet, err)
+		}
+		defer leave()
+		w.Header().Set("Content-Type", "application/octet-stream")
+		http.ServeContent(w, r, "", time.Time{}, image.Data)
+		if answer, ok := w.(*deadlineWriter); ok {
+			imageSent.Add(float64(answer.sent))
+		}
+		return nil
 	}
-	defer func() { _ = image.Data.Close() }()
-	w.Header().Set("Content-Type", "application/octet-stream")
-	http.ServeContent(w, r, "", time.Time{}, image.Data)
-	return nil
 }
 
 func (h *Handler) agentData(w http.ResponseWriter, r *http.Request, from AgentRequest) error {

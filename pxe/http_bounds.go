@@ -45,6 +45,7 @@ type deadlineWriter struct {
 
 	control *http.ResponseController
 	timeout time.Duration
+	sent    int64 // bytes of the body
 }
 
 func (p *deadlineWriter) extend() {
@@ -57,7 +58,9 @@ func (p *deadlineWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter 
 // Write writes a part of an answer.
 func (p *deadlineWriter) Write(b []byte) (int, error) {
 	p.extend()
-	return p.ResponseWriter.Write(b)
+	n, err := p.ResponseWriter.Write(b)
+	p.sent += int64(n)
+	return n, err
 }
 
 // ReadFrom copies a file into the answer. It passes on the file itself, a part at a time: net.TCPConn would not recognize the file in another reader, and would
@@ -72,7 +75,7 @@ func (p *deadlineWriter) ReadFrom(from io.Reader) (int64, error) {
 		p.extend()
 		part := min(limited.N, maxWrite)
 		n, err := io.Copy(p.ResponseWriter, &io.LimitedReader{R: limited.R, N: part})
-		total += n
+		total, p.sent = total+n, p.sent+n
 		limited.N -= n
 		if err != nil || n < part {
 			return total, err

@@ -36,7 +36,7 @@ func (i *images) Open(string, image.Source) (*image.Opened, error) {
 		return nil, i.err
 	}
 	data, err := os.Open(filepath.Join(i.dir, "data"))
-	return &image.Opened{Manifest: []byte("the manifest"), Data: data}, err
+	return &image.Opened{Manifest: func() ([]byte, error) { return []byte("the manifest"), nil }, Data: data}, err
 }
 
 var debian = &v1alpha1.Image{URL: "https://images.example.com/debian.qcow2", Checksum: "sha256:" + strings.Repeat("0", 64), DataSource: v1alpha1.DataSourceNoCloud}
@@ -292,7 +292,7 @@ func TestImageProblems(t *testing.T) {
 	g.Expect(string(i.credentials)).To(Equal("{}"))
 }
 
-// TestAgentProgress: progress is written at most every 10 seconds for a step, and it never exceeds 100 percent.
+// TestAgentProgress: progress is written at most every 15 seconds for a step, and it never exceeds 100 percent.
 func TestAgentProgress(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
@@ -308,6 +308,7 @@ func TestAgentProgress(t *testing.T) {
 	g.Expect([]any{p.Step, p.Percent, p.Number}).To(Equal([]any{"Writing", int32(75), int32(3)}))
 	g.Expect(w.boot().Status.Progress).To(Equal("Writing 75 %, 10 MB/s"))
 	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepWriting, Done: 300, Total: 200, Rate: -5})).To(Succeed())
+	g.Expect(w.Progress(ctx, r, agent.Progress{Step: "Dancing"})).To(MatchError(pxe.ErrRefused), "a step that no agent has")
 	cancel()
 	g.Eventually(done, 10*time.Second).Should(Receive(BeNil()))
 	g.Expect(w.boot().Status.Agent.Percent).To(Equal(int32(75)), "too early")

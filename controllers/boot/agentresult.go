@@ -17,38 +17,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// progressInterval is the shortest time between two writes of the progress of one agent. A new step is written at once.
-const progressInterval = 10 * time.Second
-
-// Progress writes what an agent does to the status of its boot, in the background.
-func (b *Booter) Progress(ctx context.Context, r pxe.AgentRequest, p agent.Progress) error {
-	a, err := b.cachedAgent(ctx, r)
-	if err != nil {
-		return err
-	}
-	now := b.Clock.Now()
-	last := a.boot.Status.Agent
-	if last != nil && last.Number == a.boot.Spec.Number && last.Step == string(p.Step) && now.Sub(last.Time.Time) < progressInterval || !b.progressWrites.AllowN(now, 1) {
-		return nil
-	}
-	progress := progressOf(p, a.boot.Spec.Number, now)
-	b.enqueue(a.boot, fmt.Sprintf("agent %s %d", p.Step, now.Unix()/int64(progressInterval.Seconds())), func(n *pendingStatus) { n.agent = progress })
-	return nil
-}
-
-// progressOf converts the progress of an agent, which is not trusted.
-func progressOf(p agent.Progress, number int32, now time.Time) *v1alpha1.AgentProgress {
-	out := &v1alpha1.AgentProgress{Number: number, Step: controllers.Clip(string(p.Step), 64), Time: metav1.NewTime(now)}
-	if p.Total > 0 && p.Done >= 0 {
-		done := min(p.Done, p.Total)
-		out.DoneBytes, out.TotalBytes, out.Percent = done, p.Total, int32(float64(done)/float64(p.Total)*100)
-		if p.Rate > 0 {
-			out.BytesPerSecond, out.SecondsLeft = p.Rate, (p.Total-done)/p.Rate
-		}
-	}
-	return out
-}
-
 // Result records the end of an agent's plan. A repeated result is no error: the answer to the first may have been lost.
 func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
 	if result.Failure != nil {
@@ -125,6 +93,7 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 		return agent.Answer{}, err
 	}
 	metrics.BootProblem(reason)
+	metrics.AgentFailed(a.boot.Spec.Purpose, reason)
 	b.recordProblemEvent(a.boot, problem)
 	return agent.Answer{Next: agent.Wait}, nil
 }

@@ -56,7 +56,7 @@ type Booter struct {
 	stageQueue     *stageQueue
 	uncachedTokens *rate.Limiter               // reads of a boot for a token that the cache does not know
 	budgets        *lru.Cache                  // of hosts, "namespace/name", with their rate.Limiters of requests with valid tokens
-	progressWrites *rate.Limiter               // writes of the progress of agents
+	progress       *progressLimiter            // of the writes of the progress of agents
 	refusals       *lru.Cache                  // attemptKeys whose first refusal has an event
 	started        atomic.Pointer[metav1.Time] // when this boot server started; nil before
 	dhcpRequests   *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
@@ -75,7 +75,7 @@ func New(b *Booter) *Booter {
 		b.Clock = clock.RealClock{}
 	}
 	b.stageQueue, b.throttle = newStageQueue(), controllers.NewThrottle()
-	b.progressWrites = rate.NewLimiter(20, 100)
+	b.progress = newProgressLimiter()
 	b.uncachedTokens, b.budgets, b.refusals, b.dhcpRequests = rate.NewLimiter(20, 100), lru.New(4096), lru.New(4096), lru.New(16384)
 	return b
 }

@@ -117,6 +117,8 @@ var (
 		Name: "capbm_image_written_bytes_total", Help: "Bytes of images that agents wrote to disks, without holes.",
 	})
 
+	agentFailures = newAgentFailures()
+
 	attempts = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "capbm_boot_attempts_total", Help: "Boot attempts that started.",
 	})
@@ -192,6 +194,26 @@ func BootStage(seen v1alpha1.BootStage, took time.Duration) {
 func ImageWritten(bytes int64, took time.Duration) {
 	imageBytes.Add(float64(max(0, bytes)))
 	observe(imageWrite, took)
+}
+
+// agentPurposes are the purposes of the boots of agents.
+var agentPurposes = []string{string(v1alpha1.PurposeProvision), string(v1alpha1.PurposeClean), other}
+
+func newAgentFailures() *prometheus.CounterVec {
+	c := promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "capbm_agent_failures_total", Help: "Plans of agents that failed, by the purpose of the boot and the reason.",
+	}, []string{"purpose", "reason"})
+	for _, purpose := range agentPurposes {
+		for _, reason := range v1alpha1.AgentFailureReasons {
+			c.WithLabelValues(purpose, reason)
+		}
+	}
+	return c
+}
+
+// AgentFailed counts a plan of an agent that failed. reason is one of v1alpha1.AgentFailureReasons.
+func AgentFailed(purpose v1alpha1.BootPurpose, reason string) {
+	agentFailures.WithLabelValues(reasonOrOther(agentPurposes, string(purpose)), reasonOrOther(v1alpha1.AgentFailureReasons, reason)).Inc()
 }
 
 // Released records the duration of the release of a host. result is one of ReleasedFree, ReleasedQuarantined and ReleasedUnfenced.

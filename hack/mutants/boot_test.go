@@ -6,6 +6,8 @@ var pxeMutants = []mutant{
 	{"a failed attempt is not counted", "guard.go", "			g.attempts.countFailure(from)\n", "			_ = from\n"},
 	{"a HEAD binds what it does not get", "guard.go", "if r.Method == http.MethodHead {", "if false {"},
 	{"a name that no host can have is looked for", "http_seed.go", "len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0", "len(validation.IsDNS1123Label(namespace)) >= 0"},
+	{"a host takes the turns of all others", "imageslots.go", "if s.hosts[host] >= maxImageAnswersPerHost {", "if false {"},
+	{"an image is read into memory", "http_bounds.go", "&io.LimitedReader{R: limited.R, N: part}", "&io.LimitedReader{R: struct{ io.Reader }{limited.R}, N: part}"},
 	{"an answer may be cached", "guard.go", "		w.Header().Set(\"Cache-Control\", \"no-store\")\n", ""},
 }
 
@@ -29,5 +31,7 @@ var bootMutants = []mutant{
 	{"an empty key makes tokens", "token.go", "		if len(key) == 0 {\n", "		if false {\n"},
 	{"good tokens have no budget", "attempt.go", "case cached && !b.withinBudget(s.host):", "case false:"},
 	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},
+	{"an agent reports any step", "agentprogress.go", "if !slices.Contains(agent.Steps, p.Step) {", "if !slices.Contains(agent.Steps, p.Step) && false {"},
+	{"an agent that alternates between steps writes without end", "agentprogress.go", " || !boot.writes.AllowN(now, 1) {", " {"},
 	{"any address of a network is a server's", "admission.go", "case !authoritative || slices.Contains(leased, from) || ", "case true || "},
 }

@@ -223,6 +223,9 @@ const (
 	StepErasing    Step = "Erasing"    // erases disks
 )
 
+// Steps are all steps. A boot server refuses any other one.
+var Steps = []Step{StepReading, StepSelecting, StepWiping, StepWriting, StepData, StepVerifying, StepCommitting, StepBootEntry, StepErasing}
+
 // Progress is the body of a progress request.
 type Progress struct {
 	Step Step `json:"step"`
@@ -231,8 +234,6 @@ type Progress struct {
 	Total int64 `json:"total,omitempty"`
 	// Rate is in bytes per second, over the last seconds.
 	Rate int64 `json:"rate,omitempty"`
-	// Log is the end of the agent's log, at most MaxLog bytes.
-	Log string `json:"log,omitempty"`
 }
 
 // Result is the end of a plan.

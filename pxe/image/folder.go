@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/lru"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
 )
@@ -30,47 +32,93 @@ const (
 // errDamaged means that the files of an image are not as they were written.
 var errDamaged = errors.New("the image on the disk is damaged")
 
-// openFolder opens the image in a folder of dir.
-func openFolder(dir, key string) (*Opened, error) {
-	folder := filepath.Join(dir, key)
-	raw, modified, err := readFile(filepath.Join(folder, manifestName))
+// maxFolders is how many folders a folders remembers. One entry has some hundred bytes.
+const maxFolders = 1024
+
+// folders opens the images in a folder. It remembers the description of each: an agent opens its image for each range that it requests, and a manifest has up to
+// maxManifestFile bytes.
+type folders struct {
+	dir   string
+	known *lru.Cache // from the name of a folder to *described
+}
+
+// described is the description of an image, and the manifest file that it was read from.
+type described struct {
+	file fs.FileInfo
+	info Info
+}
+
+func newFolders(dir string) *folders { return &folders{dir: dir, known: lru.New(maxFolders)} }
+
+// open opens the image with a key.
+func (f *folders) open(key string) (*Opened, error) {
+	d, err := f.describe(key)
 	if err != nil {
 		return nil, err
 	}
-	digest, encoded, _ := bytes.Cut(raw, []byte("\n"))
-	if manifest.DigestOf(encoded) != string(digest) {
-		return nil, errDamaged
+	data, err := os.Open(filepath.Join(f.dir, key, dataName)) //nolint:gosec // made of a checked checksum
+	if err != nil {
+		return nil, err
+	}
+	if info, err := data.Stat(); err != nil || info.Size() != d.info.Header.Size {
+		return nil, errors.Join(errDamaged, err, data.Close())
+	}
+	return &Opened{
+		Manifest: func() ([]byte, error) { return f.manifest(key, d.info.ManifestDigest) }, Data: data, Modified: d.file.ModTime(), Info: d.info,
+	}, nil
+}
+
+// describe returns the description of the image with a key. It decodes the manifest only if the file is another one than at the last call.
+func (f *folders) describe(key string) (*described, error) {
+	file, err := os.Stat(filepath.Join(f.dir, key, manifestName))
+	if err != nil {
+		f.known.Remove(key)
+		return nil, err
+	}
+	if known, ok := f.known.Get(key); ok {
+		was := known.(*described) //nolint:forcetypeassert // nothing else is put in
+		if os.SameFile(was.file, file) && was.file.Size() == file.Size() && was.file.ModTime().Equal(file.ModTime()) {
+			return was, nil
+		}
+	}
+	encoded, err := f.manifest(key, "")
+	if err != nil {
+		return nil, err
 	}
 	m, err := manifest.Decode(encoded)
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.Open(filepath.Join(folder, dataName)) //nolint:gosec // made of a checked checksum
+	d := &described{file, Info{ManifestDigest: manifest.DigestOf(encoded), Header: m.Header, DataBytes: m.DataBytes()}}
+	f.known.Add(key, d)
+	return d, nil
+}
+
+// manifest reads the encoded manifest of the image with a key, which must have the digest if that is not empty.
+func (f *folders) manifest(key, want string) ([]byte, error) {
+	raw, err := readFile(filepath.Join(f.dir, key, manifestName))
 	if err != nil {
 		return nil, err
 	}
-	if info, err := data.Stat(); err != nil || info.Size() != m.Size {
-		return nil, errors.Join(errDamaged, err, data.Close())
+	recorded, encoded, _ := bytes.Cut(raw, []byte("\n"))
+	if digest := manifest.DigestOf(encoded); digest != string(recorded) || want != "" && digest != want {
+		return nil, errDamaged
 	}
-	return &Opened{
-		Manifest: encoded, Data: data, Modified: modified,
-		Info: Info{ManifestDigest: string(digest), Header: m.Header, DataBytes: m.DataBytes()},
-	}, nil
+	return encoded, nil
 }
 
 // readFile reads a file with a bounded size.
-func readFile(path string) (content []byte, modified time.Time, err error) {
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // made of a checked checksum
 	if err != nil {
-		return nil, modified, err
+		return nil, err
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil || info.Size() > maxManifestFile {
-		return nil, modified, errors.Join(errDamaged, err)
+		return nil, errors.Join(errDamaged, err)
 	}
-	content, err = io.ReadAll(f)
-	return content, info.ModTime(), err
+	return io.ReadAll(f)
 }
 
 // loadDir reads the folder, and deletes the incomplete images of an earlier process.
@@ -106,16 +154,12 @@ func (s *Service) found(entry fs.DirEntry) (size int64, used time.Time, err erro
 	if err != nil {
 		return 0, used, err
 	}
-	opened, err := openFolder(s.opts.Dir, entry.Name())
+	opened, err := s.folders.open(entry.Name())
 	if err != nil {
 		return 0, used, err
 	}
-	return imageBytes(opened), info.ModTime(), opened.Close()
-}
-
-// imageBytes is what a complete image counts.
-func imageBytes(o *Opened) int64 {
-	return o.Info.DataBytes + int64(len(o.Manifest)) + folderBytes
+	encoded, err := opened.Manifest()
+	return opened.Info.DataBytes + int64(len(encoded)) + folderBytes, info.ModTime(), errors.Join(err, opened.Close())
 }
 
 // touch records the last use for the next process. The folder may be deleted already.
@@ -147,12 +191,16 @@ func (s *Service) verify(j *job) error {
 		return err
 	}
 	defer leave()
-	opened, err := openFolder(s.opts.Dir, j.key)
+	opened, err := s.folders.open(j.key)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = opened.Close() }()
-	m, err := manifest.Decode(opened.Manifest)
+	encoded, err := opened.Manifest()
+	if err != nil {
+		return err
+	}
+	m, err := manifest.Decode(encoded)
 	if err != nil {
 		return err
 	}

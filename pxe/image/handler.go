@@ -107,13 +107,13 @@ func answer(w http.ResponseWriter, status int, body any, err error) {
 
 // Client uses a Service in another process, and opens the images in the folder that both have. It only reads the folder.
 type Client struct {
-	dir    string
-	client *http.Client
+	folders *folders
+	client  *http.Client
 }
 
 // NewClient returns a client of the Service with a folder, whose Handler is served at a unix socket.
 func NewClient(dir, socket string) *Client {
-	return &Client{dir: dir, client: &http.Client{Timeout: callTimeout, Transport: &http.Transport{
+	return &Client{folders: newFolders(dir), client: &http.Client{Timeout: callTimeout, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
@@ -141,7 +141,7 @@ func (c *Client) Open(namespace string, from Source) (*Opened, error) {
 	if errors.Is(err, ErrNotYet) || errors.As(err, new(*Error)) {
 		return nil, err
 	}
-	opened, openErr := openFolder(c.dir, sum.FileName())
+	opened, openErr := c.folders.open(sum.FileName())
 	if openErr != nil {
 		return nil, errors.Join(ErrNotYet, err, openErr)
 	}

@@ -41,10 +41,10 @@ type Info struct {
 	DataBytes int64 `json:"dataBytes"`
 }
 
-// Opened is an image that is open. It stays readable when the store deletes it.
+// Opened is an image that is open. Its data stays readable when the store deletes it.
 type Opened struct {
-	// Manifest is the encoded manifest.
-	Manifest []byte
+	// Manifest reads the encoded manifest. It fails after the store deleted the image.
+	Manifest func() ([]byte, error)
 	// Info describes the image.
 	Info Info
 	// Data is the raw disk with holes, for http.ServeContent.

@@ -29,6 +29,7 @@ const maxErrors = 1000
 type Service struct {
 	opts        Options
 	transport   *http.Transport
+	folders     *folders
 	downloads   *origin.Lanes
 	conversions *origin.Lanes
 	space       *space.Store  // by the name of the folder
@@ -82,7 +83,7 @@ func (p *progress) error() error {
 func New(opts Options) (*Service, error) {
 	opts.setDefaults()
 	s := &Service{
-		opts: opts, transport: origin.NewTransport(opts.Outbound), downloads: origin.NewLanes(origin.FetchBounds), conversions: origin.NewLanes(conversionBounds),
+		opts: opts, folders: newFolders(opts.Dir), transport: origin.NewTransport(opts.Outbound), downloads: origin.NewLanes(origin.FetchBounds), conversions: origin.NewLanes(conversionBounds),
 		logLimiter: rate.NewLimiter(1, 50), jobs: map[string]*job{}, ready: map[string]Info{},
 	}
 	s.space = space.New(space.Options{
@@ -132,7 +133,7 @@ func (s *Service) Open(namespace string, from Source) (*Opened, error) {
 		}
 		return nil, ErrNotYet
 	}
-	opened, err := openFolder(s.opts.Dir, key)
+	opened, err := s.folders.open(key)
 	if err != nil || opened.Info.ManifestDigest != info.ManifestDigest {
 		// An operator may empty the folder at any time.
 		if opened != nil {

@@ -163,7 +163,9 @@ func TestPrepareAndOpen(t *testing.T) {
 		opened, err := s.Open("dc", from)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(opened.Info).To(Equal(info))
-		g.Expect(manifest.DigestOf(opened.Manifest)).To(Equal(info.ManifestDigest))
+		encoded, err := opened.Manifest()
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(manifest.DigestOf(encoded)).To(Equal(info.ManifestDigest))
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header.Set("Range", "bytes=3145724-3145731")
@@ -182,6 +184,35 @@ func TestPrepareAndOpen(t *testing.T) {
 	g.Expect(names(t, s.opts.Dir)).To(BeEmpty())
 	complete, partial := s.space.Bytes()
 	g.Expect([]int64{complete, partial}).To(Equal([]int64{0, 0}))
+}
+
+// TestManifestDecodedOnce: an image opens without reading a manifest that is known. A manifest that was replaced is read, and one that was damaged is not served.
+func TestManifestDecodedOnce(t *testing.T) {
+	g := NewWithT(t)
+	content := disk(3<<20, 9)
+	origin := serve(t, map[string][]byte{"/disk": content})
+	s := newService(t, Options{})
+	from := Source{origin.URL + "/disk", sum(content)}
+	_, err := await(t, s, "dc", from)
+	g.Expect(err).NotTo(HaveOccurred())
+	opened, err := s.Open("dc", from)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(opened.Close()).To(Succeed())
+
+	path := filepath.Join(s.opts.Dir, strings.ReplaceAll(from.Checksum, ":", "-"), manifestName)
+	info, err := os.Stat(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.WriteFile(path, make([]byte, info.Size()), 0o600)).To(Succeed())
+	g.Expect(os.Chtimes(path, info.ModTime(), info.ModTime())).To(Succeed())
+	opened, err = s.Open("dc", from)
+	g.Expect(err).NotTo(HaveOccurred(), "the manifest is known")
+	_, err = opened.Manifest()
+	g.Expect(err).To(MatchError(errDamaged))
+	g.Expect(opened.Close()).To(Succeed())
+
+	g.Expect(os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0))).To(Succeed())
+	_, err = s.Open("dc", from)
+	g.Expect(err).To(MatchError(ErrNotYet), "the file is another one")
 }
 
 // TestFailures: each failure has its reason, leaves nothing on the disk, and is remembered.

@@ -154,7 +154,7 @@ func TestReports(t *testing.T) {
 	if answer, err := c.Result(t.Context(), agent.Result{}); err != nil || answer.Next != agent.Reboot {
 		t.Errorf("%+v, %v", answer, err)
 	}
-	if err := c.Progress(t.Context(), agent.Progress{Log: strings.Repeat("x", agent.MaxBody)}); err == nil || !retry.IsFinal(err) {
+	if err := c.Progress(t.Context(), agent.Progress{Step: agent.Step(strings.Repeat("x", agent.MaxBody))}); err == nil || !retry.IsFinal(err) {
 		t.Errorf("a body that is too large: %v", err)
 	}
 }

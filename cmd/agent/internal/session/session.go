@@ -173,7 +173,6 @@ func (s *Session) sendProgress(ctx context.Context, progress <-chan agent.Progre
 		case <-ctx.Done():
 			return
 		case p := <-progress:
-			p.Log = s.Tail()
 			attempt, cancel := context.WithTimeout(ctx, requestTimeout)
 			if err := s.Server.Progress(attempt, p); err != nil && ctx.Err() == nil {
 				s.Log.Warn("Failed to report progress", "error", err)

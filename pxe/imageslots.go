@@ -1,0 +1,79 @@
+package pxe
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/sync/semaphore"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+const (
+	// maxImageAnswers is how many ranges of images are sent at once. An agent requests one range of 16 MiB after the other, so this many agents receive at once and
+	// the others wait in their order. What else a server asks for never waits for these.
+	maxImageAnswers = 64
+	// maxImageAnswersPerHost is how many of them one host has: the connection of a lost answer may last a minute longer than its agent waits.
+	maxImageAnswersPerHost = 4
+	// imageSlotWait is how long a request waits for its turn. The agent then asks again, and its request timeout is longer.
+	imageSlotWait = 10 * time.Second
+)
+
+// imageSent counts what agents received of images.
+var imageSent = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
+	Name: "capbm_image_sent_bytes_total", Help: "Bytes of images that the boot server sent to agents, including repeated ranges.",
+})
+
+// errImageSlots means that too many ranges of images are sent at the moment.
+var errImageSlots = errors.New("the boot server sends as many images as it may")
+
+// imageSlots bound the ranges of images that are sent at once.
+type imageSlots struct {
+	all  *semaphore.Weighted
+	wait time.Duration
+
+	mu    sync.Mutex
+	hosts map[string]int
+}
+
+func newImageSlots(all int64, wait time.Duration) *imageSlots {
+	return &imageSlots{all: semaphore.NewWeighted(all), wait: wait, hosts: map[string]int{}}
+}
+
+// enter waits for the turn of a host, whose request has a valid token. The error is errImageSlots if the turn does not come. Call leave at the end.
+func (s *imageSlots) enter(ctx context.Context, host string) (leave func(), err error) {
+	if !s.enterHost(host) {
+		return nil, errImageSlots
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.wait)
+	defer cancel()
+	if s.all.Acquire(ctx, 1) != nil {
+		s.leaveHost(host)
+		return nil, errImageSlots
+	}
+	return func() {
+		s.all.Release(1)
+		s.leaveHost(host)
+	}, nil
+}
+
+func (s *imageSlots) enterHost(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hosts[host] >= maxImageAnswersPerHost {
+		return false
+	}
+	s.hosts[host]++
+	return true
+}
+
+func (s *imageSlots) leaveHost(host string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hosts[host]--; s.hosts[host] == 0 {
+		delete(s.hosts, host)
+	}
+}
