@@ -18,7 +18,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/efi"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/lldp"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/runner"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/session"
@@ -84,15 +86,23 @@ func newSession(
 		Disks: disks, Source: func(plan agent.ProvisionPlan) image.Source { return client.Source(plan) },
 		Firmware: system.Firmware(), Architecture: runtime.GOARCH, Log: log,
 	}
+	inspector := &runner.Inspector{
+		Disks: disks, Hardware: hardware.Source{Root: "/", Architecture: runtime.GOARCH}, Release: version.String(), Send: client.Inventory, Log: log,
+	}
 	if os.Getpid() == 1 {
 		provisioner.Variables = efi.Variables{Folder: system.EFIVariables}
+		inspector.Network = lldp.Kernel{}
+		inspector.Hardware.Links, inspector.Hardware.Disks = hardware.Drivers{}, hardware.DeviceCommands{}
+		inspector.Hardware.BMC = &hardware.SystemInterface{Device: "/dev/ipmi0"}
 	}
 	return &session.Session{
 		Server: client,
 		Hello: agent.Hello{
 			Version: agent.Version, Release: version.String(), Firmware: system.Firmware(), Architecture: runtime.GOARCH, Kernel: system.KernelRelease(),
 		},
-		Runners: map[agent.Purpose]session.Runner{agent.Provision: provisioner, agent.Clean: &runner.Cleaner{Disks: disks, Log: log}},
-		Log:     log, Tail: tail.Tail,
+		Runners: map[agent.Purpose]session.Runner{
+			agent.Inspect: inspector, agent.Provision: provisioner, agent.Clean: &runner.Cleaner{Disks: disks, Log: log},
+		},
+		Log: log, Tail: tail.Tail,
 	}, nil
 }
