@@ -87,7 +87,12 @@ func serveImage(opened *image.Opened, sent *atomic.Int64, endpoint string, w htt
 	counted := &countingWriter{w, sent}
 	switch endpoint {
 	case agent.EndpointManifest:
-		_, _ = counted.Write(opened.Manifest) // the client is gone
+		content, err := opened.Manifest()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = counted.Write(content) // the client is gone
 	case agent.EndpointImage:
 		http.ServeContent(counted, r, "", time.Time{}, io.NewSectionReader(opened.Data, 0, opened.Info.Header.Size))
 	case agent.EndpointCommit:
