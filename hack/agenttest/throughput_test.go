@@ -63,7 +63,9 @@ func TestThroughput(t *testing.T) {
 	s.Plan = agent.Plan{Title: "figures", Purpose: agent.Provision, Provision: &agent.ProvisionPlan{
 		Manifest: opened.Info.ManifestDigest, DataSource: agent.None, PartitionGUID: "8a5b7f0c-3d1e-4a6f-9b2c-5d4e3f2a1b0c", BootEntry: "figures",
 	}}
-	s.Handle = func(endpoint string, w http.ResponseWriter, r *http.Request) { serveImage(opened, &sent, endpoint, w, r) }
+	s.Handle = func(endpoint string, w http.ResponseWriter, r *http.Request) {
+		serveImage(opened, &sent, endpoint, w, r)
+	}
 
 	disk := blankDisk(t)
 	m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}, server: s.url, args: diskArgs(disk)})
