@@ -25,7 +25,7 @@ debian_apt() {
   security=$(grep -oE 'https?://[^ ]*/debian-security/?( |$)' <<<"$sources" | head -n 1 | tr -d ' ') || true
   [ -n "$mirror" ] || debian_fail "this machine's package sources name no mirror of Debian"
   [ -n "$security" ] || debian_fail "this machine's package sources name no mirror of debian-security, which has the newest versions: add to /etc/apt/sources.list, for example
-deb http://security.debian.org/debian-security bookworm-security main"
+deb MIRROR/debian-security bookworm-security main"
   mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
   : >"$work/status"
   {

@@ -144,4 +144,4 @@ func boots(t *testing.T, s *site, cases []firmwareCase) {
 }
 
 // patience is how long a boot may take: at least three times what it takes with two of them on a quiet machine with two processors.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute

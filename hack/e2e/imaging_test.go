@@ -49,7 +49,7 @@ var imagingStages = []v1alpha1.BootStage{
 }
 
 // imagingPatience is how long an image with its boot may take, at least three times what it takes on a quiet machine with two processors.
-const imagingPatience = 6 * time.Minute
+const imagingPatience = 12 * time.Minute
 
 // TestImaging: servers get an image on an empty disk, boot it, and are erased at their release.
 func TestImaging(t *testing.T) {
