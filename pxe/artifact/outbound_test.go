@@ -161,6 +161,19 @@ func TestWhereFrom(t *testing.T) {
 	}
 }
 
+// nameServer is the address of the DNS server that the process asks, or nil for those of the machine. The resolver of the process is set once, because a
+// client may still look a name up in a goroutine when the test that started it has ended.
+var nameServer atomic.Pointer[string]
+
+func init() {
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if server := nameServer.Load(); server != nil {
+			network, address = "udp4", *server
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
+}
+
 // names starts a DNS server for the process whose answer for each name is the next of the addresses, and the last of them from then on.
 func names(t *testing.T, addresses ...string) {
 	t.Helper()
@@ -195,12 +208,10 @@ func names(t *testing.T, addresses ...string) {
 			_, _ = conn.WriteTo(packed, from)
 		}
 	})
-	before := net.DefaultResolver
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "udp4", conn.LocalAddr().String())
-	}}
+	address := conn.LocalAddr().String()
+	nameServer.Store(&address)
 	t.Cleanup(func() {
-		net.DefaultResolver = before
+		nameServer.Store(nil)
 		_ = conn.Close()
 		wg.Wait()
 	})
