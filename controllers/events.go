@@ -32,6 +32,7 @@ const (
 
 	EventReleaseStarted      = "ReleaseStarted"
 	EventCleaningStarted     = "CleaningStarted"
+	EventInspectionStarted   = "InspectionStarted"
 	EventCleaningInterrupted = "CleaningInterrupted"
 	EventCleaned             = "Cleaned"
 	EventReleased            = "Released"

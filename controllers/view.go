@@ -119,6 +119,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		Paused: annotations.HasPaused(host), RetryNow: retryNow, MoveBlocked: blocked, Consumer: consumer.view(),
 		Detached: annotationText(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotationText(host, v1alpha1.ReleaseUnfencedAnnotation), PowerRequests: powerRequests(host),
 		PowerOffProvider: annotationText(host, v1alpha1.PowerOffProviderAnnotation),
+		Inspection:       lifecycle.Inspection{Requested: annotationText(host, v1alpha1.InspectAnnotation) != ""},
 	}
 	if boot == nil {
 		return view
@@ -160,6 +161,13 @@ func imageOf(boot *v1alpha1.BareMetalBoot, consumer *Consumer) lifecycle.Image {
 		return lifecycle.Image{}
 	}
 	return lifecycle.Image{Ready: status.Ready, Reason: status.Reason, Message: status.Message}
+}
+
+// OwnedByHost returns the reference to a host in the objects that it owns. It does not block the deletion of the host.
+func OwnedByHost(host *v1alpha1.BareMetalHost) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: host.Name, UID: host.UID, BlockOwnerDeletion: new(false),
+	}
 }
 
 // Problem returns what keeps the boot server from serving a boot, nil if nothing does. A stage that was observed after the problem ends it.

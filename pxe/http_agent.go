@@ -40,6 +40,8 @@ var ErrVersion = errors.New("the agent and the boot server have different versio
 type Agents interface {
 	// Plan returns the plan of an agent.
 	Plan(ctx context.Context, r AgentRequest, hello agent.Hello) (agent.Plan, error)
+	// Inventory records what the agent found.
+	Inventory(ctx context.Context, r AgentRequest, found agent.Inventory) error
 	// Image opens the image of the plan. It answers from memory, because an agent makes many of these requests.
 	Image(ctx context.Context, r AgentRequest) (*OpenedImage, error)
 	// Data records where the bootstrap data will be, and returns it. base is the URL of this server for the operating system.
@@ -64,6 +66,7 @@ func (h *Handler) agentRoutes(mux *http.ServeMux, guard *guard) {
 		mux.HandleFunc("GET "+agent.Path("{namespace}/{name}", endpoint), guard.agent(h.requireTLS(h.agentRoute(handle))))
 	}
 	post(agent.EndpointPlan, h.agentPlan)
+	post(agent.EndpointInventory, h.agentInventory)
 	get(agent.EndpointManifest, h.agentManifest)
 	get(agent.EndpointImage, h.agentImage(newImageSlots(maxImageAnswers, imageSlotWait)))
 	post(agent.EndpointData, h.agentData)
@@ -135,6 +138,18 @@ func (h *Handler) agentPlan(w http.ResponseWriter, r *http.Request, from AgentRe
 		writeJSON(w, http.StatusOK, plan)
 	}
 	return err
+}
+
+func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+	var found agent.Inventory
+	if err := readJSON(r, &found); err != nil {
+		return err
+	}
+	if err := h.Agents.Inventory(r.Context(), from, found); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 func (h *Handler) agentManifest(w http.ResponseWriter, r *http.Request, from AgentRequest) error {

@@ -18,7 +18,7 @@ const (
 	PurposeProvision BootPurpose = "Provision"
 	// PurposeClean boots the agent, which erases what the release of a machine must not leave on the disks.
 	PurposeClean BootPurpose = "Clean"
-	// PurposeInspect is reserved. Nothing starts such a boot yet.
+	// PurposeInspect boots the agent, which reads the hardware of a server that no machine has.
 	PurposeInspect BootPurpose = "Inspect"
 )
 
@@ -50,15 +50,15 @@ type BareMetalBootSpec struct {
 	Attempt int32 `json:"attempt,omitempty"`
 
 	// purpose is the purpose of the boot: Provision starts the operating system of the machine that claimed the host. Clean erases the disks when that machine
-	// releases the host. Inspect is reserved: nothing starts such a boot yet.
+	// releases the host. Inspect reads the hardware of a server that no machine has.
 	// +optional
 	Purpose BootPurpose `json:"purpose,omitempty"`
 
-	// agent is true if the server boots the agent, which writes an image or erases disks.
+	// agent is true if the server boots the agent, which writes an image, erases disks or reads the hardware.
 	// +optional
 	Agent bool `json:"agent,omitempty"`
 
-	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host.
+	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host. A boot with the purpose Inspect has an ID of its own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

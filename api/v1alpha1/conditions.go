@@ -15,6 +15,9 @@ const (
 	AvailableCondition = "Available"
 	// BootedCondition is True when the host runs its machine. It is absent while no machine has the host.
 	BootedCondition = "Booted"
+	// InspectionConsistentCondition is True when what the agent found does not contradict what the BMC reports and the spec says, and False when it does, or when
+	// the inspection failed. It is absent for a host without an inspection by the agent. Ready does not depend on it.
+	InspectionConsistentCondition = "InspectionConsistent"
 	// BootProgressCondition describes the last stage of a boot, what the boot waits for and until when, and the likeliest cause of a delay. It is True
 	// when the boot has completed, and absent before the first boot for the machine that has the host.
 	BootProgressCondition = "BootProgress"

@@ -18,6 +18,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&BareMetalHost{}, &BareMetalHostList{},
 		&BareMetalBoot{}, &BareMetalBootList{},
+		&BareMetalInspection{}, &BareMetalInspectionList{},
 		&BareMetalMachine{}, &BareMetalMachineList{},
 		&BareMetalMachineTemplate{}, &BareMetalMachineTemplateList{},
 		&BareMetalCluster{}, &BareMetalClusterList{},

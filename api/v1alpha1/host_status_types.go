@@ -6,12 +6,13 @@ import (
 )
 
 // HostPhase summarises the state of a host. BareMetalHostStatus.Phase describes the phases.
-// +kubebuilder:validation:Enum=Registering;Available;Unavailable;Claimed;Booting;Provisioned;PowerHold;BootFailed;BootUnknown;StateLost;Releasing;Cleaning;ExternallyProvisioned;Maintenance;Quarantined;Orphaned;Detached;Deleting
+// +kubebuilder:validation:Enum=Registering;Inspecting;Available;Unavailable;Claimed;Booting;Provisioned;PowerHold;BootFailed;BootUnknown;StateLost;Releasing;Cleaning;ExternallyProvisioned;Maintenance;Quarantined;Orphaned;Detached;Deleting
 type HostPhase string
 
 // The phases of a host. BareMetalHostStatus.Phase describes them.
 const (
 	PhaseRegistering           HostPhase = "Registering"
+	PhaseInspecting            HostPhase = "Inspecting"
 	PhaseAvailable             HostPhase = "Available"
 	PhaseUnavailable           HostPhase = "Unavailable"
 	PhaseClaimed               HostPhase = "Claimed"
@@ -38,6 +39,7 @@ type BareMetalHostStatus struct {
 	//
 	// - Registering: the host is not verified yet (BMC login, inventory, MAC
 	//   address, power).
+	// - Inspecting: the agent reads the hardware of the server (spec.inspection).
 	// - Available: machines can claim the host.
 	// - Unavailable: the host is verified but machines cannot claim it. The
 	//   condition Available has the reason.
@@ -78,6 +80,10 @@ type BareMetalHostStatus struct {
 	// +optional
 	Hardware *Hardware `json:"hardware,omitempty"`
 
+	// inspection summarises what the agent found on the server, for a host whose spec.inspection is Agent or Both.
+	// +optional
+	Inspection *InspectionSummary `json:"inspection,omitempty"`
+
 	// identity is the identity of the server that the provider accepted for this host. If several hosts have the same identity, one keeps it and the others
 	// are not booted. The host that was booted with it for its current machine keeps it, then the host whose status.identity has it, then the oldest.
 	// +optional
@@ -91,7 +97,8 @@ type BareMetalHostStatus struct {
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 
-	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, NodeMatched, RunsProvider and Paused.
+	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, InspectionConsistent, NodeMatched, RunsProvider and
+	// Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

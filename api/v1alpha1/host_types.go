@@ -89,6 +89,20 @@ type BareMetalHostSpec struct {
 	// +optional
 	Storage *HostStorage `json:"storage,omitempty"`
 
+	// inspection says where the facts come from that requirements of machines are compared with: BMC, Agent or Both. Defaults to BMC.
+	//
+	// - BMC reads what the BMC reports.
+	// - Agent boots the agent on the server, which reads the hardware and writes
+	//   nothing, before the server is first offered to machines. Requirements count
+	//   what the agent found. A host whose inspection fails is not available.
+	// - Both is Agent, and takes from the BMC what the agent did not find. A host
+	//   whose inspection fails is available with what the BMC reports.
+	//
+	// The agent boots only on a server that is off and that no machine has. It boots again if its report is missing, or if the annotation
+	// baremetalhost.infrastructure.cluster.x-k8s.io/inspect requests that.
+	// +optional
+	Inspection InspectionPolicy `json:"inspection,omitempty"`
+
 	// power is the desired power state of the server while no machine has it: On or Off. A server that is powered on boots from its disk, which may still
 	// hold the data of its last machine. Set On only if a person wipes the disks (cleaningPolicy: Manual) or the server has none. If the field is not set,
 	// the provider does not change the power state, and a server that is on is not available to machines, because it may have been registered by mistake.

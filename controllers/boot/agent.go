@@ -120,11 +120,16 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 func (b *Booter) planFor(ctx context.Context, a attempt) (agent.Plan, error) {
 	plan := agent.Plan{
 		Version: agent.Version,
-		Title:   fmt.Sprintf("%s/%s for %s, boot attempt %d", a.host.Namespace, a.host.Name, a.boot.Spec.MachineName, a.boot.Spec.Attempt),
+		Title:   a.title(),
 	}
-	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {
+	switch a.boot.Spec.Purpose {
+	case v1alpha1.PurposeClean:
 		plan.Purpose, plan.Clean = agent.Clean, cleanPlan(a)
 		return plan, nil
+	case v1alpha1.PurposeInspect:
+		plan.Purpose, plan.Inspect = agent.Inspect, &agent.InspectPlan{LLDPSeconds: lldpSeconds}
+		return plan, nil
+	case v1alpha1.PurposeProvision:
 	}
 	image := a.consumer.BareMetalMachine.Spec.Image
 	if image == nil {

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,6 +31,10 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 			return nil
 		case boot.Purpose == v1alpha1.PurposeProvision && boot.CommitAllowedAt == nil && boot.CommittedNumber == 0:
 			return refused("the agent of %s reports an image that it was not allowed to complete", r.Host)
+		case boot.Purpose == v1alpha1.PurposeInspect:
+			if found, err := b.inspected(ctx, a); err != nil || !found {
+				return cmp.Or(err, refused("the agent of %s has not sent what it found", r.Host))
+			}
 		}
 		now := metav1.NewTime(b.Clock.Now())
 		boot.AgentDoneAt, first = &now, true
@@ -48,16 +53,20 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 		b.recordAgentDone(a, result)
 	}
 	b.recordStage(a.boot, v1alpha1.StageAgentDone, r.From, "")
-	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {
-		return agent.Answer{Next: agent.PowerOff}, nil
+	if a.boot.Spec.Purpose == v1alpha1.PurposeProvision {
+		return agent.Answer{Next: agent.Reboot}, nil
 	}
-	return agent.Answer{Next: agent.Reboot}, nil
+	return agent.Answer{Next: agent.PowerOff}, nil
 }
 
 // recordAgentDone records the event and the metrics of a plan that succeeded.
 func (b *Booter) recordAgentDone(a attempt, result agent.Result) {
 	note := "Erased the disks that the provider wrote"
-	if a.boot.Spec.Purpose == v1alpha1.PurposeProvision {
+	switch a.boot.Spec.Purpose {
+	case v1alpha1.PurposeClean:
+	case v1alpha1.PurposeInspect:
+		note = "Read the hardware. The BareMetalInspection of the host has the report"
+	case v1alpha1.PurposeProvision:
 		note = "The image is on the disk"
 		if w := result.Written; w != nil {
 			note = fmt.Sprintf("Wrote the image to %s: %d MB in %d s", controllers.Clip(w.Name+" "+w.Model, 64), w.ImageBytes/1_000_000, w.Seconds)

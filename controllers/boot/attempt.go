@@ -49,6 +49,15 @@ type attempt struct {
 	view     lifecycle.View
 }
 
+// title identifies the boot at the console of the server.
+func (a attempt) title() string {
+	host := a.host.Namespace + "/" + a.host.Name
+	if a.boot.Spec.Purpose == v1alpha1.PurposeInspect {
+		return fmt.Sprintf("%s, inspection, attempt %d", host, a.boot.Spec.Attempt)
+	}
+	return fmt.Sprintf("%s for %s, boot attempt %d", host, a.boot.Spec.MachineName, a.boot.Spec.Attempt)
+}
+
 // bootOf returns the boot of a host as this process knows it, or nil if there is none.
 func (b *Booter) bootOf(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
 	return b.boots.Get(ctx, b.Client, host)
@@ -64,13 +73,14 @@ func (b *Booter) view(ctx context.Context, c client.Client, host *v1alpha1.BareM
 }
 
 // attemptOf returns the attempt of a boot that was read from the API server. The rest comes from the cache. If the cache does not show that the boot belongs to
-// the host's claim, the host is read from the API server too.
+// the host's claim, or inspects a free host, the host is read from the API server too.
 func (b *Booter) attemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
 	key, host := client.ObjectKeyFromObject(boot), &v1alpha1.BareMetalHost{}
 	if err := b.Client.Get(ctx, key, host); err != nil {
 		return attempt{}, err
 	}
-	if controllers.CurrentBoot(host, boot) == nil || boot.Spec.Number != host.Spec.Boots {
+	inspects := boot.Spec.Purpose == v1alpha1.PurposeInspect && host.Spec.ConsumerRef == nil
+	if controllers.CurrentBoot(host, boot) == nil && !inspects || boot.Spec.Number != host.Spec.Boots {
 		if err := b.APIReader.Get(ctx, key, host); err != nil {
 			return attempt{}, err
 		}

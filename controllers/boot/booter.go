@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -215,13 +214,12 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	if err := bind(&a.boot.Spec.ScriptAddress, from, "boot script"); err != nil {
 		return pxe.Script{}, b.failAttempt(ctx, a, err)
 	}
-	machine, name := a.host.Spec.ConsumerRef.Name, a.host.Namespace+"/"+a.host.Name
-	title := fmt.Sprintf("%s for %s, boot attempt %d", name, machine, a.boot.Spec.Attempt)
+	machine, name, title := a.boot.Spec.MachineName, a.host.Namespace+"/"+a.host.Name, a.title()
 	switch {
 	case !boots:
 		return pxe.Script{}, refused("%s is booting and gets no script any more", mac)
 	case what == lifecycle.BootAgent:
-		return pxe.Script{Title: title, Hostname: machine, Agent: &pxe.AgentScript{
+		return pxe.Script{Title: title, Hostname: cmp.Or(machine, a.host.Name), Agent: &pxe.AgentScript{
 			Architecture: cmp.Or(string(a.host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64)),
 			Host:         name, Token: b.token(forAgent, a.boot), Network: bootstrap.network,
 		}}, nil

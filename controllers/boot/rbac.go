@@ -2,14 +2,18 @@ package boot
 
 // The permissions of the boot server. They are the ClusterRoles capbm-boot and capbm-boot-data and the Role capbm-boot. The account of a single Pod, which
 // runs the controllers too, has the ClusterRole and the Role capbm-boot. The boot server parses packets of an untrusted network: it writes only boots,
-// Leases of addresses, events, and once the key of the tokens. Three ValidatingAdmissionPolicies restrict it further. capbm-boot denies changing which boot
-// an object is, and failing a boot after the report. capbm-boot-leases denies writing the Leases of leader elections, which are in the same namespace.
+// reports of agents, Leases of addresses, events, and once the key of the tokens. Four ValidatingAdmissionPolicies restrict it further. capbm-boot denies changing
+// which boot an object is, and failing a boot after the report. capbm-boot-inspections denies changing whose report an object is. capbm-boot-leases denies writing the Leases of leader elections, which are in the same namespace.
 // capbm-boot-secrets denies creating a Secret into which Kubernetes would write a token of another account.
 //
 // Boots: what was served to which address, and their stages.
 //
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots/status,verbs=patch
+//
+// What agents found on servers.
+//
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalinspections,verbs=get;create;patch
 //
 // The hosts, and what they boot. The boot server reads them from the cache, and from the API server before bootstrap data is first served.
 //

@@ -32,9 +32,7 @@ func newBoot(host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootSpec) *v1a
 // It restores a missing reference, because backup tools remove references, and replaces one with another UID, because a restored host has a new UID. The
 // reference does not block the deletion of the host: the boot outlives the host.
 func setOwner(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
-	owner := metav1.OwnerReference{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: host.Name, UID: host.UID, BlockOwnerDeletion: new(false),
-	}
+	owner := controllers.OwnedByHost(host)
 	changed := boot.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(boot, v1alpha1.BootFinalizer)
 	if slices.ContainsFunc(boot.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == owner.Kind && o.UID == owner.UID }) {
 		return changed
@@ -44,10 +42,13 @@ func setOwner(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 	return true
 }
 
-// ensureOwner restores a missing owner reference or finalizer of a boot.
+// ensureOwner restores a missing owner reference or finalizer of a boot, and a missing owner of a report.
 func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
 	if boot == nil || step.State.ReadOnly() {
 		return nil
+	}
+	if err := r.ensureReportOwner(ctx, host); err != nil {
+		return err
 	}
 	before := boot.DeepCopy()
 	if !setOwner(boot, host) {

@@ -84,15 +84,27 @@ func (r *Reconciler) acquireBootSlot(ctx context.Context, host *v1alpha1.BareMet
 		r.queue.Release(key, view.Now)
 		return nil
 	}
-	var machine v1alpha1.BareMetalMachine
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine); err != nil {
-		return fmt.Errorf("read the creation time of the machine of the host: %w", err)
+	since, err := r.queuedBehind(ctx, host)
+	if err != nil {
+		return err
 	}
-	position, ok := r.queue.Acquire(domain, key, machine.CreationTimestamp.Time, view.Now.Add(r.Settings.BootTimeout), view.Now)
+	position, ok := r.queue.Acquire(domain, key, since, view.Now.Add(r.Settings.BootTimeout), view.Now)
 	if !ok {
 		view.QueuePosition = &lifecycle.QueuePosition{Number: position.Number, Booting: position.Holding}
 	}
 	return nil
+}
+
+// queuedBehind returns the time by which a host is queued: that of its machine's creation. A free host, which is to be inspected, is queued behind all machines.
+func (r *Reconciler) queuedBehind(ctx context.Context, host *v1alpha1.BareMetalHost) (time.Time, error) {
+	if host.Spec.ConsumerRef == nil {
+		return host.CreationTimestamp.AddDate(1000, 0, 0), nil
+	}
+	var machine v1alpha1.BareMetalMachine
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine); err != nil {
+		return time.Time{}, fmt.Errorf("read the creation time of the machine of the host: %w", err)
+	}
+	return machine.CreationTimestamp.Time, nil
 }
 
 // holdBootSlot keeps the slot of a host whose boot is being recorded. It is called before the write: the write may succeed although its answer is lost.

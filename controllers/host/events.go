@@ -67,12 +67,14 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 
 // recordBootEvent records the start or the failure of a boot.
 func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
-	before, now := view.CurrentBoot(), step.Boot
+	before, now := cmp.Or(view.CurrentBoot(), view.InspectionBoot()), step.Boot
 	switch {
 	case now.VoidedAt != nil || now.ClaimID == "":
 	case now.Failure != nil:
 		metrics.BootFailed(now.Failure.Reason)
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
+	case now.Purpose == v1alpha1.PurposeInspect && (before == nil || before.Number != now.Number):
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventInspectionStarted, "Inspect", "%s", step.Message)
 	case before == nil:
 		metrics.BootStarted()
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Spec.ConsumerRef.Name)

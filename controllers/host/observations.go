@@ -31,6 +31,7 @@ type hostObservation struct {
 	failures       int    // consecutive jobs that failed
 	hardware       *v1alpha1.Hardware
 	bootedHardware string             // fingerprint of the server that the machine was booted on; used while hardware is nil
+	report         agentReport        // what the agent found
 	replacement    *v1alpha1.Hardware // inventory of another server than that of hardware, until a user confirms it
 
 	initializedAt    time.Time                    // when initFromStatus read the status

@@ -106,6 +106,7 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	if observed.hardware != nil {
 		status.Hardware = observed.hardware
 	}
+	status.Inspection = observed.report.summary
 	status.Identity = undisputedIdentity(status.Identity, view)
 	status.BMC = observed.bmcStatus()
 	switch operation := observed.lastOperation(); {
@@ -118,6 +119,7 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 		status.Addresses = addressesOf(view)
 	}
 	setConditions(host, view, step)
+	setInspection(host, view, observed.report)
 	setProgress(host, lifecycle.BootProgress(view, r.Settings, step))
 }
 

@@ -18,6 +18,7 @@ import (
 // observe gathers the facts that the lifecycle decides by:
 //   - the API objects of the host: controllers.View
 //   - whether this process runs on the server: runsOn
+//   - what the agent found: observeInspection
 //   - conflicts with other hosts and machines: observeIdentityConflicts, observeClaimConflicts
 //   - what the BMC reported: hostObservation.bmcView
 //   - problems of the BMC's Secrets: reconcileEndpoint
@@ -37,7 +38,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	}
 	view := controllers.View(host, boot, consumer, r.Clock.Now())
 	view.RunsProvider = runsOn(r.Node, host, r.knownHardware(host))
-	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil) {
+	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil || view.InspectionBoot() != nil) {
 		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
 			return lifecycle.View{}, err
 		}
@@ -46,6 +47,9 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		return lifecycle.View{}, err
 	}
 	if err := r.observeClaimConflicts(ctx, host, &view); err != nil {
+		return lifecycle.View{}, err
+	}
+	if err := r.observeInspection(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
 	r.observations.update(key, func(h *hostObservation) {

@@ -26,7 +26,8 @@ var (
 		v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCommandLineTooLong,
 		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected,
 		v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonSectorSizeDiffers, v1alpha1.ReasonDataSourceOnOtherDisk, v1alpha1.ReasonNoBootLoader,
-		v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid, v1alpha1.ReasonDisksNotErased, other,
+		v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid, v1alpha1.ReasonDisksNotErased, v1alpha1.ReasonInspectionFailed,
+		other,
 	}
 	bootProblems = append([]string{
 		v1alpha1.ReasonArtifactUnavailable, v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootstrapDataUnavailable,
@@ -197,7 +198,7 @@ func ImageWritten(bytes int64, took time.Duration) {
 }
 
 // agentPurposes are the purposes of the boots of agents.
-var agentPurposes = []string{string(v1alpha1.PurposeProvision), string(v1alpha1.PurposeClean), other}
+var agentPurposes = []string{string(v1alpha1.PurposeProvision), string(v1alpha1.PurposeClean), string(v1alpha1.PurposeInspect), other}
 
 func newAgentFailures() *prometheus.CounterVec {
 	c := promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{

@@ -33,5 +33,8 @@ var bootMutants = []mutant{
 	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},
 	{"an agent reports any step", "agentprogress.go", "if !slices.Contains(agent.Steps, p.Step) {", "if !slices.Contains(agent.Steps, p.Step) && false {"},
 	{"an agent that alternates between steps writes without end", "agentprogress.go", " || !boot.writes.AllowN(now, 1) {", " {"},
+	{"an inspection succeeds without a report", "inspection.go", "return report.Spec.BootNumber == a.boot.Spec.Number, nil", "return true, nil"},
+	{"any agent reports hardware", "inspection.go", "a.boot.Spec.Purpose != v1alpha1.PurposeInspect || ", ""},
+	{"a report has any size", "inspection.go", "	case len(content) > maxInspection:\n", "	case len(content) > 1000*maxInspection:\n"},
 	{"any address of a network is a server's", "admission.go", "case !authoritative || slices.Contains(leased, from) || ", "case true || "},
 }

@@ -14,6 +14,7 @@ const (
 	bootQueueFile  = "bootqueue.go"
 	recordFile     = "record.go"
 	ownFile        = "own.go"
+	inspectionFile = "inspection.go"
 )
 
 // lifecycleMutants are those of inventory/lifecycle. A new line of the lifecycle deserves one here.
@@ -116,6 +117,20 @@ var lifecycleMutants = []mutant{
 	{"a server that was found running is booted", bootFile, "if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
 	{"both hosts of a machine are booted", bootFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
 	{"a boot begins before its turn", bootFile, "	if v.QueuePosition != nil {\n", "	if false {\n"},
+	// Inspections.
+	{"a server that was read as off once is inspected", inspectionFile, "v.BMC.Power != v1alpha1.PowerOff || !v.confirmedOff(s)", "v.BMC.Power != v1alpha1.PowerOff"},
+	{"a server is inspected while a Cluster is paused", inspectionFile, "	case v.Inspection.PausedCluster != \"\":\n", "	case v.Inspection.PausedCluster != \"\" && v.Deleting:\n"},
+	{"a server is inspected during a power hold", inspectionFile, "	case len(holds) > 0:\n", "	case len(holds) > 1000:\n"},
+	{"an agent keeps running after a second attempt", inspectionFile, "(b.PoweredOnAt != nil || b.PoweredOffAt == nil)", "b.PoweredOnAt != nil"},
+	{"a server is powered off that its inspection did not power on", inspectionFile, "(b.PoweredOnAt != nil || b.PoweredOffAt == nil)", "b.Number > 0"},
+	{"a server that a person powered on is inspected", inspectionFile, "attempt.PoweredOffAt != nil && attempt.PoweredOnAt == nil && v.notOff()", "false"},
+	{"a failed inspection is repeated", inspectionFile, "v.Inspection.Reported || last != nil && last.Failure != nil", "v.Inspection.Reported"},
+	{"an inspection is repeated before its report is visible", inspectionFile, "last.AgentDoneAt.Add(reportDelay)", "last.AgentDoneAt.Time"},
+	{"a request for an inspection stays", inspectionFile, "		step.Drop = []string{v1alpha1.InspectAnnotation}\n", ""},
+	{"a host whose inspection failed is offered", inspectionFile, "	case v.Spec.Inspection == v1alpha1.InspectionAgent:\n", "	case v.Spec.Inspection == v1alpha1.InspectionBMC:\n"},
+	{"the agent runs after the inspection", inspectionFile, "b != nil && !v.inspectionOver(*b) && v.bootCounted()", "b != nil && v.bootCounted()"},
+	{"an inspection is a stray boot", recordFile, " || v.Boot.Purpose == v1alpha1.PurposeInspect {", " {"},
+	{"an inspection makes a boot unknown", recordFile, " && b.Purpose != v1alpha1.PurposeInspect:\n", ":\n"},
 	{"a next attempt begins before its turn", attemptEndFile, "	case v.QueuePosition != nil:\n", "	case v.QueuePosition != nil && v.MoveBlocked:\n"},
 	{"a host whose BMC is away is queued", bootQueueFile, "StateOf(v) == StateClaimed && !v.usable()", "StateOf(v) == StateClaimed && v.BMC.Power == \"\""},
 	{"a host that reported in keeps others waiting", bootQueueFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
@@ -151,13 +166,13 @@ var lifecycleMutants = []mutant{
 	{"a record from before is in no doubt", recordFile, "	case b.Number < v.Spec.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):\n", "	case false:\n"},
 	{"a record of the claim from before the claim is in no doubt", recordFile, "(v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):\n", "v.bootedSinceClaim():\n"},
 	{"a claim that ended, and did not, is in no doubt", recordFile, "	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedAt != nil:\n", "	case false:\n"},
-	{"the record of another claim that did not end is in no doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b):\n", "	case false:\n"},
-	{"a record of another claim from before the claim is in doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b):", "	case IsOpen(b):"},
+	{"the record of another claim that did not end is in no doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b) && b.Purpose != v1alpha1.PurposeInspect:\n", "	case false:\n"},
+	{"a record of another claim from before the claim is in doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b) && b.Purpose != v1alpha1.PurposeInspect:", "	case IsOpen(b):"},
 	{"a move waits for what nobody knows", recordFile, "step := allowMoveOrPoll(v, s)", "step := pollBMC(v, s)"},
 
 	// The record of a boot.
-	{"a number is given twice", bootFile, "Number: number + 1,", "Number: max(number, 1),"},
-	{"a number that was recorded and not counted is given again", bootFile, "		number = max(number, v.Boot.Number)\n", "		number = max(number, 0)\n"},
+	{"a number is given twice", recordFile, "Number: number + 1,", "Number: max(number, 1),"},
+	{"a number that was recorded and not counted is given again", recordFile, "		number = max(number, v.Boot.Number)\n", "		number = max(number, 0)\n"},
 	{"a boot is not counted before its first command", bootFile, "	if !v.bootCounted() {\n", "	if false {\n"},
 	{"a boot that is not counted is under way", recordFile, "return v.booting() && v.bootCounted()", "return v.booting()"},
 	{"a server is switched on before that is recorded", bootFile, "	case attempt.PoweredOnAt == nil:\n", "	case false:\n"},

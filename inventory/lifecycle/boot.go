@@ -123,6 +123,10 @@ func awaitProviderID(v View, _ Settings) Step {
 // would join its cluster only to be drained again.
 func prepareBoot(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseClaimed}
+	if v.InspectionBoot() != nil {
+		step.Reason = v1alpha1.ReasonPreparing
+		return endInspection(v, s, step)
+	}
 	if v.Deleting {
 		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The host is being deleted, so it is not booted"
 		return step
@@ -199,20 +203,10 @@ func beginAttempt(v View, attempt int32) Step {
 	}
 }
 
-// newBoot returns the record of a boot that starts now. No earlier boot of the host has its number.
+// newBoot returns the record of a boot of the claim that starts now.
 func (v View) newBoot(attempt int32) *v1alpha1.BareMetalBootSpec {
-	number := v.Spec.Boots
-	if v.Boot != nil {
-		number = max(number, v.Boot.Number)
-	}
-	identity := v.Identity
-	boot := &v1alpha1.BareMetalBootSpec{
-		Number: number + 1, Attempt: attempt, Purpose: v1alpha1.PurposeProvision, ClaimID: v.Spec.ConsumerRef.ClaimID, MachineName: v.Spec.ConsumerRef.Name,
-		StartedAt: metav1.NewTime(v.Now), Identity: &identity, Agent: v.Consumer.Image,
-	}
-	if v.Boot != nil {
-		boot.WrittenDisks = v.Boot.WrittenDisks
-	}
+	boot := v.newRecord(attempt, v1alpha1.PurposeProvision)
+	boot.ClaimID, boot.MachineName, boot.Agent = v.Spec.ConsumerRef.ClaimID, v.Spec.ConsumerRef.Name, v.Consumer.Image
 	if last := v.CurrentBoot(); last != nil {
 		boot.CommittedNumber = committedNumber(last)
 	}

@@ -23,6 +23,11 @@ const (
 // the network again for the same machine.
 func BootFor(v View, s Settings) Boot {
 	switch StateOf(v) {
+	case StateFree:
+		if !v.inspects(s) {
+			return BootNothing
+		}
+		return v.networkBoot(BootAgent)
 	case StateCleaning:
 		if !v.erasing() || !v.bootCounted() || !v.Now.Before(v.Deadline(s)) {
 			return BootNothing

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -67,7 +68,7 @@ const slotGrace = time.Minute
 // BootsUntil returns until when a host counts as booting; the zero time if it does not boot. It counts from the record of a boot until the boot is reported,
 // fails or is void, and until slotGrace after its deadline at most: a host that is not reconciled, or whose BMC does not answer, loses its slot then.
 func (v View) BootsUntil(s Settings) time.Time {
-	b := v.CurrentBoot()
+	b := cmp.Or(v.CurrentBoot(), v.InspectionBoot())
 	if b == nil || b.ReportedAt != nil || b.Failure != nil {
 		return time.Time{}
 	}

@@ -12,6 +12,9 @@ func offerHost(v View, s Settings) Step {
 	if record, due := v.restoreBootRecord(); due {
 		return record
 	}
+	if v.InspectionBoot() != nil {
+		return inspectHost(v, s)
+	}
 	known := Step{Phase: v1alpha1.PhaseRegistering, RequeueAt: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch {
 	case v.hasConflict():
@@ -27,7 +30,7 @@ func offerHost(v View, s Settings) Step {
 		known.Action = Inspect
 	}
 	maxAge := s.PollInterval
-	if known.Reason == v1alpha1.ReasonPowerChanging {
+	if known.Reason == v1alpha1.ReasonPowerChanging || known.Reason == v1alpha1.ReasonInspectionPending {
 		maxAge = s.ActiveInterval
 	}
 	step := onceBMCKnown(v, s, maxAge, Step{Phase: v1alpha1.PhaseRegistering}, known)
@@ -73,6 +76,8 @@ func offerVerified(v View, s Settings) Step {
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging
 		step.Action, step.RequeueAt = change.Action, change.RequeueAt
 		step.Message = fmt.Sprintf("The server's power is being changed to %s", want)
+	default:
+		return v.offerInspected(s, step)
 	}
 	return step
 }

@@ -93,6 +93,7 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 		Maintenance:    pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
 		Quarantine:     pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
 		PowerHoldSince: d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
+		Inspection:     pick(d, "inspection", "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth),
 		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningMetadata, v1alpha1.CleaningManual),
 	}
 	if d.flag("unfencedAfter") {
@@ -119,10 +120,10 @@ func (d draw) boot(v *View) {
 		PoweredOffAt: d.moment("off"), PoweredOnAt: d.moment("poweredOn"), DataServedAt: d.moment("dataServed"), ReportedAt: d.moment("reported"),
 		VoidedAt: pick(d, "voided", nil, nil, nil, &metav1.Time{Time: noon}),
 		Failure:  pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
-		Purpose:  pick(d, "purpose", v1alpha1.PurposeProvision, v1alpha1.PurposeProvision, v1alpha1.PurposeClean),
+		Purpose:  pick(d, "purpose", v1alpha1.PurposeProvision, v1alpha1.PurposeProvision, v1alpha1.PurposeClean, v1alpha1.PurposeInspect),
 		Agent:    d.flag("agent"), CommitAllowedAt: d.moment("commitAllowed"), AgentDoneAt: d.moment("agentDone"),
 	}
-	v.Boot.Agent = v.Boot.Agent || v.Boot.Purpose == v1alpha1.PurposeClean
+	v.Boot.Agent = v.Boot.Agent || v.Boot.Purpose != v1alpha1.PurposeProvision
 	if d.flag("written") {
 		writtenDisk(v)
 	}
@@ -158,6 +159,7 @@ func (d draw) consumer() *Consumer {
 // requests draws requests of users by annotations.
 func (d draw) requests(v *View) {
 	v.Image.Ready = d.flag("imageReady")
+	v.Inspection = Inspection{Reported: d.flag("reportedByAgent"), Requested: d.flag("inspectionRequested"), PausedCluster: pick(d, "pausedCluster", "", "c")}
 	v.RetryNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")
 	v.RunsProvider, v.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")

@@ -38,9 +38,9 @@ func (v View) booting() bool {
 // InFlight is true while a boot is under way. A boot in flight is finished even while its Cluster is paused.
 func (v View) InFlight() bool { return v.booting() && v.bootCounted() }
 
-// StrayBoot returns the open boot of an unclaimed host: something other than the provider cleared spec.consumerRef. It is nil without one.
+// StrayBoot returns the open boot of a claim although the host is unclaimed: something other than the provider cleared spec.consumerRef. It is nil without one.
 func (v View) StrayBoot() *v1alpha1.BareMetalBootSpec {
-	if v.Claimed() || !IsOpen(v.Boot) {
+	if v.Claimed() || !IsOpen(v.Boot) || v.Boot.Purpose == v1alpha1.PurposeInspect {
 		return nil
 	}
 	return v.Boot
@@ -71,7 +71,7 @@ func (v View) bootUnknownCause() string {
 		return ""
 	case b.Number < v.Spec.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
 		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.boots is %d: it is older than the host", v.Name, b.Number, v.Spec.Boots)
-	case b.Number >= v.Spec.Boots && IsOpen(b):
+	case b.Number >= v.Spec.Boots && IsOpen(b) && b.Purpose != v1alpha1.PurposeInspect:
 		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", v.Name, b.MachineName)
 	default:
 		return ""
@@ -114,6 +114,20 @@ func (v View) restoreBootRecord() (Step, bool) {
 		return Step{}, false
 	}
 	return step, true
+}
+
+// newRecord returns the record of a boot that starts now. No earlier boot of the host has its number.
+func (v View) newRecord(attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.BareMetalBootSpec {
+	number := v.Spec.Boots
+	if v.Boot != nil {
+		number = max(number, v.Boot.Number)
+	}
+	identity := v.Identity
+	boot := &v1alpha1.BareMetalBootSpec{Number: number + 1, Attempt: attempt, Purpose: purpose, StartedAt: metav1.NewTime(v.Now), Identity: &identity}
+	if v.Boot != nil {
+		boot.WrittenDisks = v.Boot.WrittenDisks
+	}
+	return boot
 }
 
 // voidBoot returns the step that ends a boot together with its claim. The boot's tokens are invalid from then on.

@@ -86,6 +86,8 @@ type View struct {
 	Agent *v1alpha1.AgentProgress
 	// Image is the state of the machine's image at the boot server.
 	Image Image
+	// Inspection is what is known of the inspection of the server by the agent.
+	Inspection Inspection
 	// Problem is why the boot server cannot serve the boot, or why its agent gave up; nil without one.
 	Problem *v1alpha1.BootFailure
 	// QueuePosition is the host's position in the boot queue; nil when it may begin a boot attempt.

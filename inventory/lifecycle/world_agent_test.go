@@ -1,7 +1,9 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -105,11 +107,43 @@ func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 	}
 }
 
+// advanceInspection advances an inspection by one step. The agent powers the server off after its report.
+func (w *world) advanceInspection(v View, b v1alpha1.BareMetalBootSpec) bool {
+	switch {
+	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork:
+		return false
+	case v.Furthest.Stage != v1alpha1.StageAgent:
+		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
+		return true
+	}
+	w.notef("the agent reports what it found")
+	b.AgentDoneAt = &metav1.Time{Time: v.Now}
+	w.v.Boot, w.v.Inspection.Reported = &b, true
+	w.switchTo(false, 2*time.Second)
+	return true
+}
+
 // agentEvents are the events of boots that run the agent.
 var agentEvents = []event{
 	{name: "the image is ready", weight: 20, when: func(w *world) bool { return hasMachine(w) && w.machine().Image && !w.v.Image.Ready }, do: func(w *world, _ uint64) { w.v.Image.Ready = true }},
+	{name: "spec.inspection", weight: 4, when: always, do: func(w *world, p uint64) {
+		w.v.Spec.Inspection = choose(p, "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth)
+	}},
+	{name: "a user requests an inspection", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.Inspection.Requested = true }},
+	{name: "the report of the inspection is deleted", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.Inspection.Reported = false }},
+	{name: "the inspection completes", weight: 8, when: isFree, do: func(w *world, p uint64) {
+		w.bmcRecovers()
+		for range 10 + p%20 {
+			w.reconcile()
+			w.pass(5 * time.Second)
+			w.advanceBoot()
+		}
+	}},
+	{name: "a machine claims a host whose inspection begins", weight: 4, when: func(w *world) bool { return isFree(w) && w.v.InspectionBoot() != nil && w.inService() }, do: func(w *world, p uint64) { w.claim(p) }},
+	toggle("a Cluster of the namespace is paused", 2, func(w *world) bool { return w.v.Inspection.PausedCluster != "" },
+		func(w *world, _ uint64) { w.v.Inspection.PausedCluster = "c" }, func(w *world) { w.v.Inspection.PausedCluster = "" }),
 	{name: "the agent gives up", weight: 2, when: func(w *world) bool {
-		b := w.v.CurrentBoot()
+		b := cmp.Or(w.v.CurrentBoot(), w.v.InspectionBoot())
 		return b != nil && b.Agent && mayRepeat(*b) && w.v.Furthest.Stage != ""
 	}, do: func(w *world, p uint64) {
 		w.v.Problem = &v1alpha1.BootFailure{Reason: choose(p, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonNoDiskMatches), Message: "x"}

@@ -413,13 +413,18 @@ func (w *world) endInterventions() {
 	w.v.NotPermitted = ""
 	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
 	w.v.BootMachinePending, w.v.BootHasForeignFinalizer = false, false
-	w.v.QueuePosition = nil
+	w.v.QueuePosition, w.v.Inspection.PausedCluster = nil, ""
 }
 
 // claimable is true when the host's status and spec allow a claim.
 func (w *world) claimable() bool {
+	return w.last.Phase == v1alpha1.PhaseAvailable && w.inService()
+}
+
+// inService is true for a free host that nobody has taken out of service.
+func (w *world) inService() bool {
 	s := w.v.Spec
-	return w.last.Phase == v1alpha1.PhaseAvailable && w.last.State == StateFree && !w.v.Deleting && w.v.Detached == "" && !s.ExternallyProvisioned &&
+	return w.last.State == StateFree && !w.v.Deleting && w.v.Detached == "" && !s.ExternallyProvisioned &&
 		s.Maintenance == nil && s.Quarantine == nil && len(s.PowerHolds) == 0 && len(w.v.PowerRequests.Holds) == 0
 }
 

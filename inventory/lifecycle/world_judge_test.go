@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -60,13 +61,15 @@ func (w *world) judgeStep(v View, step Step) {
 
 // judgeBoot judges the record of a boot attempt.
 func (w *world) judgeBoot(v View, step Step) {
-	before, b := v.CurrentBoot(), step.Boot
+	before, b := cmp.Or(v.CurrentBoot(), v.InspectionBoot()), step.Boot
 	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
 	switch {
 	case begins && v.QueuePosition != nil:
 		w.brokenf(slotsRespected, "its queue position is %d", v.QueuePosition.Number)
 	case (begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout && v.Problem == nil && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(slotsRespected, "it timed out although it waited for a slot lately")
+	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Claimed() || v.Inspection.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
+		w.brokenf(inUseUntouched, "a server is inspected that a machine has, that runs, that is kept off, or that may be moving")
 	case begins && w.seeded && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(inUseUntouched, "the machine is provisioned a second time")
 	case v.Boot != nil && b.Number < v.Boot.Number:
@@ -77,7 +80,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(inUseUntouched, "it is forgotten that the bootstrap data was given out")
 	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
 		w.brokenf(inUseUntouched, "a server that was found running is booted")
-	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Deleting || len(v.SharesConsumerWith) > 0):
+	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Deleting || v.Claimed() && len(v.SharesConsumerWith) > 0):
 		w.brokenf(inUseUntouched, "a host is booted that is being deleted, or shares its machine")
 	case begins && b.Attempt > w.s.BootAttempts:
 		w.brokenf(comesToRest, "attempt %d", b.Attempt)
@@ -146,6 +149,8 @@ func (w *world) judgeOffer(v View, step Step) {
 		w.brokenf(offeredClean, "offered although it is in use, or out of service")
 	case v.StrayBoot() != nil || v.Boot == nil || v.BootDeleting:
 		w.brokenf(offeredClean, "offered although its boot is not void, or the record is missing")
+	case v.InspectionBoot() != nil || v.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
+		w.brokenf(offeredClean, "offered although it is being inspected, or has to be")
 	case v.UnrecordedConsumer != "":
 		w.brokenf(offeredClean, "offered although a machine says that it runs there")
 	case w.dirty:
@@ -224,11 +229,13 @@ func (w *world) judgeCommand(v View, a Action) {
 		w.brokenf(absenceCausesNothing, "%s although something is missing", a)
 	case !v.Claimed():
 		w.judgeFree(v, a)
+	case v.InspectionBoot() != nil && !v.Provisioned() && !released:
+		w.judgeInspection(v, a)
 	case released:
 		w.judgeReleased(v, a)
 	case a == CleanUp:
 		w.brokenf(inUseUntouched, "cleaned although it is not released")
-	case w.seeded && (v.CurrentBoot() == nil || !v.Boot.Agent || !mayRepeat(*v.Boot) || v.Boot.Purpose == v1alpha1.PurposeClean):
+	case v.Provisioned() || w.seeded && (v.CurrentBoot() == nil || !v.Boot.Agent || !mayRepeat(*v.Boot) || v.Boot.Purpose == v1alpha1.PurposeClean):
 		w.judgeRunning(v, a, off, held)
 	default:
 		w.judgeBooting(v, a, off)
@@ -268,12 +275,27 @@ func (w *world) judgeBooting(v View, a Action, off bool) {
 
 func (w *world) judgeFree(v View, a Action) {
 	switch {
-	case v.Deleting && v.StrayBoot() != nil && a == ForceOff:
+	case v.Deleting && (v.StrayBoot() != nil || v.mayRunAgent()) && a == ForceOff:
+	case v.InspectionBoot() != nil && v.Spec.Quarantine == nil:
+		w.judgeInspection(v, a)
 	case v.Spec.Quarantine != nil:
 		w.brokenf(inUseUntouched, "%s to a host in quarantine", a)
 	case a == PowerOn && v.Spec.Power == v1alpha1.PowerOn, (a == ShutDown || a == ForceOff) && v.Spec.Power == v1alpha1.PowerOff:
 	default:
 		w.brokenf(inUseUntouched, "%s to an unclaimed host, and nobody requested it", a)
+	}
+}
+
+// judgeInspection judges a command in an inspection: it powers off only a server that it has powered on.
+func (w *world) judgeInspection(v View, a Action) {
+	over := v.Claimed() || v.Deleting || v.Boot.AgentDoneAt != nil || v.Boot.Failure != nil
+	switch {
+	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride:
+		w.brokenf(inUseUntouched, "%s in an inspection", a)
+	case a == ForceOff && v.Boot.PoweredOnAt == nil && v.Boot.Attempt == 1:
+		w.brokenf(inUseUntouched, "%s to a server that its inspection has not powered on", a)
+	case a == PowerOn && v.Boot.PoweredOnAt == nil, a != ForceOff && !v.bootCounted():
+		w.brokenf(recordsAreTrue, "%s that is not recorded", a)
 	}
 }
 

@@ -164,6 +164,7 @@ func ran(v *View) {
 func newWorld(t *rapid.T, seen *tally) *world {
 	if rapid.SampledFrom([]string{"claimed", "claimed", "claimed", "registered"}).Draw(t, "start") == "registered" {
 		v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{}}
+		v.Spec.Inspection = rapid.SampledFrom([]v1alpha1.InspectionPolicy{"", v1alpha1.InspectionBMC, v1alpha1.InspectionAgent, v1alpha1.InspectionBoth}).Draw(t, "inspection")
 		if rapid.IntRange(0, 2).Draw(t, "quarantined") == 0 {
 			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
 		}
@@ -316,7 +317,8 @@ func (w *world) perform(v View, step Step) bool {
 		w.resetStages(v.Boot)
 		w.disk.data = w.disk.data && step.Boot.ClaimID != "" // a record that is created for a free host knows of no disk
 	case CountBoot:
-		w.v.Spec.Boots, w.v.MoveBlocked, w.dirty = step.Boot.Number, w.v.MoveBlocked || step.Boot.Purpose != v1alpha1.PurposeClean, true
+		w.v.Spec.Boots, w.v.MoveBlocked = step.Boot.Number, w.v.MoveBlocked || step.Boot.Purpose == v1alpha1.PurposeProvision
+		w.dirty = w.dirty || step.Boot.Purpose != v1alpha1.PurposeInspect
 	case ForgetBoot:
 		w.v.Boot, w.v.BootDeleting = nil, false
 	case RecordPowerHold:
@@ -357,8 +359,11 @@ func (w *world) drop(key string) {
 	r.Cycles, r.On = slices.DeleteFunc(slices.Clone(r.Cycles), not), slices.DeleteFunc(slices.Clone(r.On), not)
 	r.All = slices.DeleteFunc(slices.Clone(r.All), not)
 	r.Holds = slices.DeleteFunc(slices.Clone(r.Holds), func(h v1alpha1.PowerHold) bool { return "hold/"+h.Holder == key })
-	if key == v1alpha1.ReleaseUnfencedAnnotation {
+	switch key {
+	case v1alpha1.ReleaseUnfencedAnnotation:
 		w.v.ReleaseUnfenced = ""
+	case v1alpha1.InspectAnnotation:
+		w.v.Inspection.Requested = false
 	}
 }
 
@@ -443,6 +448,10 @@ func (w *world) advanceBoot() bool {
 	v, c := w.view(), w.machine()
 	b := v.CurrentBoot()
 	switch {
+	case v.InspectionBoot() != nil:
+		if !w.advanceInspection(v, *v.InspectionBoot()) {
+			return false
+		}
 	case c == nil || w.absent != nil || b == nil:
 		return false
 	case b.ReportedAt != nil:
@@ -545,7 +554,10 @@ func (w *world) atRest() bool {
 	case StateProvisioned:
 		return v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
 	case StateFree:
-		return w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.hasConflict()))
+		if v.InspectionBoot() != nil {
+			return foreign || kept
+		}
+		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.hasConflict()))
 	case StateClaimed:
 		return w.last.Reason != v1alpha1.ReasonPreparing
 	default:

@@ -53,8 +53,8 @@ func Path(host, endpoint string) string { return "/agent/" + host + "/" + endpoi
 const (
 	// MaxLog is the maximum size of a log tail, in bytes.
 	MaxLog = 32 << 10
-	// MaxInventory is the maximum size of an Inventory as JSON, in bytes.
-	MaxInventory = 32 << 10
+	// MaxInventory is the maximum size of an Inventory as JSON, in bytes. A BareMetalInspection, whose fields have longer names, has at most 32 KiB then.
+	MaxInventory = 24 << 10
 	// MaxBody is the maximum size of any request body, in bytes.
 	MaxBody = 128 << 10
 	// MaxPoll is how long the boot server may hold a request for a plan or a commit that it cannot answer yet.

@@ -322,6 +322,25 @@ func (s *suite) bootServerKept(t *testing.T) {
 	} {
 		g.Expect(c.Patch(ctx, &reported[0], merge("%s", patch), client.DryRunAll)).To(MatchError(ContainSubstring("the boot server must not change")), patch)
 	}
+	report := &v1alpha1.BareMetalInspection{ObjectMeta: meta(site.Namespace, "server-1")}
+	foreign := []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: "server-2", UID: "u"}}
+	for _, owners := range [][]metav1.OwnerReference{nil, foreign} {
+		report.OwnerReferences = owners
+		g.Expect(c.Create(ctx, report, client.DryRunAll)).To(MatchError(ContainSubstring("the boot server must not write a report that is owned by anything but")))
+	}
+	report.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: "server-1", UID: "u"}}
+	report.Labels = map[string]string{"mine": ""}
+	g.Expect(c.Create(ctx, report, client.DryRunAll)).To(MatchError(ContainSubstring("the boot server must not write labels")))
+	report.Labels, report.Spec.BootNumber = nil, 7
+	g.Expect(c.Create(ctx, report)).To(Succeed())
+	for patch, message := range map[string]string{
+		`{"metadata":{"ownerReferences":null}}`: "owned by anything but", `{"metadata":{"annotations":{"mine":""}}}`: "must not write labels, annotations",
+		`{"spec":{"bootNumber":6}}`: "that of an earlier boot",
+	} {
+		g.Expect(c.Patch(ctx, report, merge("%s", patch), client.DryRunAll)).To(MatchError(ContainSubstring(message)), patch)
+	}
+	g.Expect(c.Delete(ctx, report)).To(MatchError(apierrors.IsForbidden, "the deletion of a report"))
+	g.Expect(s.plane.Client.Delete(ctx, report)).To(Succeed())
 	leader := &coordinationv1.Lease{}
 	s.get(t, providerNamespace, "capbm-controllers", leader)
 	leader.Spec.HolderIdentity = new("mine")

@@ -1,0 +1,153 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// The metadata of BareMetalInspections is cached, and their data is not: it is read from the API server when a report is new, or when the BMC reports other
+// hardware.
+//
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalinspections,verbs=get;list;watch;patch
+
+// agentReport is what this process knows of the report of an agent. The zero value is no report.
+type agentReport struct {
+	version  string             // reportVersion of the report
+	hardware *v1alpha1.Hardware // what the report was compared with
+	summary  *v1alpha1.InspectionSummary
+	// compared is false if the report was only known from the status, and contradictions is then unknown.
+	compared       bool
+	contradictions []string
+}
+
+// observeInspection adds to the view what is known of the inspection by the agent, and reads a new report.
+func (r *Reconciler) observeInspection(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+	key := client.ObjectKeyFromObject(host)
+	if !inspectedByAgent(host) {
+		r.observations.update(key, func(h *hostObservation) { h.report = agentReport{} })
+		return nil
+	}
+	if !view.Claimed() {
+		var err error
+		if view.Inspection.PausedCluster, err = r.pausedCluster(ctx, host.Namespace); err != nil {
+			return err
+		}
+	}
+	metadata, err := r.reportMetadata(ctx, key)
+	if err != nil {
+		return err
+	}
+	if metadata == nil {
+		r.observations.update(key, func(h *hostObservation) { h.report = agentReport{} })
+		return nil
+	}
+	view.Inspection.Reported = true
+	version, observed := reportVersion(metadata), r.observations.get(key)
+	if observed.report.version == version && observed.report.hardware == observed.hardware {
+		return nil
+	}
+	if s := host.Status.Inspection; observed.report.version == "" && s != nil && s.Report == version {
+		r.observations.update(key, func(h *hostObservation) {
+			h.report = agentReport{version: version, hardware: observed.hardware, summary: s.DeepCopy()}
+		})
+		return nil
+	}
+	report := &v1alpha1.BareMetalInspection{}
+	if err := r.APIReader.Get(ctx, key, report); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("read the host's BareMetalInspection: %w", err)) // the cache shows soon that it is gone
+	}
+	summary := summarize(&report.Spec)
+	summary.Report = reportVersion(report)
+	r.observations.update(key, func(h *hostObservation) {
+		h.report = agentReport{
+			version: summary.Report, hardware: observed.hardware, summary: summary, compared: true,
+			contradictions: contradictions(host, observed.hardware, &report.Spec),
+		}
+	})
+	return nil
+}
+
+// inspectedByAgent is true for a host whose spec.inspection asks for the agent.
+func inspectedByAgent(host *v1alpha1.BareMetalHost) bool {
+	return host.Spec.Inspection == v1alpha1.InspectionAgent || host.Spec.Inspection == v1alpha1.InspectionBoth
+}
+
+// reportVersion identifies a version of a report.
+func reportVersion(report client.Object) string {
+	return fmt.Sprintf("%s/%d", report.GetUID(), report.GetGeneration())
+}
+
+// reportMetadata reads the metadata of the host's report from the cache. It returns nil if there is no report, or if it is being deleted.
+func (r *Reconciler) reportMetadata(ctx context.Context, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalInspection"))
+	switch err := r.metadata.Get(ctx, key, metadata); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // a missing report is a valid answer
+	case err != nil:
+		return nil, fmt.Errorf("read the metadata of the host's BareMetalInspection: %w", err)
+	case !metadata.DeletionTimestamp.IsZero():
+		return nil, nil //nolint:nilnil // as above
+	}
+	return metadata, nil
+}
+
+// pausedCluster returns the name of a paused Cluster of a namespace; empty without one.
+func (r *Reconciler) pausedCluster(ctx context.Context, namespace string) (string, error) {
+	var clusters clusterv1.ClusterList
+	if err := r.Client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list the Clusters of the namespace: %w", err)
+	}
+	paused := ""
+	for i := range clusters.Items {
+		if c := &clusters.Items[i]; annotations.IsPaused(c, c) {
+			paused = max(paused, c.Name)
+		}
+	}
+	return paused, nil
+}
+
+// ensureReportOwner makes the host the owner of its report again: backup tools remove references, and a report without owner would stay when the host is deleted.
+func (r *Reconciler) ensureReportOwner(ctx context.Context, host *v1alpha1.BareMetalHost) error {
+	if !inspectedByAgent(host) {
+		return nil
+	}
+	metadata, err := r.reportMetadata(ctx, client.ObjectKeyFromObject(host))
+	if err != nil || metadata == nil || slices.ContainsFunc(metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == host.UID }) {
+		return err
+	}
+	before := metadata.DeepCopy()
+	metadata.OwnerReferences = []metav1.OwnerReference{controllers.OwnedByHost(host)}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, metadata, client.MergeFrom(before)))
+}
+
+// setInspection sets the condition InspectionConsistent. It leaves the condition as it is if the report is only known from the status.
+func setInspection(host *v1alpha1.BareMetalHost, view lifecycle.View, report agentReport) {
+	condition := metav1.Condition{Type: v1alpha1.InspectionConsistentCondition, Status: metav1.ConditionFalse, ObservedGeneration: host.Generation}
+	switch failure := view.InspectionFailure(); {
+	case failure != nil:
+		condition.Reason, condition.Message = failure.Reason, controllers.Clip(failure.Message, controllers.MaxMessage)
+	case report.version == "":
+		conditions.Delete(host, condition.Type)
+		return
+	case !report.compared:
+		return
+	case len(report.contradictions) > 0:
+		condition.Reason, condition.Message = v1alpha1.ReasonInspectionContradicts, controllers.Clip(joined(report.contradictions), controllers.MaxMessage)
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonInspectionConsistent
+	}
+	conditions.Set(host, condition)
+}

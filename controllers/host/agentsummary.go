@@ -1,0 +1,177 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+)
+
+// The limits of an InspectionSummary, as in the API.
+const (
+	maxDiskGroups  = 16
+	maxNICGroups   = 16
+	maxGPUGroups   = 8
+	maxSwitches    = 8
+	maxSwitchBytes = 64
+)
+
+// classGPU is the class of GPUs in a report.
+const classGPU = "GPU"
+
+// summarize returns what requirements of machines are compared with of a report. Of too many groups it keeps those of the largest and fastest.
+func summarize(report *v1alpha1.BareMetalInspectionSpec) *v1alpha1.InspectionSummary {
+	s := &v1alpha1.InspectionSummary{ReceivedAt: report.ReceivedAt, CPU: report.CPU.Threads, MemoryBytes: report.Memory.Bytes}
+	disks, nics, gpus := map[v1alpha1.DiskGroup]int32{}, map[v1alpha1.NICGroup]int32{}, map[v1alpha1.GPUGroup]int32{}
+	for _, d := range report.Disks {
+		if d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Protected == "" && d.Transport != "usb" {
+			disks[v1alpha1.DiskGroup{SizeBytes: d.SizeBytes, Rotational: d.Rotational}]++
+		}
+	}
+	for _, n := range report.NICs {
+		group := v1alpha1.NICGroup{}
+		if n.LinkUp {
+			group.SpeedMbps = n.SpeedMbps
+		}
+		nics[group]++
+		if l := n.Neighbor; l != nil {
+			if name := controllers.Clip(cmp.Or(l.SystemName, l.ChassisID), maxSwitchBytes); name != "" && !slices.Contains(s.Switches, name) {
+				s.Switches = append(s.Switches, name)
+			}
+		}
+	}
+	for _, d := range report.Devices {
+		if d.Class == classGPU {
+			gpus[v1alpha1.GPUGroup{Vendor: controllers.Clip(d.Vendor, 16), Device: controllers.Clip(d.Device, 16)}]++
+		}
+	}
+	for group, count := range disks {
+		group.Count = count
+		s.Disks = append(s.Disks, group)
+	}
+	for group, count := range nics {
+		group.Count = count
+		s.NICs = append(s.NICs, group)
+	}
+	for group, count := range gpus {
+		group.Count = count
+		s.GPUs = append(s.GPUs, group)
+	}
+	sortGroups(s)
+	s.Disks, s.NICs = s.Disks[:min(len(s.Disks), maxDiskGroups)], s.NICs[:min(len(s.NICs), maxNICGroups)]
+	s.GPUs, s.Switches = s.GPUs[:min(len(s.GPUs), maxGPUGroups)], s.Switches[:min(len(s.Switches), maxSwitches)]
+	return s
+}
+
+// sortGroups gives the groups of a summary an order, so that equal reports have equal summaries.
+func sortGroups(s *v1alpha1.InspectionSummary) {
+	slices.SortFunc(s.Disks, func(a, b v1alpha1.DiskGroup) int {
+		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), compareBools(a.Rotational, b.Rotational))
+	})
+	slices.SortFunc(s.NICs, func(a, b v1alpha1.NICGroup) int { return cmp.Compare(b.SpeedMbps, a.SpeedMbps) })
+	slices.SortFunc(s.GPUs, func(a, b v1alpha1.GPUGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Vendor, b.Vendor), cmp.Compare(a.Device, b.Device))
+	})
+	slices.Sort(s.Switches)
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// maxMemoryDifference is the part of the memory, as one in so many, by which two reports may differ: firmware reserves memory, and BMCs round.
+const maxMemoryDifference = 8
+
+// contradictions returns how a report contradicts what the BMC reports and what the spec says, as clauses. Unknown facts contradict nothing. hardware is nil if
+// the BMC reported none.
+func contradictions(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware, report *v1alpha1.BareMetalInspectionSpec) []string {
+	var all []string
+	differs := func(what, bmc, agent string, differ bool) {
+		if bmc != "" && agent != "" && differ {
+			all = append(all, fmt.Sprintf("%s is %q, and the agent found %q", what, bmc, agent))
+		}
+	}
+	architecture := string(claim.Architecture(host.Spec.Architecture))
+	differs("spec.architecture", architecture, report.CPU.Architecture, architecture != report.CPU.Architecture)
+	if !slices.ContainsFunc(report.NICs, func(n v1alpha1.InspectedNIC) bool { return n.MACAddress == host.Spec.BootMACAddress }) && len(report.NICs) > 0 {
+		all = append(all, fmt.Sprintf("spec.bootMACAddress is %s, and the agent found no interface with it", host.Spec.BootMACAddress))
+	}
+	all = append(all, bmcContradiction(host, report.BMC)...)
+	if hardware == nil {
+		return all
+	}
+	system := report.System
+	differs("the system UUID in the BMC", hardware.SystemUUID, system.SystemUUID, !inventory.SameHardware(hardware.SystemUUID, "", system.SystemUUID, ""))
+	differs("the serial number in the BMC", hardware.SerialNumber, system.SerialNumber, !strings.EqualFold(strings.TrimSpace(hardware.SerialNumber), strings.TrimSpace(system.SerialNumber)))
+	if a, b := hardware.CPU.Threads, report.CPU.Threads; a > 0 && b > 0 && a != b {
+		all = append(all, fmt.Sprintf("the BMC reports %d logical processors, and the agent found %d", a, b))
+	}
+	if a, b := hardware.Memory.Value(), report.Memory.Bytes; a > 0 && b > 0 && max(a, b)-min(a, b) > max(a, b)/maxMemoryDifference {
+		all = append(all, fmt.Sprintf("the BMC reports %d MiB of memory, and the agent found %d MiB", a>>20, b>>20))
+	}
+	return append(all, missingDisks(hardware.Disks, report.Disks)...)
+}
+
+// bmcContradiction compares the address of the BMC in the spec with what the server knows of its BMC. A host name contradicts nothing.
+func bmcContradiction(host *v1alpha1.BareMetalHost, found *v1alpha1.InspectedBMC) []string {
+	address, err := url.Parse(host.Spec.BMC.Address)
+	if err != nil || found == nil || found.Address == "" && found.Address6 == "" {
+		return nil
+	}
+	want, err := netip.ParseAddr(address.Hostname())
+	if err != nil {
+		return nil
+	}
+	for _, text := range []string{found.Address, found.Address6} {
+		if got, err := netip.ParseAddr(text); err == nil && got.WithZone("") == want.WithZone("") {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("spec.bmc.address is %s, and the server says that its BMC has %s", want, strings.Trim(found.Address+" "+found.Address6, " "))}
+}
+
+// missingDisks returns the disks that the BMC reports and the agent did not find. Where the agent found a disk that the BMC does not report, or that has no
+// serial number, a controller may show its drives as other disks, and nothing follows.
+func missingDisks(reported []v1alpha1.Disk, found []v1alpha1.InspectedDisk) []string {
+	serials := map[string]bool{}
+	for _, d := range reported {
+		serials[strings.ToLower(d.SerialNumber)] = true
+	}
+	seen := map[string]bool{}
+	for _, d := range found {
+		switch {
+		case d.Removable || d.Transport == "usb":
+			continue
+		case d.SerialNumber == "" || !serials[strings.ToLower(d.SerialNumber)]:
+			return nil
+		}
+		seen[strings.ToLower(d.SerialNumber)] = true
+	}
+	var missing []string
+	for _, d := range reported {
+		if d.SerialNumber != "" && !seen[strings.ToLower(d.SerialNumber)] {
+			missing = append(missing, fmt.Sprintf("the BMC reports disk %q (%s), and the agent did not find it", d.SerialNumber, d.Name))
+		}
+	}
+	return missing
+}
+
+// joined makes one sentence of clauses.
+func joined(clauses []string) string {
+	text := strings.Join(clauses, "; ")
+	return strings.ToUpper(text[:1]) + text[1:]
+}

@@ -1,0 +1,133 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestSummarize: disks that may be written, links by speed, GPUs and switches are counted.
+func TestSummarize(t *testing.T) {
+	g := NewWithT(t)
+	lldp := func(name, chassis string) *v1alpha1.InspectedNeighbor {
+		return &v1alpha1.InspectedNeighbor{SystemName: name, ChassisID: chassis}
+	}
+	s := summarize(&v1alpha1.BareMetalInspectionSpec{
+		CPU: v1alpha1.InspectedCPU{Threads: 64}, Memory: v1alpha1.InspectedMemory{Bytes: 1 << 38},
+		Disks: []v1alpha1.InspectedDisk{
+			{SizeBytes: 480e9}, {SizeBytes: 480e9}, {SizeBytes: 4e12, Rotational: true}, {SizeBytes: 1e9, Removable: true}, {SizeBytes: 2e9, ReadOnly: true},
+			{SizeBytes: 3e9, Transport: "usb"}, {SizeBytes: 5e9, Protected: "spec.storage.keep"}, {},
+		},
+		NICs: []v1alpha1.InspectedNIC{
+			{SpeedMbps: 25000, LinkUp: true, Neighbor: lldp("leaf-2", "")}, {SpeedMbps: 25000, LinkUp: true, Neighbor: lldp("leaf-1", "x")},
+			{SpeedMbps: 1000, LinkUp: false, Neighbor: lldp("", "aa:bb")}, {SpeedMbps: 1000, LinkUp: true, Neighbor: lldp("leaf-1", "")},
+		},
+		Devices: []v1alpha1.InspectedDevice{{Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "Accelerator"}},
+	})
+	g.Expect(s.CPU).To(BeEquivalentTo(64))
+	g.Expect(s.MemoryBytes).To(BeEquivalentTo(1 << 38))
+	g.Expect(s.Disks).To(Equal([]v1alpha1.DiskGroup{{Count: 1, SizeBytes: 4e12, Rotational: true}, {Count: 2, SizeBytes: 480e9}}))
+	g.Expect(s.NICs).To(Equal([]v1alpha1.NICGroup{{Count: 2, SpeedMbps: 25000}, {Count: 1, SpeedMbps: 1000}, {Count: 1}}))
+	g.Expect(s.GPUs).To(Equal([]v1alpha1.GPUGroup{{Count: 2, Vendor: "10de", Device: "20b5"}}))
+	g.Expect(s.Switches).To(Equal([]string{"aa:bb", "leaf-1", "leaf-2"}))
+}
+
+// TestSummaryIsBounded: the summary of the largest report is small, because each host's status has one.
+func TestSummaryIsBounded(t *testing.T) {
+	g := NewWithT(t)
+	report := &v1alpha1.BareMetalInspectionSpec{}
+	for i := range 512 {
+		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SizeBytes: int64(i+1) << 40})
+		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("a-switch-with-a-long-name-%03d", i)}}) //nolint:gosec // it is small
+		report.Devices = append(report.Devices, v1alpha1.InspectedDevice{Class: "GPU", Vendor: "10de", Device: fmt.Sprintf("%04x", i)})
+	}
+	content, err := json.Marshal(summarize(report))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(len(content)).To(BeNumerically("<", 2<<10))
+}
+
+// TestContradictions: each fact that differs is named, and unknown facts contradict nothing.
+func TestContradictions(t *testing.T) {
+	const uuid, other = "4c4c4544-0042-3510-8034-b4c04f465931", "11111111-2222-3333-4444-555555555555"
+	host := func() *v1alpha1.BareMetalHost {
+		return &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{
+			BootMACAddress: "52:54:00:00:00:01", BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1/redfish/v1/Systems/1"},
+		}}
+	}
+	hardware := func() *v1alpha1.Hardware {
+		return &v1alpha1.Hardware{
+			SystemUUID: uuid, SerialNumber: "ABC", CPU: v1alpha1.CPU{Threads: 8}, Memory: resource.MustParse("64Gi"),
+			Disks: []v1alpha1.Disk{{SerialNumber: "D1", Name: "Bay 1"}, {SerialNumber: "D2", Name: "Bay 2"}, {Name: "unknown"}},
+		}
+	}
+	report := func() *v1alpha1.BareMetalInspectionSpec {
+		return &v1alpha1.BareMetalInspectionSpec{
+			System: v1alpha1.InspectedSystem{SystemUUID: "44454C4C-4200-1035-8034-B4C04F465931", SerialNumber: " abc"}, // the bytes of the UUID in the other order
+			CPU:    v1alpha1.InspectedCPU{Threads: 8, Architecture: "amd64"}, Memory: v1alpha1.InspectedMemory{Bytes: 60 << 30},
+			NICs:  []v1alpha1.InspectedNIC{{MACAddress: "52:54:00:00:00:01"}},
+			Disks: []v1alpha1.InspectedDisk{{SerialNumber: "d1"}, {SerialNumber: "d2"}, {SerialNumber: "stick", Transport: "usb"}},
+			BMC:   &v1alpha1.InspectedBMC{Address: "192.0.2.1"},
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(h *v1alpha1.BareMetalHost, bmc *v1alpha1.Hardware, found *v1alpha1.BareMetalInspectionSpec)
+		want   string
+	}{
+		"nothing": {func(*v1alpha1.BareMetalHost, *v1alpha1.Hardware, *v1alpha1.BareMetalInspectionSpec) {}, ""},
+		"unknown facts": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			*f = v1alpha1.BareMetalInspectionSpec{Disks: report().Disks}
+		}, ""},
+		"UUID": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			f.System.SystemUUID = other
+		}, "system UUID"},
+		"serial": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			f.System.SerialNumber = "X"
+		}, "serial number"},
+		"processors": {func(_ *v1alpha1.BareMetalHost, b *v1alpha1.Hardware, _ *v1alpha1.BareMetalInspectionSpec) {
+			b.CPU.Threads = 16
+		}, "16 logical processors, and the agent found 8"},
+		"memory": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			f.Memory.Bytes = 32 << 30
+		}, "65536 MiB of memory, and the agent found 32768 MiB"},
+		"boot MAC": {func(h *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, _ *v1alpha1.BareMetalInspectionSpec) {
+			h.Spec.BootMACAddress = "52:54:00:00:00:02"
+		}, "spec.bootMACAddress"},
+		"architecture": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			f.CPU.Architecture = "arm64"
+		}, "spec.architecture"},
+		"BMC": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			f.BMC.Address = "192.0.2.7"
+		}, "spec.bmc.address is 192.0.2.1"},
+		"BMC over IPv6": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			f.BMC.Address, f.BMC.Address6 = "", "2001:db8::7"
+		}, "2001:db8::7"},
+		"BMC by name": {func(h *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			h.Spec.BMC.Address, f.BMC.Address = "redfish://bmc-1.example.com", "192.0.2.7"
+		}, ""},
+		"disk": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			f.Disks = f.Disks[1:]
+		}, `disk "D1" (Bay 1)`},
+		"disks of a RAID controller": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
+			f.Disks = []v1alpha1.InspectedDisk{{SerialNumber: "virtual"}}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			h, b, f := host(), hardware(), report()
+			test.change(h, b, f)
+			all := contradictions(h, b, f)
+			if test.want == "" {
+				g.Expect(all).To(BeEmpty())
+				return
+			}
+			g.Expect(all).To(ConsistOf(ContainSubstring(test.want)))
+			g.Expect(joined(all)).To(MatchRegexp("^[A-Z]"))
+		})
+	}
+	NewWithT(t).Expect(contradictions(host(), nil, report())).To(BeEmpty())
+}

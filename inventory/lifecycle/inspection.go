@@ -1,0 +1,216 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// Inspection is what is known of the inspection of a server by the agent.
+type Inspection struct {
+	// Reported is true if the BareMetalInspection of the host exists.
+	Reported bool
+	// Requested is true if a user requests a new inspection.
+	Requested bool
+	// PausedCluster names a Cluster of the namespace that is paused; empty without one. A move pauses all Clusters of the namespace, but it pauses no free
+	// host: the managers of both management clusters work on it for a moment.
+	PausedCluster string
+}
+
+// InspectionBoot returns the open boot that inspects the server; nil without one. No machine had the host when it was recorded, and a machine may have claimed
+// the host since.
+func (v View) InspectionBoot() *v1alpha1.BareMetalBootSpec {
+	if b := v.Boot; IsOpen(b) && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Spec.Boots {
+		return b
+	}
+	return nil
+}
+
+// inspects is true while the agent may run on a free server and read its hardware.
+func (v View) inspects(s Settings) bool {
+	b := v.InspectionBoot()
+	return b != nil && !v.inspectionOver(*b) && v.bootCounted() && v.Now.Before(v.Deadline(s))
+}
+
+// inspectionOver is true when an inspection has succeeded or failed, or must not continue.
+func (v View) inspectionOver(attempt v1alpha1.BareMetalBootSpec) bool {
+	return attempt.AgentDoneAt != nil || attempt.Failure != nil || !v.byAgent() || v.hasConflict() || len(v.powerHolds()) > 0 || v.Spec.Power == v1alpha1.PowerOn
+}
+
+// mayRunAgent is true if an inspection has powered the server on, so that the agent may run on it. The first attempt begins with a server that is off. A later one
+// may begin with a server that the attempt before has powered on, and has no PoweredOffAt then.
+func (v View) mayRunAgent() bool {
+	b := v.InspectionBoot()
+	return b != nil && (b.PoweredOnAt != nil || b.PoweredOffAt == nil)
+}
+
+// byAgent is true for a host that the agent inspects.
+func (v View) byAgent() bool {
+	return v.Spec.Inspection == v1alpha1.InspectionAgent || v.Spec.Inspection == v1alpha1.InspectionBoth
+}
+
+// lastInspection returns the last boot of the host if it inspected the server, also after it has ended; nil otherwise.
+func (v View) lastInspection() *v1alpha1.BareMetalBootSpec {
+	if b := v.Boot; b != nil && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Spec.Boots {
+		return b
+	}
+	return nil
+}
+
+// InspectionFailure is why the last inspection failed; nil if it did not.
+func (v View) InspectionFailure() *v1alpha1.BootFailure {
+	if b := v.lastInspection(); b != nil && v.byAgent() {
+		return b.Failure
+	}
+	return nil
+}
+
+// reportDelay is how long after the end of an inspection its report may be missing in the cache.
+const reportDelay = time.Minute
+
+// agentInspectionDue is true when the agent has to inspect the server: a user requests it, or there is no report. An inspection that failed is repeated only at a
+// user's request.
+func (v View) agentInspectionDue() bool {
+	switch last := v.lastInspection(); {
+	case !v.byAgent():
+		return false
+	case v.Inspection.Requested:
+		return true
+	case v.Inspection.Reported || last != nil && last.Failure != nil:
+		return false
+	case last != nil && last.AgentDoneAt != nil:
+		return !v.Now.Before(last.AgentDoneAt.Add(reportDelay)) // somebody deleted the report
+	default:
+		return true
+	}
+}
+
+// offerInspected begins the inspection of a server that is off and that could be offered otherwise, or says why the host is not offered. Without a reason it
+// returns the step unchanged.
+func (v View) offerInspected(s Settings, step Step) Step {
+	pending := step
+	pending.Phase, pending.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending
+	switch failure := v.InspectionFailure(); {
+	case v.agentInspectionDue():
+		return v.beginInspection(s, pending, 1)
+	case !v.byAgent() || v.Inspection.Reported:
+		return step
+	case failure == nil:
+		pending.Message, pending.RequeueAt = "The agent has inspected the server. Its report is being read", v.Now.Add(s.ActiveInterval)
+		return pending
+	case v.Spec.Inspection == v1alpha1.InspectionAgent:
+		pending.Reason, pending.Message = failure.Reason, failure.Message
+		return pending
+	default:
+		return step
+	}
+}
+
+// beginInspection records a new inspection, unless something prevents it. The server must be off: a server that runs belongs to somebody.
+func (v View) beginInspection(s Settings, step Step, attempt int32) Step {
+	switch holds := v.powerHolds(); {
+	case v.Spec.Power == v1alpha1.PowerOn:
+		step.Message = "The agent inspects only a server that is off. Remove spec.power, or set it to Off"
+	case len(holds) > 0:
+		step.Message = "The agent has to inspect the server, but power holds keep it powered off: " + describeHolds(holds)
+	case v.Inspection.PausedCluster != "":
+		step.Message = fmt.Sprintf("The agent has to inspect the server. It starts when Cluster %q is no longer paused: the hosts of the namespace may be moving",
+			v.Inspection.PausedCluster)
+		step.RequeueAt = v.Now.Add(s.PollInterval)
+	case v.BMC.Power != v1alpha1.PowerOff || !v.confirmedOff(s):
+		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
+	case v.QueuePosition != nil:
+		step.Message = "The agent will inspect the server. "
+		return v.QueuePosition.wait(v, step)
+	default:
+		step.Action, step.Boot, step.Message = RecordBoot, v.newInspection(attempt), fmt.Sprintf("Attempt %d to inspect the server begins", attempt)
+	}
+	return step
+}
+
+// newInspection returns the record of an inspection that starts now. Its claimID differs from that of every claim and of every other inspection.
+func (v View) newInspection(attempt int32) *v1alpha1.BareMetalBootSpec {
+	boot := v.newRecord(attempt, v1alpha1.PurposeInspect)
+	boot.ClaimID, boot.Agent = fmt.Sprintf("inspection-%d", v.Now.UnixNano()), true
+	if v.BMC.Power == v1alpha1.PowerOff {
+		boot.PoweredOffAt = &boot.StartedAt
+	}
+	return boot
+}
+
+// inspectHost drives an inspection of a free host, and ends it.
+func inspectHost(v View, s Settings) Step {
+	step := Step{Phase: v1alpha1.PhaseInspecting, Reason: v1alpha1.ReasonInspecting}
+	attempt := *v.InspectionBoot()
+	switch {
+	case v.inspectionOver(attempt):
+		return endInspection(v, s, step)
+	case !v.bootCounted():
+		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The agent will inspect the server"
+		step.Drop = []string{v1alpha1.InspectAnnotation}
+		return step
+	case v.agentGaveUp(attempt):
+		return v.endInspectionAttempt(s, step, attempt, fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Problem.Message))
+	case !v.Now.Before(v.Deadline(s)):
+		return v.endInspectionAttempt(s, step, attempt, v.describeTimeout(s, attempt))
+	}
+	unknown := step
+	unknown.Message = "The agent will inspect the server. "
+	return onceBMCKnown(v, s, s.ActiveInterval, unknown, driveInspection(v, s, step, attempt))
+}
+
+// driveInspection returns the next step of an inspection that is not over. The power is known.
+func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
+	if attempt.PoweredOffAt != nil && attempt.PoweredOnAt == nil && v.notOff() {
+		ended := v.voidBoot()
+		ended.Phase, ended.Reason, ended.Message = step.Phase, step.Reason, "Something other than the provider powered the server on, so it is not inspected"
+		return ended
+	}
+	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
+	drive.Phase, drive.Reason = step.Phase, step.Reason
+	drive.Message = fmt.Sprintf("The agent inspects the server, attempt %d. %s", attempt.Attempt, drive.Message)
+	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
+		drive.RequeueAt = deadline
+	}
+	return drive
+}
+
+// endInspectionAttempt ends an attempt to inspect the server. After the last one the inspection has failed.
+func (v View) endInspectionAttempt(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
+	switch {
+	case attempt.Attempt < s.BootAttempts && (v.Inspection.PausedCluster != "" || v.QueuePosition != nil):
+		step.Message, step.RequeueAt = after+". The next attempt waits until no Cluster of the namespace is paused, and for a boot slot", v.Now.Add(s.ActiveInterval)
+		return step
+	case attempt.Attempt < s.BootAttempts:
+		step.Action, step.Boot = RecordBoot, v.newInspection(attempt.Attempt+1)
+		step.Message = fmt.Sprintf("Attempt %d to inspect the server begins. %s", attempt.Attempt+1, after)
+		return step
+	}
+	failed := failBoot(attempt, v1alpha1.ReasonInspectionFailed, fmt.Sprintf("%s. This was the last attempt. To repeat the inspection: kubectl annotate baremetalhost %s "+
+		"--namespace %s %s=\"who and why\"", after, v.Name, v.Namespace, v1alpha1.InspectAnnotation))
+	step.Action, step.Boot, step.Message = failed.Action, failed.Boot, after
+	return step
+}
+
+// endInspection powers the server off if the agent may run on it, and voids the boot.
+func endInspection(v View, s Settings, step Step) Step {
+	over := v.voidBoot()
+	over.Phase, over.Reason, over.Message = step.Phase, step.Reason, "The inspection is over"
+	if !v.mayRunAgent() {
+		return over
+	}
+	unknown := step
+	unknown.Message = "The server will be powered off after its inspection. "
+	known := over
+	switch {
+	case v.BMC.Power != v1alpha1.PowerOff:
+		change := issueCommand(v, s, ForceOff, CommandForceOff)
+		known = step
+		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, "The server is being powered off after its inspection"
+	case !v.confirmedOff(s):
+		known = step
+		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
+	}
+	return onceBMCKnown(v, s, s.ActiveInterval, unknown, known)
+}
