@@ -143,7 +143,11 @@ func (r *server) register(t *testing.T) {
 			t.Logf("the host:\n%s", r.yaml())
 		}
 	})
-	r.await(t, time.Minute, "the host is Available", func() bool { return r.host.Status.Phase == v1alpha1.PhaseAvailable })
+	limit := time.Minute
+	if r.host.Spec.Inspection != "" {
+		limit += 2 * patience // the agent boots first, and waits for LLDP
+	}
+	r.await(t, limit, "the host is Available", func() bool { return r.host.Status.Phase == v1alpha1.PhaseAvailable })
 }
 
 // yaml is the host and its boot, for people.
