@@ -343,6 +343,11 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"memory of nothing", func(s spec) { s.Hardware.Memory = new(resource.MustParse("0")) }, "hardware.memory", "must be greater than 0"},
 		{"memory below nothing", func(s spec) { s.Hardware.Memory = new(resource.MustParse("-64Gi")) }, "hardware.memory", "must be greater than 0"},
 		{"disk of nothing", func(s spec) { s.Hardware.Disk = new(resource.MustParse("0Gi")) }, "hardware.disk", "must be greater than 0"},
+		{"disks of nothing", func(s spec) { s.Hardware.Disks = []v1alpha1.DiskRequirement{{MinSize: new(resource.MustParse("0"))}} }, "hardware.disks[0].minSize", "must be greater than 0"},
+		{"too many disks", func(s spec) { s.Hardware.Disks = []v1alpha1.DiskRequirement{{Count: 65}} }, "hardware.disks[0].count", "should be less than or equal to 64"},
+		{"links of no speed", func(s spec) { s.Hardware.NICs = &v1alpha1.NICRequirement{Count: 2} }, "hardware.nics.minSpeedMbps", "Required value"},
+		{"a GPU by name", func(s spec) { s.Hardware.GPUs = &v1alpha1.GPURequirement{Vendor: "A100"} }, "hardware.gpus.vendor", "must be a PCI ID: 4 hexadecimal digits in lower case"},
+		{"no switch", func(s spec) { s.Hardware.Switches = []string{""} }, "hardware.switches[0]", "should be at least 1 chars long"},
 		{"no processors", func(s spec) { s.Hardware.CPU = -1 }, "hardware.cpu", "should be greater than or equal to 1"},
 		{"hardware of an unknown architecture", func(s spec) { s.Hardware.Architecture = "x86_64" }, "hardware.architecture", `supported values: "amd64", "arm64"`},
 	}

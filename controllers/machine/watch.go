@@ -127,7 +127,8 @@ func mayFit(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) bool {
 // claimabilityChanged is true for a change of a host that may change which machines can claim it. The hardware is compared semantically: equal
 // Quantities may differ in memory.
 func claimabilityChanged(before, after *v1alpha1.BareMetalHost) bool {
-	return !reflect.DeepEqual(claimFieldsOf(before), claimFieldsOf(after)) || !equality.Semantic.DeepEqual(before.Status.Hardware, after.Status.Hardware)
+	return !reflect.DeepEqual(claimFieldsOf(before), claimFieldsOf(after)) || !equality.Semantic.DeepEqual(before.Status.Hardware, after.Status.Hardware) ||
+		!equality.Semantic.DeepEqual(before.Status.Inspection, after.Status.Inspection)
 }
 
 // claimFields are the fields of a host, besides its hardware, that matter to machines that wait for one. Progress of a boot, power and observations

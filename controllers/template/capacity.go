@@ -5,10 +5,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
-// capacityOf returns the minimum of each resource over the hosts: a machine has at least that much on any of them. A host whose BMC does not report a
-// resource is ignored for it. ephemeral-storage is the smallest disk, since the disk of the operating system is not known. An operating system that
+// capacityOf returns the minimum of each resource over the hosts: a machine has at least that much on any of them. A host of which a
+// resource is unknown is ignored for it. ephemeral-storage is the smallest disk, since the disk of the operating system is not known. An operating system that
 // runs from memory uses no disk.
 func capacityOf(hosts []*v1alpha1.BareMetalHost, persistence v1alpha1.BootPersistence) corev1.ResourceList {
 	least := map[corev1.ResourceName]int64{}
@@ -18,15 +19,11 @@ func capacityOf(hosts []*v1alpha1.BareMetalHost, persistence v1alpha1.BootPersis
 		}
 	}
 	for _, host := range hosts {
-		hardware := host.Status.Hardware
-		if hardware == nil {
-			continue
-		}
-		add(corev1.ResourceCPU, int64(hardware.CPU.Threads))
-		add(corev1.ResourceMemory, hardware.Memory.Value())
+		add(corev1.ResourceCPU, int64(claim.CPU(host)))
+		add(corev1.ResourceMemory, claim.Memory(host))
 		if persistence == v1alpha1.PersistenceInstalled {
-			for i := range hardware.Disks {
-				add(corev1.ResourceEphemeralStorage, hardware.Disks[i].Size.Value())
+			for _, size := range claim.DiskSizes(host) {
+				add(corev1.ResourceEphemeralStorage, size)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,10 +54,15 @@ type matchFields struct {
 	architecture                 v1alpha1.Architecture
 	outOfService                 string
 	verified, inspected          bool
-	cpu                          v1alpha1.CPU
+	cpu                          int32
 	memory                       int64 // a number: equal Quantities may differ in memory
 	reportedArchitecture, health string
 	disks                        []int64
+	inspection                   v1alpha1.InspectionPolicy
+	found                        v1alpha1.InspectionSummary
+	rotational                   []*bool // of the disks that the BMC reports
+	nics                         []v1alpha1.NIC
+	devices                      []v1alpha1.Device
 }
 
 func matchFieldsOf(h *v1alpha1.BareMetalHost) matchFields {
@@ -64,11 +70,16 @@ func matchFieldsOf(h *v1alpha1.BareMetalHost) matchFields {
 		labels: h.Labels, taints: h.Spec.Taints, architecture: h.Spec.Architecture, verified: conditions.IsTrue(h, v1alpha1.VerifiedCondition),
 		outOfService: claim.OutOfService(h),
 	}
+	f.cpu, f.memory, f.disks, f.inspection = claim.CPU(h), claim.Memory(h), claim.DiskSizes(h), h.Spec.Inspection
 	if hardware := h.Status.Hardware; hardware != nil {
-		f.inspected, f.cpu, f.memory, f.reportedArchitecture, f.health = true, hardware.CPU, hardware.Memory.Value(), hardware.Architecture, hardware.Health
+		f.inspected, f.reportedArchitecture, f.health, f.nics, f.devices = true, hardware.Architecture, hardware.Health, hardware.NICs, hardware.Devices
 		for i := range hardware.Disks {
-			f.disks = append(f.disks, hardware.Disks[i].Size.Value())
+			f.rotational = append(f.rotational, hardware.Disks[i].Rotational)
 		}
+	}
+	if found := h.Status.Inspection; found != nil {
+		f.found = *found
+		f.found.ReceivedAt, f.found.Report = metav1.Time{}, "" // another report of the same hardware changes nothing
 	}
 	return f
 }

@@ -131,5 +131,5 @@ func LastOwnedBy(host *v1alpha1.BareMetalHost, owner string) bool {
 }
 
 func compareSize(a, b *v1alpha1.BareMetalHost) int {
-	return cmp.Or(cmp.Compare(memory(a), memory(b)), cmp.Compare(threads(a), threads(b)), cmp.Compare(largestDisk(a), largestDisk(b)))
+	return cmp.Or(cmp.Compare(Memory(a), Memory(b)), cmp.Compare(CPU(a), CPU(b)), cmp.Compare(largestDisk(a), largestDisk(b)))
 }

@@ -106,12 +106,20 @@ func mismatchReason(host *v1alpha1.BareMetalHost, want Want) string {
 		return fmt.Sprintf("not in failure domain %q", want.FailureDomain)
 	case Architecture(host.Spec.Architecture) != wanted:
 		return fmt.Sprintf("of another architecture than %s", wanted)
-	case threads(host) < need.CPU:
+	case CPU(host) < need.CPU:
 		return fmt.Sprintf("with less than %d CPUs", need.CPU)
-	case need.Memory != nil && memory(host) < need.Memory.Value():
+	case need.Memory != nil && Memory(host) < need.Memory.Value():
 		return fmt.Sprintf("with less than %s memory", text(*need.Memory))
 	case need.Disk != nil && largestDisk(host) < need.Disk.Value():
 		return "without a disk of " + text(*need.Disk)
+	case len(need.Disks) > 0 && !disksSuffice(disks(host), need.Disks):
+		return "without the disks that hardware.disks requires"
+	case need.NICs != nil && nics(host, need.NICs.MinSpeedMbps) < need.NICs.Count:
+		return fmt.Sprintf("with fewer than %d network interfaces of %d Mbit/s", need.NICs.Count, need.NICs.MinSpeedMbps)
+	case need.GPUs != nil && gpus(host, *need.GPUs) < need.GPUs.Count:
+		return fmt.Sprintf("without the %d GPUs that hardware.gpus requires", need.GPUs.Count)
+	case len(need.Switches) > 0 && !connected(host, need.Switches):
+		return "not connected to a switch of hardware.switches"
 	}
 	for _, taint := range host.Spec.Taints {
 		if taint.Effect != v1alpha1.TaintPreferNoClaim && !tolerated(taint, want.Tolerations) {
@@ -140,30 +148,4 @@ func tolerated(taint v1alpha1.HostTaint, tolerations []v1alpha1.HostToleration) 
 // Architecture returns an architecture, or the default if it is empty.
 func Architecture(a v1alpha1.Architecture) v1alpha1.Architecture {
 	return cmp.Or(a, v1alpha1.ArchitectureAMD64)
-}
-
-func threads(host *v1alpha1.BareMetalHost) int32 {
-	if host.Status.Hardware == nil {
-		return 0
-	}
-	return host.Status.Hardware.CPU.Threads
-}
-
-// memory returns the memory in bytes.
-func memory(host *v1alpha1.BareMetalHost) int64 {
-	if host.Status.Hardware == nil {
-		return 0
-	}
-	return host.Status.Hardware.Memory.Value()
-}
-
-// largestDisk returns the size of the largest disk in bytes.
-func largestDisk(host *v1alpha1.BareMetalHost) int64 {
-	var largest int64
-	if host.Status.Hardware != nil {
-		for i := range host.Status.Hardware.Disks {
-			largest = max(largest, host.Status.Hardware.Disks[i].Size.Value())
-		}
-	}
-	return largest
 }
