@@ -18,6 +18,8 @@ const (
 	connectionsFile = "pxe/server/http.go"
 	tftpFile        = "pxe/tftp/tftp.go"
 	tenantsFile     = "pxe/bootconfig/tenants.go"
+	factsFile       = "inventory/claim/facts.go"
+	disksFile       = "inventory/claim/disks.go"
 	slotsFile       = "inventory/slots/slots.go"
 	templateFile    = "inventory/usertemplate/usertemplate.go"
 	functionsFile   = "inventory/usertemplate/functions.go"
@@ -166,4 +168,12 @@ var guards = []mutant{
 	{"a user's wish waits for a network plugin", networkFile, " || annotations.HasRemediateMachine(s.machine) {", " || false && annotations.HasRemediateMachine(s.machine) {"},
 	{"an unhealthy Machine waits for a network plugin", networkFile, "c != nil && c.Reason != clusterv1", "c != nil && false && c.Reason != clusterv1"},
 	{"a power-off waits for a network plugin", networkFile, " || s.state != lifecycle.StateProvisioned || ", " || s.state == lifecycle.StateClaimed || "},
+
+	// Which facts requirements are compared with.
+	{"a host without a report has the facts of its BMC", factsFile, "	if host.Spec.Inspection == v1alpha1.InspectionAgent {\n		return nil\n	}\n", ""},
+	{"the BMC's facts hide those of the agent", factsFile, "host.Spec.Inspection == v1alpha1.InspectionAgent || host.Spec.Inspection == v1alpha1.InspectionBoth", "host.Spec.Inspection == v1alpha1.InspectionAgent"},
+	{"a link that is down counts", factsFile, " && (n.LinkUp == nil || *n.LinkUp)", ""},
+	{"one disk meets two requirements", disksFile, "group.count, left[i] = group.count-used, left[i]-used", "left[i] -= used"},
+	{"disks of any kind go first", disksFile, "[]bool{false, true}", "[]bool{true, false}"},
+	{"a disk of an unknown kind is of any kind", disksFile, "group.rotational != nil && *group.rotational", "group.rotational == nil || *group.rotational"},
 }

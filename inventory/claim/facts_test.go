@@ -84,6 +84,7 @@ func TestHardwareRequirements(t *testing.T) {
 	}{
 		"two disks":            {hardware{Disks: []v1alpha1.DiskRequirement{{Count: 2, MinSize: quantity("400Gi"), Rotational: new(false)}}}, ""},
 		"two kinds of disks":   {hardware{Disks: []v1alpha1.DiskRequirement{{Count: 2}, {Count: 4, MinSize: quantity("4Ti"), Rotational: new(true)}}}, ""},
+		"any kind, and one":    {hardware{Disks: []v1alpha1.DiskRequirement{{Count: 4}, {Count: 2, Rotational: new(false)}}}, ""},
 		"too many disks":       {hardware{Disks: []v1alpha1.DiskRequirement{{Count: 7}}}, "hardware.disks"},
 		"too large disks":      {hardware{Disks: []v1alpha1.DiskRequirement{{Count: 5, MinSize: quantity("4Ti")}}}, "hardware.disks"},
 		"too many of one kind": {hardware{Disks: []v1alpha1.DiskRequirement{{Count: 3, Rotational: new(false)}}}, "hardware.disks"},
@@ -107,6 +108,9 @@ func TestHardwareRequirements(t *testing.T) {
 			g.Expect(why).To(ContainSubstring(test.why))
 		})
 	}
+	g, want := NewWithT(t), anything()
+	want.Hardware.Disks = []v1alpha1.DiskRequirement{{Count: 1, Rotational: new(false)}}
+	g.Expect(Eligible(byPolicy(""), want)).NotTo(BeEmpty(), "the BMC does not say what kind its disks are")
 }
 
 // TestPropertyDisksSuffice: disksSuffice finds an assignment exactly if there is one.
