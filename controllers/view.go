@@ -144,8 +144,8 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 	if p := Problem(boot); p != nil {
 		view.Problem = &p.BootFailure
 	}
-	if p := boot.Status.Agent; p != nil && p.Number == boot.Spec.Number {
-		view.Agent, view.AgentAt = p, p.Time.Time
+	if view.AgentAt = AgentAt(boot); !view.AgentAt.IsZero() {
+		view.Agent = boot.Status.Agent
 	}
 	view.Image = imageOf(boot, consumer)
 	return view
@@ -161,6 +161,14 @@ func imageOf(boot *v1alpha1.BareMetalBoot, consumer *Consumer) lifecycle.Image {
 		return lifecycle.Image{}
 	}
 	return lifecycle.Image{Ready: status.Ready, Reason: status.Reason, Message: status.Message}
+}
+
+// AgentAt returns when the agent of a boot last reported progress; zero before.
+func AgentAt(boot *v1alpha1.BareMetalBoot) time.Time {
+	if p := boot.Status.Agent; p != nil && p.Number == boot.Spec.Number {
+		return p.Time.Time
+	}
+	return time.Time{}
 }
 
 // OwnedByHost returns the reference to a host in the objects that it owns. It does not block the deletion of the host.

@@ -132,7 +132,7 @@ func (r *Reconciler) bootSlots(ctx context.Context, now time.Time) (map[types.Na
 		case err != nil || !controllers.HasWatchFilter(&host, r.WatchFilter):
 			continue
 		}
-		view := lifecycle.View{Spec: host.Spec, Boot: &boot.Spec, WaitedAt: controllers.WaitedAt(boot)}
+		view := lifecycle.View{Spec: host.Spec, Boot: &boot.Spec, WaitedAt: controllers.WaitedAt(boot), AgentAt: controllers.AgentAt(boot)}
 		if until := view.BootsUntil(r.Settings); now.Before(until) {
 			all[client.ObjectKeyFromObject(&host)] = bootSlot{host.Spec.FailureDomain, until}
 		}

@@ -20,7 +20,11 @@ var (
 		[]string{"failure_domain"}, nil)
 	bootsWaitingDesc = prometheus.NewDesc("capbm_boots_waiting", "Hosts that wait for a boot slot because --boot-concurrency hosts of their failure domain are booting, by failure domain.",
 		[]string{"failure_domain"}, nil)
+	agentsStalledDesc = prometheus.NewDesc("capbm_agents_stalled", "Agents that were given a plan, have not ended it, and have reported no progress for five minutes.", nil, nil)
 )
+
+// maxAgentSilence is how long an agent may report no progress. It reports every few seconds.
+const maxAgentSilence = 5 * time.Minute
 
 // maxDomains is the maximum number of failure domains that are exported by name. Users choose the names, so their number has no limit.
 const maxDomains = 50
@@ -36,13 +40,17 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, rec
 	for n := range records {
 		byHost[client.ObjectKeyFromObject(&records[n])] = &records[n]
 	}
+	stalled := 0
 	for n := range hosts {
 		h := &hosts[n]
 		domain := h.Spec.FailureDomain
 		count := all[domain]
 		view := lifecycle.View{Spec: h.Spec}
 		if b := byHost[client.ObjectKeyFromObject(h)]; b != nil {
-			view.Boot, view.WaitedAt = &b.Spec, controllers.WaitedAt(b)
+			view.Boot, view.WaitedAt, view.AgentAt = &b.Spec, controllers.WaitedAt(b), controllers.AgentAt(b)
+		}
+		if isStalled(view, now.Before(view.BootsUntil(settings)), now) {
+			stalled++
 		}
 		switch c := conditions.Get(h, v1alpha1.BootedCondition); {
 		case now.Before(view.BootsUntil(settings)):
@@ -54,10 +62,16 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, rec
 		}
 		all[domain] = count
 	}
+	to <- prometheus.MustNewConstMetric(agentsStalledDesc, prometheus.GaugeValue, float64(stalled))
 	for domain, count := range mergeDomains(all) {
 		to <- prometheus.MustNewConstMetric(bootsUnderWayDesc, prometheus.GaugeValue, float64(count.underWay), domain)
 		to <- prometheus.MustNewConstMetric(bootsWaitingDesc, prometheus.GaugeValue, float64(count.waiting), domain)
 	}
+}
+
+// isStalled is true for an agent that has reported progress and has stopped doing so.
+func isStalled(view lifecycle.View, boots bool, now time.Time) bool {
+	return boots && view.Boot.Agent && view.Boot.AgentDoneAt == nil && !view.AgentAt.IsZero() && now.Sub(view.AgentAt) > maxAgentSilence
 }
 
 // mergeDomains merges the failure domains beyond maxDomains into other.

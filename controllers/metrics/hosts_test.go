@@ -162,11 +162,37 @@ func TestBoots(t *testing.T) {
 	g.Expect(strings.Count(text, "\ncapbm_boots_waiting{")).To(BeNumerically("<=", 52))
 }
 
+// TestStalledAgents: an agent that ran and reports nothing any more is counted until its boot ends.
+func TestStalledAgents(t *testing.T) {
+	g := NewWithT(t)
+	s := &store{t: t}
+	add := func(silent time.Duration, change func(*v1alpha1.BareMetalBoot)) {
+		h, b := &v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}
+		h.Name = fmt.Sprintf("h-%d", len(s.hosts))
+		h.Spec.ConsumerRef, h.Spec.Boots, b.Name = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, 1, h.Name
+		b.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "c", Agent: true, StartedAt: metav1.NewTime(time.Now().Add(-20 * time.Minute))}
+		b.Status.Agent = &v1alpha1.AgentProgress{Number: 1, Time: metav1.NewTime(time.Now().Add(-silent))}
+		change(b)
+		s.hosts, s.boots = append(s.hosts, h), append(s.boots, b)
+	}
+	add(10*time.Minute, func(*v1alpha1.BareMetalBoot) {})
+	add(time.Minute, func(*v1alpha1.BareMetalBoot) {})
+	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneAt = new(metav1.Now()) })
+	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = new(metav1.Now()) })
+	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Status.Agent.Number = 0 })
+	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Status.Agent = nil })
+	i := inventory(t, s, true)
+	i.Settings = lifecycle.DefaultSettings()
+	text, err := testutil.CollectAndFormat(i, expfmt.TypeTextPlain, "capbm_agents_stalled")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(text)).To(ContainSubstring("\ncapbm_agents_stalled 1"))
+}
+
 // TestPhases: the metric has every phase of a host.
 func TestPhases(t *testing.T) {
 	g := NewWithT(t)
 	for _, phase := range []v1alpha1.HostPhase{
-		v1alpha1.PhaseRegistering, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseBooting, v1alpha1.PhaseProvisioned,
+		v1alpha1.PhaseRegistering, v1alpha1.PhaseInspecting, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseBooting, v1alpha1.PhaseProvisioned,
 		v1alpha1.PhaseBootFailed, v1alpha1.PhaseStateLost, v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning, v1alpha1.PhaseExternallyProvisioned,
 		v1alpha1.PhaseMaintenance, v1alpha1.PhaseQuarantined, v1alpha1.PhaseOrphaned, v1alpha1.PhaseDeleting, v1alpha1.PhaseDetached, v1alpha1.PhasePowerHold,
 	} {

@@ -95,6 +95,7 @@ func New(opts Options) (*Service, error) {
 	if err := s.loadDir(); err != nil {
 		return nil, err
 	}
+	s.exportSize()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -186,8 +187,12 @@ func (s *Service) start(wanted *job) error {
 
 // run runs a job to its end.
 func (s *Service) run(id string, j *job) {
+	began := time.Now()
+	s.exportSize()
 	err := s.prepare(j)
 	failure := s.failure(j, err)
+	s.exportSize()
+	countPreparation(failure, time.Since(began))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j.running, j.err = false, failure

@@ -28,6 +28,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/klauspost/compress/zstd"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
@@ -159,6 +160,8 @@ func TestPrepareAndOpen(t *testing.T) {
 		info, err := await(t, s, "dc", from)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(info.DataBytes).To(BeEquivalentTo(3 << 20))
+		g.Expect(testutil.ToFloat64(cacheBytes)).To(BeNumerically(">=", 3<<20))
+		g.Expect(testutil.ToFloat64(cacheLimit)).To(BeEquivalentTo(s.opts.MaxBytes))
 		infos = append(infos, info)
 		opened, err := s.Open("dc", from)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -250,8 +253,12 @@ func TestFailures(t *testing.T) {
 				limit = 1 << 30
 			}
 			s := newService(t, Options{MaxImageSize: limit, Log: log})
+			counted := testutil.ToFloat64(preparations.WithLabelValues(string(test.reason)))
 			_, err := await(t, s, "dc", test.from)
 			g.Expect(reasonOf(err)).To(Equal(test.reason))
+			if name != "no checksum" { // it is refused before a preparation begins
+				g.Expect(testutil.ToFloat64(preparations.WithLabelValues(string(test.reason)))).To(BeNumerically(">", counted))
+			}
 			g.Expect(err).To(MatchError(ContainSubstring(test.text)))
 			g.Expect(err.Error()).NotTo(ContainSubstring(sum(content)))
 			before := o.requests.Load()

@@ -13,7 +13,7 @@ const judgeEvery = time.Second
 // underWay is true for a host in a transient phase, which must end.
 func underWay(f hostFacts) bool {
 	switch f.phase {
-	case v1alpha1.PhaseRegistering, v1alpha1.PhaseClaimed, v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning, v1alpha1.PhaseBooting:
+	case v1alpha1.PhaseRegistering, v1alpha1.PhaseInspecting, v1alpha1.PhaseClaimed, v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning, v1alpha1.PhaseBooting:
 		return true
 	case v1alpha1.PhaseDeleting:
 		return f.consumer == ""
