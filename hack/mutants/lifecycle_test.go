@@ -117,6 +117,8 @@ var lifecycleMutants = []mutant{
 	{"a server that was found running is booted", bootFile, "if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
 	{"both hosts of a machine are booted", bootFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
 	{"a boot begins before its turn", bootFile, "	if v.QueuePosition != nil {\n", "	if false {\n"},
+	{"a server whose agent ended is powered on again and again", "agent.go", "	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && ", "	case false && v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && "},
+	{"one reading ends an attempt of an agent", bootFile, "	case v.agentRan(attempt) && !v.confirmedOff(s):\n", "	case v.agentRan(attempt) && v.Deleting && !v.confirmedOff(s):\n"},
 	// Inspections.
 	{"a server that was read as off once is inspected", inspectionFile, "v.BMC.Power != v1alpha1.PowerOff || !v.confirmedOff(s)", "v.BMC.Power != v1alpha1.PowerOff"},
 	{"a server is inspected while a Cluster is paused", inspectionFile, "	case v.Inspection.PausedCluster != \"\":\n", "	case v.Inspection.PausedCluster != \"\" && v.Deleting:\n"},

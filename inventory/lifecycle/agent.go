@@ -67,6 +67,26 @@ func (v View) agentGaveUp(attempt v1alpha1.BareMetalBootSpec) bool {
 		(slices.Contains(transientAgentReasons, v.Problem.Reason) || slices.Contains(permanentAgentReasons, v.Problem.Reason))
 }
 
+// agentRan is true once the agent of an attempt got its plan, until it has completed it.
+func (v View) agentRan(attempt v1alpha1.BareMetalBootSpec) bool {
+	ran := v.Furthest.Stage == v1alpha1.StageAgent || v.Furthest.Stage == v1alpha1.StageData || v.Furthest.Stage == v1alpha1.StageCommitted
+	return attempt.Agent && attempt.AgentDoneAt == nil && attempt.PoweredOnAt != nil && ran
+}
+
+// agentOver returns how the agent of an attempt ended without completing its plan; empty while it may run. It gave up, or its server is off: the server lost its
+// power, or the agent ended without a result. The attempt ends then: without that, a server whose agent crashes would be powered on again and again.
+func (v View) agentOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
+	switch {
+	case v.agentGaveUp(attempt):
+		return fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Problem.Message)
+	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && v.powerKnown(s.ActiveInterval) && v.confirmedOff(s):
+		return fmt.Sprintf("The server went off in attempt %d while the agent ran: it lost its power, or the agent ended without a result. Check the server's console",
+			attempt.Attempt)
+	default:
+		return ""
+	}
+}
+
 // erasing is true while a boot erases the disks of a host that is being released.
 func (v View) erasing() bool {
 	b := v.CurrentBoot()
@@ -132,8 +152,8 @@ func eraseDisks(v View, s Settings, step Step) Step {
 	case !v.bootCounted():
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The disks will be erased"
 		return step
-	case v.agentGaveUp(attempt):
-		return v.endErasure(s, step, attempt, fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Problem.Message))
+	case v.agentOver(s, attempt) != "":
+		return v.endErasure(s, step, attempt, v.agentOver(s, attempt))
 	case !v.Now.Before(v.Deadline(s)):
 		return v.endErasure(s, step, attempt, v.describeTimeout(s, attempt))
 	}

@@ -235,8 +235,8 @@ func bootHost(v View, s Settings) Step {
 	}
 	deadline := v.Deadline(s)
 	switch {
-	case v.agentGaveUp(attempt):
-		return endAttempt(v, s, attempt, fmt.Sprintf("The agent gave up in boot attempt %d: %s", attempt.Attempt, v.Problem.Message))
+	case v.agentOver(s, attempt) != "":
+		return endAttempt(v, s, attempt, v.agentOver(s, attempt))
 	case !v.Now.Before(deadline):
 		return endAttempt(v, s, attempt, v.describeTimeout(s, attempt))
 	}
@@ -288,6 +288,8 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 			step.Action = ClearBootOverride
 		}
 		return step
+	case v.agentRan(attempt) && !v.confirmedOff(s):
+		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.offLongEnough():
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:

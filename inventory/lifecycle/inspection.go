@@ -150,8 +150,8 @@ func inspectHost(v View, s Settings) Step {
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The agent will inspect the server"
 		step.Drop = []string{v1alpha1.InspectAnnotation}
 		return step
-	case v.agentGaveUp(attempt):
-		return v.endInspectionAttempt(s, step, attempt, fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Problem.Message))
+	case v.agentOver(s, attempt) != "":
+		return v.endInspectionAttempt(s, step, attempt, v.agentOver(s, attempt))
 	case !v.Now.Before(v.Deadline(s)):
 		return v.endInspectionAttempt(s, step, attempt, v.describeTimeout(s, attempt))
 	}

@@ -15,6 +15,7 @@ func at(ago time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-ag
 func commitAllowed(v *View) { v.Boot.CommitAllowedAt = at(20 * time.Second) }
 func agentDone(v *View)     { v.Boot.AgentDoneAt = at(10 * time.Second) }
 func attempt3(v *View)      { v.Boot.Attempt = 3 }
+func agentSeen(v *View)     { v.Furthest.Stage = v1alpha1.StageAgent }
 func gaveUp(reason string) func(*View) {
 	return func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: reason, Message: "x"} }
 }
@@ -38,6 +39,15 @@ var nextAgent = map[string]nextCase{
 	"the image is ready": {claimedView(bootsAgent), StateClaimed, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"power lost after the bootstrap data": {
 		bootingView(bootsAgent, seeded, commitAllowed), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+	},
+	"power lost while the agent writes": {
+		bootingView(bootsAgent, seeded, agentSeen, commanded(CommandPowerOn, 50*time.Second)), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+	},
+	"power lost for the last time": {
+		bootingView(bootsAgent, seeded, agentSeen, attempt3, commanded(CommandPowerOn, 50*time.Second)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut,
+	},
+	"read as off once while the agent writes": {
+		bootingView(bootsAgent, seeded, agentSeen, justOff, commanded(CommandPowerOn, 50*time.Second)), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"the bootstrap data, and too late": {bootingView(bootsAgent, poweredOn, seeded, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"the permission, and too late":     {bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
@@ -74,6 +84,9 @@ var nextAgent = map[string]nextCase{
 	"release: erase, boot":    {erasingView(), StateCleaning, SetNetworkBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
 	"release: erase, on":      {erasingView(netbootSet), StateCleaning, PowerOn, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
 	"release: erase, runs":    {erasingView(poweredOn), StateCleaning, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+	"release: erase, power lost": {
+		erasingView(agentSeen, commanded(CommandPowerOn, 50*time.Second)), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+	},
 	"release: erase, too late": {
 		erasingView(poweredOn, expired), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},

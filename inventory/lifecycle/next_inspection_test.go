@@ -89,6 +89,7 @@ var nextInspection = map[string]nextCase{
 	"inspect: late, a Cluster is paused": {
 		inspectingView(poweredOn, expired, clusterPaused), StateFree, Nothing, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting,
 	},
+	"inspect: power lost":           {inspectingView(agentSeen, commanded(CommandPowerOn, 45*time.Second)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: gave up":              {inspectingView(poweredOn, gaveUp(v1alpha1.ReasonBootServerUnreachable)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: no longer wanted":     {inspectingView(poweredOn, func(v *View) { v.Spec.Inspection = "" }), StateFree, ForceOff, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: the host is deleted":  {inspectingView(poweredOn, beingDeleted), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
