@@ -109,7 +109,7 @@ func TestInventoryRefused(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			change(g, w, &r)
 			g.Expect(w.Inventory(ctx, r, agent.Inventory{})).To(MatchError(pxe.ErrRefused))
-			err = w.Client.Get(ctx, client.ObjectKey{Namespace: "dc", Name: "h"}, &v1alpha1.BareMetalInspection{})
+			err = w.Get(ctx, client.ObjectKey{Namespace: "dc", Name: "h"}, &v1alpha1.BareMetalInspection{})
 			g.Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
 			g.Expect(err).To(HaveOccurred())
 		})

@@ -43,7 +43,7 @@ func TestSummaryIsBounded(t *testing.T) {
 	report := &v1alpha1.BareMetalInspectionSpec{}
 	for i := range 512 {
 		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SizeBytes: int64(i+1) << 40})
-		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("a-switch-with-a-long-name-%03d", i)}}) //nolint:gosec // it is small
+		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("a-switch-with-a-long-name-%03d", i)}})
 		report.Devices = append(report.Devices, v1alpha1.InspectedDevice{Class: "GPU", Vendor: "10de", Device: fmt.Sprintf("%04x", i)})
 	}
 	content, err := json.Marshal(summarize(report))

@@ -165,13 +165,14 @@ func TestWhereFrom(t *testing.T) {
 // client may still look a name up in a goroutine when the test that started it has ended.
 var nameServer atomic.Pointer[string]
 
-func init() {
+func TestMain(m *testing.M) {
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if server := nameServer.Load(); server != nil {
 			network, address = "udp4", *server
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}}
+	m.Run()
 }
 
 // names starts a DNS server for the process whose answer for each name is the next of the addresses, and the last of them from then on.

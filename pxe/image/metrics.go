@@ -12,9 +12,7 @@ import (
 const resultReady = "Ready"
 
 var (
-	preparations = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "capbm_image_preparations_total", Help: "Preparations of images that ended, by result: Ready, or why the image cannot be used.",
-	}, []string{"result"})
+	preparations        = newPreparations()
 	preparationDuration = promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{
 		Name: "capbm_image_preparation_duration_seconds", Help: "Time to download, check and convert an image that became ready.",
 		Buckets: []float64{1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600},
@@ -27,16 +25,18 @@ var (
 	})
 )
 
-func init() {
-	for _, result := range append([]string{resultReady}, reasons...) {
-		preparations.WithLabelValues(result)
+// newPreparations returns the counter with all its results, so that the first of each is an increase.
+func newPreparations() *prometheus.CounterVec {
+	c := promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "capbm_image_preparations_total", Help: "Preparations of images that ended, by result: Ready, or why the image cannot be used.",
+	}, []string{"result"})
+	c.WithLabelValues(resultReady)
+	for _, reason := range []Reason{
+		ImageUnreachable, ImageUnauthorized, ImageNotFound, ChecksumDiffers, ImageFormatInvalid, ImageTooLarge, NoSpace, Interrupted,
+	} {
+		c.WithLabelValues(string(reason))
 	}
-}
-
-// reasons are all Reasons.
-var reasons = []string{
-	string(ImageUnreachable), string(ImageUnauthorized), string(ImageNotFound), string(ChecksumDiffers), string(ImageFormatInvalid), string(ImageTooLarge),
-	string(NoSpace), string(Interrupted),
+	return c
 }
 
 // countPreparation counts a preparation that ended. failure is nil if the image is ready.
