@@ -102,6 +102,7 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 		r.await(t, imagingPatience, "the image is being written", func() bool { return r.chassis.diskUsage(t) > 32<<20 })
 		NewWithT(t).Expect(r.record.Spec.CommitAllowedAt).To(BeNil())
 		r.bmc.SetPower(false)
+		r.lostAttempts = 1
 	}
 	r.awaitProvisioned(t, imagingPatience, r.observed(v1alpha1.StageDHCP).Client, imagingStages...)
 	if c.mode == v1alpha1.BootModeUEFISecureBoot {

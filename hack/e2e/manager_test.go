@@ -83,7 +83,7 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 	return []string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + s.namespace, "--leader-elect=false", "--boot-config=" + path,
 		fmt.Sprintf("--health-addr=127.0.0.1:%d", health), "--diagnostics-address=0", "--webhook-port=0", "--v=4",
-		"--boot-timeout=4m", "--boot-attempts=1", "--power-active-interval=1s", "--power-poll-interval=5s", "--shutdown-timeout=2s",
+		"--boot-timeout=4m", "--boot-attempts=2", "--power-active-interval=1s", "--power-poll-interval=5s", "--shutdown-timeout=2s",
 	}
 }
 

@@ -43,6 +43,8 @@ type server struct {
 	// start is when what is timed began, and seen are the stages that were logged.
 	start time.Time
 	seen  map[v1alpha1.BootStage]bool
+	// lostAttempts is how many attempts of its boot the test made fail.
+	lostAttempts int32
 }
 
 // emulated is a server whose BMC is an emulated one, which starts and ends QEMU.
@@ -225,7 +227,7 @@ func (r *server) awaitProvisioned(t *testing.T, patience time.Duration, client s
 		g.Expect(r.observed(stage)).NotTo(BeNil(), "the stage %s was not seen", stage)
 	}
 	g.Expect(r.observed(v1alpha1.StageDHCP).Client).To(Equal(client))
-	g.Expect(r.record.Spec.Attempt).To(Equal(int32(1)))
+	g.Expect(r.record.Spec.Attempt).To(Equal(1 + r.lostAttempts))
 	address := r.observed(v1alpha1.StageReportedIn).Address
 	g.Expect(r.record.Spec.DataAddress).To(Equal(address))
 	g.Expect(r.record.Spec.ReportAddress).To(Equal(address))
