@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -340,5 +341,5 @@ func TestTrimOrder(t *testing.T) {
 	g.Expect(out.Disks).To(HaveLen(100))
 	g.Expect(out.NICs).To(HaveLen(100))
 	g.Expect(out.NICs[0].LLDP).To(Equal(&agent.Neighbor{PortID: "Ethernet1"}))
-	g.Expect(out.Problems).To(Equal([]string{"the inventory has more than 32768 bytes; left out: the descriptions of LLDP neighbours"}))
+	g.Expect(out.Problems).To(Equal([]string{fmt.Sprintf("the inventory has more than %d bytes; left out: the descriptions of LLDP neighbours", agent.MaxInventory)}))
 }
