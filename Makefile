@@ -62,8 +62,9 @@ linkcheck: ## Follow the links of the site to other sites; needs the Internet.
 ## Work on it
 .PHONY: test
 test: ## All tests, with the race detector: unit, conformance, seedcheck, contract and crash.
-	@for part in unit conformance seedcheck contract crash; do \
-		start=$$SECONDS; $(MAKE) --no-print-directory $$part; echo "== $$part took $$((SECONDS - start)) s"; \
+	@# Conformance and seedcheck run side by side: they wait more than they work.
+	@for parts in unit "-j2 -Otarget conformance seedcheck" contract crash; do \
+		start=$$SECONDS; $(MAKE) --no-print-directory $$parts; echo "== $$parts took $$((SECONDS - start)) s"; \
 	done
 
 # -count=1 where tests run other programs: Go's cache of test results sees what the test itself reads, and not what kustomize, clusterctl or
@@ -73,7 +74,8 @@ unit: lab-programs peers ## Unit tests, controllers against a real API server (e
 	@hack/promtool.sh
 	@# These write gigabytes: the race detector makes them ten times as slow. The other tests of the package run with it.
 	go test -timeout 15m -run '^Test(CutEverywhere|CutSeeded|Faults)$$' ./cmd/agent/internal/image
-	go test -race -timeout 15m -skip '^Test(CutEverywhere|CutSeeded|Faults)$$' $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
+	@# Three packages at once on two processors: those with a controller wait more than they work.
+	go test -race -p 3 -timeout 20m -skip '^Test(CutEverywhere|CutSeeded|Faults)$$' $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
 	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager ./hack/docs
 	go -C hack/image test -race ./...
 
