@@ -177,6 +177,9 @@ func granted(rules []rbacv1.PolicyRule) []right {
 // remediations is the reason of the rights that only remediations use. A remediation would replace the machines of this suite.
 var remediations = struct{ why, test string }{"a remediation tells how it goes, and hands a Machine over", "hack/contract/remediation.TestMachineHealthCheck"}
 
+// inspections is the reason of rights that an inspection by the agent uses: the servers of this suite run no agent.
+var inspections = struct{ why, test string }{"the agent reports what it found", "hack/e2e.TestInspection"}
+
 // elsewhere are the rights that this suite does not use reliably, by role, with the reason and the test that uses them.
 var elsewhere = map[string]map[right]struct{ why, test string }{
 	"ClusterRole capbm-system-manager": {
@@ -187,6 +190,13 @@ var elsewhere = map[string]map[right]struct{ why, test string }{
 		"patch machines/status.cluster.x-k8s.io":                             remediations,
 		"get nodes":                                                          {"the manager reads the Node that its Pod runs on, which this suite's process has none of", "controllers/host.TestOwnNode"},
 		"get namespaces":                                                     {"a host that is deleted while a machine has it goes with its namespace, which is looked at then", "controllers/host.TestNamespaceGoes"},
+		"get baremetalinspections.infrastructure.cluster.x-k8s.io":           inspections,
+		"patch baremetalinspections.infrastructure.cluster.x-k8s.io":         {"the owner of a report is restored after a backup tool removed it", "controllers/host.TestInspectionByAgent"},
+	},
+	"ClusterRole capbm-system-boot": {
+		"create baremetalinspections.infrastructure.cluster.x-k8s.io": inspections,
+		"get baremetalinspections.infrastructure.cluster.x-k8s.io":    inspections,
+		"patch baremetalinspections.infrastructure.cluster.x-k8s.io":  inspections,
 	},
 	"Role capbm-boot": {
 		"get leases.coordination.k8s.io":    {"a lease that another boot server made first, or that its server declines, is read as it is", "controllers/boot.TestLeases"},
@@ -322,16 +332,17 @@ func (s *suite) bootServerKept(t *testing.T) {
 	} {
 		g.Expect(c.Patch(ctx, &reported[0], merge("%s", patch), client.DryRunAll)).To(MatchError(ContainSubstring("the boot server must not change")), patch)
 	}
-	report := &v1alpha1.BareMetalInspection{ObjectMeta: meta(site.Namespace, "server-1")}
+	s.get(t, site.Namespace, "server-1", host)
+	report := &v1alpha1.BareMetalInspection{ObjectMeta: meta(site.Namespace, "server-1"), Spec: v1alpha1.BareMetalInspectionSpec{BootNumber: 7}}
 	foreign := []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: "server-2", UID: "u"}}
 	for _, owners := range [][]metav1.OwnerReference{nil, foreign} {
 		report.OwnerReferences = owners
 		g.Expect(c.Create(ctx, report, client.DryRunAll)).To(MatchError(ContainSubstring("the boot server must not write a report that is owned by anything but")))
 	}
-	report.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: "server-1", UID: "u"}}
+	report.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: "server-1", UID: host.UID}}
 	report.Labels = map[string]string{"mine": ""}
 	g.Expect(c.Create(ctx, report, client.DryRunAll)).To(MatchError(ContainSubstring("the boot server must not write labels")))
-	report.Labels, report.Spec.BootNumber = nil, 7
+	report.Labels = nil
 	g.Expect(c.Create(ctx, report)).To(Succeed())
 	for patch, message := range map[string]string{
 		`{"metadata":{"ownerReferences":null}}`: "owned by anything but", `{"metadata":{"annotations":{"mine":""}}}`: "must not write labels, annotations",
